@@ -1,0 +1,74 @@
+"""canonry knows when two URLs are the same thing.
+
+The public names, each loaded at its first use: importing canonry costs next to nothing.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from canonry.core.content import FeedSignature as FeedSignature
+    from canonry.core.content import content_hash as content_hash
+    from canonry.core.content import feed_signature as feed_signature
+    from canonry.core.explain import Explanation as Explanation
+    from canonry.core.explain import Step as Step
+    from canonry.core.explain import explain as explain
+    from canonry.core.identity import Item as Item
+    from canonry.core.identity import Key as Key
+    from canonry.core.identity import canonical_hash as canonical_hash
+    from canonry.core.identity import dedupe_key as dedupe_key
+    from canonry.core.identity import identity_keys as identity_keys
+    from canonry.core.normalize import normalize as normalize
+    from canonry.core.normalize import normalize_many as normalize_many
+    from canonry.core.policy import Policy as Policy
+    from canonry.core.presets import policies as policies
+    from canonry.core.presets import policy as policy
+    from canonry.core.scope import LinkVerdict as LinkVerdict
+    from canonry.core.scope import Verdict as Verdict
+    from canonry.core.scope import judge_link as judge_link
+    from canonry.core.score import Score as Score
+    from canonry.core.score import score as score
+    from canonry.core.url import read_url as read_url
+    from canonry.core.variants import Variant as Variant
+    from canonry.core.variants import variants as variants
+    from canonry.errors import CanonryError as CanonryError
+    from canonry.errors import FetchFailed as FetchFailed
+    from canonry.errors import InvalidUrl as InvalidUrl
+    from canonry.errors import NotAFeed as NotAFeed
+    from canonry.errors import PolicyError as PolicyError
+    from canonry.errors import StoreError as StoreError
+    from canonry.errors import UnsafeUrl as UnsafeUrl
+    from canonry.files import load_policy as load_policy
+
+_WHERE = {
+    "core.content": ("FeedSignature", "content_hash", "feed_signature"),
+    "core.explain": ("Explanation", "Step", "explain"),
+    "core.identity": ("Item", "Key", "canonical_hash", "dedupe_key", "identity_keys"),
+    "core.normalize": ("normalize", "normalize_many"),
+    "core.policy": ("Policy",),
+    "core.presets": ("policies", "policy"),
+    "core.scope": ("LinkVerdict", "Verdict", "judge_link"),
+    "core.score": ("Score", "score"),
+    "core.url": ("read_url",),
+    "core.variants": ("Variant", "variants"),
+    "errors": ("CanonryError", "FetchFailed", "InvalidUrl", "NotAFeed", "PolicyError", "StoreError", "UnsafeUrl"),
+    "files": ("load_policy",),
+}
+_MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
+__version__ = "0.1.0"
+__all__ = [*sorted(_MODULE_OF), "__version__"]  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> object:
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module 'canonry' has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(f"canonry.{module}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,100 @@
+"""Overrides whose rewrites can run in a circle are refused when they are loaded (SPEC N4 rule 12).
+
+A state is the known beginning of a URL after a rewrite. From there it may fit further rewrites; a
+way round that does not make the URL shorter is a circle. So `/amp/` → `/` may repeat itself, but
+`/a/` → `/b/` together with `/b/` → `/a/` may not, nor `/` → `/x/` alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from canonry.core.normalize import normalize
+from canonry.core.url import parse
+from canonry.errors import PolicyError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from canonry.core.overrides import Overrides, Rewrite
+    from canonry.core.policy import Policy
+
+
+class _Edge(NamedTuple):
+    target: str
+    growth: int
+    rewrite: Rewrite
+
+
+def refuse_circles(overrides: Overrides, policy: Policy, file: str) -> None:
+    """PolicyError naming the rewrites that can undo each other or grow a URL for ever."""
+    prefixes = _as_prefixes(policy)
+    edges: dict[str, list[_Edge]] = {}
+    rewrites = [rewrite for override in overrides.by_host.values() for rewrite in override.rewrites]
+    limit = 100 + 20 * len(rewrites)
+    waiting = [(state, rewrite) for rewrite in rewrites for state in _states(rewrite.to_prefix, prefixes)]
+    while waiting:
+        state, rewrite = waiting.pop()
+        if state in edges:
+            continue
+        if len(edges) == limit:
+            raise _refusal([rewrite], file)
+        edges[state] = list(_edges(state, overrides, prefixes))
+        waiting += [(edge.target, edge.rewrite) for edge in edges[state]]
+    if circle := _circle(edges):
+        raise _refusal(circle, file)
+
+
+def _as_prefixes(policy: Policy) -> Policy:
+    """The policy without the rules that look at the end of a URL, which a prefix does not have."""
+    return policy.without_overrides().without_rules("strip_trailing_slash")
+
+
+def _states(prefix: str, prefixes: Policy) -> set[str]:
+    """The beginning as written and as the policy leaves it."""
+    return {prefix, normalize(prefix, prefixes)}
+
+
+def _edges(state: str, overrides: Overrides, prefixes: Policy) -> Iterator[_Edge]:
+    override = overrides.by_host.get(parse(state).host)
+    for rewrite in override.rewrites if override else ():
+        fits = state.startswith(rewrite.from_prefix)
+        if fits or rewrite.from_prefix.startswith(state):
+            after = rewrite.to_prefix + state[len(rewrite.from_prefix) :]
+            before = max(len(state), len(rewrite.from_prefix))
+            for target in _states(after, prefixes):
+                yield _Edge(target, len(target) - before, rewrite)
+        if fits:
+            return  # the first that fits decides
+
+
+def _circle(edges: dict[str, list[_Edge]]) -> list[Rewrite]:
+    """The rewrites of a way round that does not shrink (Bellman-Ford for the longest way), if any."""
+    scale = len(edges) + 1  # makes a way round of growth 0 count as a gain, and one of -1 as a loss
+    gains = dict.fromkeys(edges, 0)
+    came: dict[str, tuple[str, Rewrite]] = {}
+    risen = ""
+    for _ in range(scale):
+        risen = ""
+        for state, ways in edges.items():
+            for way in ways:
+                gain = gains[state] + way.growth * scale + 1
+                if gain > gains[way.target]:
+                    gains[way.target] = gain
+                    came[way.target] = (state, way.rewrite)
+                    risen = way.target
+        if not risen:
+            return []
+    for _ in edges:  # the search may stand behind the circle: walk back until inside it
+        risen = came[risen][0]
+    circle: list[Rewrite] = []
+    state = risen
+    while not circle or state != risen:
+        state, rewrite = came[state]
+        circle.append(rewrite)
+    return circle[::-1]
+
+
+def _refusal(circle: list[Rewrite], file: str) -> PolicyError:
+    names = " → ".join(f"{rewrite.place} ({rewrite.from_prefix} → {rewrite.to_prefix})" for rewrite in circle)
+    return PolicyError(f"rewrites can run in a circle: {names}", file, circle[0].place)

@@ -1,0 +1,57 @@
+"""explain: the same answer as normalize, with every step that led to it (SPEC N9)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from canonry.core.normalize import ROUNDS, plan_of, resolved, unsettled
+from canonry.core.policy import Policy
+from canonry.core.reasons import reason_for
+from canonry.core.url import check, parse
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One rule that changed something."""
+
+    rule: str
+    before: str
+    after: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What a URL becomes under a policy, and why."""
+
+    url: str
+    policy: str
+    steps: tuple[Step, ...]
+
+
+def explain(url: str, policy: Policy | str = "bookmark") -> Explanation:
+    """Every step from the text to `normalize(url, policy)`; InvalidUrl where that raises it."""
+    policy = resolved(policy)
+    if not policy.parse:
+        check(url)
+        return Explanation(url, policy.id, ())
+    steps: list[Step] = []
+    text = url
+    for _ in range(ROUNDS):
+        parts = parse(text)
+        text = _noted(steps, "parse", text, str(parts))
+        for rule, edit in plan_of(policy).steps:
+            edit(parts)
+            text = _noted(steps, rule, text, str(parts))
+        settled = text
+        if policy.overrides is not None:
+            text = _noted(steps, "overrides", text, policy.overrides.applied(text, parts))
+        if text == settled:
+            return Explanation(text, policy.id, tuple(steps))
+    raise unsettled(url)
+
+
+def _noted(steps: list[Step], rule: str, before: str, after: str) -> str:
+    if before != after:
+        steps.append(Step(rule, before, after, reason_for(rule, before, after)))
+    return after

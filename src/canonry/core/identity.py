@@ -1,0 +1,112 @@
+"""Identity: the hash of a URL and the keys by which a feed item is known again (SPEC N6, I2)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from canonry.core.normalize import normalize
+from canonry.errors import InvalidUrl
+
+if TYPE_CHECKING:
+    from canonry.core.policy import Policy
+
+ENTRY_POLICY = "entry@1"
+
+
+class KeyType(StrEnum):
+    """What a key is made from."""
+
+    GUID = "guid"
+    CANONICAL_URL = "canonical_url"
+    LEGACY_GUID = "legacy_guid"
+    FALLBACK_HASH = "fallback_hash"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One identity of an item: equal type and value, the same item (SPEC I3 has the exceptions)."""
+
+    key_type: KeyType
+    key_value: str
+    policy: str = ENTRY_POLICY
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """What a feed says of one item, as far as identity and change go; empty where it says nothing."""
+
+    guid: str = ""
+    link: str = ""
+    title: str = ""
+    published: str = ""
+    text: str = ""
+    enclosures: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, item: Item | Mapping[str, object]) -> Item:
+        """The item itself, or one from a mapping with these names (`id` and `url` also count)."""
+        if isinstance(item, Item):
+            return item
+        enclosures = item.get("enclosures") or ()
+        return cls(
+            guid=_text(item, "guid", "id"),
+            link=_text(item, "link", "url"),
+            title=_text(item, "title"),
+            published=_text(item, "published"),
+            text=_text(item, "text", "content"),
+            enclosures=tuple(map(str, enclosures)) if isinstance(enclosures, list | tuple) else (),
+        )
+
+
+def canonical_hash(url: str, policy: Policy | str = "article@0") -> str:
+    """Hex sha256 of the URL normalized under the policy."""
+    return hashlib.sha256(normalize(url, policy).encode()).hexdigest()
+
+
+def identity_keys(item: Item | Mapping[str, object], feed_url: str) -> list[Key]:
+    """The keys of an item, in the order they are looked up; there is always at least one."""
+    item = Item.of(item)
+    guid, link = item.guid.strip(), canonical_link(item.link)
+    keys: list[Key] = []
+    if guid:
+        keys.append(Key(KeyType.GUID, f"{feed_url}:{guid}"))
+    if link:
+        keys.append(Key(KeyType.CANONICAL_URL, link))
+    if guid:
+        keys.append(Key(KeyType.LEGACY_GUID, f"guid:{guid}"))
+    return keys or [Key(KeyType.FALLBACK_HASH, _fallback_hash(item, feed_url))]
+
+
+def dedupe_key(item: Item | Mapping[str, object], feed_url: str) -> str:
+    """The item's identity as one readable text, for stores that have a single column for it."""
+    first = identity_keys(item, feed_url)[0]
+    prefix = {KeyType.GUID: "guid", KeyType.CANONICAL_URL: "url"}.get(first.key_type, "hash")
+    return f"{prefix}:{first.key_value}"
+
+
+def canonical_link(link: str) -> str:
+    """The link under the entry policy; empty where it is no http(s) URL and so identifies nothing."""
+    try:
+        return normalize(link, ENTRY_POLICY)
+    except InvalidUrl:
+        return ""
+
+
+def digest_of(*fields: object) -> str:
+    """Hex sha256 over fields, each kept apart from the next."""
+    # ASCII escapes, so that lone surrogates from a broken feed have bytes too.
+    return hashlib.sha256(json.dumps(fields, ensure_ascii=True).encode()).hexdigest()
+
+
+def _fallback_hash(item: Item, feed_url: str) -> str:
+    return digest_of(feed_url, item.title.strip(), item.published.strip())
+
+
+def _text(item: Mapping[str, object], *names: str) -> str:
+    """The first of these fields that says something."""
+    return next((str(value) for value in map(item.get, names) if value not in (None, "")), "")

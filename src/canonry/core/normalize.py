@@ -1,0 +1,176 @@
+"""normalize: text to text under a policy, the readable reference (SPEC N4).
+
+A policy becomes a plan once: the rules that are on, in order, each an edit of the parts in place.
+`explain` (explain.py) runs the same plan and writes down what each rule changed.
+"""
+
+from __future__ import annotations
+
+from canonry.core import rules
+from canonry.core.policy import Policy
+from canonry.core.presets import policy as shipped_policy
+from canonry.core.sites import SITES, SiteRules
+from canonry.core.tables import SITE_TABLES
+from canonry.core.url import Parts, check, parse
+from canonry.errors import InvalidUrl
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    Edit = Callable[[Parts], None]
+
+RULES = (
+    "parse",
+    "site_host",
+    "strip_www",
+    "strip_auth",
+    "normalize_escapes",
+    "collapse_slashes",
+    "strip_trailing_slash",
+    "site_path",
+    "strip_params",
+    "sort_params",
+    "fragment",
+    "overrides",
+)
+# Each round shortens the URL or settles it; only a hostile URL under odd overrides needs more.
+ROUNDS = 100
+
+
+class Plan:
+    """A policy made ready: its rules 2 to 11 as edits, in order."""
+
+    __slots__ = ("edits", "steps")
+
+    def __init__(self, policy: Policy) -> None:
+        edits = _edits(policy)
+        self.steps = tuple((rule, edits[rule]) for rule in RULES if rule in edits)
+        self.edits = tuple(edit for _, edit in self.steps)
+
+
+def normalize(url: str, policy: Policy | str = "bookmark") -> str:
+    """The URL in the form the policy gives to every spelling of it; InvalidUrl if it is not http(s)."""
+    policy = resolved(policy)
+    if not policy.parse:
+        check(url)
+        return url
+    edits = plan_of(policy).edits
+    text = url
+    for _ in range(ROUNDS):
+        parts = parse(text)
+        for edit in edits:
+            edit(parts)
+        after = str(parts)
+        if policy.overrides is None:
+            return after
+        text = policy.overrides.applied(after, parts)
+        if text == after:
+            return after
+    raise unsettled(url)
+
+
+def normalize_many(urls: Iterable[str], policy: Policy | str = "bookmark") -> list[str | None]:
+    """`normalize` for each, None where it raises InvalidUrl."""
+    policy = resolved(policy)
+    return [_normalized_or_none(url, policy) for url in urls]
+
+
+def _normalized_or_none(url: str, policy: Policy) -> str | None:
+    try:
+        return normalize(url, policy)
+    except InvalidUrl:
+        return None
+
+
+def resolved(policy: Policy | str) -> Policy:
+    """The policy itself, or the shipped one of that name or id."""
+    return policy if isinstance(policy, Policy) else shipped_policy(policy)
+
+
+def plan_of(policy: Policy) -> Plan:
+    """The policy's plan, made at its first use."""
+    plan = policy._plan  # pyright: ignore[reportPrivateUsage]
+    if plan is None:
+        plan = Plan(policy)
+        object.__setattr__(policy, "_plan", plan)
+    return plan
+
+
+def unsettled(url: str) -> InvalidUrl:
+    """What to raise for a URL that overrides keep changing."""
+    return InvalidUrl(url, f"the overrides still change it after {ROUNDS} rounds")
+
+
+def _edits(policy: Policy) -> dict[str, Edit]:
+    edits: dict[str, Edit] = {}
+    sites = SiteRules([SITES[site](SITE_TABLES[site]) for site in policy.sites])
+    if policy.sites:
+        edits["site_host"] = sites.move_host
+        edits["site_path"] = sites.rewrite_path
+    if policy.strip_www:
+        edits["strip_www"] = _strip_www_except(sites.targets)
+    if policy.strip_auth:
+        edits["strip_auth"] = _strip_auth
+    if policy.normalize_escapes:
+        edits["normalize_escapes"] = _normalize_escapes
+    if policy.collapse_slashes:
+        edits["collapse_slashes"] = _collapse_slashes
+    if policy.strip_trailing_slash:
+        edits["strip_trailing_slash"] = _strip_trailing_slash
+    if policy.strip_params or policy.strip_params_on:
+        edits["strip_params"] = _strip_params(policy)
+    if policy.sort_params:
+        edits["sort_params"] = _sort_params
+    if policy.fragment != "keep":
+        edits["fragment"] = _drop_fragment if policy.fragment == "drop" else _keep_route
+    return edits
+
+
+def _strip_www_except(targets: frozenset[str]) -> Edit:
+    def strip_www(parts: Parts) -> None:
+        if parts.host not in targets:
+            parts.host = rules.without_www(parts.host)
+
+    return strip_www
+
+
+def _strip_auth(parts: Parts) -> None:
+    parts.userinfo = None
+
+
+def _normalize_escapes(parts: Parts) -> None:
+    parts.path = rules.plain_escapes(parts.path)
+    if parts.query is not None:
+        parts.query = rules.plain_escapes(parts.query)
+
+
+def _collapse_slashes(parts: Parts) -> None:
+    parts.path = rules.single_slashes(parts.path)
+
+
+def _strip_trailing_slash(parts: Parts) -> None:
+    parts.path = rules.without_trailing_slashes(parts.path)
+
+
+def _strip_params(policy: Policy) -> Edit:
+    everywhere = rules.name_matcher(policy.strip_params)
+    by_host = {host: rules.name_matcher((*policy.strip_params, *names)) for host, names in policy.strip_params_on}
+
+    def strip_params(parts: Parts) -> None:
+        if parts.query is not None:
+            parts.query = rules.without_params(parts.query, by_host.get(parts.host, everywhere))
+
+    return strip_params
+
+
+def _sort_params(parts: Parts) -> None:
+    parts.query = rules.sorted_params(parts.query)
+
+
+def _drop_fragment(parts: Parts) -> None:
+    parts.fragment = None
+
+
+def _keep_route(parts: Parts) -> None:
+    parts.fragment = rules.route_of(parts.fragment)

@@ -1,0 +1,265 @@
+"""Policy: what counts as the same URL, as a value with an id `name@version` and a digest (SPEC N5).
+
+Written without dataclasses: their import alone would cost `canonry normalize` a third of its time.
+"""
+
+from __future__ import annotations
+
+import re
+
+from canonry.core.rules import is_param_name
+from canonry.core.sites import SITES
+from canonry.core.tables import SITE_TABLES
+from canonry.errors import PolicyError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from canonry.core.normalize import Plan
+    from canonry.core.overrides import Overrides
+
+SWITCHES = (
+    "parse",
+    "strip_www",
+    "strip_auth",
+    "normalize_escapes",
+    "collapse_slashes",
+    "strip_trailing_slash",
+    "sort_params",
+)
+FRAGMENTS = ("drop", "keep", "routes")
+OPTIONS = (*SWITCHES, "fragment", "sites", "strip_params", "strip_params_on")
+_NAME = re.compile("[a-z][a-z0-9-]{0,63}")
+_HOST = re.compile(r"[a-z0-9_.-]+|\[[0-9a-f:]+\]")
+
+
+class Policy:
+    """Frozen options that decide what a URL becomes; equal options and id make equal policies."""
+
+    __slots__ = ("_plan", "about", "derived", "name", "overrides", "version", *OPTIONS)
+
+    name: str
+    version: int
+    about: str
+    parse: bool  # False: the text itself, if it is an http(s) URL
+    strip_www: bool
+    strip_auth: bool
+    normalize_escapes: bool
+    collapse_slashes: bool
+    strip_trailing_slash: bool
+    sort_params: bool
+    fragment: str
+    sites: tuple[str, ...]
+    strip_params: tuple[str, ...]
+    strip_params_on: tuple[tuple[str, tuple[str, ...]], ...]
+    overrides: Overrides | None
+    derived: bool  # changed by with_…/without_… and not renamed since
+    _plan: Plan | None
+
+    def __init__(
+        self,
+        name: str,
+        version: int,
+        *,
+        about: str = "",
+        parse: bool = True,
+        strip_www: bool = False,
+        strip_auth: bool = False,
+        normalize_escapes: bool = False,
+        collapse_slashes: bool = False,
+        strip_trailing_slash: bool = False,
+        sort_params: bool = False,
+        fragment: str = "keep",
+        sites: Iterable[str] = (),
+        strip_params: Iterable[str] = (),
+        strip_params_on: Mapping[str, Iterable[str]] | None = None,
+        overrides: Overrides | None = None,
+        derived: bool = False,
+    ) -> None:
+        switches = (parse, strip_www, strip_auth, normalize_escapes, collapse_slashes, strip_trailing_slash, sort_params)
+        for switch, value in zip(SWITCHES, switches, strict=True):
+            _require(isinstance(value, bool), switch, "must be true or false")
+            self._set(switch, value)
+        _require(isinstance(name, str) and _NAME.fullmatch(name), "name", "must be a-z, 0-9 and -, such as my-policy")
+        _require(isinstance(version, int) and version >= 0, "version", "must be a whole number from 0")
+        _require(isinstance(about, str), "about", "must be a text")
+        _require(fragment in FRAGMENTS, "fragment", f"must be one of {', '.join(FRAGMENTS)}")
+        by_host = {_host(host): _params(names, f"strip_params_on.{host}") for host, names in (strip_params_on or {}).items()}
+        self._set("name", name)
+        self._set("version", version)
+        self._set("about", about)
+        self._set("fragment", fragment)
+        self._set("sites", tuple(sorted({_site(site) for site in _listed(sites, "sites")})))
+        self._set("strip_params", _params(strip_params, "strip_params"))
+        self._set("strip_params_on", tuple(sorted(by_host.items())))
+        self._set("overrides", overrides)
+        self._set("derived", derived)
+        self._set("_plan", None)
+        others = (*switches[1:], fragment != "keep", self.sites, self.strip_params, by_host, overrides)
+        _require(parse or not any(others), "parse", "false hands the text back as it is, so every other rule must be off")
+
+    @property
+    def id(self) -> str:
+        """`name@version`; `~hex` marks changed options, `+hex` the overrides file."""
+        changed = f"~{self._options_digest()[:8]}" if self.derived else ""
+        overrides = f"+{self.overrides.digest[:8]}" if self.overrides else ""
+        return f"{self.name}@{self.version}{changed}{overrides}"
+
+    @property
+    def digest(self) -> str:
+        """Hex sha256 over everything that decides an answer: options, tables, overrides."""
+        overrides = self.overrides.digest if self.overrides else ""
+        return _sha256(f"{self._options_digest()}+{overrides}")
+
+    def options(self) -> dict[str, object]:
+        """Every option by value, as JSON and TOML know values."""
+        values = {option: getattr(self, option) for option in OPTIONS}
+        return {
+            **values,
+            "sites": list(self.sites),
+            "strip_params": list(self.strip_params),
+            "strip_params_on": {host: list(names) for host, names in self.strip_params_on},
+        }
+
+    def with_rules(self, *switches: str) -> Policy:
+        """With these rules on: `with_rules("strip_www", "sort_params")`."""
+        return self._changed({_switch(switch): True for switch in switches})
+
+    def without_rules(self, *switches: str) -> Policy:
+        """With these rules off."""
+        return self._changed({_switch(switch): False for switch in switches})
+
+    def with_fragment(self, fragment: str) -> Policy:
+        """With `drop`, `keep` or `routes` as the rule for fragments."""
+        return self._changed({"fragment": fragment})
+
+    def with_params(self, *names: str, host: str | None = None) -> Policy:
+        """Dropping these query parameters too, everywhere or on one host; `utm_*` is a prefix."""
+        if host is None:
+            return self._changed({"strip_params": (*self.strip_params, *names)})
+        by_host = dict(self.strip_params_on)
+        return self._changed({"strip_params_on": {**by_host, host: (*by_host.get(_host(host), ()), *names)}})
+
+    def without_params(self, *names: str) -> Policy:
+        """No longer dropping these query parameters, which must be listed as written here."""
+        unlisted = sorted(set(names) - set(self.strip_params))
+        _require(not unlisted, "strip_params", f"does not list {', '.join(unlisted)}")
+        return self._changed({"strip_params": [name for name in self.strip_params if name not in names]})
+
+    def with_sites(self, *sites: str) -> Policy:
+        """With these site rules too."""
+        return self._changed({"sites": (*self.sites, *sites)})
+
+    def without_sites(self, *sites: str) -> Policy:
+        """Without these site rules."""
+        dropped = {_site(site) for site in sites}
+        return self._changed({"sites": [site for site in self.sites if site not in dropped]})
+
+    def with_name(self, name: str, version: int = 1) -> Policy:
+        """The same options under an id of your own."""
+        return self._copy({"name": name, "version": version, "derived": False})
+
+    def with_overrides(self, text: str, *, file: str = "overrides") -> Policy:
+        """With the overrides in this JSON text (SPEC N4 rule 12); refused as a whole if anything is wrong."""
+        from canonry.core.circles import refuse_circles
+        from canonry.core.overrides import read_overrides
+
+        overrides = read_overrides(text, file)
+        refuse_circles(overrides, self.without_overrides(), file)
+        return self._copy({"overrides": overrides})
+
+    def without_overrides(self) -> Policy:
+        """Without an overrides file."""
+        return self._copy({"overrides": None})
+
+    def _changed(self, changes: dict[str, object]) -> Policy:
+        return self._copy({"derived": True, **changes})
+
+    def _copy(self, changes: dict[str, object]) -> Policy:
+        fields = {field: getattr(self, field) for field in ("name", "version", "about", "overrides", "derived", *OPTIONS)}
+        fields["strip_params_on"] = dict(self.strip_params_on)
+        return Policy(**{**fields, **changes})
+
+    def _options_digest(self) -> str:
+        import json
+
+        tables = {site: SITE_TABLES[site] for site in self.sites}
+        return _sha256(json.dumps([self.options(), tables], sort_keys=True))
+
+    def _set(self, field: str, value: object) -> None:
+        object.__setattr__(self, field, value)
+
+    def __setattr__(self, field: str, value: object) -> None:
+        raise AttributeError(f"a policy is frozen: use with_… to derive one instead of setting {field}")
+
+    def __delattr__(self, field: str) -> None:
+        raise AttributeError(f"a policy is frozen: {field} stays")
+
+    def _key(self) -> tuple[object, ...]:
+        return (self.name, self.version, self.overrides, *(getattr(self, option) for option in OPTIONS))
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, Policy) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        return f"<Policy {self.id}>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuilt, ({field: getattr(self, field) for field in self.__slots__ if field != "_plan"},)
+
+
+def _rebuilt(fields: dict[str, object]) -> Policy:
+    """A pickled policy; its plan is made anew."""
+    policy = object.__new__(Policy)
+    for field, value in {**fields, "_plan": None}.items():
+        object.__setattr__(policy, field, value)
+    return policy
+
+
+def _require(held: object, place: str, reason: str) -> None:
+    if not held:
+        raise PolicyError(f"{place} {reason}", place=place)
+
+
+def _listed(values: Iterable[str], place: str) -> list[str]:
+    _require(not isinstance(values, str), place, "must be a list of texts, not one text")
+    listed = list(values)
+    _require(all(isinstance(value, str) for value in listed), place, "must be a list of texts")
+    return listed
+
+
+def _params(names: Iterable[str], place: str) -> tuple[str, ...]:
+    listed = _listed(names, place)
+    for name in listed:
+        _require(
+            is_param_name(name),
+            place,
+            f"cannot hold {name!r}: a parameter name, with a * only at its end (all parameters are never dropped)",
+        )
+    return tuple(sorted({name.lower() if name.isascii() else name for name in listed}))
+
+
+def _host(host: str) -> str:
+    _require(_HOST.fullmatch(host), "strip_params_on", f"cannot hold {host!r}: a host in lower case, without port")
+    return host
+
+
+def _site(site: str) -> str:
+    versions = [known for known in SITES if site in (known, known.partition("@")[0])]
+    _require(versions, "sites", f"cannot hold {site!r}: known are {', '.join(SITES)}")
+    return versions[-1]
+
+
+def _switch(switch: str) -> str:
+    _require(switch in SWITCHES, switch, f"is not a rule to switch; these are: {', '.join(SWITCHES)}")
+    return switch
+
+
+def _sha256(text: str) -> str:
+    import hashlib
+
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,133 @@
+"""What the rules do to pieces of a URL: plain functions from text to text (SPEC N4).
+
+Each leaves alone what it does not name, and doing it twice changes nothing more. normalize.py
+puts them in order; sites.py and overrides.py hold the rules that need tables.
+"""
+
+from __future__ import annotations
+
+import re
+
+TYPE_CHECKING = False  # typing itself would cost start-up time
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_HEX = "0123456789ABCDEFabcdef"
+_UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+# A stray `%` with what could complete it, or one escape. An escaped hex digit (%30-%39, %41-%46,
+# %61-%66) behind a stray `%` or `%h` stays as it is: decoded, it would become part of a new escape.
+_ESCAPE = re.compile(
+    r"%(?![0-9A-Fa-f]{2})(?:[0-9A-Fa-f]|%3[0-9]|%[46][1-6])?(?:%3[0-9]|%[46][1-6])?|%[0-9A-Fa-f]{2}"
+)
+_LISTED = re.compile(r"[^\x00-\x20&=#*%]+\*?")
+_SLASHES = re.compile("//+")
+_WWW = re.compile(r"\A(?:www\.)+")
+
+
+def _spell(escape: str) -> str:
+    char = chr(int(escape[1:], 16))
+    return char if char in _UNRESERVED else escape.upper()
+
+
+_SPELLED = {escape: _spell(escape) for escape in (f"%{high}{low}" for high in _HEX for low in _HEX)}
+
+
+def without_www(host: str) -> str:
+    """`www.www.example.com` → `example.com`; a `www.` stays where no dot would be left: `www.com`."""
+    if not host.startswith("www."):
+        return host
+    rest = _WWW.sub("", host, count=1)
+    return rest if "." in rest else f"www.{rest}"
+
+
+def plain_escapes(text: str) -> str:
+    """Hex in upper case, escapes of unreserved characters decoded: `%7efoo%2f` → `~foo%2F`.
+
+    The parser has resolved `%2e` segments before, so this makes no new dot segment.
+    """
+    return _ESCAPE.sub(_plain_escape, text) if "%" in text else text
+
+
+def _plain_escape(match: re.Match[str]) -> str:
+    escape = match[0]
+    return _SPELLED.get(escape, escape)
+
+
+def single_slashes(path: str) -> str:
+    """`/a//b` → `/a/b`."""
+    return _SLASHES.sub("/", path) if "//" in path else path
+
+
+def without_trailing_slashes(path: str) -> str:
+    """`/a//` → `/a`; the root keeps its slash."""
+    return path.rstrip("/") or "/"
+
+
+def clean_path(path: str) -> str:
+    """The path as rules 5 to 7 would leave it: what site rules look at."""
+    return without_trailing_slashes(single_slashes(plain_escapes(path)))
+
+
+def param_name(param: str) -> str:
+    """The name in `name=value`, percent-decoded once; the case stays."""
+    name = param.partition("=")[0]
+    # Byte by byte (latin-1), so that names which are not UTF-8 compare too.
+    return re.sub("%([0-9A-Fa-f]{2})", _byte, name) if "%" in name else name
+
+
+def _byte(match: re.Match[str]) -> str:
+    return chr(int(match[1], 16))
+
+
+def folded(name: str) -> str:
+    """ASCII letters in lower case, and only those: case tables for the rest change with Python."""
+    return name.lower() if name.isascii() else name.encode("latin-1").lower().decode("latin-1")
+
+
+def is_param_name(name: str) -> bool:
+    """Can a policy list this name? Decoded, with a `*` only at its end and never alone."""
+    return _LISTED.fullmatch(name) is not None
+
+
+def name_matcher(names: tuple[str, ...]) -> Callable[[str], bool]:
+    """Does a `name=value` carry one of these names? Case ignored; `utm_*` is a prefix."""
+    listed = [folded(name.encode().decode("latin-1")) for name in names]
+    exact = frozenset(name for name in listed if not name.endswith("*"))
+    prefixes = tuple(name[:-1] for name in listed if name.endswith("*"))
+
+    def matches(param: str) -> bool:
+        name = folded(param_name(param))
+        return name in exact or name.startswith(prefixes)
+
+    return matches
+
+
+def without_params(query: str | None, matches: Callable[[str], bool]) -> str | None:
+    """`utm_source=x&id=1` → `id=1`; None when nothing is left."""
+    if query is None:
+        return None
+    params = query.split("&")
+    kept = [param for param in params if not matches(param)]
+    if len(kept) == len(params):
+        return query
+    return "&".join(kept) or None
+
+
+def sorted_params(query: str | None) -> str | None:
+    """`b=2&a=1` → `a=1&b=2`: by name, then value, in the bytes they are written in; duplicates stay."""
+    if query is None or "&" not in query:
+        return query
+    return "&".join(sorted(query.split("&"), key=_name_and_value))
+
+
+def _name_and_value(param: str) -> tuple[str, str]:
+    name, _, value = param.partition("=")
+    return name, value
+
+
+def route_of(fragment: str | None) -> str | None:
+    """`!/inbox` and `/inbox` select content and stay, cut at `:~:`; any other fragment goes."""
+    if fragment is None:
+        return None
+    route = fragment.partition(":~:")[0]
+    return route if route.startswith(("!", "/")) else None

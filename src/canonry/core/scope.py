@@ -1,0 +1,62 @@
+"""Scope: does a crawl follow a link, only record it, or skip it, and why (SPEC C2, C3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from canonry.core.normalize import normalize
+from canonry.core.tables import SKIPPED_EXTENSIONS
+from canonry.core.url import join, parse
+from canonry.errors import InvalidUrl
+
+CRAWL_POLICY = "crawl@1"
+_SPACES = "\t\n\f\r "
+
+
+class Verdict(StrEnum):
+    """What a crawl does with a link."""
+
+    CRAWL = "crawl"
+    EXTERNAL = "external"
+    SKIP = "skip"
+
+
+@dataclass(frozen=True, slots=True)
+class LinkVerdict:
+    """The verdict on one link; `url` is its normalized form, None where it has none."""
+
+    verdict: Verdict
+    reason: str
+    url: str | None
+
+
+def judge_link(href: str, page_url: str, seed_url: str) -> LinkVerdict:
+    """Crawl, external or skip, for a link as written on a page of the site that `seed_url` names."""
+    page, seed = normalize(page_url, CRAWL_POLICY), parse(seed_url)
+    reference = href.strip(_SPACES)
+    if not reference:
+        return _skip("the link is empty")
+    if reference.startswith("#"):
+        return _skip("leads to a place on the same page")
+    try:
+        target = join(page_url, reference)
+    except InvalidUrl as error:
+        return _skip(error.reason)
+    scheme = target.partition(":")[0]
+    if scheme not in ("http", "https"):
+        return _skip(f"scheme {scheme}: is not http or https")
+    url = normalize(target, CRAWL_POLICY)
+    parts = parse(url)
+    extension = parts.path.rpartition("/")[2].rpartition(".")[2].lower() if "." in parts.path else ""
+    if extension in SKIPPED_EXTENSIONS:
+        return _skip(f"a .{extension} file is not a page", url)
+    if url == page:
+        return _skip("leads to the page itself", url)
+    if parts.host != seed.host:
+        return LinkVerdict(Verdict.EXTERNAL, f"host {parts.host} is not {seed.host}", url)
+    return LinkVerdict(Verdict.CRAWL, f"on {seed.host}", url)
+
+
+def _skip(reason: str, url: str | None = None) -> LinkVerdict:
+    return LinkVerdict(Verdict.SKIP, reason, url)

@@ -1,0 +1,53 @@
+"""Cleanliness: how good a URL is as the one to keep, in named parts that add up (SPEC F7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from canonry.core.presets import policy
+from canonry.core.rules import name_matcher
+from canonry.core.url import parse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The parts of a URL's cleanliness; `total` is their sum, higher is cleaner."""
+
+    https: float
+    no_www: float
+    no_trailing_slash: float
+    few_params: float
+    no_tracking: float
+    no_userinfo: float
+    no_fragment: float
+    short: float
+
+    @property
+    def total(self) -> float:
+        return sum(self.parts().values())
+
+    def parts(self) -> dict[str, float]:
+        """Name and points of every part."""
+        return {part.name: getattr(self, part.name) for part in fields(self)}
+
+
+def score(url: str, *, tracking_params: Iterable[str] | None = None) -> Score:
+    """How clean a URL is; `tracking_params` replaces the feed list."""
+    parts = parse(url)
+    names = policy("feed-aggressive").strip_params if tracking_params is None else tuple(tracking_params)
+    is_tracking = name_matcher(names)
+    params = [param for param in (parts.query or "").split("&") if param]
+    return Score(
+        https=100.0 if parts.scheme == "https" else 0.0,
+        no_www=0.0 if parts.host.startswith("www.") else 50.0,
+        no_trailing_slash=20.0 if parts.path == "/" or not parts.path.endswith("/") else 0.0,
+        few_params=max(0.0, 30.0 - 5 * len(params)),
+        no_tracking=0.0 if any(is_tracking(param) for param in params) else 25.0,
+        no_userinfo=15.0 if parts.userinfo is None else 0.0,
+        no_fragment=10.0 if parts.fragment is None else 0.0,
+        short=max(0.0, (200 - len(url)) / 10),
+    )

@@ -1,0 +1,202 @@
+"""Site rules 2 and 8: mirror hosts and the spellings of one thing on sites we know (SPEC N8).
+
+A site looks at the host without leading `www.` and at the path as rules 5 to 7 would leave it, so
+it answers the same under every policy, and it writes the clean form.
+"""
+
+from __future__ import annotations
+
+import re
+
+from canonry.core.rules import clean_path, name_matcher, param_name, without_params, without_www
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from canonry.core.url import Parts
+
+    Edit = Callable[[Parts], None]
+    Table = Mapping[str, str | tuple[str, ...]]
+
+
+class Site:
+    """One site rule: which hosts it knows and what it does to them."""
+
+    __slots__ = ("domains", "hosts", "move_host", "rewrite_path", "target")
+
+    def __init__(
+        self, target: str, hosts: tuple[str, ...], domains: tuple[str, ...], move_host: Edit, rewrite_path: Edit
+    ) -> None:
+        self.target = target
+        self.hosts = hosts
+        self.domains = domains  # any one label before these is a host of the site
+        self.move_host = move_host
+        self.rewrite_path = rewrite_path
+
+
+def youtube(table: Table) -> Site:
+    """`youtu.be/ID`, `/shorts/ID`, `/embed/ID`, `/live/ID`, `/v/ID` → `www.youtube.com/watch?v=ID`."""
+    target = _text(table, "target")
+    not_ids = frozenset(_texts(table, "not_ids"))
+    keep = frozenset(_texts(table, "keep_params"))
+    paths = frozenset(_texts(table, "paths"))
+    always, short, by_path = (_texts(table, key) for key in ("hosts", "short_hosts", "hosts_for_paths"))
+    folder = re.compile(f"/(?:{'|'.join(_texts(table, 'id_folders'))})/([A-Za-z0-9_-]{{1,20}})")
+    lone_id = re.compile("/([A-Za-z0-9_-]{1,20})")
+
+    def video_id(pattern: re.Pattern[str], path: str) -> str | None:
+        match = pattern.fullmatch(path)
+        return match[1] if match and match[1] not in not_ids else None
+
+    def watch(parts: Parts, video: str) -> None:
+        others = without_params(parts.query, lambda param: param_name(param) == "v")
+        parts.path = "/watch"
+        parts.query = f"v={video}&{others}" if others else f"v={video}"
+
+    def move_host(parts: Parts) -> None:
+        host = without_www(parts.host)
+        path = clean_path(parts.path)
+        if host in short:
+            # A path we cannot read as a video stays: on the main host it would be another thing.
+            if video := video_id(lone_id, path):
+                watch(parts, video)
+            elif not (path == "/" or path in paths or video_id(folder, path)):
+                return
+        elif host in by_path and path not in paths:
+            return
+        parts.host = target
+
+    def rewrite_path(parts: Parts) -> None:
+        path = clean_path(parts.path)
+        if video := video_id(folder, path):
+            watch(parts, video)
+            path = "/watch"
+        if path in paths:
+            parts.path = path
+        if path == "/watch" and parts.query is not None:
+            parts.query = _watch_params(parts.query, keep)
+
+    return Site(target, (target, *always, *short, *by_path), (), move_host, rewrite_path)
+
+
+def _watch_params(query: str, keep: frozenset[str]) -> str | None:
+    """What selects the video and the place in it; `start` is the embed player's word for `t`."""
+    params = [(param_name(param), param) for param in query.split("&")]
+    kept = [param for name, param in params if name in keep]
+    starts = [param for name, param in params if name == "start"]
+    if starts and not any(name == "t" for name, _ in params):
+        kept.append(f"t={starts[0].partition('=')[2]}")
+    return "&".join(kept) or None
+
+
+def x(table: Table) -> Site:
+    """`mobile.twitter.com/u/Status/1/photo/1?s=20` → `x.com/u/status/1`."""
+    target = _text(table, "target")
+    dropped = name_matcher(_texts(table, "drop_params"))
+    post = re.compile(r"/([^/]+)/status/([0-9]+)(?:/mediaviewer(?:/.*)?|/(?:photo|video)/[0-9]+)?", re.IGNORECASE)
+
+    def move_host(parts: Parts) -> None:
+        parts.host = target
+
+    def rewrite_path(parts: Parts) -> None:
+        if match := post.fullmatch(clean_path(parts.path)):
+            parts.path = f"/{match[1]}/status/{match[2]}"
+            parts.query = without_params(parts.query, dropped)
+
+    return Site(target, _texts(table, "hosts"), (), move_host, rewrite_path)
+
+
+def feedburner(table: Table) -> Site:
+    """`feedproxy.google.com/Blog?format=xml` → `feeds.feedburner.com/Blog`."""
+    target = _text(table, "target")
+
+    def move_host(parts: Parts) -> None:
+        parts.host = target
+
+    def rewrite_path(parts: Parts) -> None:
+        parts.query = without_params(
+            parts.query, lambda param: param_name(param) == "format" and param.partition("=")[2].lower() == "xml"
+        )
+
+    return Site(target, _texts(table, "hosts"), (), move_host, rewrite_path)
+
+
+def blogger(table: Table) -> Site:
+    """`http://b.blogspot.de/rss.xml` → `https://b.blogspot.com/feeds/posts/default?alt=rss`."""
+    target = _text(table, "target")
+    dropped = name_matcher(_texts(table, "drop_params"))
+    drop_alt = frozenset(_texts(table, "drop_alt"))
+    domains = tuple(f"blogspot.{suffix}" for suffix in _texts(table, "suffixes"))
+
+    def move_host(parts: Parts) -> None:
+        blog = without_www(parts.host).partition(".")[0]
+        parts.host = f"{blog}.{target}"
+        parts.set_scheme("https")
+
+    def is_dropped(param: str) -> bool:
+        return dropped(param) or (param_name(param) == "alt" and param.partition("=")[2] in drop_alt)
+
+    def rewrite_path(parts: Parts) -> None:
+        path = clean_path(parts.path)
+        if path == "/rss.xml":
+            others = without_params(parts.query, lambda param: param_name(param) == "alt")
+            parts.query = f"alt=rss&{others}" if others else "alt=rss"
+        if path in ("/atom.xml", "/rss.xml"):
+            path = "/feeds/posts/default"
+        if path.startswith("/feeds/"):
+            parts.path = path
+            parts.query = without_params(parts.query, is_dropped)
+
+    return Site(target, (), domains, move_host, rewrite_path)
+
+
+# Old versions stay here for as long as a policy that names them does: for good.
+SITES: dict[str, Callable[[Table], Site]] = {
+    "youtube@1": youtube,
+    "x@1": x,
+    "feedburner@1": feedburner,
+    "blogger@1": blogger,
+}
+
+
+class SiteRules:
+    """The sites of one policy, found by host."""
+
+    __slots__ = ("_main_domains", "_mains", "_mirror_domains", "_mirrors", "targets")
+
+    def __init__(self, sites: list[Site]) -> None:
+        self._mirrors = {host: site for site in sites for host in site.hosts}
+        self._mirror_domains = {domain: site for site in sites for domain in site.domains}
+        self._mains = {site.target: site for site in sites if not site.domains}
+        self._main_domains = {site.target: site for site in sites if site.domains}
+        self.targets = frozenset(self._mains)
+
+    def move_host(self, parts: Parts) -> None:
+        """Rule 2: a mirror host becomes the main one."""
+        site = _find(without_www(parts.host), self._mirrors, self._mirror_domains)
+        if site is not None:
+            site.move_host(parts)
+
+    def rewrite_path(self, parts: Parts) -> None:
+        """Rule 8: path and query of a known thing get their one spelling."""
+        site = _find(parts.host, self._mains, self._main_domains)
+        if site is not None:
+            site.rewrite_path(parts)
+
+
+def _find(host: str, hosts: Mapping[str, Site], domains: Mapping[str, Site]) -> Site | None:
+    label, _, domain = host.partition(".")
+    return hosts.get(host) or (domains.get(domain) if label else None)
+
+
+def _text(table: Table, key: str) -> str:
+    value = table[key]
+    assert isinstance(value, str)
+    return value
+
+
+def _texts(table: Table, key: str) -> tuple[str, ...]:
+    value = table[key]
+    assert isinstance(value, tuple)
+    return value

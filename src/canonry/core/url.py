@@ -1,0 +1,207 @@
+"""Read text as a URL, the way browsers do, into parts that can be edited without re-encoding.
+
+This module is on the path of `canonry normalize`, so it imports nothing heavy: ada-url is loaded
+when the first URL needs it (docs/decisions/0001-parser.md).
+"""
+
+from __future__ import annotations
+
+import re
+
+from canonry.errors import InvalidUrl
+
+TYPE_CHECKING = False  # typing itself would cost start-up time
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# A URL that ada would hand back byte for byte, proved by its characters alone: no upper-case or
+# punycode host, no port, no user, nothing to encode. Dot segments are looked for afterwards.
+_PLAIN = re.compile(
+    r"(https?)://"
+    r"((?!xn--)(?:[a-z0-9_-]+\.(?!xn--))*[a-z][a-z0-9_-]*)"
+    r"(/[A-Za-z0-9\-._~!$&'()*+,;=:@%/|\[\]]*)?"
+    r"(?:\?([A-Za-z0-9\-._~!$&()*+,;=:@%/?|\[\]\\^`{}]*))?"
+    r"(?:#([A-Za-z0-9\-._~!$&'()*+,;=:@%/?|\[\]\\^{}#]*))?"
+)
+_HREF = re.compile(
+    r"(https?)://(?:([^/@]*)@)?(\[[^\]]*\]|[^/:]*)(?::([0-9]+))?(/[^?#]*)(?:\?([^#]*))?(?:#(.*))?",
+    re.DOTALL,
+)
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_FEED_SCHEME = re.compile(r"(?:feed|rss|pcast|itpc|podcast):", re.IGNORECASE)
+_WEB_SCHEME = re.compile(r"https?:", re.IGNORECASE)
+_HOST_AND_PORT = re.compile(r"(?:[^/?#@:]+\.[^/?#@:]*|localhost):[0-9]{1,5}(?:[/?#\\]|\Z)", re.IGNORECASE)
+# What people paste around a URL: C0 controls and Unicode spaces, zero-width space, BOM.
+_AROUND = "".join(map(chr, range(33))) + (
+    "\x7f\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u200b"
+    "\u2028\u2029\u202f\u205f\u3000\ufeff"
+)
+_DEFAULT_PORTS = {"http": "80", "https": "443"}
+_ada: Callable[[str], str] | None = None
+
+
+class Parts:
+    """A parsed URL whose pieces are the bytes of its text; `None` where a piece is absent."""
+
+    __slots__ = ("fragment", "host", "path", "port", "query", "scheme", "userinfo")
+
+    def __init__(
+        self,
+        scheme: str,
+        userinfo: str | None,
+        host: str,
+        port: str | None,
+        path: str,
+        query: str | None,
+        fragment: str | None,
+    ) -> None:
+        self.scheme = scheme
+        self.userinfo = userinfo
+        self.host = host
+        self.port = port
+        self.path = path
+        self.query = query
+        self.fragment = fragment
+
+    def __str__(self) -> str:
+        text = f"{self.scheme}://{self.host}"
+        if self.userinfo is not None or self.port is not None:
+            user = "" if self.userinfo is None else f"{self.userinfo}@"
+            port = "" if self.port is None else f":{self.port}"
+            text = f"{self.scheme}://{user}{self.host}{port}"
+        text += self.path
+        if self.query is not None:
+            text += f"?{self.query}"
+        if self.fragment is not None:
+            text += f"#{self.fragment}"
+        return text
+
+    def set_scheme(self, scheme: str) -> None:
+        """Change the scheme; a port that is its default goes."""
+        self.scheme = scheme
+        if self.port == _DEFAULT_PORTS[scheme]:
+            self.port = None
+
+
+def parse(text: str) -> Parts:
+    """The parts of an http(s) URL as the WHATWG standard reads it, empty query and fragment gone."""
+    try:
+        plain = _PLAIN.fullmatch(text)
+    except TypeError:
+        raise InvalidUrl(text, f"not text but {type(text).__name__}") from None
+    if plain is not None:
+        scheme, host, path, query, fragment = plain.groups()
+        if path is None:
+            return Parts(scheme, None, host, None, "/", query or None, fragment or None)
+        if "/." not in path and "/%2" not in path:
+            return Parts(scheme, None, host, None, path, query or None, fragment or None)
+    match = _HREF.fullmatch(_href(text))
+    if match is None:
+        raise InvalidUrl(text, why_invalid(text))
+    scheme, userinfo, host, port, path, query, fragment = match.groups()
+    return Parts(scheme, userinfo, host, port, path, query or None, fragment or None)
+
+
+def check(text: str) -> None:
+    """Raise InvalidUrl unless the text is an http(s) URL."""
+    parse(text)
+
+
+def join(base: str, reference: str) -> str:
+    """The absolute URL a link on page `base` leads to, of any scheme; InvalidUrl where there is none."""
+    from ada_url import join_url
+
+    try:
+        return join_url(base, reference)
+    except ValueError:
+        raise InvalidUrl(reference, f"leads nowhere from {base}") from None
+
+
+def read_url(text: str) -> str:
+    """What a person typed or pasted, as an http(s) URL: `example.com/feed` → `https://example.com/feed`.
+
+    Only what surrounds the URL and its scheme are touched; InvalidUrl where it still is none.
+    """
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidUrl(text, f"not text but {type(text).__name__}")
+    url = text.strip(_AROUND)
+    if (web := _inside_feed_scheme(url)) is not None:
+        url = web
+    elif url.startswith(("//", "\\\\")):
+        url = f"https:{url}"
+    elif _HOST_AND_PORT.match(url) or not _SCHEME.match(url):
+        url = _assume_https(text, url)
+    try:
+        check(url)
+    except InvalidUrl as error:
+        raise InvalidUrl(text, error.reason) from None
+    return url
+
+
+def why_invalid(text: str) -> str:
+    """The reason, in a few words, why ada refuses a text (it only says that it does)."""
+    stripped = text.strip("".join(map(chr, range(33)))).translate({9: None, 10: None, 13: None})
+    if not stripped:
+        return "empty"
+    try:
+        stripped.encode()
+    except UnicodeEncodeError:
+        return "contains a lone surrogate, which is not text"
+    scheme = _SCHEME.match(stripped)
+    if scheme is None:
+        return "no scheme"
+    if scheme[1].lower() not in _DEFAULT_PORTS:
+        return f"scheme {scheme[1].lower()[:40]}: is not http or https"
+    return _why_no_authority(re.split(r"[/\\?#]", stripped[scheme.end() :].lstrip("/\\"), maxsplit=1)[0])
+
+
+def _why_no_authority(authority: str) -> str:
+    host_and_port = authority.rpartition("@")[2]
+    split = re.fullmatch(r"(\[[^\]]*\]?|[^:]*)(?::(.*))?", host_and_port, re.DOTALL)
+    host, port = split.groups() if split else (host_and_port, None)
+    if not host:
+        return "no host"
+    if port and not re.fullmatch("[0-9]+", port):
+        return "port is not a number"
+    if port and (len(digits := port.lstrip("0")) > 5 or int(digits or "0") > 65535):
+        return "port out of range"
+    if host.startswith("["):
+        return "not an IPv6 address"
+    if re.search(r"(?:^|\.)(?:[0-9]+|0[xX][0-9A-Fa-f]*)\.?$", host):
+        return "not an IPv4 address"
+    if re.search(r"[\x00-\x20#/<>?@\[\\\]^|%\x7f]", host):
+        return "a character that no host may contain"
+    return "not a host name (IDNA)"
+
+
+def _href(text: str) -> str:
+    """What ada makes of the text; an InvalidUrl with the reason where it refuses."""
+    global _ada  # noqa: PLW0603 – importing ada costs more than a bare interpreter, so it waits
+    if _ada is None:
+        from ada_url import normalize_url as _ada
+    try:
+        return _ada(text)
+    except ValueError:
+        raise InvalidUrl(text, why_invalid(text)) from None
+
+
+def _inside_feed_scheme(url: str) -> str | None:
+    """`feed://h/p`, `feed:https://h/p` and their kin as the web URL inside; None for anything else."""
+    feed = _FEED_SCHEME.match(url)
+    if feed is None:
+        return None
+    inside = url[feed.end() :].lstrip("/")
+    return inside if _WEB_SCHEME.match(inside) else f"https://{inside}"
+
+
+def _assume_https(text: str, url: str) -> str:
+    authority = re.split(r"[/\\?#]", url, maxsplit=1)[0]
+    if "@" in authority:
+        raise InvalidUrl(text, "looks like an e-mail address; write https:// before it if it is a URL")
+    try:
+        host = parse(f"https://{url}").host
+    except InvalidUrl as error:
+        raise InvalidUrl(text, error.reason) from None
+    if "." not in host and host != "localhost" and not host.startswith("["):
+        raise InvalidUrl(text, "no scheme and no host name")
+    return f"https://{url}"

@@ -1,0 +1,53 @@
+"""Every exception canonry raises."""
+
+from __future__ import annotations
+
+_SHOWN = 200  # characters of a hostile input that a message repeats
+
+
+class CanonryError(Exception):
+    """Base of every error canonry raises on purpose."""
+
+
+class InvalidUrl(CanonryError, ValueError):
+    """The text is not an http(s) URL; `text` is the input, `reason` says why."""
+
+    def __init__(self, text: object, reason: str) -> None:
+        super().__init__(text, reason)
+        self.text = text
+        self.reason = reason
+
+    def __str__(self) -> str:
+        shown = repr(self.text)
+        if len(shown) > _SHOWN:
+            shown = f"{shown[:_SHOWN]}… ({len(shown)} characters)"
+        return f"not a usable URL: {self.reason}: {shown}"
+
+
+class PolicyError(CanonryError, ValueError):
+    """A policy or overrides file that cannot be used; nothing of it was loaded."""
+
+    def __init__(self, reason: str, file: str = "", place: str = "") -> None:
+        super().__init__(reason, file, place)
+        self.reason = reason
+        self.file = file
+        self.place = place
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.file, self.place, self.reason) if part)
+
+
+class UnsafeUrl(CanonryError):
+    """The guard refused to reach this address."""
+
+
+class FetchFailed(CanonryError):
+    """The network gave no usable answer."""
+
+
+class NotAFeed(CanonryError):
+    """What came back is not a feed."""
+
+
+class StoreError(CanonryError):
+    """The store cannot be read or written."""
