@@ -14,7 +14,7 @@ import sys
 import textwrap
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 CORE = Path(__file__).parent.parent / "src" / "canonry" / "core"
 DATA = CORE / "data"
@@ -60,7 +60,7 @@ def tables_text() -> str:
             "",
             "TYPE_CHECKING = False",
             "if TYPE_CHECKING:",
-            "    from typing import Any",
+            "    from typing import Any, cast",
             "",
             f"POLICIES: dict[str, dict[str, Any]] = {_python(policies)}",
             "",
@@ -74,14 +74,16 @@ def tables_text() -> str:
     )
 
 
-def _python(value: object, indent: str = "") -> str:
+def _python(value: Any, indent: str = "") -> str:
     """A literal; lists of texts become tuples."""
     inner = indent + "    "
     if isinstance(value, dict):
-        rows = [f"{inner}{_python(key)}: {_python(item, inner)},\n" for key, item in value.items()]
+        table = cast("dict[str, Any]", value)
+        rows = [f"{inner}{_python(key)}: {_python(item, inner)},\n" for key, item in table.items()]
         return "{\n" + "".join(rows) + indent + "}" if rows else "{}"
     if isinstance(value, list):
-        words = "".join(f"{_python(item)}, " for item in value)
+        items = cast("list[str]", value)
+        words = "".join(f"{_python(item)}, " for item in items)
         lines = textwrap.wrap(words, 110, initial_indent=inner, subsequent_indent=inner, break_on_hyphens=False)
         return "(\n" + "\n".join(lines) + "\n" + indent + ")"
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
@@ -108,9 +110,9 @@ def policy_text(policy: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _toml(value: object) -> str:
-    if isinstance(value, list) and len(value) > 6:
-        return "[\n" + "".join(f"  {_toml(item)},\n" for item in value) + "]"
+def _toml(value: Any) -> str:
+    if isinstance(value, list) and len(items := cast("list[str]", value)) > 6:
+        return "[\n" + "".join(f"  {_toml(item)},\n" for item in items) + "]"
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -56,7 +56,6 @@ _WHERE = {
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
 __version__ = "0.1.0"
-__all__ = [*sorted(_MODULE_OF), "__version__"]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> object:
@@ -71,4 +70,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return sorted([*globals(), *_MODULE_OF])

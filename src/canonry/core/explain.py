@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from canonry.core.normalize import ROUNDS, plan_of, resolved, unsettled
-from canonry.core.policy import Policy
 from canonry.core.reasons import reason_for
 from canonry.core.url import check, parse
+
+if TYPE_CHECKING:
+    from canonry.core.policy import Policy
 
 
 @dataclass(frozen=True, slots=True)

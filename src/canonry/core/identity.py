@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from canonry.core.normalize import normalize
 from canonry.errors import InvalidUrl
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from canonry.core.policy import Policy
 
 ENTRY_POLICY = "entry@1"
@@ -52,14 +53,16 @@ class Item:
         """The item itself, or one from a mapping with these names (`id` and `url` also count)."""
         if isinstance(item, Item):
             return item
-        enclosures = item.get("enclosures") or ()
+        enclosures = item.get("enclosures")
         return cls(
             guid=_text(item, "guid", "id"),
             link=_text(item, "link", "url"),
             title=_text(item, "title"),
             published=_text(item, "published"),
             text=_text(item, "text", "content"),
-            enclosures=tuple(map(str, enclosures)) if isinstance(enclosures, list | tuple) else (),
+            enclosures=tuple(map(str, cast("list[object]", enclosures)))
+            if isinstance(enclosures, list | tuple)
+            else (),
         )
 
 

@@ -90,10 +90,10 @@ def resolved(policy: Policy | str) -> Policy:
 
 def plan_of(policy: Policy) -> Plan:
     """The policy's plan, made at its first use."""
-    plan = policy._plan  # pyright: ignore[reportPrivateUsage]
+    plan = policy.plan
     if plan is None:
         plan = Plan(policy)
-        object.__setattr__(policy, "_plan", plan)
+        object.__setattr__(policy, "plan", plan)
     return plan
 
 

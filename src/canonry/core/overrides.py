@@ -1,9 +1,9 @@
 """Rule 12: the overrides file of a user, read in its exact JSON format (SPEC N4, N5).
 
-    {"overrides": [{"match": {"host": "example.com"},
-                    "drop_query_params": ["src"],
-                    "rewrite_rules": [{"from_prefix": "https://example.com/amp/",
-                                       "to_prefix": "https://example.com/"}]}]}
+{"overrides": [{"match": {"host": "example.com"},
+                "drop_query_params": ["src"],
+                "rewrite_rules": [{"from_prefix": "https://example.com/amp/",
+                                   "to_prefix": "https://example.com/"}]}]}
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class _Node:
     def keys(self, *required: str, optional: tuple[str, ...] = ()) -> dict[str, _Node]:
         if not isinstance(self.value, dict):
             raise self.refusal("must be an object")
-        value = cast("dict[str, object]", self.value)
+        value = cast("dict[str, object]", self.value)  # pyright: ignore[reportUnknownMemberType]
         for key in required:
             if key not in value:
                 raise self.refusal(f"lacks {key!r}")
@@ -134,7 +134,7 @@ class _Node:
     def items(self) -> list[_Node]:
         if not isinstance(self.value, list):
             raise self.refusal("must be a list")
-        items = cast("list[object]", self.value)
+        items = cast("list[object]", self.value)  # pyright: ignore[reportUnknownMemberType]
         return [_Node(item, f"{self.place}[{index}]", self.file) for index, item in enumerate(items)]
 
     def text(self) -> str:

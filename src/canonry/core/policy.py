@@ -15,6 +15,7 @@ from canonry.errors import PolicyError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from typing import Any
 
     from canonry.core.normalize import Plan
     from canonry.core.overrides import Overrides
@@ -37,7 +38,7 @@ _HOST = re.compile(r"[a-z0-9_.-]+|\[[0-9a-f:]+\]")
 class Policy:
     """Frozen options that decide what a URL becomes; equal options and id make equal policies."""
 
-    __slots__ = ("_plan", "about", "derived", "name", "overrides", "version", *OPTIONS)
+    __slots__ = ("about", "derived", "name", "overrides", "plan", "version", *OPTIONS)
 
     name: str
     version: int
@@ -55,7 +56,7 @@ class Policy:
     strip_params_on: tuple[tuple[str, tuple[str, ...]], ...]
     overrides: Overrides | None
     derived: bool  # changed by with_…/without_… and not renamed since
-    _plan: Plan | None
+    plan: Plan | None  # what normalize.py makes of the options at their first use
 
     def __init__(
         self,
@@ -77,15 +78,27 @@ class Policy:
         overrides: Overrides | None = None,
         derived: bool = False,
     ) -> None:
-        switches = (parse, strip_www, strip_auth, normalize_escapes, collapse_slashes, strip_trailing_slash, sort_params)
+        switches = (
+            parse,
+            strip_www,
+            strip_auth,
+            normalize_escapes,
+            collapse_slashes,
+            strip_trailing_slash,
+            sort_params,
+        )
         for switch, value in zip(SWITCHES, switches, strict=True):
-            _require(isinstance(value, bool), switch, "must be true or false")
+            _require(_is(value, bool), switch, "must be true or false")
             self._set(switch, value)
-        _require(isinstance(name, str) and _NAME.fullmatch(name), "name", "must be a-z, 0-9 and -, such as my-policy")
-        _require(isinstance(version, int) and version >= 0, "version", "must be a whole number from 0")
-        _require(isinstance(about, str), "about", "must be a text")
+        _require(_is(name, str) and _NAME.fullmatch(name), "name", "must be a-z, 0-9 and -, such as my-policy")
+        _require(
+            _is(version, int) and not _is(version, bool) and version >= 0, "version", "must be a whole number from 0"
+        )
+        _require(_is(about, str), "about", "must be a text")
         _require(fragment in FRAGMENTS, "fragment", f"must be one of {', '.join(FRAGMENTS)}")
-        by_host = {_host(host): _params(names, f"strip_params_on.{host}") for host, names in (strip_params_on or {}).items()}
+        by_host = {
+            _host(host): _params(names, f"strip_params_on.{host}") for host, names in (strip_params_on or {}).items()
+        }
         self._set("name", name)
         self._set("version", version)
         self._set("about", about)
@@ -95,9 +108,11 @@ class Policy:
         self._set("strip_params_on", tuple(sorted(by_host.items())))
         self._set("overrides", overrides)
         self._set("derived", derived)
-        self._set("_plan", None)
+        self._set("plan", None)
         others = (*switches[1:], fragment != "keep", self.sites, self.strip_params, by_host, overrides)
-        _require(parse or not any(others), "parse", "false hands the text back as it is, so every other rule must be off")
+        _require(
+            parse or not any(others), "parse", "false hands the text back as it is, so every other rule must be off"
+        )
 
     @property
     def id(self) -> str:
@@ -173,11 +188,13 @@ class Policy:
         """Without an overrides file."""
         return self._copy({"overrides": None})
 
-    def _changed(self, changes: dict[str, object]) -> Policy:
+    def _changed(self, changes: dict[str, Any]) -> Policy:
         return self._copy({"derived": True, **changes})
 
-    def _copy(self, changes: dict[str, object]) -> Policy:
-        fields = {field: getattr(self, field) for field in ("name", "version", "about", "overrides", "derived", *OPTIONS)}
+    def _copy(self, changes: dict[str, Any]) -> Policy:
+        fields: dict[str, Any] = {
+            field: getattr(self, field) for field in ("name", "version", "about", "overrides", "derived", *OPTIONS)
+        }
         fields["strip_params_on"] = dict(self.strip_params_on)
         return Policy(**{**fields, **changes})
 
@@ -209,26 +226,31 @@ class Policy:
         return f"<Policy {self.id}>"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuilt, ({field: getattr(self, field) for field in self.__slots__ if field != "_plan"},)
+        return _rebuilt, ({field: getattr(self, field) for field in self.__slots__ if field != "plan"},)
 
 
 def _rebuilt(fields: dict[str, object]) -> Policy:
     """A pickled policy; its plan is made anew."""
     policy = object.__new__(Policy)
-    for field, value in {**fields, "_plan": None}.items():
+    for field, value in {**fields, "plan": None}.items():
         object.__setattr__(policy, field, value)
     return policy
 
 
+def _is(value: object, kind: type) -> bool:
+    """A question the types answer for our code, but not for a value from a file."""
+    return isinstance(value, kind)
+
+
 def _require(held: object, place: str, reason: str) -> None:
     if not held:
-        raise PolicyError(f"{place} {reason}", place=place)
+        raise PolicyError(reason, place=place)
 
 
 def _listed(values: Iterable[str], place: str) -> list[str]:
     _require(not isinstance(values, str), place, "must be a list of texts, not one text")
     listed = list(values)
-    _require(all(isinstance(value, str) for value in listed), place, "must be a list of texts")
+    _require(all(_is(value, str) for value in listed), place, "must be a list of texts")
     return listed
 
 

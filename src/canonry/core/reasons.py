@@ -9,7 +9,6 @@ from canonry.core.url import Parts, parse
 
 _CONTROLS = "".join(map(chr, range(33)))
 _LOOSE = re.compile(r"([^:/\\?#]*):[/\\]*([^/\\?#]*)([^?#]*)(\?[^#]*)?(#.*)?", re.DOTALL)
-_PORT = re.compile(":([0-9]*)$")
 _PORT = re.compile(r":[0-9]*\Z")
 _BREAKS = re.compile(r"[\t\n\r]")
 _ENCODED = re.compile(r"[^\x21-\x7e]|[\"<>`]")

@@ -16,9 +16,7 @@ _HEX = "0123456789ABCDEFabcdef"
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 # A stray `%` with what could complete it, or one escape. An escaped hex digit (%30-%39, %41-%46,
 # %61-%66) behind a stray `%` or `%h` stays as it is: decoded, it would become part of a new escape.
-_ESCAPE = re.compile(
-    r"%(?![0-9A-Fa-f]{2})(?:[0-9A-Fa-f]|%3[0-9]|%[46][1-6])?(?:%3[0-9]|%[46][1-6])?|%[0-9A-Fa-f]{2}"
-)
+_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})(?:[0-9A-Fa-f]|%3[0-9]|%[46][1-6])?(?:%3[0-9]|%[46][1-6])?|%[0-9A-Fa-f]{2}")
 _LISTED = re.compile(r"[^\x00-\x20&=#*%]+\*?")
 _SLASHES = re.compile("//+")
 _WWW = re.compile(r"\A(?:www\.)+")

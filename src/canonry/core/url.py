@@ -178,7 +178,9 @@ def _href(text: str) -> str:
     """What ada makes of the text; an InvalidUrl with the reason where it refuses."""
     global _ada  # noqa: PLW0603 – importing ada costs more than a bare interpreter, so it waits
     if _ada is None:
-        from ada_url import normalize_url as _ada
+        from ada_url import normalize_url
+
+        _ada = normalize_url
     try:
         return _ada(text)
     except ValueError:

@@ -1,0 +1,53 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# Bytecode must be compiled: start-up times mean nothing without it.
+unexport PYTHONDONTWRITEBYTECODE
+INPUTS := pyproject.toml constraints.txt
+
+.PHONY: run test check tables law mutate bench docs clean
+
+run: $(VENV)/run  ## from a fresh clone to explained URLs
+	@$(BIN)/canonry demo
+
+test: $(VENV)/test check  ## everything: checks, tests, coverage of the core
+	$(BIN)/python -m coverage erase
+	$(BIN)/python -m coverage run -m pytest -q -m "not slow"
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage report --include "src/canonry/core/*" --fail-under 100
+	$(BIN)/python -m pytest -q -m slow -n 2
+
+check: $(VENV)/test  ## lint, types, import contracts
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+tables: $(VENV)/run  ## src/canonry/core/tables.py from core/data
+	$(BIN)/python tools/tables.py write
+
+law: $(VENV)/run  ## record the answers of new policy versions
+	$(BIN)/python tools/law.py
+
+mutate: $(VENV)/mutate  ## does a test notice when a rule breaks?
+	$(BIN)/python tools/mutate.py
+
+bench: $(VENV)/bench  ## speed beside the peers
+	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/docs  ## the documentation as a site
+	$(BIN)/sphinx-build --fail-on-warning --keep-going -q docs site
+
+$(VENV)/run: $(INPUTS)
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/test $(VENV)/bench $(VENV)/docs $(VENV)/mutate: $(VENV)/%: $(INPUTS) | $(VENV)/run
+	$(PIP) --editable ".[$*]"
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist site .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,271 @@
+"""How many URLs a second `canonry.normalize` answers, one call at a time, beside its peers.
+
+    python -m benchmarks.normalize [--count N] [--json FILE]
+
+CPU time, best of five rounds; in every round each library takes its turn, so that noise hits all
+alike. All are timed on the same URLs: those that none of them refuses.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import canonry
+from benchmarks.corpus import dirty_urls, real_urls, urls
+from benchmarks.machine import machine, table, versions, write_json
+
+# Each loop is written inside its run: a call in between would weigh most on the fastest.
+Run = Callable[[list[str]], list[object]]
+
+ROUNDS = 5
+GENERATED = 20_000
+POLICIES = ("bookmark", "feed-aggressive", "article", "crawl")
+# DESIGN 6: the bars for real URLs, with the native core and without a compiler.
+NATIVE_BARS = {
+    "w3lib.url.canonicalize_url": 30.0,
+    "courlan.clean_url": 30.0,
+    "ada_url.URL(u).href": 5.0,
+    "str(can_ada.parse(u))": 1.5,
+}
+PURE_BARS = {"w3lib.url.canonicalize_url": 4.0}
+BASE = "w3lib.url.canonicalize_url"
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A library to measure beside: what to install, whether it rewrites or only parses, how to call it."""
+
+    name: str
+    package: str
+    work: str
+    load: Callable[[], Run]
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """What one library did on one corpus."""
+
+    name: str
+    work: str
+    refused: int
+    kurls_per_second: float
+    ratio_to_w3lib: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusResult:
+    """All libraries on one corpus; `timed` of the `given` URLs were accepted by every one."""
+
+    corpus: str
+    given: int
+    timed: int
+    rates: list[Rate]
+
+
+def main(arguments: list[str]) -> None:
+    """Measure, print the tables, write the JSON if asked."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.normalize", description=__doc__)
+    parser.add_argument("--count", type=_positive, help="URLs of each corpus (all real ones, else 20,000)")
+    parser.add_argument("--json", metavar="FILE", help="write the result there, too")
+    options = parser.parse_args(arguments)
+
+    peers = [peer for peer in PEERS if is_installed(peer)]
+    missing = [peer for peer in PEERS if peer not in peers]
+    runs = {f"canonry {policy}": _canonry(policy) for policy in POLICIES} | {peer.name: peer.load() for peer in peers}
+    work = {peer.name: peer.work for peer in peers}
+    results = [measure(name, corpus, runs, work) for name, corpus in corpora(options.count).items()]
+
+    print(text(results, missing))
+    if options.json:
+        write_json(options.json, as_json(results, missing))
+
+
+def corpora(count: int | None) -> dict[str, list[str]]:
+    """The corpora by name, `real` only where a file of real URLs is at hand."""
+    real = real_urls()
+    generated = count or GENERATED
+    return ({"real": real[:count]} if real else {}) | {"generated": urls(generated), "dirty": dirty_urls(generated)}
+
+
+def measure(corpus: str, given: list[str], runs: Mapping[str, Run], work: Mapping[str, str]) -> CorpusResult:
+    """Every run on the URLs that all of them accept."""
+    refused = {name: {url for url in given if _refuses(run, url)} for name, run in runs.items()}
+    timed = [url for url in given if not any(url in by_one for by_one in refused.values())]
+    seconds = best_cpu_seconds(timed, runs)
+    base = seconds.get(BASE)
+    rates = [
+        Rate(
+            name=name,
+            work=work.get(name, "rewrites"),
+            refused=sum(url in refused[name] for url in given),
+            kurls_per_second=len(timed) / seconds[name] / 1000,
+            ratio_to_w3lib=base / seconds[name] if base else None,
+        )
+        for name in runs
+    ]
+    return CorpusResult(corpus, len(given), len(timed), rates)
+
+
+def best_cpu_seconds(given: list[str], runs: Mapping[str, Run]) -> dict[str, float]:
+    """The shortest CPU time of each run over all rounds."""
+    best = dict.fromkeys(runs, float("inf"))
+    for _ in range(ROUNDS):
+        for name, run in runs.items():
+            gc.collect()
+            start = time.process_time()
+            run(given)
+            best[name] = min(best[name], time.process_time() - start)
+    return best
+
+
+def claims(results: list[CorpusResult]) -> list[tuple[str, float, float]]:
+    """Peer, ratio, bar: the slowest policy over each peer that DESIGN 6 names, on real URLs."""
+    real = next((result for result in results if result.corpus == "real"), None)
+    if real is None:
+        return []
+    speed = {rate.name: rate.kurls_per_second for rate in real.rates}
+    slowest = min(speed[f"canonry {policy}"] for policy in POLICIES)
+    bars = NATIVE_BARS if is_native() else PURE_BARS
+    return [(peer, slowest / speed[peer], bar) for peer, bar in bars.items() if peer in speed]
+
+
+def text(results: list[CorpusResult], missing: list[Peer]) -> str:
+    """The result as Markdown."""
+    blocks = [f"canonry.normalize with the {'native' if is_native() else 'pure Python'} core"]
+    blocks += [f"{_heading(result)}\n\n{_rates_table(result)}" for result in results]
+    if judged := claims(results):
+        rows = [(peer, f"{ratio:.1f}", f"{bar:g}") for peer, ratio, bar in judged]
+        blocks.append("Slowest policy on real URLs\n\n" + table(("against", "times as fast", "bar"), rows))
+    if missing:
+        blocks.append("\n".join(f"- missing: {peer.name} (pip install {peer.package})" for peer in missing))
+    return "\n\n".join(blocks)
+
+
+def as_json(results: list[CorpusResult], missing: list[Peer]) -> dict[str, object]:
+    """The result for other programs."""
+    return {
+        "machine": machine(),
+        "versions": {"canonry": canonry.__version__, **versions(peer.package for peer in PEERS)},
+        "native": is_native(),
+        "rounds": ROUNDS,
+        "corpora": [asdict(result) for result in results],
+        "claims": [{"peer": peer, "ratio": ratio, "bar": bar} for peer, ratio, bar in claims(results)],
+        "missing": [peer.package for peer in missing],
+    }
+
+
+def is_native() -> bool:
+    """Was the C core built?"""
+    return find_spec("canonry.core._fast") is not None
+
+
+def is_installed(peer: Peer) -> bool:
+    """Can the peer be measured here?"""
+    return versions([peer.package])[peer.package] is not None
+
+
+def _heading(result: CorpusResult) -> str:
+    left_out = result.given - result.timed
+    return f"{result.corpus}: {result.timed:,} URLs timed, {left_out:,} left out because a library refuses them"
+
+
+def _rates_table(result: CorpusResult) -> str:
+    return table(
+        ("library", "thousand URLs/s", "x w3lib", "refused"),
+        [
+            (
+                rate.name if rate.work == "rewrites" else f"{rate.name} ({rate.work})",
+                f"{rate.kurls_per_second:,.0f}",
+                "" if rate.ratio_to_w3lib is None else f"{rate.ratio_to_w3lib:.1f}",
+                f"{rate.refused:,}",
+            )
+            for rate in result.rates
+        ],
+    )
+
+
+def _refuses(run: Run, url: str) -> bool:
+    try:
+        return run([url])[0] is None
+    except Exception:  # peers raise what they like; all that counts is that there is no answer
+        return True
+
+
+def _canonry(policy: str) -> Run:
+    normalize = canonry.normalize
+    return lambda urls: [normalize(url, policy) for url in urls]
+
+
+def _function(module: str, name: str) -> Any:
+    """A peer's function: the one place where types end, some peers have none."""
+    return getattr(import_module(module), name)
+
+
+def _w3lib() -> Run:
+    canonicalize = _function("w3lib.url", "canonicalize_url")
+    return lambda urls: [canonicalize(url) for url in urls]
+
+
+def _courlan() -> Run:
+    clean = _function("courlan", "clean_url")  # scrub, then normalize; None where it gives up
+    return lambda urls: [clean(url) for url in urls]
+
+
+def _url_normalize() -> Run:
+    normalize = _function("url_normalize", "url_normalize")
+    return lambda urls: [normalize(url) for url in urls]
+
+
+def _turbohtml() -> Run:
+    normalize = _function("turbohtml.extract", "normalize_url")
+    return lambda urls: [normalize(url) for url in urls]
+
+
+def _ada_href() -> Run:
+    parse = _function("ada_url", "URL")
+    return lambda urls: [parse(url).href for url in urls]
+
+
+def _ada_normalize() -> Run:
+    normalize = _function("ada_url", "normalize_url")
+    return lambda urls: [normalize(url) for url in urls]
+
+
+def _can_ada() -> Run:
+    parse = _function("can_ada", "parse")
+    return lambda urls: [str(parse(url)) for url in urls]
+
+
+def _yarl() -> Run:
+    parse = _function("yarl", "URL")
+    return lambda urls: [str(parse(url)) for url in urls]
+
+
+PEERS = (
+    Peer(BASE, "w3lib", "rewrites", _w3lib),
+    Peer("courlan.clean_url", "courlan", "rewrites", _courlan),
+    Peer("url_normalize.url_normalize", "url-normalize", "rewrites", _url_normalize),
+    Peer("turbohtml.extract.normalize_url", "turbohtml", "rewrites", _turbohtml),
+    Peer("ada_url.URL(u).href", "ada-url", "parses only", _ada_href),
+    Peer("ada_url.normalize_url", "ada-url", "parses only", _ada_normalize),
+    Peer("str(can_ada.parse(u))", "can_ada", "parses only", _can_ada),
+    Peer("str(yarl.URL(u))", "yarl", "parses only", _yarl),
+)
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 1")
+    return int(text)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

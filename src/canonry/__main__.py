@@ -1,0 +1,5 @@
+"""`python -m canonry`."""
+
+from canonry.surfaces.cli.main import main
+
+main()

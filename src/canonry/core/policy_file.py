@@ -1,0 +1,80 @@
+"""A user's own policy, from TOML text (SPEC N5).
+
+name = "my-reader"
+version = 1
+base = "feed-moderate@1"        # optional: start from a shipped policy
+strip_www = true
+with_params = ["ref"]           # drop these too
+without_params = ["mc_eid"]     # do not drop these
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import Any, cast
+
+from canonry.core.policy import OPTIONS, Policy
+from canonry.core.presets import policies, policy
+from canonry.errors import PolicyError
+
+_KEYS = ("name", "version", "about", "base", "with_params", "without_params", *OPTIONS)
+_POSITION = re.compile(r"(.*) \(at (.*)\)")
+
+
+def policy_from_toml(text: str, *, file: str = "policy") -> Policy:
+    """The policy in a TOML text; PolicyError with file, place and reason if anything is wrong."""
+    try:
+        return _policy(_toml(text))
+    except PolicyError as error:
+        raise PolicyError(error.reason, file, error.place) from None
+
+
+def _toml(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        position = _POSITION.fullmatch(str(error))
+        reason, place = position.groups() if position else (str(error), "")
+        raise PolicyError(reason, place=place) from None
+    except RecursionError:
+        raise PolicyError("nested too deeply") from None
+
+
+def _policy(table: dict[str, Any]) -> Policy:
+    for key in table:
+        if key not in _KEYS:
+            raise PolicyError(f"unknown key; known are {', '.join(_KEYS)}", place=key)
+    for key in ("name", "version"):
+        if key not in table:
+            raise PolicyError("is missing", place=key)
+    if table["name"] in {shipped.name for shipped in policies()}:
+        raise PolicyError(f"{table['name']!r} is the name of a shipped policy; choose another", place="name")
+    with_params, without_params, base = (table.pop(key, None) for key in ("with_params", "without_params", "base"))
+    options = {**_options(base), **table}
+    if not isinstance(options.get("strip_params_on", {}), dict):
+        raise PolicyError("must be a table of hosts", place="strip_params_on")
+    made = Policy(**options)
+    if with_params is not None:
+        made = made.with_params(*_texts(with_params, "with_params"))
+    if without_params is not None:
+        made = made.without_params(*_texts(without_params, "without_params"))
+    return made.with_name(made.name, made.version)
+
+
+def _options(base: object) -> dict[str, Any]:
+    if base is None:
+        return {}
+    if not isinstance(base, str):
+        raise PolicyError("must be the name of a shipped policy", place="base")
+    try:
+        return policy(base).options()
+    except PolicyError as error:
+        raise PolicyError(error.reason, place="base") from None
+
+
+def _texts(value: object, place: str) -> list[str]:
+    items = cast("list[object]", value) if isinstance(value, list) else [None]
+    if not all(isinstance(item, str) for item in items):
+        raise PolicyError("must be a list of texts", place=place)
+    return cast("list[str]", items)

@@ -1,0 +1,1 @@
+"""The ways people reach canonry: command line, HTTP API, web pages."""

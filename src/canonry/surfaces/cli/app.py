@@ -1,0 +1,48 @@
+"""The click commands, each in its own file, and what they share: errors, exit codes, help."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from canonry import __version__
+from canonry.errors import CanonryError
+from canonry.surfaces.cli.completion import completion
+from canonry.surfaces.cli.demo import demo
+from canonry.surfaces.cli.explain import explain
+from canonry.surfaces.cli.normalize import normalize
+from canonry.surfaces.cli.policies import policies, policy
+from canonry.surfaces.cli.rules import rules
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="canonry")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def canonry(*, debug: bool) -> None:
+    """Know when two URLs are the same thing.
+
+    \b
+    canonry explain 'https://youtu.be/dQw4w9WgXcQ?si=abc&utm_source=mail'
+    """
+    del debug  # run() looks for it: the error may come before click has read it
+
+
+for command in (normalize, explain, policies, policy, rules, demo, completion):
+    canonry.add_command(command)
+
+
+def run() -> None:
+    """Run the command line; one line for an error, exit 1, or 2 for wrong usage."""
+    try:
+        canonry(prog_name="canonry")
+    except CanonryError as error:
+        if "--debug" in sys.argv:
+            raise
+        click.echo(f"canonry: {error}", err=True)
+        sys.exit(1)
+    except BrokenPipeError:
+        # The reader (head, less) has what it wanted; nothing may be flushed to it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

@@ -1,0 +1,47 @@
+"""canonry demo: what canonry does, shown on a small scale and offline."""
+
+from __future__ import annotations
+
+import click
+
+from canonry.core.explain import Explanation, explain
+from canonry.core.presets import policies
+from canonry.surfaces.cli import render
+from canonry.surfaces.cli.options import json_option
+
+MESSY_URLS = (
+    "HTTPS://WWW.Example.com:443//blog/./feed/?utm_source=mail&b=2&a=1#latest",
+    "https://m.youtube.com/shorts/dQw4w9WgXcQ?si=xyz&utm_medium=social",
+    "https://mobile.twitter.com/jack/Status/20/photo/1?s=20",
+    "http://blog.blogspot.co.uk/rss.xml?max-results=5",
+    "https://münchen.example/%7ejoe/?ref=home&q=caf%E9+x",
+)
+
+
+@click.command()
+@json_option
+def demo(*, as_json: bool) -> None:
+    """Messy URLs under every policy, with the rules that fired.
+
+    \b
+    canonry demo
+    """
+    terminal = render.on_terminal(as_json=as_json)
+    if terminal:
+        click.echo(render.bold("Five messy URLs under every policy, and the rules that fired"))
+    for url in MESSY_URLS:
+        explanations = [explain(url, policy) for policy in policies()]
+        if terminal:
+            _print(url, explanations)
+        else:
+            for explanation in explanations:
+                fired = [step.rule for step in explanation.steps]
+                render.print_json({"input": url, "policy": explanation.policy, "url": explanation.url, "rules": fired})
+    if terminal:
+        click.echo(f"\nWhy? Ask for any of them:\n  canonry explain '{MESSY_URLS[1]}'")
+
+
+def _print(url: str, explanations: list[Explanation]) -> None:
+    click.echo(f"\n{render.bold(url)}")
+    rows = [(item.policy, item.url, ", ".join(step.rule for step in item.steps) or "–") for item in explanations]
+    render.print_table(("policy", "becomes", "rules"), rows)

@@ -1,0 +1,28 @@
+"""Where the `canonry` command begins.
+
+`canonry normalize URL…` is answered here, without click, in about twice the time of a bare
+interpreter; everything else goes to the click commands in app.py.
+"""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line and exit with its code."""
+    urls = _plain_urls(sys.argv[1:])
+    if urls:
+        from canonry.surfaces.cli.lines import Options, answer
+
+        sys.exit(answer(urls, Options()))
+    from canonry.surfaces.cli.app import run
+
+    run()
+
+
+def _plain_urls(arguments: list[str]) -> list[str]:
+    """The URLs of `canonry normalize URL…` when nothing but URLs follows."""
+    if arguments[:1] != ["normalize"] or any(argument.startswith("-") for argument in arguments):
+        return []
+    return arguments[1:]

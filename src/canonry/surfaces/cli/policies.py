@@ -1,0 +1,138 @@
+"""canonry policies, policy show, policy diff: which rules there are to choose from, and what changes."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from canonry.core import presets
+from canonry.core.diff import Group, PolicyDiff, diff_policies
+from canonry.core.policy import SWITCHES, Policy
+from canonry.core.url import read_url
+from canonry.errors import InvalidUrl
+from canonry.surfaces.cli import render
+from canonry.surfaces.cli.lines import input_lines
+from canonry.surfaces.cli.options import chosen, complete_policy, json_option, overrides_option
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@click.command()
+@json_option
+def policies(*, as_json: bool) -> None:
+    """The policies canonry ships.
+
+    \b
+    canonry policies
+    """
+    shipped = presets.policies()
+    if not render.on_terminal(as_json=as_json):
+        for policy in shipped:
+            render.print_json(_record(policy))
+        return
+    render.print_table(("policy", "what it is for"), [(policy.id, policy.about) for policy in shipped])
+
+
+@click.group()
+def policy() -> None:
+    """One policy, or two compared."""
+
+
+@policy.command()
+@click.argument("policy_name", metavar="POLICY", shell_complete=complete_policy)
+@overrides_option
+@json_option
+def show(policy_name: str, *, overrides: str | None, as_json: bool) -> None:
+    """Every option of a policy, by value.
+
+    \b
+    canonry policy show bookmark
+    canonry policy show my-policy.toml
+    """
+    policy = chosen(policy_name, overrides)
+    if not render.on_terminal(as_json=as_json):
+        render.print_json(_record(policy))
+        return
+    click.echo(f"{render.bold(policy.id)}  {policy.about}")
+    on = [switch for switch in SWITCHES if getattr(policy, switch)]
+    rows = [
+        ("digest", policy.digest),
+        ("rules", ", ".join(on)),
+        ("fragment", policy.fragment),
+        ("sites", ", ".join(policy.sites)),
+        ("strip_params", ", ".join(policy.strip_params)),
+        *((f"  on {host}", ", ".join(names)) for host, names in policy.strip_params_on),
+        ("overrides", policy.overrides.digest if policy.overrides else ""),
+    ]
+    render.print_table(("option", "value"), [(option, value or "–") for option, value in rows])
+
+
+@policy.command()
+@click.argument("before", metavar="POLICY_A", shell_complete=complete_policy)
+@click.argument("after", metavar="POLICY_B", shell_complete=complete_policy)
+@click.argument("file", type=click.File("rb"), default="-")
+@click.option("--examples", default=5, show_default=True, type=click.IntRange(0), help="How many of each kind to show.")
+@json_option
+def diff(before: str, after: str, file: BinaryIO, *, examples: int, as_json: bool) -> None:
+    """What changes for the URLs of a FILE (or standard input) when policy B takes the place of A.
+
+    Changed: the URL has another key. Merged: keys that were apart become one. Split: one key becomes
+    several. Memory grows with the number of distinct URLs.
+
+    \b
+    canonry policy diff bookmark feed-aggressive urls.txt
+    """
+    refused = _Refused()
+    found = diff_policies(chosen(before), chosen(after), refused.passing(input_lines(file)), examples=examples)
+    found.urls += refused.count
+    found.refused += refused.count
+    if not render.on_terminal(as_json=as_json):
+        render.print_json(found)
+    else:
+        _print_diff(found)
+    sys.exit(1 if found.refused else 0)
+
+
+class _Refused:
+    """Lines that are no URL, counted on the way."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def passing(self, texts: Iterator[str | InvalidUrl]) -> Iterator[str]:
+        for text in texts:
+            try:
+                if isinstance(text, InvalidUrl):
+                    raise text
+                url = read_url(text)
+            except InvalidUrl:
+                self.count += 1
+            else:
+                yield url
+
+
+def _record(policy: Policy) -> dict[str, object]:
+    overrides = policy.overrides.digest if policy.overrides else None
+    about = {"id": policy.id, "about": policy.about, "digest": policy.digest}
+    return {**about, **policy.options(), "overrides": overrides}
+
+
+def _print_diff(found: PolicyDiff) -> None:
+    click.echo(f"{found.before} → {found.after}")
+    counts = [(name, str(getattr(found, name))) for name in ("urls", "refused", "changed", "merged", "split")]
+    render.print_table(("what", "count"), counts)
+    for change in found.changes:
+        click.echo(f"{render.rule_label('changed')}  {render.token_diff(change.before, change.after)}")
+    _print_groups("merged", found.merges)
+    _print_groups("split", found.splits)
+
+
+def _print_groups(kind: str, groups: list[Group]) -> None:
+    for group in groups:
+        arrow = "→" if kind == "split" else "←"
+        click.echo(f"{render.rule_label(kind)}  {group.key} {arrow}")
+        for other in group.others:
+            click.echo(f"    {other}")

@@ -1,0 +1,88 @@
+"""How answers look: tables and colours on a terminal, JSON lines when piped."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import os
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from canonry.core.explain import Step
+
+    Look = dict[str, Any]
+
+_TOKEN = re.compile(r"[a-z]+://|[^/?&#]+|[/?&#]", re.DOTALL)
+_DIM: Look = {"dim": True}
+_BOLD: Look = {"bold": True}
+_RULE: Look = {"fg": "cyan", "bold": True}
+_GONE: Look = {"fg": "red", "strikethrough": True}
+_CAME: Look = {"fg": "green", "bold": True}
+
+
+def on_terminal(*, as_json: bool) -> bool:
+    """Print for eyes? Not when piped, and not when JSON is asked for."""
+    return not as_json and sys.stdout.isatty()
+
+
+def print_json(record: object) -> None:
+    """One JSON object on one line; dataclasses by their fields."""
+    value = dataclasses.asdict(record) if dataclasses.is_dataclass(record) and not isinstance(record, type) else record
+    click.echo(json.dumps(value))
+
+
+def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Columns as wide as they must be; the last one runs on."""
+    table = [tuple(headers), *map(tuple, rows)]
+    widths = [max(len(row[column]) for row in table) for column in range(len(headers) - 1)]
+    for number, row in enumerate(table):
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        line = "  ".join([*cells, row[-1]]).rstrip()
+        click.echo(style(line, _BOLD) if number == 0 else line)
+
+
+def style(text: str, look: Look) -> str:
+    """Coloured, unless the reader said NO_COLOR."""
+    return text if "NO_COLOR" in os.environ else click.style(text, **look)
+
+
+def bold(text: str) -> str:
+    """What matters most."""
+    return style(text, _BOLD)
+
+
+def rule_label(rule: str) -> str:
+    """A rule id as a reader finds it again everywhere."""
+    return style(rule, _RULE)
+
+
+def step_lines(step: Step) -> list[str]:
+    """A step as two lines: rule and reason, then what changed in the URL."""
+    return [f"{rule_label(step.rule)}  {style(step.reason, _DIM)}", f"  {token_diff(step.before, step.after)}"]
+
+
+def token_diff(before: str, after: str) -> str:
+    """The URL after the step with what went and what came marked, token by token."""
+    old, new = _TOKEN.findall(before), _TOKEN.findall(after)
+    shown: list[str] = []
+    for kind, old_from, old_to, new_from, new_to in difflib.SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes():
+        gone, came = "".join(old[old_from:old_to]), "".join(new[new_from:new_to])
+        if kind == "equal":
+            shown.append(gone)
+        else:
+            shown.append(_marked(gone, "[-", "-]", _GONE) + _marked(came, "{+", "+}", _CAME))
+    return "".join(shown)
+
+
+def _marked(text: str, opening: str, closing: str, look: Look) -> str:
+    if not text:
+        return ""
+    visible = text if text.isprintable() else ascii(text)[1:-1]
+    return f"{opening}{visible}{closing}" if "NO_COLOR" in os.environ else style(visible, look)
