@@ -2,14 +2,13 @@
 
     python -m benchmarks.normalize [--count N] [--json FILE]
 
-CPU time, best of five rounds; in every round each library takes its turn, so that noise hits all
+CPU time, best of five rounds; the libraries take turns every 2,000 URLs, so that noise hits all
 alike. All are timed on the same URLs: those that none of them refuses.
 """
 
 from __future__ import annotations
 
 import argparse
-import gc
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -26,6 +25,7 @@ from benchmarks.machine import machine, table, versions, write_json
 Run = Callable[[list[str]], list[object]]
 
 ROUNDS = 5
+SLICE = 2_000  # URLs a library does before the next has its turn; more than any peer caches
 GENERATED = 20_000
 POLICIES = ("bookmark", "feed-aggressive", "article", "crawl")
 # DESIGN 6: the bars for real URLs, with the native core and without a compiler.
@@ -115,15 +115,16 @@ def measure(corpus: str, given: list[str], runs: Mapping[str, Run], work: Mappin
 
 
 def best_cpu_seconds(given: list[str], runs: Mapping[str, Run]) -> dict[str, float]:
-    """The shortest CPU time of each run over all rounds."""
-    best = dict.fromkeys(runs, float("inf"))
+    """The CPU time of each run: over each slice of the URLs its shortest of all rounds, summed."""
+    slices = [given[start : start + SLICE] for start in range(0, len(given), SLICE)]
+    best = {name: [float("inf")] * len(slices) for name in runs}
     for _ in range(ROUNDS):
-        for name, run in runs.items():
-            gc.collect()
-            start = time.process_time()
-            run(given)
-            best[name] = min(best[name], time.process_time() - start)
-    return best
+        for number, some in enumerate(slices):
+            for name, run in runs.items():
+                start = time.process_time()
+                run(some)
+                best[name][number] = min(best[name][number], time.process_time() - start)
+    return {name: sum(seconds) for name, seconds in best.items()}
 
 
 def claims(results: list[CorpusResult]) -> list[tuple[str, float, float]]:

@@ -96,6 +96,7 @@ class Policy:
         )
         _require(_is(about, str), "about", "must be a text")
         _require(fragment in FRAGMENTS, "fragment", f"must be one of {', '.join(FRAGMENTS)}")
+        _require(_is(strip_params_on or {}, dict), "strip_params_on", "must be a table of hosts")
         by_host = {
             _host(host): _params(names, f"strip_params_on.{host}") for host, names in (strip_params_on or {}).items()
         }
@@ -248,7 +249,7 @@ def _require(held: object, place: str, reason: str) -> None:
 
 
 def _listed(values: Iterable[str], place: str) -> list[str]:
-    _require(not isinstance(values, str), place, "must be a list of texts, not one text")
+    _require(isinstance(values, list | tuple | set | frozenset), place, "must be a list of texts")
     listed = list(values)
     _require(all(_is(value, str) for value in listed), place, "must be a list of texts")
     return listed

@@ -51,10 +51,7 @@ def _policy(table: dict[str, Any]) -> Policy:
     if table["name"] in {shipped.name for shipped in policies()}:
         raise PolicyError(f"{table['name']!r} is the name of a shipped policy; choose another", place="name")
     with_params, without_params, base = (table.pop(key, None) for key in ("with_params", "without_params", "base"))
-    options = {**_options(base), **table}
-    if not isinstance(options.get("strip_params_on", {}), dict):
-        raise PolicyError("must be a table of hosts", place="strip_params_on")
-    made = Policy(**options)
+    made = Policy(**{**_options(base), **table})
     if with_params is not None:
         made = made.with_params(*_texts(with_params, "with_params"))
     if without_params is not None:

@@ -12,29 +12,32 @@ TYPE_CHECKING = False  # typing itself would cost start-up time
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_HEX = "0123456789ABCDEFabcdef"
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 # A stray `%` with what could complete it, or one escape. An escaped hex digit (%30-%39, %41-%46,
 # %61-%66) behind a stray `%` or `%h` stays as it is: decoded, it would become part of a new escape.
 _ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})(?:[0-9A-Fa-f]|%3[0-9]|%[46][1-6])?(?:%3[0-9]|%[46][1-6])?|%[0-9A-Fa-f]{2}")
-_LISTED = re.compile(r"[^\x00-\x20&=#*%]+\*?")
 _SLASHES = re.compile("//+")
-_WWW = re.compile(r"\A(?:www\.)+")
 
 
-def _spell(escape: str) -> str:
-    char = chr(int(escape[1:], 16))
-    return char if char in _UNRESERVED else escape.upper()
+class _Spelled(dict[str, str]):
+    """The one spelling of each match of `_ESCAPE`, found out at its first use."""
+
+    def __missing__(self, match: str) -> str:
+        self[match] = spelled = match
+        if len(match) == 3:  # one whole escape; the others hold a stray `%`
+            char = chr(int(match[1:], 16))
+            self[match] = spelled = char if char in _UNRESERVED else match.upper()
+        return spelled
 
 
-_SPELLED = {escape: _spell(escape) for escape in (f"%{high}{low}" for high in _HEX for low in _HEX)}
+_SPELLED = _Spelled()
 
 
 def without_www(host: str) -> str:
     """`www.www.example.com` → `example.com`; a `www.` stays where no dot would be left: `www.com`."""
     if not host.startswith("www."):
         return host
-    rest = _WWW.sub("", host, count=1)
+    rest = re.sub(r"\A(?:www\.)+", "", host)
     return rest if "." in rest else f"www.{rest}"
 
 
@@ -47,8 +50,7 @@ def plain_escapes(text: str) -> str:
 
 
 def _plain_escape(match: re.Match[str]) -> str:
-    escape = match[0]
-    return _SPELLED.get(escape, escape)
+    return _SPELLED[match[0]]
 
 
 def single_slashes(path: str) -> str:
@@ -79,12 +81,12 @@ def _byte(match: re.Match[str]) -> str:
 
 def folded(name: str) -> str:
     """ASCII letters in lower case, and only those: case tables for the rest change with Python."""
-    return name.lower() if name.isascii() else name.encode("latin-1").lower().decode("latin-1")
+    return name.encode("latin-1").lower().decode("latin-1")
 
 
 def is_param_name(name: str) -> bool:
     """Can a policy list this name? Decoded, with a `*` only at its end and never alone."""
-    return _LISTED.fullmatch(name) is not None
+    return re.fullmatch(r"[^\x00-\x20&=#*%]+\*?", name) is not None
 
 
 def name_matcher(names: tuple[str, ...]) -> Callable[[str], bool]:
@@ -94,7 +96,8 @@ def name_matcher(names: tuple[str, ...]) -> Callable[[str], bool]:
     prefixes = tuple(name[:-1] for name in listed if name.endswith("*"))
 
     def matches(param: str) -> bool:
-        name = folded(param_name(param))
+        name = param.partition("=")[0]
+        name = folded(param_name(name)) if "%" in name else name.lower()
         return name in exact or name.startswith(prefixes)
 
     return matches

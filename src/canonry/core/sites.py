@@ -42,11 +42,11 @@ def youtube(table: Table) -> Site:
     keep = frozenset(_texts(table, "keep_params"))
     paths = frozenset(_texts(table, "paths"))
     always, short, by_path = (_texts(table, key) for key in ("hosts", "short_hosts", "hosts_for_paths"))
-    folder = re.compile(f"/(?:{'|'.join(_texts(table, 'id_folders'))})/([A-Za-z0-9_-]{{1,20}})")
-    lone_id = re.compile("/([A-Za-z0-9_-]{1,20})")
+    folder = f"/(?:{'|'.join(_texts(table, 'id_folders'))})/([A-Za-z0-9_-]{{1,20}})"
+    lone_id = "/([A-Za-z0-9_-]{1,20})"
 
-    def video_id(pattern: re.Pattern[str], path: str) -> str | None:
-        match = pattern.fullmatch(path)
+    def video_id(pattern: str, path: str) -> str | None:
+        match = re.fullmatch(pattern, path)
         return match[1] if match and match[1] not in not_ids else None
 
     def watch(parts: Parts, video: str) -> None:
@@ -94,13 +94,13 @@ def x(table: Table) -> Site:
     """`mobile.twitter.com/u/Status/1/photo/1?s=20` → `x.com/u/status/1`."""
     target = _text(table, "target")
     dropped = name_matcher(_texts(table, "drop_params"))
-    post = re.compile(r"/([^/]+)/status/([0-9]+)(?:/mediaviewer(?:/.*)?|/(?:photo|video)/[0-9]+)?", re.IGNORECASE)
+    post = r"(?i)/([^/]+)/status/([0-9]+)(?:/mediaviewer(?:/.*)?|/(?:photo|video)/[0-9]+)?"
 
     def move_host(parts: Parts) -> None:
         parts.host = target
 
     def rewrite_path(parts: Parts) -> None:
-        if match := post.fullmatch(clean_path(parts.path)):
+        if match := re.fullmatch(post, clean_path(parts.path)):
             parts.path = f"/{match[1]}/status/{match[2]}"
             parts.query = without_params(parts.query, dropped)
 
@@ -187,7 +187,7 @@ class SiteRules:
 
 def _find(host: str, hosts: Mapping[str, Site], domains: Mapping[str, Site]) -> Site | None:
     label, _, domain = host.partition(".")
-    return hosts.get(host) or (domains.get(domain) if label else None)
+    return hosts.get(host) or (domains.get(domain) if label not in ("", "www") else None)
 
 
 def _text(table: Table, key: str) -> str:

@@ -14,23 +14,21 @@ TYPE_CHECKING = False  # typing itself would cost start-up time
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# A URL that ada would hand back byte for byte, proved by its characters alone: no upper-case or
-# punycode host, no port, no user, nothing to encode. Dot segments are looked for afterwards.
+# A URL of which ada would only lower-case scheme and host and drop the default port, proved by its
+# characters alone: no punycode, no user, nothing to encode. Dot segments are looked for afterwards.
 _PLAIN = re.compile(
-    r"(https?)://"
-    r"((?!xn--)(?:[a-z0-9_-]+\.(?!xn--))*[a-z][a-z0-9_-]*)"
+    r"([Hh][Tt][Tt][Pp][Ss]?)://"
+    r"((?:[A-Za-z0-9_-]+\.)*[A-Za-z][A-Za-z0-9_-]*)"
+    r"(?::([1-9][0-9]{0,3}))?"
     r"(/[A-Za-z0-9\-._~!$&'()*+,;=:@%/|\[\]]*)?"
     r"(?:\?([A-Za-z0-9\-._~!$&()*+,;=:@%/?|\[\]\\^`{}]*))?"
     r"(?:#([A-Za-z0-9\-._~!$&'()*+,;=:@%/?|\[\]\\^{}#]*))?"
 )
-_HREF = re.compile(
-    r"(https?)://(?:([^/@]*)@)?(\[[^\]]*\]|[^/:]*)(?::([0-9]+))?(/[^?#]*)(?:\?([^#]*))?(?:#(.*))?",
-    re.DOTALL,
-)
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
-_FEED_SCHEME = re.compile(r"(?:feed|rss|pcast|itpc|podcast):", re.IGNORECASE)
-_WEB_SCHEME = re.compile(r"https?:", re.IGNORECASE)
-_HOST_AND_PORT = re.compile(r"(?:[^/?#@:]+\.[^/?#@:]*|localhost):[0-9]{1,5}(?:[/?#\\]|\Z)", re.IGNORECASE)
+_HREF = r"(https?)://(?:([^/@]*)@)?(\[[^\]]*\]|[^/:]*)(?::([0-9]+))?(/[^?#]*)(?:\?([^#]*))?(?:#(.*))?"
+# These are compiled by the functions of `re` when a URL first needs them.
+_SCHEME = r"([A-Za-z][A-Za-z0-9+.-]*):"
+_FEED_SCHEME = r"(?i:feed|rss|pcast|itpc|podcast):"
+_HOST_AND_PORT = r"(?:[^/?#@:]+\.[^/?#@:]*|(?i:localhost)):[0-9]{1,5}(?:[/?#\\]|\Z)"
 # What people paste around a URL: C0 controls and Unicode spaces, zero-width space, BOM.
 _AROUND = "".join(map(chr, range(33))) + (
     "\x7f\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u200b"
@@ -90,12 +88,13 @@ def parse(text: str) -> Parts:
     except TypeError:
         raise InvalidUrl(text, f"not text but {type(text).__name__}") from None
     if plain is not None:
-        scheme, host, path, query, fragment = plain.groups()
-        if path is None:
-            return Parts(scheme, None, host, None, "/", query or None, fragment or None)
-        if "/." not in path and "/%2" not in path:
-            return Parts(scheme, None, host, None, path, query or None, fragment or None)
-    match = _HREF.fullmatch(_href(text))
+        scheme, host, port, path, query, fragment = plain.groups()
+        host, path = host.lower(), path or "/"
+        if "/." not in path and "/%2" not in path and "xn--" not in host:
+            parts = Parts(scheme, None, host, port, path, query or None, fragment or None)
+            parts.set_scheme(scheme.lower())
+            return parts
+    match = re.fullmatch(_HREF, _href(text))
     if match is None:
         raise InvalidUrl(text, why_invalid(text))
     scheme, userinfo, host, port, path, query, fragment = match.groups()
@@ -125,12 +124,8 @@ def read_url(text: str) -> str:
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidUrl(text, f"not text but {type(text).__name__}")
     url = text.strip(_AROUND)
-    if (web := _inside_feed_scheme(url)) is not None:
-        url = web
-    elif url.startswith(("//", "\\\\")):
-        url = f"https:{url}"
-    elif _HOST_AND_PORT.match(url) or not _SCHEME.match(url):
-        url = _assume_https(text, url)
+    if not url[:8].lower().startswith(("http://", "https://")):
+        url = _with_scheme(text, url)
     try:
         check(url)
     except InvalidUrl as error:
@@ -147,7 +142,7 @@ def why_invalid(text: str) -> str:
         stripped.encode()
     except UnicodeEncodeError:
         return "contains a lone surrogate, which is not text"
-    scheme = _SCHEME.match(stripped)
+    scheme = re.match(_SCHEME, stripped)
     if scheme is None:
         return "no scheme"
     if scheme[1].lower() not in _DEFAULT_PORTS:
@@ -187,17 +182,23 @@ def _href(text: str) -> str:
         raise InvalidUrl(text, why_invalid(text)) from None
 
 
-def _inside_feed_scheme(url: str) -> str | None:
-    """`feed://h/p`, `feed:https://h/p` and their kin as the web URL inside; None for anything else."""
-    feed = _FEED_SCHEME.match(url)
-    if feed is None:
-        return None
-    inside = url[feed.end() :].lstrip("/")
-    return inside if _WEB_SCHEME.match(inside) else f"https://{inside}"
+def _with_scheme(text: str, url: str) -> str:
+    if feed := re.match(_FEED_SCHEME, url):
+        inside = url[feed.end() :].lstrip("/")
+        return inside if re.match("(?i:https?):", inside) else f"https://{inside}"
+    if url.startswith(("//", "\\\\")):
+        return f"https:{url}"
+    if re.match(_HOST_AND_PORT, url) or not re.match(_SCHEME, url):
+        return _assume_https(text, url)
+    return url
 
 
 def _assume_https(text: str, url: str) -> str:
+    if not url:
+        raise InvalidUrl(text, "empty")
     authority = re.split(r"[/\\?#]", url, maxsplit=1)[0]
+    if not authority:
+        raise InvalidUrl(text, "no host")
     if "@" in authority:
         raise InvalidUrl(text, "looks like an e-mail address; write https:// before it if it is a URL")
     try:

@@ -1,0 +1,38 @@
+"""What all tests share: hypothesis without a clock, and no silent skips."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import hypothesis
+
+import corpora
+
+if TYPE_CHECKING:
+    import pytest
+
+hypothesis.settings.register_profile(
+    "canonry",
+    deadline=None,
+    database=None,
+    derandomize=True,
+    suppress_health_check=list(hypothesis.HealthCheck),
+)
+hypothesis.settings.load_profile("canonry")
+
+
+def pytest_report_header() -> str:
+    return f"corpus of real URLs: {corpora.describe()}"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name each missing part and the command that adds it."""
+    for report in terminalreporter.stats.get("skipped", []):
+        terminalreporter.write_line(f"skipped {report.nodeid}: {report.longrepr[2]}")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("CANONRY_REQUIRE_ALL") and reporter is not None and reporter.stats.get("skipped"):
+        session.exitstatus = 1

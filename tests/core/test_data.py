@@ -1,0 +1,84 @@
+"""The data: complete, sourced, and the same as the tables canonry loads."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import pytest
+
+import canonry
+import tables
+from canonry.core.tables import SHORTENERS, SKIPPED_EXTENSIONS
+
+NOT_TRACKING = "ref ref_src ref_url source via cid ts id page q".split()
+IN_THE_SEEDS = "utm_* fbclid gclid dclid msclkid igshid mc_cid mc_eid cmpid icid ocid".split()
+
+
+def data(name: str) -> dict[str, Any]:
+    return tomllib.loads((tables.DATA / name).read_text(encoding="utf-8"))
+
+
+def test_the_tables_are_generated_from_the_data() -> None:
+    assert tables.TABLES.read_text(encoding="utf-8") == tables.tables_text(), "run: make tables"
+
+
+@pytest.mark.parametrize("name", sorted(tables.LISTS))
+def test_the_newest_policy_drops_what_the_list_says(name: str) -> None:
+    everywhere, by_host = tables.listed_params(tables.LISTS[name])
+    policy = canonry.policy(name)
+    advice = f"params.toml and {policy.id} differ: python tools/tables.py bump {name}"
+    assert list(policy.strip_params) == everywhere, advice
+    assert {host: list(names) for host, names in policy.strip_params_on} == by_host, advice
+
+
+@pytest.mark.parametrize("which", ["feed", "tracking"])
+def test_the_lists_hold_what_they_must_and_nothing_functional(which: str) -> None:
+    names, _ = tables.listed_params(which)
+    assert set(IN_THE_SEEDS) <= set(names)
+    assert not set(NOT_TRACKING) & set(names)
+    prefixes = tuple(name[:-1] for name in names if name.endswith("*"))
+    assert not [name for name in NOT_TRACKING if name.startswith(prefixes)]
+
+
+def test_every_parameter_has_an_owner_a_purpose_and_a_source() -> None:
+    params = data("params.toml")
+    hosted = [note for names in params.pop("on").values() for note in names.values()]
+    for note in [*params.values(), *hosted]:
+        assert note["owner"]
+        assert note["what"]
+        assert note["source"].startswith("https://")
+        assert set(note["lists"]) <= {"feed", "tracking"}
+        assert note["lists"]
+
+
+def test_every_shortener_has_an_owner_and_a_source() -> None:
+    shorteners = data("shorteners.toml")
+    assert set(shorteners) == SHORTENERS
+    for host, note in shorteners.items():
+        assert canonry.normalize(f"https://{host}/") == f"https://{host}/", "a site rule understands it already"
+        assert note["owner"]
+        assert note["source"].startswith("https://")
+
+
+def test_every_site_and_skip_has_a_source() -> None:
+    for note in [*data("sites.toml").values(), *data("skip.toml").values()]:
+        assert note["source"]
+    assert set("pdf jpg jpeg png gif svg webp css js ico zip tar gz mp4 mov avi mp3 wav".split()) == SKIPPED_EXTENSIONS
+
+
+def test_a_new_version_is_written_next_to_the_old(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path_factory.mktemp("data")
+    (folder / "policies").mkdir()
+    for file in ("policies/bookmark@1.toml", "policies/crawl@1.toml", "params.toml"):
+        (folder / file).write_text((tables.DATA / file).read_text(encoding="utf-8"), encoding="utf-8")
+    with (folder / "params.toml").open("a", encoding="utf-8") as params:
+        params.write('\n["newclid"]\nlists = ["tracking"]\n')
+    monkeypatch.setattr(tables, "DATA", folder)
+    bumped = tomllib.loads(tables.bump("bookmark").read_text(encoding="utf-8"))
+    assert bumped["version"] == 2
+    assert "newclid" in bumped["strip_params"]
+    assert bumped["strip_params_on"] == dict(canonry.policy("bookmark").options()["strip_params_on"])  # type: ignore[call-overload]
+    assert tables.bump("crawl").name == "crawl@2.toml"

@@ -1,0 +1,96 @@
+"""SPEC N9, N10: every step that changed something, and what changes between policies."""
+
+from __future__ import annotations
+
+import pytest
+
+import canonry
+from canonry.core.catalog import RULE_NOTES
+from canonry.core.diff import Change, Group, diff_policies
+from canonry.core.normalize import RULES
+from canonry.core.policy import Policy
+from corpora import SEED_003_OVERRIDES
+
+EVERYTHING = Policy(
+    "everything", 1, strip_www=True, strip_auth=True, normalize_escapes=True, collapse_slashes=True,
+    strip_trailing_slash=True, sort_params=True, fragment="drop", sites=["youtube"], strip_params=["utm_*"],
+).with_overrides(SEED_003_OVERRIDES)  # fmt: skip
+
+
+def test_every_rule_in_order() -> None:
+    explanation = canonry.explain("HTTPS://u:p@www.example.com//amp//%7ea/?b=1&utm_x=1&a=2&src=3#x", EVERYTHING)
+    assert [step.rule for step in explanation.steps] == [
+        "parse", "strip_www", "strip_auth", "normalize_escapes", "collapse_slashes", "strip_trailing_slash",
+        "strip_params", "sort_params", "fragment", "overrides",
+    ]  # fmt: skip
+    assert explanation.url == "https://example.com/~a?a=2&b=1"
+    assert explanation.policy == EVERYTHING.id
+    video = canonry.explain("https://m.youtube.com/shorts/a/", EVERYTHING)
+    assert [step.rule for step in video.steps] == ["site_host", "strip_trailing_slash", "site_path"]
+
+
+def test_steps_form_a_chain() -> None:
+    url = " HTTPS://www.example.com/amp/x..//?b&a"
+    steps = canonry.explain(url, EVERYTHING).steps
+    assert steps[0].before == url
+    for step, following in zip(steps, steps[1:], strict=False):
+        assert step.after == following.before
+    assert all(step.before != step.after and step.reason for step in steps)
+
+
+def test_nothing_changed_no_steps() -> None:
+    assert canonry.explain("https://example.com/", EVERYTHING).steps == ()
+    assert canonry.explain("HTTPS://a.com", "exact") == canonry.Explanation("HTTPS://a.com", "exact@1", ())
+
+
+REASONS = [
+    # given, rule, sentence
+    ("HTTPS://a.com/", "parse", "read as browsers do: scheme in lower case"),
+    ("https://A.com/", "parse", "read as browsers do: host in lower case"),
+    ("https://bücher.de/", "parse", "read as browsers do: host in its ASCII form"),
+    (" https://a.com/\n", "parse", "read as browsers do: spaces around it trimmed"),
+    ("https://a.com/\tb", "parse", "read as browsers do: tabs and line breaks removed"),
+    ("https://a.com:443/", "parse", "read as browsers do: default port dropped"),
+    ("https://a.com\\b", "parse", "read as browsers do: backslashes read as slashes"),
+    ("https://a.com/b/../c", "parse", "read as browsers do: dot segments resolved"),
+    ("https://a.com", "parse", "read as browsers do: an empty path is /"),
+    ("https://a.com/é", "parse", "read as browsers do: characters encoded"),
+    ("https://a.com/{", "parse", "read as browsers do: characters encoded"),
+    ("https://a.com/?", "parse", "read as browsers do: empty query dropped"),
+    ("https://a.com/#", "parse", "read as browsers do: empty fragment dropped"),
+    ("https:a.com/b", "parse", "read as browsers do"),
+    ("https://www.example.com/", "strip_www", "this policy takes www.example.com and example.com for one host"),
+    ("https://youtu.be/a", "site_host", "youtu.be is another address of www.youtube.com"),
+    ("https://www.youtube.com/v/a", "site_path", "one spelling for this page of www.youtube.com"),
+    ("https://a.com/?utm_x=1&b&b&&UTM_y", "strip_params", "dropped because they do not select content: utm_x, UTM_y"),
+    ("https://example.com/?src=1", "overrides", "the overrides file says so for example.com"),
+    ("https://u@a.com/", "strip_auth", "user name and password are not part of what the URL names"),
+]
+
+
+@pytest.mark.parametrize(("given", "rule", "sentence"), REASONS)
+def test_reasons(given: str, rule: str, sentence: str) -> None:
+    assert (rule, sentence) in [(step.rule, step.reason) for step in canonry.explain(given, EVERYTHING).steps]
+
+
+def test_the_catalog_shows_every_rule_as_it_is() -> None:
+    assert tuple(note.rule for note in RULE_NOTES) == RULES
+    policy = EVERYTHING.with_sites("x", "feedburner", "blogger").with_params("fbclid")
+    for note in RULE_NOTES:
+        explanation = canonry.explain(note.before, policy)
+        assert note.rule in [step.rule for step in explanation.steps]
+        assert explanation.url == canonry.normalize(note.after, policy)
+        if note.rule not in ("site_path", "overrides"):
+            assert explanation.url == note.after
+
+
+def test_diff_counts_changes_merges_and_splits() -> None:
+    urls = ["https://a.com/b/", "https://a.com/b", "https://a.com/c#1", "https://a.com/c#2", "nope", "https://a.com/d"]
+    diff = diff_policies("bookmark", "crawl", urls)
+    assert (diff.before, diff.after) == ("bookmark@1", "crawl@1")
+    assert (diff.urls, diff.refused, diff.changed, diff.merged, diff.split) == (6, 1, 3, 2, 0)
+    assert diff.changes[0] == Change("https://a.com/b/", "https://a.com/b/", "https://a.com/b")
+    assert diff.merges[0] == Group("https://a.com/b", ("https://a.com/b", "https://a.com/b/"))
+    back = diff_policies("crawl", "bookmark", urls, examples=1)
+    assert (back.merged, back.split, len(back.splits), len(back.changes)) == (0, 2, 1, 1)
+    assert back.splits == [Group("https://a.com/b", ("https://a.com/b", "https://a.com/b/"))]

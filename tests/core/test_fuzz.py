@@ -1,0 +1,105 @@
+"""SPEC N1: what ada accepts we accept, what it refuses is InvalidUrl, and nothing else ever comes out."""
+
+from __future__ import annotations
+
+import random
+
+import ada_url
+import pytest
+
+import canonry
+import corpora
+from canonry.core.policy import Policy
+
+BARE = Policy("bare", 1)
+
+
+def expected(text: str) -> str | None:
+    """What ada makes of an http(s) URL, None where it refuses."""
+    try:
+        href = ada_url.URL(text).href
+    except (ValueError, UnicodeEncodeError):
+        return None
+    return href if href.startswith(("http://", "https://")) else None
+
+
+def without_empty_ends(href: str) -> str:
+    """ada keeps a bare `?` and `#`; rule 1 drops them."""
+    url, _, fragment = href.partition("#")
+    path, _, query = url.partition("?")
+    return path + (f"?{query}" if query else "") + (f"#{fragment}" if fragment else "")
+
+
+def agree(text: str) -> None:
+    wanted = expected(text)
+    try:
+        answer = canonry.normalize(text, BARE)
+    except canonry.InvalidUrl as error:
+        assert wanted is None, text
+        assert error.reason
+    else:
+        assert wanted is not None, text
+        assert answer == without_empty_ends(wanted)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_random_text_agrees_with_ada(seed: int) -> None:
+    choose = random.Random(seed)
+    for _ in range(250_000):
+        agree(corpora.random_text(choose))
+
+
+@pytest.mark.slow
+def test_built_and_mutated_urls_agree_with_ada() -> None:
+    choose = random.Random(5)
+    real = corpora.real_or_own_urls()
+    for _ in range(100_000):
+        agree(corpora.built_url(choose))
+        agree(corpora.mutated_url(choose, choose.choice(real)))
+
+
+def test_real_urls_agree_with_ada() -> None:
+    for url in corpora.real_or_own_urls():
+        agree(url)
+
+
+TEN_MEGABYTES = [
+    "a" * 10_000_000,
+    "https://a.com/" + "a" * 10_000_000,
+    "https://" + "www." * 2_500_000 + "com/",
+    "https://" + "a." * 5_000_000 + "com/",
+    "https://a.com/" + "%" * 10_000_000,
+    "https://a.com/" + "%41" * 3_000_000,
+    "https://a.com/" + "%%34" * 2_500_000,
+    "https://a.com" + "/" * 10_000_000,
+    "https://a.com" + "/.." * 3_000_000,
+    "https://a.com/?" + "&" * 10_000_000,
+    "https://a.com/?" + "b&" * 2_500_000 + "a&" * 2_500_000,
+    "https://a.com/?" + "utm_x=1&" * 1_000_000,
+    "https://" + "@" * 10_000_000,
+    "https://a.com/#" + ":~:" * 3_000_000,
+    "https://a.com:" + "9" * 10_000_000,
+    "https://www.youtube.com" + "/watch" * 1_500_000,
+    "https://x.com/u/status/" + "1" * 10_000_000,
+    "https://[" + ":" * 10_000_000,
+    " " * 10_000_000,
+    "\ud800" * 10_000_000,
+    "é" * 5_000_000,
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", TEN_MEGABYTES, ids=range(len(TEN_MEGABYTES)))
+def test_ten_megabytes(text: str) -> None:
+    for policy in ("feed-aggressive", "bookmark"):
+        try:
+            once = canonry.normalize(text, policy)
+        except canonry.InvalidUrl as error:
+            assert len(str(error)) < 1_000
+        else:
+            assert canonry.normalize(once, policy) == once
+    try:
+        canonry.read_url(text)
+    except canonry.InvalidUrl as error:
+        assert error.reason

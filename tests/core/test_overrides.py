@@ -1,0 +1,195 @@
+"""SPEC N4 rule 12 and N5: the overrides file, what it does and what it must not be."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import canonry
+from canonry.core.policy import Policy
+
+ARTICLE = canonry.policy("article")
+
+
+def entry(*rewrites: tuple[str, str], host: str = "e.com", drop: tuple[str, ...] = ()) -> dict[str, object]:
+    rules = [{"from_prefix": old, "to_prefix": new} for old, new in rewrites]
+    return {"match": {"host": host}, "drop_query_params": list(drop), "rewrite_rules": rules}
+
+
+def text(*entries: object) -> str:
+    return json.dumps({"overrides": entries})
+
+
+def e(path: str) -> str:
+    return f"https://e.com{path}"
+
+
+APPLIED = [
+    # why, file, given, wanted
+    ("first match decides", text(entry(drop=("a",)), entry(drop=("b",))), e("/?a=1&b=2"), e("/?b=2")),
+    ("case of names", text(entry(drop=("Src",))), e("/?SRC=1&sr%63=2&x=1"), e("/?x=1")),
+    ("a prefix of names", text(entry(drop=("pk_*",))), e("/?pk_a=1&pk=2"), e("/?pk=2")),
+    ("emptied query", text(entry(drop=("a",))), e("/?a=1"), e("/")),
+    ("host in upper case", text(entry(host="E.COM", drop=("a",))), e("/?a=1"), e("/")),
+    ("IDN host", text(entry(host="bücher.de", drop=("a",))), "https://bücher.de/?a=1", "https://xn--bcher-kva.de/"),
+    ("prefix in upper case", text(entry(("HTTPS://E.com/amp/", "https://E.com/"))), e("/amp/x"), e("/x")),
+    ("first rewrite that fits", text(entry((e("/a/"), e("/1/")), (e("/a/b/"), e("/2/")))), e("/a/b/c"), e("/1/b/c")),
+    ("rewrites in turn", text(entry((e("/b/"), e("/c/")), (e("/a/"), e("/b/")))), e("/a/x"), e("/c/x")),
+    ("prefix inside a name", text(entry((e("/x"), e("/")))), e("/xx..x"), e("/..x")),
+    ("dot segments made by a rewrite", text(entry((e("/x"), e("/a/")))), e("/x../b"), e("/b")),
+    ("to a longer prefix", text(entry((e("/x"), e("/a/b/c/")))), e("/xy"), e("/a/b/c/y")),
+    ("a longer head is cut again", text(entry((e("/x"), e("/a/b/")), (e("/a/"), e("/")))), e("/xy"), e("/b/y")),
+    ("to another host", text(entry(("https://m.e.com/", e("/")), host="m.e.com")), "https://m.e.com/a/", e("/a")),
+    ("on to the other host's override", text(entry(("https://m.e.com/", e("/")), host="m.e.com"), entry(drop=("a",))), "https://m.e.com/?a", e("/")),
+    ("scheme", text(entry(("http://e.com/", e("/")))), "http://e.com/a", e("/a")),
+    ("prefix with a query", text(entry((e("/?p="), e("/posts/")))), e("/?p=12"), e("/posts/12")),
+    ("prefix ending at the query", text(entry((e("/print?"), e("/?")))), e("/print?b=1"), e("/?b=1")),
+    ("a prefix of another host never fits", text(entry(("https://f.com/", e("/")))), "https://f.com/a", "https://f.com/a"),
+    ("characters of the query encoded in the path", text(entry((e("/?p="), e("/")))), e("/?p={}"), e("/%7B%7D")),
+    ("no rules at all", text({"match": {"host": "e.com"}}), e("/?a"), e("/?a")),
+    ("no overrides at all", text(), e("/?a"), e("/?a")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("why", "file", "url", "wanted"), APPLIED, ids=[case[0] for case in APPLIED])
+def test_applied(why: str, file: str, url: str, wanted: str) -> None:
+    policy = ARTICLE.with_overrides(file)
+    assert canonry.normalize(url, policy) == wanted, why
+    assert canonry.normalize(wanted, policy) == wanted
+    assert canonry.explain(url, policy).url == wanted
+
+
+REFUSED = [
+    # file, place, reason
+    ("", "line 1 column 1", "Expecting value"),
+    ('{"overrides": [,]}', "line 1 column 16", "Expecting value"),
+    ("\ufeff{}", "line 1 column 1", "BOM"),
+    ('{"overrides": [], "overrides": []}', "", "key 'overrides' stands twice"),
+    ("[" * 200_000, "", "nested too deeply"),
+    ("[]", "top level", "must be an object"),
+    ("{}", "top level", "lacks 'overrides'"),
+    ('{"overrides": {}}', "overrides", "must be a list"),
+    ('{"overrides": [], "version": 1}', "top level", "unknown key 'version'"),
+    (text([]), "overrides[0]", "must be an object"),
+    (text(entry(), {"match": {}}), "overrides[1].match", "lacks 'host'"),
+    (text({"match": {"host": ""}}), "overrides[0].match.host", "must be a text"),
+    (text({"match": {"host": 1}}), "overrides[0].match.host", "must be a text"),
+    (text(entry(host="e.com:80")), "overrides[0].match.host", "must be a host alone"),
+    (text(entry(host="e.com:8080")), "overrides[0].match.host", "must be a host alone"),
+    (text(entry(host="e.com/a")), "overrides[0].match.host", "must be a host alone"),
+    (text(entry(host="u@e.com")), "overrides[0].match.host", "must be a host alone"),
+    (text(entry(host="e.com?a")), "overrides[0].match.host", "must be a host alone"),
+    (text(entry(host="e.com#a")), "overrides[0].match.host", "must be a host alone"),
+    (text(entry(host="a b")), "overrides[0].match.host", "is not a host"),
+    (text({"match": {"host": "e.com"}, "drop_query_params": "a"}), "overrides[0].drop_query_params", "must be a list"),
+    (text(entry(drop=("a=b",))), "overrides[0].drop_query_params[0]", "not a parameter name"),
+    (text(entry(drop=("a", "*"))), "overrides[0].drop_query_params[1]", "not a parameter name"),
+    (text({"match": {"host": "e.com"}, "rewrite_rules": [{"from_prefix": e("/a/")}]}), "overrides[0].rewrite_rules[0]", "lacks 'to_prefix'"),
+    (text(entry(("https://e.com", e("/")))), "overrides[0].rewrite_rules[0].from_prefix", "the / after the host"),
+    (text(entry((e("/a/"), "https://e.com"))), "overrides[0].rewrite_rules[0].to_prefix", "the / after the host"),
+    (text(entry(("https://e.com?a/", e("/")))), "overrides[0].rewrite_rules[0].from_prefix", "the / after the host"),
+    (text(entry(("ftp://e.com/", e("/")))), "overrides[0].rewrite_rules[0].from_prefix", "is not an http(s) URL"),
+    (text(entry(("/amp/", e("/")))), "overrides[0].rewrite_rules[0].from_prefix", "is not an http(s) URL"),
+    (text(entry((e("/%4"), e("/")))), "overrides[0].rewrite_rules[0].from_prefix", "ends inside a percent escape"),
+    (text(entry((e("/a"), e("/%")))), "overrides[0].rewrite_rules[0].to_prefix", "ends inside a percent escape"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("file", "place", "reason"), REFUSED, ids=range(len(REFUSED)))
+def test_refused_with_file_place_and_reason(file: str, place: str, reason: str) -> None:
+    with pytest.raises(canonry.PolicyError) as caught:
+        ARTICLE.with_overrides(file, file="o.json")
+    assert caught.value.file == "o.json"
+    assert caught.value.place == place
+    assert reason in caught.value.reason
+    assert str(caught.value).startswith(f"o.json: {place}")
+
+
+CIRCLES = [
+    ("onto itself", (entry((e("/a/"), e("/a/"))),)),
+    ("grows", (entry((e("/"), e("/x/"))),)),
+    ("grows in the middle", (entry((e("/a/"), e("/a/a/"))),)),
+    ("back and forth", (entry((e("/a/"), e("/b/")), (e("/b/"), e("/a/"))),)),
+    ("back and forth by a detour", (entry((e("/a/"), e("/b/c/")), (e("/b/"), e("/d/")), (e("/d/c/"), e("/a/"))),)),
+    ("across hosts", (entry((e("/a/"), "https://f.com/a/")), entry(("https://f.com/", e("/")), host="f.com"))),
+    ("across schemes", (entry((e("/"), "http://e.com/"), ("http://e.com/", e("/"))),)),
+    ("through a tail", (entry((e("/ab"), e("/a")), (e("/a"), e("/ab"))),)),
+    ("by way of the rules", (entry((e("/a/"), e("//a/"))),)),
+    ("by way of the host rule", (entry((e("/a/"), "https://www.e.com/a/")),)),
+]
+
+
+@pytest.mark.parametrize(("why", "entries"), CIRCLES, ids=[case[0] for case in CIRCLES])
+def test_circles_are_refused_naming_the_rules(why: str, entries: tuple[dict[str, object], ...]) -> None:
+    policy = canonry.policy("feed-aggressive") if "host rule" in why else ARTICLE
+    with pytest.raises(canonry.PolicyError, match="can run in a circle") as caught:
+        policy.with_overrides(text(*entries), file="o.json")
+    assert re.search(r"overrides\[0\]\.rewrite_rules\[0\] \(https://e\.com/", caught.value.reason)
+
+
+def test_a_circle_names_all_its_rules_and_no_other() -> None:
+    file = text(entry((e("/q/"), e("/r/")), (e("/r/"), e("/a/")), (e("/a/"), e("/b/")), (e("/b/"), e("/a/"))))
+    with pytest.raises(canonry.PolicyError) as caught:
+        ARTICLE.with_overrides(file)
+    assert set(re.findall(r"rules\[(\d)\]", caught.value.reason)) == {"2", "3"}
+
+
+def test_many_rewrites_of_many_hosts_load() -> None:
+    entries = [entry((f"https://h{n}.com/amp/", f"https://h{n}.com/"), host=f"h{n}.com") for n in range(2_000)]
+    policy = ARTICLE.with_overrides(text(*entries))
+    assert canonry.normalize("https://h1999.com/amp/amp/x", policy) == "https://h1999.com/x"
+
+
+@pytest.mark.slow
+def test_ten_megabytes_of_amp() -> None:
+    policy = ARTICLE.with_overrides(text(entry((e("/amp/"), e("/")))))
+    assert canonry.normalize(e("/amp" * 2_500_000 + "/x"), policy) == e("/x")
+
+
+def test_a_url_that_never_settles_is_refused() -> None:
+    # Each round gives the next one dot segment to resolve: 101 of them are more than anybody means.
+    policy = ARTICLE.with_overrides(text(entry((e("/x"), e("/")))))
+    url = e("/" + "x../" * 101 + "y")
+    for ask in (canonry.normalize, canonry.explain):
+        with pytest.raises(canonry.InvalidUrl, match="still change it after 100 rounds"):
+            ask(url, policy)
+    assert canonry.normalize(e("/" + "x../" * 90 + "y"), policy) == e("/y")
+
+
+def test_the_id_names_the_file() -> None:
+    import hashlib
+
+    file = text(entry())
+    policy = ARTICLE.with_overrides(file)
+    assert policy.id == f"article@0+{hashlib.sha256(file.encode()).hexdigest()[:8]}"
+    assert policy != ARTICLE
+    assert policy.digest != ARTICLE.digest
+    assert policy.without_overrides() == ARTICLE
+
+
+_PATHS = st.text(alphabet="ab/", max_size=4).map(lambda path: e(f"/{path}"))
+_REWRITES = st.lists(st.tuples(_PATHS, _PATHS), min_size=1, max_size=4)
+_POLICIES = st.builds(
+    Policy,
+    st.just("p"),
+    st.just(1),
+    collapse_slashes=st.booleans(),
+    strip_trailing_slash=st.booleans(),
+)
+
+
+@pytest.mark.slow
+@settings(max_examples=3_000)
+@given(_POLICIES, _REWRITES, st.text(alphabet="ab/", max_size=12))
+def test_overrides_that_load_always_settle(policy: Policy, rewrites: list[tuple[str, str]], path: str) -> None:
+    try:
+        overridden = policy.with_overrides(text(entry(*rewrites)))
+    except canonry.PolicyError:
+        return
+    once = canonry.normalize(e(f"/{path}"), overridden)
+    assert canonry.normalize(once, overridden) == once
+    assert canonry.explain(e(f"/{path}"), overridden).url == once

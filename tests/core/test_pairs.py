@@ -1,0 +1,87 @@
+"""Every pair of tests/cases/url_pairs.json: S the same, D different, P the same only where a policy says so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import canonry
+from corpora import POLICIES
+
+PAIRS = json.loads((Path(__file__).parent.parent / "cases" / "url_pairs.json").read_text())
+FEEDS = frozenset({"feed-aggressive", "feed-moderate", "feed-conservative"})
+DROPS_FRAGMENT = frozenset(POLICIES) - {"bookmark", "exact"}
+# The only differences that a policy drops by its own rule although the pair is D.
+DROPPED = {"spa route kept": DROPS_FRAGMENT}
+# P pairs: the policies that merge them; a text says why none does.
+MERGED_BY: dict[str, frozenset[str] | str] = {
+    "+ vs %20 in query (form)": "+ is a space only to form decoders; bytes that no rule names stay (N3)",
+    "invalid pct kept": "a stray % stays as it is; %25 is reserved (N3)",
+    "trailing dot host": "a trailing dot is another name to DNS search lists; no rule names it",
+    "double slash path": FEEDS | {"article"},
+    "trailing slash": frozenset({"feed-aggressive", "feed-moderate", "crawl", "article"}),
+    "fragment drop": DROPS_FRAGMENT,
+    "blank value vs none": "servers tell ?a= from ?a; bytes that no rule names stay (N3)",
+    "param order": FEEDS | {"article", "bookmark"},
+    "utm": FEEDS | {"entry", "article", "bookmark"},
+    "utm mixed case": FEEDS | {"entry", "article", "bookmark"},
+    "utm unknown suffix": FEEDS | {"entry", "article", "bookmark"},
+    "fbclid gclid": FEEDS | {"entry", "article", "bookmark"},
+    "mc_eid ref ref_src cmpid icid ocid": frozenset({"article"}),
+    "www": frozenset({"feed-aggressive"}),
+    "http vs https": "which scheme answers is evidence from the network, not text",
+    "feed://": "strict normalize takes http(s) only; read_url converts it (N7)",
+    "feed:https://": "strict normalize takes http(s) only; read_url converts it (N7)",
+    "rss:// pcast:// itpc://": "strict normalize takes http(s) only; read_url converts it (N7)",
+    "double protocol": "mending schemes turns https://pps.org/ into https://org/",
+    "AMP path": "only the overrides file of a user knows which hosts have /amp/",
+    "mobile host": "only the overrides file of a user knows which hosts have m.",
+    "google redirect": "the target of a redirect is found by expanding it, not by reading it",
+    "yt shorts": frozenset({"bookmark"}),
+    "twitter -> x": frozenset({"bookmark"}),
+    "x mediaViewer": frozenset({"bookmark"}),
+}
+
+
+def form(url: str, policy: str) -> str:
+    try:
+        return canonry.normalize(url, policy)
+    except canonry.InvalidUrl:
+        return f"refused: {url}"
+
+
+def merging(pair: dict[str, str]) -> set[str]:
+    return {policy for policy in POLICIES if form(pair["a"], policy) == form(pair["b"], policy)}
+
+
+def of_kind(kind: str) -> list[object]:
+    return [pytest.param(pair, id=pair["why"]) for pair in PAIRS if pair["kind"] == kind]
+
+
+@pytest.mark.parametrize("pair", of_kind("S"))
+def test_same(pair: dict[str, str]) -> None:
+    assert merging(pair) >= {"feed-aggressive", "crawl"}
+
+
+@pytest.mark.parametrize("pair", of_kind("D"))
+def test_different(pair: dict[str, str]) -> None:
+    assert merging(pair) == DROPPED.get(pair["why"], frozenset())
+
+
+@pytest.mark.parametrize("pair", of_kind("P"))
+def test_by_policy(pair: dict[str, str]) -> None:
+    merged_by = MERGED_BY[pair["why"]]
+    assert merging(pair) == (set() if isinstance(merged_by, str) else merged_by)
+
+
+def test_every_pair_is_judged() -> None:
+    assert {pair["why"] for pair in PAIRS if pair["kind"] == "P"} == set(MERGED_BY)
+    assert {pair["kind"] for pair in PAIRS} == {"S", "D", "P"}
+
+
+def test_feed_schemes_merge_at_the_door_for_people() -> None:
+    for pair in PAIRS:
+        if pair["why"] in ("feed://", "feed:https://", "rss:// pcast:// itpc://"):
+            assert canonry.read_url(pair["a"]) == canonry.read_url(pair["b"])

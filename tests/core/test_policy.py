@@ -1,0 +1,258 @@
+"""SPEC N5: policies as values, shipped and users' own."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+
+import pytest
+
+import canonry
+from canonry.core.policy import OPTIONS, Policy
+from canonry.core.policy_file import policy_from_toml
+from canonry.files import DEFAULT_OVERRIDES, choose_policy
+
+SHIPPED = {
+    # id: www, slash, collapse, escapes, sort, fragment, sites (the table of SPEC N5)
+    "feed-aggressive@1": (True, True, True, True, True, "drop", ("blogger@1", "feedburner@1")),
+    "feed-moderate@1": (False, True, True, True, True, "drop", ("blogger@1", "feedburner@1")),
+    "feed-conservative@1": (False, False, True, True, True, "drop", ("blogger@1", "feedburner@1")),
+    "entry@1": (False, False, False, False, False, "drop", ()),
+    "crawl@1": (False, True, False, True, False, "drop", ()),
+    "article@0": (False, True, True, False, True, "drop", ()),
+    "bookmark@1": (False, False, False, False, True, "keep", ("x@1", "youtube@1")),
+    "exact@1": (False, False, False, False, False, "keep", ()),
+}
+
+
+def test_the_shipped_policies_are_those_of_the_contract() -> None:
+    assert {policy.id for policy in canonry.policies()} == set(SHIPPED)
+    for policy_id, options in SHIPPED.items():
+        policy = canonry.policy(policy_id)
+        names = (
+            "strip_www",
+            "strip_trailing_slash",
+            "collapse_slashes",
+            "normalize_escapes",
+            "sort_params",
+            "fragment",
+            "sites",
+        )
+        assert tuple(getattr(policy, name) for name in names) == options, policy_id
+        assert policy.parse is (policy.name != "exact")
+        assert not policy.strip_auth
+        assert policy.about
+
+
+def test_parameters_of_the_shipped_policies() -> None:
+    assert canonry.policy("entry").strip_params == ("fbclid", "gclid", "ref", "source", "utm_*")
+    assert set(canonry.policy("article").strip_params) == set(
+        "utm_* gclid fbclid mc_cid mc_eid ref ref_src cmpid icid ocid".split()
+    )
+    assert canonry.policy("crawl").strip_params == canonry.policy("exact").strip_params == ()
+
+
+def test_a_name_is_the_newest_version() -> None:
+    assert canonry.policy("bookmark") == canonry.policy("bookmark@1")
+    assert canonry.policy("article").id == "article@0"
+
+
+@pytest.mark.parametrize("name", ["nope", "bookmark@99", "", "bookmark@", "@1"])
+def test_an_unknown_name_says_what_there_is(name: str) -> None:
+    with pytest.raises(canonry.PolicyError, match="shipped are article@0, bookmark@1"):
+        canonry.normalize("https://a.com/", name)
+
+
+def test_policies_are_values() -> None:
+    one, other = Policy("p", 1, strip_params=["b", "a", "A"]), Policy("p", 1, strip_params=("a", "b"))
+    assert one == other
+    assert hash(one) == hash(other)
+    assert one.digest == other.digest
+    assert one != Policy("p", 2, strip_params=("a", "b"))
+    assert one != Policy("q", 1, strip_params=("a", "b"))
+    assert one != "p@1"
+    assert repr(one) == "<Policy p@1>"
+    assert pickle.loads(pickle.dumps(one)) == copy.deepcopy(one) == one
+    with pytest.raises(AttributeError, match="frozen"):
+        one.strip_www = True
+    with pytest.raises(AttributeError, match="frozen"):
+        del one.strip_www
+
+
+def test_a_policy_that_has_been_used_can_be_sent_elsewhere() -> None:
+    policy = canonry.policy("bookmark").with_rules("strip_www")
+    wanted = canonry.normalize("https://www.a.com/", policy)
+    assert canonry.normalize("https://www.a.com/", pickle.loads(pickle.dumps(policy))) == wanted
+    assert pickle.loads(pickle.dumps(policy)).id == policy.id
+
+
+def test_the_digest_is_over_every_option_and_nothing_else() -> None:
+    changes: dict[str, object] = {
+        "parse": False, "strip_www": True, "strip_auth": True, "normalize_escapes": True, "collapse_slashes": True,
+        "strip_trailing_slash": True, "sort_params": True, "fragment": "drop", "sites": ["x"], "strip_params": ["a"],
+        "strip_params_on": {"a.com": ["a"]},
+    }  # fmt: skip
+    assert set(changes) == set(OPTIONS)
+    base = Policy("p", 1)
+    digests = {Policy("p", 1, **{option: value}).digest for option, value in changes.items()}  # type: ignore[arg-type]
+    assert len({base.digest, *digests}) == len(changes) + 1
+    assert Policy("q", 2, about="x").digest == base.digest
+
+
+def test_deriving() -> None:
+    base = canonry.policy("bookmark")
+    derived = base.with_params("ref").without_params("fbclid").with_rules("strip_www").without_rules("sort_params")
+    assert canonry.normalize("https://www.a.com/?ref=1&fbclid=2&b&a", derived) == "https://a.com/?fbclid=2&b&a"
+    assert derived.id == f"bookmark@1~{derived.id[-8:]}"
+    assert derived.with_name("mine", 3).id == "mine@3"
+    assert base.with_fragment("drop").fragment == "drop"
+    assert base.with_sites("feedburner").sites == ("feedburner@1", "x@1", "youtube@1")
+    assert base.without_sites("x", "youtube@1").sites == ()
+    assert base.id == "bookmark@1"
+    assert base.with_params("a", host="a.com").with_params("b", host="a.com").strip_params_on[0] == (
+        "a.com",
+        ("a", "b"),
+    )
+    assert base.with_rules("strip_www").id != base.with_rules("strip_auth").id
+
+
+BAD_VALUES: list[tuple[str, object, str]] = [
+    ("strip_www", 1, "must be true or false"),
+    ("strip_www", "yes", "must be true or false"),
+    ("about", 1, "must be a text"),
+    ("fragment", "sometimes", "must be one of drop, keep, routes"),
+    ("sites", ["myspace"], "cannot hold 'myspace': known are youtube@1"),
+    ("sites", "x", "must be a list of texts"),
+    ("strip_params", ["*"], "all parameters are never dropped"),
+    ("strip_params", ["a=b"], "cannot hold 'a=b'"),
+    ("strip_params", ["a&b"], "cannot hold 'a&b'"),
+    ("strip_params", ["a*b"], "cannot hold 'a*b'"),
+    ("strip_params", [""], "cannot hold ''"),
+    ("strip_params", [1], "must be a list of texts"),
+    ("strip_params", "utm", "must be a list of texts"),
+    ("strip_params_on", {"A.com": ["a"]}, "a host in lower case"),
+    ("strip_params_on", {"a.com:80": ["a"]}, "a host in lower case"),
+    ("strip_params_on", {"a.com": ["*"]}, "all parameters are never dropped"),
+]
+
+
+@pytest.mark.parametrize(("option", "value", "reason"), BAD_VALUES)
+def test_a_bad_option_is_refused(option: str, value: object, reason: str) -> None:
+    with pytest.raises(canonry.PolicyError, match=re.escape(reason)) as caught:
+        Policy("p", 1, **{option: value})  # type: ignore[arg-type]
+    assert caught.value.place.startswith(option)
+
+
+@pytest.mark.parametrize("name", ["", "A", "a b", "1a", "a@1", "a" * 65, None])
+def test_a_bad_name_is_refused(name: str) -> None:
+    with pytest.raises(canonry.PolicyError, match="name: must be"):
+        Policy(name, 1)
+
+
+@pytest.mark.parametrize("version", [-1, "1", 1.0, True, None])
+def test_a_bad_version_is_refused(version: int) -> None:
+    with pytest.raises(canonry.PolicyError, match="version: must be"):
+        Policy("p", version)
+
+
+def test_exact_allows_no_other_rule() -> None:
+    exact = canonry.policy("exact")
+    for derive in (
+        lambda: exact.with_rules("sort_params"),
+        lambda: exact.with_fragment("drop"),
+        lambda: exact.with_sites("x"),
+        lambda: exact.with_params("a"),
+        lambda: exact.with_params("a", host="a.com"),
+        lambda: exact.with_overrides('{"overrides": []}'),
+    ):
+        with pytest.raises(canonry.PolicyError, match="every other rule must be off"):
+            derive()
+
+
+def test_unknown_switches_and_names_are_refused() -> None:
+    with pytest.raises(canonry.PolicyError, match="is not a rule to switch"):
+        canonry.policy("bookmark").with_rules("fragment")
+    with pytest.raises(canonry.PolicyError, match="does not list nope"):
+        canonry.policy("bookmark").without_params("nope", "fbclid")
+    with pytest.raises(canonry.PolicyError, match="cannot hold 'nope'"):
+        canonry.policy("bookmark").without_sites("nope")
+
+
+TOML = """
+name = "my-reader"
+version = 3
+about = "mine"
+base = "feed-moderate@1"
+strip_www = true
+fragment = "routes"
+with_params = ["ref"]
+without_params = ["mc_eid"]
+[strip_params_on]
+"a.com" = ["si"]
+"""
+
+
+def test_from_toml() -> None:
+    policy = policy_from_toml(TOML)
+    assert policy.id == "my-reader@3"
+    assert (
+        canonry.normalize("https://www.a.com/b/?ref=1&mc_eid=2&si=3&utm_x=4#/r", policy)
+        == "https://a.com/b?mc_eid=2#/r"
+    )
+    assert policy_from_toml('name = "p"\nversion = 1\nstrip_params = ["a"]') == Policy("p", 1, strip_params=["a"])
+
+
+BAD_TOML = [
+    # text, place, reason
+    ("name = ", "end of document", "Invalid value"),
+    ("name = 'p'\nversion 1", "line 2, column 9", "Expected '='"),
+    ("name = 'p'", "version", "is missing"),
+    ("version = 1", "name", "is missing"),
+    ("name = 'p'\nversion = 1\nstrip_wwww = true", "strip_wwww", "unknown key; known are name, version"),
+    ("name = 'p'\nversion = 1\nstrip_www = 1", "strip_www", "must be true or false"),
+    ("name = 'bookmark'\nversion = 9", "name", "the name of a shipped policy"),
+    ("name = 'p'\nversion = 1\nbase = 'nope'", "base", "no policy 'nope'"),
+    ("name = 'p'\nversion = 1\nbase = 1", "base", "must be the name of a shipped policy"),
+    ("name = 'p'\nversion = 1\nwith_params = 'a'", "with_params", "must be a list of texts"),
+    ("name = 'p'\nversion = 1\nwithout_params = [1]", "without_params", "must be a list of texts"),
+    ("name = 'p'\nversion = 1\nwithout_params = ['a']", "strip_params", "does not list a"),
+    ("name = 'p'\nversion = 1\nstrip_params_on = ['a']", "strip_params_on", "must be a table of hosts"),
+    ("name = 'p'\nversion = 1\nstrip_params = 'a'", "strip_params", "must be a list"),
+    ("name = 'p'\nversion = 1\nsites = {x = 1}", "sites", "must be a list"),
+    ("name = 'p'\nversion = 1\nsites = 1", "sites", "must be a list"),
+    ("x = " + "[" * 100_000, "", "nested too deeply"),
+]
+
+
+@pytest.mark.parametrize(("text", "place", "reason"), BAD_TOML, ids=range(len(BAD_TOML)))
+def test_bad_toml_is_refused_with_file_place_and_reason(text: str, place: str, reason: str) -> None:
+    with pytest.raises(canonry.PolicyError) as caught:
+        policy_from_toml(text, file="mine.toml")
+    assert (caught.value.file, caught.value.place) == ("mine.toml", place)
+    assert reason in caught.value.reason
+
+
+def test_from_files(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path_factory.mktemp("policies")
+    monkeypatch.chdir(folder)
+    (folder / "mine.toml").write_text(TOML)
+    (folder / "o.json").write_text('{"overrides": []}')
+    assert canonry.load_policy(folder / "mine.toml") == policy_from_toml(TOML)
+    assert canonry.load_policy("mine.toml", overrides="o.json").overrides is not None
+    assert choose_policy("mine.toml").id == "my-reader@3"
+    assert choose_policy("crawl", "o.json").id.startswith("crawl@1+")
+    assert choose_policy("article").id == "article@0"
+    (folder / "config").mkdir()
+    (folder / DEFAULT_OVERRIDES).write_text('{"overrides": []}')
+    assert choose_policy("article").id.startswith("article@0+")
+    assert choose_policy("crawl").id == "crawl@1"
+
+
+def test_files_that_cannot_be_read(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("policies")
+    with pytest.raises(canonry.PolicyError, match="nope.toml: cannot be read: No such file"):
+        canonry.load_policy(folder / "nope.toml")
+    (folder / "latin.toml").write_bytes(b"name = '\xe9'")
+    with pytest.raises(canonry.PolicyError, match="latin.toml: byte 8: is not UTF-8"):
+        canonry.load_policy(folder / "latin.toml")

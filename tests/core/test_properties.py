@@ -1,0 +1,97 @@
+"""SPEC N2, N9 as properties: a fixed point, the same every time, and explained as it is."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import canonry
+import corpora
+from canonry.core.policy import Policy
+
+SHIPPED = [canonry.policy(name) for name in corpora.POLICIES]
+BATCH = 100
+EXAMPLES = 1_000  # batches for each of the three ways to make a URL: 300,000 inputs in all
+
+
+def batches(make: Callable[[random.Random], str]) -> st.SearchStrategy[list[str]]:
+    """A hundred URLs an example: hypothesis itself takes longer to draw one than we to check it."""
+
+    def batch(seed: int) -> list[str]:
+        choose = random.Random(seed)
+        return [make(choose) for _ in range(BATCH)]
+
+    return st.integers(0, 2**64).map(batch)
+
+
+def mutated(choose: random.Random) -> str:
+    return corpora.mutated_url(choose, choose.choice(corpora.real_or_own_urls()))
+
+
+_raw = st.builds("{}{}".format, st.sampled_from(corpora.TEXT_STARTS), st.text())
+_policies = st.builds(
+    Policy,
+    st.just("p"),
+    st.just(1),
+    strip_www=st.booleans(),
+    strip_auth=st.booleans(),
+    normalize_escapes=st.booleans(),
+    collapse_slashes=st.booleans(),
+    strip_trailing_slash=st.booleans(),
+    sort_params=st.booleans(),
+    fragment=st.sampled_from(["drop", "keep", "routes"]),
+    sites=st.sets(st.sampled_from(["youtube", "x", "feedburner", "blogger"])),
+    strip_params=st.sets(st.sampled_from(["utm_*", "v", "t", "start", "alt", "a", "list"])),
+    strip_params_on=st.sampled_from([{}, {"example.com": ["a"]}, {"www.youtube.com": ["v"]}]),
+)
+
+
+def check(url: str, policy: Policy) -> None:
+    try:
+        once = canonry.normalize(url, policy)
+    except canonry.InvalidUrl:
+        with pytest.raises(canonry.InvalidUrl):
+            canonry.explain(url, policy)
+        return
+    assert canonry.normalize(once, policy) == once, policy.options()
+    assert canonry.normalize(url, policy) == once
+    assert canonry.explain(url, policy).url == once
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [corpora.built_url, mutated, corpora.random_text])
+def test_batches(make: Callable[[random.Random], str]) -> None:
+    @settings(max_examples=EXAMPLES)
+    @given(batches(make), _policies)
+    def run(urls: list[str], composed: Policy) -> None:
+        for number, url in enumerate(urls):
+            check(url, SHIPPED[number % len(SHIPPED)])
+            check(url, composed)
+
+    run()
+
+
+@settings(max_examples=500)
+@given(_raw, st.sampled_from(SHIPPED), _policies)
+def test_raw_text(text: str, shipped: Policy, composed: Policy) -> None:
+    check(text, shipped)
+    check(text, composed)
+
+
+@pytest.mark.parametrize("policy", SHIPPED, ids=corpora.POLICIES)
+def test_real_urls(policy: Policy) -> None:
+    urls = corpora.real_or_own_urls()
+    once = canonry.normalize_many(urls, policy)
+    kept = [url for url in once if url is not None]
+    assert len(kept) > 0.99 * len(urls)
+    assert canonry.normalize_many(kept, policy) == kept
+
+
+@pytest.mark.parametrize("policy", SHIPPED, ids=corpora.POLICIES)
+def test_real_urls_are_explained_as_they_are(policy: Policy) -> None:
+    for url in corpora.real_or_own_urls()[::20]:
+        check(url, policy)

@@ -1,0 +1,82 @@
+"""SPEC N1, N7: the door for people, and links on pages."""
+
+from __future__ import annotations
+
+import pytest
+
+import canonry
+from canonry.core.url import join
+
+READ = [
+    # why, typed, read
+    ("a URL", "https://example.com/A?b#c", "https://example.com/A?b#c"),
+    ("kept as typed", "HTTPS://Example.com:443", "HTTPS://Example.com:443"),
+    (
+        "spaces, NBSP, zero-width space, BOM",
+        "\ufeff\u200b\xa0 https://example.com/\u200b\xa0\n",
+        "https://example.com/",
+    ),
+    ("no scheme", "example.com/feed", "https://example.com/feed"),
+    ("no scheme, no path", "example.com", "https://example.com"),
+    ("host and port", "example.com:8080/x", "https://example.com:8080/x"),
+    ("host and port alone", "example.com:8080", "https://example.com:8080"),
+    ("host, port, query", "example.com:8080?a", "https://example.com:8080?a"),
+    ("localhost", "localhost:8000/x", "https://localhost:8000/x"),
+    ("localhost without port", "LocalHost/x", "https://LocalHost/x"),
+    ("an address", "192.0.2.1/x", "https://192.0.2.1/x"),
+    ("an IPv6 address", "[2001:db8::1]/x", "https://[2001:db8::1]/x"),
+    ("IDN", "münchen.de", "https://münchen.de"),
+    ("protocol-relative", "//h/p", "https://h/p"),
+    ("protocol-relative with backslashes", "\\\\h\\p", "https:\\\\h\\p"),
+    ("feed://", "feed://h/p", "https://h/p"),
+    ("feed:https://", "feed:https://h/p", "https://h/p"),
+    ("feed:http://", "feed:http://h/p", "http://h/p"),
+    ("feed://https://", "feed://https://h/p", "https://h/p"),
+    ("feed: and a host", "feed:example.com/p", "https://example.com/p"),
+    ("rss", "rss://h/p", "https://h/p"),
+    ("pcast", "pcast://h/p", "https://h/p"),
+    ("itpc", "ITPC://h/p", "https://h/p"),
+    ("podcast", "podcast://h/p", "https://h/p"),
+    ("https without slashes", "https:example.com", "https:example.com"),
+    ("a scheme is not mended twice", "https://pps.org/feed", "https://pps.org/feed"),
+    ("a host that looks like a scheme", "feed.example.com/x", "https://feed.example.com/x"),
+]
+
+
+@pytest.mark.parametrize(("why", "typed", "read"), READ, ids=[case[0] for case in READ])
+def test_read_url(why: str, typed: str, read: str) -> None:
+    assert canonry.read_url(typed) == read, why
+    assert canonry.read_url(read) == read
+    canonry.normalize(read)
+
+
+NOT_READ = [
+    ("", "empty"),
+    ("\u200b", "empty"),
+    ("hello", "no scheme and no host name"),
+    ("hello world", "a character that no host may contain"),
+    ("/relative/path", "no host"),
+    ("mailto:me@example.com", "scheme mailto: is not http or https"),
+    ("me@example.com", "looks like an e-mail address; write https:// before it if it is a URL"),
+    ("javascript:alert(1)", "scheme javascript: is not http or https"),
+    ("data:text/html,x", "scheme data: is not http or https"),
+    ("file:///etc/passwd", "scheme file: is not http or https"),
+    ("tel:5551234", "scheme tel: is not http or https"),
+    ("feed:", "no host"),
+    ("example.com:99999/x", "port out of range"),
+    ("a.b\ud800", "contains a lone surrogate, which is not text"),
+]
+
+
+@pytest.mark.parametrize(("typed", "reason"), NOT_READ, ids=[repr(case[0]) for case in NOT_READ])
+def test_read_url_refuses(typed: str, reason: str) -> None:
+    with pytest.raises(canonry.InvalidUrl) as caught:
+        canonry.read_url(typed)
+    assert (caught.value.text, caught.value.reason) == (typed, reason)
+
+
+def test_join() -> None:
+    assert join("https://a.com/b/c?d", "../e") == "https://a.com/e"
+    assert join("https://a.com/", "mailto:x@y.z") == "mailto:x@y.z"
+    with pytest.raises(canonry.InvalidUrl, match="leads nowhere"):
+        join("https://a.com/", "https://[")

@@ -1,0 +1,270 @@
+"""The command line, run as users run it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pty
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from corpora import SEED_003_OVERRIDES
+
+CANONRY = [sys.executable, "-m", "canonry"]
+
+
+def run(*arguments: str, given: str | bytes = "", cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    data = given.encode() if isinstance(given, str) else given
+    done = subprocess.run([*CANONRY, *arguments], input=data, capture_output=True, check=False, cwd=cwd)
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def on_terminal(*arguments: str, color: bool = False) -> str:
+    """What a person sees: the output on a pseudo-terminal."""
+    leader, follower = pty.openpty()
+    environment = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
+    environment |= {} if color else {"NO_COLOR": "1"}
+    with subprocess.Popen(
+        [*CANONRY, *arguments], stdin=follower, stdout=follower, stderr=follower, env=environment
+    ) as process:
+        os.close(follower)
+        chunks: list[bytes] = []
+        while True:
+            try:
+                chunk = os.read(leader, 65536)
+            except OSError:  # the other end is closed
+                break
+            if not chunk:
+                break
+            chunks.append(chunk)
+    os.close(leader)
+    assert process.returncode is not None
+    return b"".join(chunks).decode().replace("\r\n", "\n")
+
+
+def test_normalize_urls() -> None:
+    done = run("normalize", "HTTPS://Example.com:443/?utm_source=mail&id=1", "example.com/feed")
+    assert (done.returncode, done.stdout, done.stderr) == (
+        0,
+        "https://example.com/?id=1\nhttps://example.com/feed\n",
+        "",
+    )
+
+
+def test_normalize_one_line_in_one_line_out() -> None:
+    done = run("normalize", "-p", "crawl", given="https://a.com/b/\r\n\nnope\nhttps://a.com/c#d")
+    assert done.stdout == "https://a.com/b\n\n\nhttps://a.com/c\n"
+    assert done.returncode == 1
+    assert "canonry: input 2: not a usable URL: empty: ''" in done.stderr
+    assert "canonry: input 3: not a usable URL: no scheme and no host name: 'nope'" in done.stderr
+
+
+def test_the_short_cut_and_the_command_answer_alike() -> None:
+    urls = ["https://youtu.be/abc", "nope", "http://www.a.com/?fbclid=1"]
+    short, long = run("normalize", *urls), run("normalize", "--policy", "bookmark", *urls)
+    assert (short.returncode, short.stdout, short.stderr) == (long.returncode, long.stdout, long.stderr)
+
+
+def test_normalize_hash_and_json() -> None:
+    digest = hashlib.sha256(b"https://a.com/").hexdigest()
+    assert run("normalize", "--hash", "https://a.com").stdout == f"https://a.com/\t{digest}\n"
+    done = run("normalize", "--json", "--hash", given="https://a.com\nnope\n")
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [
+        {"input": "https://a.com", "url": "https://a.com/", "policy": "bookmark@1", "hash": digest},
+        {"input": "nope", "url": None, "policy": "bookmark@1", "reason": "no scheme and no host name"},
+    ]
+
+
+def test_bytes_that_are_not_text_cost_one_line() -> None:
+    done = run("normalize", given=b"https://a.com/\xff\nhttps://b.com/\xc3\xa9\n\x00\n")
+    assert done.stdout == "\nhttps://b.com/%C3%A9\n\n"
+    assert done.returncode == 1
+
+
+def test_a_line_without_end_costs_one_line() -> None:
+    done = run("normalize", given=b"https://a.com/" + b"a" * 40_000_000 + b"\nhttps://b.com\n")
+    assert done.stdout == "\nhttps://b.com/\n"
+    assert "the line is longer than 16777216 bytes" in done.stderr
+
+
+def test_the_reader_may_go_away() -> None:
+    with subprocess.Popen(
+        [*CANONRY, "normalize"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdin and process.stdout and process.stderr
+        process.stdout.close()
+        try:
+            process.stdin.write(b"https://a.com\n" * 200_000)
+            process.stdin.close()
+        except BrokenPipeError:
+            pass
+        assert process.stderr.read() == b""
+        process.wait(timeout=30)
+    assert process.returncode == 1
+
+
+def test_memory_stays_the_same_however_many_lines() -> None:
+    """A child that may not use more memory than a short run needs, plus a little."""
+    limit = 400 * 1024 * 1024
+
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+    with subprocess.Popen(
+        [*CANONRY, "normalize"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, preexec_fn=limited
+    ) as process:
+        assert process.stdin
+        block = b"".join(b"https://www.example.com/%d?utm_source=x&a=%d\n" % (n, n) for n in range(10_000))
+        for _ in range(30):
+            process.stdin.write(block)
+        process.stdin.close()
+        assert process.wait(timeout=120) == 0
+
+
+def test_explain_piped_is_jsonl() -> None:
+    done = run("explain", "https://youtu.be/abc?si=1", "example.com/", given="")
+    first, second = (json.loads(line) for line in done.stdout.splitlines())
+    assert first["url"] == "https://www.youtube.com/watch?v=abc"
+    assert [step["rule"] for step in first["steps"]] == ["site_host", "site_path"]
+    assert second["steps"][0]["rule"] == "read_url"
+    assert (first["input"], first["policy"]) == ("https://youtu.be/abc?si=1", "bookmark@1")
+
+
+def test_explain_refuses_with_the_reason_and_goes_on() -> None:
+    done = run("explain", given="nope\nhttps://a.com\n")
+    assert done.returncode == 1
+    assert json.loads(done.stdout.splitlines()[0])["reason"] == "no scheme and no host name"
+    assert json.loads(done.stdout.splitlines()[1])["url"] == "https://a.com/"
+
+
+def test_explain_on_a_terminal_marks_tokens() -> None:
+    shown = on_terminal("explain", "https://www.example.com/a?utm_source=x&b=1", "-p", "feed-aggressive")
+    assert "strip_www  this policy takes www.example.com and example.com for one host" in shown
+    assert "https://[-www.example.com-]{+example.com+}/a?utm_source=x&b=1" in shown
+    assert "https://example.com/a?[-utm_source=x&-]b=1" in shown
+    assert "feed-aggressive@1  2 rules fired" in shown
+    assert "\x1b[" not in shown
+    assert "\x1b[" in on_terminal("explain", "https://www.example.com/", "-p", "feed-aggressive", color=True)
+    assert "not a usable URL" in on_terminal("explain", "nope")
+    assert "'" not in on_terminal("explain", "https://a.com/\x1b[31m").partition("\n")[0]
+    assert "\x1b" not in on_terminal("explain", "https://a.com/\x1b[31m")
+
+
+def test_without_input_on_a_terminal_it_says_what_to_do() -> None:
+    for command in ("normalize", "explain"):
+        assert "give a URL, or pipe URLs into standard input" in on_terminal(command)
+
+
+def test_policies_and_show() -> None:
+    ids = [json.loads(line)["id"] for line in run("policies").stdout.splitlines()]
+    assert "bookmark@1" in ids
+    assert len(ids) == 8
+    shown = json.loads(run("policy", "show", "entry").stdout)
+    assert (shown["id"], shown["strip_params"]) == ("entry@1", ["fbclid", "gclid", "ref", "source", "utm_*"])
+    assert "bookmarks: what the page needs stays" in on_terminal("policies")
+    table = on_terminal("policy", "show", "bookmark")
+    assert "on open.spotify.com" in table
+    assert "youtube@1" in table
+
+
+def test_rules_piped_and_shown() -> None:
+    rows = [json.loads(line) for line in run("rules").stdout.splitlines()]
+    assert [row["rule"] for row in rows if row["kind"] == "rule"][:2] == ["parse", "site_host"]
+    assert {row["site"] for row in rows if row["kind"] == "site"} == {"youtube@1", "x@1", "feedburner@1", "blogger@1"}
+    assert all(row["source"] for row in rows if row["kind"] == "param")
+    shown = on_terminal("rules")
+    assert "12 overrides" in shown
+    assert "si (on open.spotify.com)" in shown
+
+
+def test_policy_diff(tmp_path_factory: pytest.TempPathFactory) -> None:
+    file = tmp_path_factory.mktemp("diff") / "urls.txt"
+    file.write_text("http://www.a.com/\nhttp://a.com/\nhttps://b.com/x#1\nhttps://b.com/x#2\nnope\n")
+    done = run("policy", "diff", "bookmark", "feed-aggressive", str(file))
+    found = json.loads(done.stdout)
+    assert {key: found[key] for key in ("urls", "refused", "changed", "merged", "split")} == {
+        "urls": 5, "refused": 1, "changed": 3, "merged": 2, "split": 0,
+    }  # fmt: skip
+    assert done.returncode == 1
+    assert (
+        json.loads(run("policy", "diff", "crawl", "bookmark", given="https://a.com/#1\nhttps://a.com/#2").stdout)[
+            "split"
+        ]
+        == 1
+    )
+    shown = on_terminal("policy", "diff", "feed-aggressive", "bookmark", str(file), "--examples", "1")
+    assert "feed-aggressive@1 → bookmark@1" in shown
+    assert "split  http://a.com/ →" in shown
+    assert "merged  http://a.com/ ←" in on_terminal("policy", "diff", "bookmark", "feed-aggressive", str(file))
+
+
+def test_demo() -> None:
+    rows = [json.loads(line) for line in run("demo").stdout.splitlines()]
+    assert len(rows) == 5 * 8
+    assert "Five messy URLs under every policy" in on_terminal("demo")
+
+
+def test_completion() -> None:
+    for shell in ("bash", "zsh", "fish"):
+        assert "_CANONRY_COMPLETE" in run("completion", shell).stdout
+    environment = {
+        **os.environ,
+        "_CANONRY_COMPLETE": "bash_complete",
+        "COMP_WORDS": "canonry normalize --policy feed-",
+        "COMP_CWORD": "3",
+    }
+    done = subprocess.run(CANONRY, env=environment, capture_output=True, text=True, check=False)
+    assert "plain,feed-aggressive" in done.stdout
+
+
+def test_overrides_by_option_and_at_the_default_place(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("overrides")
+    (folder / "o.json").write_text(SEED_003_OVERRIDES)
+    url = "https://example.com/amp/x?src=1"
+    done = run("normalize", "--overrides", "o.json", url, cwd=folder)
+    assert (done.stdout, done.stderr) == ("https://example.com/x\n", "")
+    assert run("normalize", "-p", "article", url, cwd=folder).stdout == "https://example.com/amp/x?src=1\n"
+    (folder / "config").mkdir()
+    (folder / "config" / "url_normalization_overrides.v0.json").write_text(SEED_003_OVERRIDES)
+    done = run("normalize", "-p", "article", url, cwd=folder)
+    assert done.stdout == "https://example.com/x\n"
+    assert "canonry: using config/url_normalization_overrides.v0.json: article@0+" in done.stderr
+
+
+def test_errors_are_one_line_and_have_their_exit_code(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("errors")
+    (folder / "bad.toml").write_text("name = 'p'\nversion = 1\nstrip_wwww = true\n")
+    for arguments, line in (
+        (("normalize", "-p", "nope", "https://a.com"), "canonry: no policy 'nope'; shipped are"),
+        (("normalize", "-p", "bad.toml", "https://a.com"), "canonry: bad.toml: strip_wwww: unknown key"),
+        (("normalize", "-p", "none.toml", "https://a.com"), "canonry: none.toml: cannot be read: No such file"),
+        (("policy", "show", "crawl", "--overrides", "bad.toml"), "canonry: bad.toml: line 1 column 1: Expecting value"),
+    ):
+        done = run(*arguments, cwd=folder)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith(line)
+        assert done.stderr.count("\n") == 1
+    assert run("normalize", "--nope").returncode == 2
+    assert run("nope").returncode == 2
+    assert "Traceback" in run("--debug", "policy", "show", "nope").stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["", "normalize", "explain", "policies", "policy", "policy show", "policy diff", "rules", "demo", "completion"],
+)
+def test_every_command_helps_with_an_example(command: str) -> None:
+    done = run(*command.split(), "--help")
+    assert done.returncode == 0
+    assert "canonry" in done.stdout.partition("\n")[2] or command == "policy"
+
+
+def test_version() -> None:
+    import canonry
+
+    assert run("--version").stdout == f"canonry, version {canonry.__version__}\n"
