@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
-import random
 import string
+from typing import TYPE_CHECKING
 
 from benchmarks.corpus import dirty_urls, real_urls, urls
+
+if TYPE_CHECKING:
+    import random
 
 POLICIES = (
     "feed-aggressive",
@@ -84,7 +87,7 @@ def mutated_url(choose: random.Random, url: str) -> str:
         at = choose.randrange(len(text) + 1)
         text[at : at + choose.randrange(3)] = choose.choice(
             ("%", "/", "//", "?", "&", "#", ".", "www.", "%2", "é", "\t", " ", "A", ":", "@", "\\", "=", "%41")
-        )  # noqa: E501
+        )
     return "".join(text)
 
 

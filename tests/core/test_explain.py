@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 import canonry
@@ -33,7 +35,7 @@ def test_steps_form_a_chain() -> None:
     url = " HTTPS://www.example.com/amp/x..//?b&a"
     steps = canonry.explain(url, EVERYTHING).steps
     assert steps[0].before == url
-    for step, following in zip(steps, steps[1:], strict=False):
+    for step, following in itertools.pairwise(steps):
         assert step.after == following.before
     assert all(step.before != step.after and step.reason for step in steps)
 

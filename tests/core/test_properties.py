@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 import canonry
 import corpora
 from canonry.core.policy import Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SHIPPED = [canonry.policy(name) for name in corpora.POLICIES]
 BATCH = 100

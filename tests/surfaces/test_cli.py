@@ -5,15 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import pty
 import resource
 import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+import terminal
 from corpora import SEED_003_OVERRIDES
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CANONRY = [sys.executable, "-m", "canonry"]
 
@@ -25,26 +28,7 @@ def run(*arguments: str, given: str | bytes = "", cwd: Path | None = None) -> su
 
 
 def on_terminal(*arguments: str, color: bool = False) -> str:
-    """What a person sees: the output on a pseudo-terminal."""
-    leader, follower = pty.openpty()
-    environment = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
-    environment |= {} if color else {"NO_COLOR": "1"}
-    with subprocess.Popen(
-        [*CANONRY, *arguments], stdin=follower, stdout=follower, stderr=follower, env=environment
-    ) as process:
-        os.close(follower)
-        chunks: list[bytes] = []
-        while True:
-            try:
-                chunk = os.read(leader, 65536)
-            except OSError:  # the other end is closed
-                break
-            if not chunk:
-                break
-            chunks.append(chunk)
-    os.close(leader)
-    assert process.returncode is not None
-    return b"".join(chunks).decode().replace("\r\n", "\n")
+    return terminal.run([*CANONRY, *arguments], color=color)
 
 
 def test_normalize_urls() -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Look = dict[str, Any]
 
-_TOKEN = re.compile(r"[a-z]+://|[^/?&#]+|[/?&#]", re.DOTALL)
+_TOKEN = re.compile(r"\A\s*[A-Za-z]+:[/\\]*|[^/?&#]+|[/?&#]")
 _DIM: Look = {"dim": True}
 _BOLD: Look = {"bold": True}
 _RULE: Look = {"fg": "cyan", "bold": True}

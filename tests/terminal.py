@@ -1,0 +1,32 @@
+"""Commands on a pseudo-terminal: what a person sees."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+from pathlib import Path
+
+
+def run(
+    command: list[str], *, cwd: Path | None = None, environment: dict[str, str] | None = None, color: bool = False
+) -> str:
+    """Everything the command shows, colours left out unless asked for."""
+    variables = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
+    variables |= {} if color else {"NO_COLOR": "1"}
+    leader, follower = pty.openpty()
+    with subprocess.Popen(
+        command, cwd=cwd, stdin=follower, stdout=follower, stderr=follower, env=variables | (environment or {})
+    ) as process:
+        os.close(follower)
+        chunks = list(iter(lambda: _read(leader), b""))
+        process.wait(timeout=60)
+    os.close(leader)
+    return b"".join(chunks).decode().replace("\r\n", "\n")
+
+
+def _read(leader: int) -> bytes:
+    try:
+        return os.read(leader, 65536)
+    except OSError:  # Linux says so when the other end is closed
+        return b""
