@@ -28,41 +28,42 @@ class _Edge(NamedTuple):
 
 def refuse_circles(overrides: Overrides, policy: Policy, file: str) -> None:
     """PolicyError naming the rewrites that can undo each other or grow a URL for ever."""
-    prefixes = _as_prefixes(policy)
+    readings = _readings(policy)
     edges: dict[str, list[_Edge]] = {}
     rewrites = [rewrite for override in overrides.by_host.values() for rewrite in override.rewrites]
     limit = 100 + 20 * len(rewrites)
-    waiting = [(state, rewrite) for rewrite in rewrites for state in _states(rewrite.to_prefix, prefixes)]
+    waiting = [(state, rewrite) for rewrite in rewrites for state in _states(rewrite.to_prefix, readings)]
     while waiting:
         state, rewrite = waiting.pop()
         if state in edges:
             continue
         if len(edges) == limit:
             raise _refusal([rewrite], file)
-        edges[state] = list(_edges(state, overrides, prefixes))
+        edges[state] = list(_edges(state, overrides, readings))
         waiting += [(edge.target, edge.rewrite) for edge in edges[state]]
     if circle := _circle(edges):
         raise _refusal(circle, file)
 
 
-def _as_prefixes(policy: Policy) -> Policy:
-    """The policy without the rules that look at the end of a URL, which a prefix does not have."""
-    return policy.without_overrides().without_rules("strip_trailing_slash")
+def _readings(policy: Policy) -> tuple[Policy, Policy]:
+    """The policy as it may act on the beginning of a URL: with and without the rules that need the rest."""
+    start = policy.without_overrides().without_rules("strip_trailing_slash")
+    return start, start.without_sites(*start.sites).without_params(*start.strip_params)
 
 
-def _states(prefix: str, prefixes: Policy) -> set[str]:
-    """The beginning as written and as the policy leaves it."""
-    return {prefix, normalize(prefix, prefixes)}
+def _states(prefix: str, readings: tuple[Policy, ...]) -> set[str]:
+    """The beginning as written and as the policy may leave it."""
+    return {prefix, *(normalize(prefix, policy) for policy in readings)}
 
 
-def _edges(state: str, overrides: Overrides, prefixes: Policy) -> Iterator[_Edge]:
+def _edges(state: str, overrides: Overrides, readings: tuple[Policy, ...]) -> Iterator[_Edge]:
     override = overrides.by_host.get(parse(state).host)
     for rewrite in override.rewrites if override else ():
         fits = state.startswith(rewrite.from_prefix)
         if fits or rewrite.from_prefix.startswith(state):
             after = rewrite.to_prefix + state[len(rewrite.from_prefix) :]
             before = max(len(state), len(rewrite.from_prefix))
-            for target in _states(after, prefixes):
+            for target in _states(after, readings):
                 yield _Edge(target, len(target) - before, rewrite)
         if fits:
             return  # the first that fits decides

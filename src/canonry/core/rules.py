@@ -16,6 +16,8 @@ _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012
 # A stray `%` with what could complete it, or one escape. An escaped hex digit (%30-%39, %41-%46,
 # %61-%66) behind a stray `%` or `%h` stays as it is: decoded, it would become part of a new escape.
 _ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})(?:[0-9A-Fa-f]|%3[0-9]|%[46][1-6])?(?:%3[0-9]|%[46][1-6])?|%[0-9A-Fa-f]{2}")
+# An escape that is not in its one spelling: lower-case hex, or an unreserved character.
+_ODD_ESCAPE = re.compile(r"%(?:[a-f][0-9A-Fa-f]|[0-9A-F][a-f]|2[DE]|3[0-9]|[46][1-9A-F]|[57][0-9A]|5F|7E)")
 _SLASHES = re.compile("//+")
 
 
@@ -46,7 +48,7 @@ def plain_escapes(text: str) -> str:
 
     The parser has resolved `%2e` segments before, so this makes no new dot segment.
     """
-    return _ESCAPE.sub(_plain_escape, text) if "%" in text else text
+    return _ESCAPE.sub(_plain_escape, text) if "%" in text and _ODD_ESCAPE.search(text) else text
 
 
 def _plain_escape(match: re.Match[str]) -> str:
