@@ -186,8 +186,11 @@ class SiteRules:
 
 
 def _find(host: str, hosts: Mapping[str, Site], domains: Mapping[str, Site]) -> Site | None:
-    label, _, domain = host.partition(".")
-    return hosts.get(host) or (domains.get(domain) if label not in ("", "www") else None)
+    site = hosts.get(host)
+    if site is None and domains:
+        label, _, domain = host.partition(".")
+        site = domains.get(domain) if label not in ("", "www") else None
+    return site
 
 
 def _text(table: Table, key: str) -> str:

@@ -89,11 +89,11 @@ def parse(text: str) -> Parts:
         raise InvalidUrl(text, f"not text but {type(text).__name__}") from None
     if plain is not None:
         scheme, host, port, path, query, fragment = plain.groups()
-        host, path = host.lower(), path or "/"
+        scheme, host, path = scheme.lower(), host.lower(), path or "/"
         if "/." not in path and "/%2" not in path and "xn--" not in host:
-            parts = Parts(scheme, None, host, port, path, query or None, fragment or None)
-            parts.set_scheme(scheme.lower())
-            return parts
+            if port is not None and port == _DEFAULT_PORTS[scheme]:
+                port = None
+            return Parts(scheme, None, host, port, path, query or None, fragment or None)
     match = re.fullmatch(_HREF, _href(text))
     if match is None:
         raise InvalidUrl(text, why_invalid(text))

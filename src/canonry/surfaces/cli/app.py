@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 import click
@@ -41,8 +40,4 @@ def run() -> None:
         if "--debug" in sys.argv:
             raise
         click.echo(f"canonry: {error}", err=True)
-        sys.exit(1)
-    except BrokenPipeError:
-        # The reader (head, less) has what it wanted; nothing may be flushed to it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
