@@ -29,7 +29,7 @@ def answers(policy: canonry.Policy) -> dict[str, str]:
 
 
 def main() -> None:
-    record = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
+    record: dict[str, object] = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
     new = [policy for policy in canonry.policies() if policy.id not in record]
     for policy in new:
         record[policy.id] = {"digest": policy.digest, "answers": answers(policy)}

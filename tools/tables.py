@@ -60,7 +60,7 @@ def tables_text() -> str:
             "",
             "TYPE_CHECKING = False",
             "if TYPE_CHECKING:",
-            "    from typing import Any, cast",
+            "    from typing import Any",
             "",
             f"POLICIES: dict[str, dict[str, Any]] = {_python(policies)}",
             "",

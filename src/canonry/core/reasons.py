@@ -49,7 +49,7 @@ def _gone(old: Parts, new: Parts) -> list[str]:
     for param in (old.query or "").split("&"):
         if param in kept:
             kept.remove(param)
-        elif param:
+        else:
             gone.append(param_name(param))
     return gone
 

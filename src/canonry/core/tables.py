@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, cast
+    from typing import Any
 
 POLICIES: dict[str, dict[str, Any]] = {
     "article@0": {
