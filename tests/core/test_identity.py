@@ -57,6 +57,11 @@ def test_an_unusable_link_identifies_nothing(link: str) -> None:
     assert canonry.dedupe_key({"link": link, "title": "T", "published": "P"}, FEED) == f"hash:{found[0].key_value}"
 
 
+def test_links_that_are_no_urls_tell_items_apart() -> None:
+    assert canonry.dedupe_key({"link": "/a"}, FEED) != canonry.dedupe_key({"link": "/b"}, FEED)
+    assert canonry.dedupe_key({"link": " "}, FEED) == canonry.dedupe_key({}, FEED)
+
+
 def test_the_fallback_hash_covers_feed_title_and_date() -> None:
     rows = [("T", "P", FEED), ("U", "P", FEED), ("T", "Q", FEED), ("T", "P", "https://b.com/"), ("TP", "", FEED)]
     hashes = {canonry.dedupe_key({"title": title, "published": date}, feed) for title, date, feed in rows}
@@ -129,6 +134,14 @@ def test_a_signature_ignores_scheme_and_www_of_the_own_host_and_tracking() -> No
 def test_a_signature_tells_items_apart(other: dict[str, object]) -> None:
     item = {"link": "https://elsewhere.com/1", "title": "T"}
     assert canonry.feed_signature("B", [item], FEED) != canonry.feed_signature("B", [other], FEED)
+
+
+def test_items_with_nothing_but_text_are_known_by_it() -> None:
+    def signed(*texts: str) -> canonry.FeedSignature:
+        return canonry.feed_signature("T", [{"text": text} for text in texts], FEED)
+
+    assert is_same_signature(signed("a", "b"), signed("b", "a "))
+    assert not is_same_signature(signed("a", "b"), signed("c", "d"))
 
 
 @pytest.mark.parametrize(

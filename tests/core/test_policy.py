@@ -118,6 +118,10 @@ def test_deriving() -> None:
         "a.com",
         ("a", "b"),
     )
+    assert base.with_params("a", host="a.com").without_params("a", host="a.com") == base
+    assert base.with_rules("sort_params").id == base.id
+    assert base.with_rules("strip_www").without_rules("strip_www") == base
+    assert base.with_rules("strip_www").without_rules("strip_www").id == base.id
     assert base.with_rules("strip_www").id != base.with_rules("strip_auth").id
 
 
@@ -133,6 +137,7 @@ BAD_VALUES: list[tuple[str, object, str]] = [
     ("strip_params", ["a&b"], "cannot hold 'a&b'"),
     ("strip_params", ["a*b"], "cannot hold 'a*b'"),
     ("strip_params", [""], "cannot hold ''"),
+    ("strip_params", ["\ud800"], "cannot hold"),
     ("strip_params", [1], "must be a list of texts"),
     ("strip_params", "utm", "must be a list of texts"),
     ("strip_params_on", {"A.com": ["a"]}, "a host in lower case"),
@@ -173,6 +178,28 @@ def test_exact_allows_no_other_rule() -> None:
     for change in changes:
         with pytest.raises(canonry.PolicyError, match="every other rule must be off"):
             change()
+
+
+def test_a_shipped_name_means_the_shipped_answers() -> None:
+    assert Policy("bookmark", 1, strip_www=True).id.startswith("bookmark@1~")
+    assert Policy("bookmark", 1, strip_www=True) != canonry.policy("bookmark")
+    with pytest.raises(canonry.PolicyError, match="is the name of a shipped policy"):
+        Policy("bookmark", 2)
+    with pytest.raises(canonry.PolicyError, match="is the name of a shipped policy"):
+        Policy("p", 1).with_name("bookmark")
+
+
+def test_changed_and_declared_policies_are_told_apart() -> None:
+    declared, changed = Policy("p", 1, strip_www=True), Policy("p", 1).with_rules("strip_www")
+    assert (declared.id, changed.id == declared.id, changed == declared) == ("p@1", False, False)
+    assert changed.with_name("p") == declared
+
+
+def test_overrides_come_from_text() -> None:
+    with pytest.raises(canonry.PolicyError, match="must come from with_overrides"):
+        Policy("p", 1, overrides="x")  # type: ignore[arg-type]
+    with pytest.raises(canonry.PolicyError, match="is not text"):
+        Policy("p", 1).with_overrides(None)  # type: ignore[arg-type]
 
 
 def test_unknown_switches_and_names_are_refused() -> None:
@@ -226,7 +253,8 @@ BAD_TOML = [
     ("name = 'p'\nversion = 1\nstrip_params = 'a'", "strip_params", "must be a list"),
     ("name = 'p'\nversion = 1\nsites = {x = 1}", "sites", "must be a list"),
     ("name = 'p'\nversion = 1\nsites = 1", "sites", "must be a list"),
-    ("x = " + "[" * 100_000, "", "nested too deeply"),
+    ("x = " + "[" * 100_000, "top level", "nested too deeply"),
+    ("version = " + "1" * 5_000, "top level", "Exceeds the limit"),
 ]
 
 

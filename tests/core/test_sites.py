@@ -31,7 +31,7 @@ CASES = [
     ("https://www.youtube.com//watch/?v=dQw4w9WgXcQ", WATCH),
     ("https://www.youtube.com/%77atch?v=dQw4w9WgXcQ&pp=1", WATCH),
     ("https://www.youtube.com/watch?feature=x&v=a&list=b&index=1&t=2&app=z", "https://www.youtube.com/watch?v=a&list=b&index=1&t=2"),
-    ("https://www.youtube.com/watch?%76=a&V=b", "https://www.youtube.com/watch?%76=a"),
+    ("https://www.youtube.com/watch?%76=a&V=b", "https://www.youtube.com/watch?v=a"),
     ("https://www.youtube.com/embed/dQw4w9WgXcQ?start=30&autoplay=1", WATCH + "&t=30"),
     ("https://www.youtube.com/watch?v=a&start=3&start=4", "https://www.youtube.com/watch?v=a&t=3"),
     ("https://www.youtube.com/watch?v=a&start=3&t=4", "https://www.youtube.com/watch?v=a&t=4"),

@@ -33,6 +33,11 @@ READ = [
     ("feed:http://", "feed:http://h/p", "http://h/p"),
     ("feed://https://", "feed://https://h/p", "https://h/p"),
     ("feed: and a host", "feed:example.com/p", "https://example.com/p"),
+    ("feed:feed://", "feed:feed://h.com/p", "https://h.com/p"),
+    ("feed: and a space", "feed: https://h.com/p", "https://h.com/p"),
+    ("a tab inside the scheme", "ht\ttps://h.com/p", "https://h.com/p"),
+    ("a tab behind the scheme", "feed:\thttps://h.com/p", "https://h.com/p"),
+    ("a line break inside", "exam\nple.com/x", "https://example.com/x"),
     ("rss", "rss://h/p", "https://h/p"),
     ("pcast", "pcast://h/p", "https://h/p"),
     ("itpc", "ITPC://h/p", "https://h/p"),
@@ -61,6 +66,14 @@ NOT_READ = [
     ("javascript:alert(1)", "scheme javascript: is not http or https"),
     ("data:text/html,x", "scheme data: is not http or https"),
     ("file:///etc/passwd", "scheme file: is not http or https"),
+    ("1", "no scheme and no host name"),
+    ("1.5", "no scheme and no host name"),
+    (".", "no scheme and no host name"),
+    ("./x", "no scheme and no host name"),
+    ("example.", "no scheme and no host name"),
+    ("feed:ftp://h.com/p", "scheme ftp: is not http or https"),
+    ("router:80", "scheme router: is not http or https"),
+    ("feed:feed:feed:feed://a.com", "scheme feed: is not http or https"),
     ("tel:5551234", "scheme tel: is not http or https"),
     ("feed:", "no host"),
     ("example.com:99999/x", "port out of range"),
@@ -80,3 +93,12 @@ def test_join() -> None:
     assert join("https://a.com/", "mailto:x@y.z") == "mailto:x@y.z"
     with pytest.raises(canonry.InvalidUrl, match="leads nowhere"):
         join("https://a.com/", "https://[")
+
+
+@pytest.mark.parametrize(
+    "text", ["www." * 500_000, "." * 2_000_000, "1." * 500_000, "feed:" * 200_000, "a" * 2_000_000]
+)
+def test_read_url_takes_one_pass(text: str) -> None:
+    for ending in (":80:80", " ", "@"):
+        with pytest.raises(canonry.InvalidUrl):
+            canonry.read_url(f"{text}{ending}/")

@@ -11,13 +11,24 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from canonry.core.normalize import normalize
 from canonry.core.url import parse
-from canonry.errors import PolicyError
+from canonry.errors import InvalidUrl, PolicyError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from canonry.core.overrides import Overrides, Rewrite
     from canonry.core.policy import Policy
+
+
+# What sites react to: ends for any prefix, and whole pages for prefixes that stop inside a word.
+_ENDINGS = (
+    "", "a", "1", "/", "?v=a", "watch?v=a", "playlist?list=a", "shorts/a", "status/1", "/status/1", "u/status/1",
+    "u/status/1/photo/1", "?format=xml", "atom.xml", "rss.xml", "posts/default", "feeds/posts/default?alt=rss",
+)  # fmt: skip
+_PAGES = (
+    "https://www.youtube.com/watch?v=a", "https://www.youtube.com/playlist?list=a", "https://www.youtube.com/shorts/a",
+    "https://x.com/u/status/1", "https://feeds.feedburner.com/a?format=xml", "https://youtu.be/a",
+)  # fmt: skip
 
 
 class _Edge(NamedTuple):
@@ -26,23 +37,45 @@ class _Edge(NamedTuple):
     rewrite: Rewrite
 
 
-def refuse_circles(overrides: Overrides, policy: Policy, file: str) -> None:
+def refuse_circles(overrides: Overrides, policy: Policy) -> None:
     """PolicyError naming the rewrites that can undo each other or grow a URL for ever."""
     readings = _readings(policy)
     edges: dict[str, list[_Edge]] = {}
     rewrites = [rewrite for override in overrides.by_host.values() for rewrite in override.rewrites]
-    limit = 100 + 20 * len(rewrites)
+    limit = 1_000 + 20 * len(rewrites)
     waiting = [(state, rewrite) for rewrite in rewrites for state in _states(rewrite.to_prefix, readings)]
     while waiting:
         state, rewrite = waiting.pop()
         if state in edges:
             continue
         if len(edges) == limit:
-            raise _refusal([rewrite], file)
+            raise _refusal([rewrite], overrides)
         edges[state] = list(_edges(state, overrides, readings))
         waiting += [(edge.target, edge.rewrite) for edge in edges[state]]
-    if circle := _circle(edges):
-        raise _refusal(circle, file)
+    circle = _circle(edges) or _restless(rewrites, policy)
+    if circle:
+        raise _refusal(circle, overrides)
+
+
+def _restless(rewrites: list[Rewrite], policy: Policy) -> list[Rewrite]:
+    """A rewrite that a site rule undoes: the beginning alone does not show it, so URLs are tried."""
+    for rewrite in rewrites if policy.sites else ():
+        tries = [rewrite.from_prefix + ending for ending in _ENDINGS]
+        tries += [page for page in _PAGES if page.startswith(rewrite.from_prefix)]
+        if not all(map(_settles(policy), tries)):
+            return [rewrite]
+    return []
+
+
+def _settles(policy: Policy) -> Callable[[str], bool]:
+    def settles(url: str) -> bool:
+        try:
+            normalize(url, policy)
+        except InvalidUrl:
+            return False
+        return True
+
+    return settles
 
 
 def _readings(policy: Policy) -> tuple[Policy, Policy]:
@@ -96,6 +129,6 @@ def _circle(edges: dict[str, list[_Edge]]) -> list[Rewrite]:
     return circle[::-1]
 
 
-def _refusal(circle: list[Rewrite], file: str) -> PolicyError:
+def _refusal(circle: list[Rewrite], overrides: Overrides) -> PolicyError:
     names = " → ".join(f"{rewrite.place} ({rewrite.from_prefix} → {rewrite.to_prefix})" for rewrite in circle)
-    return PolicyError(f"rewrites can run in a circle: {names}", file, circle[0].place)
+    return PolicyError(f"rewrites can run in a circle: {names}", overrides.file, circle[0].place)

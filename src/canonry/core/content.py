@@ -74,8 +74,13 @@ def is_overlapping(one: FeedSignature, other: FeedSignature) -> bool:
 
 
 def _name(item: Item, own_host: str) -> str:
-    """The id, else the link: an http(s) URL without tracking, and on the own host without scheme and www."""
+    """The id, else the link: an http(s) URL without tracking, and on the own host without scheme and www.
+
+    An item that has neither, nor a title, is known by its text alone.
+    """
     name = item.guid.strip() or item.link.strip()
+    if not name and not item.title.strip():
+        return digest_of(item.text.strip())
     url = canonical_link(name)
     if not url:
         return name

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from canonry.core.normalize import ROUNDS, plan_of, resolved, unsettled
+from canonry.core.normalize import plan_of, resolved, rounds, unsettled
 from canonry.core.reasons import reason_for
-from canonry.core.url import check, parse
+from canonry.core.url import parse
 
 if TYPE_CHECKING:
     from canonry.core.policy import Policy
@@ -35,12 +35,11 @@ class Explanation:
 def explain(url: str, policy: Policy | str = "bookmark") -> Explanation:
     """Every step from the text to `normalize(url, policy)`; InvalidUrl where that raises it."""
     policy = resolved(policy)
+    parse(url)
     if not policy.parse:
-        check(url)
         return Explanation(url, policy.id, ())
-    steps: list[Step] = []
-    text = url
-    for _ in range(ROUNDS):
+    text, steps = url, list[Step]()
+    for _ in rounds(url, policy):
         parts = parse(text)
         text = _noted(steps, "parse", text, str(parts))
         for rule, edit in plan_of(policy).steps:

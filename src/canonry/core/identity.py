@@ -107,7 +107,9 @@ def digest_of(*fields: object) -> str:
 
 
 def _fallback_hash(item: Item, feed_url: str) -> str:
-    return digest_of(feed_url, item.title.strip(), item.published.strip())
+    # A link that is no URL still tells two items apart.
+    link = [item.link.strip()] if item.link.strip() else []
+    return digest_of(feed_url, item.title.strip(), item.published.strip(), *link)
 
 
 def _text(item: Mapping[str, object], *names: str) -> str:

@@ -11,7 +11,7 @@ from canonry.core.policy import Policy
 from canonry.core.presets import policy as shipped_policy
 from canonry.core.sites import SITES, SiteRules
 from canonry.core.tables import SITE_TABLES
-from canonry.core.url import Parts, check, parse
+from canonry.core.url import Parts, parse
 from canonry.errors import InvalidUrl
 
 TYPE_CHECKING = False
@@ -34,8 +34,9 @@ RULES = (
     "fragment",
     "overrides",
 )
-# Each round shortens the URL or settles it; only a hostile URL under odd overrides needs more.
-ROUNDS = 100
+# Overrides repeat until nothing changes. What they may cost is bounded: characters looked at, all rounds together.
+_LEAST_ROUNDS = 100
+_CHARACTERS = 2_000_000
 
 
 class Plan:
@@ -52,21 +53,27 @@ class Plan:
 def normalize(url: str, policy: Policy | str = "bookmark") -> str:
     """The URL in the form the policy gives to every spelling of it; InvalidUrl if it is not http(s)."""
     policy = resolved(policy)
+    plan = policy.plan or plan_of(policy)
+    parts = parse(url)
     if not policy.parse:
-        check(url)
         return url
-    edits = plan_of(policy).edits
-    text = url
-    for _ in range(ROUNDS):
-        parts = parse(text)
-        for edit in edits:
+    for edit in plan.edits:
+        edit(parts)
+    text = str(parts)
+    return text if policy.overrides is None else _settled(url, text, parts, policy)
+
+
+def _settled(url: str, text: str, parts: Parts, policy: Policy) -> str:
+    """Rule 12, then all rules again, until nothing changes."""
+    assert policy.overrides is not None
+    for _ in rounds(url, policy):
+        after = policy.overrides.applied(text, parts)
+        if after == text:
+            return text
+        parts = parse(after)
+        for edit in plan_of(policy).edits:
             edit(parts)
-        after = str(parts)
-        if policy.overrides is None:
-            return after
-        text = policy.overrides.applied(after, parts)
-        if text == after:
-            return after
+        text = str(parts)
     raise unsettled(url)
 
 
@@ -97,9 +104,15 @@ def plan_of(policy: Policy) -> Plan:
     return plan
 
 
+def rounds(url: str, policy: Policy) -> range:
+    """How often rule 12 may run: once for each override at least, and the shorter the URL the more."""
+    count = len(policy.overrides.by_host) if policy.overrides else 0
+    return range(1 + count + max(_LEAST_ROUNDS, _CHARACTERS // len(url)))
+
+
 def unsettled(url: str) -> InvalidUrl:
     """What to raise for a URL that overrides keep changing."""
-    return InvalidUrl(url, f"the overrides still change it after {ROUNDS} rounds")
+    return InvalidUrl(url, "the overrides never come to an end with it")
 
 
 def _edits(policy: Policy) -> dict[str, Edit]:
@@ -129,7 +142,7 @@ def _edits(policy: Policy) -> dict[str, Edit]:
 
 def _strip_www_except(targets: frozenset[str]) -> Edit:
     def strip_www(parts: Parts) -> None:
-        if parts.host not in targets:
+        if parts.host.startswith("www.") and parts.host not in targets:
             parts.host = rules.without_www(parts.host)
 
     return strip_www
@@ -140,13 +153,15 @@ def _strip_auth(parts: Parts) -> None:
 
 
 def _normalize_escapes(parts: Parts) -> None:
-    parts.path = rules.plain_escapes(parts.path)
+    if "%" in parts.path:
+        parts.path = rules.plain_escapes(parts.path)
     if parts.query is not None:
         parts.query = rules.plain_escapes(parts.query)
 
 
 def _collapse_slashes(parts: Parts) -> None:
-    parts.path = rules.single_slashes(parts.path)
+    if "//" in parts.path:
+        parts.path = rules.single_slashes(parts.path)
 
 
 def _strip_trailing_slash(parts: Parts) -> None:

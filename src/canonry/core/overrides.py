@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PREFIX = re.compile(r"https?://[^/?#\\]+/", re.IGNORECASE)
+_WHOLE = "top level"
 _CUT_ESCAPE = re.compile(r"%[0-9A-Fa-f]?\Z")
 
 
@@ -46,8 +47,9 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """A whole overrides file; `digest` is the sha256 of its text."""
+    """A whole overrides file; `digest` is the sha256 of its bytes."""
 
+    file: str = field(compare=False)
     digest: str
     by_host: dict[str, Override] = field(compare=False)
 
@@ -81,12 +83,16 @@ def _rewritten(text: str, rewrites: tuple[Rewrite, ...]) -> str:
 
 def read_overrides(text: str, file: str) -> Overrides:
     """The overrides in a JSON text; PolicyError with file, place and reason if anything is wrong."""
+    try:
+        digest = hashlib.sha256(text.encode()).hexdigest()
+    except (UnicodeEncodeError, AttributeError):
+        raise PolicyError("is not text", file, _WHOLE) from None
     document = _Node(_json(text, file), "", file)
     overrides: dict[str, Override] = {}
     for node in document.keys("overrides")["overrides"].items():
         override = _override(node)
         overrides.setdefault(override.host, override)  # the first match decides
-    return Overrides(hashlib.sha256(text.encode()).hexdigest(), overrides)
+    return Overrides(file, digest, overrides)
 
 
 def _json(text: str, file: str) -> object:
@@ -95,9 +101,9 @@ def _json(text: str, file: str) -> object:
     except json.JSONDecodeError as error:
         raise PolicyError(error.msg, file, f"line {error.lineno} column {error.colno}") from None
     except RecursionError:
-        raise PolicyError("nested too deeply", file) from None
+        raise PolicyError("nested too deeply", file, _WHOLE) from None
     except ValueError as error:
-        raise PolicyError(str(error), file) from None
+        raise PolicyError(str(error), file, _WHOLE) from None
 
 
 def _without_twins(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -117,7 +123,7 @@ class _Node:
     file: str
 
     def refusal(self, reason: str) -> PolicyError:
-        return PolicyError(reason, self.file, self.place or "top level")
+        return PolicyError(reason, self.file, self.place or _WHOLE)
 
     def keys(self, *required: str, optional: tuple[str, ...] = ()) -> dict[str, _Node]:
         if not isinstance(self.value, dict):
@@ -159,7 +165,8 @@ def _match_host(node: _Node) -> str:
         parts = parse(f"https://{host}/")
     except InvalidUrl as error:
         raise node.refusal(f"{host!r} is not a host: {error.reason}") from None
-    if parts.userinfo is not None or parts.port is not None or parts.path != "/" or parts.query or parts.fragment:
+    has_port = ":" in host.rpartition("]")[2]
+    if has_port or parts.userinfo is not None or parts.path != "/" or parts.query or parts.fragment:
         raise node.refusal(f"{host!r} must be a host alone")
     return parts.host
 
@@ -179,11 +186,12 @@ def _rewrite(node: _Node) -> Rewrite:
 def _prefix(node: _Node) -> str:
     text = node.text()
     try:
-        parts = parse(text)
+        # With one more character, so that an end like `?`, `#` or `/.` is not read as the end of a URL.
+        prefix = str(parse(f"{text}x"))[:-1]
     except InvalidUrl as error:
         raise node.refusal(f"{text!r} is not an http(s) URL: {error.reason}") from None
     if not _PREFIX.match(text):
         raise node.refusal(f"{text!r} must go on to the / after the host, or it would fit other hosts too")
     if _CUT_ESCAPE.search(text):
         raise node.refusal(f"{text!r} ends inside a percent escape")
-    return str(parts) + ("?" if text.endswith("?") and not parts.query and parts.fragment is None else "")
+    return prefix

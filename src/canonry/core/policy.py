@@ -9,7 +9,7 @@ import re
 
 from canonry.core.rules import is_param_name
 from canonry.core.sites import SITES
-from canonry.core.tables import SITE_TABLES
+from canonry.core.tables import POLICIES, SITE_TABLES
 from canonry.errors import PolicyError
 
 TYPE_CHECKING = False
@@ -38,7 +38,7 @@ _HOST = re.compile(r"[a-z0-9_.-]+|\[[0-9a-f:]+\]")
 class Policy:
     """Frozen options that decide what a URL becomes; equal options and id make equal policies."""
 
-    __slots__ = ("about", "derived", "name", "overrides", "plan", "version", *OPTIONS)
+    __slots__ = ("about", "name", "origin", "overrides", "plan", "version", *OPTIONS)
 
     name: str
     version: int
@@ -55,7 +55,7 @@ class Policy:
     strip_params: tuple[str, ...]
     strip_params_on: tuple[tuple[str, tuple[str, ...]], ...]
     overrides: Overrides | None
-    derived: bool  # changed by with_…/without_… and not renamed since
+    origin: Policy | None  # what it was before with_…/without_… changed it
     plan: Plan | None  # what normalize.py makes of the options at their first use
 
     def __init__(
@@ -76,7 +76,6 @@ class Policy:
         strip_params: Iterable[str] = (),
         strip_params_on: Mapping[str, Iterable[str]] | None = None,
         overrides: Overrides | None = None,
-        derived: bool = False,
     ) -> None:
         switches = (
             parse,
@@ -94,6 +93,8 @@ class Policy:
         _require(
             _is(version, int) and not _is(version, bool) and version >= 0, "version", "must be a whole number from 0"
         )
+        if f"{name}@{version}" not in POLICIES:
+            refuse_shipped_name(name)
         _require(_is(about, str), "about", "must be a text")
         _require(fragment in FRAGMENTS, "fragment", f"must be one of {', '.join(FRAGMENTS)}")
         _require(_is(strip_params_on or {}, dict), "strip_params_on", "must be a table of hosts")
@@ -108,19 +109,32 @@ class Policy:
         self._set("strip_params", _params(strip_params, "strip_params"))
         self._set("strip_params_on", tuple(sorted(by_host.items())))
         self._set("overrides", overrides)
-        self._set("derived", derived)
+        self._set("origin", None)
         self._set("plan", None)
         others = (*switches[1:], fragment != "keep", self.sites, self.strip_params, by_host, overrides)
         _require(
             parse or not any(others), "parse", "false hands the text back as it is, so every other rule must be off"
         )
+        if overrides is not None:
+            from canonry.core.circles import refuse_circles
+            from canonry.core.overrides import Overrides as Kind
+
+            _require(_is(overrides, Kind), "overrides", "must come from with_overrides")
+            refuse_circles(overrides, self)
 
     @property
     def id(self) -> str:
         """`name@version`; `~hex` marks changed options, `+hex` the overrides file."""
-        changed = f"~{self._options_digest()[:8]}" if self.derived else ""
+        changed = f"~{self._options_digest()[:8]}" if self.is_changed else ""
         overrides = f"+{self.overrides.digest[:8]}" if self.overrides else ""
         return f"{self.name}@{self.version}{changed}{overrides}"
+
+    @property
+    def is_changed(self) -> bool:
+        """Has it other options than the policy whose name it still carries?"""
+        own_id = f"{self.name}@{self.version}"
+        origin = self.origin or (shipped(own_id) if own_id in POLICIES else self)
+        return self._options() != origin._options()  # noqa: SLF001
 
     @property
     def digest(self) -> str:
@@ -157,11 +171,16 @@ class Policy:
         by_host = dict(self.strip_params_on)
         return self._changed({"strip_params_on": {**by_host, host: (*by_host.get(_host(host), ()), *names)}})
 
-    def without_params(self, *names: str) -> Policy:
+    def without_params(self, *names: str, host: str | None = None) -> Policy:
         """No longer dropping these query parameters, which must be listed as written here."""
-        unlisted = sorted(set(names) - set(self.strip_params))
+        listed = self.strip_params if host is None else dict(self.strip_params_on).get(host, ())
+        unlisted = sorted(set(names) - set(listed))
         _require(not unlisted, "strip_params", f"does not list {', '.join(unlisted)}")
-        return self._changed({"strip_params": [name for name in self.strip_params if name not in names]})
+        kept = [name for name in listed if name not in names]
+        if host is None:
+            return self._changed({"strip_params": kept})
+        by_host = {**dict(self.strip_params_on), host: kept}
+        return self._changed({"strip_params_on": {each: params for each, params in by_host.items() if params}})
 
     def with_sites(self, *sites: str) -> Policy:
         """With these site rules too."""
@@ -174,30 +193,31 @@ class Policy:
 
     def with_name(self, name: str, version: int = 1) -> Policy:
         """The same options under an id of your own."""
-        return self._copy({"name": name, "version": version, "derived": False})
+        refuse_shipped_name(name)
+        return self._copy({"name": name, "version": version})
 
     def with_overrides(self, text: str, *, file: str = "overrides") -> Policy:
         """With the overrides in this JSON text (SPEC N4 rule 12); refused as a whole if anything is wrong."""
-        from canonry.core.circles import refuse_circles
         from canonry.core.overrides import read_overrides
 
-        overrides = read_overrides(text, file)
-        refuse_circles(overrides, self.without_overrides(), file)
-        return self._copy({"overrides": overrides})
+        return self._changed({"overrides": read_overrides(text, file)})
 
     def without_overrides(self) -> Policy:
         """Without an overrides file."""
-        return self._copy({"overrides": None})
+        return self._changed({"overrides": None})
 
     def _changed(self, changes: dict[str, Any]) -> Policy:
-        return self._copy({"derived": True, **changes})
+        changed = self._copy(changes)
+        object.__setattr__(changed, "origin", self.origin or self)
+        return changed
 
     def _copy(self, changes: dict[str, Any]) -> Policy:
-        fields: dict[str, Any] = {
-            field: getattr(self, field) for field in ("name", "version", "about", "overrides", "derived", *OPTIONS)
-        }
-        fields["strip_params_on"] = dict(self.strip_params_on)
+        fields: dict[str, Any] = {field: getattr(self, field) for field in ("name", "version", "about", *OPTIONS)}
+        fields |= {"strip_params_on": dict(self.strip_params_on), "overrides": self.overrides}
         return Policy(**{**fields, **changes})
+
+    def _options(self) -> tuple[object, ...]:
+        return tuple(getattr(self, option) for option in OPTIONS)
 
     def _options_digest(self) -> str:
         import json
@@ -215,7 +235,7 @@ class Policy:
         raise AttributeError(f"a policy is frozen: {field} stays")
 
     def _key(self) -> tuple[object, ...]:
-        return (self.name, self.version, self.overrides, *(getattr(self, option) for option in OPTIONS))
+        return (self.name, self.version, self.is_changed, self.overrides, self._options())
 
     def __eq__(self, other: object) -> bool:
         return self._key() == other._key() if isinstance(other, Policy) else NotImplemented
@@ -228,6 +248,23 @@ class Policy:
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuilt, ({field: getattr(self, field) for field in self.__slots__ if field != "plan"},)
+
+
+_SHIPPED: dict[str, Policy] = {}
+
+
+def shipped(policy_id: str) -> Policy:
+    """The policy of that id in the tables."""
+    policy = _SHIPPED.get(policy_id)
+    if policy is None:
+        policy = _SHIPPED[policy_id] = Policy(**POLICIES[policy_id])
+    return policy
+
+
+def refuse_shipped_name(name: str) -> None:
+    """A name of ours under other options would give other answers for the same id."""
+    names = {policy_id.partition("@")[0] for policy_id in POLICIES}
+    _require(name not in names, "name", f"{name!r} is the name of a shipped policy; choose another")
 
 
 def _rebuilt(fields: dict[str, object]) -> Policy:

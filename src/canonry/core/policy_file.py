@@ -14,8 +14,8 @@ import re
 import tomllib
 from typing import Any, cast
 
-from canonry.core.policy import OPTIONS, Policy
-from canonry.core.presets import policies, policy
+from canonry.core.policy import OPTIONS, Policy, refuse_shipped_name
+from canonry.core.presets import policy
 from canonry.errors import PolicyError
 
 _KEYS = ("name", "version", "about", "base", "with_params", "without_params", *OPTIONS)
@@ -38,7 +38,9 @@ def _toml(text: str) -> dict[str, Any]:
         reason, place = position.groups() if position else (str(error), "")
         raise PolicyError(reason, place=place) from None
     except RecursionError:
-        raise PolicyError("nested too deeply") from None
+        raise PolicyError("nested too deeply", place="top level") from None
+    except ValueError as error:  # a number too long to read
+        raise PolicyError(str(error), place="top level") from None
 
 
 def _policy(table: dict[str, Any]) -> Policy:
@@ -48,8 +50,7 @@ def _policy(table: dict[str, Any]) -> Policy:
     for key in ("name", "version"):
         if key not in table:
             raise PolicyError("is missing", place=key)
-    if table["name"] in {shipped.name for shipped in policies()}:
-        raise PolicyError(f"{table['name']!r} is the name of a shipped policy; choose another", place="name")
+    refuse_shipped_name(table["name"])
     with_params, without_params, base = (table.pop(key, None) for key in ("with_params", "without_params", "base"))
     made = Policy(**{**_options(base), **table})
     if with_params is not None:

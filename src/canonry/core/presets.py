@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from canonry.core.policy import Policy
+from canonry.core.policy import Policy, shipped
 from canonry.core.tables import POLICIES
 from canonry.errors import PolicyError
-
-_made: dict[str, Policy] = {}
 
 
 def policy(name: str) -> Policy:
     """A shipped policy: `bookmark` is the newest version, `bookmark@1` that one for good."""
-    found = _made.get(name)
-    if found is None:
-        found = _made[name] = Policy(**POLICIES[_id(name)])
-    return found
+    return shipped(name if name in POLICIES else _newest(name))
 
 
 def policies() -> list[Policy]:
     """Every shipped policy, old versions included."""
-    return [policy(policy_id) for policy_id in POLICIES]
+    return [shipped(policy_id) for policy_id in POLICIES]
 
 
-def _id(name: str) -> str:
-    if name in POLICIES:
-        return name
-    versions = [policy_id for policy_id in POLICIES if policy_id.partition("@")[0] == name]
-    if not versions:
+def _newest(name: str) -> str:
+    newest = _NEWEST.get(name)
+    if newest is None:
         raise PolicyError(f"no policy {name!r}; shipped are {', '.join(POLICIES)}")
-    return max(versions, key=lambda policy_id: int(policy_id.partition("@")[2]))
+    return newest
+
+
+# The tables list versions of a name in rising order.
+_NEWEST = {policy_id.partition("@")[0]: policy_id for policy_id in POLICIES}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 from canonry.core.rules import param_name
 from canonry.core.url import Parts, parse
@@ -44,14 +45,9 @@ _SENTENCES = {
 
 
 def _gone(old: Parts, new: Parts) -> list[str]:
-    kept = (new.query or "").split("&")
-    gone: list[str] = []
-    for param in (old.query or "").split("&"):
-        if param in kept:
-            kept.remove(param)
-        else:
-            gone.append(param_name(param))
-    return gone
+    kept = Counter((new.query or "").split("&"))
+    kept.subtract((old.query or "").split("&"))
+    return [param_name(param) for param, left in kept.items() if left < 0]
 
 
 def _why_parse(text: str, url: Parts) -> str:

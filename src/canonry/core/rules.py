@@ -50,7 +50,7 @@ def plain_escapes(text: str) -> str:
 
     The parser has resolved `%2e` segments before, so this makes no new dot segment.
     """
-    return _ESCAPE.sub(_plain_escape, text) if "%" in text and _ODD_ESCAPE.search(text) else text
+    return _ESCAPE.sub(_plain_escape, text) if _ODD_ESCAPE.search(text) else text
 
 
 def _plain_escape(match: re.Match[str]) -> str:
@@ -59,7 +59,7 @@ def _plain_escape(match: re.Match[str]) -> str:
 
 def single_slashes(path: str) -> str:
     """`/a//b` → `/a/b`."""
-    return _SLASHES.sub("/", path) if "//" in path else path
+    return _SLASHES.sub("/", path)
 
 
 def without_trailing_slashes(path: str) -> str:
@@ -90,7 +90,7 @@ def folded(name: str) -> str:
 
 def is_param_name(name: str) -> bool:
     """Can a policy list this name? Decoded, with a `*` only at its end and never alone."""
-    return re.fullmatch(r"[^\x00-\x20&=#*%]+\*?", name) is not None
+    return re.fullmatch(r"[^\x00-\x20&=#*%\ud800-\udfff]+\*?", name) is not None
 
 
 def name_matcher(names: tuple[str, ...]) -> Callable[[str], bool]:

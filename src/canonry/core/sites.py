@@ -82,11 +82,11 @@ def youtube(table: Table) -> Site:
 
 def _watch_params(query: str, keep: frozenset[str]) -> str | None:
     """What selects the video and the place in it; `start` is the embed player's word for `t`."""
-    params = [(param_name(param), param) for param in query.split("&")]
-    kept = [param for name, param in params if name in keep]
-    starts = [param for name, param in params if name == "start"]
+    params = [(param_name(param), param.partition("=")[1:]) for param in query.split("&")]
+    kept = [name + "".join(value) for name, value in params if name in keep]
+    starts = [value for name, value in params if name == "start"]
     if starts and not any(name == "t" for name, _ in params):
-        kept.append(f"t={starts[0].partition('=')[2]}")
+        kept.append("t" + "".join(starts[0]))
     return "&".join(kept) or None
 
 

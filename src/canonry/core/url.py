@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 # characters alone: no punycode, no user, nothing to encode. Dot segments are looked for afterwards.
 _PLAIN = re.compile(
     r"([Hh][Tt][Tt][Pp][Ss]?)://"
-    r"((?:[A-Za-z0-9_-]+\.)*[A-Za-z][A-Za-z0-9_-]*)"
-    r"(?::([1-9][0-9]{0,3}))?"
-    r"(/[A-Za-z0-9\-._~!$&'()*+,;=:@%/|\[\]]*)?"
-    r"(?:\?([A-Za-z0-9\-._~!$&()*+,;=:@%/?|\[\]\\^`{}]*))?"
-    r"(?:#([A-Za-z0-9\-._~!$&'()*+,;=:@%/?|\[\]\\^{}#]*))?"
+    r"((?:[A-Za-z0-9_-]++\.)*+[A-Za-z][A-Za-z0-9_-]*+)"
+    r"(?::([1-9][0-9]{0,3}+))?+"
+    r"(/[A-Za-z0-9\-._~!$&'()*+,;=:@%/|\[\]]*+)?+"
+    r"(?:\?([A-Za-z0-9\-._~!$&()*+,;=:@%/?|\[\]\\^`{}]*+))?+"
+    r"(?:#([A-Za-z0-9\-._~!$&'()*+,;=:@%/?|\[\]\\^{}#]*+))?+"
 )
 _HREF = r"(https?)://(?:([^/@]*)@)?(\[[^\]]*\]|[^/:]*)(?::([0-9]+))?(/[^?#]*)(?:\?([^#]*))?(?:#(.*))?"
 # These are compiled by the functions of `re` when a URL first needs them.
 _SCHEME = r"([A-Za-z][A-Za-z0-9+.-]*):"
 _FEED_SCHEME = r"(?i:feed|rss|pcast|itpc|podcast):"
-_HOST_AND_PORT = r"(?:[^/?#@:]+\.[^/?#@:]*|(?i:localhost)):[0-9]{1,5}(?:[/?#\\]|\Z)"
 # What people paste around a URL: C0 controls and Unicode spaces, zero-width space, BOM.
 _AROUND = "".join(map(chr, range(33))) + (
-    "\x7f\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u200b"
+    "\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u200b"
     "\u2028\u2029\u202f\u205f\u3000\ufeff"
 )
+_BREAKS = {9: None, 10: None, 13: None}  # tab and line breaks, which the parser drops anywhere
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
 _ada: Callable[[str], str] | None = None
 
@@ -101,11 +101,6 @@ def parse(text: str) -> Parts:
     return Parts(scheme, userinfo, host, port, path, query or None, fragment or None)
 
 
-def check(text: str) -> None:
-    """Raise InvalidUrl unless the text is an http(s) URL."""
-    parse(text)
-
-
 def join(base: str, reference: str) -> str:
     """The absolute URL a link on page `base` leads to, of any scheme; InvalidUrl where there is none."""
     from ada_url import join_url
@@ -123,11 +118,11 @@ def read_url(text: str) -> str:
     """
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidUrl(text, f"not text but {type(text).__name__}")
-    url = text.strip(_AROUND)
+    url = text.strip(_AROUND).translate(_BREAKS)
     if not url[:8].lower().startswith(("http://", "https://")):
         url = _with_scheme(text, url)
     try:
-        check(url)
+        parse(url)
     except InvalidUrl as error:
         raise InvalidUrl(text, error.reason) from None
     return url
@@ -135,7 +130,7 @@ def read_url(text: str) -> str:
 
 def why_invalid(text: str) -> str:
     """The reason, in a few words, why ada refuses a text (it only says that it does)."""
-    stripped = text.strip("".join(map(chr, range(33)))).translate({9: None, 10: None, 13: None})
+    stripped = text.strip("".join(map(chr, range(33)))).translate(_BREAKS)
     if not stripped:
         return "empty"
     try:
@@ -147,7 +142,7 @@ def why_invalid(text: str) -> str:
         return "no scheme"
     if scheme[1].lower() not in _DEFAULT_PORTS:
         return f"scheme {scheme[1].lower()[:40]}: is not http or https"
-    return _why_no_authority(re.split(r"[/\\?#]", stripped[scheme.end() :].lstrip("/\\"), maxsplit=1)[0])
+    return _why_no_authority(_authority(stripped[scheme.end() :].lstrip("/\\")))
 
 
 def _why_no_authority(authority: str) -> str:
@@ -183,20 +178,36 @@ def _href(text: str) -> str:
 
 
 def _with_scheme(text: str, url: str) -> str:
-    if feed := re.match(_FEED_SCHEME, url):
-        inside = url[feed.end() :].lstrip("/")
-        return inside if re.match("(?i:https?):", inside) else f"https://{inside}"
+    """What a person means who typed no `http://`."""
+    for _ in range(2):  # feed:feed:… is seen, a longer chain is not
+        feed = re.match(_FEED_SCHEME, url)
+        if feed is None:
+            break
+        url = url[feed.end() :].lstrip("/ ")
+        if re.match(_FEED_SCHEME, url) is None:
+            return url if re.match(f"{_SCHEME}//", url) else f"https://{url}"
     if url.startswith(("//", "\\\\")):
         return f"https:{url}"
-    if re.match(_HOST_AND_PORT, url) or not re.match(_SCHEME, url):
+    if _is_host_and_port(_authority(url)) or not re.match(_SCHEME, url):
         return _assume_https(text, url)
     return url
 
 
+def _authority(url: str) -> str:
+    return re.split(r"[/\\?#]", url, maxsplit=1)[0]
+
+
+def _is_host_and_port(authority: str) -> bool:
+    """`example.com:8080` and `localhost:8000`, but not `tel:5551234`."""
+    host, colon, port = authority.rpartition(":")
+    is_host = "." in host or host.lower() == "localhost"
+    return bool(colon) and is_host and ":" not in host and port.isdecimal()
+
+
 def _assume_https(text: str, url: str) -> str:
+    authority = _authority(url)
     if not url:
         raise InvalidUrl(text, "empty")
-    authority = re.split(r"[/\\?#]", url, maxsplit=1)[0]
     if not authority:
         raise InvalidUrl(text, "no host")
     if "@" in authority:
@@ -205,6 +216,8 @@ def _assume_https(text: str, url: str) -> str:
         host = parse(f"https://{url}").host
     except InvalidUrl as error:
         raise InvalidUrl(text, error.reason) from None
-    if "." not in host and host != "localhost" and not host.startswith("["):
+    # A number such as 1.5 would be read as the address 1.0.0.5.
+    is_number = host[-1:].isdecimal() and authority.partition(":")[0] != host
+    if is_number or not (re.search(r"[^.]\.[^.]", host) or host == "localhost" or host.startswith("[")):
         raise InvalidUrl(text, "no scheme and no host name")
     return f"https://{url}"
