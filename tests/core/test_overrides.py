@@ -203,11 +203,11 @@ def test_long_chains_come_to_their_end() -> None:
 
 
 def test_a_url_that_costs_too_much_is_refused() -> None:
-    # Each round gives the next one dot segment to resolve: a hundred thousand of them are hostile.
+    # Each round gives the next one dot segment to resolve: ten thousand of them are hostile.
     policy = ARTICLE.with_overrides(text(entry((e("/x"), e("/")))))
     for ask in (canonry.normalize, canonry.explain):
         with pytest.raises(canonry.InvalidUrl, match="the overrides never come to an end"):
-            ask(e("/" + "x../" * 100_000 + "y"), policy)
+            ask(e("/" + "x../" * 10_000 + "y"), policy)
     assert canonry.normalize(e("/" + "x../" * 200 + "y"), policy) == e("/y")
 
 
@@ -234,7 +234,7 @@ _POLICIES = st.builds(
 
 
 @pytest.mark.slow
-@settings(max_examples=3_000)
+@settings(max_examples=1_500)
 @given(_POLICIES, _REWRITES, st.text(alphabet="ab/", max_size=12))
 def test_overrides_that_load_always_settle(policy: Policy, rewrites: list[tuple[str, str]], path: str) -> None:
     try:
