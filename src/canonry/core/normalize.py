@@ -34,9 +34,9 @@ RULES = (
     "fragment",
     "overrides",
 )
-# Overrides repeat until nothing changes. What they may cost is bounded: characters looked at, all rounds together.
-_LEAST_ROUNDS = 100
-_CHARACTERS = 200_000
+# Overrides repeat until nothing changes, but what they may cost is bounded: in rounds, and for long
+# URLs in characters looked at.
+_ROUNDS, _LEAST_ROUNDS, _CHARACTERS = 5_000, 100, 20_000_000
 
 
 class Plan:
@@ -107,7 +107,7 @@ def plan_of(policy: Policy) -> Plan:
 def rounds(url: str, policy: Policy) -> range:
     """How often rule 12 may run: once for each override at least, and the shorter the URL the more."""
     count = len(policy.overrides.by_host) if policy.overrides else 0
-    return range(1 + count + max(_LEAST_ROUNDS, _CHARACTERS // len(url)))
+    return range(1 + count + max(_LEAST_ROUNDS, min(_ROUNDS, _CHARACTERS // len(url))))
 
 
 def unsettled(url: str) -> InvalidUrl:
