@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
 
 import pytest
@@ -220,6 +221,13 @@ def test_the_id_names_the_file() -> None:
     assert policy != ARTICLE
     assert policy.digest != ARTICLE.digest
     assert policy.without_overrides() == ARTICLE
+
+
+def test_a_policy_with_overrides_can_be_sent_elsewhere() -> None:
+    policy = ARTICLE.with_overrides(text(entry((e("/amp/"), e("/")), drop=("a",))), file="o.json")
+    sent = pickle.loads(pickle.dumps(policy))
+    assert (sent, hash(sent), sent.id, sent.digest) == (policy, hash(policy), policy.id, policy.digest)
+    assert canonry.normalize(e("/amp/x?a=1"), sent) == e("/x")
 
 
 _PATHS = st.text(alphabet="ab/", max_size=4).map(lambda path: e(f"/{path}"))

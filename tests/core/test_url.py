@@ -24,6 +24,7 @@ READ = [
     ("localhost", "localhost:8000/x", "https://localhost:8000/x"),
     ("localhost without port", "LocalHost/x", "https://LocalHost/x"),
     ("an address", "192.0.2.1/x", "https://192.0.2.1/x"),
+    ("a host that ends in a digit", "Example.C2", "https://Example.C2"),
     ("an IPv6 address", "[2001:db8::1]/x", "https://[2001:db8::1]/x"),
     ("IDN", "münchen.de", "https://münchen.de"),
     ("protocol-relative", "//h/p", "https://h/p"),

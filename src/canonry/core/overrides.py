@@ -49,9 +49,13 @@ class Override:
 class Overrides:
     """A whole overrides file; `digest` is the sha256 of its bytes."""
 
-    file: str = field(compare=False)
     digest: str
-    by_host: dict[str, Override] = field(compare=False)
+    text: str = field(compare=False, repr=False)
+    file: str = field(compare=False)
+    by_host: dict[str, Override] = field(compare=False, repr=False)
+
+    def __reduce__(self) -> tuple[Callable[[str, str], Overrides], tuple[str, str]]:
+        return read_overrides, (self.text, self.file)
 
     def applied(self, text: str, parts: Parts) -> str:
         """The URL after the override for its host, once; `parts` are those of `text`."""
@@ -92,7 +96,7 @@ def read_overrides(text: str, file: str) -> Overrides:
     for node in document.keys("overrides")["overrides"].items():
         override = _override(node)
         overrides.setdefault(override.host, override)  # the first match decides
-    return Overrides(file, digest, overrides)
+    return Overrides(digest, text, file, overrides)
 
 
 def _json(text: str, file: str) -> object:

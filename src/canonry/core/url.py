@@ -24,7 +24,7 @@ _PLAIN = re.compile(
     r"(?:\?([A-Za-z0-9\-._~!$&()*+,;=:@%/?|\[\]\\^`{}]*+))?+"
     r"(?:#([A-Za-z0-9\-._~!$&'()*+,;=:@%/?|\[\]\\^{}#]*+))?+"
 )
-_HREF = r"(https?)://(?:([^/@]*)@)?(\[[^\]]*\]|[^/:]*)(?::([0-9]+))?(/[^?#]*)(?:\?([^#]*))?(?:#(.*))?"
+_HREF = re.compile(r"(https?)://(?:([^/@]*)@)?(\[[^\]]*\]|[^/:]*)(?::([0-9]+))?(/[^?#]*)(?:\?([^#]*))?(?:#(.*))?")
 # These are compiled by the functions of `re` when a URL first needs them.
 _SCHEME = r"([A-Za-z][A-Za-z0-9+.-]*):"
 _FEED_SCHEME = r"(?i:feed|rss|pcast|itpc|podcast):"
@@ -94,7 +94,7 @@ def parse(text: str) -> Parts:
             if port is not None and port == _DEFAULT_PORTS[scheme]:
                 port = None
             return Parts(scheme, None, host, port, path, query or None, fragment or None)
-    match = re.fullmatch(_HREF, _href(text))
+    match = _HREF.fullmatch(_href(text))
     if match is None:
         raise InvalidUrl(text, why_invalid(text))
     scheme, userinfo, host, port, path, query, fragment = match.groups()
@@ -217,7 +217,7 @@ def _assume_https(text: str, url: str) -> str:
     except InvalidUrl as error:
         raise InvalidUrl(text, error.reason) from None
     # A number such as 1.5 would be read as the address 1.0.0.5.
-    is_number = host[-1:].isdecimal() and authority.partition(":")[0] != host
+    is_number = re.fullmatch("[0-9.]+", host) and authority.partition(":")[0] != host
     if is_number or not (re.search(r"[^.]\.[^.]", host) or host == "localhost" or host.startswith("[")):
         raise InvalidUrl(text, "no scheme and no host name")
     return f"https://{url}"
