@@ -76,6 +76,7 @@ REFUSED = [
     ('{"overrides": [,]}', "line 1 column 16", "Expecting value"),
     ("\ufeff{}", "line 1 column 1", "BOM"),
     ('{"overrides": [], "overrides": []}', "top level", "key 'overrides' stands twice"),
+    ('{"a": 1, "overrides": [], "z": 1, "overrides": []}', "top level", "key 'overrides' stands twice"),
     ("[" * 200_000, "top level", "nested too deeply"),
     ('{"overrides": ' + "1" * 5_000 + "}", "top level", "Exceeds the limit"),
     ('{"overrides": ["\ud800"]}', "top level", "is not text"),
@@ -166,6 +167,20 @@ def test_a_circle_names_all_its_rules_and_no_other() -> None:
     with pytest.raises(canonry.PolicyError) as caught:
         ARTICLE.with_overrides(file)
     assert set(re.findall(r"rules\[(\d)\]", caught.value.reason)) == {"2", "3"}
+
+
+def test_a_circle_is_named_in_the_order_it_runs() -> None:
+    file = text(entry((e("/a/"), e("/b/")), (e("/c/"), e("/a/")), (e("/b/"), e("/c/"))))
+    with pytest.raises(canonry.PolicyError) as caught:
+        ARTICLE.with_overrides(file)
+    order = re.findall(r"rules\[(\d)\]", caught.value.reason)
+    assert "".join(order) in ("021", "210", "102")
+    assert caught.value.place == f"overrides[0].rewrite_rules[{order[0]}]"
+
+
+def test_a_way_round_that_loses_one_character_ends() -> None:
+    policy = Policy("p", 1).with_overrides(text(entry((e("/aaa/"), e("/bb/")), (e("/bb/"), e("/aaa")))))
+    assert canonry.normalize(e("/aaa//x"), policy) == e("/aaax")
 
 
 def test_many_rewrites_of_many_hosts_load() -> None:

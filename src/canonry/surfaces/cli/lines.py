@@ -24,10 +24,11 @@ _DEFAULT = "bookmark"
 class Options:
     """What `canonry normalize` was asked for."""
 
-    __slots__ = ("as_json", "policy", "with_hash")
+    __slots__ = ("as_json", "policy", "policy_id", "with_hash")
 
     def __init__(self, policy: Policy | None = None, *, with_hash: bool = False, as_json: bool = False) -> None:
         self.policy = shipped_policy(_DEFAULT) if policy is None else policy
+        self.policy_id = self.policy.id  # once, not for every line
         self.with_hash = with_hash
         self.as_json = as_json
 
@@ -72,13 +73,13 @@ def _line(text: str | InvalidUrl, options: Options) -> str:
         raise text
     url = normalize(read_url(text), options.policy)
     if options.as_json:
-        return _json({"input": text, "url": url, "policy": options.policy.id, **_hash(url, options)})
+        return _json({"input": text, "url": url, "policy": options.policy_id, **_hash(url, options)})
     return f"{url}\t{_hash(url, options)['hash']}" if options.with_hash else url
 
 
 def _refused_line(error: InvalidUrl, options: Options) -> str:
     if options.as_json:
-        return _json({"input": error.text, "url": None, "policy": options.policy.id, "reason": error.reason})
+        return _json({"input": error.text, "url": None, "policy": options.policy_id, "reason": error.reason})
     return ""
 
 
