@@ -9,6 +9,7 @@ import pytest
 
 import canonry
 import tables
+from canonry.core import sites
 from canonry.core.tables import SHORTENERS, SKIPPED_EXTENSIONS
 
 NOT_TRACKING = "ref ref_src ref_url source via cid ts id page q".split()
@@ -65,6 +66,12 @@ def test_every_site_and_skip_has_a_source() -> None:
     for note in [*data("sites.toml").values(), *data("skip.toml").values()]:
         assert note["source"]
     assert set("pdf jpg jpeg png gif svg webp css js ico zip tar gz mp4 mov avi mp3 wav".split()) == SKIPPED_EXTENSIONS
+
+
+def test_no_host_of_a_site_is_too_short_for_its_ending() -> None:
+    for table in data("sites.toml").values():
+        hosts = [*table.get("hosts", []), *table.get("short_hosts", []), *table.get("hosts_for_paths", [])]
+        assert all(len(host) >= sites._ENDING for host in [table["target"], *hosts])
 
 
 def test_a_new_version_is_written_next_to_the_old(

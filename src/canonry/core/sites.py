@@ -160,10 +160,13 @@ SITES: dict[str, Callable[[Table], Site]] = {
 }
 
 
+_ENDING = 5  # no host of a site is shorter than x.com
+
+
 class SiteRules:
     """The sites of one policy, found by host."""
 
-    __slots__ = ("_main_domains", "_mains", "_mirror_domains", "_mirrors", "targets")
+    __slots__ = ("_endings", "_main_domains", "_mains", "_mirror_domains", "_mirrors", "targets")
 
     def __init__(self, sites: list[Site]) -> None:
         self._mirrors = {host: site for site in sites for host in site.hosts}
@@ -171,23 +174,27 @@ class SiteRules:
         self._mains = {site.target: site for site in sites if not site.domains}
         self._main_domains = {site.target: site for site in sites if site.domains}
         self.targets = frozenset(self._mains)
+        # Nearly every host is told from those of the sites by its last characters.
+        self._endings = frozenset(name[-_ENDING:] for name in (*self._mirrors, *self._mirror_domains))
 
     def move_host(self, parts: Parts) -> None:
         """Rule 2: a mirror host becomes the main one."""
-        site = _find(without_www(parts.host), self._mirrors, self._mirror_domains)
-        if site is not None:
-            site.move_host(parts)
+        if parts.host[-_ENDING:] in self._endings:
+            site = _find(without_www(parts.host), self._mirrors, self._mirror_domains)
+            if site is not None:
+                site.move_host(parts)
 
     def rewrite_path(self, parts: Parts) -> None:
         """Rule 8: path and query of a known thing get their one spelling."""
-        site = _find(parts.host, self._mains, self._main_domains)
-        if site is not None:
-            site.rewrite_path(parts)
+        if parts.host[-_ENDING:] in self._endings:
+            site = _find(parts.host, self._mains, self._main_domains)
+            if site is not None:
+                site.rewrite_path(parts)
 
 
 def _find(host: str, hosts: Mapping[str, Site], domains: Mapping[str, Site]) -> Site | None:
     site = hosts.get(host)
-    if site is None and domains:
+    if site is None:
         label, _, domain = host.partition(".")
         site = domains.get(domain) if label not in ("", "www") else None
     return site
