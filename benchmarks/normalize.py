@@ -28,7 +28,7 @@ ROUNDS = 5
 SLICE = 2_000  # URLs a library does before the next has its turn; more than any peer caches
 GENERATED = 20_000
 POLICIES = ("bookmark", "feed-aggressive", "article", "crawl")
-# DESIGN 6: the bars for real URLs, with the native core and without a compiler.
+# The bars we set ourselves on real URLs, with a native core and without a compiler.
 NATIVE_BARS = {
     "w3lib.url.canonicalize_url": 30.0,
     "courlan.clean_url": 30.0,
@@ -128,7 +128,7 @@ def best_cpu_seconds(given: list[str], runs: Mapping[str, Run]) -> dict[str, flo
 
 
 def claims(results: list[CorpusResult]) -> list[tuple[str, float, float]]:
-    """Peer, ratio, bar: the slowest policy over each peer that DESIGN 6 names, on real URLs."""
+    """Peer, ratio, bar: the slowest policy over each peer that has a bar, on real URLs."""
     real = next((result for result in results if result.corpus == "real"), None)
     if real is None:
         return []

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Command = list[str]
 
 RUNS = 30
-BAR = 2.5  # DESIGN 6, for a plain URL
+BAR = 2.5  # for a plain URL
 BARE = "python -c pass"
 PLAIN = "canonry normalize, plain URL"
 PLAIN_URL = "https://www.example.com/a/b/?utm_source=feed&id=2"

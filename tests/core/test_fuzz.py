@@ -30,7 +30,7 @@ def without_empty_ends(href: str) -> str:
     return path + (f"?{query}" if query else "") + (f"#{fragment}" if fragment else "")
 
 
-def agree(text: str) -> None:
+def assert_agrees(text: str) -> None:
     wanted = expected(text)
     try:
         answer = canonry.normalize(text, BARE)
@@ -47,7 +47,7 @@ def agree(text: str) -> None:
 def test_random_text_agrees_with_ada(seed: int) -> None:
     choose = random.Random(seed)
     for _ in range(250_000):
-        agree(corpora.random_text(choose))
+        assert_agrees(corpora.random_text(choose))
 
 
 @pytest.mark.slow
@@ -55,13 +55,13 @@ def test_built_and_mutated_urls_agree_with_ada() -> None:
     choose = random.Random(5)
     real = corpora.real_or_own_urls()
     for _ in range(100_000):
-        agree(corpora.built_url(choose))
-        agree(corpora.mutated_url(choose, choose.choice(real)))
+        assert_agrees(corpora.built_url(choose))
+        assert_agrees(corpora.mutated_url(choose, choose.choice(real)))
 
 
 def test_real_urls_agree_with_ada() -> None:
     for url in corpora.real_or_own_urls():
-        agree(url)
+        assert_agrees(url)
 
 
 TEN_MEGABYTES = [

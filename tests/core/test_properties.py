@@ -53,7 +53,7 @@ _policies = st.builds(
 )
 
 
-def check(url: str, policy: Policy) -> None:
+def assert_settled(url: str, policy: Policy) -> None:
     try:
         once = canonry.normalize(url, policy)
     except canonry.InvalidUrl:
@@ -72,8 +72,8 @@ def test_batches(make: Callable[[random.Random], str]) -> None:
     @given(batches(make), _policies)
     def run(urls: list[str], composed: Policy) -> None:
         for number, url in enumerate(urls):
-            check(url, SHIPPED[number % len(SHIPPED)])
-            check(url, composed)
+            assert_settled(url, SHIPPED[number % len(SHIPPED)])
+            assert_settled(url, composed)
 
     run()
 
@@ -81,8 +81,8 @@ def test_batches(make: Callable[[random.Random], str]) -> None:
 @settings(max_examples=500)
 @given(_raw, st.sampled_from(SHIPPED), _policies)
 def test_raw_text(text: str, shipped: Policy, composed: Policy) -> None:
-    check(text, shipped)
-    check(text, composed)
+    assert_settled(text, shipped)
+    assert_settled(text, composed)
 
 
 @pytest.mark.parametrize("policy", SHIPPED, ids=corpora.POLICIES)
@@ -97,4 +97,4 @@ def test_real_urls(policy: Policy) -> None:
 @pytest.mark.parametrize("policy", SHIPPED, ids=corpora.POLICIES)
 def test_real_urls_are_explained_as_they_are(policy: Policy) -> None:
     for url in corpora.real_or_own_urls()[::20]:
-        check(url, policy)
+        assert_settled(url, policy)
