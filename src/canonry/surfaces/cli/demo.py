@@ -26,18 +26,17 @@ def demo(*, as_json: bool) -> None:
     \b
     canonry demo
     """
-    terminal = render.on_terminal(as_json=as_json)
-    if terminal:
+    if not as_json:  # a show for people, also where it is piped into a pager
         click.echo(render.bold("Five messy URLs under every policy, and the rules that fired"))
     for url in MESSY_URLS:
         explanations = [explain(url, policy) for policy in policies()]
-        if terminal:
+        if not as_json:
             _print(url, explanations)
         else:
             for explanation in explanations:
                 fired = [step.rule for step in explanation.steps]
                 render.print_json({"input": url, "policy": explanation.policy, "url": explanation.url, "rules": fired})
-    if terminal:
+    if not as_json:
         click.echo(f"\nWhy? Ask for any of them:\n  canonry explain '{MESSY_URLS[1]}'")
 
 

@@ -35,7 +35,7 @@ overrides_option = click.option(
     type=click.Path(),
     help=f"Overrides file (JSON); for article, {DEFAULT_OVERRIDES} is used if it exists.",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object a line, as when piped.")
+json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object a line (the default when piped).")
 
 
 def chosen(policy_name: str, overrides: str | None = None) -> Policy:
