@@ -10,15 +10,15 @@ class CanonryError(Exception):
 
 
 class InvalidUrl(CanonryError, ValueError):
-    """The text is not an http(s) URL; `text` is the input, `reason` says why."""
+    """What was given is not an http(s) URL; `input` is what was given, `reason` says why."""
 
-    def __init__(self, text: object, reason: str) -> None:
-        super().__init__(text, reason)
-        self.text = text
+    def __init__(self, given: object, reason: str) -> None:
+        super().__init__(given, reason)
+        self.input = given
         self.reason = reason
 
     def __str__(self) -> str:
-        shown = repr(self.text)
+        shown = repr(self.input)
         if len(shown) > _SHOWN:
             shown = f"{shown[:_SHOWN]}… ({len(shown)} characters)"
         return f"not a usable URL: {self.reason}: {shown}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from types import SimpleNamespace
 
 import pytest
 
@@ -27,7 +28,7 @@ def test_canonical_hash() -> None:
 
 
 def keys(item: object) -> list[tuple[str, str]]:
-    return [(key.key_type, key.key_value) for key in canonry.identity_keys(item, FEED)]  # type: ignore[arg-type]
+    return [(key.key_type, key.key_value) for key in canonry.identity_keys(item, FEED)]
 
 
 def test_keys_of_an_item_with_everything() -> None:
@@ -74,6 +75,7 @@ def test_the_fallback_hash_covers_feed_title_and_date() -> None:
 def test_an_item_from_a_mapping() -> None:
     given = {"id": 7, "url": "https://a.com/", "title": None, "content": "c", "enclosures": ["https://a.com/1.mp3"]}
     assert Item.of(given) == Item("7", "https://a.com/", "", "", "c", ("https://a.com/1.mp3",))
+    assert Item.of(SimpleNamespace(**given)) == Item.of(given)
     assert Item.of({"guid": "g", "id": "i", "enclosures": "x"}) == Item("g")
 
 

@@ -142,7 +142,7 @@ REFUSED = [
 def test_refused_with_the_reason(text: str, reason: str, policy: str) -> None:
     with pytest.raises(canonry.InvalidUrl) as caught:
         canonry.normalize(text, policy)
-    assert (caught.value.text, caught.value.reason) == (text, reason)
+    assert (caught.value.input, caught.value.reason) == (text, reason)
     assert reason in str(caught.value)
     assert len(str(caught.value)) < 400
     assert canonry.normalize_many([text, "https://a.com"], policy)[0] is None

@@ -89,7 +89,7 @@ NOT_READ = [
 def test_read_url_refuses(typed: str, reason: str) -> None:
     with pytest.raises(canonry.InvalidUrl) as caught:
         canonry.read_url(typed)
-    assert (caught.value.text, caught.value.reason) == (typed, reason)
+    assert (caught.value.input, caught.value.reason) == (typed, reason)
 
 
 def test_join() -> None:

@@ -11,7 +11,7 @@ from canonry.core.url import parse
 from canonry.errors import InvalidUrl
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
 _COMMON = 3  # items two documents must share before their overlap means anything
 _NEW = 2  # posts that may have come or gone between two fetches
@@ -35,14 +35,14 @@ class FeedSignature:
     text_length: int
 
 
-def content_hash(item: Item | Mapping[str, object]) -> str:
+def content_hash(item: object) -> str:
     """Hex sha256 over what readers see of an item: another hash, an update."""
-    item = Item.of(item)
-    link = canonical_link(item.link) or item.link.strip()
-    return digest_of(item.title.strip(), link, item.text.strip(), item.published.strip(), sorted(item.enclosures))
+    seen = Item.of(item)
+    link = canonical_link(seen.link) or seen.link.strip()
+    return digest_of(seen.title.strip(), link, seen.text.strip(), seen.published.strip(), sorted(seen.enclosures))
 
 
-def feed_signature(title: str, items: Iterable[Item | Mapping[str, object]], feed_url: str) -> FeedSignature:
+def feed_signature(title: str, items: Iterable[object], feed_url: str) -> FeedSignature:
     """The signature of a feed fetched from `feed_url`, whose own scheme and `www.` it ignores."""
     listed = [Item.of(item) for item in items]
     own_host = without_www(parse(feed_url).host)

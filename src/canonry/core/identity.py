@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, cast
@@ -12,8 +13,6 @@ from canonry.core.normalize import normalize
 from canonry.errors import InvalidUrl
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from canonry.core.policy import Policy
 
 ENTRY_POLICY = "entry@1"
@@ -49,17 +48,18 @@ class Item:
     enclosures: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, item: Item | Mapping[str, object]) -> Item:
-        """The item itself, or one from a mapping with these names (`id` and `url` also count)."""
+    def of(cls, item: object) -> Item:
+        """The item itself, or one from a mapping or object with these names (`id` and `url` also count)."""
         if isinstance(item, Item):
             return item
-        enclosures = item.get("enclosures")
+        fields = cast("Mapping[str, object]", item) if isinstance(item, Mapping) else _attributes(item)
+        enclosures = fields.get("enclosures")
         return cls(
-            guid=_text(item, "guid", "id"),
-            link=_text(item, "link", "url"),
-            title=_text(item, "title"),
-            published=_text(item, "published"),
-            text=_text(item, "text", "content"),
+            guid=_text(fields, "guid", "id"),
+            link=_text(fields, "link", "url"),
+            title=_text(fields, "title"),
+            published=_text(fields, "published"),
+            text=_text(fields, "text", "content"),
             enclosures=tuple(map(str, cast("list[object]", enclosures)))
             if isinstance(enclosures, list | tuple)
             else (),
@@ -71,10 +71,13 @@ def canonical_hash(url: str, policy: Policy | str = "article@0") -> str:
     return hashlib.sha256(normalize(url, policy).encode()).hexdigest()
 
 
-def identity_keys(item: Item | Mapping[str, object], feed_url: str) -> list[Key]:
-    """The keys of an item, in the order they are looked up; there is always at least one."""
-    item = Item.of(item)
-    guid, link = item.guid.strip(), canonical_link(item.link)
+def identity_keys(item: object, feed_url: str) -> list[Key]:
+    """The keys of an item, in the order they are looked up; there is always at least one.
+
+    The item is an `Item`, or a mapping or object that has its fields.
+    """
+    known = Item.of(item)
+    guid, link = known.guid.strip(), canonical_link(known.link)
     keys: list[Key] = []
     if guid:
         keys.append(Key(KeyType.GUID, f"{feed_url}:{guid}"))
@@ -82,10 +85,10 @@ def identity_keys(item: Item | Mapping[str, object], feed_url: str) -> list[Key]
         keys.append(Key(KeyType.CANONICAL_URL, link))
     if guid:
         keys.append(Key(KeyType.LEGACY_GUID, f"guid:{guid}"))
-    return keys or [Key(KeyType.FALLBACK_HASH, _fallback_hash(item, feed_url))]
+    return keys or [Key(KeyType.FALLBACK_HASH, _fallback_hash(known, feed_url))]
 
 
-def dedupe_key(item: Item | Mapping[str, object], feed_url: str) -> str:
+def dedupe_key(item: object, feed_url: str) -> str:
     """The item's identity as one readable text, for stores that have a single column for it."""
     first = identity_keys(item, feed_url)[0]
     prefix = {KeyType.GUID: "guid", KeyType.CANONICAL_URL: "url"}.get(first.key_type, "hash")
@@ -110,6 +113,11 @@ def _fallback_hash(item: Item, feed_url: str) -> str:
     # A link that is no URL still tells two items apart.
     link = [item.link.strip()] if item.link.strip() else []
     return digest_of(feed_url, item.title.strip(), item.published.strip(), *link)
+
+
+def _attributes(item: object) -> dict[str, object]:
+    names = ("guid", "id", "link", "url", "title", "published", "text", "content", "enclosures")
+    return {name: getattr(item, name, None) for name in names}
 
 
 def _text(item: Mapping[str, object], *names: str) -> str:

@@ -46,7 +46,7 @@ def explain(urls: tuple[str, ...], *, policy_name: str, overrides: str | None, a
             refused += 1
             click.echo(f"canonry: input {number}: {error}", err=True)
             if not render.on_terminal(as_json=as_json):
-                render.print_json({"input": error.text, "url": None, "policy": policy.id, "reason": error.reason})
+                render.print_json({"input": error.input, "url": None, "policy": policy.id, "reason": error.reason})
             continue
         if render.on_terminal(as_json=as_json):
             _print(str(text), explanation)

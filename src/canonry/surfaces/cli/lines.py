@@ -79,7 +79,7 @@ def _line(text: str | InvalidUrl, options: Options) -> str:
 
 def _refused_line(error: InvalidUrl, options: Options) -> str:
     if options.as_json:
-        return _json({"input": error.text, "url": None, "policy": options.policy_id, "reason": error.reason})
+        return _json({"input": error.input, "url": None, "policy": options.policy_id, "reason": error.reason})
     return ""
 
 
