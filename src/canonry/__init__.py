@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from canonry.errors import StoreError as StoreError
     from canonry.errors import UnsafeUrl as UnsafeUrl
     from canonry.files import load_policy as load_policy
+    from canonry.net import guard as _guard  # pyright: ignore[reportUnusedImport]  # noqa: F401
 
 _WHERE = {
     "core.content": ("FeedSignature", "content_hash", "feed_signature"),
@@ -59,11 +60,14 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:
+    from importlib import import_module
+
+    if name == "net":
+        import_module("canonry.net.guard")
+        return import_module("canonry.net")
     module = _MODULE_OF.get(name)
     if module is None:
         raise AttributeError(f"module 'canonry' has no attribute {name!r}")
-    from importlib import import_module
-
     value: object = getattr(import_module(f"canonry.{module}"), name)
     globals()[name] = value
     return value

@@ -5,6 +5,11 @@ from __future__ import annotations
 _SHOWN = 200  # characters of a hostile input that a message repeats
 
 
+def _shown(given: object) -> str:
+    shown = repr(given)
+    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}… ({len(shown)} characters)"
+
+
 class CanonryError(Exception):
     """Base of every error canonry raises on purpose."""
 
@@ -18,10 +23,7 @@ class InvalidUrl(CanonryError, ValueError):
         self.reason = reason
 
     def __str__(self) -> str:
-        shown = repr(self.input)
-        if len(shown) > _SHOWN:
-            shown = f"{shown[:_SHOWN]}… ({len(shown)} characters)"
-        return f"not a usable URL: {self.reason}: {shown}"
+        return f"not a usable URL: {self.reason}: {_shown(self.input)}"
 
 
 class PolicyError(CanonryError, ValueError):
@@ -38,7 +40,15 @@ class PolicyError(CanonryError, ValueError):
 
 
 class UnsafeUrl(CanonryError):
-    """The guard refused to reach this address."""
+    """The guard refused to reach `target`; `reason` says why. Credentials are masked."""
+
+    def __init__(self, target: str, reason: str) -> None:
+        super().__init__(target, reason)
+        self.target = target
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"refused: {self.reason}: {_shown(self.target)}"
 
 
 class FetchFailed(CanonryError):

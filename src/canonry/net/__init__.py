@@ -1,0 +1,1 @@
+"""How canonry reaches the web safely."""

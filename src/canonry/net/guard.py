@@ -1,0 +1,202 @@
+"""The guard: which addresses, names, ports and schemes a request may reach (SPEC G2, G4).
+
+It only judges; the fetcher asks it about every URL, every address a name resolves to, and every hop.
+"""
+
+from __future__ import annotations
+
+import re
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import TYPE_CHECKING
+
+from canonry.core.url import Parts, masked, parse
+from canonry.errors import InvalidUrl, UnsafeUrl
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    Address = IPv4Address | IPv6Address
+    Network = IPv4Network | IPv6Network
+
+DEFAULT_PORTS = frozenset({80, 443, *range(8000, 9000)})
+_WEB_PORTS = {"http": 80, "https": 443}
+# Never reachable, whatever an operator allows: they hand out credentials of the machine.
+_METADATA_NAMES = frozenset(
+    {
+        "instance-data",
+        "instance-data.ec2.internal",
+        "metadata",
+        "metadata.azure.internal",
+        "metadata.goog",
+        "metadata.google.internal",
+        "metadata.tencentyun.com",
+    }
+)
+_METADATA = frozenset(
+    map(
+        ip_address,
+        (
+            "100.100.100.200",
+            "168.63.129.16",
+            "169.254.0.23",
+            "169.254.169.253",
+            "169.254.169.254",
+            "169.254.170.2",
+            "169.254.170.23",
+            "192.0.0.192",
+            "fd00:ec2::23",
+            "fd00:ec2::253",
+            "fd00:ec2::254",
+            "fd20:ce::254",
+            "fe80::a9fe:a9fe",
+        ),
+    )
+)
+# Names that never lead to a public web server (RFC 6761, 6762, 7686, 8375, and what routers use).
+_LOCAL_DOMAINS = (
+    "localhost", "localdomain", "local", "internal", "intranet", "lan", "home", "corp", "private", "home.arpa",
+    "test", "invalid", "example", "onion", "alt",
+)  # fmt: skip
+_LOCAL_NAMES = frozenset({"ip6-localhost", "ip6-loopback"})
+# What is not the public internet, by the IANA registries. Python's is_global differs between versions.
+_NOT_PUBLIC: tuple[tuple[Network, str], ...] = tuple(
+    (ip_network(network), what)
+    for network, what in (
+        ("0.0.0.0/8", "this host"),
+        ("10.0.0.0/8", "private"),
+        ("100.64.0.0/10", "shared by carriers"),
+        ("127.0.0.0/8", "loopback"),
+        ("169.254.0.0/16", "link-local"),
+        ("172.16.0.0/12", "private"),
+        ("192.0.0.0/24", "for protocols"),
+        ("192.0.2.0/24", "for documentation"),
+        ("192.88.99.0/24", "6to4"),
+        ("192.168.0.0/16", "private"),
+        ("198.18.0.0/15", "for benchmarks"),
+        ("198.51.100.0/24", "for documentation"),
+        ("203.0.113.0/24", "for documentation"),
+        ("224.0.0.0/4", "multicast"),
+        ("240.0.0.0/4", "reserved"),
+        ("2001::/32", "Teredo"),
+        ("2001:db8::/32", "for documentation"),
+        ("2002::/16", "6to4"),
+        ("3fff::/20", "for documentation"),
+    )
+)
+_PUBLIC_V6 = IPv6Network("2000::/3")
+_PROTOCOLS_V6 = IPv6Network("2001::/23")
+_AS112_V6 = IPv6Network("2001:4:112::/48")  # the one part of 2001::/23 that is public
+
+
+class Guard:
+    """What may be reached: the public internet on web ports, and what an operator allows besides."""
+
+    def __init__(
+        self,
+        allow_networks: Iterable[str] = (),
+        allow_ports: Collection[int] = DEFAULT_PORTS,
+        own_addresses: Iterable[tuple[str, int]] = (),
+    ) -> None:
+        self._networks = tuple(ip_network(network) for network in allow_networks)
+        self._ports = allow_ports
+        self._own = frozenset((ip_address(address), port) for address, port in own_addresses)
+
+    def check_url(self, url: str) -> Parts:
+        """The parts of a URL that may be asked for; UnsafeUrl with the reason if it may not.
+
+        A name still has to be resolved, and its addresses checked.
+        """
+        try:
+            parts = parse(url)
+        except InvalidUrl as error:
+            raise UnsafeUrl(masked(url), error.reason) from None
+        if re.match(r"[^:]*:[/\\]*[^/?#]*\\", url):
+            raise UnsafeUrl(masked(url), "a backslash before the path, which programs read differently")
+        if "." in (parts.userinfo or "") and ":" not in (parts.userinfo or ""):
+            raise UnsafeUrl(masked(url), "a user name that looks like a host")
+        port = int(parts.port) if parts.port else _WEB_PORTS[parts.scheme]
+        if port not in self._ports:
+            raise UnsafeUrl(masked(url), f"port {port} is not a web port")
+        address = _literal(parts.host)
+        if address is None:
+            self._check_name(parts.host, masked(url))
+        else:
+            self.check_address(address, port=port)
+        return parts
+
+    def check_address(
+        self, address: str | Address, *, port: int | None = None, came_from: str | Address | None = None
+    ) -> Address:
+        """The address a connection may go to; UnsafeUrl with the reason if it may not.
+
+        `came_from` is the address that led here by a redirect or link: allowed networks are open to
+        what a person typed and to each other, not to the public.
+        """
+        try:
+            found = _plain(ip_address(address))
+        except ValueError:
+            raise UnsafeUrl(str(address), "not an address") from None
+        if found in _METADATA:
+            raise UnsafeUrl(str(address), "a metadata service of the machine")
+        if (found, port) in self._own:
+            raise UnsafeUrl(str(address), "this service itself")
+        if self._is_allowed(found):
+            if came_from is not None and not self._is_allowed(_plain(ip_address(came_from))):
+                raise UnsafeUrl(str(address), f"an allowed network, but {came_from} outside of it led there")
+            return found
+        if what := _why_not_public(found):
+            raise UnsafeUrl(str(address), f"not public: {what}")
+        return found
+
+    def check_addresses(
+        self,
+        name: str,
+        addresses: Iterable[str | Address],
+        *,
+        port: int | None = None,
+        came_from: str | Address | None = None,
+    ) -> list[Address]:
+        """All addresses of a name; one that is refused refuses the name."""
+        found = [self.check_address(address, port=port, came_from=came_from) for address in addresses]
+        if not found:
+            raise UnsafeUrl(name, "has no address")
+        return found
+
+    def _is_allowed(self, address: Address) -> bool:
+        return any(address in network for network in self._networks)
+
+    def _check_name(self, host: str, url: str) -> None:
+        name = host.rstrip(".")
+        if name in _METADATA_NAMES:
+            raise UnsafeUrl(url, "the name of a metadata service")
+        if self._networks:
+            return  # an intranet has names of its own; its addresses decide
+        if "." not in name or name in _LOCAL_NAMES:
+            raise UnsafeUrl(url, "a name of the local network")
+        if any(name.endswith(f".{domain}") for domain in _LOCAL_DOMAINS):
+            raise UnsafeUrl(url, "a name that is not on the public internet")
+
+
+def _literal(host: str) -> Address | None:
+    """The address a host of a parsed URL spells; the parser has read odd spellings already."""
+    try:
+        return ip_address(host.strip("[]"))
+    except ValueError:
+        return None
+
+
+def _plain(address: Address) -> Address:
+    """IPv4 inside IPv6 (`::ffff:a.b.c.d`) is judged as what it is."""
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
+
+
+def _why_not_public(address: Address) -> str | None:
+    if isinstance(address, IPv6Address):
+        if address.scope_id:
+            return "tied to one interface"
+        if address not in _PUBLIC_V6:
+            return "outside of 2000::/3"
+        if address in _PROTOCOLS_V6 and address not in _AS112_V6:
+            return "for protocols"
+    return next((what for network, what in _NOT_PUBLIC if address in network), None)

@@ -1,0 +1,97 @@
+"""SPEC G2, G4, G5: what the guard refuses and what it lets through."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import canonry
+from canonry.core.url import masked
+from canonry.net.guard import Guard
+
+VECTORS = json.loads((Path(__file__).parent.parent / "cases" / "ssrf_vectors.json").read_text())
+
+
+def of_kind(kind: str) -> list[object]:
+    return [pytest.param(row, id=row["id"]) for row in VECTORS if row["kind"] == kind]
+
+
+@pytest.mark.parametrize("row", of_kind("url"))
+def test_urls(row: dict[str, str]) -> None:
+    if row["expect"] == "block":
+        with pytest.raises(canonry.UnsafeUrl) as caught:
+            Guard().check_url(row["vector"])
+        assert caught.value.reason
+    else:
+        host = Guard().check_url(row["vector"]).host
+        assert host == row["expect"].removeprefix("allow-as:") or row["expect"] == "allow"
+
+
+@pytest.mark.parametrize("row", of_kind("resolved"))
+def test_addresses(row: dict[str, Any]) -> None:
+    if row["expect"] == "block":
+        with pytest.raises(canonry.UnsafeUrl):
+            Guard().check_addresses("name", row["vector"])
+    else:
+        assert len(Guard().check_addresses("name", row["vector"])) == len(row["vector"])
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["::ffff:10.0.0.1", "::ffff:169.254.169.254", "64:ff9b::1", "2001:20::1", "1.2.3", "", "fe80::1%1", "2606::1%1"],
+)
+def test_more_addresses_are_refused(address: str) -> None:
+    with pytest.raises(canonry.UnsafeUrl):
+        Guard().check_address(address)
+
+
+def test_allowed_networks_are_open_to_people_and_to_each_other() -> None:
+    guard = Guard(allow_networks=["127.0.0.0/8", "fd00::/8"], allow_ports=range(1, 65536))
+    assert str(guard.check_address("127.0.0.1")) == "127.0.0.1"
+    assert str(guard.check_address("127.0.0.1", came_from="fd00::1")) == "127.0.0.1"
+    assert guard.check_url("http://localhost:5000/").host == "localhost"
+    assert guard.check_url("http://127.0.0.1:5000/").port == "5000"
+    for came_from in ("93.184.216.34", "10.0.0.1"):
+        with pytest.raises(canonry.UnsafeUrl, match="outside of it led there"):
+            guard.check_address("127.0.0.1", came_from=came_from)
+    with pytest.raises(canonry.UnsafeUrl, match="private"):
+        guard.check_address("10.0.0.1")
+
+
+@pytest.mark.parametrize(
+    "address", ["169.254.169.254", "168.63.129.16", "192.0.0.192", "100.100.100.200", "fd00:ec2::254"]
+)
+def test_metadata_is_never_allowed(address: str) -> None:
+    guard = Guard(allow_networks=["0.0.0.0/0", "::/0"])
+    with pytest.raises(canonry.UnsafeUrl, match="metadata"):
+        guard.check_address(address)
+    with pytest.raises(canonry.UnsafeUrl, match="metadata"):
+        guard.check_url("http://metadata.google.internal/")
+
+
+def test_the_guard_is_reached_from_the_package() -> None:
+    assert canonry.net.guard.Guard is Guard
+
+
+def test_our_own_service_is_never_allowed() -> None:
+    guard = Guard(allow_networks=["127.0.0.0/8"], own_addresses=[("127.0.0.1", 8000)])
+    with pytest.raises(canonry.UnsafeUrl, match="this service itself"):
+        guard.check_url("http://127.0.0.1:8000/")
+    assert guard.check_url("http://127.0.0.1:8001/").port == "8001"
+
+
+def test_credentials_are_allowed_and_never_shown() -> None:
+    assert Guard().check_url("https://user:pw@example.com/").userinfo == "user:pw"
+    for url in (
+        "https://user:secret@10.0.0.1/",
+        "https://user:secret@example.com:22/",
+        "ftp://user:secret@example.com/",
+    ):
+        with pytest.raises(canonry.UnsafeUrl) as caught:
+            Guard().check_url(url)
+        assert "secret" not in str(caught.value)
+    assert masked("https://user:p@ss@example.com/a@b") == "https://***@example.com/a@b"
+    assert masked("https://example.com/a@b") == "https://example.com/a@b"
