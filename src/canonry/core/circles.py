@@ -84,9 +84,9 @@ def _readings(policy: Policy) -> tuple[Policy, Policy]:
     return start, start.without_sites(*start.sites).without_params(*start.strip_params)
 
 
-def _states(prefix: str, readings: tuple[Policy, ...]) -> set[str]:
-    """The beginning as written and as the policy may leave it."""
-    return {prefix, *(normalize(prefix, policy) for policy in readings)}
+def _states(prefix: str, readings: tuple[Policy, ...]) -> list[str]:
+    """The beginning as written and as the policy may leave it, each once."""
+    return list(dict.fromkeys([prefix, *(normalize(prefix, policy) for policy in readings)]))
 
 
 def _edges(state: str, overrides: Overrides, readings: tuple[Policy, ...]) -> Iterator[_Edge]:
