@@ -1,4 +1,4 @@
-"""canonry rules: every rule, site and parameter, with its source."""
+"""canonry rules: every rule, site and parameter there is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from canonry.surfaces.cli.options import json_option
 @click.command()
 @json_option
 def rules(*, as_json: bool) -> None:
-    """The rules in the order they run, the sites and the tracking parameters, each with its source.
+    """The rules in the order they run, the sites and the tracking parameters; --json adds their sources.
 
     \b
     canonry rules
