@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import canonry
+from canonry.core import circles
+from canonry.core.overrides import Rewrite
 from canonry.core.policy import Policy
 
 ARTICLE = canonry.policy("article")
@@ -167,6 +169,24 @@ def test_a_circle_names_all_its_rules_and_no_other() -> None:
     with pytest.raises(canonry.PolicyError) as caught:
         ARTICLE.with_overrides(file)
     assert set(re.findall(r"rules\[(\d)\]", caught.value.reason)) == {"2", "3"}
+
+
+@pytest.mark.parametrize("aside", ["/a/x/", "/b/x/"])
+def test_what_a_circle_leads_to_is_not_part_of_it(aside: str) -> None:
+    rewrites = ((e(aside), e("/somewhere/else/")), (e("/a/"), e("/b/")), (e("/b/"), e("/a/")))
+    with pytest.raises(canonry.PolicyError) as caught:
+        Policy("p", 1).with_overrides(text(entry(*rewrites)))
+    assert set(re.findall(r"rules\[(\d)\]", caught.value.reason)) == {"1", "2"}
+
+
+def test_the_search_walks_back_into_the_circle() -> None:
+    there, back, aside = (Rewrite(name, name, name) for name in ("there", "back", "aside"))
+    ways = {
+        "a": [circles._Edge("b", 0, there)],
+        "b": [circles._Edge("a", 0, back), circles._Edge("c", 0, aside)],
+        "c": [],
+    }
+    assert set(circles._circle(ways)) == {there, back}
 
 
 def test_a_circle_is_named_in_the_order_it_runs() -> None:
