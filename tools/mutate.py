@@ -1,4 +1,4 @@
-"""Break the core in small ways and see whether a test notices (make mutate; ten minutes on two cores).
+"""Break the core in small ways and see whether a test notices (make mutate; a quarter of an hour on two cores).
 
 cosmic-ray makes the mutants; each half of the modules runs in a copy of the tree of its own. The
 survivors are printed with their lines; docs/decisions/0005-mutants.md lists those we accept.

@@ -30,14 +30,14 @@ def test_a_core_module_imports_nothing_that_does_io(module: Path) -> None:
     assert imported <= ALLOWED
 
 
-def run(code: str) -> str:
+def run_and_expect_success(code: str) -> str:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def test_the_core_opens_nothing() -> None:
-    run("""
+    run_and_expect_success("""
 import sys, ada_url
 import canonry
 import hashlib
@@ -60,12 +60,14 @@ assert not forbidden, forbidden
 
 def test_importing_canonry_imports_nothing_else() -> None:
     code = "import sys; before = set(sys.modules); import canonry; print(*sorted(set(sys.modules) - before))"
-    assert run(code).split() == ["__future__", "canonry"]
+    assert run_and_expect_success(code).split() == ["__future__", "canonry"]
 
 
 def test_normalizing_a_plain_url_loads_neither_ada_nor_dataclasses() -> None:
     code = "import sys, canonry; canonry.normalize('https://www.a.com/?b=1'); print(*sys.modules)"
-    assert not {"ada_url", "dataclasses", "typing", "json", "tomllib", "click"} & set(run(code).split())
+    assert not {"ada_url", "dataclasses", "typing", "json", "tomllib", "click"} & set(
+        run_and_expect_success(code).split()
+    )
 
 
 def test_every_public_name_is_there() -> None:
