@@ -39,24 +39,50 @@ class PolicyError(CanonryError, ValueError):
         return ": ".join(part for part in (self.file, self.place, self.reason) if part)
 
 
-class UnsafeUrl(CanonryError):
-    """The guard refused to reach `target`; `reason` says why. Credentials are masked."""
+class _Failed(CanonryError):
+    """Something at `target` went wrong; `reason` says what, `tried` what was asked before. Credentials are masked."""
 
-    def __init__(self, target: str, reason: str) -> None:
-        super().__init__(target, reason)
+    said = ""
+
+    def __init__(self, target: str = "", reason: str = "no reason given", tried: tuple[object, ...] = ()) -> None:
+        super().__init__(target, reason, tried)
         self.target = target
         self.reason = reason
+        self.tried = tried
 
     def __str__(self) -> str:
-        return f"refused: {self.reason}: {_shown(self.target)}"
+        return f"{self.said}: {self.reason}: {_shown(self.target)}"
 
 
-class FetchFailed(CanonryError):
-    """The network gave no usable answer."""
+class UnsafeUrl(_Failed):
+    """The guard refused to reach `target`."""
+
+    said = "refused"
 
 
-class NotAFeed(CanonryError):
+class FetchFailed(_Failed):
+    """The network gave no usable answer; `status` and `retry_after` (seconds) where there was one."""
+
+    said = "not fetched"
+
+    def __init__(
+        self,
+        target: str = "",
+        reason: str = "no answer",
+        tried: tuple[object, ...] = (),
+        status: int | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(target, reason, tried)
+        self.args = (target, reason, tried, status, retry_after)
+        self.status = status
+        self.retry_after = retry_after
+
+
+class NotAFeed(_Failed):
     """What came back is not a feed."""
+
+    said = "not a feed"
 
 
 class StoreError(CanonryError):

@@ -51,12 +51,14 @@ def test_more_addresses_are_refused(address: str) -> None:
 def test_allowed_networks_are_open_to_people_and_to_each_other() -> None:
     guard = Guard(allow_networks=["127.0.0.0/8", "fd00::/8"], allow_ports=range(1, 65536))
     assert str(guard.check_address("127.0.0.1")) == "127.0.0.1"
-    assert str(guard.check_address("127.0.0.1", came_from="fd00::1")) == "127.0.0.1"
+    assert str(guard.after("fd00::1").check_address("127.0.0.1")) == "127.0.0.1"
     assert guard.check_url("http://localhost:5000/").host == "localhost"
     assert guard.check_url("http://127.0.0.1:5000/").port == "5000"
-    for came_from in ("93.184.216.34", "10.0.0.1"):
-        with pytest.raises(canonry.UnsafeUrl, match="outside of it led there"):
-            guard.check_address("127.0.0.1", came_from=came_from)
+    for came_from in ("93.184.216.34", "10.0.0.1", ""):
+        with pytest.raises(canonry.UnsafeUrl, match="loopback"):
+            guard.after(came_from).check_address("127.0.0.1")
+        with pytest.raises(canonry.UnsafeUrl, match="local network"):
+            guard.after(came_from).check_url("http://intranet/")
     with pytest.raises(canonry.UnsafeUrl, match="private"):
         guard.check_address("10.0.0.1")
 

@@ -15,6 +15,8 @@ from canonry.errors import InvalidUrl, UnsafeUrl
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from canonry.settings import Settings
+
     Address = IPv4Address | IPv6Address
     Network = IPv4Network | IPv6Network
 
@@ -95,11 +97,12 @@ class Guard:
         self,
         allow_networks: Iterable[str] = (),
         allow_ports: Collection[int] = DEFAULT_PORTS,
-        own_addresses: Iterable[tuple[str, int]] = (),
+        own_addresses: Collection[tuple[str, int]] = (),
     ) -> None:
         self._networks = tuple(ip_network(network) for network in allow_networks)
         self._ports = allow_ports
         self._own = frozenset((ip_address(address), port) for address, port in own_addresses)
+        self._for_public = Guard((), allow_ports, own_addresses) if self._networks else self
 
     def check_url(self, url: str) -> Parts:
         """The parts of a URL that may be asked for; UnsafeUrl with the reason if it may not.
@@ -124,14 +127,18 @@ class Guard:
             self.check_address(address, port=port)
         return parts
 
-    def check_address(
-        self, address: str | Address, *, port: int | None = None, came_from: str | Address | None = None
-    ) -> Address:
-        """The address a connection may go to; UnsafeUrl with the reason if it may not.
+    def after(self, address: str | None) -> Guard:
+        """The guard for what an answer from this address leads to, by redirect or link.
 
-        `came_from` is the address that led here by a redirect or link: allowed networks are open to
-        what a person typed and to each other, not to the public.
+        Allowed networks are open to what a person typed and to each other, not to the public:
+        `None` is a person, the empty text an address nobody knows.
         """
+        if address is None or not self._networks:
+            return self
+        return self if address and self._is_allowed(_plain(ip_address(address))) else self._for_public
+
+    def check_address(self, address: str | Address, *, port: int | None = None) -> Address:
+        """The address a connection may go to; UnsafeUrl with the reason if it may not."""
         try:
             found = _plain(ip_address(address))
         except ValueError:
@@ -141,23 +148,16 @@ class Guard:
         if (found, port) in self._own:
             raise UnsafeUrl(str(address), "this service itself")
         if self._is_allowed(found):
-            if came_from is not None and not self._is_allowed(_plain(ip_address(came_from))):
-                raise UnsafeUrl(str(address), f"an allowed network, but {came_from} outside of it led there")
             return found
         if what := _why_not_public(found):
             raise UnsafeUrl(str(address), f"not public: {what}")
         return found
 
     def check_addresses(
-        self,
-        name: str,
-        addresses: Iterable[str | Address],
-        *,
-        port: int | None = None,
-        came_from: str | Address | None = None,
+        self, name: str, addresses: Iterable[str | Address], *, port: int | None = None
     ) -> list[Address]:
         """All addresses of a name; one that is refused refuses the name."""
-        found = [self.check_address(address, port=port, came_from=came_from) for address in addresses]
+        found = [self.check_address(address, port=port) for address in addresses]
         if not found:
             raise UnsafeUrl(name, "has no address")
         return found
@@ -175,6 +175,11 @@ class Guard:
             raise UnsafeUrl(url, "a name of the local network")
         if any(name.endswith(f".{domain}") for domain in _LOCAL_DOMAINS):
             raise UnsafeUrl(url, "a name that is not on the public internet")
+
+
+def guard_of(settings: Settings) -> Guard:
+    """The guard an operator's settings ask for."""
+    return Guard(settings.allow_networks, DEFAULT_PORTS if settings.allow_ports is None else settings.allow_ports)
 
 
 def _literal(host: str) -> Address | None:

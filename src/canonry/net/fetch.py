@@ -1,0 +1,351 @@
+"""The one way out: an HTTP client that connects only where the guard lets it (SPEC G1–G4).
+
+A name is resolved once, all its addresses are checked, and the connection goes to one of them; the
+socket factory looks again at the very address, also where a URL spells it. Redirects are followed
+one guarded request at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+import ssl
+from base64 import b64encode
+from contextlib import asynccontextmanager
+from functools import cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Self, cast
+from urllib.parse import unquote_to_bytes
+from weakref import WeakKeyDictionary
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+from canonry.core.url import join, masked
+from canonry.errors import CanonryError, FetchFailed, InvalidUrl, UnsafeUrl
+from canonry.net.guard import Guard, guard_of
+from canonry.net.lookup import Lookup, system_lookup
+from canonry.net.response import REDIRECTS, Hop, Response, Validators
+from canonry.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from aiohappyeyeballs import AddrInfoType
+    from aiohttp.connector import Connection
+
+    from canonry.core.url import Parts
+
+TIMEOUT = 10.0  # seconds for one fetch, redirects included
+MAX_BYTES = 10 * 1024 * 1024  # of a decoded body
+MAX_REDIRECTS = 10
+_CONNECTIONS = 100
+_PER_HOST = 8
+_PORTS = {"http": 80, "https": 443}
+# Nothing that a server could answer with an encoding we would have to bound ourselves.
+_ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
+_HEADERS = {
+    "Accept": "application/atom+xml, application/rss+xml, application/feed+json, application/xml;q=0.9, */*;q=0.8",
+    "Accept-Encoding": "gzip, deflate",
+}
+
+
+class Client:
+    """A guarded HTTP client; use it as an async context manager, and `client.fetch` wherever a fetch is asked for."""
+
+    def __init__(
+        self,
+        guard: Guard | None = None,
+        *,
+        settings: Settings | None = None,
+        lookup: Lookup = system_lookup,
+        timeout: float = TIMEOUT,
+        max_bytes: int = MAX_BYTES,
+        max_redirects: int = MAX_REDIRECTS,
+    ) -> None:
+        self._settings = load_settings() if settings is None else settings
+        self.guard = guard_of(self._settings) if guard is None else guard
+        self._lookup = lookup
+        self._timeout = timeout
+        self._max_bytes = max_bytes
+        self._max_redirects = max_redirects
+        self._tls = _tls(self._settings.ca_file)
+        # A pool of connections for each guard: what one lets through, another may refuse.
+        self._sessions: dict[Guard, aiohttp.ClientSession] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        while self._sessions:
+            _, session = self._sessions.popitem()
+            await session.close()
+
+    async def fetch(
+        self,
+        url: str,
+        *,
+        method: str = "GET",
+        validators: Validators | None = None,
+        came_from: str | None = None,
+        timeout: float | None = None,
+        max_bytes: int | None = None,
+    ) -> Response:
+        """The answer, of any status, after redirects; UnsafeUrl where the guard refuses, FetchFailed for the rest.
+
+        `came_from` is the address whose answer named this URL; without it a person did.
+        """
+        seconds = self._timeout if timeout is None else timeout
+        limit = self._max_bytes if max_bytes is None else max_bytes
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._follow(url, method, validators or Validators(), came_from, limit)
+        except TimeoutError:
+            raise FetchFailed(masked(url), f"no whole answer within {seconds:g} s") from None
+
+    async def _follow(
+        self, url: str, method: str, validators: Validators, came_from: str | None, limit: int
+    ) -> Response:
+        guard = self.guard.after(came_from)
+        parts = guard.check_url(url)
+        parts.fragment = None
+        origin, userinfo = _origin(parts), parts.userinfo
+        hops: list[Hop] = []
+        while True:
+            # Credentials go to the origin that carried them, and nowhere else.
+            parts.userinfo = userinfo if _origin(parts) == origin else None
+            response = await self._ask(guard, parts, method, validators, limit)
+            location = response.header("location")
+            if response.status not in REDIRECTS or not location:
+                return Response(
+                    response.status, str(parts), response.headers, response.body, tuple(hops), response.address
+                )
+            guard = self.guard.after(response.address)
+            target = _target(str(parts), location, guard)
+            target.userinfo = userinfo if _origin(target) == origin else None
+            hops.append(Hop(response.status, str(parts), str(target)))
+            if any(hop.url == str(target) for hop in hops):
+                raise FetchFailed(masked(url), f"redirects in a circle, back to {masked(str(target))}")
+            if len(hops) > self._max_redirects:
+                raise FetchFailed(masked(url), f"more than {self._max_redirects} redirects")
+            parts = target
+
+    async def _ask(self, guard: Guard, parts: Parts, method: str, validators: Validators, limit: int) -> Response:
+        """One request, no redirects."""
+        wire = URL.build(
+            scheme=parts.scheme,
+            host=parts.host,
+            port=int(parts.port) if parts.port else None,
+            path=parts.path,
+            query_string=parts.query or "",
+            encoded=True,
+        )
+        headers: dict[str, str] = {}
+        if parts.userinfo is not None:
+            user, _, password = parts.userinfo.partition(":")
+            pair = unquote_to_bytes(user) + b":" + unquote_to_bytes(password)
+            headers["Authorization"] = f"Basic {b64encode(pair).decode()}"
+        if validators.etag:
+            headers["If-None-Match"] = validators.etag
+        if validators.last_modified:
+            headers["If-Modified-Since"] = validators.last_modified
+        shown = masked(str(parts))
+        try:
+            async with self._session(guard).request(
+                method, wire, headers=headers, allow_redirects=False, proxy=self._settings.proxy or None
+            ) as answer:
+                is_redirect = answer.status in REDIRECTS and bool(answer.headers.get("Location"))
+                body = b"" if is_redirect else await _body(answer, shown, limit)
+                address = "" if self._settings.proxy else str(getattr(answer, "address", ""))
+                received = MappingProxyType({name.lower(): _text(value) for name, value in answer.headers.items()})
+                return Response(answer.status, str(parts), received, body, (), address)
+        except TimeoutError:
+            raise
+        except UnsafeUrl as error:
+            failure: UnsafeUrl | FetchFailed = UnsafeUrl(shown, f"{error.reason} ({error.target})")
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            failure = FetchFailed(shown, _why(error))
+        # Raised out here, it does not hold on to the connection's buffers by way of tracebacks.
+        raise failure
+
+    def _session(self, guard: Guard) -> aiohttp.ClientSession:
+        session = self._sessions.get(guard)
+        if session is None:
+            session = self._sessions[guard] = aiohttp.ClientSession(
+                connector=self._connector(guard),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers={**_HEADERS, "User-Agent": self._settings.user_agent},
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+                response_class=_KnownAddress,
+                trust_env=False,
+            )
+        return session
+
+    def _connector(self, guard: Guard) -> aiohttp.TCPConnector:
+        if self._settings.proxy:  # every connection goes to the operator's proxy, which resolves the names
+            return aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=self._tls)
+
+        def checked_socket(info: AddrInfoType) -> socket.socket:  # pyright: ignore[reportUnknownParameterType]
+            family, kind, protocol, _, sockaddr = cast("tuple[int, int, int, str, tuple[object, ...]]", info)
+            guard.check_address(str(sockaddr[0]), port=int(str(sockaddr[1])))
+            made = socket.socket(family, kind, protocol)
+            made.setblocking(False)  # noqa: FBT003
+            return made
+
+        return aiohttp.TCPConnector(
+            resolver=_CheckedResolver(guard, self._lookup),
+            socket_factory=checked_socket,  # pyright: ignore[reportUnknownArgumentType]
+            use_dns_cache=False,
+            limit=_CONNECTIONS,
+            limit_per_host=_PER_HOST,
+            ssl=self._tls,
+        )
+
+
+class _CheckedResolver(AbstractResolver):
+    """Asks once and gives only addresses the guard has seen."""
+
+    def __init__(self, guard: Guard, lookup: Lookup) -> None:
+        self._guard = guard
+        self._lookup = lookup
+
+    async def resolve(
+        self,
+        host: str,
+        port: int = 0,
+        family: socket.AddressFamily = socket.AF_UNSPEC,  # noqa: ARG002
+    ) -> list[ResolveResult]:
+        found = await self._lookup(host, port)
+        self._guard.check_addresses(host, [address for address, _ in found], port=port)
+        return [
+            ResolveResult(
+                hostname=host,
+                host=address,
+                port=to_port,
+                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
+                proto=0,
+                flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+            )
+            for address, to_port in found
+        ]
+
+    async def close(self) -> None:
+        """Nothing is kept open."""
+
+
+class _KnownAddress(aiohttp.ClientResponse):
+    """A response that remembers which address sent it."""
+
+    address = ""
+
+    async def start(self, connection: Connection) -> aiohttp.ClientResponse:
+        if connection.transport is not None and (peer := connection.transport.get_extra_info("peername")):
+            self.address = str(peer[0])
+        return await super().start(connection)
+
+
+@asynccontextmanager
+async def shared_client() -> AsyncGenerator[Client]:
+    """The client of this event loop: opened by the first who asks, closed after the last, for at most 100 at once."""
+    loop = asyncio.get_running_loop()
+    shared = _SHARED.get(loop)
+    if shared is None:
+        shared = _SHARED[loop] = _Shared()
+    shared.users += 1
+    try:
+        async with shared.slots:
+            yield shared.client
+    finally:
+        shared.users -= 1
+        if not shared.users:
+            del _SHARED[loop]
+            await shared.client.close()
+
+
+class _Shared:
+    """A client, how many use it, and how many may at once."""
+
+    def __init__(self) -> None:
+        self.client = Client()
+        self.users = 0
+        self.slots = asyncio.Semaphore(_CONNECTIONS)
+
+
+_SHARED: WeakKeyDictionary[asyncio.AbstractEventLoop, _Shared] = WeakKeyDictionary()
+
+
+async def _body(answer: aiohttp.ClientResponse, shown: str, limit: int) -> bytes:
+    encoding = ", ".join(answer.headers.getall("Content-Encoding", ())).strip().lower()
+    if encoding not in _ENCODINGS:
+        raise FetchFailed(shown, f"encoded as {encoding[:40]!r}, which was not asked for")
+    too_long = f"a body of more than {limit} bytes"
+    if (answer.content_length or 0) > limit and answer.method != "HEAD":
+        raise FetchFailed(shown, too_long)
+    body = bytearray()
+    async for chunk in answer.content.iter_any():
+        body += chunk
+        if len(body) > limit:
+            raise FetchFailed(shown, too_long)
+    return bytes(body)
+
+
+def _text(value: str) -> str:
+    """A header as text that can be stored and sent again: bytes that are not UTF-8 are read as Latin-1."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return value.encode(errors="surrogateescape").decode("latin-1")
+    return value
+
+
+def _origin(parts: Parts) -> tuple[str, str, int]:
+    return parts.scheme, parts.host, int(parts.port) if parts.port else _PORTS[parts.scheme]
+
+
+def _target(url: str, location: str, guard: Guard) -> Parts:
+    """Where a Location header leads; user and password in it are not ours to send."""
+    if re.search(r"[\x00-\x1f\x7f]", location):
+        raise FetchFailed(masked(url), "redirects to a Location with control characters")
+    try:
+        target = join(url, location)
+    except InvalidUrl:
+        raise FetchFailed(masked(url), "redirects to a Location that is not a URL") from None
+    parts = guard.check_url(target)
+    parts.userinfo = parts.fragment = None
+    return parts
+
+
+@cache
+def _tls(ca_file: str) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=ca_file or None)
+    except OSError as error:
+        raise CanonryError(f"CA file {ca_file}: {error.strerror or error}") from None
+
+
+def _why(error: Exception) -> str:
+    """What went wrong, in words for the person who asked."""
+    match error:
+        case aiohttp.ClientConnectorDNSError():
+            return f"the name does not resolve ({error.os_error.strerror or error.os_error})"
+        case aiohttp.ClientConnectorCertificateError():
+            return f"its certificate is not valid ({getattr(error.certificate_error, 'verify_message', '')})"
+        case aiohttp.ClientConnectorSSLError():
+            return "no TLS connection could be made"
+        case aiohttp.ClientConnectorError():
+            return f"no connection ({error.os_error.strerror or str(error.os_error) or 'it was closed'})"
+        case aiohttp.ServerDisconnectedError():
+            return "the connection was closed without an answer"
+        case aiohttp.ClientPayloadError():
+            return "the body broke off or is encoded wrongly"
+        case aiohttp.ClientResponseError():
+            return f"no valid HTTP answer ({' '.join(error.message.split())[:100]})"
+        case aiohttp.InvalidURL():  # ours has been parsed; its text would show the password
+            return "the proxy of the settings is not a URL"
+        case _:
+            return f"{type(error).__name__}: {' '.join(str(error).split())[:100]}"

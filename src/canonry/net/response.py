@@ -1,0 +1,95 @@
+"""What the web answered: the values every fetch gives, ours or a caller's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+    from datetime import datetime
+
+PERMANENT = frozenset({301, 308})
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """A redirect: `url` answered with `status` and led to `location` (absolute)."""
+
+    status: int
+    url: str
+    location: str
+
+
+@dataclass(frozen=True, slots=True)
+class Validators:
+    """What a server gave to recognize a document by when it is asked for again."""
+
+    etag: str = ""
+    last_modified: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """An answer: `url` is where the body came from, `hops` the redirects on the way there.
+
+    `address` is the one that answered, where the fetch knows it.
+    """
+
+    status: int
+    url: str
+    headers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    body: bytes = b""
+    hops: tuple[Hop, ...] = ()
+    address: str = ""
+
+    @property
+    def is_ok(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
+    def is_not_modified(self) -> bool:
+        return self.status == 304
+
+    @property
+    def is_downgraded(self) -> bool:
+        """Whether a redirect left https for http on the way."""
+        return any(hop.url.startswith("https:") and hop.location.startswith("http:") for hop in self.hops)
+
+    @property
+    def permanent_url(self) -> str:
+        """The end of the leading run of permanent redirects: where the resource has moved (SPEC F3)."""
+        for hop in self.hops:
+            if hop.status not in PERMANENT:
+                return hop.url
+        return self.url
+
+    @property
+    def validators(self) -> Validators:
+        return Validators(self.header("etag"), self.header("last-modified"))
+
+    def header(self, name: str) -> str:
+        """A header by its name in any case; empty where there is none."""
+        if (value := self.headers.get(name)) is not None:
+            return value
+        return next((value for key, value in self.headers.items() if key.lower() == name.lower()), "")
+
+    def retry_after(self, now: datetime) -> float | None:
+        """The seconds a server asks to wait, from a number or a date; None where it does not."""
+        text = self.header("retry-after").strip()
+        if text.isascii() and text.isdecimal():
+            return float(text[:9])
+        try:
+            then = parsedate_to_datetime(text)
+            return max(0.0, (then - now).total_seconds())
+        except (TypeError, ValueError, OverflowError):
+            return None
+
+
+# How a URL is fetched: `async (url, **options) -> Response`. It follows redirects itself and returns an
+# answer of any status; FetchFailed where there is none. Options: `validators` for a conditional request,
+# `came_from` for the address that led here.
+Fetch: TypeAlias = "Callable[..., Awaitable[Response]]"

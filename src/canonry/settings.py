@@ -1,0 +1,101 @@
+"""Settings: what an operator sets for every command, from `CANONRY_*` and `canonry.toml`.
+
+A flag of a command goes before a variable, a variable before the file.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from dataclasses import dataclass, fields
+from ipaddress import ip_network
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import canonry
+from canonry.errors import CanonryError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+FILE = "canonry.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How canonry reaches the web; each field is a key of the file and, in capitals, a variable."""
+
+    allow_networks: tuple[str, ...] = ()
+    allow_ports: Collection[int] | None = None
+    user_agent: str = f"canonry/{canonry.__version__}"
+    proxy: str = ""
+    ca_file: str = ""
+
+
+def load_settings(environ: Mapping[str, str] | None = None, file: str | Path = FILE) -> Settings:
+    """The settings in force; CanonryError names the variable or key that cannot be used."""
+    environ = os.environ if environ is None else environ
+    values: dict[str, object] = {}
+    for name, value in _from_file(Path(file)).items():
+        if name not in _READ:
+            raise CanonryError(f"{file}: unknown setting {name!r}; known: {', '.join(_READ)}")
+        values[name] = _read(name, value, f"{file}: {name}")
+    for name in _READ:
+        if value := environ.get(variable := f"CANONRY_{name.upper()}"):
+            values[name] = _read(name, value, variable)
+    return Settings(**values)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def _from_file(file: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(file.read_text())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise CanonryError(f"{file}: {error}") from None
+
+
+def _read(name: str, value: object, place: str) -> object:
+    try:
+        return _READ[name](value)
+    except (TypeError, ValueError) as error:
+        raise CanonryError(f"{place}: {error}") from None
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"text expected, not {value!r}")
+    return value
+
+
+def _listed(value: object) -> list[str]:
+    """`a, b` of a variable or `["a", "b"]` of the file."""
+    found = value.split(",") if isinstance(value, str) else cast("list[object]", value)
+    return [str(one).strip() for one in found if str(one).strip()]
+
+
+def _networks(value: object) -> tuple[str, ...]:
+    return tuple(str(ip_network(network)) for network in _listed(value))
+
+
+def _ports(value: object) -> Collection[int]:
+    """`80, 443, 8000-8999`."""
+    ranges: list[range] = []
+    for text in _listed([value] if isinstance(value, int) else value):
+        first, _, last = text.partition("-")
+        ports = range(int(first), int(last or first) + 1)
+        if not ports or ports[0] < 1 or ports[-1] > 65535:
+            raise ValueError(f"{text!r} is not a port or a range of ports between 1 and 65535")
+        ranges.append(ports)
+    return ranges[0] if len(ranges) == 1 else frozenset(chain.from_iterable(ranges))
+
+
+_READ: dict[str, Callable[[object], object]] = {
+    "allow_networks": _networks,
+    "allow_ports": _ports,
+    "user_agent": _text,
+    "proxy": _text,
+    "ca_file": _text,
+}
+assert set(_READ) == {field.name for field in fields(Settings)}

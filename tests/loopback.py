@@ -1,0 +1,327 @@
+"""A real web on loopback: the pages of a scenario, over plain HTTP and over TLS, and a client that believes in them."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import base64
+import shutil
+import socket
+import ssl
+import sys
+import tempfile
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import cache, wraps
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeAlias
+
+import trustme
+
+from canonry.core.url import parse
+from canonry.net.fetch import Client
+from canonry.net.guard import Guard
+from canonry.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+
+    Talk: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[object]]
+
+P = ParamSpec("P")
+ADDRESS = "127.0.0.2"  # stands for the public internet; every other loopback address is refused
+EVERY_PORT = range(1, 65536)
+# The addresses this process has asked the system to connect to: a hook that Python itself calls.
+CONNECTS: list[str] = []
+_PORTS = {"http": 80, "https": 443}
+_WITHOUT_BODY = {204, 304}
+
+
+def _record(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "socket.connect":
+        address = arguments[1]
+        CONNECTS.append(str(address[0] if isinstance(address, tuple) else address))
+
+
+sys.addaudithook(_record)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What came over the wire; names of headers are in lower case."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    scheme: str = "http"
+
+    @property
+    def url(self) -> str:
+        return f"{self.scheme}://{self.headers.get('host', '')}{self.target}"
+
+
+class Listener:
+    """A server on loopback that says what it is told to and counts who came; an async context manager.
+
+    A connection ends, hard, where `talk` ends.
+    """
+
+    def __init__(self, talk: Talk, *, address: str = ADDRESS, port: int = 0, tls: ssl.SSLContext | None = None) -> None:
+        self._talk = talk
+        self._address = address
+        self._tls = tls
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.port = port
+        self.accepted = 0
+        self.connections = 0  # open now
+        self.peak = 0
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._serve, self._address, self.port, ssl=self._tls, backlog=1000)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._server.wait_closed()
+
+    async def until_quiet(self) -> None:
+        """Until the last client has left."""
+        async with asyncio.timeout(2):
+            while self.connections:
+                await asyncio.sleep(0.001)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        self.accepted += 1
+        self.connections += 1
+        self.peak = max(self.peak, self.connections)
+        writer.transport.set_write_buffer_limits(0)  # drained means sent
+        try:
+            await self._talk(reader, writer)
+            await writer.drain()
+        except (OSError, EOFError, asyncio.CancelledError):
+            pass  # the client left, or the server is shut down
+        finally:
+            self.connections -= 1
+            writer.transport.abort()
+            with suppress(OSError, asyncio.CancelledError):
+                await writer.wait_closed()
+            self._tasks.discard(task)
+
+
+class LoopbackWeb:
+    """Serves `pages` (absolute URL → answer, as in `feed_scenarios.json`) on 127.0.0.2; an async context manager."""
+
+    def __init__(self, pages: Mapping[str, Mapping[str, Any]]) -> None:
+        self._pages = {str(parse(url)): page for url, page in pages.items()}
+        self._turns = dict.fromkeys(self._pages, 0)
+        self._origins: dict[tuple[str, int], str] = {}
+        for url in self._pages:
+            scheme, host, port = _origin(url)
+            if self._origins.setdefault((host, port), scheme) != scheme:
+                raise ValueError(f"{host}:{port} cannot be both http and https")
+        hosts = sorted({host for host, _ in self._origins} or {"unused"})
+        self._listeners = {
+            "http": Listener(lambda reader, writer: self._converse("http", reader, writer)),
+            "https": Listener(lambda reader, writer: self._converse("https", reader, writer), tls=server_tls(*hosts)),
+        }
+        self._closed_port = socket.socket()
+        self.seen: list[Request] = []
+        # No such page: the connection was closed without an answer. aiohttp then asks once more on a new
+        # connection, so each URL stands here twice.
+        self.refused: list[tuple[str, str]] = []
+        self.peak = 0
+
+    @property
+    def requests(self) -> list[tuple[str, str]]:
+        """Method and URL of every request that got an answer, hops included, in order."""
+        return [(request.method, request.url) for request in self.seen]
+
+    @property
+    def connections(self) -> int:
+        """How many are open now; `peak` is the most there were."""
+        return sum(listener.connections for listener in self._listeners.values())
+
+    async def __aenter__(self) -> Self:
+        self._closed_port.bind((ADDRESS, 0))  # and never listens
+        for listener in self._listeners.values():
+            await listener.__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for listener in self._listeners.values():
+            await listener.__aexit__()
+        self._closed_port.close()
+
+    async def until_quiet(self) -> None:
+        """Until the last client has left."""
+        for listener in self._listeners.values():
+            await listener.until_quiet()
+
+    def client(self, **options: Any) -> Client:
+        """A client whose internet is this web; options are those of `Client`."""
+        return client_of(**({"lookup": self.lookup} | options))
+
+    async def lookup(self, host: str, port: int) -> list[tuple[str, int]]:
+        """Where a host and port of the pages are served; any other refuses the connection."""
+        scheme = self._origins.get((host, port))
+        return [(ADDRESS, self._listeners[scheme].port if scheme else self._closed_port.getsockname()[1])]
+
+    async def _converse(self, scheme: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection: answers until the client leaves or asks for what is not there."""
+        self.peak = max(self.peak, self.connections)
+        while (request := await read_request(reader, scheme)) is not None:
+            if request.url not in self._pages:
+                self.refused.append((request.method, request.url))
+                return
+            self.seen.append(request)
+            writer.write(await self._answer(request, reader))
+            await writer.drain()
+
+    async def _answer(self, request: Request, reader: asyncio.StreamReader) -> bytes:
+        page = self._pages[request.url]
+        if turns := page.get("sequence"):
+            turn = self._turns[request.url]
+            self._turns[request.url] += 1
+            page = {**page, **turns[min(turn, len(turns) - 1)]}
+        if delay := page.get("delay_ms"):
+            await _pause(delay / 1000, reader)
+        wanted = page.get("require_auth")
+        if wanted and request.headers.get("authorization") != f"Basic {base64.b64encode(wanted.encode()).decode()}":
+            return http_answer(401, {"WWW-Authenticate": "Basic realm=loopback"}, request.method)
+        return http_answer(page.get("status", 200), page.get("headers", {}), request.method, _body(page))
+
+
+def client_of(**options: Any) -> Client:
+    """A client that knows the test CA and takes 127.0.0.2, on any port, for public; options are those of `Client`."""
+    settings = replace(options.pop("settings", None) or Settings(), ca_file=ca_file())
+    guard = options.pop("guard", None) or Guard([f"{ADDRESS}/32"], EVERY_PORT)
+    return Client(guard, **({"lookup": no_names} | options), settings=settings)
+
+
+async def no_names(host: str, port: int) -> list[tuple[str, int]]:
+    """The lookup of a test that has not said otherwise: the system's resolver would ask the network."""
+    raise OSError(f"no test says where {host}:{port} is")
+
+
+@asynccontextmanager
+async def twins(talk: Talk, twin_talk: Talk) -> AsyncIterator[tuple[Listener, Listener]]:
+    """A public server, and one on 127.0.0.1 at the same port that nobody may reach."""
+    for attempt in range(20):
+        async with Listener(talk) as public:
+            try:
+                secret = await Listener(twin_talk, address="127.0.0.1", port=public.port).__aenter__()
+            except OSError:
+                if attempt == 19:
+                    raise
+                continue  # somebody else has that port
+            try:
+                yield public, secret
+            finally:
+                await secret.__aexit__()
+            return
+
+
+def http_answer(status: int, headers: Mapping[str, str], method: str = "GET", body: bytes = b"") -> bytes:
+    """The bytes of an answer; its length is added unless a header says how the body is framed."""
+    phrase = HTTPStatus(status).phrase if status in set(HTTPStatus) else "Unknown"
+    lines = [f"HTTP/1.1 {status} {phrase}", *(f"{name}: {value}" for name, value in headers.items())]
+    if status in _WITHOUT_BODY:
+        body = b""
+    elif not {"content-length", "transfer-encoding"} & {name.lower() for name in headers}:
+        lines.append(f"Content-Length: {len(body)}")
+    head = "\r\n".join([*lines, "", ""]).encode()
+    return head if method == "HEAD" else head + body
+
+
+async def read_request(reader: asyncio.StreamReader, scheme: str = "http") -> Request | None:
+    """The next request of a connection; None at its end, or where somebody speaks TLS to a plain server."""
+    try:
+        head = await reader.readexactly(1)
+        if head == b"\x16":
+            return None
+        head += await reader.readuntil(b"\r\n\r\n")
+    except asyncio.IncompleteReadError:
+        return None
+    first, *lines = head.decode("latin-1").split("\r\n")[:-2]
+    method, target, _ = first.split(" ")
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    return Request(method, target, headers, scheme)
+
+
+def server_tls(*hosts: str) -> ssl.SSLContext:
+    """TLS for a server with a certificate for these hosts, by the CA that `ca_file` names."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _certificate(hosts).configure_cert(context)
+    return context
+
+
+@cache
+def ca_file() -> str:
+    """The file with the test CA's certificate."""
+    folder = Path(tempfile.mkdtemp(prefix="canonry-ca-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    file = folder / "ca.pem"
+    _ca().cert_pem.write_to_path(str(file))
+    return str(file)
+
+
+def in_a_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """An async test as a plain one: at most 20 seconds, and what the loop could only log makes it fail."""
+
+    @wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        complaints: list[object] = []
+
+        async def bounded() -> None:
+            asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+            async with asyncio.timeout(20):
+                await test(*args, **kwargs)
+
+        asyncio.run(bounded())
+        assert not complaints, complaints
+
+    return run
+
+
+@cache
+def _ca() -> trustme.CA:
+    return trustme.CA()
+
+
+@cache
+def _certificate(hosts: tuple[str, ...]) -> trustme.LeafCert:
+    return _ca().issue_cert(*(host.strip("[]") for host in hosts))
+
+
+def _origin(url: str) -> tuple[str, str, int]:
+    parts = parse(url)
+    return parts.scheme, parts.host, int(parts.port) if parts.port else _PORTS[parts.scheme]
+
+
+async def _pause(seconds: float, reader: asyncio.StreamReader) -> None:
+    """Wait, but not for a client that has left."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await reader.read(1)
+            raise ConnectionResetError("the client left")
+
+
+def _body(page: Mapping[str, Any]) -> bytes:
+    if "body_base64" in page:
+        return base64.b64decode(page["body_base64"])
+    match page.get("body_repeat"):
+        case {"unit": unit, "count": count, **around}:
+            return f"{around.get('prefix', '')}{unit * count}{around.get('suffix', '')}".encode()
+        case [prefix, unit, count, suffix]:
+            return f"{prefix}{unit * count}{suffix}".encode()
+    return str(page.get("body", "")).encode()

@@ -1,0 +1,719 @@
+"""SPEC F3, F9, G1, G3, G4: what a fetch gives, what it sends, and what it leaves behind; over real connections."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import gzip
+import socket
+import threading
+import traceback
+import zlib
+from base64 import b64encode
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import trustme
+
+import canonry
+import loopback
+from canonry.net import fetch
+from canonry.net.fetch import Client
+from canonry.net.guard import DEFAULT_PORTS, Guard, guard_of
+from canonry.net.lookup import system_lookup
+from canonry.net.response import Hop, Response, Validators
+from canonry.settings import Settings
+from loopback import ADDRESS, EVERY_PORT, Listener, LoopbackWeb, client_of, http_answer, in_a_loop, read_request
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from loopback import Request, Talk
+
+NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def connects() -> Iterator[set[str]]:
+    """The addresses that are not refused in this test; every connection asked for must go to one of them."""
+    loopback.CONNECTS.clear()
+    permitted = {ADDRESS}
+    yield permitted
+    assert set(loopback.CONNECTS) <= permitted
+
+
+@in_a_loop
+async def test_connections_are_recorded(connects: set[str]) -> None:
+    """The recording, and the server with the secret, can fail."""
+    connects.add("127.0.0.1")
+    async with Listener(sends(http_answer(200, {})), address="127.0.0.1") as secret:
+        async with client_of(guard=Guard(["127.0.0.0/8"], EVERY_PORT)) as client:
+            await client.fetch(f"http://127.0.0.1:{secret.port}/")
+        with socket.socket() as plain:
+            plain.connect_ex(("127.0.0.1", secret.port))
+        assert secret.accepted >= 1
+    assert loopback.CONNECTS == ["127.0.0.1", "127.0.0.1"]
+
+
+# Redirects
+
+
+@pytest.mark.parametrize(
+    ("statuses", "permanent"),
+    [((), 0), ((301, 308), 2), ((301, 302, 301), 1), ((302, 301), 0), ((303,), 0), ((307,), 0), ((308,), 1)],
+)
+@in_a_loop
+async def test_the_leading_permanent_hops_count(statuses: tuple[int, ...], permanent: int) -> None:
+    urls = [f"https://example.com/{n}" for n in range(len(statuses) + 1)]
+    pages: dict[str, Any] = {urls[n]: redirect(f"/{n + 1}", status) for n, status in enumerate(statuses)}
+    async with LoopbackWeb(pages | {urls[-1]: {"body": "end"}}) as web, web.client() as client:
+        response = await client.fetch(urls[0])
+    assert (response.body, response.url, response.permanent_url) == (b"end", urls[-1], urls[permanent])
+    assert response.hops == tuple(Hop(status, urls[n], urls[n + 1]) for n, status in enumerate(statuses))
+    assert web.requests == [("GET", url) for url in urls]
+
+
+@in_a_loop
+async def test_where_a_location_leads() -> None:
+    pages = {
+        "http://example.com/a/b?c=1": redirect("../d?e=%C3%A9#part"),
+        "http://example.com/d?e=%C3%A9": redirect("//other.example.com:8080/é ü"),
+        "http://other.example.com:8080/%C3%A9%20%C3%BC": redirect("?"),
+        "http://other.example.com:8080/empty": {"status": 302, "headers": {"location": ""}, "body": "nowhere"},
+        "http://other.example.com:8080/none": {"status": 301, "body": "none"},
+        "http://other.example.com:8080/choice": {"status": 300, "headers": {"location": "/none"}, "body": "choose"},
+    }
+    async with LoopbackWeb(pages) as web, web.client() as client:
+        with pytest.raises(canonry.FetchFailed, match="in a circle"):
+            await client.fetch("http://example.com/a/b?c=1#fragment")
+        assert [url for _, url in web.requests] == list(pages)[:3]
+        for page, body in {"empty": b"nowhere", "none": b"none", "choice": b"choose"}.items():
+            assert (await client.fetch(f"http://other.example.com:8080/{page}")).body == body
+        assert not web.refused
+
+
+@in_a_loop
+async def test_a_location_that_is_no_url() -> None:
+    async with LoopbackWeb({"http://example.com/": redirect("http://[oops/")}) as web, web.client() as client:
+        with pytest.raises(canonry.FetchFailed, match="a Location that is not a URL"):
+            await client.fetch("http://example.com/")
+
+
+@in_a_loop
+async def test_the_address_that_answered_guards_the_next_hop(connects: set[str]) -> None:
+    """An allowed network may lead to another allowed one; what is not in one may not."""
+    connects.add("127.0.0.3")
+    guard = Guard([f"{ADDRESS}/32", "127.0.0.3/32"], EVERY_PORT)
+    async with Listener(sends(http_answer(200, {}, body=b"inside")), address="127.0.0.3") as inner:
+        location = f"http://127.0.0.3:{inner.port}/"
+        async with Listener(sends(http_answer(302, {"Location": location}))) as outer, client_of(guard=guard) as client:
+            response = await client.fetch(f"http://{ADDRESS}:{outer.port}/")
+            assert (response.body, response.address) == (b"inside", "127.0.0.3")
+            assert (await client.fetch(location, came_from=ADDRESS)).body == b"inside"
+            assert (await client.fetch(location, came_from=f"::ffff:{ADDRESS}")).body == b"inside"
+            for stranger in ("93.184.216.34", "2606:2800::1", "127.0.0.9", ""):
+                with pytest.raises(canonry.UnsafeUrl, match="loopback"):
+                    await client.fetch(location, came_from=stranger)
+            assert inner.accepted == 1, "connections are kept, and strangers made none"
+
+
+@in_a_loop
+async def test_a_public_answer_does_not_lead_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 127.0.0.2 public for once: only 127.0.0.3 is an allowed network."""
+    real = Guard.check_address
+
+    def check_address(self: Guard, address: Any, *, port: int | None = None) -> Any:
+        return real(self, "93.184.216.34" if str(address) == ADDRESS else address, port=port)
+
+    monkeypatch.setattr(Guard, "check_address", check_address)
+    async with Listener(sends(http_answer(200, {}, body=b"inside")), address="127.0.0.3") as inner:
+        locations = [f"http://127.0.0.3:{inner.port}/", f"http://inside.example.com:{inner.port}/"]
+        pages = {f"http://example.com/{n}": redirect(location) for n, location in enumerate(locations)}
+        async with LoopbackWeb(pages) as web:
+
+            async def lookup(host: str, port: int) -> list[tuple[str, int]]:
+                return [("127.0.0.3", port)] if host.startswith("inside") else await web.lookup(host, port)
+
+            async with web.client(guard=Guard(["127.0.0.3/32"], EVERY_PORT), lookup=lookup) as client:
+                for url in pages:
+                    with pytest.raises(canonry.UnsafeUrl, match="loopback"):
+                        await client.fetch(url)
+        assert (inner.accepted, len(web.requests)) == (0, 2)
+
+
+# What is asked for
+
+
+@pytest.mark.parametrize("addresses", [[ADDRESS, "10.0.0.1"], ["127.0.0.1", ADDRESS], [ADDRESS, "::1"], ["nonsense"]])
+@in_a_loop
+async def test_one_refused_address_refuses_the_name(addresses: list[str]) -> None:
+    async with Listener(sends(http_answer(200, {}))) as server:
+
+        async def lookup(host: str, port: int) -> list[tuple[str, int]]:
+            return [(address, server.port) for address in addresses]
+
+        async with client_of(lookup=lookup) as client:
+            with pytest.raises(canonry.UnsafeUrl) as caught:
+                await client.fetch("http://user:secret@mixed.example.com/")
+    assert server.accepted == 0
+    assert caught.value.target == "http://***@mixed.example.com/"
+
+
+@in_a_loop
+async def test_the_next_address_is_tried_where_one_is_dead() -> None:
+    with socket.socket() as dead:
+        dead.bind((ADDRESS, 0))
+        async with Listener(sends(http_answer(200, {}, body=b"alive"))) as server:
+
+            async def lookup(host: str, port: int) -> list[tuple[str, int]]:
+                return [(ADDRESS, dead.getsockname()[1]), (ADDRESS, server.port)]
+
+            async with client_of(lookup=lookup) as client:
+                assert (await client.fetch("http://example.com/")).body == b"alive"
+
+
+@pytest.mark.parametrize("error", [OSError("no such name"), UnicodeError("label too long")])
+@in_a_loop
+async def test_a_name_without_an_address(error: Exception) -> None:
+    async def lookup(host: str, port: int) -> list[tuple[str, int]]:
+        raise error
+
+    async def empty(host: str, port: int) -> list[tuple[str, int]]:
+        return []
+
+    async with client_of(lookup=lookup) as client:
+        with pytest.raises(canonry.FetchFailed, match=str(error)):
+            await client.fetch("http://example.com/")
+    async with client_of(lookup=empty) as client:
+        with pytest.raises(canonry.UnsafeUrl, match="has no address"):
+            await client.fetch("http://example.com/")
+
+
+def test_a_lookup_of_the_system_that_outlives_its_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the end of the loop nor the end of the process waits for it, and it ends without a word."""
+    may_end = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: may_end.wait(10) and [])
+
+    async def ask() -> None:
+        async with client_of(lookup=system_lookup, timeout=0.05) as client:
+            with pytest.raises(canonry.FetchFailed):
+                await client.fetch("https://outlives.example.com/")
+
+    asyncio.run(ask())
+    threads = [thread for thread in threading.enumerate() if thread.name == "lookup outlives.example.com"]
+    assert [(thread.is_alive(), thread.daemon) for thread in threads] == [(True, True)]
+    may_end.set()
+    threads[0].join(5)
+    assert not threads[0].is_alive()
+
+
+@in_a_loop
+async def test_what_is_sent() -> None:
+    settings = Settings(user_agent="feeds/1 (+https://example.org/bot)")
+    async with LoopbackWeb({"http://example.com:8080/p?q=a|b'c": {}}) as web, web.client(settings=settings) as client:
+        await client.fetch("http://EXAMPLE.com:8080/x/../p?q=a|b'c#fragment")
+    headers = dict(web.seen[0].headers)
+    assert headers.pop("accept").startswith("application/atom+xml, application/rss+xml")
+    assert headers == {
+        "host": "example.com:8080",
+        "accept-encoding": "gzip, deflate",
+        "user-agent": "feeds/1 (+https://example.org/bot)",
+    }
+
+
+@in_a_loop
+async def test_head() -> None:
+    page = {"status": 200, "headers": {"content-length": "99999999", "content-type": "text/html", "etag": '"1"'}}
+    async with LoopbackWeb({"https://example.com/": redirect("/big"), "https://example.com/big": page}) as web:
+        async with web.client() as client:
+            response = await client.fetch("https://example.com/", method="HEAD")
+            assert (response.status, response.body, response.validators.etag) == (200, b"", '"1"')
+        assert web.requests == [("HEAD", "https://example.com/"), ("HEAD", "https://example.com/big")]
+
+
+@in_a_loop
+async def test_an_ipv6_literal(connects: set[str]) -> None:
+    requests: list[Request] = []
+    async with Listener(sends(http_answer(200, {}, body=b"six"), requests), address="::1") as server:
+        url = f"http://[::1]:{server.port}/"
+        async with client_of() as client:
+            with pytest.raises(canonry.UnsafeUrl, match="outside of 2000::/3"):
+                await client.fetch(url)
+        assert server.accepted == 0
+        connects.add("::1")
+        async with client_of(guard=Guard(["::1/128"], EVERY_PORT)) as client:
+            response = await client.fetch(url)
+    assert (response.body, response.address, response.url) == (b"six", "::1", url)
+    assert requests[0].headers["host"] == f"[::1]:{server.port}"
+
+
+# Conditional requests, and when to come back
+
+
+@in_a_loop
+async def test_validators_go_out_and_come_back() -> None:
+    date = "Mon, 01 Jun 2026 10:00:00 GMT"
+    fresh = {"headers": {"ETag": 'W/"v1"', "Last-Modified": date}, "body": "feed"}
+    pages = {
+        "https://example.com/": redirect("/feed"),
+        "https://example.com/feed": {"sequence": [fresh, {"status": 304, "headers": {"ETag": 'W/"v2"'}}]},
+    }
+    async with LoopbackWeb(pages) as web, web.client() as client:
+        first = await client.fetch("https://example.com/")
+        assert (first.validators, first.is_ok, first.is_not_modified) == (Validators('W/"v1"', date), True, False)
+        second = await client.fetch("https://example.com/", validators=first.validators)
+    assert (second.status, second.body, second.is_not_modified, second.is_ok) == (304, b"", True, False)
+    assert second.validators == Validators('W/"v2"', "")
+    sent = [(seen.headers.get("if-none-match"), seen.headers.get("if-modified-since")) for seen in web.seen]
+    assert sent == [(None, None), (None, None), ('W/"v1"', date), ('W/"v1"', date)]
+
+
+@in_a_loop
+async def test_a_header_that_is_not_text_can_be_stored_and_sent_back() -> None:
+    requests: list[Request] = []
+    answer = b'HTTP/1.1 200 OK\r\nETag: "\xe9"\r\nContent-Length: 0\r\n\r\n'
+    async with Listener(sends(answer, requests)) as server, client_of() as client:
+        url = f"http://{ADDRESS}:{server.port}/"
+        validators = (await client.fetch(url)).validators
+        assert validators.etag == '"é"'
+        assert (await client.fetch(url, validators=validators)).status == 200
+    assert "if-none-match" in requests[1].headers
+
+
+@in_a_loop
+async def test_validators_with_line_breaks_are_not_sent() -> None:
+    async with LoopbackWeb({"http://example.com/": {}}) as web, web.client() as client:
+        with pytest.raises(canonry.FetchFailed):
+            await client.fetch("http://example.com/", validators=Validators('"1"\r\nX-Injected: 1'))
+        assert not web.requests
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("120", 120.0),
+        (" 0 ", 0.0),
+        ("Mon, 01 Jun 2026 12:01:30 GMT", 90.0),
+        ("Mon, 01 Jun 2026 11:00:00 GMT", 0.0),
+        ("", None),
+        ("soon", None),
+        ("-5", None),
+        ("1.5", None),
+        ("²", None),
+        ("Mon, 99 Jun 2026 12:00:00 GMT", None),
+        ("Mon, 01 Jun 2026 12:00:00", None),
+        ("9" * 400, 999999999.0),
+    ],
+)
+def test_retry_after(text: str, seconds: float | None) -> None:
+    assert Response(429, "https://example.com/", {"Retry-After": text}).retry_after(NOW) == seconds
+
+
+@in_a_loop
+async def test_an_answer_of_any_status_is_an_answer() -> None:
+    statuses = [200, 204, 401, 404, 410, 429, 500, 503, 599, 999]
+    pages = {
+        f"http://example.com/{status}": {"status": status, "headers": {"Retry-After": "7"}, "body": "x"}
+        for status in statuses
+    }
+    async with LoopbackWeb(pages) as web, web.client() as client:
+        for status, url in zip(statuses, pages, strict=True):
+            response = await client.fetch(url)
+            assert (response.status, response.is_ok) == (status, status < 300)
+            assert response.retry_after(NOW) == 7
+            assert response.body == (b"" if status == 204 else b"x")
+
+
+def test_headers_are_found_in_any_case() -> None:
+    response = Response(200, "https://example.com/", {"Content-Type": "text/html"})
+    assert response.header("content-TYPE") == "text/html"
+    assert response.header("etag") == ""
+
+
+# Credentials and cookies
+
+
+@in_a_loop
+async def test_credentials_go_to_their_origin_only() -> None:
+    """Back home they are sent again: it is the origin that carried them."""
+    steps = [
+        "https://example.com/start",
+        "https://example.com/same",
+        "https://example.com:8443/port",
+        "https://sub.example.com/host",
+        "http://example.com/downgraded",
+        "https://example.com/back",
+    ]
+    pages: dict[str, Any] = {url: redirect(then) for url, then in pairwise(steps)}
+    async with LoopbackWeb(pages | {steps[-1]: {}}) as web, web.client() as client:
+        response = await client.fetch("https://us%40er:p%3Aw%C3%A9@example.com/start")
+    sent = [request.headers.get("authorization") for request in web.seen]
+    basic = f"Basic {b64encode('us@er:p:wé'.encode()).decode()}"
+    assert sent == [basic, basic, None, None, None, basic]
+    assert response.url == "https://us%40er:p%3Aw%C3%A9@example.com/back"
+
+
+@in_a_loop
+async def test_credentials_of_half_a_pair() -> None:
+    async with LoopbackWeb({"https://example.com/": {}}) as web, web.client() as client:
+        for userinfo in ("user", "user:", ":pw"):
+            await client.fetch(f"https://{userinfo}@example.com/")
+    sent = [request.headers["authorization"].removeprefix("Basic ") for request in web.seen]
+    assert sent == [b64encode(pair).decode() for pair in (b"user:", b"user:", b":pw")]
+
+
+@in_a_loop
+async def test_credentials_are_in_no_error() -> None:
+    """Neither as they are written nor as they are sent, in a traceback or the error's own fields."""
+    pages: dict[str, Any] = {
+        "https://example.com/circle": redirect("/circle"),
+        "https://example.com/many": redirect("/many2"),
+        "https://example.com/many2": redirect("/many3"),
+        "https://example.com/inside": redirect("http://127.0.0.1/"),
+        "https://example.com/userinfo": redirect("http://name:hidden@127.0.0.1/"),
+        "https://example.com/port": redirect("http://name:hidden@example.com:99999/"),
+        "https://example.com/scheme": redirect("ftp://name:hidden@example.com/"),
+        "https://example.com/control": redirect("/\x01"),
+        "https://example.com/big": {"body": "x" * 100},
+        "https://example.com/short": {"headers": {"content-length": "5"}, "body": "x"},
+        "https://example.com/slow": {"delay_ms": 60_000},
+        "https://example.com/line": {"headers": {"x-long": "x" * 10_000}},
+        "https://example.com/encoded": {"headers": {"content-encoding": "br"}, "body": "x"},
+    }
+    urls = [*pages, "https://example.com/none", "https://closed.example.com/", "https://127.0.0.1/", "ftp://a.example/"]
+    options: dict[str, Any] = {"max_redirects": 1, "max_bytes": 50, "timeout": 0.3}
+    secret = "hidden"
+    secrets = (secret, b64encode(f"name:{secret}".encode()).decode())
+    async with LoopbackWeb(pages) as web, web.client(**options) as client:
+        for url in urls:
+            with pytest.raises((canonry.FetchFailed, canonry.UnsafeUrl)) as caught:
+                await client.fetch(url.replace("://", f"://name:{secret}@"))
+            shown = "".join(traceback.format_exception(caught.value))
+            cause = caught.value.__cause__
+            for text in (str(caught.value), repr(caught.value), str(vars(caught.value)), shown, repr(cause)):
+                assert not [secret for secret in secrets if secret in text], url
+
+
+@in_a_loop
+async def test_cookies_are_not_sent_back() -> None:
+    cookie = {"Set-Cookie": "session=1; Path=/"}
+    pages: dict[str, dict[str, Any]] = {
+        "https://example.com/": {"status": 302, "headers": {"location": "/in", **cookie}},
+        "https://example.com/in": {"headers": cookie},
+    }
+    async with LoopbackWeb(pages) as web, web.client() as client:
+        await client.fetch("https://example.com/")
+        await client.fetch("https://example.com/in")
+    assert len(web.seen) == 3
+    assert not any("cookie" in request.headers for request in web.seen)
+
+
+# Bodies
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body"),
+    [
+        ("gzip", gzip.compress(b"feed" * 250)),
+        ("GZip", gzip.compress(b"feed" * 250)),
+        ("deflate", zlib.compress(b"feed" * 250)),
+        ("deflate", zlib.compress(b"feed" * 250)[2:-4]),
+        ("identity", b"feed" * 250),
+    ],
+)
+@in_a_loop
+async def test_bodies_are_decoded_up_to_the_cap(encoding: str, body: bytes) -> None:
+    answer = http_answer(200, {"Content-Encoding": encoding}, body=body)
+    async with Listener(sends(answer)) as server, client_of(max_bytes=1000) as client:
+        url = f"http://{ADDRESS}:{server.port}/"
+        assert (await client.fetch(url)).body == b"feed" * 250
+        with pytest.raises(canonry.FetchFailed, match="a body of more than 999 bytes"):
+            await client.fetch(url, max_bytes=999)
+
+
+@pytest.mark.parametrize(("encoding", "body"), [("gzip", b"plain"), ("deflate", b"\x78\x9c???")])
+@in_a_loop
+async def test_a_body_that_is_not_what_it_says(encoding: str, body: bytes) -> None:
+    answer = http_answer(200, {"Content-Encoding": encoding}, body=body)
+    async with Listener(sends(answer)) as server, client_of() as client:
+        with pytest.raises(canonry.FetchFailed, match="broke off or is encoded wrongly"):
+            await client.fetch(f"http://{ADDRESS}:{server.port}/")
+
+
+@pytest.mark.parametrize("encoding", ["x-gzip", "compress", "br", "gzip, identity", "\x01" * 60])
+@in_a_loop
+async def test_an_encoding_nobody_asked_for(encoding: str) -> None:
+    answer = http_answer(200, {"Content-Encoding": encoding}, body=b"x")
+    async with Listener(sends(answer)) as server, client_of() as client:
+        with pytest.raises(canonry.FetchFailed) as caught:
+            await client.fetch(f"http://{ADDRESS}:{server.port}/")
+    assert str(caught.value).isprintable()
+
+
+BROKEN = [
+    # what                   the server's bytes                                                    reason
+    ("length too long", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort", "broke off"),
+    ("length huge", b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999\r\n\r\nx", "a body of more than"),
+    ("length negative", b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\nx", "no valid HTTP answer"),
+    ("two lengths", b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx", "no valid HTTP answer"),
+    ("chunk cut off", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", "broke off"),
+    ("chunks without end", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n", "broke off"),
+    ("chunk size nonsense", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "."),
+    ("closed at once", b"", "closed without an answer"),
+    ("closed in the headers", b"HTTP/1.1 200 OK\r\nContent-", "closed without an answer"),
+    ("not HTTP", b"220 mail.example.com ESMTP\r\n", "no valid HTTP answer"),
+    ("not even text", bytes(range(256)), "no valid HTTP answer"),
+    ("a header of 1 MB", b"HTTP/1.1 200 OK\r\nX-Big: " + b"x" * 1_000_000 + b"\r\n\r\n", "no valid HTTP answer"),
+    ("a status of words", b"HTTP/1.1 OK OK\r\n\r\n", "no valid HTTP answer"),
+]
+
+
+@pytest.mark.parametrize(("answer", "reason"), [pytest.param(*row[1:], id=row[0]) for row in BROKEN])
+@in_a_loop
+async def test_broken_answers(answer: bytes, reason: str) -> None:
+    async with Listener(sends(answer, once=True)) as server, client_of() as client:
+        with pytest.raises(canonry.FetchFailed, match=reason) as caught:
+            await client.fetch(f"http://{ADDRESS}:{server.port}/")
+        await server.until_quiet()
+    assert caught.value.target == f"http://{ADDRESS}:{server.port}/"
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 400
+
+
+@in_a_loop
+async def test_what_follows_a_body_is_not_part_of_it() -> None:
+    """A length that is too short: nor is the rest taken for the next answer."""
+    answer = http_answer(200, {"Content-Length": "2"}, body=b"ok" + http_answer(200, {}, body=b"smuggled"))
+    async with Listener(sends(answer)) as server, client_of() as client:
+        for _ in range(2):
+            assert (await client.fetch(f"http://{ADDRESS}:{server.port}/")).body == b"ok"
+        assert server.accepted == 2
+
+
+@in_a_loop
+async def test_a_body_that_ends_with_the_connection() -> None:
+    async with Listener(sends(b"HTTP/1.0 200 OK\r\n\r\nold but whole", once=True)) as server, client_of() as client:
+        assert (await client.fetch(f"http://{ADDRESS}:{server.port}/")).body == b"old but whole"
+
+
+# TLS
+
+
+@in_a_loop
+async def test_certificates_must_be_valid() -> None:
+    stranger = trustme.CA().issue_cert("example.com")
+    unknown = loopback.server_tls("unused")
+    stranger.configure_cert(unknown)
+    for tls in (loopback.server_tls("other.example.com"), unknown):
+        async with Listener(sends(http_answer(200, {})), tls=tls) as server:
+
+            async def lookup(host: str, port: int, to: int = server.port) -> list[tuple[str, int]]:
+                return [(ADDRESS, to)]
+
+            async with client_of(lookup=lookup) as client:
+                with pytest.raises(canonry.FetchFailed, match="certificate is not valid"):
+                    await client.fetch("https://example.com/")
+
+
+@in_a_loop
+async def test_our_ca_is_not_trusted_without_the_setting() -> None:
+    async with (
+        LoopbackWeb({"https://example.com/": {}}) as web,
+        Client(Guard([f"{ADDRESS}/32"]), settings=Settings(), lookup=web.lookup) as client,
+    ):
+        with pytest.raises(canonry.FetchFailed, match="certificate is not valid"):
+            await client.fetch("https://example.com/")
+
+
+@in_a_loop
+async def test_tls_where_none_is_spoken() -> None:
+    async with Listener(sends(b"220 hello\r\n", once=True)) as server, client_of() as client:
+        with pytest.raises(canonry.FetchFailed, match="no TLS connection|no connection") as caught:
+            await client.fetch(f"https://{ADDRESS}:{server.port}/")
+        assert "()" not in caught.value.reason
+
+
+def test_a_ca_file_that_cannot_be_used(tmp_path: Path) -> None:
+    with pytest.raises(canonry.CanonryError, match="CA file /nowhere/ca.pem: No such file"):
+        Client(settings=Settings(ca_file="/nowhere/ca.pem"))
+    (tmp_path / "ca.pem").write_text("not a certificate")
+    with pytest.raises(canonry.CanonryError, match="CA file .*ca.pem: "):
+        Client(settings=Settings(ca_file=str(tmp_path / "ca.pem")))
+
+
+# An operator's proxy
+
+
+@in_a_loop
+async def test_the_proxy_of_the_settings_is_used_for_both_schemes() -> None:
+    pages = {"http://example.com/": {"body": "plain"}, "https://example.com/": {"body": "tls"}}
+    seen: list[str] = []
+    async with LoopbackWeb(pages) as web, Listener(proxies(web, seen)) as proxy:
+        settings = Settings(proxy=f"http://op:secret@{ADDRESS}:{proxy.port}")
+        async with web.client(settings=settings, lookup=loopback.no_names) as client:
+            response = await client.fetch("http://example.com/")
+            assert (response.body, response.address) == (b"plain", "")
+            assert (await client.fetch("https://example.com/")).body == b"tls"
+            # It resolves the names, but where it may be sent is still ours to say.
+            for url in ("http://127.0.0.1/", "https://169.254.169.254/", "http://metadata.google.internal/"):
+                with pytest.raises(canonry.UnsafeUrl):
+                    await client.fetch(url)
+    assert seen == ["GET http://example.com/", "CONNECT example.com:443"]
+
+
+@in_a_loop
+async def test_behind_a_proxy_an_answer_leads_to_no_allowed_network() -> None:
+    """Nobody knows which address answered, so it counts as public."""
+    seen: list[str] = []
+    pages = {"http://example.com/": redirect(f"http://{ADDRESS}/")}
+    async with (
+        LoopbackWeb(pages) as web,
+        Listener(proxies(web, seen)) as proxy,
+        web.client(settings=Settings(proxy=f"http://{ADDRESS}:{proxy.port}")) as client,
+    ):
+        with pytest.raises(canonry.UnsafeUrl, match="loopback"):
+            await client.fetch("http://example.com/")
+    assert seen == ["GET http://example.com/"]
+
+
+@pytest.mark.parametrize("proxy", ["http://op:secret@127.0.0.2:1", "socks5://op:secret@127.0.0.2:1", "op:secret@x"])
+@in_a_loop
+async def test_a_proxy_that_does_not_work(proxy: str) -> None:
+    async with client_of(settings=Settings(proxy=proxy)) as client:
+        with pytest.raises(canonry.FetchFailed) as caught:
+            await client.fetch("http://example.com/")
+    assert "secret" not in str(caught.value)
+
+
+# What is left behind
+
+
+@pytest.mark.parametrize("where", ["lookup", "handshake", "headers", "body", "second hop"])
+@pytest.mark.parametrize("how", ["cancelled", "closed"])
+@in_a_loop
+async def test_nothing_is_left_of_a_fetch_that_was_stopped(where: str, how: str) -> None:
+    hung = asyncio.Event()
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if where != "handshake":
+            request = await read_request(reader)
+            if request is not None and request.target == "/" and where == "second hop":
+                writer.write(http_answer(302, {"Location": "/second"}))
+                await read_request(reader)
+            elif where == "body":
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+        hung.set()
+        await reader.read()  # until the client leaves
+
+    async def lookup(host: str, port: int) -> list[tuple[str, int]]:
+        if where == "lookup":
+            hung.set()
+            await asyncio.Event().wait()
+        return [(ADDRESS, server.port)]
+
+    # A lookup and a handshake that are under way when the client is closed end with their deadline.
+    async with Listener(talk) as server, client_of(lookup=lookup, timeout=0.5) as client:
+        scheme = "https" if where == "handshake" else "http"
+        fetching = asyncio.create_task(client.fetch(f"{scheme}://example.com/"))
+        await hung.wait()
+        if how == "cancelled":
+            fetching.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await fetching
+        else:
+            await client.close()
+            with pytest.raises(canonry.FetchFailed):
+                await asyncio.wait_for(fetching, 2)
+        await server.until_quiet()
+        assert server.accepted == (where != "lookup")
+    gc.collect()
+
+
+@in_a_loop
+async def test_many_fetches_share_a_few_connections() -> None:
+    pages = {f"https://example.com/{n}": {"body": str(n), "delay_ms": 2} for n in range(200)}
+    async with LoopbackWeb(pages) as web, web.client() as client:
+        responses = await asyncio.gather(*(client.fetch(url) for url in pages))
+        assert [response.body.decode() for response in responses] == [str(n) for n in range(200)]
+        assert 1 < web.peak <= fetch._PER_HOST
+        assert len(web.requests) == 200
+        await client.close()
+        await web.until_quiet()
+    gc.collect()
+
+
+@in_a_loop
+async def test_a_client_without_a_guard_has_that_of_its_settings() -> None:
+    settings = Settings(allow_networks=("127.0.0.3/32",), allow_ports=range(1, 65536))
+    async with Client(settings=settings, lookup=loopback.no_names) as client:
+        with pytest.raises(canonry.UnsafeUrl, match="loopback"):
+            await client.fetch(f"http://{ADDRESS}:1/")
+    guard = guard_of(settings)
+    assert str(guard.check_address("127.0.0.3")) == "127.0.0.3"
+    assert guard.check_url("http://127.0.0.3:22/").port == "22"
+    with pytest.raises(canonry.UnsafeUrl, match="port 22"):
+        guard_of(Settings(allow_networks=("127.0.0.3/32",))).check_url("http://127.0.0.3:22/")
+    assert {80, 443, 8000, 8999} <= DEFAULT_PORTS
+
+
+@in_a_loop
+async def test_the_shared_client_is_one_while_somebody_uses_it() -> None:
+    async with fetch.shared_client() as first:
+        async with fetch.shared_client() as second:
+            assert first is second
+        with pytest.raises(canonry.UnsafeUrl):
+            await first.fetch("http://127.0.0.1/")
+    async with fetch.shared_client() as third:
+        assert third is not first
+
+
+def redirect(location: str, status: int = 302) -> dict[str, Any]:
+    return {"status": status, "headers": {"location": location}}
+
+
+def sends(answer: bytes, requests: list[Request] | None = None, *, once: bool = False) -> Talk:
+    """A server with the same bytes for everybody; `once` and it hangs up."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while (request := await read_request(reader)) is not None:
+            if requests is not None:
+                requests.append(request)
+            writer.write(answer)
+            await writer.drain()
+            if once:
+                return
+
+    return talk
+
+
+def proxies(web: LoopbackWeb, seen: list[str]) -> Talk:
+    """An HTTP proxy that knows the names of a web."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await read_request(reader)
+        assert request is not None
+        seen.append(f"{request.method} {request.target}")
+        if request.method == "CONNECT":
+            host, _, port = request.target.rpartition(":")
+            there, back = await asyncio.open_connection(*(await web.lookup(host, int(port)))[0])
+            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        else:
+            there, back = await asyncio.open_connection(*(await web.lookup(request.headers["host"], 80))[0])
+            back.write(f"GET / HTTP/1.0\r\nHost: {request.headers['host']}\r\n\r\n".encode())
+        try:
+            await asyncio.gather(pipe(reader, back), pipe(there, writer))
+        finally:
+            back.close()
+            await back.wait_closed()
+
+    return talk
+
+
+async def pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(65536):
+        writer.write(data)
+        await writer.drain()
+    writer.write_eof()

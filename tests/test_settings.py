@@ -1,0 +1,119 @@
+"""SPEC G4, O: settings from variables and `canonry.toml`, and where each mistake in them is."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import canonry
+from canonry.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+EVERY = [
+    # key             in the file                      in a variable              read as
+    ("allow_networks", '["10.0.0.0/8", "fd00::/8"]', "10.0.0.0/8, fd00::/8", ("10.0.0.0/8", "fd00::/8")),
+    ("allow_networks", '"192.168.1.7"', "192.168.1.7", ("192.168.1.7/32",)),
+    ("allow_networks", "[]", ",", ()),
+    ("allow_ports", '[80, 443, "8000-8002"]', "80,443, 8000-8002", {80, 443, 8000, 8001, 8002}),
+    ("allow_ports", "8080", "8080", {8080}),
+    ("allow_ports", '"1-65535"', "1-65535", set(range(1, 65536))),
+    ("user_agent", '"feeds/1 (+https://example.org/)"', "feeds/1 (+https://example.org/)", None),
+    ("proxy", '"http://proxy.example.org:3128"', "http://proxy.example.org:3128", None),
+    ("ca_file", '"/etc/ca.pem"', "/etc/ca.pem", None),
+]
+
+
+@pytest.mark.parametrize(("name", "in_file", "in_variable", "value"), EVERY)
+def test_every_setting_from_both_places(
+    name: str, in_file: str, in_variable: str, value: Collection[object] | None, tmp_path: Path
+) -> None:
+    file = tmp_path / "canonry.toml"
+    file.write_text(f"{name} = {in_file}")
+    from_file = load_settings({}, file)
+    from_variable = load_settings({f"CANONRY_{name.upper()}": in_variable}, tmp_path / "none.toml")
+    for settings in (from_file, from_variable):
+        found = getattr(settings, name)
+        assert (set(found) if isinstance(value, set) else found) == (in_variable if value is None else value)
+        others = [field.name for field in fields(Settings) if field.name != name]
+        assert [getattr(settings, other) for other in others] == [getattr(Settings(), other) for other in others]
+
+
+def test_no_setting_is_forgotten_here() -> None:
+    assert {row[0] for row in EVERY} == {field.name for field in fields(Settings)}
+
+
+def test_without_any() -> None:
+    settings = load_settings({}, "/nowhere/canonry.toml")
+    assert settings == Settings()
+    assert settings.user_agent == f"canonry/{canonry.__version__}"
+    assert (settings.allow_networks, settings.allow_ports, settings.proxy, settings.ca_file) == ((), None, "", "")
+
+
+def test_a_variable_goes_before_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "canonry.toml"
+    file.write_text('user_agent = "file"\nproxy = "http://file:1"\nca_file = "file.pem"\n')
+    settings = load_settings({"CANONRY_USER_AGENT": "variable", "CANONRY_PROXY": ""}, file)
+    assert settings == Settings(user_agent="variable", proxy="http://file:1", ca_file="file.pem")
+
+
+def test_the_environment_and_the_folder_are_where_they_come_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("canonry.toml").write_text('ca_file = "file.pem"')
+    monkeypatch.setenv("CANONRY_USER_AGENT", "variable")
+    settings = load_settings()
+    assert (settings.user_agent, settings.ca_file) == ("variable", "file.pem")
+
+
+MISTAKES: list[tuple[str, dict[str, str], str, list[str]]] = [
+    # what               variables                                 file                        what the message names
+    ("network", {"CANONRY_ALLOW_NETWORKS": "10.0.0.0/8,oops"}, "", ["CANONRY_ALLOW_NETWORKS: ", "oops"]),
+    ("network bits", {}, 'allow_networks = ["10.0.0.1/8"]', ["canonry.toml: allow_networks: ", "10.0.0.1/8"]),
+    ("network number", {}, "allow_networks = 10", ["canonry.toml: allow_networks: "]),
+    ("port zero", {"CANONRY_ALLOW_PORTS": "0"}, "", ["CANONRY_ALLOW_PORTS: ", "'0' is not a port"]),
+    ("port too big", {}, "allow_ports = [80, 65536]", ["canonry.toml: allow_ports: ", "'65536'"]),
+    ("ports backwards", {}, 'allow_ports = ["90-80"]', ["canonry.toml: allow_ports: ", "'90-80'"]),
+    ("ports open", {"CANONRY_ALLOW_PORTS": "80-90-100"}, "", ["CANONRY_ALLOW_PORTS: ", "90-100"]),
+    ("port word", {"CANONRY_ALLOW_PORTS": "http"}, "", ["CANONRY_ALLOW_PORTS: ", "http"]),
+    ("port negative", {}, "allow_ports = [-80]", ["canonry.toml: allow_ports: "]),
+    ("port true", {}, "allow_ports = true", ["canonry.toml: allow_ports: "]),
+    ("agent number", {}, "user_agent = 1", ["canonry.toml: user_agent: text expected, not 1"]),
+    ("proxy list", {}, "proxy = []", ["canonry.toml: proxy: text expected"]),
+    ("ca table", {}, "[ca_file]", ["canonry.toml: ca_file: text expected"]),
+    ("unknown", {}, "user_agents = 'x'", ["canonry.toml: unknown setting 'user_agents'", "known: allow_networks, "]),
+    ("not TOML", {}, "proxy = ''\nuser agent = 'x'", ["canonry.toml: ", "line 2"]),
+]
+
+
+@pytest.mark.parametrize(("variables", "text", "named"), [pytest.param(*row[1:], id=row[0]) for row in MISTAKES])
+def test_each_mistake_names_its_place(variables: dict[str, str], text: str, named: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "canonry.toml"
+    file.write_text(text)
+    with pytest.raises(canonry.CanonryError) as caught:
+        load_settings(variables, file)
+    assert [part for part in named if part not in str(caught.value)] == []
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "latin.toml").write_bytes(b'user_agent = "\xe9"')
+    for file in (tmp_path, tmp_path / "latin.toml"):
+        with pytest.raises(canonry.CanonryError, match=f"^{file}: "):
+            load_settings({}, file)
+
+
+def test_a_mistake_in_the_file_is_told_even_where_a_variable_goes_before_it(tmp_path: Path) -> None:
+    (tmp_path / "canonry.toml").write_text("user_agent = 1")
+    with pytest.raises(canonry.CanonryError, match="user_agent"):
+        load_settings({"CANONRY_USER_AGENT": "fine"}, tmp_path / "canonry.toml")
+
+
+def test_settings_do_not_change() -> None:
+    settings: Any = Settings()
+    with pytest.raises(AttributeError):
+        settings.proxy = "http://elsewhere"
