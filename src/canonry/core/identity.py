@@ -46,6 +46,7 @@ class Item:
     published: str = ""
     text: str = ""
     enclosures: tuple[str, ...] = ()
+    updated: str = ""
 
     @classmethod
     def of(cls, item: object) -> Item:

@@ -1,0 +1,77 @@
+"""Web pages: the feeds they name."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from selectolax.lexbor import LexborHTMLParser
+
+from canonry.core.url import join
+from canonry.errors import InvalidUrl
+from canonry.net.charset import decode
+
+_FEED_TYPES = {
+    "application/rss+xml": "rss",
+    "application/atom+xml": "atom",
+    "application/feed+json": "json",
+    "application/json": "json",
+    "application/rdf+xml": "rdf",
+    "application/xml": "",
+    "text/xml": "",
+}
+_MAX_LINKS = 100
+_MAX_PAGE = 5_000_000  # bytes of a page that are looked at; links to feeds stand in its head
+
+
+@dataclass(frozen=True, slots=True)
+class FeedLink:
+    """A feed a page names: where it is, how it is called, and the format it claims to have."""
+
+    url: str
+    title: str
+    format: str
+
+
+def feed_links(body: bytes, *, url: str, content_type: str = "") -> list[FeedLink]:
+    """The feeds a web page names in `<link rel=alternate>` (or `rel=feed`), in its order, each once."""
+    page = LexborHTMLParser(_text(body[:_MAX_PAGE], content_type))
+    base = _base(page, url)
+    found: dict[str, FeedLink] = {}
+    for link in page.css("link[rel][href]"):
+        attributes = link.attributes
+        relations = (attributes.get("rel") or "").lower().split()
+        kind = (attributes.get("type") or "").partition(";")[0].strip().lower()
+        is_alternate = "alternate" in relations and "stylesheet" not in relations and kind in _FEED_TYPES
+        if not (is_alternate or "feed" in relations):
+            continue
+        target = _resolved(base, attributes.get("href") or "")
+        if target and target not in found:
+            found[target] = FeedLink(
+                target, " ".join((attributes.get("title") or "").split()), _FEED_TYPES.get(kind, "")
+            )
+        if len(found) == _MAX_LINKS:
+            break
+    return list(found.values())
+
+
+def _base(page: LexborHTMLParser, url: str) -> str:
+    base = page.css_first("base[href]")
+    return _resolved(url, (base.attributes.get("href") or "") if base else "") or url
+
+
+def _resolved(base: str, href: str) -> str:
+    """The http(s) URL a reference leads to; empty where it leads elsewhere."""
+    try:
+        target = join(base, href.strip())
+    except InvalidUrl:
+        return ""
+    return target if target.startswith(("http://", "https://")) else ""
+
+
+def _text(body: bytes, content_type: str) -> str:
+    """The page as text; `<meta charset>` counts where the server names none."""
+    stated = re.search(r"<meta[^>]{0,200}charset\s*=\s*[\"']?([\w.:-]+)", body[:4096].decode("latin-1"), re.IGNORECASE)
+    if stated and "charset" not in content_type.lower():
+        content_type = f"text/html; charset={stated[1]}"
+    return decode(body, content_type)

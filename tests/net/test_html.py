@@ -1,0 +1,91 @@
+"""SPEC F14: the feeds a web page names."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from canonry.net.html import FeedLink, feed_links
+
+URL = "https://example.com/dir/page.html"
+RSS = 'type="application/rss+xml"'
+
+
+def links(html: str | bytes, content_type: str = "text/html", url: str = URL) -> list[FeedLink]:
+    body = html.encode() if isinstance(html, str) else html
+    return feed_links(body, url=url, content_type=content_type)
+
+
+@pytest.mark.parametrize(
+    ("why", "html", "wanted"),
+    [
+        ("relative", f'<link rel="alternate" {RSS} href="feed">', ["https://example.com/dir/feed"]),
+        ("root", f'<link rel="alternate" {RSS} href="/feed">', ["https://example.com/feed"]),
+        ("other host", f'<link rel="alternate" {RSS} href="//b.example.org/f">', ["https://b.example.org/f"]),
+        ("base", f'<base href="/b/"><link rel="alternate" {RSS} href="feed">', ["https://example.com/b/feed"]),
+        (
+            "base is no URL",
+            f'<base href="http://"><link rel="alternate" {RSS} href="f">',
+            ["https://example.com/dir/f"],
+        ),
+        (
+            "upper case",
+            '<LINK REL="ALTERNATE" TYPE="Application/Atom+XML; charset=utf-8" HREF="/a">',
+            ["https://example.com/a"],
+        ),
+        ("two words", f'<link rel="home alternate" {RSS} href="/a">', ["https://example.com/a"]),
+        ("rel=feed", '<link rel="feed" href="/a">', ["https://example.com/a"]),
+        ("in the body", f'<p>text<link rel="alternate" {RSS} href="/a">', ["https://example.com/a"]),
+        ("entities", f'<link rel="alternate" {RSS} href="/?a=1&amp;b=2">', ["https://example.com/?a=1&b=2"]),
+        ("spaces", f'<link rel="alternate" {RSS} href=" /a ">', ["https://example.com/a"]),
+        ("once", f'<link rel="alternate" {RSS} href="/a"><link rel="feed" href="/a">', ["https://example.com/a"]),
+        # not feeds
+        ("style sheet", '<link rel="alternate stylesheet" type="text/xml" href="/a">', []),
+        ("another language", '<link rel="alternate" hreflang="de" href="/de">', []),
+        ("a page", '<link rel="alternate" type="text/html" href="/a">', []),
+        ("no href", f'<link rel="alternate" {RSS}>', []),
+        ("script", f'<link rel="alternate" {RSS} href="javascript:alert(1)">', []),
+        ("a comment", f'<!-- <link rel="alternate" {RSS} href="/a"> -->', []),
+        ("in a script", f"<script>'<link rel=alternate {RSS} href=/a>'</script>", []),
+    ],
+)
+def test_links(why: str, html: str, wanted: list[str]) -> None:
+    assert [link.url for link in links(html)] == wanted
+
+
+def test_title_and_format() -> None:
+    page = '<link rel="alternate" type="application/feed+json" title=" All \n posts " href="/f">'
+    assert links(page) == [FeedLink("https://example.com/f", "All posts", "json")]
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        ("Grüße".encode("latin-1"), "text/html; charset=iso-8859-1"),
+        (b'<meta charset="iso-8859-1">' + "Grüße".encode("latin-1"), "text/html"),
+        ("Grüße".encode(), "text/html; charset=no-such-charset"),
+        ("\ufeffGrüße".encode("utf-16-le"), "text/html"),
+    ],
+)
+def test_charsets(body: bytes, content_type: str) -> None:
+    is_wide = body.startswith(b"\xff\xfe")
+    encoding = "utf-16-le" if is_wide else "ascii"
+    before, after = f'<link rel="alternate" {RSS} href="/f" title="'.encode(encoding), '">'.encode(encoding)
+    html = body[:2] + before + body[2:] + after if is_wide else b"".join(split_before(body, before)) + after
+    assert [link.title for link in links(html, content_type)] == ["Grüße"]
+
+
+def split_before(body: bytes, before: bytes) -> tuple[bytes, bytes, bytes]:
+    at = body.index(b"Gr")
+    return body[:at], before, body[at:]
+
+
+def test_a_million_links_are_bounded() -> None:
+    page = "".join(f'<link rel="feed" href="/{number}">' for number in range(50_000))
+    assert len(links(page)) == 100
+
+
+@given(st.binary(max_size=200), st.text(max_size=40))
+def test_any_bytes(body: bytes, content_type: str) -> None:
+    links(b"<link rel=alternate type=text/xml href=" + body, content_type)
