@@ -8,7 +8,7 @@ INPUTS := pyproject.toml constraints.txt
 
 .PHONY: run test check tables law mutate bench docs clean
 
-run: $(VENV)/run  ## from a fresh clone to explained URLs
+run: $(VENV)/run  ## from a fresh clone to explained URLs and a feed's one URL
 	@$(BIN)/canonry demo
 
 test: $(VENV)/test check  ## everything: checks, tests, coverage of the core
@@ -42,7 +42,7 @@ docs: $(VENV)/docs  ## the documentation as a site
 
 $(VENV)/run: $(INPUTS)
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) --editable .
+	$(PIP) --editable ".[feeds]"
 	@touch $@
 
 $(VENV)/test $(VENV)/bench $(VENV)/docs $(VENV)/mutate: $(VENV)/%: $(INPUTS) | $(VENV)/run

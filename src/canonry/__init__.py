@@ -40,6 +40,15 @@ if TYPE_CHECKING:
     from canonry.errors import UnsafeUrl as UnsafeUrl
     from canonry.files import load_policy as load_policy
     from canonry.net import guard as _guard  # pyright: ignore[reportUnusedImport]  # noqa: F401
+    from canonry.net.response import Hop as Hop
+    from canonry.net.response import Response as Response
+    from canonry.net.response import Validators as Validators
+    from canonry.work.canonical import Candidate as Candidate
+    from canonry.work.canonical import Canonical as Canonical
+    from canonry.work.canonical import Event as Event
+    from canonry.work.canonical import Existing as Existing
+    from canonry.work.canonicalize import canonicalize as canonicalize
+    from canonry.work.canonicalize import canonicalize_sync as canonicalize_sync
 
 _WHERE = {
     "core.content": ("FeedSignature", "content_hash", "feed_signature"),
@@ -54,6 +63,9 @@ _WHERE = {
     "core.variants": ("Variant", "variants"),
     "errors": ("CanonryError", "FetchFailed", "InvalidUrl", "NotAFeed", "PolicyError", "StoreError", "UnsafeUrl"),
     "files": ("load_policy",),
+    "net.response": ("Hop", "Response", "Validators"),
+    "work.canonical": ("Candidate", "Canonical", "Event", "Existing"),
+    "work.canonicalize": ("canonicalize", "canonicalize_sync"),
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
 __version__ = "0.1.0"

@@ -188,8 +188,10 @@ def test_policy_diff(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 def test_demo() -> None:
-    rows = [json.loads(line) for line in run("demo", "--json").stdout.splitlines()]
+    *rows, canonical = [json.loads(line) for line in run("demo", "--json").stdout.splitlines()]
     assert len(rows) == 5 * 8
+    assert canonical["url"] == "http://blog.example/feed"
+    assert "http://blog.example/feed  content_verified, 3 requests" in run("demo").stdout
     assert "\x1b" not in run("demo").stdout
     assert "bookmark@1           https://www.youtube.com/watch?v=dQw4w9WgXcQ" in run("demo").stdout
     assert "Five messy URLs under every policy" in on_terminal("demo")

@@ -8,12 +8,16 @@ import click
 
 from canonry import __version__
 from canonry.errors import CanonryError
+from canonry.surfaces.cli.canonicalize import canonicalize
 from canonry.surfaces.cli.completion import completion
 from canonry.surfaces.cli.demo import demo
 from canonry.surfaces.cli.explain import explain
 from canonry.surfaces.cli.normalize import normalize
 from canonry.surfaces.cli.policies import policies, policy
 from canonry.surfaces.cli.rules import rules
+
+# Modules that come with an extra, for commands that miss them.
+_EXTRAS = {"aiohttp": "feeds", "lxml": "feeds", "selectolax": "feeds"}
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -28,7 +32,7 @@ def canonry(*, debug: bool) -> None:
     del debug  # run() looks for it: the error may come before click has read it
 
 
-for command in (normalize, explain, policies, policy, rules, demo, completion):
+for command in (normalize, explain, canonicalize, policies, policy, rules, demo, completion):
     canonry.add_command(command)
 
 
@@ -40,4 +44,10 @@ def run() -> None:
         if "--debug" in sys.argv:
             raise
         click.echo(f"canonry: {error}", err=True)
+        sys.exit(1)
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None or "--debug" in sys.argv:
+            raise
+        click.echo(f"canonry: this needs more than the base install: pip install 'canonry[{extra}]'", err=True)
         sys.exit(1)

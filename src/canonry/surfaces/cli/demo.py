@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import TYPE_CHECKING
+
 import click
 
 from canonry.core.explain import Explanation, explain
 from canonry.core.presets import policies
 from canonry.surfaces.cli import render
 from canonry.surfaces.cli.options import json_option
+
+if TYPE_CHECKING:
+    from canonry.work.canonical import Canonical
 
 MESSY_URLS = (
     "HTTPS://WWW.Example.com:443//blog/./feed/?utm_source=mail&b=2&a=1#latest",
@@ -18,10 +24,13 @@ MESSY_URLS = (
 )
 
 
+FEED_URL = "http://old.blog.example/rss.xml"
+
+
 @click.command()
 @json_option
 def demo(*, as_json: bool) -> None:
-    """Messy URLs under every policy, with the rules that fired.
+    """Messy URLs under every policy, and a feed on a small web of our own.
 
     \b
     canonry demo
@@ -37,7 +46,27 @@ def demo(*, as_json: bool) -> None:
                 fired = [step.rule for step in explanation.steps]
                 render.print_json({"input": url, "policy": explanation.policy, "url": explanation.url, "rules": fired})
     if not as_json:
-        click.echo(f"\nWhy? Ask for any of them:\n  canonry explain '{MESSY_URLS[1]}'")
+        click.echo(f"\nWhy? Ask for any of them:\n  canonry explain '{MESSY_URLS[1]}'\n")
+        click.echo(render.bold(f"Which URL stands for the feed at {FEED_URL}? (a small web on loopback)\n"))
+    found = asyncio.run(_canonical())
+    if as_json:
+        render.print_json(found)
+        return
+    render.print_table(
+        ("verdict", "score", "url", "reason"),
+        [(each.verdict, f"{each.score:.0f}", each.url, each.reason) for each in found.candidates],
+    )
+    click.echo(f"\n{render.bold(found.url)}  {found.reason}, {found.total_requests} requests\n")
+    click.echo("Ask for a feed of yours:\n  canonry canonicalize URL")
+
+
+async def _canonical() -> Canonical:
+    from canonry.surfaces.demo.web import demo_web
+    from canonry.work.canonicalize import canonicalize
+
+    with demo_web() as client:
+        async with client:
+            return await canonicalize(FEED_URL, fetch=client.fetch, guard=client.guard)
 
 
 def _print(url: str, explanations: list[Explanation]) -> None:

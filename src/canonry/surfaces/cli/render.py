@@ -34,8 +34,13 @@ def on_terminal(*, as_json: bool) -> bool:
 
 def print_json(record: object) -> None:
     """One JSON object on one line; dataclasses by their fields."""
-    value = dataclasses.asdict(record) if dataclasses.is_dataclass(record) and not isinstance(record, type) else record
-    click.echo(json.dumps(value))
+    click.echo(json.dumps(record, default=_fields))
+
+
+def _fields(value: object) -> dict[str, object]:
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        raise TypeError(f"no JSON for {value!r}")
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -1,0 +1,1 @@
+"""A small web on loopback, so that everything can be shown offline."""

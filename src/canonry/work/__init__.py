@@ -1,0 +1,1 @@
+"""The use-cases: async functions over net and store, one file each."""

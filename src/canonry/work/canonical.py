@@ -1,0 +1,118 @@
+"""What canonicalize answers with: the URL, why it is the one, and every URL that was put to the test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from canonry.net.html import FeedLink
+    from canonry.net.response import Hop
+
+
+class Reason(StrEnum):
+    """Why this URL is the canonical one."""
+
+    RESPONSE_URL = "response_url"
+    REDIRECT_VERIFIED = "redirect_verified"
+    CONTENT_VERIFIED = "content_verified"
+    SIGNATURE_VERIFIED = "signature_verified"
+    UPGRADE_HTTPS = "upgrade_https"
+    EXISTS_IN_DB = "exists_in_db"
+    FALLBACK = "fallback"
+
+
+class Source(StrEnum):
+    """Which URL a candidate was made from."""
+
+    INPUT = "input"
+    RESPONSE = "response"
+    SELF = "self"
+
+
+class CandidateVerdict(StrEnum):
+    """What the test of a candidate showed."""
+
+    FETCHED = "fetched"  # the first answer, which the others are compared with
+    SAME = "same"
+    CONFIRMS = "confirms"  # it leads to a URL that is known to serve the feed
+    DIFFERENT = "different"
+    NOT_A_FEED = "not_a_feed"
+    FAILED = "failed"
+    UNSAFE = "unsafe"
+    SKIPPED = "skipped"
+
+
+class EventKind(StrEnum):
+    """What a caller may want to show while it waits."""
+
+    FETCHING = "fetching"
+    FETCHED = "fetched"
+    MATCHED = "matched"
+    EXISTS = "exists"
+
+
+@dataclass(frozen=True, slots=True)
+class Existing:
+    """A URL the caller already knows, and what the caller keeps with it."""
+
+    url: str
+    data: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A URL put to the test; `milliseconds` is 0 where no request was needed."""
+
+    url: str
+    source: Source
+    preset: str | None
+    score: float
+    verdict: CandidateVerdict
+    reason: str
+    milliseconds: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FeedSummary:
+    """The feed that was found there."""
+
+    title: str
+    format: str
+    item_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Progress: the URL (credentials masked) and what happened to it."""
+
+    kind: EventKind
+    url: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Canonical:
+    """The URL that stands for a feed, with the evidence.
+
+    `requests` counts the fetches after the first, `total_requests` all of them; `aliases` are the
+    other URLs proven to be the same feed, `discovered` the feeds a web page named, `data` what the
+    caller keeps with a known URL.
+    """
+
+    url: str
+    reason: Reason
+    source: Source
+    preset: str | None
+    requests: int
+    total_requests: int
+    candidates: tuple[Candidate, ...]
+    aliases: tuple[str, ...]
+    feed: FeedSummary | None
+    input_url: str
+    response_url: str | None
+    self_url: str | None
+    hops: tuple[Hop, ...]
+    discovered: tuple[FeedLink, ...] = ()
+    data: object = None
