@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 _SHOWN = 200  # characters of a hostile input that a message repeats
 
 
+def masked(text: str) -> str:
+    """The text with user names and passwords of URLs out of sight, for messages."""
+    return re.sub(r"([A-Za-z][A-Za-z0-9+.-]*:[/\\]*)[^/?#\s]*@", r"\1***@", text)
+
+
 def _shown(given: object) -> str:
-    shown = repr(given)
+    shown = repr(masked(given) if isinstance(given, str) else given)
     return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}… ({len(shown)} characters)"
 
 
@@ -45,6 +52,7 @@ class _Failed(CanonryError):
     said = ""
 
     def __init__(self, target: str = "", reason: str = "no reason given", tried: tuple[object, ...] = ()) -> None:
+        target = masked(target)
         super().__init__(target, reason, tried)
         self.target = target
         self.reason = reason
@@ -74,7 +82,7 @@ class FetchFailed(_Failed):
         retry_after: float | None = None,
     ) -> None:
         super().__init__(target, reason, tried)
-        self.args = (target, reason, tried, status, retry_after)
+        self.args = (self.target, reason, tried, status, retry_after)
         self.status = status
         self.retry_after = retry_after
 

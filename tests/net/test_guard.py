@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import canonry
-from canonry.core.url import masked
+from canonry.errors import masked
 from canonry.net.guard import Guard
 
 VECTORS = json.loads((Path(__file__).parent.parent / "cases" / "ssrf_vectors.json").read_text())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,7 +42,10 @@ def links(html: str | bytes, content_type: str = "text/html", url: str = URL) ->
         ("entities", f'<link rel="alternate" {RSS} href="/?a=1&amp;b=2">', ["https://example.com/?a=1&b=2"]),
         ("spaces", f'<link rel="alternate" {RSS} href=" /a ">', ["https://example.com/a"]),
         ("once", f'<link rel="alternate" {RSS} href="/a"><link rel="feed" href="/a">', ["https://example.com/a"]),
+        ("feed scheme", '<link rel="feed" href="feed://example.com/f">', ["https://example.com/f"]),
         # not feeds
+        ("empty", f'<link rel="alternate" {RSS} href="">', []),
+        ("WordPress API", '<link rel="alternate" type="application/json" href="/wp-json/wp/v2/pages/1">', []),
         ("style sheet", '<link rel="alternate stylesheet" type="text/xml" href="/a">', []),
         ("another language", '<link rel="alternate" hreflang="de" href="/de">', []),
         ("a page", '<link rel="alternate" type="text/html" href="/a">', []),
@@ -84,6 +89,14 @@ def split_before(body: bytes, before: bytes) -> tuple[bytes, bytes, bytes]:
 def test_a_million_links_are_bounded() -> None:
     page = "".join(f'<link rel="feed" href="/{number}">' for number in range(50_000))
     assert len(links(page)) == 100
+
+
+@pytest.mark.parametrize("tag", ["div", "ul><li", "b", "a", "table", "svg"])
+def test_deep_nesting_costs_little(tag: str) -> None:
+    started = time.process_time()
+    found = links('<link rel="feed" href="/f">' + f"<{tag}>" * (900_000 // len(tag)))
+    assert time.process_time() - started < 1
+    assert len(found) == 1
 
 
 @given(st.binary(max_size=200), st.text(max_size=40))

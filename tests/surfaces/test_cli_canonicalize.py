@@ -38,6 +38,11 @@ class Answerer(BaseHTTPRequestHandler):
             "/": (200, "text/html", PAGE),
             "/feed": (200, "text/xml", rss()),
             "/feed/": (200, "text/xml", rss()),
+            "/title": (
+                200,
+                "text/xml",
+                '{"version": "https://jsonfeed.org/version/1.1", "title": "\\u001b]0;pwned\\u0007", "items": []}',
+            ),
             "/busy": (429, "text/plain", ""),
         }.get(path, (404, "text/plain", ""))
         self.send_response(status)
@@ -126,6 +131,28 @@ def test_credentials_are_masked_but_in_the_answer(site: str) -> None:
     shown = terminal.run([*COMMAND, f"{site.replace('//', '//me:secret@')}/feed/"], environment=ALLOWED)
     assert shown.count("secret") == 1
     assert "***@" in shown
+
+
+def test_credentials_are_masked_in_an_error(site: str) -> None:
+    done = run(f"{site.replace('//', '//me:secret@')}/none")
+    assert done.returncode == 1
+    assert "secret" not in done.stdout + done.stderr
+
+
+def test_a_title_cannot_steer_the_terminal(site: str) -> None:
+    shown = terminal.run([*COMMAND, f"{site}/title"], environment=ALLOWED)
+    assert "\x07" not in shown
+    assert "\\x1b]0;pwned\\x07" in shown
+
+
+@pytest.mark.parametrize("stdout", ["/dev/full", "&-"])
+def test_an_answer_that_cannot_be_written_is_one_line(site: str, stdout: str) -> None:
+    command = f"{' '.join(COMMAND)} {site}/feed >{stdout}"
+    done = subprocess.run(
+        ["sh", "-c", command], capture_output=True, text=True, check=False, env={**os.environ, **ALLOWED}
+    )
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("\n") <= 1
 
 
 def test_a_wrong_setting_is_named() -> None:

@@ -19,6 +19,13 @@ A, WWW = "https://example.com", "https://www.example.com"
 FEED = rss()
 
 
+def permalinks(build: int) -> str:
+    """A feed as blogs make it: ids are links to the own host."""
+    items = "".join(f"<item><title>P{n}</title><guid>{A}/p/{n}</guid></item>" for n in range(5))
+    own = f'<atom:link xmlns:atom="http://www.w3.org/2005/Atom" rel="self" href="{A}/feed"/>'
+    return f'<rss version="2.0"><channel><title>B</title>{own}<lastBuildDate>{build}</lastBuildDate>{items}</channel></rss>'
+
+
 def canonical(url: str, pages: dict[str, Any], **options: Any) -> tuple[canonry.Canonical, DictWeb]:
     web = DictWeb(pages)
     return canonry.canonicalize_sync(url, fetch=web.fetch, **options), web
@@ -356,6 +363,45 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any], str, Reason]] = [
         "https://feedproxy.google.com/Blog",
         Reason.FALLBACK,
     ),
+    (
+        "a mirror of a feed whose items are known by links on its own host",
+        "https://cdn.example.net/feed",
+        {f"{host}/feed": ok(permalinks(build)) for build, host in enumerate(("https://cdn.example.net", A))},
+        {},
+        f"{A}/feed",
+        Reason.SIGNATURE_VERIFIED,
+    ),
+    (
+        "items that say nothing are no evidence",
+        "https://mirror.example.net/f",
+        {
+            f"{host}": ok(rss(self_url=f"{A}/f").split("<item>")[0] + f"<item/><item/><ttl>{n}</ttl></channel></rss>")
+            for n, host in enumerate(("https://mirror.example.net/f", f"{A}/f"))
+        },
+        {},
+        "https://mirror.example.net/f",
+        Reason.RESPONSE_URL,
+    ),
+    (
+        "a variant that moved to a worse place is no gain",
+        f"{WWW}/f",
+        {
+            f"{WWW}/f": ok(FEED),
+            f"{A}/f": moved("http://old.example.net/f/?utm_id=1"),
+            "http://old.example.net/f/?utm_id=1": ok(FEED),
+        },
+        {},
+        f"{WWW}/f",
+        Reason.RESPONSE_URL,
+    ),
+    (
+        "a self link cannot plant credentials",
+        f"{A}/f",
+        {f"{A}/f": ok(rss(self_url="https://a:pw@example.com/f"))},
+        {},
+        f"{A}/f",
+        Reason.RESPONSE_URL,
+    ),
     ("feed scheme", "feed://example.com/feed", {f"{A}/feed": ok(FEED)}, {}, f"{A}/feed", Reason.RESPONSE_URL),
     (
         "feed scheme, http only",
@@ -565,6 +611,20 @@ def test_an_exception_of_a_callback_reaches_the_caller(callback: str) -> None:
         canonical(f"{A}/feed/", {f"{A}/feed/": ok(FEED), f"{A}/feed": ok(FEED)}, **{callback: broken})
 
 
+@pytest.mark.parametrize("callback", ["verify", "hash", "on_event"])
+def test_an_exception_of_ours_from_a_callback_reaches_the_caller_too(callback: str) -> None:
+    calls: list[object] = []
+
+    def broken(value: object) -> Any:
+        calls.append(value)
+        if len(calls) > 1:
+            raise canonry.FetchFailed("the callback's own")
+        return True
+
+    with pytest.raises(canonry.FetchFailed, match="the callback's own"):
+        canonical(f"{A}/feed/", {f"{A}/feed/": ok(FEED), f"{A}/feed": ok(FEED)}, **{callback: broken})
+
+
 def test_an_exception_of_the_fetch_reaches_the_caller() -> None:
     async def fetch(url: str, **_: object) -> canonry.Response:
         raise Broken(url)
@@ -590,9 +650,14 @@ def test_progress_is_told_with_credentials_masked() -> None:
     ]
     assert "secret" not in repr(events)
     assert events[0].url == "https://***@example.com/feed/"
-    with pytest.raises(canonry.FetchFailed) as caught:
-        canonical("https://me:secret@example.com/none", {})
-    assert "secret" not in f"{caught.value}"
+    for url, error in (("/none", canonry.FetchFailed), ("/page", canonry.NotAFeed), ("/feed", canonry.UnsafeUrl)):
+        web = {f"{A}/page": ok("<html>"), f"{A}/feed": moved("http://10.0.0.1/")}
+        with pytest.raises(error) as caught:
+            canonical(f"https://me:secret@example.com{url}", {**web, "http://10.0.0.1/": ok(FEED)})
+        assert "secret" not in f"{caught.value}{caught.value!r}{caught.value.tried}"
+    with pytest.raises(canonry.InvalidUrl) as refused:
+        canonical("https://me:secret@example.com:99999/", {})
+    assert "secret" not in str(refused.value)
 
 
 def test_credentials_stay_with_their_host_and_scheme() -> None:
@@ -655,6 +720,28 @@ def test_the_deadline_ends_the_call_with_what_is_proven() -> None:
     with pytest.raises(canonry.FetchFailed, match="no feed within 0.1 s"):
         canonical(f"{A}/feed", pages, deadline=0.1)
     assert time.monotonic() - started < 5
+
+
+def test_a_store_that_does_not_answer_is_not_taken_for_a_no() -> None:
+    async def exists(urls: list[str]) -> canonry.Existing | None:
+        await asyncio.sleep(60)
+        return None
+
+    with pytest.raises(canonry.FetchFailed, match="within"):
+        canonical(f"{A}/feed", {f"{A}/feed": ok(FEED)}, exists=exists, deadline=0.1)
+
+
+def test_credentials_in_a_location_of_a_callers_fetch_are_dropped() -> None:
+    pages = {f"{A}/feed": moved("https://a:pw@example.org/g"), "https://example.org/g": ok(FEED)}
+    assert canonical(f"{A}/feed", pages)[0].url == "https://example.org/g"
+
+
+def test_inside_an_event_loop_the_sync_door_says_what_to_do() -> None:
+    async def run() -> None:
+        with pytest.raises(RuntimeError, match="await canonicalize"):
+            canonry.canonicalize_sync(f"{A}/feed")
+
+    asyncio.run(run())
 
 
 def test_a_body_over_the_limit_is_refused() -> None:

@@ -42,13 +42,16 @@ def content_hash(item: object) -> str:
     return digest_of(seen.title.strip(), link, seen.text.strip(), seen.published.strip(), sorted(seen.enclosures))
 
 
-def feed_signature(title: str, items: Iterable[object], feed_url: str) -> FeedSignature:
-    """The signature of a feed fetched from `feed_url`, whose own scheme and `www.` it ignores."""
-    listed = [Item.of(item) for item in items]
-    own_host = without_www(parse(feed_url).host)
+def feed_signature(title: str, items: Iterable[object], *feed_urls: str) -> FeedSignature:
+    """The signature of a feed, which ignores scheme and `www.` of the hosts it is served from.
+
+    To compare a feed with its mirror, give both the URLs of both. Items that say nothing are left out.
+    """
+    listed = [item for item in map(Item.of, items) if _says_something(item)]
+    own_hosts = {without_www(parse(url).host) for url in feed_urls}
     identities = frozenset(
         ItemIdentity(
-            _name(item, own_host),
+            _name(item, own_hosts),
             " ".join(item.title.split()),
             tuple(sorted(_path(enclosure) for enclosure in item.enclosures)),
         )
@@ -73,8 +76,12 @@ def is_overlapping(one: FeedSignature, other: FeedSignature) -> bool:
     return one.title == other.title and common >= _COMMON and (common * 5 >= larger * 4 or common >= larger - _NEW)
 
 
-def _name(item: Item, own_host: str) -> str:
-    """The id, else the link: an http(s) URL without tracking, and on the own host without scheme and www.
+def _says_something(item: Item) -> bool:
+    return any(text.strip() for text in (item.guid, item.link, item.title, item.text, *item.enclosures))
+
+
+def _name(item: Item, own_hosts: set[str]) -> str:
+    """The id, else the link: an http(s) URL without tracking, and on own hosts without scheme and www.
 
     An item that has neither, nor a title, is known by its text alone.
     """
@@ -85,9 +92,9 @@ def _name(item: Item, own_host: str) -> str:
     if not url:
         return name
     parts = parse(url)
-    if without_www(parts.host) != own_host:
+    if without_www(parts.host) not in own_hosts:
         return url
-    parts.host = own_host
+    parts.host = without_www(parts.host)
     return str(parts).partition(":")[2]
 
 

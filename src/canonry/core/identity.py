@@ -86,7 +86,7 @@ def identity_keys(item: object, feed_url: str) -> list[Key]:
         keys.append(Key(KeyType.CANONICAL_URL, link))
     if guid:
         keys.append(Key(KeyType.LEGACY_GUID, f"guid:{guid}"))
-    return keys or [Key(KeyType.FALLBACK_HASH, _fallback_hash(known, feed_url))]
+    return keys or [Key(KeyType.FALLBACK_HASH, fallback_hash(known, feed_url))]
 
 
 def dedupe_key(item: object, feed_url: str) -> str:
@@ -110,7 +110,7 @@ def digest_of(*fields: object) -> str:
     return hashlib.sha256(json.dumps(fields, ensure_ascii=True).encode()).hexdigest()
 
 
-def _fallback_hash(item: Item, feed_url: str) -> str:
+def fallback_hash(item: Item, feed_url: str) -> str:
     # A link that is no URL still tells two items apart.
     link = [item.link.strip()] if item.link.strip() else []
     return digest_of(feed_url, item.title.strip(), item.published.strip(), *link)

@@ -128,11 +128,6 @@ def read_url(text: str) -> str:
     return url
 
 
-def masked(url: str) -> str:
-    """The text with user name and password out of sight, for messages."""
-    return re.sub(r"([A-Za-z][A-Za-z0-9+.-]*:[/\\]*)[^/?#]*@", r"\1***@", url, count=1)
-
-
 def why_invalid(text: str) -> str:
     """The reason, in a few words, why ada refuses a text (it only says that it does)."""
     stripped = text.strip("".join(map(chr, range(33)))).translate(_BREAKS)

@@ -34,6 +34,7 @@ _ROOT = re.compile(r"<(?P<name>(?:[\w.-]+:)?(?:rss|rdf|feed))(?=[\s/>])", re.IGN
 _WRAPPED = re.compile(
     r"<(?P<name>(?:[\w.-]+:)?(?:rss(?=\s[^<>]*version)|feed(?=\s[^<>]*2005/Atom)))(?=\s)", re.IGNORECASE
 )
+_RSS_IN_RDF = re.compile(r"http://purl\.org/rss/1\.0/|http://my\.netscape\.com/rdf/")
 _PAGE = re.compile(r"<(?P<name>!doctype\s+html|html|head|body|title|div)\b", re.IGNORECASE)
 _PAGE_ROOTS = frozenset({"html", "head", "body"})
 _HTML = _PAGE_ROOTS | {
@@ -120,12 +121,11 @@ def _read_xml(document: str, prolog: str, url: str) -> Feed:
     reader = TreeReader(tree, document=document, url=url)
     feed = reader.feed
     form, version = _format(tree, reader.root_name, document)
-    is_rss = "http://purl.org/rss/1.0/" in document or "http://my.netscape.com/rdf/" in document
-    if form is FeedFormat.RDF and not (reader.items or feed.texts or is_rss):
+    if form is FeedFormat.RDF and not (reader.items or feed.texts or _RSS_IN_RDF.search(document)):
         raise NotAFeed(url, "the root element is <rdf:RDF>, and it has no channel")
     ttl = feed.text("ttl")
     return Feed(
-        title=feed.text("title", "dc_title"),
+        title=reader.title,
         format=form,
         version=version,
         link=reader.link,

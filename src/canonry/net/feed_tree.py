@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from base64 import b64decode
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
@@ -39,28 +38,33 @@ _FIELDS = {
     "xhtml:body": "content", "description": "summary", "summary": "summary", "dc:description": "summary",
     "media:description": "other_summary", "itunes:summary": "other_summary",
 }  # fmt: skip
+_PLAIN = frozenset(_FIELDS.values()) - {"guid", "id", "link", "enclosure"}
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-_SCRIPT = re.compile(
-    r"<(script|style|applet)\b[^<]*+(?:<(?!/\1)[^<]*+)*+</\1\s*>|<!--(?:(?!-->).)*+-->", re.DOTALL | re.IGNORECASE
-)
+# Each match ends at its end tag or takes all that follows, so that the search is linear.
+_SCRIPT = re.compile(r"<(script|style|applet)\b.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)", re.DOTALL | re.IGNORECASE)
 # Character references that mean windows-1252, as in browsers.
 _CP1252 = {code: bytes([code]).decode("cp1252") for code in range(128, 160) if code not in b"\x81\x8d\x8f\x90\x9d"}
 
 
-@dataclass(slots=True)
 class Told:
     """What the children of a feed or an item said."""
 
-    texts: dict[str, str] = field(default_factory=dict[str, str])
-    link: str = ""
-    self_url: str = ""
-    is_permalink: bool = False
-    hubs: list[str] = field(default_factory=list[str])
-    enclosures: list[str] = field(default_factory=list[str])
+    __slots__ = ("enclosures", "hubs", "is_permalink", "link", "self_url", "texts")
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+        self.link = ""
+        self.self_url = ""
+        self.is_permalink = False
+        self.hubs: list[str] = []
+        self.enclosures: list[str] = []
 
     def text(self, *names: str) -> str:
         """The first of these that is not empty."""
-        return next((found for name in names if (found := self.texts.get(name))), "")
+        for name in names:
+            if found := self.texts.get(name):
+                return found
+        return ""
 
 
 class TreeReader:
@@ -78,6 +82,7 @@ class TreeReader:
             self._read_items(root, base)
         else:
             self._read_container(root, base, 0)
+        self.title = _mended(self.feed.text("title", "dc_title"))
         self.link = self._link(self.feed, base)
 
     def _read_container(self, element: Element, base: str, around: int) -> None:
@@ -116,37 +121,39 @@ class TreeReader:
         return Item(
             guid=told.text("guid"),
             link=self._link(told, base),
-            title=told.text("title", "dc_title", "media_title"),
+            title=_mended(told.text("title", "dc_title", "media_title")),
             published=told.text("published", "date"),
             text=told.text("content", "summary", "other_summary"),
-            enclosures=tuple(dict.fromkeys(told.enclosures)),
+            enclosures=tuple(dict.fromkeys(told.enclosures)) if told.enclosures else (),
             updated=told.text("updated"),
         )
 
     def _add(self, told: Told, name: str, child: Element, base: str) -> None:
         """Remember what one child says; of texts the first that says something counts."""
+        if name in _PLAIN:
+            if not told.texts.get(name):
+                told.texts[name] = self._content(name, child) if child.attrib else _markup(child)
+            return
         if self._has_base:
             base = self._base(child, base)
         if name == "link":
             self._add_link(told, child, base)
         elif name in {"guid", "id"}:
             # As written: an id must not change with the URL a feed came from (RFC 4287 4.2.6); feedparser resolves it.
-            told.texts["guid"] = guid = _mended("".join(child.itertext()).strip())
-            is_url = guid.startswith(("http://", "https://"))
-            told.is_permalink = is_url if name == "id" else self._attributes(child).get("ispermalink", "true") == "true"
+            told.texts["guid"] = guid = _line(child)
+            if name == "id":
+                told.is_permalink = guid.startswith(("http://", "https://"))
+            else:
+                told.is_permalink = self._attributes(child).get("ispermalink", "true") == "true"
         elif name == "enclosure":
             attributes = self._attributes(child)
             self._add_url(told.enclosures, attributes.get("url") or attributes.get("href") or "", base)
-        elif name and not told.texts.get(name):
-            text = self._content(child) if child.attrib else _markup(child)
-            told.texts[name] = _mended(text) if name == "title" else text
 
     def _add_link(self, told: Told, child: Element, base: str) -> None:
         attributes = self._attributes(child)
         href = attributes.get("href") or attributes.get("url")
         if href is None:
-            text = _mended("".join(child.itertext()).strip()).replace("&amp;", "&")
-            told.link = self._absolute(base, text) or told.link
+            told.link = self._absolute(base, _line(child).replace("&amp;", "&")) or told.link
             return
         relations = attributes.get("rel", "alternate").lower().replace(_IANA, "").split()
         if "self" in relations and not told.self_url:
@@ -162,15 +169,15 @@ class TreeReader:
         if reference and len(urls) < _MAX_LINKS:
             urls.append(self._absolute(base, reference))
 
-    def _content(self, child: Element) -> str:
-        """A text whose attributes say how it is written: in base64 (Atom), or as HTML, which loses its scripts."""
+    def _content(self, name: str, child: Element) -> str:
+        """A text whose attributes say how it is written: in base64 (Atom), or as HTML, of which titles lose scripts."""
         attributes = self._attributes(child)
         kind = attributes.get("type", "").lower()
         text = _markup(child)
         if attributes.get("mode") == "base64" or ("/" in kind and not kind.startswith("text/") and "xml" not in kind):
             with suppress(ValueError):
                 return b64decode(text).decode()
-        return _SCRIPT.sub("", text) if kind in _HTML_TYPES and "<" in text else text
+        return _SCRIPT.sub("", text) if name == "title" and kind in _HTML_TYPES else text
 
     def _link(self, told: Told, base: str) -> str:
         """The link; where there is none, a guid that is a permalink."""
@@ -180,7 +187,8 @@ class TreeReader:
         return resolved(base or self._url, reference.strip())
 
     def _attributes(self, element: Element) -> dict[str, str]:
-        return {self._names[key]: value for key, value in element.attrib.items()}
+        names = self._names
+        return {names[key]: value for key, value in element.attrib.items()} if element.attrib else {}
 
     def _base(self, element: Element, base: str) -> str:
         """The xml:base in force inside an element; empty where the document has none."""
@@ -205,6 +213,11 @@ def _mended(text: str) -> str:
     with suppress(UnicodeError):
         text = text.encode("latin-1").decode("utf-8")
     return text.translate(_CP1252)
+
+
+def _line(element: Element) -> str:
+    """The text of an element that has no use for markup."""
+    return _mended("".join(element.itertext()).strip() if len(element) else (element.text or "").strip())
 
 
 def _markup(element: Element) -> str:

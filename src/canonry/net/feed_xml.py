@@ -28,13 +28,48 @@ ITEMS = frozenset({"item", "entry"})
 CONTAINERS = frozenset({"rss", "rdf:rdf", "rdf", "feed", "channel"})
 # Elements that hold one value, and those that may hold markup.
 _VALUES = frozenset(
-    "title link guid id pubdate published updated issued modified created lastbuilddate category comments language ttl"
-    " generator docs copyright rights managingeditor webmaster name uri url email width height dc:title dc:date"
-    " dc:creator dc:subject dcterms:modified dcterms:issued media:title itunes:author itunes:duration".split()
+    [
+        "title",
+        "link",
+        "guid",
+        "id",
+        "pubdate",
+        "published",
+        "updated",
+        "issued",
+        "modified",
+        "created",
+        "lastbuilddate",
+        "category",
+        "comments",
+        "language",
+        "ttl",
+        "generator",
+        "docs",
+        "copyright",
+        "rights",
+        "managingeditor",
+        "webmaster",
+        "name",
+        "uri",
+        "url",
+        "email",
+        "width",
+        "height",
+        "dc:title",
+        "dc:date",
+        "dc:creator",
+        "dc:subject",
+        "dcterms:modified",
+        "dcterms:issued",
+        "media:title",
+        "itunes:author",
+        "itunes:duration",
+    ]
 )
-_TEXTS = frozenset("description summary content subtitle tagline content:encoded dc:description".split())
+_TEXTS = frozenset(["description", "summary", "content", "subtitle", "tagline", "content:encoded", "dc:description"])
 _NOT_HTML = (_VALUES | _TEXTS | {"enclosure", "author", "source"}) - {"title", "link", "summary", "source"}
-_VOID = frozenset("area base br col embed hr img input meta param track wbr".split())
+_VOID = frozenset(["area", "base", "br", "col", "embed", "hr", "img", "input", "meta", "param", "track", "wbr"])
 
 _FEED_NAMESPACES = (
     "http://www.w3.org/2005/atom http://purl.org/atom/ns# http://purl.org/rss/1.0/ http://purl.org/pie/"

@@ -23,8 +23,8 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from canonry.core.url import join, masked
-from canonry.errors import CanonryError, FetchFailed, InvalidUrl, UnsafeUrl
+from canonry.core.url import join
+from canonry.errors import CanonryError, FetchFailed, InvalidUrl, UnsafeUrl, masked
 from canonry.net.guard import Guard, guard_of
 from canonry.net.lookup import Lookup, system_lookup
 from canonry.net.response import REDIRECTS, Hop, Response, Validators

@@ -9,8 +9,8 @@ import re
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TYPE_CHECKING
 
-from canonry.core.url import Parts, masked, parse
-from canonry.errors import InvalidUrl, UnsafeUrl
+from canonry.core.url import Parts, parse
+from canonry.errors import InvalidUrl, UnsafeUrl, masked
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from selectolax.lexbor import LexborHTMLParser
 
-from canonry.core.url import join
+from canonry.core.url import join, read_url
 from canonry.errors import InvalidUrl
 from canonry.net.charset import decode
 
@@ -21,7 +21,9 @@ _FEED_TYPES = {
     "text/xml": "",
 }
 _MAX_LINKS = 100
-_MAX_PAGE = 5_000_000  # bytes of a page that are looked at; links to feeds stand in its head
+_MAX_PAGE = 1_000_000  # bytes of a page that are looked at; links to feeds stand in its head
+_MAX_DEPTH = 2_000  # elements left open before we stop looking: parsing takes time by the square of it
+_TAG = re.compile(r"<(/?)(?!(?:br|img|meta|link|input|hr|p|li)\b)[a-zA-Z]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +37,19 @@ class FeedLink:
 
 def feed_links(body: bytes, *, url: str, content_type: str = "") -> list[FeedLink]:
     """The feeds a web page names in `<link rel=alternate>` (or `rel=feed`), in its order, each once."""
-    page = LexborHTMLParser(_text(body[:_MAX_PAGE], content_type))
+    page = LexborHTMLParser(_shallow(_text(body[:_MAX_PAGE], content_type)))
     base = _base(page, url)
     found: dict[str, FeedLink] = {}
     for link in page.css("link[rel][href]"):
         attributes = link.attributes
         relations = (attributes.get("rel") or "").lower().split()
         kind = (attributes.get("type") or "").partition(";")[0].strip().lower()
+        href = (attributes.get("href") or "").strip()
         is_alternate = "alternate" in relations and "stylesheet" not in relations and kind in _FEED_TYPES
-        if not (is_alternate or "feed" in relations):
+        is_api = kind == "application/json" and "wp-json" in href  # of WordPress, no feed
+        if not href or is_api or not (is_alternate or "feed" in relations):
             continue
-        target = _resolved(base, attributes.get("href") or "")
+        target = _resolved(base, href)
         if target and target not in found:
             found[target] = FeedLink(
                 target, " ".join((attributes.get("title") or "").split()), _FEED_TYPES.get(kind, "")
@@ -64,9 +68,21 @@ def _resolved(base: str, href: str) -> str:
     """The http(s) URL a reference leads to; empty where it leads elsewhere."""
     try:
         target = join(base, href.strip())
+        if target.startswith(("feed:", "rss:")):
+            target = read_url(target)
     except InvalidUrl:
         return ""
     return target if target.startswith(("http://", "https://")) else ""
+
+
+def _shallow(text: str) -> str:
+    """The page up to where it is nested deeper than any page is."""
+    depth = 0
+    for tag in _TAG.finditer(text):
+        depth += -1 if tag[1] else 1
+        if depth > _MAX_DEPTH:
+            return text[: tag.start()]
+    return text
 
 
 def _text(body: bytes, content_type: str) -> str:

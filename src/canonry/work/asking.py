@@ -10,8 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from canonry.core.rules import without_www
-from canonry.core.url import join, masked, parse
-from canonry.errors import FetchFailed, InvalidUrl, UnsafeUrl
+from canonry.core.url import join, parse
+from canonry.errors import CanonryError, FetchFailed, InvalidUrl, UnsafeUrl, masked
 from canonry.net.guard import Guard, guard_of
 from canonry.net.response import Fetch, Hop, Response, Validators
 from canonry.settings import load_settings
@@ -20,6 +20,7 @@ from canonry.work.canonical import Event, EventKind
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
+A = TypeVar("A")
 T = TypeVar("T")
 Verify: TypeAlias = Callable[[str], "bool | Awaitable[bool]"]
 Listener: TypeAlias = Callable[[Event], object]
@@ -57,7 +58,7 @@ class Asker:
         """UnsafeUrl where the guard or the caller has something against a URL."""
         if self._trusted is None or _site(url) not in (self._trusted, (self._trusted[0], None)):
             self._guard.after(self.came_from).check_url(url)
-        if self._verify is not None and not await settled(self._verify(url)):
+        if self._verify is not None and not await called(self._verify, url):
             raise UnsafeUrl(masked(url), "vetoed by verify")
 
     async def ask(self, url: str, *, validators: Validators | None = None, body: bytes | None = None) -> Response:
@@ -82,7 +83,7 @@ class Asker:
     async def say(self, kind: EventKind, url: str, detail: str = "") -> None:
         """Tell the caller how far we are."""
         if self._on_event is not None:
-            await settled(self._on_event(Event(kind, masked(url), detail)))
+            await called(self._on_event, Event(kind, masked(url), detail))
 
     async def _asked(self, url: str, validators: Validators | None, body: bytes | None) -> Response | FetchFailed:
         await self.say(EventKind.FETCHING, url)
@@ -143,6 +144,22 @@ def _site(url: str) -> tuple[str, str | None]:
     return without_www(parts.host), parts.port
 
 
+class CallbackRaised(Exception):
+    """What a callback raised, on its way to the caller past those who catch errors of ours."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+async def called(callback: Callable[[A], T | Awaitable[T]], argument: A) -> T:
+    """What a callback of the caller returns, async or not."""
+    try:
+        return await settled(callback(argument))
+    except CanonryError as error:
+        raise CallbackRaised(error) from None
+
+
 async def settled(value: T | Awaitable[T]) -> T:
     """The value of a callback, which may be async or not."""
     return await value if isinstance(value, Awaitable) else value  # pyright: ignore[reportUnknownVariableType, reportReturnType]
@@ -162,8 +179,8 @@ def _with_credentials(response: Response, asked: str) -> Response:
     def carried(url: str) -> str:
         parts = parse(url)
         parts.fragment = None
-        if (parts.scheme, parts.host, parts.port) == (sent.scheme, sent.host, sent.port):
-            parts.userinfo = sent.userinfo
+        is_origin = (parts.scheme, parts.host, parts.port) == (sent.scheme, sent.host, sent.port)
+        parts.userinfo = sent.userinfo if is_origin else None
         return str(parts)
 
     hops = tuple(Hop(hop.status, carried(hop.url), carried(join(hop.url, hop.location))) for hop in response.hops)

@@ -19,11 +19,11 @@ from canonry.core.normalize import normalize, resolved
 from canonry.core.policy import Policy
 from canonry.core.probes import PROBES
 from canonry.core.score import score
-from canonry.core.url import join, masked, read_url
+from canonry.core.url import join, read_url
 from canonry.core.url import parse as parse_url
 from canonry.core.variants import FEED_PRESETS
-from canonry.errors import CanonryError, FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl
-from canonry.work.asking import Asker, Listener, Verify, asker_for, plain
+from canonry.errors import CanonryError, FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl, masked
+from canonry.work.asking import Asker, CallbackRaised, Listener, Verify, asker_for, plain
 from canonry.work.canonical import (
     Candidate,
     CandidateVerdict,
@@ -115,7 +115,11 @@ async def canonicalize(
 
 def canonicalize_sync(url: str, **options: Any) -> Canonical:
     """`canonicalize` for code without an event loop."""
-    return asyncio.run(canonicalize(url, **options))
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(canonicalize(url, **options))
+    raise RuntimeError("an event loop is running here: await canonicalize(…) instead")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,12 +169,12 @@ class _Search:
             if not limit.expired():
                 raise
             if self.best is None:
-                raise FetchFailed(
-                    masked(self.input), f"no feed within {deadline:g} s", tuple(self.candidates)
-                ) from None
+                raise FetchFailed(self.input, f"no feed within {deadline:g} s", self._tried()) from None
             return self._result(self.best)
+        except CallbackRaised as raised:
+            raise raised.error from None
         except (FetchFailed, NotAFeed, UnsafeUrl) as error:
-            error.tried = tuple(self.candidates)
+            error.tried = self._tried()
             raise
 
     async def canonical(self, *, check_before_fetch: bool) -> Canonical:
@@ -181,12 +185,12 @@ class _Search:
         self.first, self.first_requests = first, self.asker.total
         self.asker.came_from = first.response.address or None
         self._remember(first.response)
-        best = self.best = _Best(first.url, Reason.RESPONSE_URL, Source.RESPONSE)
         self_urls = await self._safe_self_urls(first)
         self.self_url = self_urls[0] if self_urls else None
         sources = {self.input: Source.INPUT, first.url: Source.RESPONSE, **dict.fromkeys(self_urls, Source.SELF)}
         if known := await self._known(sources):
             return known
+        best = self.best = _Best(first.url, Reason.RESPONSE_URL, Source.RESPONSE)
         best = self.best = await self._validated_self(first, best, self_urls)
         best = self.best = await self._probed(first, best)
         best = self.best = await self._cleanest(first, best)
@@ -276,6 +280,7 @@ class _Search:
                 url = plain(read_url(declared))
             else:
                 url = plain(join(first.response.url, declared))
+            url = _without_credentials(url)
         except InvalidUrl:
             return []
         try:
@@ -316,7 +321,10 @@ class _Search:
                 return source
             if url == first.url:
                 return _Best(url, Reason.RESPONSE_URL, Source.RESPONSE)
-            if found := await self._tested(url, origin, preset_name, first, source):
+            found = await self._tested(url, origin, preset_name, first, source)
+            # A clean URL that has moved to a worse one than we have is no gain.
+            is_kept = found is None or found.url == url or found.reason is Reason.REDIRECT_VERIFIED
+            if found and (is_kept or self._score(found.url) >= self._score(source.url)):
                 return found
         return replace(source, reason=Reason.FALLBACK) if source.reason is Reason.RESPONSE_URL else source
 
@@ -394,6 +402,10 @@ class _Search:
         spent = 0 if started is None else round((time.perf_counter() - started) * 1000)
         self.candidates.append(Candidate(url, source, preset, self._score(url), verdict, reason, spent))
 
+    def _tried(self) -> tuple[Candidate, ...]:
+        """The candidates as an error shows them."""
+        return tuple(replace(each, url=masked(each.url)) for each in self.candidates)
+
     def _result(self, best: _Best) -> Canonical:
         first = self.first
         return Canonical(
@@ -438,6 +450,12 @@ def _verdict(error: FetchFailed | NotAFeed | UnsafeUrl) -> CandidateVerdict:
 def _proven(proof: Reason, asked: str, url: str) -> str:
     how = "the same content" if proof is Reason.CONTENT_VERIFIED else "the same items"
     return how if url == asked else f"{how}, moved to {masked(url)}"
+
+
+def _without_credentials(url: str) -> str:
+    parts = parse_url(url)
+    parts.userinfo = None
+    return str(parts)
 
 
 def _twin(url: str) -> str:

@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from canonry.core.content import FeedSignature, feed_signature, is_overlapping, is_same_signature
+from canonry.core.content import feed_signature, is_overlapping, is_same_signature
 from canonry.core.normalize import normalize
 from canonry.net.charset import decode
-from canonry.work.asking import settled
+from canonry.work.asking import called, settled
 from canonry.work.canonical import Reason
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ class Document:
     response: Response
     feed: Feed
     text_hash: str
-    signature: FeedSignature
 
     @property
     def url(self) -> str:
@@ -48,8 +47,8 @@ async def read_document(response: Response, *, parse: Parse | None, digest: Dige
     else:
         feed = await settled(parse(response))
     text = _XML_DECLARATION.sub("", decode(response.body, kind))
-    text_hash = await settled((digest or _sha256)(text))
-    return Document(response, feed, text_hash, feed_signature(feed.title, feed.items, response.url))
+    text_hash = await called(digest or _sha256, text)
+    return Document(response, feed, text_hash)
 
 
 def evidence(one: Document, other: Document, *, use_signature: bool) -> Reason | None:
@@ -61,12 +60,10 @@ def evidence(one: Document, other: Document, *, use_signature: bool) -> Reason |
         return None  # two empty feeds look alike, whatever they are
     if one.text_hash == other.text_hash:
         return Reason.CONTENT_VERIFIED
-    if use_signature and (
-        is_same_signature(one.signature, other.signature)
-        or (is_one_form and is_overlapping(one.signature, other.signature))
-    ):
-        return Reason.SIGNATURE_VERIFIED
-    return None
+    urls = one.response.url, other.response.url
+    ours, theirs = (feed_signature(each.feed.title, each.feed.items, *urls) for each in (one, other))
+    is_same = is_same_signature(ours, theirs) or (is_one_form and is_overlapping(ours, theirs))
+    return Reason.SIGNATURE_VERIFIED if use_signature and is_same else None
 
 
 def form(url: str) -> str:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from canonry.core.url import masked
-from canonry.errors import FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl
+from canonry.errors import FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl, masked
 from canonry.surfaces.cli import render
 from canonry.surfaces.cli.options import json_option
 
@@ -51,7 +50,7 @@ def canonicalize(url: str, *, discover: bool, max_requests: int, as_json: bool) 
         if render.on_terminal(as_json=as_json):
             _print_candidates(tried)
         else:
-            render.print_json({"input_url": url, "url": None, "error": str(error), "candidates": tried})
+            render.print_json({"input_url": masked(url), "url": None, "error": str(error), "candidates": tried})
         raise
     progress.clear()
     if render.on_terminal(as_json=as_json):
@@ -82,13 +81,12 @@ def _print(found: Canonical) -> None:
     told = [str(found.reason), f"from {found.source}"]
     if found.feed is not None:
         count = found.feed.item_count
-        told.append(
-            f"{found.feed.title or 'untitled'} ({found.feed.format}, {count} {'item' if count == 1 else 'items'})"
-        )
+        title = render.visible(found.feed.title) or "untitled"
+        told.append(f"{title} ({found.feed.format}, {count} {'item' if count == 1 else 'items'})")
     told.append(f"{found.total_requests} {'request' if found.total_requests == 1 else 'requests'}")
     click.echo(", ".join(told))
     for link in found.discovered[1:]:
-        click.echo(f"the page also names {link.url} {link.title}".rstrip())
+        click.echo(f"the page also names {link.url} {render.visible(link.title)}".rstrip())
     _print_candidates(found.candidates)
     for alias in found.aliases:
         click.echo(f"the same feed: {masked(alias)}")

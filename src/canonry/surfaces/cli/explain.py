@@ -68,7 +68,7 @@ def _explained(text: str | InvalidUrl, policy: Policy) -> Explanation:
 
 
 def _print(text: str, explanation: Explanation) -> None:
-    click.echo(f"  {text if text.isprintable() else ascii(text)[1:-1]}")
+    click.echo(f"  {render.visible(text)}")
     for step in explanation.steps:
         for line in render.step_lines(step):
             click.echo(line)

@@ -29,7 +29,7 @@ _CAME: Look = {"fg": "green", "bold": True}
 
 def on_terminal(*, as_json: bool) -> bool:
     """Print for eyes? Not when piped, and not when JSON is asked for."""
-    return not as_json and sys.stdout.isatty()
+    return not as_json and sys.stdout is not None and sys.stdout.isatty()  # pyright: ignore[reportUnnecessaryComparison]
 
 
 def print_json(record: object) -> None:
@@ -45,12 +45,17 @@ def _fields(value: object) -> dict[str, object]:
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Columns as wide as they must be; the last one runs on."""
-    table = [tuple(headers), *map(tuple, rows)]
+    table = [tuple(headers), *(tuple(map(visible, row)) for row in rows)]
     widths = [max(len(row[column]) for row in table) for column in range(len(headers) - 1)]
     for number, row in enumerate(table):
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
         line = "  ".join([*cells, row[-1]]).rstrip()
         click.echo(style(line, _BOLD) if number == 0 else line)
+
+
+def visible(text: str) -> str:
+    """Text from outside, which may not steer the terminal."""
+    return text if text.isprintable() else ascii(text)[1:-1]
 
 
 def style(text: str, look: Look) -> str:
@@ -89,5 +94,5 @@ def token_diff(before: str, after: str) -> str:
 def _marked(text: str, opening: str, closing: str, look: Look) -> str:
     if not text:
         return ""
-    visible = text if text.isprintable() else ascii(text)[1:-1]
-    return f"{opening}{visible}{closing}" if "NO_COLOR" in os.environ else style(visible, look)
+    shown = visible(text)
+    return f"{opening}{shown}{closing}" if "NO_COLOR" in os.environ else style(shown, look)
