@@ -1,0 +1,295 @@
+"""Merge: which items of a document are known, and what to remember of them (SPEC I3, I4).
+
+Pure: the store looks up what the keys of a document point to, this decides, the store writes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from canonry.core.content import content_hash
+from canonry.core.identity import Item, Key, KeyType, canonical_link, dedupe_key, fallback_hash, identity_keys
+from canonry.core.rules import without_www
+from canonry.core.url import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+
+class Outcome(StrEnum):
+    """What an item turned out to be."""
+
+    NEW = "new"
+    UPDATED = "updated"
+    DUPLICATE = "duplicate"
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """An item of a document with everything it may be known by."""
+
+    item: Item
+    guid: str
+    title: str
+    canonical_url: str
+    place: str  # the canonical URL, whatever its scheme and www
+    content_hash: str
+    keys: tuple[Key, ...]
+    dedupe_key: str
+    is_certain: bool  # known by guid or URL, not by a hash alone
+
+    def key(self, key_type: KeyType) -> str:
+        """The value of one of its keys; empty where it has none of that type."""
+        return next((key.key_value for key in self.keys if key.key_type == key_type), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An entry of the store that a key of the document points to.
+
+    What the feed last said of it where the feed has shown it before (`is_here`), else what the entry says.
+    """
+
+    entry_id: int
+    is_here: bool
+    has_guid_key: bool  # a feed-scoped one: it is not from before feeds were told apart
+    guid: str
+    title: str
+    published: str
+    place: str
+    content_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """What the store found for the keys of a document, by key."""
+
+    by_guid: Mapping[str, Known]  # the feed-scoped key
+    by_place: Mapping[str, Sequence[Known]]  # in this feed, the latest first
+    by_legacy_guid: Mapping[str, Known]
+    by_dedupe_key: Mapping[str, Known]
+    by_url: Mapping[str, Sequence[Known]]  # in other feeds
+    by_hash: Mapping[str, Known]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do with one item: a new entry, or the one it is; `shares_url_with` are other entries at its URL."""
+
+    keyed: Keyed
+    outcome: Outcome
+    known: Known | None = None
+    shares_url_with: tuple[int, ...] = ()
+
+    @property
+    def entry_id(self) -> int | None:
+        return None if self.known is None else self.known.entry_id
+
+    @property
+    def is_here(self) -> bool:
+        """Has this feed shown it before?"""
+        return self.known is not None and self.known.is_here
+
+    @property
+    def is_as_shown(self) -> bool:
+        """Does the feed show it as before, guid included?"""
+        is_same = self.known is not None and self.known.is_here and self.known.guid == self.keyed.guid
+        return is_same and self.outcome is Outcome.DUPLICATE
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Keys of one item that point to two entries; the first of them was followed."""
+
+    title: str
+    entry_id: int
+    other_entry_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Decisions for a whole document, in its order, and what was learned on the way."""
+
+    decisions: list[Decision]
+    ambiguous: set[tuple[KeyType, str]]
+    conflicts: list[Conflict]
+
+
+def keyed(items: Iterable[Item], feed_url: str) -> list[Keyed]:
+    """The items of a document with their keys; one that is there twice, word for word, once."""
+    found: dict[object, Keyed] = {}
+    for item in items:
+        digest, link = content_hash(item), canonical_link(item.link)
+        keys = tuple(identity_keys(item, feed_url))
+        found.setdefault(
+            (item.guid.strip(), link, digest),
+            Keyed(
+                item=item,
+                guid=item.guid.strip(),
+                title=" ".join(item.title.split()),
+                canonical_url=link,
+                place=place_of(link),
+                content_hash=digest,
+                keys=keys,
+                dedupe_key=dedupe_key(item, feed_url),
+                is_certain=keys[0].key_type is not KeyType.FALLBACK_HASH,
+            ),
+        )
+    return list(found.values())
+
+
+def place_of(canonical_url: str) -> str:
+    """The URL whatever its scheme and www: how a feed names one place over the years."""
+    if not canonical_url:
+        return ""
+    parts = parse(canonical_url)
+    parts.host = without_www(parts.host)
+    return str(parts).partition(":")[2]
+
+
+def shared(items: Collection[Keyed]) -> set[tuple[KeyType, str]]:
+    """Guids and URLs that several items of one document carry: they identify none of them."""
+    guids = Counter(each.guid for each in items if each.guid)
+    places = Counter(each.place for each in items if each.place)
+    return {(KeyType.GUID, guid) for guid, count in guids.items() if count > 1} | {
+        (KeyType.CANONICAL_URL, place) for place, count in places.items() if count > 1
+    }
+
+
+def merged(items: Sequence[Keyed], known: Lookup, ambiguous: Collection[tuple[KeyType, str]], feed_url: str) -> Merge:
+    """What each item of a document is, in its order."""
+    return _Matching(items, known, shared(items) | set(ambiguous), feed_url).merge()
+
+
+def hash_keys(items: Iterable[Keyed], feed_url: str) -> list[str]:
+    """The fallback hash of each item: what it is known by where its guid and URL identify nothing."""
+    return [fallback_hash(each.item, feed_url) for each in items]
+
+
+class _Matching:
+    """One document against what the store knows: the strongest keys of all items first."""
+
+    def __init__(
+        self, items: Sequence[Keyed], known: Lookup, ambiguous: set[tuple[KeyType, str]], feed_url: str
+    ) -> None:
+        self.items = items
+        self.known = known
+        self.ambiguous = ambiguous
+        self.feed_url = feed_url
+        self.guids = {each.guid for each in items}
+        self.chosen: dict[int, Known] = {}
+        self.taken: set[int] = set()
+        self.conflicts: list[Conflict] = []
+
+    def merge(self) -> Merge:
+        for find in (self._by_guid, self._by_place, self._by_legacy, self._by_url, self._by_hash):
+            # In another feed, or by a hash, only what is not known yet is looked for.
+            self._settle(find, is_last_resort=find in (self._by_url, self._by_hash))
+        found: dict[object, Decision] = {}
+        for number, each in enumerate(self.items):
+            identified = self._identified(each)
+            # Two that nothing tells apart are one.
+            name = number if identified.is_certain else identified.dedupe_key
+            found.setdefault(name, _decision(identified, self.chosen.get(number), self.known))
+        return Merge(list(found.values()), self.ambiguous, self.conflicts)
+
+    def _settle(self, find: Callable[[Keyed], Iterable[Known]], *, is_last_resort: bool) -> None:
+        for number, each in enumerate(self.items):
+            earlier = self.chosen.get(number)
+            if earlier is None:
+                found = next((entry for entry in find(each) if entry.entry_id not in self.taken), None)
+                if found is not None:
+                    self.chosen[number] = found
+                    self.taken.add(found.entry_id)
+            elif not is_last_resort:
+                found = next(iter(find(each)), None)
+                if found is not None and found.entry_id != earlier.entry_id:
+                    self.conflicts.append(Conflict(each.title, earlier.entry_id, found.entry_id))
+
+    def _by_guid(self, each: Keyed) -> Iterable[Known]:
+        entry = self.known.by_guid.get(each.key(KeyType.GUID)) if self._identifies(KeyType.GUID, each.guid) else None
+        if entry is not None and _is_reused(each, entry):
+            self.ambiguous.add((KeyType.GUID, each.guid))
+        elif entry is not None:
+            yield entry
+
+    def _by_place(self, each: Keyed) -> Iterable[Known]:
+        if self._identifies(KeyType.CANONICAL_URL, each.place):
+            for entry in self.known.by_place.get(each.place, ()):
+                if self._is_same_place(each, entry):
+                    yield entry
+
+    def _by_legacy(self, each: Keyed) -> Iterable[Known]:
+        entry = self.known.by_legacy_guid.get(each.key(KeyType.LEGACY_GUID))
+        is_ours = entry is not None and (entry.is_here or not entry.has_guid_key)
+        if entry is not None and is_ours and self._identifies(KeyType.GUID, each.guid) and not _is_reused(each, entry):
+            yield entry
+        old = self.known.by_dedupe_key.get(each.dedupe_key)
+        if old is not None and not old.is_here and not old.has_guid_key:
+            yield old
+
+    def _by_url(self, each: Keyed) -> Iterable[Known]:
+        for entry in self.known.by_url.get(each.canonical_url, ()) if each.canonical_url else ():
+            if not entry.is_here and (_says_same(each.guid, entry.guid) or _says_same(each.title, entry.title)):
+                yield entry
+
+    def _by_hash(self, each: Keyed) -> Iterable[Known]:
+        entry = self.known.by_hash.get(self._hash(each))
+        if entry is not None:
+            yield entry
+
+    def _is_same_place(self, each: Keyed, entry: Known) -> bool:
+        """Is the item at this URL the one we know there? With another guid only if the old one is gone."""
+        if not each.guid or not entry.guid or each.guid == entry.guid:
+            return True
+        is_old_there = entry.guid in self.guids and self._identifies(KeyType.GUID, entry.guid)
+        is_alike = _says_same(each.title, entry.title) or _says_same(each.item.published.strip(), entry.published)
+        return is_alike and not is_old_there
+
+    def _identifies(self, key_type: KeyType, value: str) -> bool:
+        return bool(value) and (key_type, value) not in self.ambiguous
+
+    def _identified(self, each: Keyed) -> Keyed:
+        """The item with only those keys that identify it in this feed, at least one."""
+        if digest := self._hash(each):
+            return replace(
+                each, keys=(Key(KeyType.FALLBACK_HASH, digest),), dedupe_key=f"hash:{digest}", is_certain=False
+            )
+        if each.guid and not self._identifies(KeyType.GUID, each.guid):
+            keys = tuple(key for key in each.keys if key.key_type is KeyType.CANONICAL_URL)
+            return replace(each, keys=keys, dedupe_key=f"url:{each.canonical_url}")
+        if each.place and not self._identifies(KeyType.CANONICAL_URL, each.place):
+            return replace(each, keys=tuple(key for key in each.keys if key.key_type is not KeyType.CANONICAL_URL))
+        return each
+
+    def _hash(self, each: Keyed) -> str:
+        """The fallback hash of an item that has no other identity; empty for the others."""
+        if self._identifies(KeyType.GUID, each.guid) or self._identifies(KeyType.CANONICAL_URL, each.place):
+            return ""
+        return fallback_hash(each.item, self.feed_url)
+
+
+def _decision(each: Keyed, entry: Known | None, known: Lookup) -> Decision:
+    others = {
+        other.entry_id: None
+        for other in (*known.by_place.get(each.place, ()), *known.by_url.get(each.canonical_url, ()))
+        if each.canonical_url and (entry is None or other.entry_id != entry.entry_id)
+    }
+    if entry is None:
+        return Decision(each, Outcome.NEW, None, tuple(others))
+    is_same = not entry.is_here or entry.content_hash == each.content_hash
+    return Decision(each, Outcome.DUPLICATE if is_same else Outcome.UPDATED, entry, tuple(others))
+
+
+def _is_reused(each: Keyed, entry: Known) -> bool:
+    """Has the publisher given a guid to another item? URL and title both say so."""
+    is_elsewhere = bool(each.place and entry.place) and each.place != entry.place
+    return is_elsewhere and each.title != entry.title
+
+
+def _says_same(one: str, other: str) -> bool:
+    """Equal, and not empty."""
+    return bool(one) and one == other

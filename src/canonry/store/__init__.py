@@ -1,0 +1,1 @@
+"""What we remember, in SQLite or PostgreSQL, from one code."""

@@ -1,0 +1,133 @@
+"""The database: opened, brought up to date, and used from threads so that the event loop never waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.pool import StaticPool
+
+from canonry.errors import StoreError, masked
+from canonry.store.versions import bring_up_to_date
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+_BUSY = 60.0  # seconds a writer waits for another
+_TRIES = 20
+_READERS = 4
+
+
+class Retry(Exception):
+    """Raised by work whose transaction another writer has made void: it is rolled back and run again."""
+
+
+class Database:
+    """A store: `sqlite:///file.db` or `postgresql://…`; opening it brings its tables up to date."""
+
+    def __init__(self, url: str, *, say: Callable[[str], object] = lambda _: None) -> None:
+        self.url = url
+        self.engine = _engine(url)
+        self.is_sqlite = self.engine.dialect.name == "sqlite"
+        # SQLite has one writer at a time: one thread, so that no two of ours wait for each other.
+        self._writers = ThreadPoolExecutor(1 if self.is_sqlite else _READERS, "store-writer")
+        is_file = self.engine.url.database not in {None, "", ":memory:"}
+        self._readers = ThreadPoolExecutor(_READERS, "store-reader") if is_file else self._writers
+        try:
+            bring_up_to_date(self, say)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let running work end, then close every connection."""
+        self._writers.shutdown()
+        self._readers.shutdown()
+        self.engine.dispose()
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """What `work` returns, run in a transaction on a writer's thread; again if another writer was in its way."""
+        return await asyncio.get_running_loop().run_in_executor(self._writers, self.write_now, work)
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """What `work` returns, which only reads, on a reader's thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self.read_now, work)
+
+    def write_now(self, work: Callable[[Connection], T]) -> T:
+        """`write`, in this thread."""
+        for attempt in range(_TRIES):
+            try:
+                with self.engine.begin() as connection:
+                    return work(connection)
+            except (DBAPIError, Retry) as error:
+                if attempt == _TRIES - 1 or not _is_passing(error):
+                    raise self._failed(error) from error
+            except SQLAlchemyError as error:
+                raise self._failed(error) from error
+            time.sleep(random.uniform(0.001, 0.01) * 2 ** min(attempt, 7))  # noqa: S311
+        raise AssertionError("the last try returns or raises")
+
+    def read_now(self, work: Callable[[Connection], T]) -> T:
+        """`read`, in this thread."""
+        try:
+            with self.engine.execution_options(canonry_reads=True).begin() as connection:
+                return work(connection)
+        except SQLAlchemyError as error:
+            raise self._failed(error) from error
+
+    def _failed(self, error: Exception) -> StoreError:
+        reason = getattr(error, "orig", None) or error
+        return StoreError(f"{masked(self.url)}: {' '.join(str(reason).split())}")
+
+
+def _engine(url: str) -> Engine:
+    try:
+        parsed = make_url(url)
+        if parsed.get_backend_name() == "postgresql":
+            return create_engine(parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
+        if parsed.get_backend_name() != "sqlite":
+            raise StoreError(f"{masked(url)}: only sqlite:///FILE and postgresql://… can be used")
+        if parsed.database == ":memory:":
+            parsed = parsed.set(database=None)
+        if parsed.database:
+            Path(parsed.database).expanduser().parent.mkdir(parents=True, exist_ok=True)
+        options: dict[str, Any] = {} if parsed.database else {"poolclass": StaticPool}
+        engine = create_engine(parsed, connect_args={"timeout": _BUSY, "check_same_thread": False}, **options)
+    except (ArgumentError, NoSuchModuleError, OSError) as error:
+        raise StoreError(f"{masked(url)}: {error}") from None
+
+    @event.listens_for(engine, "connect")
+    def connected(connection: Any, _: object) -> None:  # pyright: ignore[reportUnusedFunction]
+        connection.isolation_level = None  # the driver begins too late; we begin ourselves
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute("PRAGMA foreign_keys=ON")
+
+    @event.listens_for(engine, "begin")
+    def begun(connection: Connection) -> None:  # pyright: ignore[reportUnusedFunction]
+        reads = connection.get_execution_options().get("canonry_reads")
+        connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _is_passing(error: DBAPIError | Retry) -> bool:
+    """Is it worth another try? A lock, a deadlock, a row another writer inserted first, a lost connection."""
+    if isinstance(error, Retry) or error.connection_invalidated:
+        return True
+    state = getattr(error.orig, "sqlstate", None)
+    return state in {"23505", "40001", "40P01", "55P03"} or "database is locked" in str(error.orig)

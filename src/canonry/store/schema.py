@@ -1,0 +1,165 @@
+"""The tables. Times are texts in UTC, `2026-01-31T10:00:00.000000Z`, so that they sort and mean the same everywhere.
+
+A change here needs a migration; a test compares both.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    text,
+)
+
+metadata = MetaData()
+# SQLite hands out ids only for INTEGER; PostgreSQL has more than two thousand million rows to number.
+_Id = BigInteger().with_variant(Integer, "sqlite")
+
+feeds = Table(
+    "feeds",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("key_url", Text, nullable=False, unique=True),  # first stored under this; part of keys, never changes
+    Column("url", Text, nullable=False),  # where it is fetched
+    Column("title", Text, nullable=False, server_default=""),
+    Column("format", Text, nullable=False, server_default=""),
+    Column("status", Text, nullable=False, server_default="active"),  # active, stopped
+    Column("etag", Text, nullable=False, server_default=""),
+    Column("last_modified", Text, nullable=False, server_default=""),
+    Column("hubs", Text, nullable=False, server_default=""),  # WebSub, one a line
+    Column("document", Integer, nullable=False, server_default="0"),  # how many were parsed
+    Column("created_at", Text, nullable=False),
+    Column("last_checked_at", Text),
+    Column("last_parsed_at", Text),
+    Column("next_check_at", Text),
+    Column("retry_at", Text),  # the server asked to wait until then
+    Column("failures", Integer, nullable=False, server_default="0"),  # in a row
+    Column("failure", Text, nullable=False, server_default=""),
+    Column("moved_to", Text, nullable=False, server_default=""),
+    Column("moved_sightings", Integer, nullable=False, server_default="0"),
+    Index("feeds_by_url", "url"),
+    Index("feeds_by_next_check", "status", "next_check_at"),
+)
+
+feed_aliases = Table(
+    "feed_aliases",
+    metadata,
+    Column("url", Text, primary_key=True),
+    Column("feed_id", _Id, ForeignKey("feeds.id", ondelete="CASCADE"), nullable=False, index=True),
+)
+
+entries = Table(
+    "entries",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("dedupe_key", Text, nullable=False, index=True),
+    Column("guid", Text, nullable=False, server_default=""),
+    Column("url", Text, nullable=False, server_default=""),
+    Column("canonical_url", Text, nullable=False, server_default="", index=True),
+    Column("title", Text, nullable=False, server_default=""),
+    Column("published", Text, nullable=False, server_default=""),
+    Column("content_hash", Text, nullable=False, server_default=""),
+    Column("match_confidence", Text, nullable=False),  # high, low
+    Column("first_seen_at", Text, nullable=False, index=True),
+    Column("last_seen_at", Text, nullable=False),
+)
+
+entry_identities = Table(
+    "entry_identities",
+    metadata,
+    Column("key_type", Text, nullable=False),
+    Column("key_value", Text, nullable=False),
+    Column("entry_id", _Id, ForeignKey("entries.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("policy", Text, nullable=False),
+    PrimaryKeyConstraint("key_type", "key_value"),
+)
+
+# An item as one feed shows it; `document` is the feed's last one that had it.
+sightings = Table(
+    "sightings",
+    metadata,
+    Column("feed_id", _Id, ForeignKey("feeds.id", ondelete="CASCADE"), nullable=False),
+    Column("entry_id", _Id, ForeignKey("entries.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("guid", Text, nullable=False),
+    Column("place", Text, nullable=False),  # the canonical URL without scheme and www
+    Column("title", Text, nullable=False),
+    Column("published", Text, nullable=False),
+    Column("content_hash", Text, nullable=False),
+    Column("document", Integer, nullable=False),
+    Column("first_seen_at", Text, nullable=False),
+    Column("last_seen_at", Text, nullable=False),
+    PrimaryKeyConstraint("feed_id", "entry_id"),
+    Index("sightings_by_place", "feed_id", "place"),
+)
+
+# Guids and places that identify nothing in a feed, because several items carried them.
+ambiguous_keys = Table(
+    "ambiguous_keys",
+    metadata,
+    Column("feed_id", _Id, ForeignKey("feeds.id", ondelete="CASCADE"), nullable=False),
+    Column("key_type", Text, nullable=False),
+    Column("key_value", Text, nullable=False),
+    PrimaryKeyConstraint("feed_id", "key_type", "key_value"),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("started_at", Text, nullable=False),
+    Column("finished_at", Text),
+    Column("counts", Text, nullable=False, server_default="{}"),
+)
+
+# The policies whose answers the keys of this store are; a newer version takes effect through rekey only.
+pinned_policies = Table(
+    "pinned_policies",
+    metadata,
+    Column("purpose", Text, primary_key=True),
+    Column("policy", Text, nullable=False),
+)
+
+cache = Table(
+    "cache",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", LargeBinary, nullable=False),
+    Column("expires_at", Text, nullable=False, index=True),
+)
+
+rekeys = Table(
+    "rekeys",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("from_policy", Text, nullable=False),
+    Column("to_policy", Text, nullable=False),
+    Column("status", Text, nullable=False),  # running, done, undoing, undone
+    Column("position", _Id, nullable=False, server_default=text("0")),  # the last entry that was moved
+    Column("started_at", Text, nullable=False),
+    Column("finished_at", Text),
+)
+
+# Rows as they were before a rekey, for its undo.
+rekeyed_rows = Table(
+    "rekeyed_rows",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("rekey_id", _Id, ForeignKey("rekeys.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("entry_id", _Id, nullable=False),
+    Column("row", Text, nullable=False),  # JSON
+)
+
+
+def stamp(when: datetime) -> str:
+    """A time as the tables have it."""
+    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

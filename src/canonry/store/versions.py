@@ -1,0 +1,49 @@
+"""Versions of the tables: a new store is made, an old one is backed up and migrated, a newer one refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection, inspect, text
+
+from canonry.errors import StoreError, masked
+from canonry.store.schema import metadata
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from canonry.store.database import Database
+
+# One file of `migrations/versions` each, the newest last.
+VERSIONS = ("0001", "0002")
+
+
+def bring_up_to_date(database: Database, say: Callable[[str], object]) -> None:
+    """Make, migrate or refuse the tables of a database."""
+    version = database.read_now(version_of)
+    if version == VERSIONS[-1]:
+        return
+    if version is None:
+        database.write_now(_make)
+    elif version in VERSIONS:
+        from canonry.store.migrations.run import migrate
+
+        migrate(database, version, say)
+    else:
+        raise StoreError(f"{masked(database.url)}: made by a newer canonry (tables {version}); nothing was changed")
+
+
+def version_of(connection: Connection) -> str | None:
+    """The version of the tables; None where there are none of ours yet."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+
+
+def _make(connection: Connection) -> None:
+    if connection.dialect.name == "postgresql":  # two processes that start at once
+        connection.execute(text("SELECT pg_advisory_xact_lock(7203041)"))
+    if version_of(connection) is None:
+        metadata.create_all(connection)
+        connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
+        connection.execute(text("INSERT INTO alembic_version VALUES (:version)"), {"version": VERSIONS[-1]})
