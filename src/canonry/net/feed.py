@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, cast
 from canonry.core.identity import Item
 from canonry.errors import NotAFeed
 from canonry.net.charset import decode
-from canonry.net.feed_tree import MAX_ITEMS, TreeReader, resolved
-from canonry.net.feed_xml import CONTAINERS, parse_carefully, parse_strictly
+from canonry.net.feed_tree import TreeReader, resolved
+from canonry.net.feed_xml import CONTAINERS, MAX_ITEMS, parse_carefully, parse_strictly
 
 if TYPE_CHECKING:
     from canonry.net.feed_xml import Element
@@ -29,10 +29,10 @@ _PROLOG = re.compile(
     r"<(?P<name>[A-Za-z_][\w.:-]*+)",
     re.DOTALL | re.IGNORECASE,
 )
-_ROOT = re.compile(r"<(?P<name>(?:[\w.-]+:)?(?:rss|rdf|feed))(?=[\s/>])", re.IGNORECASE)
+_ROOT = re.compile(r"<(?P<name>(?:[A-Za-z_][\w.-]*:)?(?:rss|rdf|feed))(?=[\s/>])", re.IGNORECASE)
 # A feed inside another document, such as a SOAP envelope; RDF is not looked for, SVG is full of it.
 _WRAPPED = re.compile(
-    r"<(?P<name>(?:[\w.-]+:)?(?:rss(?=\s[^<>]*version)|feed(?=\s[^<>]*2005/Atom)))(?=\s)", re.IGNORECASE
+    r"<(?P<name>(?:[A-Za-z_][\w.-]*:)?(?:rss(?=\s[^<>]*version)|feed(?=\s[^<>]*2005/Atom)))(?=\s)", re.IGNORECASE
 )
 _RSS_IN_RDF = re.compile(r"http://purl\.org/rss/1\.0/|http://my\.netscape\.com/rdf/")
 _PAGE = re.compile(r"<(?P<name>!doctype\s+html|html|head|body|title|div)\b", re.IGNORECASE)
@@ -84,7 +84,7 @@ def read_feed(body: bytes, *, url: str = "", content_type: str = "") -> Feed:
         raise NotAFeed(url, "neither XML nor JSON")
     name = _local(root["name"])
     if name in _HTML:
-        raise NotAFeed(url, "a web page, not a feed")
+        raise NotAFeed(url, "a web page")
     if name not in _ROOTS:
         raise NotAFeed(url, f"the root element is <{root['name'][:60]}>")
     start = root.start("name") - 1
@@ -120,7 +120,7 @@ def _read_xml(document: str, prolog: str, url: str) -> Feed:
         tree = parse_carefully(document, prolog)
     reader = TreeReader(tree, document=document, url=url)
     feed = reader.feed
-    form, version = _format(tree, reader.root_name, document)
+    form, version = _format(tree, _local(reader.root_name), document)
     if form is FeedFormat.RDF and not (reader.items or feed.texts or _RSS_IN_RDF.search(document)):
         raise NotAFeed(url, "the root element is <rdf:RDF>, and it has no channel")
     ttl = feed.text("ttl")
@@ -143,7 +143,7 @@ def _format(root: Element, name: str, document: str) -> tuple[FeedFormat, str]:
         namespace = root.tag.lower()
         known = "1.0" if "2005/atom" in namespace else "0.3" if "purl.org/atom" in namespace else ""
         return FeedFormat.ATOM, known if known == "1.0" else version or known
-    if name.startswith("rdf"):
+    if name == "rdf":
         return FeedFormat.RDF, "0.90" if "http://my.netscape.com/rdf/simple/0.9/" in document else "1.0"
     return FeedFormat.RSS, version
 

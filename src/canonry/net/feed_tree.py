@@ -14,12 +14,11 @@ from urllib.parse import urljoin
 from canonry.core.identity import Item
 from canonry.core.url import join
 from canonry.errors import InvalidUrl
-from canonry.net.feed_xml import ITEMS, Names
+from canonry.net.feed_xml import ITEMS, MAX_ITEMS, Names
 
 if TYPE_CHECKING:
     from canonry.net.feed_xml import Element
 
-MAX_ITEMS = 10_000
 _MAX_LINKS = 100  # hubs or enclosures of one item
 _MAX_BASE = 2_000  # characters of an xml:base, which may go into each link
 _MAX_AROUND = 4  # unknown elements around items that are looked into
@@ -142,7 +141,7 @@ class TreeReader:
             # As written: an id must not change with the URL a feed came from (RFC 4287 4.2.6); feedparser resolves it.
             told.texts["guid"] = guid = _line(child)
             if name == "id":
-                told.is_permalink = guid.startswith(("http://", "https://"))
+                told.is_permalink = guid[:8].lower().startswith(("http://", "https://"))
             else:
                 told.is_permalink = self._attributes(child).get("ispermalink", "true") == "true"
         elif name == "enclosure":

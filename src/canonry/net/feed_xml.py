@@ -11,8 +11,9 @@ from collections import Counter
 from html.entities import html5
 from itertools import islice, pairwise
 
-MAX_TAGS = 150_000  # tags expat may build a tree from
-MAX_STEPS = 100_000  # tags and attributes after which the forgiving reading stops
+MAX_ITEMS = 10_000
+MAX_TAGS = 120_000  # tags expat may build a tree from
+MAX_STEPS = 80_000  # tags and attributes after which the forgiving reading stops
 MAX_DEPTH = 100  # elements the forgiving reading nests; deeper ones leave their text
 MAX_CAREFUL = 4_000_000  # characters the forgiving reading looks at
 _MAX_ATTRIBUTES = 50  # of one tag
@@ -27,57 +28,24 @@ Element = ET.Element
 ITEMS = frozenset({"item", "entry"})
 CONTAINERS = frozenset({"rss", "rdf:rdf", "rdf", "feed", "channel"})
 # Elements that hold one value, and those that may hold markup.
-_VALUES = frozenset(
-    [
-        "title",
-        "link",
-        "guid",
-        "id",
-        "pubdate",
-        "published",
-        "updated",
-        "issued",
-        "modified",
-        "created",
-        "lastbuilddate",
-        "category",
-        "comments",
-        "language",
-        "ttl",
-        "generator",
-        "docs",
-        "copyright",
-        "rights",
-        "managingeditor",
-        "webmaster",
-        "name",
-        "uri",
-        "url",
-        "email",
-        "width",
-        "height",
-        "dc:title",
-        "dc:date",
-        "dc:creator",
-        "dc:subject",
-        "dcterms:modified",
-        "dcterms:issued",
-        "media:title",
-        "itunes:author",
-        "itunes:duration",
-    ]
-)
-_TEXTS = frozenset(["description", "summary", "content", "subtitle", "tagline", "content:encoded", "dc:description"])
+_VALUES = frozenset((
+    "title", "link", "guid", "id", "pubdate", "published", "updated", "issued", "modified", "created", "category",
+    "lastbuilddate", "comments", "language", "ttl", "generator", "docs", "copyright", "rights", "managingeditor",
+    "webmaster", "name", "uri", "url", "email", "width", "height", "dc:title", "dc:date", "dc:creator", "dc:subject",
+    "dcterms:modified", "dcterms:issued", "media:title", "itunes:author", "itunes:duration",
+))  # fmt: skip
+_TEXTS = frozenset({"description", "summary", "content", "subtitle", "tagline", "content:encoded", "dc:description"})
 _NOT_HTML = (_VALUES | _TEXTS | {"enclosure", "author", "source"}) - {"title", "link", "summary", "source"}
-_VOID = frozenset(["area", "base", "br", "col", "embed", "hr", "img", "input", "meta", "param", "track", "wbr"])
+_VOID = frozenset({"area", "base", "br", "col", "embed", "hr", "img", "input", "meta", "param", "track", "wbr"})
 
-_FEED_NAMESPACES = (
-    "http://www.w3.org/2005/atom http://purl.org/atom/ns# http://purl.org/rss/1.0/ http://purl.org/pie/"
-    " http://my.netscape.com/rdf/simple/0.9/ http://blogs.law.harvard.edu/tech/rss http://purl.org/net/rss1.1#"
-    " http://purl.org/rss/1.0/modules/rss091# http://example.com/newformat# http://example.com/necho"
-    " http://purl.org/echo/ uri/of/echo/namespace#"
-)
-_PREFIXES = dict.fromkeys(_FEED_NAMESPACES.split(), "") | {
+# Namespaces by the prefix everybody uses; those of the formats themselves have none. Case does not count.
+_PREFIXES = {
+    "http://www.w3.org/2005/atom": "",
+    "http://purl.org/atom/ns#": "",
+    "http://purl.org/rss/1.0/": "",
+    "http://purl.org/rss/1.0/modules/rss091#": "",
+    "http://my.netscape.com/rdf/simple/0.9/": "",
+    "http://blogs.law.harvard.edu/tech/rss": "",
     "http://purl.org/dc/elements/1.1/": "dc",
     "http://purl.org/dc/terms/": "dcterms",
     "http://purl.org/rss/1.0/modules/content/": "content",
@@ -127,8 +95,9 @@ class Names(dict[str, str]):
         if "backend.userland.com/rss" in known:
             return ""
         if not self._declared:
-            self._declared = {uri: prefix for prefix, uri in _DECLARATION.findall(self._head)}
-        return self._declared.get(namespace, "")
+            declarations: list[tuple[str, str]] = _DECLARATION.findall(self._head)
+            self._declared = {uri: prefix for prefix, uri in declarations}
+        return self._declared.get(namespace, "?")
 
 
 def parse_strictly(text: str) -> Element | None:
@@ -144,7 +113,7 @@ def parse_strictly(text: str) -> Element | None:
 
 
 def _count_tags(text: str) -> int:
-    """Tags, or at most as many as there are; those in CDATA count only if there are too many."""
+    """The tags of a document; only where there are too many are those in CDATA left out."""
     count = text.count("<")
     if count <= MAX_TAGS:
         return count
@@ -212,7 +181,7 @@ class _Scanner:
         name = self._names[tag]
         if name in ITEMS:
             self._close_until(CONTAINERS)
-        elif name in _NOT_HTML and not self._count.keys().isdisjoint(_TEXTS):
+        elif name in _NOT_HTML and name not in self._count and not self._count.keys().isdisjoint(_TEXTS):
             self._close_until(_TEXTS)
             self._close()
         elif self._open and self._open[-1][0] in _VALUES and (name in _VALUES or name in _TEXTS):
@@ -221,7 +190,7 @@ class _Scanner:
             return
         self._open.append((name, self._tree.start(tag, attributes)))
         self._count[name] += 1
-        if rest.rstrip().endswith("/") or name in _VOID:
+        if len(self._open) > 1 and (rest.rstrip().endswith("/") or name in _VOID):
             self._close()
 
     def _end(self, name: str) -> None:
