@@ -1,0 +1,90 @@
+"""The jobs there are: use-cases of `canonry.work`, each of which may run again after a crash and change nothing.
+
+The names are in the database with every job that waits: a kind keeps its name, and understands the keys of old.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from sqlalchemy import delete
+
+from canonry.core.url import parse
+from canonry.errors import InvalidUrl, masked
+from canonry.jobs.queues import POLL, REKEY, Kind
+from canonry.jobs.schedules import KEPT, Schedule
+from canonry.store.feeds import ACTIVE, FeedStore
+from canonry.store.rekey import RekeyStore
+from canonry.store.schema import cache, stamp
+from canonry.work.ingest import poll_feed
+from canonry.work.rekey import rekey
+
+if TYPE_CHECKING:
+    from canonry.jobs.queues import Jobs
+    from canonry.work.ingest import Polling
+
+DUE, TIDY, RETENTION = "due", "tidy", "retention"
+_POLLS_KEPT = timedelta(hours=1)  # the feed itself says how it went, and there are many
+_log = logging.getLogger("canonry.jobs")
+
+
+def all_kinds(jobs: Jobs, polling: Polling) -> list[Kind]:
+    """Every kind of job, working on the database the jobs are in."""
+    database, clock = jobs.database, polling.clock
+    feeds = FeedStore(database)
+
+    async def poll(key: str) -> None:
+        try:
+            feed = await feeds.get(int(key))
+        except IndexError:
+            return  # removed since
+        if feed.status == ACTIVE:
+            outcome, _ = await poll_feed(feed, feeds, polling)
+            told = f"{outcome.new} new, {outcome.updated} updated" if not outcome.reason else outcome.reason
+            _log.info("%s %s: %s", masked(outcome.feed_url), outcome.result, told)
+
+    async def enqueue_due(_: str) -> None:
+        due = await feeds.due(clock())
+        if new := await jobs.enqueue_polls([(feed.id, host_of(feed.url)) for feed in due]):
+            _log.info("%d feeds are due", new)
+
+    async def move_keys(key: str) -> None:
+        before, after = json.loads(key)
+        await rekey(RekeyStore(database), before, after, now=clock())
+
+    async def forget_expired(_: str) -> None:
+        expired = delete(cache).where(cache.c.expires_at < stamp(clock()))
+        await database.write(lambda connection: connection.execute(expired))
+
+    async def tidy(_: str) -> None:
+        now = datetime.now(UTC)  # DBOS's clock
+        await asyncio.to_thread(jobs.tidy, now - _POLLS_KEPT, POLL)
+        await asyncio.to_thread(jobs.tidy, now - KEPT)
+
+    return [
+        Kind(POLL, poll, is_per_host=True),
+        Kind(DUE, enqueue_due),
+        Kind(REKEY, move_keys, seconds=None),
+        Kind(RETENTION, forget_expired),
+        Kind(TIDY, tidy),
+    ]
+
+
+def all_schedules(*, look_for_due: float = 30.0) -> list[Schedule]:
+    """Due feeds so often, in seconds; ended jobs every hour; what has expired once a day.
+
+    What a feed no longer shows is forgotten when the feed is polled, not here (SPEC I5).
+    """
+    return [Schedule(DUE, look_for_due), Schedule(TIDY, 3600.0), Schedule(RETENTION, 86400.0)]
+
+
+def host_of(url: str) -> str:
+    """The host whose feeds are polled one after the other; its port does not matter."""
+    try:
+        return parse(url).host
+    except InvalidUrl:
+        return ""

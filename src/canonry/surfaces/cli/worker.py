@@ -1,0 +1,71 @@
+"""canonry worker: run the jobs of a store until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+
+import click
+
+from canonry.surfaces.cli.options import db_option
+
+
+@click.command()
+@db_option
+@click.option(
+    "--concurrency", metavar="N", type=click.IntRange(min=1), default=32, show_default=True, help="Jobs at once."
+)
+@click.option(
+    "--every",
+    metavar="SECONDS",
+    type=click.FloatRange(min=1, max=86400),
+    default=30.0,
+    show_default=True,
+    help="How often to look which feeds are due.",
+)
+def worker(database_url: str, *, concurrency: int, every: float) -> None:
+    """Run the jobs of a store: poll feeds when they are due, move keys, tidy up.
+
+    One process on SQLite, any number on PostgreSQL. SIGTERM or Ctrl-C lets running jobs end, for 30
+    seconds at most, and gives the rest back; a second one ends it at once.
+
+    \b
+    canonry worker
+    canonry worker --db postgresql://localhost/canonry --concurrency 64
+    """
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    asyncio.run(_work(database_url, concurrency, every))
+
+
+async def _work(database_url: str, concurrency: int, every: float) -> None:
+    from canonry.jobs.kinds import all_kinds, all_schedules
+    from canonry.jobs.queues import Jobs
+    from canonry.jobs.worker import Worker
+    from canonry.net.fetch import Client
+    from canonry.store.database import Database
+    from canonry.work.ingest import Polling
+
+    say = logging.getLogger("canonry.store").info
+    with Database(database_url, say=say) as database, Jobs(database) as jobs:
+        async with Client() as client:
+            kinds = all_kinds(jobs, Polling(client.fetch))
+            stop = _on_signals()
+            async with Worker(jobs, kinds, schedules=all_schedules(look_for_due=every), concurrency=concurrency):
+                await stop.wait()
+
+
+def _on_signals() -> asyncio.Event:
+    """Set by the first SIGTERM or SIGINT; the second does what it does without us."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def stop_once() -> None:
+        stop.set()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop_once)
+    return stop

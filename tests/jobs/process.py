@@ -1,0 +1,66 @@
+"""A worker in a process of its own, whose jobs write down what they do: `process.py URL FOLDER JSON`.
+
+A job appends `start KEY PID TIME` and `end KEY PID TIME` to FOLDER/log, and makes the file FOLDER/KEY, once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from canonry.errors import CanonryError
+from canonry.jobs.queues import POLL, Jobs, Kind
+from canonry.jobs.schedules import Schedule
+from canonry.jobs.worker import Times, Worker
+from canonry.store.database import Database
+
+DEFAULTS = {"beat": 0.2, "silent": 2.0, "look": 0.05, "drain": 5.0, "seconds": 0.05, "concurrency": 8, "every": 0.0}
+
+
+async def main(url: str, folder: Path, options: dict[str, float]) -> None:
+    log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def write(event: str, key: str) -> None:
+        os.write(log, f"{event} {key} {os.getpid()} {time.monotonic()}\n".encode())
+
+    async def job(key: str) -> None:
+        write("start", key)
+        await asyncio.sleep(options["seconds"])
+        with suppress(FileExistsError):
+            os.close(os.open(folder / key, os.O_CREAT | os.O_EXCL))
+        write("end", key)
+
+    async def tick(_: str) -> None:
+        await job("tick")
+
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    kinds = [Kind(POLL, job, is_per_host=True), Kind("tick", tick)]
+    with Database(url) as database, Jobs(database) as jobs:
+        worker = Worker(
+            jobs,
+            kinds,
+            schedules=[Schedule("tick", options["every"])] if options["every"] else [],
+            concurrency=int(options["concurrency"]),
+            times=Times(*(options[name] for name in ("beat", "silent", "look", "drain"))),
+        )
+        async with worker:
+            write("open", worker.executor_id)
+            await stop.wait()
+            write("stopping", worker.executor_id)
+    write("closed", worker.executor_id)
+
+
+if __name__ == "__main__":
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO)
+    try:
+        asyncio.run(main(sys.argv[1], Path(sys.argv[2]), DEFAULTS | json.loads(sys.argv[3])))
+    except CanonryError as error:
+        sys.exit(f"refused: {error}")

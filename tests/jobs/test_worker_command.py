@@ -1,0 +1,101 @@
+"""`canonry worker` from start to end: due feeds are polled, a second one on SQLite is refused, SIGTERM ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+import pytest
+
+from canonry.store.database import Database
+from canonry.store.feeds import FeedStore
+from feed_texts import rss
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from canonry.store.feeds import StoredItem
+
+ENVIRONMENT = {**os.environ, "CANONRY_ALLOW_NETWORKS": "127.0.0.0/8", "CANONRY_ALLOW_PORTS": "1-65535"}
+
+
+class Feeds(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        body = rss(*(f"{self.path}-{number}" for number in range(3))).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/rss+xml")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture
+def site() -> Generator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Feeds) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def start(url: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "canonry", "worker", "--db", url, "--every", "1"]
+    return subprocess.Popen(command, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+
+
+def items(url: str) -> list[StoredItem]:
+    with Database(url) as database:
+        return asyncio.run(FeedStore(database).items())
+
+
+def test_worker_polls_due_feeds_until_it_is_stopped(database_url: str, site: str) -> None:
+    async def add(names: list[str]) -> None:
+        with Database(database_url) as database:
+            for name in names:
+                await FeedStore(database).add(f"{site}/{name}", datetime.now(UTC))
+
+    asyncio.run(add(["a", "b", "c"]))
+    worker = start(database_url)
+    try:
+        deadline = time.monotonic() + 30
+        while len(items(database_url)) < 9 and time.monotonic() < deadline and worker.poll() is None:
+            time.sleep(0.1)
+        if database_url.startswith("sqlite"):
+            second = start(database_url)
+            _, said = second.communicate(timeout=30)
+            assert second.returncode == 1
+            assert said == (
+                f"canonry: {database_url}: another process runs the jobs of this file; several workers need PostgreSQL\n"
+            )
+        worker.send_signal(signal.SIGTERM)
+        _, said = worker.communicate(timeout=30)
+    finally:
+        worker.kill()
+        worker.communicate()
+    assert worker.returncode == 0, said
+    assert "3 feeds are due" in said and "/a ingested: 3 new, 0 updated" in said
+    assert len(items(database_url)) == 9
+
+
+def test_store_that_cannot_be_opened() -> None:
+    refused = subprocess.run(
+        [sys.executable, "-m", "canonry", "worker", "--db", "postgresql://user:secret@127.0.0.1:1/none"],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("canonry: postgresql://***@127.0.0.1:1/none: ")
+    assert "secret" not in refused.stderr and len(refused.stderr.splitlines()) == 1

@@ -1,0 +1,214 @@
+"""Workers that are killed, frozen, upgraded and stopped: every job is done, its effect is there once (SPEC S2, I8)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from canonry.jobs.queues import POLL, Jobs
+from canonry.store.database import Database
+from jobs.running import PROCESS
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from jobs.running import Run, Workers
+
+SILENT = 3.0
+
+
+@contextmanager
+def opened(url: str) -> Iterator[Jobs]:
+    with Database(url) as database, Jobs(database) as jobs:
+        yield jobs
+
+
+def enqueue(url: str, count: int, *, hosts: int) -> None:
+    with opened(url) as jobs:
+        assert asyncio.run(jobs.enqueue_polls((number, f"host-{number % hosts}") for number in range(count))) == count
+
+
+def counts(url: str, kind: str = POLL) -> Counter[str]:
+    with opened(url) as jobs:
+        return asyncio.run(jobs.counts(kind))
+
+
+def host(hosts: int) -> Callable[[Run], object]:
+    return lambda run: int(run.key) % hosts
+
+
+def check_reruns(running: Workers) -> None:
+    """A job runs again only if the worker that had it was killed."""
+    runs: dict[str, list[Run]] = {}
+    for run in running.runs():
+        runs.setdefault(run.key, []).append(run)
+    for again in runs.values():
+        for earlier in again[:-1]:
+            assert earlier.pid in running.killed_at, again
+
+
+@pytest.mark.slow
+def test_worker_that_dies_loses_its_jobs_to_the_other(
+    postgres_database: str, workers: Callable[[str], Workers]
+) -> None:
+    enqueue(postgres_database, 200, hosts=20)
+    running = workers(postgres_database)
+    first, _ = [running.start(wait=False, seconds=0.3, concurrency=12, silent=SILENT) for _ in range(2)]
+    running.wait_for_a_job_of(first)
+    time.sleep(random.uniform(0.1, 0.6))
+    running.wait_for(lambda: any(run.pid == first.pid and run.end is None for run in running.runs()))
+    running.kill(first)
+    running.wait_for_all(range(200))
+    had = {run.key for run in running.runs() if run.pid == first.pid and run.end is None}
+    assert had, "it was killed in the middle"
+    retaken = [run.start for run in running.runs() if run.key in had and run.pid != first.pid]
+    assert max(retaken) - running.killed_at[first.pid] < SILENT + 5.0
+    assert running.most_at_once(host(20)) == 1
+    check_reruns(running)
+
+
+@pytest.mark.slow
+def test_workers_killed_ten_times_on_postgresql(postgres_database: str, workers: Callable[[str], Workers]) -> None:
+    enqueue(postgres_database, 400, hosts=20)
+    running = workers(postgres_database)
+    alive = [running.start(wait=False, seconds=0.1, silent=SILENT) for _ in range(3)]
+    running.wait_for(lambda: bool(running.runs()))
+    for _ in range(10):
+        time.sleep(random.uniform(0.0, 0.8))
+        running.kill(alive.pop(0))
+        alive.append(running.start(wait=False, seconds=0.1, silent=SILENT))
+    running.wait_for_all(range(400))
+    assert running.most_at_once(host(20)) == 1
+    check_reruns(running)
+    running.wait_for(lambda: counts(postgres_database) == {"SUCCESS": 400})
+
+
+@pytest.mark.slow
+def test_runner_killed_ten_times_on_sqlite(sqlite_url: str, workers: Callable[[str], Workers]) -> None:
+    enqueue(sqlite_url, 300, hosts=20)
+    running = workers(sqlite_url)
+    for attempt in range(10):
+        runner = running.start(wait=False, seconds=0.1)
+        if attempt % 2:
+            running.wait_for_a_job_of(runner)
+            time.sleep(random.uniform(0.0, 0.5))
+        else:
+            time.sleep(random.uniform(0.3, 1.5))
+        running.kill(runner)
+    assert any(run.end is None for run in running.runs()), "it was killed in the middle"
+    runner = running.start(seconds=0.1)
+    second = running.start(wait=False)
+    assert second.wait(20) == 1
+    assert "another process runs the jobs of this file" in running.said()
+    running.wait_for_all(range(300))
+    assert not [run for run in running.runs() if run.pid == second.pid]
+    assert running.most_at_once(host(20)) == 1
+    check_reruns(running)
+    assert running.stop(runner) == 0
+    assert counts(sqlite_url) == {"SUCCESS": 300}
+
+
+@pytest.mark.slow
+def test_killed_while_it_makes_its_tables(tmp_path: Path, workers: Callable[[str], Workers]) -> None:
+    for attempt in range(6):
+        url = f"sqlite:///{tmp_path}/{attempt}.db"
+        running = workers(url)
+        starting = running.start(wait=False)
+        running.wait_for((tmp_path / f"{attempt}.db").exists)
+        time.sleep(random.uniform(0.0, 0.15))
+        running.kill(starting)
+        enqueue(url, 1, hosts=1)
+
+
+@pytest.mark.slow
+def test_upgrade_takes_jobs_along(database_url: str, tmp_path: Path, workers: Callable[[str], Workers]) -> None:
+    enqueue(database_url, 24, hosts=12)
+    running = workers(database_url)
+    old = running.start(seconds=60.0)
+    running.wait_for(lambda: len(running.runs()) == 8)
+    running.kill(old)
+    source = PROCESS.read_text()
+    changed = source.replace(
+        "async def job(key: str) -> None:", "async def job(key: str) -> None:\n        key = key + ''"
+    )
+    changed = changed.replace("import asyncio\n", "import asyncio\nimport canonry\ncanonry.__version__ = '99.0'\n", 1)
+    assert changed.count("99.0") == 1 and "key + ''" in changed
+    new = tmp_path / "process.py"
+    new.write_text(changed)
+    running.start(script=new, silent=SILENT)
+    running.wait_for_all(range(24))
+    check_reruns(running)
+
+
+@pytest.mark.slow
+def test_schedule_runs_once_in_a_period_with_three_workers(
+    postgres_database: str, workers: Callable[[str], Workers]
+) -> None:
+    running = workers(postgres_database)
+    began = time.time()
+    started = [running.start(wait=False, every=0.5, seconds=0.01) for _ in range(3)]
+    running.wait_for(lambda: len(running.runs()) >= 8)
+    for process in started:
+        process.terminate()
+    assert [process.wait(30) for process in started] == [0, 0, 0]
+    periods = (time.time() - began) / 0.5 + 1
+    assert 8 <= len(running.runs()) <= periods
+    assert len({run.pid for run in running.runs()}) > 1, "it is not always the same worker"
+    done = counts(postgres_database, "tick")
+    assert done["SUCCESS"] == len(running.runs())
+
+
+@pytest.mark.slow
+def test_stopping_lets_jobs_end(database_url: str, workers: Callable[[str], Workers]) -> None:
+    enqueue(database_url, 40, hosts=40)
+    running = workers(database_url)
+    worker = running.start(seconds=1.0)
+    running.wait_for(lambda: len(running.runs()) >= 8)
+    assert running.stop(worker) == 0
+    assert all(run.end for run in running.runs())
+    found = counts(database_url)
+    assert found == {"SUCCESS": len(running.runs()), "ENQUEUED": 40 - len(running.runs())}
+    assert running.most_at_once(lambda run: run.pid) == 8
+
+
+@pytest.mark.slow
+def test_stopping_gives_long_jobs_back(database_url: str, workers: Callable[[str], Workers]) -> None:
+    enqueue(database_url, 4, hosts=4)
+    running = workers(database_url)
+    worker = running.start(seconds=60.0, drain=0.5)
+    running.wait_for(lambda: len(running.runs()) == 4)
+    began = time.monotonic()
+    assert running.stop(worker) == 0
+    assert time.monotonic() - began < 8
+    assert counts(database_url) == {"ENQUEUED": 4}
+    running.start(silent=60.0)
+    running.wait_for_all(range(4), 20)
+
+
+@pytest.mark.slow
+def test_frozen_worker_loses_its_jobs_and_does_no_harm_when_it_wakes(
+    postgres_database: str, workers: Callable[[str], Workers]
+) -> None:
+    enqueue(postgres_database, 8, hosts=8)
+    running = workers(postgres_database)
+    frozen = running.start(seconds=1.5)
+    running.wait_for(lambda: len(running.runs()) == 8)
+    os.kill(frozen.pid, signal.SIGSTOP)
+    running.start(seconds=0.05, silent=SILENT)
+    running.wait_for_all(range(8))
+    os.kill(frozen.pid, signal.SIGCONT)
+    running.wait_for(lambda: sum(run.end is not None for run in running.runs()) == 16)
+    with opened(postgres_database) as jobs:
+        assert asyncio.run(jobs.enqueue_polls((number, f"host-{number % 8}") for number in range(100, 108))) == 8
+    running.wait_for_all(range(100, 108))
+    assert running.stop(frozen) == 0
+    assert counts(postgres_database) == {"SUCCESS": 16}
