@@ -6,11 +6,14 @@ import os
 from typing import TYPE_CHECKING
 
 import hypothesis
+import pytest
 
 import corpora
+import postgres
 
 if TYPE_CHECKING:
-    import pytest
+    from collections.abc import Generator
+    from pathlib import Path
 
 hypothesis.settings.register_profile(
     "canonry",
@@ -20,6 +23,23 @@ hypothesis.settings.register_profile(
     suppress_health_check=list(hypothesis.HealthCheck),
 )
 hypothesis.settings.load_profile("canonry")
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Generator[str]:
+    """A PostgreSQL server; skipped where the part is missing."""
+    with postgres.running() as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[str]:
+    """A new, empty database of each kind."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'canonry.db'}"
+    else:
+        with postgres.fresh_database(request.getfixturevalue("postgres_url")) as url:
+            yield url
 
 
 def pytest_report_header() -> str:

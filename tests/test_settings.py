@@ -25,6 +25,7 @@ EVERY = [
     ("user_agent", '"feeds/1 (+https://example.org/)"', "feeds/1 (+https://example.org/)", None),
     ("proxy", '"http://proxy.example.org:3128"', "http://proxy.example.org:3128", None),
     ("ca_file", '"/etc/ca.pem"', "/etc/ca.pem", None),
+    ("database_url", '"postgresql://db/canonry"', "postgresql://db/canonry", None),
 ]
 
 
@@ -85,6 +86,7 @@ MISTAKES: list[tuple[str, dict[str, str], str, list[str]]] = [
     ("port true", {}, "allow_ports = true", ["canonry.toml: allow_ports: "]),
     ("agent number", {}, "user_agent = 1", ["canonry.toml: user_agent: text expected, not 1"]),
     ("proxy list", {}, "proxy = []", ["canonry.toml: proxy: text expected"]),
+    ("database list", {}, "database_url = []", ["canonry.toml: database_url: text expected"]),
     ("ca table", {}, "[ca_file]", ["canonry.toml: ca_file: text expected"]),
     ("unknown", {}, "user_agents = 'x'", ["canonry.toml: unknown setting 'user_agents'", "known: allow_networks, "]),
     ("not TOML", {}, "proxy = ''\nuser agent = 'x'", ["canonry.toml: ", "line 2"]),
@@ -117,3 +119,14 @@ def test_settings_do_not_change() -> None:
     settings: Any = Settings()
     with pytest.raises(AttributeError):
         settings.proxy = "http://elsewhere"
+
+
+def test_the_store_is_in_the_data_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ann")
+    for named, folder in (
+        ("/data", "/data"),
+        ("", "/home/ann/.local/share"),
+        ("relative/ignored", "/home/ann/.local/share"),
+    ):
+        monkeypatch.setenv("XDG_DATA_HOME", named)
+        assert load_settings({}, "/nowhere/canonry.toml").database_url == f"sqlite:///{folder}/canonry/canonry.db"

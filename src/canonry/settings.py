@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from ipaddress import ip_network
 from itertools import chain
 from pathlib import Path
@@ -22,15 +22,28 @@ if TYPE_CHECKING:
 FILE = "canonry.toml"
 
 
+def data_folder() -> Path:
+    """Where what canonry remembers is kept: the XDG data folder."""
+    named = os.environ.get("XDG_DATA_HOME", "")
+    # A relative one is to be ignored: https://specifications.freedesktop.org/basedir-spec/latest/
+    return (Path(named) if os.path.isabs(named) else Path("~/.local/share").expanduser()) / "canonry"
+
+
+def default_database_url() -> str:
+    """The store of a user who named none."""
+    return f"sqlite:///{data_folder() / 'canonry.db'}"
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How canonry reaches the web; each field is a key of the file and, in capitals, a variable."""
+    """How canonry reaches the web, and where it remembers; each is a key of the file and, in capitals, a variable."""
 
     allow_networks: tuple[str, ...] = ()
     allow_ports: Collection[int] | None = None
     user_agent: str = f"canonry/{canonry.__version__}"
     proxy: str = ""
     ca_file: str = ""
+    database_url: str = field(default_factory=default_database_url)
 
 
 def load_settings(environ: Mapping[str, str] | None = None, file: str | Path = FILE) -> Settings:
@@ -97,5 +110,6 @@ _READ: dict[str, Callable[[object], object]] = {
     "user_agent": _text,
     "proxy": _text,
     "ca_file": _text,
+    "database_url": _text,
 }
-assert set(_READ) == {field.name for field in fields(Settings)}
+assert set(_READ) == {each.name for each in fields(Settings)}

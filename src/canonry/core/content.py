@@ -38,8 +38,13 @@ class FeedSignature:
 def content_hash(item: object) -> str:
     """Hex sha256 over what readers see of an item: another hash, an update."""
     seen = Item.of(item)
-    link = canonical_link(seen.link) or seen.link.strip()
-    return digest_of(seen.title.strip(), link, seen.text.strip(), seen.published.strip(), sorted(seen.enclosures))
+    return content_hash_at(canonical_link(seen.link), seen)
+
+
+def content_hash_at(canonical_url: str, item: Item) -> str:
+    """`content_hash` of an item whose canonical URL is known."""
+    link = canonical_url or item.link.strip()
+    return digest_of(item.title.strip(), link, item.text.strip(), item.published.strip(), sorted(item.enclosures))
 
 
 def feed_signature(title: str, items: Iterable[object], *feed_urls: str) -> FeedSignature:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from canonry.core.policy import Policy
 
 ENTRY_POLICY = "entry@1"
+_SPACE = " \t\n\v\f\r\x1c\x1d\x1e\x1f"
 
 
 class KeyType(StrEnum):
@@ -72,34 +73,44 @@ def canonical_hash(url: str, policy: Policy | str = "article@0") -> str:
     return hashlib.sha256(normalize(url, policy).encode()).hexdigest()
 
 
-def identity_keys(item: object, feed_url: str) -> list[Key]:
+def identity_keys(item: object, feed_url: str, *, policy: str = ENTRY_POLICY) -> list[Key]:
     """The keys of an item, in the order they are looked up; there is always at least one.
 
-    The item is an `Item`, or a mapping or object that has its fields.
+    The item is an `Item`, or a mapping or object that has its fields. `policy` is the id of the policy for its link.
     """
     known = Item.of(item)
-    guid, link = known.guid.strip(), canonical_link(known.link)
+    return keys_at(canonical_link(known.link, policy=policy), known, feed_url, policy=policy)
+
+
+def keys_at(canonical_url: str, item: Item, feed_url: str, *, policy: str) -> list[Key]:
+    """`identity_keys` of an item whose canonical URL is known."""
+    guid = item.guid.strip()
     keys: list[Key] = []
     if guid:
         keys.append(Key(KeyType.GUID, f"{feed_url}:{guid}"))
-    if link:
-        keys.append(Key(KeyType.CANONICAL_URL, link))
+    if canonical_url:
+        keys.append(Key(KeyType.CANONICAL_URL, canonical_url, policy))
     if guid:
         keys.append(Key(KeyType.LEGACY_GUID, f"guid:{guid}"))
-    return keys or [Key(KeyType.FALLBACK_HASH, fallback_hash(known, feed_url))]
+    return keys or [Key(KeyType.FALLBACK_HASH, fallback_hash(item, feed_url))]
 
 
-def dedupe_key(item: object, feed_url: str) -> str:
+def dedupe_key(item: object, feed_url: str, *, policy: str = ENTRY_POLICY) -> str:
     """The item's identity as one readable text, for stores that have a single column for it."""
-    first = identity_keys(item, feed_url)[0]
-    prefix = {KeyType.GUID: "guid", KeyType.CANONICAL_URL: "url"}.get(first.key_type, "hash")
-    return f"{prefix}:{first.key_value}"
+    return readable(identity_keys(item, feed_url, policy=policy)[0])
 
 
-def canonical_link(link: str) -> str:
+def readable(key: Key) -> str:
+    """The first key of an item as its `dedupe_key`."""
+    prefix = {KeyType.GUID: "guid", KeyType.CANONICAL_URL: "url"}.get(key.key_type, "hash")
+    return f"{prefix}:{key.key_value}"
+
+
+def canonical_link(link: str, *, policy: str = ENTRY_POLICY) -> str:
     """The link under the entry policy; empty where it is no http(s) URL and so identifies nothing."""
     try:
-        return normalize(link, ENTRY_POLICY)
+        # White space around a link means nothing; only a policy that keeps the text as it is would see it.
+        return normalize(link.strip(_SPACE), policy)
     except InvalidUrl:
         return ""
 

@@ -5,18 +5,40 @@ Pure: the store looks up what the keys of a document point to, this decides, the
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from canonry.core.content import content_hash
-from canonry.core.identity import Item, Key, KeyType, canonical_link, dedupe_key, fallback_hash, identity_keys
+from canonry.core.content import content_hash, content_hash_at
+from canonry.core.identity import (
+    ENTRY_POLICY,
+    Item,
+    Key,
+    KeyType,
+    canonical_link,
+    fallback_hash,
+    keys_at,
+    readable,
+)
 from canonry.core.rules import without_www
 from canonry.core.url import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+# Bytes of the longest key that is kept as it is; PostgreSQL has no room for more than 2,704 in an index.
+_LONGEST_KEY = 2000
+# What a text of a database may not hold, and a careless feed has.
+_UNKEEPABLE = re.compile("[\0\ud800-\udfff]")
+# A place that parsing leaves as it is, whatever the policy: no www, no port, no dot segment, nothing to escape.
+_PLAIN_PLACE = re.compile(
+    r"//(?!www\.)[a-z][a-z0-9]*+(?:-[a-z0-9]++)*+(?:\.[a-z][a-z0-9]*+(?:-[a-z0-9]++)*+)++"
+    r"(?:/[\w~-][\w.~-]*+)*+/?+(?:\?[\w=&.~+-]++)?+",
+    re.ASCII,
+)
 
 
 class Outcome(StrEnum):
@@ -43,7 +65,10 @@ class Keyed:
 
     def key(self, key_type: KeyType) -> str:
         """The value of one of its keys; empty where it has none of that type."""
-        return next((key.key_value for key in self.keys if key.key_type == key_type), "")
+        for key in self.keys:
+            if key.key_type is key_type:
+                return key.key_value
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +86,7 @@ class Known:
     published: str
     place: str
     content_hash: str
+    is_imported: bool = False  # from another store, and no feed has shown it yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +96,7 @@ class Lookup:
     by_guid: Mapping[str, Known]  # the feed-scoped key
     by_place: Mapping[str, Sequence[Known]]  # in this feed, the latest first
     by_legacy_guid: Mapping[str, Known]
-    by_dedupe_key: Mapping[str, Known]
+    by_dedupe_key: Mapping[str, Known]  # imported ones
     by_url: Mapping[str, Sequence[Known]]  # in other feeds
     by_hash: Mapping[str, Known]
 
@@ -92,6 +118,11 @@ class Decision:
     def is_here(self) -> bool:
         """Has this feed shown it before?"""
         return self.known is not None and self.known.is_here
+
+    @property
+    def is_imported(self) -> bool:
+        """Is this the first sighting of an entry from another store?"""
+        return self.known is not None and self.known.is_imported
 
     @property
     def is_as_shown(self) -> bool:
@@ -118,33 +149,54 @@ class Merge:
     conflicts: list[Conflict]
 
 
-def keyed(items: Iterable[Item], feed_url: str) -> list[Keyed]:
-    """The items of a document with their keys; one that is there twice, word for word, once."""
+def keyed(items: Iterable[Item], feed_url: str, policy: str = ENTRY_POLICY) -> list[Keyed]:
+    """The items of a document with their keys, links under the policy; one that is there twice, word for word, once."""
     found: dict[object, Keyed] = {}
-    for item in items:
-        digest, link = content_hash(item), canonical_link(item.link)
-        keys = tuple(identity_keys(item, feed_url))
-        found.setdefault(
-            (item.guid.strip(), link, digest),
-            Keyed(
-                item=item,
-                guid=item.guid.strip(),
-                title=" ".join(item.title.split()),
-                canonical_url=link,
-                place=place_of(link),
-                content_hash=digest,
-                keys=keys,
-                dedupe_key=dedupe_key(item, feed_url),
-                is_certain=keys[0].key_type is not KeyType.FALLBACK_HASH,
-            ),
+    for item in map(_keepable, items):
+        canonical_url = canonical_link(item.link, policy=policy)
+        # The hash stays under its own policy: after a rekey nothing looks updated that nobody touched.
+        digest = content_hash_at(canonical_url, item) if policy == ENTRY_POLICY else content_hash(item)
+        guid, link = item.guid.strip(), bounded(canonical_url)
+        if (guid, link, digest) in found:
+            continue
+        keys = keys_at(canonical_url, item, feed_url, policy=policy)
+        found[guid, link, digest] = Keyed(
+            item=item,
+            guid=bounded(guid),
+            title=" ".join(item.title.split()),
+            canonical_url=link,
+            place=place_of(link),
+            content_hash=digest,
+            keys=tuple(map(_fitting, keys)),
+            dedupe_key=bounded(readable(keys[0])),
+            is_certain=keys[0].key_type is not KeyType.FALLBACK_HASH,
         )
     return list(found.values())
 
 
+def url_key(link: str, *, policy: str = ENTRY_POLICY) -> str:
+    """The link as it is compared: canonical, or a digest of that; empty where it is no URL."""
+    return bounded(canonical_link(link, policy=policy))
+
+
+def bounded(key: str) -> str:
+    """The key, or its digest where an index has no room for it."""
+    is_short = len(key) <= _LONGEST_KEY // 4 or len(key.encode()) <= _LONGEST_KEY
+    return key if is_short else f"sha256:{hashlib.sha256(key.encode()).hexdigest()}"
+
+
+def keepable(text: str) -> str:
+    """The text with � for what no database keeps: NUL and halves of characters."""
+    return _UNKEEPABLE.sub("\ufffd", text)
+
+
 def place_of(canonical_url: str) -> str:
     """The URL whatever its scheme and www: how a feed names one place over the years."""
-    if not canonical_url:
-        return ""
+    if not canonical_url.startswith("http"):  # none, or a digest
+        return canonical_url
+    place = canonical_url.partition(":")[2]
+    if _PLAIN_PLACE.fullmatch(place):  # as most are
+        return place
     parts = parse(canonical_url)
     parts.host = without_www(parts.host)
     return str(parts).partition(":")[2]
@@ -164,9 +216,16 @@ def merged(items: Sequence[Keyed], known: Lookup, ambiguous: Collection[tuple[Ke
     return _Matching(items, known, shared(items) | set(ambiguous), feed_url).merge()
 
 
-def hash_keys(items: Iterable[Keyed], feed_url: str) -> list[str]:
-    """The fallback hash of each item: what it is known by where its guid and URL identify nothing."""
-    return [fallback_hash(each.item, feed_url) for each in items]
+def hash_keys(
+    items: Collection[Keyed], feed_url: str, ambiguous: Collection[tuple[KeyType, str]] = frozenset()
+) -> list[str]:
+    """The fallback hash of each item that may be known by nothing else: its URL does not identify it."""
+    several = shared(items)
+    return [
+        fallback_hash(each.item, feed_url)
+        for each in items
+        if not each.place or (name := (KeyType.CANONICAL_URL, each.place)) in ambiguous or name in several
+    ]
 
 
 class _Matching:
@@ -228,12 +287,16 @@ class _Matching:
         if entry is not None and is_ours and self._identifies(KeyType.GUID, each.guid) and not _is_reused(each, entry):
             yield entry
         old = self.known.by_dedupe_key.get(each.dedupe_key)
-        if old is not None and not old.is_here and not old.has_guid_key:
+        is_by_it = old is not None and self._identified(each).dedupe_key == each.dedupe_key
+        if old is not None and is_by_it and not _is_reused(each, old):
             yield old
 
     def _by_url(self, each: Keyed) -> Iterable[Known]:
-        for entry in self.known.by_url.get(each.canonical_url, ()) if each.canonical_url else ():
-            if not entry.is_here and (_says_same(each.guid, entry.guid) or _says_same(each.title, entry.title)):
+        is_identity = self._identifies(KeyType.CANONICAL_URL, each.place)
+        for entry in self.known.by_url.get(each.canonical_url, ()) if is_identity else ():
+            # An imported entry that has nothing but its URL has nothing that could tell it apart.
+            is_bare = entry.is_imported and not entry.guid and not entry.title
+            if is_bare or _says_same(each.guid, entry.guid) or _says_same(each.title, entry.title):
                 yield entry
 
     def _by_hash(self, each: Keyed) -> Iterable[Known]:
@@ -270,6 +333,23 @@ class _Matching:
         if self._identifies(KeyType.GUID, each.guid) or self._identifies(KeyType.CANONICAL_URL, each.place):
             return ""
         return fallback_hash(each.item, self.feed_url)
+
+
+def _fitting(key: Key) -> Key:
+    value = bounded(key.key_value)
+    return key if value is key.key_value else replace(key, key_value=value)
+
+
+def _keepable(item: Item) -> Item:
+    if not _UNKEEPABLE.search(f"{item.guid}{item.link}{item.title}{item.published}"):
+        return item
+    return replace(
+        item,
+        guid=keepable(item.guid),
+        link=keepable(item.link),
+        title=keepable(item.title),
+        published=keepable(item.published),
+    )
 
 
 def _decision(each: Keyed, entry: Known | None, known: Lookup) -> Decision:

@@ -94,6 +94,16 @@ class Database:
         return StoreError(f"{masked(self.url)}: {' '.join(str(reason).split())}")
 
 
+def store_file(url: str) -> Path | None:
+    """The file of a SQLite store; None for one in memory or on a server."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        raise StoreError(f"{masked(url)}: {error}") from None
+    is_file = parsed.get_backend_name() == "sqlite" and parsed.database not in {None, "", ":memory:"}
+    return Path(parsed.database or "").expanduser() if is_file else None
+
+
 def _engine(url: str) -> Engine:
     try:
         parsed = make_url(url)
@@ -104,7 +114,9 @@ def _engine(url: str) -> Engine:
         if parsed.database == ":memory:":
             parsed = parsed.set(database=None)
         if parsed.database:
-            Path(parsed.database).expanduser().parent.mkdir(parents=True, exist_ok=True)
+            file = Path(parsed.database).expanduser()
+            file.parent.mkdir(parents=True, exist_ok=True)
+            parsed = parsed.set(database=str(file))
         options: dict[str, Any] = {} if parsed.database else {"poolclass": StaticPool}
         engine = create_engine(parsed, connect_args={"timeout": _BUSY, "check_same_thread": False}, **options)
     except (ArgumentError, NoSuchModuleError, OSError) as error:
@@ -126,8 +138,8 @@ def _engine(url: str) -> Engine:
 
 
 def _is_passing(error: DBAPIError | Retry) -> bool:
-    """Is it worth another try? A lock, a deadlock, a row another writer inserted first, a lost connection."""
+    """Is it worth another try? A lock, a deadlock, a row another writer inserted or deleted, a lost connection."""
     if isinstance(error, Retry) or error.connection_invalidated:
         return True
     state = getattr(error.orig, "sqlstate", None)
-    return state in {"23505", "40001", "40P01", "55P03"} or "database is locked" in str(error.orig)
+    return state in {"23503", "23505", "40001", "40P01", "55P03"} or "database is locked" in str(error.orig)

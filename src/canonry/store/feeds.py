@@ -7,13 +7,15 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import BindParameter, Connection, and_, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Integer, and_, bindparam, delete, func, insert, or_, select, update
 from sqlalchemy import exists as exists_where
 
 from canonry.core.identity import KeyType
-from canonry.core.merge import Conflict, Merge, Outcome, keyed, merged
+from canonry.core.merge import Conflict, Merge, Outcome, keepable, keyed, merged
 from canonry.store.lookup import Owners, chunks, looked_up
+from canonry.store.policies import ENTRY, pinned
 from canonry.store.schema import ambiguous_keys, entries, entry_identities, feed_aliases, feeds, sightings, stamp
+from canonry.store.statements import Prepared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -102,60 +104,120 @@ class StoredItem:
 _STATE = [getattr(feeds.c, name) for name in FeedState.__dataclass_fields__]
 _ENTRY = ("dedupe_key", "guid", "url", "canonical_url", "title", "published", "content_hash", "match_confidence")
 _SHOWN = ("guid", "place", "title", "published", "content_hash", "document", "last_seen_at")
-_VALUES: BindParameter[Any] = bindparam("values", expanding=True)
 _IS_HERE = sightings.c.feed_id == bindparam("feed")
-# Built once: building a statement costs more than running it.
-_FIND = (
-    select(*_STATE)
-    .where(
-        or_(
-            feeds.c.url == bindparam("url"),
-            feeds.c.key_url == bindparam("url"),
-            feeds.c.id.in_(select(feed_aliases.c.feed_id).where(feed_aliases.c.url == bindparam("url"))),
+_OF_ONE_FEED = frozenset({KeyType.GUID, KeyType.FALLBACK_HASH})
+_FIND = Prepared(
+    lambda _: (
+        select(*_STATE)
+        .where(
+            or_(
+                feeds.c.url == bindparam("url"),
+                feeds.c.key_url == bindparam("url"),
+                feeds.c.id.in_(select(feed_aliases.c.feed_id).where(feed_aliases.c.url == bindparam("url"))),
+            )
         )
+        .order_by(feeds.c.id)
+        .limit(1)
     )
-    .order_by(feeds.c.id)
-    .limit(1)
 )
-_LOCK = select(feeds.c.key_url, feeds.c.document).where(feeds.c.id == bindparam("feed")).with_for_update()
-_AMBIGUOUS = select(ambiguous_keys.c.key_type, ambiguous_keys.c.key_value).where(
-    ambiguous_keys.c.feed_id == bindparam("feed")
+_IN_ORDER = select(entries.c.id).where(entries.c.id.in_(bindparam("values", expanding=True))).order_by(entries.c.id)
+_LOCK_TO_CHANGE, _LOCK_TO_DELETE = _IN_ORDER.with_for_update(key_share=True), _IN_ORDER.with_for_update()
+_ADD_ALONE = select(func.pg_advisory_xact_lock(7203042))
+_LOCK = Prepared(
+    lambda _: select(feeds.c.key_url, feeds.c.document).where(feeds.c.id == bindparam("feed")).with_for_update()
 )
-_INSERT_ENTRIES = insert(entries).returning(entries.c.id, sort_by_parameter_order=True)
-_CHANGE_ENTRY = (
-    update(entries).where(entries.c.id == bindparam("entry")).values({name: bindparam(name) for name in _ENTRY})
+_AMBIGUOUS = Prepared(
+    lambda _: select(ambiguous_keys.c.key_type, ambiguous_keys.c.key_value).where(
+        ambiguous_keys.c.feed_id == bindparam("feed")
+    )
 )
-_TOUCH_ENTRIES = update(entries).where(entries.c.id.in_(_VALUES)).values(last_seen_at=bindparam("now"))
-_TOUCH_SIGHTINGS = (
-    update(sightings)
-    .where(_IS_HERE, sightings.c.entry_id.in_(_VALUES))
-    .values(document=bindparam("number"), last_seen_at=bindparam("now"))
+_INSERT_FEED = Prepared(lambda _: insert(feeds).inline(), ["key_url", "url", "title", "created_at"])
+_LAST_ID = Prepared(lambda _: select(func.coalesce(func.max(entries.c.id), 0)))
+_NEXT_IDS = Prepared(
+    lambda _: select(func.nextval(func.pg_get_serial_sequence("entries", "id"))).select_from(
+        func.generate_series(1, bindparam("count", type_=Integer))
+    )
 )
-_CHANGE_SIGHTING = (
-    update(sightings)
-    .where(_IS_HERE, sightings.c.entry_id == bindparam("entry"))
-    .values({name: bindparam(name) for name in _SHOWN})
+_INSERT_ENTRIES = Prepared(lambda _: insert(entries), [column.name for column in entries.c])
+_INSERT_SIGHTINGS = Prepared(lambda _: insert(sightings), [column.name for column in sightings.c])
+_INSERT_KEYS = Prepared(lambda _: insert(entry_identities), [column.name for column in entry_identities.c])
+_MOVE_KEY = Prepared(
+    lambda _: (
+        update(entry_identities)
+        .where(
+            entry_identities.c.key_type == bindparam("of_type"), entry_identities.c.key_value == bindparam("of_value")
+        )
+        .values(entry_id=bindparam("entry"))
+    )
+)
+_CHANGE_ENTRY = Prepared(
+    lambda _: (
+        update(entries).where(entries.c.id == bindparam("entry")).values({name: bindparam(name) for name in _ENTRY})
+    )
+)
+_TOUCH_ENTRIES = Prepared(
+    lambda is_one_of: update(entries).where(is_one_of(entries.c.id, "ids")).values(last_seen_at=bindparam("now"))
+)
+_TOUCH_SIGHTINGS = Prepared(
+    lambda is_one_of: (
+        update(sightings)
+        .where(_IS_HERE, is_one_of(sightings.c.entry_id, "ids"))
+        .values(document=bindparam("number"), last_seen_at=bindparam("now"))
+    )
+)
+_CHANGE_SIGHTING = Prepared(
+    lambda _: (
+        update(sightings)
+        .where(_IS_HERE, sightings.c.entry_id == bindparam("entry"))
+        .values({name: bindparam(name) for name in _SHOWN})
+    )
 )
 _GONE = and_(_IS_HERE, sightings.c.document < bindparam("number"), sightings.c.last_seen_at <= bindparam("before"))
-_SELECT_GONE = select(sightings.c.entry_id).where(_GONE)
-_DELETE_GONE = delete(sightings).where(_GONE)
-_FIRST_SEEN = select(entries.c.id, entries.c.first_seen_at).where(entries.c.id.in_(_VALUES))
-_PARSED = (
-    update(feeds)
-    .where(feeds.c.id == bindparam("feed"))
-    .values(
-        title=bindparam("title"),
-        format=bindparam("format"),
-        hubs=bindparam("hubs"),
-        etag=bindparam("etag"),
-        last_modified=bindparam("last_modified"),
-        document=bindparam("number"),
-        last_checked_at=bindparam("now"),
-        last_parsed_at=bindparam("now"),
-        next_check_at=bindparam("next_check_at"),
-        retry_at=None,
-        failures=0,
-        failure="",
+_SELECT_GONE = Prepared(lambda _: select(sightings.c.entry_id).where(_GONE))
+_DELETE_GONE = Prepared(lambda _: delete(sightings).where(_GONE))
+_FIRST_SEEN = Prepared(
+    lambda is_one_of: select(entries.c.id, entries.c.first_seen_at).where(is_one_of(entries.c.id, "ids"))
+)
+_IN_LAST = and_(_IS_HERE, sightings.c.document == bindparam("number"))
+_TOUCH_LAST_ENTRIES = Prepared(
+    lambda _: (
+        update(entries)
+        .where(entries.c.id.in_(select(sightings.c.entry_id).where(_IN_LAST)))
+        .values(last_seen_at=bindparam("now"))
+    )
+)
+_TOUCH_LAST_SIGHTINGS = Prepared(lambda _: update(sightings).where(_IN_LAST).values(last_seen_at=bindparam("now")))
+_CHECKED = Prepared(
+    lambda _: (
+        update(feeds)
+        .where(feeds.c.id == bindparam("feed"))
+        .values(
+            last_checked_at=bindparam("now"),
+            next_check_at=bindparam("next_check"),
+            retry_at=None,
+            failures=0,
+            failure="",
+        )
+    )
+)
+_PARSED = Prepared(
+    lambda _: (
+        update(feeds)
+        .where(feeds.c.id == bindparam("feed"))
+        .values(
+            title=bindparam("title"),
+            format=bindparam("format"),
+            hubs=bindparam("hubs"),
+            etag=bindparam("etag"),
+            last_modified=bindparam("last_modified"),
+            document=bindparam("number"),
+            last_checked_at=bindparam("now"),
+            last_parsed_at=bindparam("now"),
+            next_check_at=bindparam("next_check_at"),
+            retry_at=None,
+            failures=0,
+            failure="",
+        )
     )
 )
 
@@ -166,9 +228,14 @@ class FeedStore:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    async def add(self, url: str, now: datetime, aliases: Iterable[str] = ()) -> tuple[FeedState, bool]:
-        """The feed known under this URL or an alias, or a new one; the second value says whether it is new."""
-        return await self.database.write(partial(_add, url=url, now=now, aliases=tuple(aliases)))
+    async def add(
+        self, url: str, now: datetime, aliases: Iterable[str] = (), *, title: str = ""
+    ) -> tuple[FeedState, bool]:
+        """The feed known under this URL or an alias, or a new one; the second value says whether it is new.
+
+        `title` is what a new one is called until its document has been read.
+        """
+        return await self.database.write(partial(_add, url=url, now=now, aliases=tuple(aliases), title=title))
 
     async def find(self, urls: Sequence[str]) -> FeedState | None:
         """The feed known under one of these URLs, the first that is known."""
@@ -219,7 +286,7 @@ class FeedStore:
     ) -> None:
         """Remember why a feed could not be read, and when to try again; a feed that is gone is stopped."""
         values: dict[str, Any] = {
-            "failure": reason,
+            "failure": keepable(reason),
             "failures": feeds.c.failures + 1,
             "last_checked_at": stamp(now),
             "next_check_at": _stamped(next_check_at),
@@ -260,16 +327,20 @@ def _states(connection: Connection, query: Any) -> list[FeedState]:
 
 def _find(connection: Connection, urls: Sequence[str]) -> FeedState | None:
     for url in urls:
-        row = connection.execute(_FIND, {"url": url}).first()
+        row = _FIND.run(connection, url=url).first()
         if row is not None:
             return FeedState(*row)
     return None
 
 
-def _add(connection: Connection, url: str, now: datetime, aliases: tuple[str, ...]) -> tuple[FeedState, bool]:
+def _add(
+    connection: Connection, url: str, now: datetime, aliases: tuple[str, ...], title: str
+) -> tuple[FeedState, bool]:
+    if connection.dialect.name == "postgresql":  # two that add one feed under two of its URLs
+        connection.execute(_ADD_ALONE)
     known = _find(connection, (url, *aliases))
     if known is None:
-        connection.execute(insert(feeds).values(key_url=url, url=url, created_at=stamp(now)))
+        _INSERT_FEED.run(connection, key_url=url, url=url, title=keepable(title), created_at=stamp(now))
         known = _find(connection, (url,))
         assert known is not None
         is_new = True
@@ -282,10 +353,10 @@ def _add(connection: Connection, url: str, now: datetime, aliases: tuple[str, ..
 
 
 def _merge(connection: Connection, feed_id: int, document: FeedDocument, now: str, before: str) -> MergedFeed:
-    feed = connection.execute(_LOCK, {"feed": feed_id}).one()
-    items = keyed(document.items, feed.key_url)
-    ambiguous = {(KeyType(kind), value) for kind, value in connection.execute(_AMBIGUOUS, {"feed": feed_id})}
-    owners, known = looked_up(connection, feed_id, feed.key_url, items)
+    feed = _LOCK.run(connection, feed=feed_id).one()
+    items = keyed(document.items, feed.key_url, pinned(connection, ENTRY))
+    ambiguous = {(KeyType(kind), value) for kind, value in _AMBIGUOUS.run(connection, feed=feed_id)}
+    owners, known = looked_up(connection, feed_id, feed.key_url, items, ambiguous)
     merge = merged(items, known, ambiguous, feed.key_url)
     number = feed.document + 1
     ids = _write_entries(connection, merge.decisions, now)
@@ -300,38 +371,51 @@ def _merge(connection: Connection, feed_id: int, document: FeedDocument, now: st
         ],
     )
     deleted = _forget(connection, feed_id, number, before)
-    connection.execute(
-        _PARSED,
-        {
-            "feed": feed_id,
-            "title": document.title,
-            "format": document.format,
-            "hubs": "\n".join(document.hubs),
-            "etag": document.etag,
-            "last_modified": document.last_modified,
-            "number": number,
-            "now": now,
-            "next_check_at": _stamped(document.next_check_at),
-        },
+    _PARSED.run(
+        connection,
+        feed=feed_id,
+        title=keepable(document.title),
+        format=str(document.format),
+        hubs=keepable("\n".join(document.hubs)),
+        etag=keepable(document.etag),
+        last_modified=keepable(document.last_modified),
+        number=number,
+        now=now,
+        next_check_at=_stamped(document.next_check_at),
     )
     return MergedFeed(_report(connection, merge, ids, now), tuple(merge.conflicts), deleted)
 
 
 def _write_entries(connection: Connection, decisions: list[Decision], now: str) -> list[int]:
     """New entries in, changed ones changed, the rest touched; the entry of each decision."""
+    touched = sorted(decision.entry_id for decision in decisions if decision.entry_id is not None)
+    if connection.dialect.name == "postgresql":
+        # In one order: feeds that share entries wait for each other, and never in a circle.
+        for chunk in chunks(touched):
+            connection.execute(_LOCK_TO_CHANGE, {"values": chunk})
     new = [decision for decision in decisions if decision.entry_id is None]
-    rows = [{**_entry(decision), "first_seen_at": now, "last_seen_at": now} for decision in new]
-    made: list[int] = []
-    if rows:
-        made = list(connection.execute(_INSERT_ENTRIES, rows).scalars())
-    changed = [decision for decision in decisions if decision.outcome is Outcome.UPDATED]
-    if changed:
-        connection.execute(_CHANGE_ENTRY, [{**_entry(decision), "entry": decision.entry_id} for decision in changed])
-    touched = [decision.entry_id for decision in decisions if decision.entry_id is not None]
-    for chunk in chunks(touched):
-        connection.execute(_TOUCH_ENTRIES, {"values": chunk, "now": now})
+    made = _new_ids(connection, len(new)) if new else []
+    _INSERT_ENTRIES.run_many(
+        connection,
+        (
+            {**_entry(decision), "id": entry_id, "first_seen_at": now, "last_seen_at": now}
+            for decision, entry_id in zip(new, made, strict=True)
+        ),
+    )
+    changed = [decision for decision in decisions if decision.outcome is Outcome.UPDATED or decision.is_imported]
+    _CHANGE_ENTRY.run_many(connection, ({**_entry(decision), "entry": decision.entry_id} for decision in changed))
+    if touched:
+        _TOUCH_ENTRIES.run(connection, ids=tuple(touched), now=now)
     ids = iter(made)
     return [next(ids) if decision.entry_id is None else decision.entry_id for decision in decisions]
+
+
+def _new_ids(connection: Connection, count: int) -> list[int]:
+    """The next ids of entries; on SQLite nobody else writes, so that they can be counted."""
+    if connection.dialect.name == "postgresql":
+        return list(_NEXT_IDS.run(connection, count=count).scalars())
+    last: int = _LAST_ID.run(connection).scalar_one()
+    return list(range(last + 1, last + 1 + count))
 
 
 def _entry(decision: Decision) -> dict[str, object]:
@@ -353,8 +437,8 @@ def _write_sightings(
 ) -> None:
     """What the feed shows of each entry in this document."""
     decided = list(zip(decisions, ids, strict=True))
-    for chunk in chunks([entry_id for decision, entry_id in decided if decision.is_as_shown]):
-        connection.execute(_TOUCH_SIGHTINGS, {"feed": feed_id, "values": chunk, "number": number, "now": now})
+    if as_shown := tuple(entry_id for decision, entry_id in decided if decision.is_as_shown):
+        _TOUCH_SIGHTINGS.run(connection, feed=feed_id, ids=as_shown, number=number, now=now)
 
     def shown(decision: Decision) -> dict[str, object]:
         each = decision.keyed
@@ -369,41 +453,47 @@ def _write_sightings(
         }
 
     changed = [pair for pair in decided if pair[0].is_here and not pair[0].is_as_shown]
-    if changed:
-        connection.execute(
-            _CHANGE_SIGHTING,
-            [{**shown(decision), "feed": feed_id, "entry": entry_id} for decision, entry_id in changed],
-        )
-    _insert(
+    _CHANGE_SIGHTING.run_many(
+        connection, ({**shown(decision), "feed": feed_id, "entry": entry_id} for decision, entry_id in changed)
+    )
+    _INSERT_SIGHTINGS.run_many(
         connection,
-        sightings,
-        [
+        (
             {**shown(decision), "feed_id": feed_id, "entry_id": entry_id, "first_seen_at": now}
             for decision, entry_id in decided
             if not decision.is_here
-        ],
+        ),
     )
 
 
 def _learn_keys(connection: Connection, owners: Owners, decisions: list[Decision], ids: list[int]) -> None:
-    """Register the keys of each entry that nobody has; in one order, so that two writers do not wait in a circle."""
+    """Register the keys of each entry that nobody has; in one order, so that two writers do not wait in a circle.
+
+    A guid or hash whose entry this document shows as another item goes with the item that carries it: without
+    that it would be new in every document.
+    """
     free: dict[tuple[str, str], dict[str, object]] = {}
+    moved: list[dict[str, object]] = []
+    here = set(ids)
     for decision, entry_id in zip(decisions, ids, strict=True):
         for key in decision.keyed.keys:
-            name = str(key.key_type), key.key_value
-            if name not in owners:
+            name = key.key_type.value, key.key_value
+            owner = owners.get(name)
+            if owner is None:
                 row = {"key_type": name[0], "key_value": name[1], "entry_id": entry_id, "policy": key.policy}
                 free.setdefault(name, row)
-    _insert(connection, entry_identities, [free[name] for name in sorted(free)])
+            elif owner != entry_id and owner in here and key.key_type in _OF_ONE_FEED:
+                moved.append({"of_type": name[0], "of_value": name[1], "entry": entry_id})
+    _INSERT_KEYS.run_many(connection, (free[name] for name in sorted(free)))
+    _MOVE_KEY.run_many(connection, moved)
 
 
 def _forget(connection: Connection, feed_id: int, number: int, before: str) -> int:
     """Delete what this document lacks and was last seen long before it; how many entries went."""
-    where = {"feed": feed_id, "number": number, "before": before}
-    gone = list(connection.execute(_SELECT_GONE, where).scalars())
+    gone = list(_SELECT_GONE.run(connection, feed=feed_id, number=number, before=before).scalars())
     if not gone:
         return 0
-    connection.execute(_DELETE_GONE, where)
+    _DELETE_GONE.run(connection, feed=feed_id, number=number, before=before)
     return _delete_unseen(connection, gone)
 
 
@@ -411,16 +501,19 @@ def _delete_unseen(connection: Connection, ids: Sequence[int]) -> int:
     """Delete those of these entries that no feed shows any more."""
     is_seen = exists_where().where(sightings.c.entry_id == entries.c.id)
     deleted = 0
-    for chunk in chunks(ids):
+    for chunk in chunks(sorted(ids)):
+        if connection.dialect.name == "postgresql":
+            # Whoever is about to show one of them in another feed comes first, or after us.
+            connection.execute(_LOCK_TO_DELETE, {"values": chunk})
         deleted += connection.execute(delete(entries).where(entries.c.id.in_(chunk), ~is_seen)).rowcount
     return deleted
 
 
 def _report(connection: Connection, merge: Merge, ids: list[int], now: str) -> tuple[MergedItem, ...]:
-    old = [entry_id for decision, entry_id in zip(merge.decisions, ids, strict=True) if decision.entry_id is not None]
+    old = tuple(decision.entry_id for decision in merge.decisions if decision.entry_id is not None)
     first_seen: dict[int, str] = {}
-    for chunk in chunks(old):
-        first_seen.update((row[0], row[1]) for row in connection.execute(_FIRST_SEEN, {"values": chunk}))
+    if old:
+        first_seen = {row[0]: row[1] for row in _FIRST_SEEN.run(connection, ids=old)}
     return tuple(
         MergedItem(
             outcome=decision.outcome,
@@ -439,13 +532,10 @@ def _report(connection: Connection, merge: Merge, ids: list[int], now: str) -> t
 
 
 def _touch(connection: Connection, feed_id: int, now: str, next_check_at: str | None) -> None:
-    feed = connection.execute(select(feeds.c.document).where(feeds.c.id == feed_id).with_for_update()).one()
-    in_last = and_(sightings.c.feed_id == feed_id, sightings.c.document == feed.document)
-    ids = select(sightings.c.entry_id).where(in_last)
-    connection.execute(update(entries).where(entries.c.id.in_(ids)).values(last_seen_at=now))
-    connection.execute(update(sightings).where(in_last).values(last_seen_at=now))
-    values = {"last_checked_at": now, "next_check_at": next_check_at, "retry_at": None, "failures": 0, "failure": ""}
-    connection.execute(update(feeds).where(feeds.c.id == feed_id).values(values))
+    number = _LOCK.run(connection, feed=feed_id).one().document
+    _TOUCH_LAST_ENTRIES.run(connection, feed=feed_id, number=number, now=now)
+    _TOUCH_LAST_SIGHTINGS.run(connection, feed=feed_id, number=number, now=now)
+    _CHECKED.run(connection, feed=feed_id, now=now, next_check=next_check_at)
 
 
 def _adopt(connection: Connection, feed_id: int, url: str) -> bool:

@@ -40,10 +40,34 @@ def version_of(connection: Connection) -> str | None:
     return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
 
 
-def _make(connection: Connection) -> None:
-    if connection.dialect.name == "postgresql":  # two processes that start at once
+def lock_tables(connection: Connection) -> None:
+    """Let nobody else make or migrate the tables until this transaction ends."""
+    if connection.dialect.name == "postgresql":  # on SQLite, BEGIN IMMEDIATE has done it
         connection.execute(text("SELECT pg_advisory_xact_lock(7203041)"))
-    if version_of(connection) is None:
-        metadata.create_all(connection)
-        connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
-        connection.execute(text("INSERT INTO alembic_version VALUES (:version)"), {"version": VERSIONS[-1]})
+
+
+def lock_rows(connection: Connection) -> None:
+    """Let nobody else write until this transaction ends."""
+    if connection.dialect.name == "postgresql":
+        names = set(inspect(connection).get_table_names()) & set(metadata.tables)
+        # Whoever merges a document begins with its feed: first wait for those.
+        for name in sorted(names, key=lambda name: (name != "feeds", name)):
+            connection.execute(text(f'LOCK TABLE "{name}" IN EXCLUSIVE MODE'))
+
+
+def _make(connection: Connection) -> None:
+    lock_tables(connection)  # two processes that start at once
+    if version_of(connection) is not None:
+        return
+    strangers = sorted(set(inspect(connection).get_table_names()) & set(metadata.tables))
+    if strangers:
+        url = masked(connection.engine.url.render_as_string(hide_password=False))
+        raise StoreError(f"{url}: not a store of canonry, but has tables named {', '.join(strangers)}")
+    metadata.create_all(connection)
+    connection.execute(
+        text(
+            "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL, "
+            "CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
+        )
+    )
+    connection.execute(text("INSERT INTO alembic_version VALUES (:version)"), {"version": VERSIONS[-1]})

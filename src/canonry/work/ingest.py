@@ -175,8 +175,12 @@ async def poll_feed(feed: FeedState, store: FeedStore, polling: Polling) -> tupl
         feed, response, read = await _read(feed, response, store, polling)
     except (FetchFailed, NotAFeed, UnsafeUrl, InvalidUrl) as error:
         return await _failed(feed, error, store, polling), MergedFeed()
+    except OSError as error:  # of a fetch of the caller's own
+        failure = FetchFailed(feed.url, f"{type(error).__name__}: {masked(str(error))}")
+        return await _failed(feed, failure, store, polling), MergedFeed()
     if read is None:
         await store.touch(feed.id, now, _next_check(response, None, now, polling))
+        await _follow_move(feed, response, MergedFeed(), store)
         return FeedOutcome(feed.url, FeedResult.NO_CHANGE, milliseconds=_spent(started)), MergedFeed()
     document = FeedDocument(
         read.title,
@@ -208,7 +212,7 @@ async def _read(
     """The document of an answer, None where it has not changed; a page is left for the first feed it names."""
     from canonry.net.feed import is_web_page, read_feed
 
-    if response.is_not_modified:
+    if response.is_not_modified and (feed.etag or feed.last_modified):
         return feed, response, None
     _require_ok(response, polling.clock())
     kind = response.header("content-type")
@@ -242,7 +246,12 @@ async def _failed(
     backoff = min(_LONGEST, polling.interval * 2 ** min(feed.failures, 10)) * (0.75 + polling.chance() / 2)
     retry_at = None if wait is None else now + min(timedelta(seconds=wait), _LONGEST * 7)
     await store.fail(
-        feed.id, error.reason, now, next_check_at=retry_at or now + backoff, retry_at=retry_at, is_gone=is_gone
+        feed.id,
+        error.reason,
+        now,
+        next_check_at=max(filter(None, (retry_at, now + backoff))),
+        retry_at=retry_at,
+        is_gone=is_gone,
     )
     return FeedOutcome(feed.url, FeedResult.STOPPED if is_gone else FeedResult.FAILED, error.reason)
 
@@ -279,6 +288,15 @@ def _require_ok(response: Response, now: datetime) -> None:
 
 def _spent(started: float) -> int:
     return round((time.perf_counter() - started) * 1000)
+
+
+def masked_key(key: str) -> str:
+    """A key as it is shown: those of a feed with credentials in its URL begin with that URL."""
+    return re.sub(r"\A((?:guid:)?https?://)[^/?#\s]*@", r"\1***@", key)
+
+
+def _shown(key: Key) -> Key:
+    return replace(key, key_value=masked_key(key.key_value)) if "@" in key.key_value else key
 
 
 class _Memory:
@@ -351,6 +369,17 @@ class _Hosts:
             yield
 
 
+def _spread(urls: Iterable[str]) -> list[str]:
+    """The URLs in turns, one of each host after the other: no worker waits at a busy host while others are idle."""
+    turns: Counter[str] = Counter()
+    ordered: list[tuple[int, str]] = []
+    for url in urls:
+        host = parse(url).host
+        ordered.append((turns[host], url))
+        turns[host] += 1
+    return [url for _, url in sorted(ordered, key=lambda turn: turn[0])]
+
+
 class _Run:
     """One run over many feeds."""
 
@@ -369,7 +398,7 @@ class _Run:
         self.hosts = hosts
         self.report = report
         self.on_item = on_item or report.items.append
-        self.on_feed = on_feed or (lambda _: None)
+        self.on_feed: Callable[[FeedOutcome], object] = on_feed or (lambda _: None)
         self.were_conditional = self.could_be_conditional = 0
         self.without_key = self.not_canonical = 0
         self.last_ids: list[int] = []
@@ -377,15 +406,18 @@ class _Run:
     async def run(self, feed_urls: Iterable[str], concurrency: int) -> None:
         started = self.polling.clock()
         run_id = await self.memory.do(lambda store: start_run(store.database, started))
-        urls = iter(self._readable(feed_urls))
+        urls = iter(_spread(self._readable(feed_urls)))
 
         async def work() -> None:
             for url in urls:  # one iterator, shared: each worker takes the next
                 await self._poll(url)
 
-        async with asyncio.TaskGroup() as group:
-            for _ in range(concurrency):
-                group.create_task(work())
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(concurrency):
+                    group.create_task(work())
+        except BaseExceptionGroup as errors:  # what a callback raised reaches the caller as it is
+            raise errors.exceptions[0] from None
         self.report.checklist.extend(await self._checked())
         finished = self.polling.clock()
         await self.memory.do(lambda store: finish_run(store.database, run_id, finished, self.report.counts))
@@ -405,10 +437,13 @@ class _Run:
     async def _poll(self, url: str) -> None:
         async def work(store: FeedStore) -> tuple[FeedOutcome, MergedFeed]:
             feed, _ = await store.add(url, self.polling.clock())
-            outcome, merged = await poll_feed(feed, store, self.polling)
-            if outcome.result is not FeedResult.WAITING:
-                self.could_be_conditional += bool(feed.etag or feed.last_modified)
-            return outcome, merged
+            is_waiting = False
+            try:
+                outcome, merged = await poll_feed(feed, store, self.polling)
+                is_waiting = outcome.result is FeedResult.WAITING
+                return outcome, merged
+            finally:  # also where the store is lost after the request
+                self.could_be_conditional += bool(feed.etag or feed.last_modified) and not is_waiting
 
         async with self.hosts.slot(url):
             outcome, merged = await self.memory.do(work)
@@ -436,8 +471,8 @@ class _Run:
                 masked(feed_url),
                 item.title,
                 item.url,
-                item.keys,
-                item.dedupe_key,
+                tuple(map(_shown, item.keys)),
+                masked_key(item.dedupe_key),
                 item.match_confidence,
                 item.first_seen_at,
                 item.last_seen_at,

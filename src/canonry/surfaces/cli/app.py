@@ -8,16 +8,21 @@ import click
 
 from canonry import __version__
 from canonry.errors import CanonryError
+from canonry.surfaces.cli.backup import backup, restore
 from canonry.surfaces.cli.canonicalize import canonicalize
 from canonry.surfaces.cli.completion import completion
 from canonry.surfaces.cli.demo import demo
 from canonry.surfaces.cli.explain import explain
+from canonry.surfaces.cli.feeds import feeds
+from canonry.surfaces.cli.ingest import ingest
 from canonry.surfaces.cli.normalize import normalize
 from canonry.surfaces.cli.policies import policies, policy
+from canonry.surfaces.cli.rekey import rekey
 from canonry.surfaces.cli.rules import rules
+from canonry.surfaces.cli.worker import worker
 
 # Modules that come with an extra, for commands that miss them.
-_EXTRAS = {"aiohttp": "feeds", "lxml": "feeds", "selectolax": "feeds"}
+_EXTRAS: dict[str, str] = dict.fromkeys(("aiohttp", "alembic", "dbos", "psycopg", "selectolax", "sqlalchemy"), "feeds")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -32,7 +37,22 @@ def canonry(*, debug: bool) -> None:
     del debug  # run() looks for it: the error may come before click has read it
 
 
-for command in (normalize, explain, canonicalize, policies, policy, rules, demo, completion):
+for command in (
+    normalize,
+    explain,
+    canonicalize,
+    ingest,
+    feeds,
+    worker,
+    policies,
+    policy,
+    rekey,
+    rules,
+    demo,
+    completion,
+    backup,
+    restore,
+):
     canonry.add_command(command)
 
 

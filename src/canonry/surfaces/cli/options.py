@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -10,7 +11,10 @@ from canonry.core.tables import POLICIES
 from canonry.files import DEFAULT_OVERRIDES, choose_policy
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from canonry.core.policy import Policy
+    from canonry.store.feeds import FeedStore
 
 
 def complete_policy(_context: click.Context, _parameter: click.Parameter, typed: str) -> list[str]:
@@ -38,9 +42,36 @@ overrides_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object a line (the default when piped).")
 
 
+def _default_database_url() -> str:
+    from canonry.settings import load_settings
+
+    return load_settings().database_url
+
+
+db_option = click.option(
+    "--db",
+    "database_url",
+    metavar="URL",
+    envvar="CANONRY_DATABASE_URL",
+    default=_default_database_url,
+    show_default="~/.local/share/canonry/canonry.db",
+    help="The store: sqlite:///FILE or postgresql://…; also CANONRY_DATABASE_URL, or database_url in canonry.toml.",
+)
+
+
 def chosen(policy_name: str, overrides: str | None = None) -> Policy:
     """The policy these options name; says so when the overrides file was found by itself."""
     policy = choose_policy(policy_name, overrides)
     if policy.overrides is not None and overrides is None:
         click.echo(f"canonry: using {DEFAULT_OVERRIDES}: {policy.id}", err=True)
     return policy
+
+
+@contextmanager
+def opened(database_url: str) -> Generator[FeedStore]:
+    """The feeds of a store, open; what opening it has to say goes to standard error."""
+    from canonry.store.database import Database
+    from canonry.store.feeds import FeedStore
+
+    with Database(database_url, say=lambda line: click.echo(f"canonry: {line}", err=True)) as database:
+        yield FeedStore(database)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import click
 
@@ -14,10 +14,12 @@ from canonry.core.url import read_url
 from canonry.errors import InvalidUrl
 from canonry.surfaces.cli import render
 from canonry.surfaces.cli.lines import input_lines
-from canonry.surfaces.cli.options import chosen, complete_policy, json_option, overrides_option
+from canonry.surfaces.cli.options import chosen, complete_policy, db_option, json_option, overrides_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from canonry.store.rekey_counts import RekeySummary
 
 
 @click.command()
@@ -73,27 +75,49 @@ def show(policy_name: str, *, overrides: str | None, as_json: bool) -> None:
 @policy.command()
 @click.argument("before", metavar="POLICY_A", shell_complete=complete_policy)
 @click.argument("after", metavar="POLICY_B", shell_complete=complete_policy)
-@click.argument("file", type=click.File("rb"), default="-")
+@click.argument("file", type=click.File("rb"), required=False)
+@click.option("--store", "is_stored", is_flag=True, help="Compare for the links of the store instead of a FILE.")
+@db_option
 @click.option("--examples", default=5, show_default=True, type=click.IntRange(0), help="How many of each kind to show.")
 @json_option
-def diff(before: str, after: str, file: BinaryIO, *, examples: int, as_json: bool) -> None:
-    """What changes for the URLs of a FILE (or standard input) when policy B takes the place of A.
+def diff(
+    before: str, after: str, file: BinaryIO | None, *, is_stored: bool, database_url: str, examples: int, as_json: bool
+) -> None:
+    """What changes for the URLs of a FILE (or standard input, or a store) when policy B takes the place of A.
 
     Changed: the URL has another key. Merged: keys that were apart become one. Split: one key becomes
     several. Memory grows with the number of distinct URLs.
 
     \b
     canonry policy diff bookmark feed-aggressive urls.txt
+    canonry policy diff entry bookmark --store
     """
-    refused = _Refused()
-    found = diff_policies(chosen(before), chosen(after), refused.passing(input_lines(file)), examples=examples)
-    found.urls += refused.count
-    found.refused += refused.count
+    policies = chosen(before), chosen(after)
+    if is_stored:
+        if file is not None:
+            raise click.UsageError("a FILE and --store exclude each other")
+        found = _stored_diff(*policies, database_url, examples=examples)
+    else:
+        refused = _Refused()
+        lines = input_lines(cast("BinaryIO", click.open_file("-", "rb")) if file is None else file)
+        found = diff_policies(*policies, refused.passing(lines), examples=examples)
+        found.urls += refused.count
+        found.refused += refused.count
     if not render.on_terminal(as_json=as_json):
         render.print_json(found)
     else:
         _print_diff(found)
     sys.exit(1 if found.refused else 0)
+
+
+def _stored_diff(before: Policy, after: Policy, database_url: str, *, examples: int) -> PolicyDiff:
+    from canonry.store.rekey import stored_urls
+    from canonry.surfaces.cli.stores import open_store
+
+    with open_store(database_url) as database:
+        return database.read_now(
+            lambda connection: diff_policies(before, after, stored_urls(connection), examples=examples)
+        )
 
 
 class _Refused:
@@ -124,6 +148,11 @@ def _print_diff(found: PolicyDiff) -> None:
     click.echo(f"{found.before} → {found.after}")
     counts = [(name, str(getattr(found, name))) for name in ("urls", "refused", "changed", "merged", "split")]
     render.print_table(("what", "count"), counts)
+    print_examples(found)
+
+
+def print_examples(found: PolicyDiff | RekeySummary) -> None:
+    """Some of the URLs that change, of the keys that merge and of those that split."""
     for change in found.changes:
         click.echo(f"{render.rule_label('changed')}  {render.token_diff(change.before, change.after)}")
     _print_groups("merged", found.merges)

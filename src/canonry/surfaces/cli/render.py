@@ -7,7 +7,9 @@ import difflib
 import json
 import os
 import re
+import shutil
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -34,7 +36,12 @@ def on_terminal(*, as_json: bool) -> bool:
 
 def print_json(record: object) -> None:
     """One JSON object on one line; dataclasses by their fields."""
-    click.echo(json.dumps(record, default=_fields))
+    click.echo(json_line(record))
+
+
+def json_line(record: object) -> str:
+    """A record as one line of JSON; dataclasses by their fields."""
+    return json.dumps(record, default=_fields)
 
 
 def _fields(value: object) -> dict[str, object]:
@@ -43,14 +50,39 @@ def _fields(value: object) -> dict[str, object]:
     return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
 
 
-def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, err: bool = False) -> None:
     """Columns as wide as they must be; the last one runs on."""
     table = [tuple(headers), *(tuple(map(visible, row)) for row in rows)]
     widths = [max(len(row[column]) for row in table) for column in range(len(headers) - 1)]
     for number, row in enumerate(table):
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
         line = "  ".join([*cells, row[-1]]).rstrip()
-        click.echo(style(line, _BOLD) if number == 0 else line)
+        click.echo(style(line, _BOLD) if number == 0 else line, err=err)
+
+
+class Bar:
+    """How far a long job is, on one line of a terminal's standard error; nothing where there is none."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._is_watched = sys.stderr.isatty()
+        self._next = 0.0
+
+    def show(self, done: int, told: str) -> None:
+        """Draw it, at most ten times a second."""
+        now = time.monotonic()
+        if not self._is_watched or (now < self._next and done < self._total):
+            return
+        self._next = now + 0.1
+        filled = 20 * done // max(self._total, 1)
+        line = f"[{'#' * filled}{'.' * (20 - filled)}] {done}/{self._total} {told}"
+        click.echo(f"\r\033[K{line[: shutil.get_terminal_size().columns - 1]}", nl=False, err=True)
+
+    def clear(self) -> None:
+        """Leave the line to others."""
+        if self._is_watched and self._next:
+            self._next = 0.0
+            click.echo("\r\033[K", nl=False, err=True)
 
 
 def visible(text: str) -> str:

@@ -1,0 +1,313 @@
+"""Backup and restore: one file for both databases, gzip'd JSON lines.
+
+First a header, `{"canonry": …, "tables": "0002", "created_at": …}`, then a line for each row,
+`{"table": …, "row": {…}}` with bytes as base64, and last `{"rows": …, "sha256": …}` over all lines
+before it, so that a file that was cut short or changed is refused.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import tempfile
+import zlib
+from base64 import b64decode, b64encode
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, cast
+
+from sqlalchemy import Connection, LargeBinary, MetaData, Table, delete, func, insert, inspect, select, text
+
+import canonry
+from canonry.errors import StoreError, masked
+from canonry.store.schema import metadata, stamp
+from canonry.store.versions import VERSIONS, lock_rows, lock_tables, version_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+
+    from canonry.store.database import Database
+
+    # Told how much is done, of how much.
+    Progress = Callable[[int, int], object]
+
+_BATCH = 1000
+_LONGEST_LINE = 256 * 1024 * 1024  # what is longer is no backup of ours
+# A new store may have rows here already.
+_NOT_CONTENT = {"cache", "pinned_policies", "runs"}
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a backup says of itself."""
+
+    canonry: str
+    tables: str
+    created_at: str
+
+
+def backup(database: Database, file: str | Path, progress: Progress = lambda _done, _of: None) -> int:
+    """Write every row of one moment to a file, which appears when it is complete; how many rows."""
+    return database.read_now(partial(write_backup, file=Path(file), progress=progress))
+
+
+def restore(
+    database: Database, file: str | Path, *, replace: bool = False, progress: Progress = lambda _done, _of: None
+) -> int:
+    """Fill the store from a backup of this or an older version, all or nothing; how many rows."""
+    _verify(Path(file))
+    return database.write_now(partial(_restore, file=Path(file), replace=replace, progress=progress))
+
+
+def read_header(file: str | Path) -> Header:
+    """What the backup says of itself; StoreError where it is none, or from a newer canonry."""
+    with _lines(Path(file)) as lines:
+        return lines.header
+
+
+def write_backup(connection: Connection, file: Path, progress: Progress = lambda _done, _of: None) -> int:
+    """`backup`, within a transaction that has not read or written anything yet, or has locked the tables."""
+    if connection.dialect.name == "postgresql" and connection.get_execution_options().get("canonry_reads"):
+        connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"))
+    version = version_of(connection)
+    tables = _tables(connection)
+    total = sum(connection.execute(select(func.count()).select_from(table)).scalar_one() for table in tables)
+    header = {"canonry": canonry.__version__, "tables": version, "created_at": stamp(datetime.now(UTC))}
+    with _replacing(file) as out:
+        write = _Writer(out)
+        write.line(header)
+        rows = 0
+        for table in tables:
+            with closing(_rows(connection, table)) as found:
+                for row in found:
+                    write.line({"table": table.name, "row": row})
+                    rows += 1
+                    if rows % _BATCH == 0:
+                        progress(rows, total)
+        write.line({"rows": rows, "sha256": write.sha256.hexdigest()})
+    return rows
+
+
+class _Writer:
+    def __init__(self, out: IO[bytes]) -> None:
+        self.out = out
+        self.sha256 = hashlib.sha256()
+
+    def line(self, value: object) -> None:
+        line = json.dumps(value, separators=(",", ":")).encode() + b"\n"
+        self.sha256.update(line)
+        self.out.write(line)
+
+
+class _Lines:
+    """A backup as it is read; the last line is compared with what came before."""
+
+    def __init__(self, file: Path, raw: IO[bytes], lines: IO[bytes]) -> None:
+        self.file = file
+        self._raw = raw
+        self._lines = lines
+        self._sha256 = hashlib.sha256()
+        self._size = os.fstat(raw.fileno()).st_size
+        self.header = self._read_header()
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """How far the file was read, in bytes, of how many."""
+        return self._raw.tell(), self._size
+
+    def rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Each row with the name of its table."""
+        rows = 0
+        while True:
+            before = self._sha256.hexdigest()
+            line = self._next()
+            if "sha256" in line:
+                if line != {"rows": rows, "sha256": before} or self._readline():
+                    raise self.damaged("its checksum is another")
+                return
+            if not isinstance(line.get("table"), str) or not isinstance(line.get("row"), dict):
+                raise self.damaged("a line is no row")
+            rows += 1
+            yield line["table"], line["row"]
+
+    def damaged(self, how: str) -> StoreError:
+        return StoreError(f"{self.file}: damaged, nothing was restored: {how}")
+
+    def _read_header(self) -> Header:
+        header = self._next()
+        if not all(isinstance(header.get(name), str) for name in Header.__dataclass_fields__):
+            raise StoreError(f"{self.file}: not a backup of canonry, or damaged; nothing was restored")
+        found = Header(*(str(header[name]) for name in Header.__dataclass_fields__))
+        if found.tables not in VERSIONS:
+            raise StoreError(
+                f"{self.file}: made by canonry {found.canonry} with newer tables ({found.tables}); nothing was restored"
+            )
+        return found
+
+    def _next(self) -> dict[str, Any]:
+        line = self._readline()
+        if not line.endswith(b"\n"):
+            raise self.damaged("it ends too early")
+        self._sha256.update(line)
+        try:
+            value = json.loads(line)
+        except ValueError:
+            value = None
+        if not isinstance(value, dict):
+            raise StoreError(f"{self.file}: not a backup of canonry, or damaged; nothing was restored")
+        return cast("dict[str, Any]", value)
+
+    def _readline(self) -> bytes:
+        try:
+            return self._lines.readline(_LONGEST_LINE)
+        except gzip.BadGzipFile:
+            raise StoreError(f"{self.file}: not a backup of canonry, or damaged; nothing was restored") from None
+        except (EOFError, OSError, zlib.error) as error:
+            raise self.damaged(str(error)) from None
+
+
+@contextmanager
+def _lines(file: Path) -> Generator[_Lines]:
+    try:
+        raw = file.open("rb")
+    except OSError as error:
+        raise StoreError(f"{file}: cannot be read: {error.strerror}") from None
+    with raw, gzip.open(raw) as lines:
+        yield _Lines(file, raw, cast("IO[bytes]", lines))
+
+
+def _verify(file: Path) -> None:
+    """Read the file to its end before anything is touched: a missing row would look like a fault of the store."""
+    with _lines(file) as lines:
+        for _ in lines.rows():
+            pass
+
+
+def _restore(connection: Connection, file: Path, *, replace: bool, progress: Progress) -> int:
+    with _lines(file) as lines:
+        lock_tables(connection)
+        lock_rows(connection)
+        if not replace and not _is_empty(connection):
+            name = masked(connection.engine.url.render_as_string(hide_password=False))
+            raise StoreError(f"{name}: is not empty; nothing was restored (--replace puts the backup in its place)")
+        _clear(connection, lines.header.tables)
+        tables = {table.name: table for table in _tables(connection)}
+        rows = 0
+        for name, group in groupby(lines.rows(), key=lambda pair: pair[0]):
+            if name not in tables:
+                raise lines.damaged(f"no table {name!r}")
+            for batch in _batches(group):
+                _fill(connection, tables[name], batch, lines)
+                rows += len(batch)
+                progress(*lines.position)
+    if lines.header.tables != VERSIONS[-1]:
+        from canonry.store.migrations.run import upgrade
+
+        upgrade(connection)
+    _go_on_counting(connection)
+    return rows
+
+
+def _is_empty(connection: Connection) -> bool:
+    return all(
+        connection.execute(select(text("1")).select_from(table).limit(1)).first() is None
+        for table in metadata.sorted_tables
+        if table.name not in _NOT_CONTENT
+    )
+
+
+def _clear(connection: Connection, version: str) -> None:
+    """Leave empty tables of this version."""
+    if version == VERSIONS[-1]:
+        for table in reversed(metadata.sorted_tables):
+            connection.execute(delete(table))
+        return
+    from canonry.store.migrations.run import upgrade
+
+    metadata.drop_all(connection)
+    connection.execute(text("DELETE FROM alembic_version"))
+    upgrade(connection, version)
+
+
+def _fill(connection: Connection, table: Table, batch: list[dict[str, Any]], lines: _Lines) -> None:
+    for row in batch:
+        if row.keys() != set(table.columns.keys()):
+            raise lines.damaged(f"a row of {table.name} has other columns")
+        for name in _bytes_of(table):
+            try:
+                row[name] = None if row[name] is None else b64decode(row[name], validate=True)
+            except (TypeError, ValueError):
+                raise lines.damaged(f"bytes of {table.name} are not base64") from None
+    connection.execute(insert(table), batch)
+
+
+def _go_on_counting(connection: Connection) -> None:
+    """PostgreSQL numbers rows by sequences, which do not see ids that were given."""
+    if connection.dialect.name != "postgresql":
+        return
+    for table in metadata.sorted_tables:
+        if table.autoincrement_column is not None:
+            id_name = table.autoincrement_column.name
+            connection.execute(
+                text(
+                    f"SELECT setval(pg_get_serial_sequence('{table.name}', '{id_name}'), "  # noqa: S608
+                    f'coalesce(max("{id_name}"), 1), max("{id_name}") IS NOT NULL) FROM "{table.name}"'
+                )
+            )
+
+
+def _tables(connection: Connection) -> list[Table]:
+    """Our tables as they are in this database, which may be an older version, parents before children."""
+    names = set(inspect(connection).get_table_names()) & set(metadata.tables)
+    found = MetaData()
+    found.reflect(connection, only=sorted(names))
+    return found.sorted_tables
+
+
+def _rows(connection: Connection, table: Table) -> Generator[dict[str, Any]]:
+    as_bytes = _bytes_of(table)
+    query = select(table).order_by(*table.primary_key.columns).execution_options(yield_per=_BATCH)
+    with connection.execute(query) as result:
+        for row in result.mappings():
+            values = cast("dict[str, Any]", dict(row))
+            for name in as_bytes:
+                values[name] = None if values[name] is None else b64encode(values[name]).decode()
+            yield values
+
+
+def _bytes_of(table: Table) -> list[str]:
+    return [column.name for column in table.columns if isinstance(column.type, LargeBinary)]
+
+
+def _batches(group: Iterator[tuple[str, dict[str, Any]]]) -> Iterator[list[dict[str, Any]]]:
+    batch: list[dict[str, Any]] = []
+    for _, row in group:
+        batch.append(row)
+        if len(batch) == _BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+@contextmanager
+def _replacing(file: Path) -> Generator[IO[bytes]]:
+    """A compressed file that takes the place of `file` when all is written, and leaves nothing behind if not."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    try:
+        with open(handle, "wb") as raw:
+            with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as out:
+                yield cast("IO[bytes]", out)
+            raw.flush()
+            os.fsync(raw.fileno())
+        os.replace(name, file)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

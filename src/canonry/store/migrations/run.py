@@ -1,0 +1,93 @@
+"""Bring an old store up to date: back it up, then migrate it in one transaction; a failure leaves it as it was."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from contextlib import closing
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, inspect, text
+
+from canonry.errors import StoreError, masked
+from canonry.settings import data_folder
+from canonry.store.backup import write_backup
+from canonry.store.schema import metadata
+from canonry.store.versions import VERSIONS, lock_rows, lock_tables, version_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from canonry.store.database import Database
+
+MIGRATIONS = Path(__file__).parent
+# Alembic's `context` and `op` are the process's, not the thread's.
+_alone = threading.Lock()
+
+
+def migrate(database: Database, version: str, say: Callable[[str], object]) -> None:
+    """Back the store up and migrate it to the newest version, unless another process just did."""
+    database.write_now(partial(_migrate, database=database, file=_backup_file(database), say=say, expected=version))
+
+
+def upgrade(connection: Connection, version: str = VERSIONS[-1]) -> None:
+    """Make or change tables as the migrations up to this version say, in the connection's transaction."""
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    with _alone:
+        command.upgrade(config, version)
+
+
+def _migrate(
+    connection: Connection, *, database: Database, file: Path, say: Callable[[str], object], expected: str
+) -> None:
+    lock_tables(connection)
+    version = version_of(connection)
+    if version != expected:  # another process was faster
+        return
+    lock_rows(connection)
+    try:
+        if database.is_sqlite:
+            _copy(str(database.engine.url.database), file)
+        else:
+            write_backup(connection, file)
+    except (OSError, sqlite3.Error) as error:
+        raise StoreError(f"{masked(database.url)}: no backup, so not migrated: {file}: {error}") from error
+    say(f"backed up to {file}, migrating the store from {version} to {VERSIONS[-1]}")
+    upgrade(connection)
+    _verify(connection, masked(database.url))
+
+
+def _backup_file(database: Database) -> Path:
+    """Beside a file; for a server, in canonry's data folder on this machine."""
+    suffix = f".before-{VERSIONS[-1]}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    name = database.engine.url.database or ""
+    if database.is_sqlite:
+        return Path(f"{name}{suffix}")
+    return data_folder() / f"{Path(name).name}{suffix}.jsonl.gz"
+
+
+def _copy(source: str, file: Path) -> None:
+    """A copy by SQLite itself, which sees what is still in the write-ahead log."""
+    with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(file)) as new:
+        old.backup(new)
+
+
+def _verify(connection: Connection, name: str) -> None:
+    """Raise, and so undo all, where the tables are not what this version works with."""
+    inspector = inspect(connection)
+    for table in metadata.tables.values():
+        found = {column["name"] for column in inspector.get_columns(table.name)}
+        if found != set(table.columns.keys()):
+            raise StoreError(f"{name}: not migrated: the table {table.name} is not as expected; nothing was changed")
+    if version_of(connection) != VERSIONS[-1]:
+        raise StoreError(f"{name}: not migrated: the version is not as expected; nothing was changed")
+    if connection.dialect.name == "sqlite" and connection.execute(text("PRAGMA foreign_key_check")).first():
+        raise StoreError(f"{name}: not migrated: rows point to rows that are not there; nothing was changed")

@@ -1,0 +1,71 @@
+"""Statements that are compiled once and run by their text: for those of every document that is most of their cost."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import ARRAY, BindParameter, bindparam, cast, func, select
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import TypeAlias
+
+    from sqlalchemy import ColumnElement, Connection, CursorResult, Executable
+
+    # `column IN (…)`, the values being one value with this name: the text does not depend on how many there are.
+    OneOf: TypeAlias = Callable[[ColumnElement[Any], str], ColumnElement[bool]]
+
+
+class Prepared:
+    """A statement whose values have names; a list for a `OneOf` is given as a tuple."""
+
+    def __init__(self, make: Callable[[OneOf], Executable], columns: Sequence[str] | None = None) -> None:
+        self._make = make
+        self._columns = columns  # of an INSERT
+        self._texts: dict[str, _Text] = {}
+
+    def run(self, connection: Connection, **values: object) -> CursorResult[Any]:
+        """The result for these values."""
+        text = self._text(connection.dialect)
+        return connection.exec_driver_sql(text.sql, text.bound(values))
+
+    def run_many(self, connection: Connection, rows: Iterable[Mapping[str, object]]) -> None:
+        """Once for each row, if there are any."""
+        text = self._text(connection.dialect)
+        if bound := [text.bound(row) for row in rows]:
+            connection.exec_driver_sql(text.sql, bound)
+
+    def _text(self, dialect: Any) -> _Text:
+        text = self._texts.get(dialect.name)
+        if text is None:
+            statement: Any = self._make(_is_in_json if dialect.name == "sqlite" else _is_any_of)
+            text = self._texts[dialect.name] = _Text(statement.compile(dialect=dialect, column_keys=self._columns))
+        return text
+
+
+class _Text:
+    """SQL as a driver wants it."""
+
+    def __init__(self, compiled: Any) -> None:
+        self.sql = str(compiled)
+        self._order: list[str] | None = compiled.positiontup
+        binds: dict[str, BindParameter[Any]] = compiled.binds
+        self._constants = {name: bind.effective_value for name, bind in binds.items() if not bind.required}
+
+    def bound(self, values: Mapping[str, object]) -> Any:
+        """The values in the order the text has them, or with its names."""
+        if self._constants:
+            values = {**self._constants, **values}
+        if self._order is None:
+            return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+        found = [values[name] for name in self._order]
+        return tuple([json.dumps(value) if isinstance(value, tuple) else value for value in found])
+
+
+def _is_in_json(column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
+    return column.in_(select(func.json_each(bindparam(name)).table_valued("value").c.value))
+
+
+def _is_any_of(column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
+    return column == func.any(cast(bindparam(name), ARRAY(column.type)))

@@ -1,0 +1,346 @@
+"""SPEC O: backup and restore, within and between databases; a damaged file changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hashlib
+import json
+import sqlite3
+import threading
+import tracemalloc
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from sqlalchemy import insert, select, text
+
+import postgres
+from canonry.core.identity import Item
+from canonry.errors import StoreError
+from canonry.store import backup as backup_module
+from canonry.store.backup import backup, read_header, restore
+from canonry.store.database import Database, _engine
+from canonry.store.feeds import FeedDocument, FeedStore
+from canonry.store.migrations.run import upgrade
+from canonry.store.schema import cache, entries, feeds, metadata, rekeyed_rows, rekeys
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from pathlib import Path
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def other_url(database_url: str, tmp_path: Path, request: pytest.FixtureRequest) -> Generator[str]:
+    """A database of the other kind."""
+    if not database_url.startswith("sqlite"):
+        yield f"sqlite:///{tmp_path / 'other.db'}"
+        return
+    with postgres.fresh_database(request.getfixturevalue("postgres_url")) as url:
+        yield url
+
+
+def fill(database: Database, count: int = 5) -> None:
+    """Something in every table that has surprises: bytes, quotes, other scripts, nothing."""
+    store = FeedStore(database)
+
+    async def work() -> None:
+        feed, _ = await store.add("https://a.com/feed", NOW, ["https://a.com/rss"])
+        items = tuple(
+            Item(guid=str(each), link=f"https://a.com/{each}", title=f'"{each}" \n ünï漢字😀') for each in range(count)
+        )
+        await store.merge(feed.id, FeedDocument("A", "rss", (), items, etag='W/"x"'), NOW, seen_ttl_days=30)
+        shared = Item(guid="x", link="https://a.com/x"), Item(guid="x", link="https://a.com/y")
+        other, _ = await store.add("https://b.com/feed", NOW)
+        await store.merge(other.id, FeedDocument("B", "atom", ("https://hub",), shared), NOW, seen_ttl_days=30)
+
+    asyncio.run(work())
+
+    def more(connection: Any) -> None:
+        connection.execute(insert(cache).values(name="n", value=bytes(range(256)), expires_at="x"))
+        connection.execute(insert(cache).values(name="", value=b"", expires_at=""))
+        connection.execute(
+            insert(rekeys).values(id=7, from_policy="a", to_policy="b", status="done", started_at="x", position=2**40)
+        )
+        connection.execute(insert(rekeyed_rows).values(rekey_id=7, entry_id=1, row="{}"))
+
+    database.write_now(more)
+
+
+def contents(database: Database) -> dict[str, list[Any]]:
+    def read(connection: Any) -> dict[str, list[Any]]:
+        return {
+            table.name: [tuple(row) for row in connection.execute(select(table).order_by(*table.primary_key.columns))]
+            for table in metadata.sorted_tables
+        }
+
+    return database.read_now(read)
+
+
+def test_there_and_back(database_url: str, other_url: str, tmp_path: Path) -> None:
+    with Database(database_url) as database, Database(other_url) as other, Database("sqlite://") as memory:
+        fill(database)
+        before = contents(database)
+        rows = sum(map(len, before.values()))
+        assert backup(database, tmp_path / "one.gz") == rows
+        assert restore(other, tmp_path / "one.gz") == rows
+        assert contents(other) == before
+        assert backup(other, tmp_path / "two.gz") == rows
+        assert restore(memory, tmp_path / "two.gz") == rows
+        assert contents(memory) == before
+        # And it goes on counting where it was.
+        for each in (other, memory):
+            added, is_new = asyncio.run(FeedStore(each).add("https://c.com/feed", NOW))
+            assert (added.id, is_new) == (3, True)
+
+
+def test_the_file(database_url: str, tmp_path: Path) -> None:
+    with Database(database_url) as database:
+        fill(database)
+        backup(database, tmp_path / "b.gz")
+    lines = gzip.decompress((tmp_path / "b.gz").read_bytes()).splitlines(keepends=True)
+    header, *rows, last = map(json.loads, lines)
+    assert header.keys() == {"canonry", "tables", "created_at"}
+    assert header["tables"] == read_header(tmp_path / "b.gz").tables == "0002"
+    assert {row["table"] for row in rows} >= {"feeds", "entries", "sightings", "ambiguous_keys", "cache"}
+    assert last == {"rows": len(rows), "sha256": hashlib.sha256(b"".join(lines[:-1])).hexdigest()}
+    assert (tmp_path / "b.gz").stat().st_mode & 0o077 == 0  # others have no business with it
+
+
+def test_a_store_that_has_something_is_left_alone(database_url: str, tmp_path: Path) -> None:
+    with Database(database_url) as database:
+        backup(database, tmp_path / "empty.gz")
+        assert restore(database, tmp_path / "empty.gz") == 0
+        fill(database)
+        backup(database, tmp_path / "full.gz")
+        asyncio.run(FeedStore(database).add("https://new.com/feed", NOW))
+        before = contents(database)
+        with pytest.raises(StoreError, match="is not empty; nothing was restored"):
+            restore(database, tmp_path / "full.gz")
+        assert contents(database) == before
+        restore(database, tmp_path / "full.gz", replace=True)
+        assert len(contents(database)["feeds"]) == len(before["feeds"]) - 1
+
+
+def test_a_backup_of_an_older_version_is_migrated(database_url: str, tmp_path: Path) -> None:
+    old = f"sqlite:///{tmp_path / 'old.db'}"
+    engine = _engine(old)
+    with engine.begin() as connection:
+        upgrade(connection, "0001")
+        connection.execute(text("INSERT INTO feeds (key_url, url, created_at) VALUES ('k', 'u', 'now')"))
+    with engine.execution_options(canonry_reads=True).begin() as connection:
+        backup_module.write_backup(connection, tmp_path / "old.gz")
+    engine.dispose()
+    assert read_header(tmp_path / "old.gz").tables == "0001"
+    with Database(database_url) as database:
+        fill(database)
+        assert restore(database, tmp_path / "old.gz", replace=True) == 1
+        found = contents(database)
+        assert [row[1] for row in found.pop("feeds")] == ["k"]
+        assert not any(found.values())
+        assert asyncio.run(FeedStore(database).add("https://c.com/feed", NOW))[0].id == 2
+    Database(database_url).close()  # it is up to date
+
+
+def _cut(lines: list[bytes]) -> list[bytes]:
+    return lines[: len(lines) // 2]
+
+
+def _without_end(lines: list[bytes]) -> list[bytes]:
+    return lines[:-1]
+
+
+def _without_a_row(lines: list[bytes]) -> list[bytes]:
+    return lines[:3] + lines[4:]
+
+
+def _changed(lines: list[bytes]) -> list[bytes]:
+    return [line.replace(b"https://a.com/feed", b"https://z.com/feed") for line in lines]
+
+
+def _with_more(lines: list[bytes]) -> list[bytes]:
+    return [*lines, lines[1]]
+
+
+def _with_half_a_line(lines: list[bytes]) -> list[bytes]:
+    return [*lines[:3], lines[3][:10]]
+
+
+def _newer(lines: list[bytes]) -> list[bytes]:
+    return [lines[0].replace(b'"0002"', b'"0999"'), *lines[1:]]
+
+
+def _no_header(lines: list[bytes]) -> list[bytes]:
+    return lines[1:]
+
+
+def _text(_: list[bytes]) -> list[bytes]:
+    return [b"some\n", b"text\n"]
+
+
+def _list(_: list[bytes]) -> list[bytes]:
+    return [b"[]\n"]
+
+
+def _resealed(line: bytes) -> Callable[[list[bytes]], list[bytes]]:
+    """One line put in, the checksum made right: what a clumsy tool might write."""
+
+    def damage(lines: list[bytes]) -> list[bytes]:
+        found = [*lines[:-1], line]
+        return [*found, json.dumps({"rows": len(found) - 1, "sha256": hashlib.sha256(b"".join(found)).hexdigest()}, separators=(",", ":")).encode() + b"\n"]  # fmt: skip
+
+    return damage
+
+
+DAMAGES: list[tuple[str, Callable[[list[bytes]], list[bytes]], str]] = [
+    ("cut", _cut, "damaged, nothing was restored: it ends too early"),
+    ("without end", _without_end, "damaged, nothing was restored: it ends too early"),
+    ("without a row", _without_a_row, "its checksum is another"),
+    ("changed", _changed, "its checksum is another"),
+    ("with more", _with_more, "its checksum is another"),
+    ("half a line", _with_half_a_line, "it ends too early"),
+    ("newer", _newer, "with newer tables (0999); nothing was restored"),
+    ("no header", _no_header, "not a backup of canonry"),
+    ("text", _text, "not a backup of canonry"),
+    ("a list", _list, "not a backup of canonry"),
+    ("no row", _resealed(b'{"table":"feeds"}\n'), "a line is no row"),
+    ("unknown table", _resealed(b'{"table":"nope","row":{}}\n'), "no table 'nope'"),
+    ("unknown column", _resealed(b'{"table":"feeds","row":{"id":1}}\n'), "a row of feeds has other columns"),
+    ("no base64", _resealed(b'{"table":"cache","row":{"name":"z","value":"?","expires_at":""}}\n'), "bytes of cache are not base64"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("damage", "said"), [pytest.param(*row[1:], id=row[0]) for row in DAMAGES])
+def test_a_damaged_file_changes_nothing(
+    database_url: str, tmp_path: Path, damage: Callable[[list[bytes]], list[bytes]], said: str
+) -> None:
+    file = tmp_path / "b.gz"
+    with Database(database_url) as database:
+        fill(database)
+        backup(database, file)
+        lines = gzip.decompress(file.read_bytes()).splitlines(keepends=True)
+        file.write_bytes(gzip.compress(b"".join(damage(lines))))
+        before = contents(database)
+        with pytest.raises(StoreError) as caught:
+            restore(database, file, replace=True)
+        assert said in str(caught.value)
+        assert str(file) in str(caught.value)
+        assert contents(database) == before
+
+
+def test_files_that_are_not_even_compressed_well(tmp_path: Path) -> None:
+    with Database("sqlite://") as database:
+        fill(database)
+        backup(database, tmp_path / "b.gz")
+        whole = (tmp_path / "b.gz").read_bytes()
+        flipped = bytearray(whole)
+        flipped[len(whole) // 2] ^= 0xFF
+        for name, raw in {
+            "cut": whole[:-20],
+            "half": whole[: len(whole) // 2],
+            "flipped": bytes(flipped),
+            "crc": whole[:-6] + b"\0\0" + whole[-4:],
+            "empty": b"",
+            "plain": b"plain text\n",
+        }.items():
+            (tmp_path / name).write_bytes(raw)
+            with pytest.raises(StoreError, match=name):
+                restore(database, tmp_path / name, replace=True)
+        with pytest.raises(StoreError, match="none: cannot be read: No such file"):
+            restore(database, tmp_path / "none")
+        assert len(contents(database)["feeds"]) == 2
+
+
+def test_one_moment_while_others_write(database_url: str, tmp_path: Path) -> None:
+    with Database(database_url) as database:
+        fill(database, count=3000)
+        is_running, wrote = threading.Event(), threading.Event()
+
+        def write() -> None:
+            is_running.wait()
+            with Database(database_url) as other:
+                asyncio.run(FeedStore(other).add("https://late.com/feed", NOW))
+                other.write_now(lambda on: on.execute(entries.delete().where(entries.c.id == 3000)))
+            wrote.set()
+
+        writer = threading.Thread(target=write)
+        writer.start()
+
+        def progress(_done: int, _of: int) -> None:
+            is_running.set()
+            assert wrote.wait(60)
+
+        before = contents(database)
+        backup(database, tmp_path / "b.gz", progress)
+        writer.join()
+        assert contents(database) != before
+        restore(database, tmp_path / "b.gz", replace=True)
+        assert contents(database) == before
+
+
+def test_a_backup_that_fails_leaves_the_old_one(database_url: str, tmp_path: Path) -> None:
+    (tmp_path / "b.gz").write_text("old")
+
+    def stop(_done: int, _of: int) -> None:
+        raise KeyboardInterrupt
+
+    with Database(database_url) as database:
+        fill(database, count=2000)
+        with pytest.raises(KeyboardInterrupt):
+            backup(database, tmp_path / "b.gz", stop)
+    assert (tmp_path / "b.gz").read_text() == "old"
+    assert [each.name for each in tmp_path.iterdir() if "b.gz" in each.name] == ["b.gz"]
+
+
+def test_a_restore_that_is_stopped_changes_nothing(database_url: str, tmp_path: Path) -> None:
+    def stop(_done: int, _of: int) -> None:
+        raise KeyboardInterrupt
+
+    with Database(database_url) as database:
+        fill(database)
+        backup(database, tmp_path / "b.gz")
+        before = contents(database)
+        with pytest.raises(KeyboardInterrupt):
+            restore(database, tmp_path / "b.gz", replace=True, progress=stop)
+        assert contents(database) == before
+
+
+def test_memory_stays_the_same_however_many_rows(tmp_path: Path) -> None:
+    peaks: list[int] = []
+    for count in (2_000, 10_000):
+        url = f"sqlite:///{tmp_path / f'{count}.db'}"
+        with Database(url) as database, Database(f"sqlite:///{tmp_path / f'{count}-restored.db'}") as other:
+            rows = [{"key_url": str(each), "url": "x" * 300, "created_at": ""} for each in range(count)]
+            database.write_now(lambda on, rows=rows: on.execute(insert(feeds), rows))  # type: ignore[misc]
+            del rows
+            tracemalloc.start()
+            assert backup(database, tmp_path / "b.gz") == count
+            assert restore(other, tmp_path / "b.gz") == count
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+    assert peaks[1] < peaks[0] * 1.5
+
+
+def test_other_tables_of_the_database_are_left_alone(database_url: str, tmp_path: Path) -> None:
+    with Database(database_url) as database:
+        fill(database)
+        database.write_now(lambda on: on.execute(text("CREATE TABLE mine (x INTEGER)")))
+        database.write_now(lambda on: on.execute(text("INSERT INTO mine VALUES (1)")))
+        backup(database, tmp_path / "b.gz")
+        restore(database, tmp_path / "b.gz", replace=True)
+        assert database.read_now(lambda on: on.execute(text("SELECT x FROM mine")).scalar()) == 1
+    assert b"mine" not in gzip.decompress((tmp_path / "b.gz").read_bytes())
+
+
+def test_sqlite_copies_of_a_backup_are_whole(tmp_path: Path) -> None:
+    with Database(f"sqlite:///{tmp_path / 'a.db'}") as database:
+        fill(database)
+        backup(database, tmp_path / "b.gz")
+    with Database(f"sqlite:///{tmp_path / 'c.db'}") as other:
+        restore(other, tmp_path / "b.gz")
+    with closing(sqlite3.connect(tmp_path / "c.db")) as found:
+        assert found.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert found.execute("PRAGMA foreign_key_check").fetchall() == []

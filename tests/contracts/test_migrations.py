@@ -1,0 +1,212 @@
+"""Tables and their versions: made, migrated, refused, on both databases."""
+
+from __future__ import annotations
+
+import multiprocessing
+import re
+import shutil
+import sqlite3
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import Connection, inspect, text
+
+from canonry.errors import StoreError
+from canonry.store.backup import read_header
+from canonry.store.database import Database, _engine
+from canonry.store.migrations import run
+from canonry.store.schema import metadata
+from canonry.store.versions import VERSIONS, version_of
+
+
+@pytest.fixture(autouse=True)
+def _data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+
+
+def make_old(url: str, *, with_feed: bool = True) -> None:
+    """A store as the first version made it."""
+    engine = _engine(url)
+    with engine.begin() as connection:
+        run.upgrade(connection, "0001")
+        if with_feed:
+            connection.execute(text("INSERT INTO feeds (key_url, url, created_at) VALUES ('k', 'u', 'now')"))
+    engine.dispose()
+
+
+def shape(connection: Connection) -> dict[str, Any]:
+    """Everything an inspector can say about the tables."""
+    inspector = inspect(connection)
+    return {
+        table: {
+            "columns": [
+                {name: str(value) for name, value in column.items()} for column in inspector.get_columns(table)
+            ],
+            "key": inspector.get_pk_constraint(table),
+            "unique": inspector.get_unique_constraints(table),
+            "indexes": sorted(map(str, inspector.get_indexes(table))),
+            "foreign": sorted(map(str, inspector.get_foreign_keys(table))),
+        }
+        for table in sorted(inspector.get_table_names())
+    }
+
+
+def test_a_migrated_store_is_a_made_one(database_url: str) -> None:
+    make_old(database_url, with_feed=False)
+    with Database(database_url) as database:
+        migrated = database.read_now(shape)
+        assert database.read_now(lambda on: compare_metadata(MigrationContext.configure(on), metadata)) == []
+
+        def start_over(connection: Connection) -> None:
+            metadata.drop_all(connection)
+            connection.execute(text("DROP TABLE alembic_version"))
+
+        database.write_now(start_over)
+    with Database(database_url) as database:
+        assert database.read_now(shape) == migrated
+        assert database.read_now(lambda on: compare_metadata(MigrationContext.configure(on), metadata)) == []
+
+
+def test_every_version_has_a_migration() -> None:
+    files = sorted(file.name[:4] for file in (run.MIGRATIONS / "versions").glob("0*.py"))
+    assert tuple(files) == VERSIONS
+    for file in (run.MIGRATIONS / "versions").glob("0*.py"):
+        assert "canonry" not in file.read_text().partition('"""')[2].partition('"""')[2], "imports live code"
+
+
+def test_an_old_store_is_backed_up_and_migrated(database_url: str, tmp_path: Path) -> None:
+    make_old(database_url)
+    said: list[str] = []
+    with Database(database_url, say=said.append) as database:
+        assert database.read_now(version_of) == VERSIONS[-1]
+        assert database.read_now(lambda on: on.execute(text("SELECT key_url FROM feeds")).scalar()) == "k"
+    (message,) = said
+    told = re.fullmatch(r"backed up to (.*), migrating the store from 0001 to 0002", message)
+    assert told is not None
+    file = Path(told[1])
+    if database.is_sqlite:
+        assert file.parent == tmp_path
+        with closing(sqlite3.connect(file)) as backup:
+            assert backup.execute("SELECT version_num FROM alembic_version").fetchall() == [("0001",)]
+            assert backup.execute("SELECT key_url FROM feeds").fetchall() == [("k",)]
+    else:
+        assert file.parent == tmp_path / "data" / "canonry"
+        assert read_header(file).tables == "0001"
+    with Database(database_url, say=said.append):
+        assert len(said) == 1
+
+
+def test_a_failed_migration_leaves_the_store_as_it_was(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_old(database_url)
+    shutil.copytree(run.MIGRATIONS, tmp_path / "broken", ignore=shutil.ignore_patterns("__pycache__"))
+    migration = tmp_path / "broken" / "versions" / "0002_cache_and_rekeys.py"
+    migration.write_text(migration.read_text() + "    op.execute('INSERT INTO nowhere VALUES (1)')\n")
+    monkeypatch.setattr(run, "MIGRATIONS", tmp_path / "broken")
+    with pytest.raises(StoreError, match="nowhere"):
+        Database(database_url)
+    engine = _engine(database_url)
+    with engine.begin() as connection:
+        assert version_of(connection) == "0001"
+        assert "cache" not in inspect(connection).get_table_names()
+        assert connection.execute(text("SELECT key_url FROM feeds")).scalar() == "k"
+    engine.dispose()
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    with Database(database_url) as database:
+        assert database.read_now(version_of) == VERSIONS[-1]
+
+
+def test_a_migration_that_makes_something_else_is_undone(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_old(database_url)
+    shutil.copytree(run.MIGRATIONS, tmp_path / "broken", ignore=shutil.ignore_patterns("__pycache__"))
+    migration = tmp_path / "broken" / "versions" / "0002_cache_and_rekeys.py"
+    migration.write_text(migration.read_text().replace('"expires_at"', '"expires"'))
+    monkeypatch.setattr(run, "MIGRATIONS", tmp_path / "broken")
+    with pytest.raises(StoreError, match="the table cache is not as expected; nothing was changed"):
+        Database(database_url)
+    engine = _engine(database_url)
+    with engine.begin() as connection:
+        assert version_of(connection) == "0001"
+    engine.dispose()
+
+
+def test_no_backup_no_migration(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_old(database_url)
+    monkeypatch.setattr(run, "_backup_file", lambda _: Path("/dev/null/backup"))
+    with pytest.raises(StoreError, match="no backup, so not migrated: /dev/null/backup"):
+        Database(database_url)
+    engine = _engine(database_url)
+    with engine.begin() as connection:
+        assert version_of(connection) == "0001"
+    engine.dispose()
+
+
+def test_a_newer_store_is_refused_and_not_a_byte_of_it_changed(tmp_path: Path) -> None:
+    file = tmp_path / "canonry.db"
+    Database(f"sqlite:///{file}").close()
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = '0999'")
+    before = file.read_bytes()
+    with pytest.raises(StoreError, match=r"made by a newer canonry \(tables 0999\); nothing was changed"):
+        Database(f"sqlite:///{file}")
+    assert file.read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == ["canonry.db"]
+
+
+def test_a_newer_store_on_a_server_is_refused(postgres_url: str, database_url: str) -> None:
+    Database(database_url).close()
+    engine = _engine(database_url)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '0999'"))
+    with pytest.raises(StoreError, match="newer canonry"):
+        Database(database_url)
+    with engine.begin() as connection:
+        assert version_of(connection) == "0999"
+    engine.dispose()
+
+
+def test_tables_of_something_else_are_left_alone(database_url: str) -> None:
+    engine = _engine(database_url)
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE entries (dedupe_key TEXT)"))
+    with pytest.raises(StoreError, match="not a store of canonry, but has tables named entries"):
+        Database(database_url)
+    with engine.begin() as connection:
+        assert inspect(connection).get_table_names() == ["entries"]
+    engine.dispose()
+
+
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    (tmp_path / "x.db").write_text("no database, but a text that is long enough to be taken for one" * 100)
+    with pytest.raises(StoreError, match="not a database"):
+        Database(f"sqlite:///{tmp_path / 'x.db'}")
+
+
+def test_a_store_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    Database("sqlite:///~/deep/in/canonry.db").close()
+    assert (tmp_path / "deep/in/canonry.db").exists()
+
+
+def _open(url: str) -> list[str]:
+    said: list[str] = []
+    with Database(url, say=said.append) as database:
+        assert database.read_now(version_of) == VERSIONS[-1]
+    return said
+
+
+def test_of_two_processes_one_migrates_and_both_go_on(database_url: str) -> None:
+    make_old(database_url)
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+        list(pool.map(abs, range(2)))  # both are there
+        found = list(pool.map(_open, [database_url] * 4))
+    assert sorted(map(len, found)) == [0, 0, 0, 1]
