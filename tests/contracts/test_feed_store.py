@@ -5,21 +5,22 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import threading
+import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
-from sqlalchemy import func, select, text
+from sqlalchemy import Connection, func, select, text
 from sqlalchemy.exc import IntegrityError
 
 from canonry.core.identity import Item, KeyType, canonical_link
 from canonry.core.merge import Outcome
 from canonry.errors import StoreError
 from canonry.store.database import Database
-from canonry.store.feeds import FeedDocument, FeedState, FeedStore, MergedFeed, StoredItem
-from canonry.store.schema import entries, entry_identities, feeds, sightings
+from canonry.store.feeds import FeedDocument, FeedState, FeedStore, MergedFeed, StoredItem, _merge
+from canonry.store.schema import entries, entry_identities, feeds, sightings, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -496,6 +497,30 @@ def test_processes_open_and_fill_a_new_store(database_url: str) -> None:
         found = list(pool.map(_merge_again_and_again, [database_url] * PROCESSES, range(PROCESSES)))
     with Database(database_url) as database:
         _check_worked(Store(database), sum(found), PROCESSES)
+
+
+def test_two_feeds_with_one_new_item_at_the_same_moment(store: Store) -> None:
+    """The second looks while the first is not done, finds nothing, and must not make it twice."""
+    first, second = store.add(), store.add("https://b.com/feed")
+    store.show(first, post(9))  # pins the store
+    is_written, found = threading.Event(), list[MergedFeed]()
+
+    def late() -> None:
+        is_written.wait()
+        found.append(store.show(second, post(1), post(2), day=1))
+
+    def slow(connection: Connection) -> None:
+        document = FeedDocument("A", "rss", (), (post(2), post(1)))
+        _merge(connection, feed_id=first, document=document, now=stamp(START), before="")
+        is_written.set()
+        time.sleep(0.5)
+
+    other = threading.Thread(target=late)
+    other.start()
+    store.database.write_now(slow)
+    other.join()
+    assert [outcomes(merge) for merge in found] == [[DUPLICATE, DUPLICATE]]
+    assert (store.count(), store.count(sightings)) == (3, 5)
 
 
 def test_what_one_feed_forgets_while_another_shows_it_is_not_lost(store: Store) -> None:

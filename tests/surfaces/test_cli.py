@@ -188,8 +188,9 @@ def test_policy_diff(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 def test_demo() -> None:
-    *rows, canonical = [json.loads(line) for line in run("demo", "--json").stdout.splitlines()]
+    *rows, canonical, first, second = [json.loads(line) for line in run("demo", "--json").stdout.splitlines()]
     assert len(rows) == 5 * 8
+    assert (first["new"], second["new"], second["duplicate"]) == (2, 0, 2)
     assert canonical["url"] == "http://blog.example/feed"
     assert "http://blog.example/feed  content_verified, 3 requests" in run("demo").stdout
     assert "\x1b" not in run("demo").stdout

@@ -12,15 +12,16 @@ from email.utils import format_datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sqlalchemy import select, text
+from sqlalchemy import insert, select, text
 
 import canonry
 from canonry.core.identity import KeyType
 from canonry.core.merge import Outcome
+from canonry.errors import StoreError
 from canonry.net.response import Response
 from canonry.store.database import Database
 from canonry.store.feeds import FeedState, FeedStore
-from canonry.store.schema import entries, entry_identities, feed_aliases, runs, sightings, stamp
+from canonry.store.schema import entries, entry_identities, feed_aliases, rekeys, runs, sightings, stamp
 from canonry.work import ingest as work
 from canonry.work.ingest import FeedOutcome, FeedResult, ItemRecord, Report
 from feed_texts import gone, moved, ok, rss
@@ -332,6 +333,15 @@ async def test_a_store_that_cannot_be_opened(tmp_path: Path, where: str) -> None
     assert "secret" not in warning
     assert counts(report) == (3, 0, 3)  # deduplicated in memory
     assert [check.name for check in report.checklist if not check.is_met] == [CHECKS[3]]
+
+
+@in_a_loop
+async def test_an_unfinished_rekey_is_said_and_not_worked_around(tmp_path: Path) -> None:
+    async with running({URL: ok(rss())}, tmp_path) as runs_:
+        row = {"from_policy": "entry@1", "to_policy": "bookmark@1", "status": "running", "started_at": stamp(START)}
+        await runs_.store.database.write(lambda connection: connection.execute(insert(rekeys).values(row)))
+        with pytest.raises(StoreError, match="canonry rekey entry@1 bookmark@1"):
+            await runs_.run()
 
 
 @in_a_loop

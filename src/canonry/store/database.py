@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -24,6 +25,7 @@ T = TypeVar("T")
 _BUSY = 60.0  # seconds a writer waits for another
 _TRIES = 20
 _READERS = 4
+_GROUP = 32  # writes in one transaction at most
 
 
 class Retry(Exception):
@@ -40,6 +42,7 @@ class Database:
         # SQLite has one writer at a time: one thread, so that no two of ours wait for each other.
         self._writers = ThreadPoolExecutor(1 if self.is_sqlite else _READERS, "store-writer")
         is_file = self.engine.url.database not in {None, "", ":memory:"}
+        self._waiting: deque[tuple[Callable[[Connection], Any], Future[Any]]] = deque()
         self._readers = ThreadPoolExecutor(_READERS, "store-reader") if is_file else self._writers
         try:
             bring_up_to_date(self, say)
@@ -61,7 +64,12 @@ class Database:
 
     async def write(self, work: Callable[[Connection], T]) -> T:
         """What `work` returns, run in a transaction on a writer's thread; again if another writer was in its way."""
-        return await asyncio.get_running_loop().run_in_executor(self._writers, self.write_now, work)
+        if not self.is_sqlite:
+            return await asyncio.get_running_loop().run_in_executor(self._writers, self.write_now, work)
+        done: Future[T] = Future()
+        self._waiting.append((work, done))
+        self._writers.submit(self._write_waiting)
+        return await asyncio.wrap_future(done)
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """What `work` returns, which only reads, on a reader's thread."""
@@ -80,6 +88,25 @@ class Database:
                 raise self._failed(error) from error
             time.sleep(random.uniform(0.001, 0.01) * 2 ** min(attempt, 7))  # noqa: S311
         raise AssertionError("the last try returns or raises")
+
+    def _write_waiting(self) -> None:
+        """What has come in while another transaction was written, in one; each alone where one of them fails."""
+        group = [self._waiting.popleft() for _ in range(min(len(self._waiting), _GROUP))]
+        group = [(work, done) for work, done in group if done.set_running_or_notify_cancel()]
+        if len(group) > 1:
+            try:
+                results = self.write_now(lambda connection: [work(connection) for work, _ in group])
+            except Exception:  # noqa: S110  # whose it is shows below
+                pass
+            else:
+                for (_, done), result in zip(group, results, strict=True):
+                    done.set_result(result)
+                return
+        for work, done in group:
+            try:
+                done.set_result(self.write_now(work))
+            except BaseException as error:  # it belongs to whoever waits for this
+                done.set_exception(error)
 
     def read_now(self, work: Callable[[Connection], T]) -> T:
         """`read`, in this thread."""

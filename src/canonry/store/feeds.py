@@ -355,8 +355,10 @@ def _add(
 def _merge(connection: Connection, feed_id: int, document: FeedDocument, now: str, before: str) -> MergedFeed:
     feed = _LOCK.run(connection, feed=feed_id).one()
     items = keyed(document.items, feed.key_url, pinned(connection, ENTRY))
-    ambiguous = {(KeyType(kind), value) for kind, value in _AMBIGUOUS.run(connection, feed=feed_id)}
-    owners, known = looked_up(connection, feed_id, feed.key_url, items, ambiguous)
+    ambiguous: set[tuple[KeyType, str]] = set()
+    if feed.document:
+        ambiguous = {(KeyType(kind), value) for kind, value in _AMBIGUOUS.run(connection, feed=feed_id)}
+    owners, known = looked_up(connection, feed_id, feed.key_url, items, ambiguous, is_first=not feed.document)
     merge = merged(items, known, ambiguous, feed.key_url)
     number = feed.document + 1
     ids = _write_entries(connection, merge.decisions, now)
@@ -370,7 +372,7 @@ def _merge(connection: Connection, feed_id: int, document: FeedDocument, now: st
             for key_type, value in sorted(merge.ambiguous - ambiguous)
         ],
     )
-    deleted = _forget(connection, feed_id, number, before)
+    deleted = _forget(connection, feed_id, number, before) if feed.document else 0
     _PARSED.run(
         connection,
         feed=feed_id,

@@ -74,11 +74,9 @@ _OWNERS = Prepared(
 _SHOWN = Prepared(
     lambda is_one_of: select(sightings.c.entry_id, sightings.c.feed_id).where(is_one_of(sightings.c.entry_id, "ids"))
 )
-_SCOPED = Prepared(
-    lambda is_one_of: (
-        select(entry_identities.c.entry_id)
-        .where(entry_identities.c.key_type == KeyType.GUID.value, is_one_of(entry_identities.c.entry_id, "ids"))
-        .distinct()
+_KINDS = Prepared(
+    lambda is_one_of: select(entry_identities.c.entry_id, entry_identities.c.key_type).where(
+        is_one_of(entry_identities.c.entry_id, "ids")
     )
 )
 
@@ -89,10 +87,13 @@ def looked_up(
     feed_url: str,
     items: Sequence[Keyed],
     ambiguous: Collection[tuple[KeyType, str]],
+    *,
+    is_first: bool,
 ) -> tuple[Owners, Lookup]:
-    """The owners of all keys of a document, and the entries they and its URLs lead to."""
+    """The owners of all keys of a document, and the entries they and its URLs lead to; the feed's first has none."""
     owners = _owners(connection, feed_url, items, ambiguous)
-    here = _here(connection, feed_id, set(owners.values()), {each.place for each in items if each.place})
+    places = {each.place for each in items if each.place}
+    here = {} if is_first else _here(connection, feed_id, set(owners.values()), places)
     by_place: dict[str, list[Known]] = {}
     for known in here.values():
         if known.place:
@@ -169,7 +170,7 @@ def _elsewhere(
             shown.add(entry_id)
             if by_feed == feed_id:
                 del rows[entry_id]
-        scoped.update(_SCOPED.run(connection, ids=tuple(rows)).scalars())
+        scoped.update(entry_id for entry_id, kind in _KINDS.run(connection, ids=tuple(rows)) if kind == KeyType.GUID)
     found: list[tuple[Known, str, str]] = []
     for entry_id, guid, title, published, url, digest, key in rows.values():
         known = Known(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ARRAY, BindParameter, bindparam, cast, func, select
@@ -31,9 +32,9 @@ class Prepared:
         return connection.exec_driver_sql(text.sql, text.bound(values))
 
     def run_many(self, connection: Connection, rows: Iterable[Mapping[str, object]]) -> None:
-        """Once for each row, if there are any."""
+        """Once for each row, if there are any; a row has no lists."""
         text = self._text(connection.dialect)
-        if bound := [text.bound(row) for row in rows]:
+        if bound := list(map(text.bound_row, rows)):
             connection.exec_driver_sql(text.sql, bound)
 
     def _text(self, dialect: Any) -> _Text:
@@ -52,6 +53,9 @@ class _Text:
         self._order: list[str] | None = compiled.positiontup
         binds: dict[str, BindParameter[Any]] = compiled.binds
         self._constants = {name: bind.effective_value for name, bind in binds.items() if not bind.required}
+        self.bound_row: Callable[[Mapping[str, object]], Any] = dict
+        if self._order is not None and len(self._order) > 1:
+            self.bound_row = itemgetter(*self._order)
 
     def bound(self, values: Mapping[str, object]) -> Any:
         """The values in the order the text has them, or with its names."""

@@ -10,7 +10,7 @@ import asyncio
 import random
 import re
 import time
-from collections import Counter
+from collections import Counter, deque
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -18,13 +18,14 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from canonry.core.identity import KeyType, canonical_link
-from canonry.core.merge import Outcome
+from canonry.core.identity import KeyType
+from canonry.core.merge import Outcome, url_key
 from canonry.core.url import parse, read_url
 from canonry.errors import FetchFailed, InvalidUrl, NotAFeed, StoreError, UnsafeUrl, masked
 from canonry.net.response import Validators
 from canonry.store.database import Database
 from canonry.store.feeds import FeedDocument, FeedState, FeedStore, MergedFeed, MergedItem
+from canonry.store.policies import RekeyUnfinished
 from canonry.store.runs import finish_run, start_run
 from canonry.store.schema import entries, stamp
 from canonry.work.asking import plain
@@ -304,7 +305,6 @@ class _Memory:
 
     def __init__(self, store: str | Database, warnings: list[str]) -> None:
         self._warnings = warnings
-        self._given = store if isinstance(store, Database) else None
         self.is_lasting = True
         self._opened: list[Database] = []
         if isinstance(store, Database):
@@ -334,6 +334,8 @@ class _Memory:
         store = self.store
         try:
             return await work(store)
+        except RekeyUnfinished:
+            raise  # it is there, and says what to do first
         except StoreError as error:
             if not self.is_lasting and store is self.store:
                 raise
@@ -400,8 +402,8 @@ class _Run:
         self.on_item = on_item or report.items.append
         self.on_feed: Callable[[FeedOutcome], object] = on_feed or (lambda _: None)
         self.were_conditional = self.could_be_conditional = 0
-        self.without_key = self.not_canonical = 0
-        self.last_ids: list[int] = []
+        self.without_key = 0
+        self.last: deque[MergedItem] = deque(maxlen=100)  # new and updated
 
     async def run(self, feed_urls: Iterable[str], concurrency: int) -> None:
         started = self.polling.clock()
@@ -447,8 +449,9 @@ class _Run:
 
         async with self.hosts.slot(url):
             outcome, merged = await self.memory.do(work)
+        shown_url = masked(outcome.feed_url)
         for item in merged.items:
-            self._look_at(outcome.feed_url, item)
+            self._look_at(shown_url, item)
         self._done(outcome)
 
     async def _counted(self, fetch: Fetch, url: str, **options: Any) -> Response:
@@ -456,19 +459,15 @@ class _Run:
         self.were_conditional += options.get("validators", Validators()) != Validators()
         return await fetch(url, **options)
 
-    def _look_at(self, feed_url: str, item: MergedItem) -> None:
-        values = [key.key_value for key in item.keys]
-        self.without_key += not values
-        urls = [key.key_value for key in item.keys if key.key_type is KeyType.CANONICAL_URL]
-        self.not_canonical += any(url != canonical_link(item.url) for url in urls)
+    def _look_at(self, shown_url: str, item: MergedItem) -> None:
+        self.without_key += not item.keys
         if item.outcome is Outcome.DUPLICATE:
             return
-        if item.outcome is Outcome.NEW:
-            self.last_ids = [*self.last_ids[-99:], item.entry_id]
+        self.last.append(item)
         self.on_item(
             ItemRecord(
                 item.outcome,
-                masked(feed_url),
+                shown_url,
                 item.title,
                 item.url,
                 tuple(map(_shown, item.keys)),
@@ -491,12 +490,21 @@ class _Run:
 
     async def _checked(self) -> list[Check]:
         """The checklist of seed 001, looked at rather than ticked off."""
-        kept = await self.memory.do(lambda store: store.count(self.last_ids))
+        ids = sorted({item.entry_id for item in self.last})
+        kept = await self.memory.do(lambda store: store.count(ids))
+        not_canonical = sum(
+            key.key_value != url_key(item.url, policy=key.policy)
+            for item in self.last
+            for key in item.keys
+            if key.key_type is KeyType.CANONICAL_URL
+        )
         texts = {"text", "content", "summary", "description"} & set(entries.c.keys())
         lasting = "in the store" if self.memory.is_lasting else "in memory only"
         return [
             Check(
-                "URL canonicalization was applied before dedupe", not self.not_canonical, f"{self.not_canonical} not"
+                "URL canonicalization was applied before dedupe",
+                not not_canonical,
+                f"{not_canonical} not, of the last {len(ids)} new and updated entries",
             ),
             Check(
                 "Conditional request state was applied when available",
@@ -510,8 +518,8 @@ class _Run:
             ),
             Check(
                 "Feed and entry metadata were persisted successfully",
-                self.memory.is_lasting and kept == len(self.last_ids),
-                f"{kept} of the last {len(self.last_ids)} new entries {lasting}",
+                self.memory.is_lasting and kept == len(ids),
+                f"{kept} of the last {len(ids)} new and updated entries {lasting}",
             ),
             Check("No full-text extraction and no summarization were performed", not texts, "entries have no text"),
         ]

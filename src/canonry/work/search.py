@@ -155,10 +155,10 @@ class Search:
 
     async def _opened(self, url: str) -> Document:
         """The feed at a URL, or with `discover` the first feed its page names."""
-        started = time.perf_counter()
-        response = None
+        started = response = None
         try:
             await self.asker.check(url)
+            started = time.perf_counter()
             response = await self.asker.ask(url, validators=self.validators, body=self.body)
             _require_ok(response)
             document = await self.read(response)
@@ -263,14 +263,14 @@ class Search:
 
     async def _tested(self, url: str, source: Source, preset: str | None, first: Document, best: _Best) -> _Best | None:
         """Put a URL to the test: what it proves to be the feed's URL, or nothing and a verdict."""
-        started = None if self.asker.has_asked(url) else time.perf_counter()
-        found = None
+        started = found = None
         try:
-            if started is not None:
+            if not self.asker.has_asked(url):
                 if reason := self._why_skipped(url, best):
                     self._record(url, source, preset, CandidateVerdict.SKIPPED, reason, None)
                     return None
                 await self.asker.check(url)
+                started = time.perf_counter()
             response = await self.asker.ask(url)
             _require_ok(response)
             if found := _confirmed(response, (best, _Best(first.url, Reason.RESPONSE_URL, Source.RESPONSE))):

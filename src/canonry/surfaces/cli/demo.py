@@ -14,6 +14,7 @@ from canonry.surfaces.cli.options import json_option
 
 if TYPE_CHECKING:
     from canonry.work.canonical import Canonical
+    from canonry.work.ingest import Report
 
 MESSY_URLS = (
     "HTTPS://WWW.Example.com:443//blog/./feed/?utm_source=mail&b=2&a=1#latest",
@@ -48,25 +49,34 @@ def demo(*, as_json: bool) -> None:
     if not as_json:
         click.echo(f"\nWhy? Ask for any of them:\n  canonry explain '{MESSY_URLS[1]}'\n")
         click.echo(render.bold(f"Which URL stands for the feed at {FEED_URL}? (a small web on loopback)\n"))
-    found = asyncio.run(_canonical())
+    found, runs = asyncio.run(_shown())
     if as_json:
         render.print_json(found)
+        for report in runs:
+            render.print_json(report.counts)
         return
     render.print_table(
         ("verdict", "score", "url", "reason"),
         [(each.verdict, f"{each.score:.0f}", each.url, each.reason) for each in found.candidates],
     )
     click.echo(f"\n{render.bold(found.url)}  {found.reason}, {found.total_requests} requests\n")
-    click.echo("Ask for a feed of yours:\n  canonry canonicalize URL")
+    click.echo(render.bold("Ingested twice, each item kept once:\n"))
+    names = list(runs[0].counts)
+    render.print_table(("run", *names), [(str(n), *map(str, run.counts.values())) for n, run in enumerate(runs, 1)])
+    click.echo("\nTry it with a feed of yours:\n  canonry canonicalize URL\n  canonry ingest URL")
 
 
-async def _canonical() -> Canonical:
+async def _shown() -> tuple[Canonical, list[Report]]:
+    """A feed's canonical URL on the demo's web, and two runs over it with a store in memory."""
+    from canonry.store.database import Database
     from canonry.surfaces.demo.web import demo_web
     from canonry.work.canonicalize import canonicalize
+    from canonry.work.ingest import ingest
 
-    with demo_web() as client:
+    with demo_web() as client, Database("sqlite://") as store:
         async with client:
-            return await canonicalize(FEED_URL, fetch=client.fetch, guard=client.guard)
+            found = await canonicalize(FEED_URL, fetch=client.fetch, guard=client.guard)
+            return found, [await ingest([found.url], store, fetch=client.fetch) for _ in range(2)]
 
 
 def _print(url: str, explanations: list[Explanation]) -> None:
