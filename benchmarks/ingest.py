@@ -227,7 +227,7 @@ def _reader(urls: list[str], store: str, port: int) -> Callable[[], int]:
     def only_loopback(*_: object, **__: object) -> list[Any]:
         return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (ADDRESS, port))]
 
-    socket.getaddrinfo = only_loopback  # type: ignore[assignment]
+    socket.getaddrinfo = only_loopback
     # reader brings a feedparser that wants sgmllib3k; what today's feedparser depends on is a fork of it.
     sys.modules.setdefault("sgmllib", import_module("feedparser_sgmllib"))
     reader = import_module(PEER).make_reader(store)

@@ -18,9 +18,6 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, event
 
-import canonry.net.feed
-import canonry.store.feeds
-import canonry.store.policies
 from canonry.net.fetch import Client
 from canonry.net.guard import Guard
 from canonry.settings import Settings

@@ -168,8 +168,10 @@ class Ingests:
     def _watch(self, writes: int | None, moment: float) -> bytes:
         """What the transactions said until so many writes were done, and a moment longer."""
         seen = b""
+        assert self._parent.stdout
+        output = self._parent.stdout.fileno()
         while writes is not None and seen[1::2].count(WROTE) < writes:
-            ready, _, _ = select.select([self._markers, self._parent.stdout], [], [], 30)
+            ready, _, _ = select.select([self._markers, output], [], [], 30)
             assert ready, "nothing happens"
             if self._markers not in ready:
                 return seen  # it is done

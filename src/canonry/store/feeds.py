@@ -482,8 +482,9 @@ def _learn_keys(connection: Connection, owners: Owners, decisions: list[Decision
             name = key.key_type.value, key.key_value
             owner = owners.get(name)
             if owner is None:
-                row = {"key_type": name[0], "key_value": name[1], "entry_id": entry_id, "policy": key.policy}
-                free.setdefault(name, row)
+                free.setdefault(
+                    name, {"key_type": name[0], "key_value": name[1], "entry_id": entry_id, "policy": key.policy}
+                )
             elif owner != entry_id and owner in here and key.key_type in _OF_ONE_FEED:
                 moved.append({"of_type": name[0], "of_value": name[1], "entry": entry_id})
     _INSERT_KEYS.run_many(connection, (free[name] for name in sorted(free)))

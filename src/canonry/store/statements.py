@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
+from typing import cast as cast_type
 
 from sqlalchemy import ARRAY, BindParameter, bindparam, cast, func, select
 
@@ -26,7 +27,7 @@ class Prepared:
         self._columns = columns  # of an INSERT
         self._texts: dict[str, _Text] = {}
 
-    def run(self, connection: Connection, **values: object) -> CursorResult[Any]:
+    def run(self, connection: Connection, **values: object) -> CursorResult[*tuple[Any, ...]]:
         """The result for these values."""
         text = self._text(connection.dialect)
         return connection.exec_driver_sql(text.sql, text.bound(values))
@@ -62,9 +63,13 @@ class _Text:
         if self._constants:
             values = {**self._constants, **values}
         if self._order is None:
-            return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+            return {name: _listed(value) for name, value in values.items()}
         found = [values[name] for name in self._order]
         return tuple([json.dumps(value) if isinstance(value, tuple) else value for value in found])
+
+
+def _listed(value: Any) -> Any:
+    return [*cast_type("tuple[object, ...]", value)] if isinstance(value, tuple) else value
 
 
 def _is_in_json(column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
