@@ -13,10 +13,11 @@ run: $(VENV)/run  ## from a fresh clone to explained URLs and a feed's one URL
 
 test: $(VENV)/test check  ## everything: checks, tests, coverage of the core
 	$(BIN)/python -m coverage erase
-	$(BIN)/python -m coverage run -m pytest -q -m "not slow"
+	$(BIN)/python -m coverage run -m pytest -q -m "not slow" tests/core
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report --include "src/canonry/core/*" --fail-under 100
-	$(BIN)/python -m pytest -q -m slow -n 2
+	$(BIN)/python -m pytest -q -m slow -n 2 tests/core
+	$(BIN)/python -m pytest -q -n 2 --ignore tests/core
 
 check: $(VENV)/test  ## lint, types, import contracts
 	$(BIN)/ruff check

@@ -189,7 +189,7 @@ def _run(library: str, port: int, feeds: int, *, phases: int) -> dict[str, Any]:
 
 def run_here(library: str, port: int, feeds: int, *, store: str, phases: int) -> None:
     """Run the phases and print what they cost."""
-    urls = [f"http://blog{number}.example.com:{port}/feed" for number in range(feeds)]
+    urls = [f"http://blog{number}.example.com/feed" for number in range(feeds)]
     library_of = _canonry if library == "canonry" else _reader
     library_of(urls[:1], f"{store}-warm", port)()  # imports happen where they are used
     update = library_of(urls, store, port)
@@ -212,7 +212,7 @@ def _canonry(urls: list[str], store: str, port: int) -> Callable[[], int]:
         return [(ADDRESS, port)]
 
     async def once() -> int:
-        async with Client(Guard([f"{ADDRESS}/32"], [port]), settings=Settings(), lookup=lookup) as client:
+        async with Client(Guard([f"{ADDRESS}/32"], [80, port]), settings=Settings(), lookup=lookup) as client:
             report = await ingest(urls, f"sqlite:///{store}", fetch=client.fetch, on_item=lambda _: None)
         assert not report.failed, [feed for feed in report.feeds if feed.reason][:3]
         assert not report.warnings, report.warnings

@@ -518,7 +518,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize(("document", "items"), [row[1:] for row in HOSTILE], ids=[row[0] for row in HOSTILE])
 def test_hostile_documents_are_cheap(document: str, items: int | None) -> None:
-    """One second of CPU at most, and not many times the size of the document."""
+    """One second of CPU where it was measured, so three anywhere; and not many times the size of the document."""
     body = document.encode()
     before = cpu_seconds()
     try:
@@ -526,7 +526,7 @@ def test_hostile_documents_are_cheap(document: str, items: int | None) -> None:
     except NotAFeed:
         assert items is None
         found = None
-    assert cpu_seconds() - before < 1.0
+    assert cpu_seconds() - before < 3.0
     if found is None:
         return
     assert items is None or len(found.items) == items

@@ -95,7 +95,7 @@ def test_a_million_links_are_bounded() -> None:
 def test_deep_nesting_costs_little(tag: str) -> None:
     started = time.process_time()
     found = links('<link rel="feed" href="/f">' + f"<{tag}>" * (900_000 // len(tag)))
-    assert time.process_time() - started < 1
+    assert time.process_time() - started < 3  # a fraction of a second where it was measured
     assert len(found) == 1
 
 

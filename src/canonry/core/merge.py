@@ -160,15 +160,18 @@ def keyed(items: Iterable[Item], feed_url: str, policy: str = ENTRY_POLICY) -> l
         if (guid, link, digest) in found:
             continue
         keys = keys_at(canonical_url, item, feed_url, policy=policy)
-        found[guid, link, digest] = Keyed(
+        name = readable(keys[0])
+        if len(name) + len(canonical_url) > _LONGEST_KEY // 4:  # else every key fits
+            guid, name, keys = bounded(guid), bounded(name), list(map(_fitting, keys))
+        found[item.guid.strip(), link, digest] = Keyed(
             item=item,
-            guid=bounded(guid),
+            guid=guid,
             title=" ".join(item.title.split()),
             canonical_url=link,
             place=place_of(link),
             content_hash=digest,
-            keys=tuple(map(_fitting, keys)),
-            dedupe_key=bounded(readable(keys[0])),
+            keys=tuple(keys),
+            dedupe_key=name,
             is_certain=keys[0].key_type is not KeyType.FALLBACK_HASH,
         )
     return list(found.values())
@@ -244,9 +247,18 @@ class _Matching:
         self.conflicts: list[Conflict] = []
 
     def merge(self) -> Merge:
-        for find in (self._by_guid, self._by_place, self._by_legacy, self._by_url, self._by_hash):
-            # In another feed, or by a hash, only what is not known yet is looked for.
-            self._settle(find, is_last_resort=find in (self._by_url, self._by_hash))
+        known = self.known
+        if known.by_guid:
+            self._settle(self._by_guid, is_last_resort=False)
+        if known.by_place:
+            self._settle(self._by_place, is_last_resort=False)
+        if known.by_legacy_guid or known.by_dedupe_key:
+            self._settle(self._by_legacy, is_last_resort=False)
+        # In another feed, or by a hash, only what is not known yet is looked for.
+        if known.by_url:
+            self._settle(self._by_url, is_last_resort=True)
+        if known.by_hash:
+            self._settle(self._by_hash, is_last_resort=True)
         found: dict[object, Decision] = {}
         for number, each in enumerate(self.items):
             identified = self._identified(each)

@@ -43,6 +43,8 @@ MAX_BYTES = 10 * 1024 * 1024  # of a decoded body
 MAX_REDIRECTS = 10
 _CONNECTIONS = 100
 _PER_HOST = 8
+_KEPT = 100  # origins whose connections are kept open
+_KEPT_FOR = 15.0  # seconds, as aiohttp does
 _PORTS = {"http": 80, "https": 443}
 # Nothing that a server could answer with an encoding we would have to bound ourselves.
 _ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
@@ -73,7 +75,8 @@ class Client:
         self._max_redirects = max_redirects
         self._tls = _tls(self._settings.ca_file)
         # A pool of connections for each guard: what one lets through, another may refuse.
-        self._sessions: dict[Guard, aiohttp.ClientSession] = {}
+        self._sessions: dict[tuple[Guard, bool], aiohttp.ClientSession] = {}
+        self._kept: dict[tuple[str, str, int], float] = {}  # when it was last asked, the latest at the end
 
     async def __aenter__(self) -> Self:
         return self
@@ -156,7 +159,7 @@ class Client:
             headers["If-Modified-Since"] = validators.last_modified
         shown = masked(str(parts))
         try:
-            async with self._session(guard).request(
+            async with self._session(guard, keeps=self._keeps(_origin(parts))).request(
                 method, wire, headers=headers, allow_redirects=False, proxy=self._settings.proxy or None
             ) as answer:
                 is_redirect = answer.status in REDIRECTS and bool(answer.headers.get("Location"))
@@ -173,11 +176,22 @@ class Client:
         # Raised out here, it does not hold on to the connection's buffers by way of tracebacks.
         raise failure
 
-    def _session(self, guard: Guard) -> aiohttp.ClientSession:
-        session = self._sessions.get(guard)
+    def _keeps(self, origin: tuple[str, str, int]) -> bool:
+        """Is a connection kept for the next request? Of thousands of hosts, each asked once, only a hundred are."""
+        now = asyncio.get_running_loop().time()
+        while self._kept and next(iter(self._kept.values())) < now - _KEPT_FOR:
+            del self._kept[next(iter(self._kept))]
+        if origin not in self._kept and len(self._kept) >= _KEPT:
+            return False
+        self._kept.pop(origin, None)
+        self._kept[origin] = now
+        return True
+
+    def _session(self, guard: Guard, *, keeps: bool) -> aiohttp.ClientSession:
+        session = self._sessions.get((guard, keeps))
         if session is None:
-            session = self._sessions[guard] = aiohttp.ClientSession(
-                connector=self._connector(guard),
+            session = self._sessions[guard, keeps] = aiohttp.ClientSession(
+                connector=self._connector(guard, keeps=keeps),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={**_HEADERS, "User-Agent": self._settings.user_agent},
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
@@ -186,9 +200,9 @@ class Client:
             )
         return session
 
-    def _connector(self, guard: Guard) -> aiohttp.TCPConnector:
+    def _connector(self, guard: Guard, *, keeps: bool) -> aiohttp.TCPConnector:
         if self._settings.proxy:  # every connection goes to the operator's proxy, which resolves the names
-            return aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=self._tls)
+            return aiohttp.TCPConnector(limit=_CONNECTIONS, force_close=not keeps, ssl=self._tls)
 
         def checked_socket(info: AddrInfoType) -> socket.socket:  # pyright: ignore[reportUnknownParameterType]
             family, kind, protocol, _, sockaddr = cast("tuple[int, int, int, str, tuple[object, ...]]", info)
@@ -203,6 +217,7 @@ class Client:
             use_dns_cache=False,
             limit=_CONNECTIONS,
             limit_per_host=_PER_HOST,
+            force_close=not keeps,
             ssl=self._tls,
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -42,6 +43,7 @@ class Database:
         # SQLite has one writer at a time: one thread, so that no two of ours wait for each other.
         self._writers = ThreadPoolExecutor(1 if self.is_sqlite else _READERS, "store-writer")
         is_file = self.engine.url.database not in {None, "", ":memory:"}
+        self._queue = threading.Lock()
         self._waiting: deque[tuple[Callable[[Connection], Any], Future[Any]]] = deque()
         self._readers = ThreadPoolExecutor(_READERS, "store-reader") if is_file else self._writers
         try:
@@ -67,8 +69,10 @@ class Database:
         if not self.is_sqlite:
             return await asyncio.get_running_loop().run_in_executor(self._writers, self.write_now, work)
         done: Future[T] = Future()
-        self._waiting.append((work, done))
-        self._writers.submit(self._write_waiting)
+        with self._queue:
+            self._waiting.append((work, done))
+            if len(self._waiting) == 1:
+                self._writers.submit(self._write_waiting)
         return await asyncio.wrap_future(done)
 
     async def read(self, work: Callable[[Connection], T]) -> T:
@@ -91,7 +95,10 @@ class Database:
 
     def _write_waiting(self) -> None:
         """What has come in while another transaction was written, in one; each alone where one of them fails."""
-        group = [self._waiting.popleft() for _ in range(min(len(self._waiting), _GROUP))]
+        with self._queue:
+            group = [self._waiting.popleft() for _ in range(min(len(self._waiting), _GROUP))]
+            if self._waiting:
+                self._writers.submit(self._write_waiting)
         group = [(work, done) for work, done in group if done.set_running_or_notify_cancel()]
         if len(group) > 1:
             try:

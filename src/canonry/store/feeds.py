@@ -105,6 +105,7 @@ _STATE = [getattr(feeds.c, name) for name in FeedState.__dataclass_fields__]
 _ENTRY = ("dedupe_key", "guid", "url", "canonical_url", "title", "published", "content_hash", "match_confidence")
 _SHOWN = ("guid", "place", "title", "published", "content_hash", "document", "last_seen_at")
 _IS_HERE = sightings.c.feed_id == bindparam("feed")
+_NAMES = {key_type: key_type.value for key_type in KeyType}
 _OF_ONE_FEED = frozenset({KeyType.GUID, KeyType.FALLBACK_HASH})
 _FIND = Prepared(
     lambda _: (
@@ -327,8 +328,7 @@ def _states(connection: Connection, query: Any) -> list[FeedState]:
 
 def _find(connection: Connection, urls: Sequence[str]) -> FeedState | None:
     for url in urls:
-        row = _FIND.run(connection, url=url).first()
-        if row is not None:
+        for row in _FIND.rows(connection, url=url):
             return FeedState(*row)
     return None
 
@@ -353,14 +353,14 @@ def _add(
 
 
 def _merge(connection: Connection, feed_id: int, document: FeedDocument, now: str, before: str) -> MergedFeed:
-    feed = _LOCK.run(connection, feed=feed_id).one()
-    items = keyed(document.items, feed.key_url, pinned(connection, ENTRY))
+    [(key_url, last)] = _LOCK.rows(connection, feed=feed_id)
+    items = keyed(document.items, key_url, pinned(connection, ENTRY))
     ambiguous: set[tuple[KeyType, str]] = set()
-    if feed.document:
-        ambiguous = {(KeyType(kind), value) for kind, value in _AMBIGUOUS.run(connection, feed=feed_id)}
-    owners, known = looked_up(connection, feed_id, feed.key_url, items, ambiguous, is_first=not feed.document)
-    merge = merged(items, known, ambiguous, feed.key_url)
-    number = feed.document + 1
+    if last:
+        ambiguous = {(KeyType(kind), value) for kind, value in _AMBIGUOUS.rows(connection, feed=feed_id)}
+    owners, known = looked_up(connection, feed_id, key_url, items, ambiguous, is_first=not last)
+    merge = merged(items, known, ambiguous, key_url)
+    number = last + 1
     ids = _write_entries(connection, merge.decisions, now)
     _write_sightings(connection, feed_id, number, merge.decisions, ids, now)
     _learn_keys(connection, owners, merge.decisions, ids)
@@ -372,7 +372,7 @@ def _merge(connection: Connection, feed_id: int, document: FeedDocument, now: st
             for key_type, value in sorted(merge.ambiguous - ambiguous)
         ],
     )
-    deleted = _forget(connection, feed_id, number, before) if feed.document else 0
+    deleted = _forget(connection, feed_id, number, before) if last else 0
     _PARSED.run(
         connection,
         feed=feed_id,
@@ -415,8 +415,8 @@ def _write_entries(connection: Connection, decisions: list[Decision], now: str) 
 def _new_ids(connection: Connection, count: int) -> list[int]:
     """The next ids of entries; on SQLite nobody else writes, so that they can be counted."""
     if connection.dialect.name == "postgresql":
-        return list(_NEXT_IDS.run(connection, count=count).scalars())
-    last: int = _LAST_ID.run(connection).scalar_one()
+        return [entry_id for (entry_id,) in _NEXT_IDS.rows(connection, count=count)]
+    [(last,)] = _LAST_ID.rows(connection)
     return list(range(last + 1, last + 1 + count))
 
 
@@ -479,7 +479,7 @@ def _learn_keys(connection: Connection, owners: Owners, decisions: list[Decision
     here = set(ids)
     for decision, entry_id in zip(decisions, ids, strict=True):
         for key in decision.keyed.keys:
-            name = key.key_type.value, key.key_value
+            name = _NAMES[key.key_type], key.key_value
             owner = owners.get(name)
             if owner is None:
                 free.setdefault(
@@ -493,7 +493,7 @@ def _learn_keys(connection: Connection, owners: Owners, decisions: list[Decision
 
 def _forget(connection: Connection, feed_id: int, number: int, before: str) -> int:
     """Delete what this document lacks and was last seen long before it; how many entries went."""
-    gone = list(_SELECT_GONE.run(connection, feed=feed_id, number=number, before=before).scalars())
+    gone = [entry_id for (entry_id,) in _SELECT_GONE.rows(connection, feed=feed_id, number=number, before=before)]
     if not gone:
         return 0
     _DELETE_GONE.run(connection, feed=feed_id, number=number, before=before)
@@ -516,7 +516,7 @@ def _report(connection: Connection, merge: Merge, ids: list[int], now: str) -> t
     old = tuple(decision.entry_id for decision in merge.decisions if decision.entry_id is not None)
     first_seen: dict[int, str] = {}
     if old:
-        first_seen = {row[0]: row[1] for row in _FIRST_SEEN.run(connection, ids=old)}
+        first_seen = {row[0]: row[1] for row in _FIRST_SEEN.rows(connection, ids=old)}
     return tuple(
         MergedItem(
             outcome=decision.outcome,
@@ -535,7 +535,7 @@ def _report(connection: Connection, merge: Merge, ids: list[int], now: str) -> t
 
 
 def _touch(connection: Connection, feed_id: int, now: str, next_check_at: str | None) -> None:
-    number = _LOCK.run(connection, feed=feed_id).one().document
+    [(_, number)] = _LOCK.rows(connection, feed=feed_id)
     _TOUCH_LAST_ENTRIES.run(connection, feed=feed_id, number=number, now=now)
     _TOUCH_LAST_SIGHTINGS.run(connection, feed=feed_id, number=number, now=now)
     _CHECKED.run(connection, feed=feed_id, now=now, next_check=next_check_at)

@@ -141,13 +141,13 @@ def _owners(
             wanted[key.key_type].append(key.key_value)
     wanted[KeyType.FALLBACK_HASH.value] = hash_keys(items, feed_url, ambiguous)
     values = {key_type: tuple(some) for key_type, some in wanted.items()}
-    return {(kind, value): entry_id for kind, value, entry_id in _OWNERS.run(connection, **values)}
+    return {(kind, value): entry_id for kind, value, entry_id in _OWNERS.rows(connection, **values)}
 
 
 def _here(connection: Connection, feed_id: int, ids: Collection[int], places: Collection[str]) -> dict[int, Known]:
     """The entries of these that the feed has shown, the latest first."""
     rows: dict[int, tuple[str, Known]] = {}
-    for row in _HERE.run(connection, feed=feed_id, ids=tuple(ids), places=tuple(places)):
+    for row in _HERE.rows(connection, feed=feed_id, ids=tuple(ids), places=tuple(places)):
         rows[row[0]] = row[6], Known(row[0], True, True, *row[1:6])  # noqa: FBT003
     latest = sorted(rows.values(), key=lambda row: (row[0], row[1].entry_id), reverse=True)
     return {known.entry_id: known for _, known in latest}
@@ -162,15 +162,15 @@ def _elsewhere(
     if not ids and not urls and not keys:
         return []
     wanted = {"ids": tuple(ids), "urls": tuple(urls), "keys": tuple(keys)}
-    rows: dict[int, Any] = {row[0]: row for row in _ELSEWHERE.run(connection, **wanted)}
+    rows: dict[int, Any] = {row[0]: row for row in _ELSEWHERE.rows(connection, **wanted)}
     scoped: set[int] = set()
     shown: set[int] = set()
     if rows:
-        for entry_id, by_feed in _SHOWN.run(connection, ids=tuple(rows)):
+        for entry_id, by_feed in _SHOWN.rows(connection, ids=tuple(rows)):
             shown.add(entry_id)
             if by_feed == feed_id:
                 del rows[entry_id]
-        scoped.update(entry_id for entry_id, kind in _KINDS.run(connection, ids=tuple(rows)) if kind == KeyType.GUID)
+        scoped.update(entry_id for entry_id, kind in _KINDS.rows(connection, ids=tuple(rows)) if kind == KeyType.GUID)
     found: list[tuple[Known, str, str]] = []
     for entry_id, guid, title, published, url, digest, key in rows.values():
         known = Known(

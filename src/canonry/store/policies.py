@@ -51,10 +51,10 @@ class RekeyUnfinished(StoreError):
 def pinned(connection: Connection, purpose: str) -> str:
     """The id of the policy for new keys, pinned at the first use; RekeyUnfinished while a rekey is under way."""
     # The lock first, then the question: on PostgreSQL a rekey begins and ends only between writers of keys.
-    found: str | None = _PINNED.run(connection, purpose=purpose).scalar()
+    found = _PINNED.rows(connection, purpose=purpose)
     if (rekey := unfinished(connection)) is not None:
         raise RekeyUnfinished(str(rekey))
-    return found or pin(connection, purpose)
+    return str(found[0][0]) if found else pin(connection, purpose)
 
 
 def pin(connection: Connection, purpose: str) -> str:
@@ -73,8 +73,8 @@ def pinned_or_first(connection: Connection, purpose: str) -> str:
 
 def unfinished(connection: Connection) -> Unfinished | None:
     """The rekey that is under way, if there is one."""
-    row = _UNFINISHED.run(connection).first()
-    return None if row is None else Unfinished(*row)
+    found = _UNFINISHED.rows(connection)
+    return Unfinished(*found[0]) if found else None
 
 
 def pinnable(name: str) -> str:

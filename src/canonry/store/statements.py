@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 from typing import cast as cast_type
 
 from sqlalchemy import ARRAY, BindParameter, bindparam, cast, func, select
+from sqlalchemy.exc import DBAPIError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import TypeAlias
 
-    from sqlalchemy import ColumnElement, Connection, CursorResult, Executable
+    from sqlalchemy import ColumnElement, Connection, Executable
 
     # `column IN (…)`, the values being one value with this name: the text does not depend on how many there are.
     OneOf: TypeAlias = Callable[[ColumnElement[Any], str], ColumnElement[bool]]
@@ -27,10 +28,26 @@ class Prepared:
         self._columns = columns  # of an INSERT
         self._texts: dict[str, _Text] = {}
 
-    def run(self, connection: Connection, **values: object) -> CursorResult[*tuple[Any, ...]]:
-        """The result for these values."""
+    def rows(self, connection: Connection, **values: object) -> list[tuple[Any, ...]]:
+        """All rows of a SELECT, from the driver itself: SQLAlchemy would look at every column of every result."""
+        text, driver = self._text(connection.dialect), connection.dialect.loaded_dbapi
+        cursor = connection.connection.cursor()
+        try:
+            cursor.execute(text.sql, text.bound(values))
+            found = list(cursor.fetchall())
+        except driver.Error as error:
+            is_lost = connection.dialect.is_disconnect(error, connection.connection.driver_connection, cursor)
+            if is_lost:
+                connection.invalidate(error)
+            raise DBAPIError(text.sql, None, error, connection_invalidated=is_lost) from error
+        finally:
+            cursor.close()
+        return found
+
+    def run(self, connection: Connection, **values: object) -> None:
+        """Do it once."""
         text = self._text(connection.dialect)
-        return connection.exec_driver_sql(text.sql, text.bound(values))
+        connection.exec_driver_sql(text.sql, text.bound(values))
 
     def run_many(self, connection: Connection, rows: Iterable[Mapping[str, object]]) -> None:
         """Once for each row, if there are any; a row has no lists."""

@@ -357,18 +357,26 @@ class _Hosts:
         self._per_host = per_host
         self._delay = delay
         self._slots: dict[str, asyncio.Semaphore] = {}
+        self._users: Counter[str] = Counter()
         self._free_at: dict[str, float] = {}
 
     @asynccontextmanager
     async def slot(self, url: str) -> AsyncGenerator[None]:
         host = parse(url).host
-        async with self._slots.setdefault(host, asyncio.Semaphore(self._per_host)):
-            if self._delay:
-                now = time.monotonic()
-                begin = max(now, self._free_at.get(host, 0.0))
-                self._free_at[host] = begin + self._delay
-                await asyncio.sleep(begin - now)
-            yield
+        slots = self._slots.setdefault(host, asyncio.Semaphore(self._per_host))
+        self._users[host] += 1
+        try:
+            async with slots:
+                if self._delay:
+                    now = time.monotonic()
+                    begin = max(now, self._free_at.get(host, 0.0))
+                    self._free_at[host] = begin + self._delay
+                    await asyncio.sleep(begin - now)
+                yield
+        finally:
+            self._users[host] -= 1
+            if not self._users[host]:  # of many thousands of hosts only those that are being asked are kept
+                del self._users[host], self._slots[host]
 
 
 def _spread(urls: Iterable[str]) -> list[str]:

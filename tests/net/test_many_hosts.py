@@ -1,0 +1,23 @@
+"""Thousands of hosts, each asked once: the connections of a hundred are kept, those of the others closed."""
+
+from __future__ import annotations
+
+import asyncio
+
+from feed_texts import ok, rss
+from loopback import LoopbackWeb, in_a_loop
+
+
+@in_a_loop
+async def test_open_connections_are_bounded() -> None:
+    urls = [f"http://blog{number}.example.com/feed" for number in range(300)]
+    async with LoopbackWeb({url: ok(rss()) for url in urls}) as web, web.client() as client:
+        for start in range(0, len(urls), 50):
+            await asyncio.gather(*(client.fetch(url) for url in urls[start : start + 50]))
+        async with asyncio.timeout(5):
+            while web.connections > 100:
+                await asyncio.sleep(0.01)
+        assert web.connections == 100
+        await client.fetch(urls[0])
+        assert web.connections == 100
+        assert len(web.requests) == 301

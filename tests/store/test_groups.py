@@ -1,0 +1,89 @@
+"""Writes that come while another is under way share a transaction, and none pays for the fault of another."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from sqlalchemy import Connection, event, text
+
+from canonry.errors import StoreError
+from canonry.store.database import Database
+from loopback import in_a_loop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def inserting(number: int) -> Callable[[Connection], int]:
+    """Work that adds a row to `numbers`; a number that is there is refused."""
+
+    def work(connection: Connection) -> int:
+        connection.execute(text(f"INSERT INTO numbers VALUES ({number})"))
+        return number
+
+    return work
+
+
+async def written(database: Database, numbers: list[int]) -> tuple[list[Any], int]:
+    """What came of writes that all wait for the same one, and how many transactions it took."""
+    commits: list[object] = []
+    event.listen(database.engine, "commit", commits.append)
+    gate = threading.Event()
+
+    def held(connection: Connection) -> None:
+        gate.wait(5)
+
+    first = asyncio.create_task(database.write(held))
+    await asyncio.sleep(0.05)
+    rest = [asyncio.create_task(database.write(inserting(number))) for number in numbers]
+    await asyncio.sleep(0.05)
+    gate.set()
+    await first
+    return await asyncio.gather(*rest, return_exceptions=True), len(commits) - 1
+
+
+@in_a_loop
+async def test_one_transaction() -> None:
+    with Database("sqlite://") as database:
+        database.write_now(lambda connection: connection.execute(text("CREATE TABLE numbers (n INTEGER PRIMARY KEY)")))
+        assert await written(database, list(range(20))) == (list(range(20)), 1)
+
+
+@in_a_loop
+async def test_a_fault_is_its_own() -> None:
+    with Database("sqlite://") as database:
+        database.write_now(lambda connection: connection.execute(text("CREATE TABLE numbers (n INTEGER PRIMARY KEY)")))
+        results, _ = await written(database, [1, 2, 2, 3])
+        assert results[:2] == [1, 2]
+        assert isinstance(results[2], StoreError)
+        assert results[3] == 3
+        kept = database.read_now(lambda connection: connection.execute(text("SELECT n FROM numbers")).scalars().all())
+        assert list(kept) == [1, 2, 3]
+
+
+@in_a_loop
+async def test_many(tmp_path: Path) -> None:
+    with Database(f"sqlite:///{tmp_path / 'store.db'}") as database:
+        database.write_now(lambda connection: connection.execute(text("CREATE TABLE numbers (n INTEGER PRIMARY KEY)")))
+        results, transactions = await written(database, list(range(500)))
+        assert results == list(range(500))
+        assert transactions < 50
+
+
+@in_a_loop
+async def test_what_nobody_waits_for_is_not_done() -> None:
+    with Database("sqlite://") as database:
+        gate = threading.Event()
+        first = asyncio.create_task(database.write(lambda _: gate.wait(5)))
+        await asyncio.sleep(0.05)
+        given_up = asyncio.create_task(database.write(lambda _: pytest.fail("nobody waits for it")))
+        await asyncio.sleep(0.05)
+        given_up.cancel()
+        await asyncio.sleep(0.05)
+        gate.set()
+        assert await first
+        assert await database.write(lambda _: "next") == "next"
