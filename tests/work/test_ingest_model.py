@@ -26,7 +26,7 @@ from canonry.store.database import Database
 from canonry.work.ingest import FeedOutcome, FeedResult, ItemRecord, ingest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 TTL = timedelta(days=30)
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -147,7 +147,7 @@ class Model:
         chosen = {row.said: row.entry for row in latest}
         levels = {post.said: self._levels(feed, post, posts) for post in posts}
         for post in posts:
-            _check(post.said, chosen, levels)
+            _check(post.said, chosen, levels, set(self.entries))
         outcomes = Counter(self._show(feed, post, chosen[post.said], now) for post in posts)
         for post in posts:
             self._learn(feed, post, self.entries[chosen[post.said]])
@@ -258,7 +258,9 @@ class Model:
         return bool(value) and (feed, kind, value) not in self.ambiguous
 
 
-def _check(said: Name, chosen: Mapping[Name, int], levels: Mapping[Name, Mapping[int, int]]) -> None:
+def _check(
+    said: Name, chosen: Mapping[Name, int], levels: Mapping[Name, Mapping[int, int]], known: Collection[int]
+) -> None:
     """The post is one of its strongest entries that no other post has as good a right to, or else a new one."""
     mine = chosen[said]
     for level in (GUID, PLACE, LEGACY, ELSEWHERE, HASH):
@@ -269,7 +271,6 @@ def _check(said: Name, chosen: Mapping[Name, int], levels: Mapping[Name, Mapping
             entry for other, entry in chosen.items() if other != said and levels[other].get(entry, HASH + 1) <= level
         }
         assert not possible - taken, f"{said} is {possible - taken}, not {mine}"
-    known = {entry for possible in levels.values() for entry in possible}
     assert mine not in known, f"{said} is none of the known entries, not {mine}"
 
 
@@ -567,17 +568,24 @@ class Feeds(RuleBasedStateMachine):
 
 
 A = Post("a", "https://blog0.example.com/1", "One", "", "a")
-# What the model has found, as the documents of one feed.
+B = Post("b", "", "Two", "", "b")
+C = replace(A, guid="c", title="Three")  # at the URL of A, which is none then
+D = replace(B, link="https://blog0.example.com/2")
+# What the model has found: why, and what the first two feeds say, step by step.
 FOUND = [
-    ("a guid its entry had later", [[A], [replace(A, guid="b")], [replace(A, link=""), Post("b", "", "Two", "", "b")]]),
+    ("a guid its entry has given up", [([A], []), ([replace(A, guid="b")], []), ([replace(A, link=""), B], [])]),
+    ("a URL shared here is not that of elsewhere", [([], [A]), ([A, replace(A, guid="b", title="Two")], [A])]),
+    ("a guid shared here hides no twin elsewhere", [([B], [A, C]), ([B, replace(A, guid="b")], [A, C])]),
+    ("a guid used again hides no twin elsewhere", [([D], [A, C]), ([replace(A, guid="b")], [A, C])]),
 ]
 
 
-@pytest.mark.parametrize(("why", "documents"), FOUND)
-def test_found(why: str, documents: list[list[Post]]) -> None:
+@pytest.mark.parametrize(("why", "steps"), FOUND)
+def test_found(why: str, steps: list[tuple[list[Post], list[Post]]]) -> None:
     feeds = Feeds()
-    for posts in documents:
-        feeds.publishers[0].posts = list(posts)
+    for documents in steps:
+        for publisher, posts in zip(feeds.publishers, documents, strict=False):
+            publisher.posts = list(posts)
         feeds.poll_all_twice()
         feeds.store_is_the_model()
     feeds.teardown()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from sqlalchemy import Connection, and_, bindparam, or_, select
 
 from canonry.core.identity import KeyType
-from canonry.core.merge import Keyed, Known, Lookup, hash_keys, place_of
+from canonry.core.merge import Keyed, Known, Lookup, hash_keys, place_of, shared
 from canonry.store.schema import entries, entry_identities, sightings
 from canonry.store.statements import Prepared
 
@@ -98,12 +99,7 @@ def looked_up(
     for known in here.values():
         if known.place:
             by_place.setdefault(known.place, []).append(known)
-    # Most items of most documents are known here, and need no look at other feeds.
-    strangers = [
-        each
-        for each in items
-        if owners.get((KeyType.GUID, each.key(KeyType.GUID))) not in here and each.place not in by_place
-    ]
+    strangers = _strangers(items, owners, here, by_place, shared(items).union(ambiguous))
     elsewhere = _elsewhere(connection, feed_id, set(owners.values()) - set(here), strangers)
     found = {**{known.entry_id: known for known, _, _ in elsewhere}, **here}
 
@@ -142,6 +138,28 @@ def _owners(
     wanted[KeyType.FALLBACK_HASH.value] = hash_keys(items, feed_url, ambiguous)
     values = {key_type: tuple(some) for key_type, some in wanted.items()}
     return {(kind, value): entry_id for kind, value, entry_id in _OWNERS.rows(connection, **values)}
+
+
+def _strangers(
+    items: Sequence[Keyed],
+    owners: Owners,
+    here: dict[int, Known],
+    by_place: dict[str, list[Known]],
+    ambiguous: Collection[tuple[KeyType, str]],
+) -> list[Keyed]:
+    """The items that may be those of other feeds: all but those that are surely known here, which most are."""
+    by_guid = [owners.get((KeyType.GUID, each.key(KeyType.GUID))) for each in items]
+    claims = Counter(by_guid)
+
+    def is_known(each: Keyed, owner: int | None) -> bool:
+        if (KeyType.GUID, each.guid) in ambiguous or (KeyType.CANONICAL_URL, each.place) in ambiguous:
+            return False
+        if not each.guid:
+            return any(not claims[known.entry_id] for known in by_place.get(each.place, ()))
+        known = here.get(owner) if owner is not None and claims[owner] == 1 else None
+        return known is not None and known.guid == each.guid and known.place == each.place
+
+    return [each for each, owner in zip(items, by_guid, strict=True) if not is_known(each, owner)]
 
 
 def _here(connection: Connection, feed_id: int, ids: Collection[int], places: Collection[str]) -> dict[int, Known]:
