@@ -423,6 +423,7 @@ async def test_cookies_are_not_sent_back() -> None:
         ("deflate", zlib.compress(b"feed" * 250)[2:-4]),
         ("identity", b"feed" * 250),
     ],
+    ids=["gzip", "GZip", "deflate", "deflate, raw", "identity"],  # the bytes have the time in them
 )
 @in_a_loop
 async def test_bodies_are_decoded_up_to_the_cap(encoding: str, body: bytes) -> None:
