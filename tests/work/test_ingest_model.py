@@ -614,4 +614,4 @@ def test_store_is_the_model() -> None:
 
 @pytest.mark.slow
 def test_store_is_the_model_for_long() -> None:
-    run_state_machine_as_test(Feeds, settings=settings(max_examples=60, stateful_step_count=50))
+    run_state_machine_as_test(Feeds, settings=settings(max_examples=300, stateful_step_count=50))
