@@ -127,6 +127,7 @@ def test_killed_while_it_makes_its_tables(tmp_path: Path, workers: Callable[[str
         time.sleep(random.uniform(0.0, 0.15))
         running.kill(starting)
         enqueue(url, 1, hosts=1)
+        assert counts(url) == {"ENQUEUED": 1}
 
 
 @pytest.mark.slow
