@@ -19,6 +19,7 @@ from canonry.work.canonical import Event, EventKind
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
+    from datetime import datetime
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -163,6 +164,14 @@ async def called(callback: Callable[[A], T | Awaitable[T]], argument: A) -> T:
 async def settled(value: T | Awaitable[T]) -> T:
     """The value of a callback, which may be async or not."""
     return await value if isinstance(value, Awaitable) else value  # pyright: ignore[reportUnknownVariableType, reportReturnType]
+
+
+def require_ok(response: Response, now: datetime) -> None:
+    """FetchFailed for an answer that is none, with the seconds its server asks to wait."""
+    if not response.is_ok:
+        wait = response.retry_after(now)
+        reason = f"answered {response.status}" + ("" if wait is None else f", asks to wait {wait:.0f} s")
+        raise FetchFailed(masked(response.url), reason, status=response.status, retry_after=wait)
 
 
 def plain(url: str) -> str:

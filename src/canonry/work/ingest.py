@@ -28,7 +28,7 @@ from canonry.store.feeds import FeedDocument, FeedState, FeedStore, MergedFeed, 
 from canonry.store.policies import RekeyUnfinished
 from canonry.store.runs import finish_run, start_run
 from canonry.store.schema import entries, stamp
-from canonry.work.asking import plain
+from canonry.work.asking import plain, require_ok
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable
@@ -215,7 +215,7 @@ async def _read(
 
     if response.is_not_modified and (feed.etag or feed.last_modified):
         return feed, response, None
-    _require_ok(response, polling.clock())
+    require_ok(response, polling.clock())
     kind = response.header("content-type")
     read = partial(read_feed, response.body, url=response.url, content_type=kind)
     try:
@@ -230,7 +230,7 @@ async def _read(
         raise NotAFeed(feed.url, "a web page that names no feed")
     url = plain(links[0].url)
     answer = await polling.fetch(url, **({"came_from": response.address} if response.address else {}))
-    _require_ok(answer, polling.clock())
+    require_ok(answer, polling.clock())
     found = read_feed(answer.body, url=answer.url, content_type=answer.header("content-type"))
     if not await store.adopt(feed.id, url):
         raise NotAFeed(feed.url, f"a web page; its feed {masked(url)} is kept already")
@@ -279,12 +279,6 @@ def _next_check(response: Response, ttl: int | None, now: datetime, polling: Pol
     if age:
         wait = max(wait, timedelta(seconds=int(age[1])))
     return now + min(wait, _LONGEST) * (0.95 + polling.chance() / 10)
-
-
-def _require_ok(response: Response, now: datetime) -> None:
-    if not response.is_ok:
-        wait = response.retry_after(now)
-        raise FetchFailed(response.url, f"answered {response.status}", status=response.status, retry_after=wait)
 
 
 def _spent(started: float) -> int:

@@ -21,7 +21,7 @@ from canonry.core.score import score
 from canonry.core.url import join, read_url
 from canonry.core.url import parse as parse_url
 from canonry.errors import CanonryError, FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl, masked
-from canonry.work.asking import Asker, CallbackRaised, plain
+from canonry.work.asking import Asker, CallbackRaised, plain, require_ok
 from canonry.work.canonical import (
     Candidate,
     CandidateVerdict,
@@ -160,7 +160,7 @@ class Search:
             await self.asker.check(url)
             started = time.perf_counter()
             response = await self.asker.ask(url, validators=self.validators, body=self.body)
-            _require_ok(response)
+            require_ok(response, datetime.now(UTC))
             document = await self.read(response)
         except (FetchFailed, NotAFeed, UnsafeUrl) as error:
             self._record(url, Source.INPUT, None, _verdict(error), error.reason, started)
@@ -272,7 +272,7 @@ class Search:
                 await self.asker.check(url)
                 started = time.perf_counter()
             response = await self.asker.ask(url)
-            _require_ok(response)
+            require_ok(response, datetime.now(UTC))
             if found := _confirmed(response, (best, _Best(first.url, Reason.RESPONSE_URL, Source.RESPONSE))):
                 verdict, reason = CandidateVerdict.CONFIRMS, f"leads to {masked(found.url)}"
             else:
@@ -356,13 +356,6 @@ def _confirmed(response: Response, known: tuple[_Best, ...]) -> _Best | None:
         if response.hops and best.url in {response.permanent_url, response.url}:
             return replace(best, reason=Reason.REDIRECT_VERIFIED)
     return None
-
-
-def _require_ok(response: Response) -> None:
-    if not response.is_ok:
-        wait = response.retry_after(datetime.now(UTC))
-        reason = f"answered {response.status}" + ("" if wait is None else f", asks to wait {wait:.0f} s")
-        raise FetchFailed(masked(response.url), reason, status=response.status, retry_after=wait)
 
 
 def _verdict(error: FetchFailed | NotAFeed | UnsafeUrl) -> CandidateVerdict:
