@@ -9,7 +9,14 @@ _SHOWN = 200  # characters of a hostile input that a message repeats
 
 def masked(text: str) -> str:
     """The text with user names and passwords of URLs out of sight, for messages."""
-    return re.sub(r"([A-Za-z][A-Za-z0-9+.-]*:[/\\]*)[^/?#\s]*@", r"\1***@", text)
+    # Each match takes all that could be an authority, so that no text is read twice.
+    return re.sub(r"(:[/\\]*)([^/?#\s]*)", _without_user, text)
+
+
+def _without_user(match: re.Match[str]) -> str:
+    start, authority = match.groups()
+    _, at, rest = authority.rpartition("@")
+    return f"{start}***@{rest}" if at else match[0]
 
 
 def _shown(given: object) -> str:
