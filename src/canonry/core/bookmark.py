@@ -1,0 +1,31 @@
+"""A bookmark as somebody gives it, before it has an owner and a normal form (SPEC B4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What is to be kept; `created_at` is empty where it is made now."""
+
+    url: str
+    title: str = ""
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    folder: str = ""  # `a/b` is b in a
+    to_read: bool = False
+    private: bool = False
+    created_at: str = ""
+    archive_urls: tuple[str, ...] = ()
+    episode_urls: tuple[str, ...] = ()
+
+
+def clean_tags(tags: object) -> tuple[str, ...]:
+    """Tags without blanks around them, each once, in the order given; blanks inside become one.
+
+    `[" Python", "python ", "a  b"]` → `("Python", "python", "a b")`
+    """
+    found = tags.split(",") if isinstance(tags, str) else tags
+    assert isinstance(found, list | tuple)
+    return tuple(dict.fromkeys(text for tag in found if (text := " ".join(str(tag).split()))))
