@@ -25,6 +25,7 @@ from canonry.store.database import Database, _engine
 from canonry.store.feeds import FeedDocument, FeedStore
 from canonry.store.migrations.run import upgrade
 from canonry.store.schema import cache, entries, feeds, metadata, rekeyed_rows, rekeys
+from canonry.store.versions import VERSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -104,7 +105,7 @@ def test_the_file(database_url: str, tmp_path: Path) -> None:
     lines = gzip.decompress((tmp_path / "b.gz").read_bytes()).splitlines(keepends=True)
     header, *rows, last = map(json.loads, lines)
     assert header.keys() == {"canonry", "tables", "created_at"}
-    assert header["tables"] == read_header(tmp_path / "b.gz").tables == "0002"
+    assert header["tables"] == read_header(tmp_path / "b.gz").tables == VERSIONS[-1]
     assert {row["table"] for row in rows} >= {"feeds", "entries", "sightings", "ambiguous_keys", "cache"}
     assert last == {"rows": len(rows), "sha256": hashlib.sha256(b"".join(lines[:-1])).hexdigest()}
     assert (tmp_path / "b.gz").stat().st_mode & 0o077 == 0  # others have no business with it
@@ -170,7 +171,7 @@ def _with_half_a_line(lines: list[bytes]) -> list[bytes]:
 
 
 def _newer(lines: list[bytes]) -> list[bytes]:
-    return [lines[0].replace(b'"0002"', b'"0999"'), *lines[1:]]
+    return [lines[0].replace(f'"{VERSIONS[-1]}"'.encode(), b'"0999"'), *lines[1:]]
 
 
 def _no_header(lines: list[bytes]) -> list[bytes]:

@@ -49,7 +49,10 @@ def shape(connection: Connection) -> dict[str, Any]:
             ],
             "key": inspector.get_pk_constraint(table),
             "unique": inspector.get_unique_constraints(table),
-            "indexes": sorted(map(str, inspector.get_indexes(table))),
+            "indexes": sorted(
+                str({**index, "dialect_options": {name: str(of) for name, of in index["dialect_options"].items()}})
+                for index in inspector.get_indexes(table)
+            ),
             "foreign": sorted(map(str, inspector.get_foreign_keys(table))),
         }
         for table in sorted(inspector.get_table_names())
@@ -86,7 +89,7 @@ def test_an_old_store_is_backed_up_and_migrated(database_url: str, tmp_path: Pat
         assert database.read_now(version_of) == VERSIONS[-1]
         assert database.read_now(lambda on: on.execute(text("SELECT key_url FROM feeds")).scalar()) == "k"
     (message,) = said
-    told = re.fullmatch(r"backed up to (.*), migrating the store from 0001 to 0002", message)
+    told = re.fullmatch(rf"backed up to (.*), migrating the store from 0001 to {VERSIONS[-1]}", message)
     assert told is not None
     file = Path(told[1])
     if database.is_sqlite:

@@ -17,6 +17,7 @@ import terminal
 from canonry.store.database import Database, _engine
 from canonry.store.migrations.run import upgrade
 from canonry.store.schema import feeds
+from canonry.store.versions import VERSIONS
 from canonry.surfaces.cli import backup as cli
 
 CANONRY = str(Path(sys.executable).parent / "canonry")
@@ -92,7 +93,8 @@ def test_an_old_store_is_migrated_and_it_is_said(tmp_path: Path) -> None:
     done = run(tmp_path, "backup", "b.gz", "--db", "sqlite:///old.db")
     assert done.returncode == 0
     assert re.fullmatch(
-        r"canonry: backed up to old\.db\.before-0002-\d{8}T\d{6}Z, migrating the store from 0001 to 0002\n", done.stderr
+        rf"canonry: backed up to old\.db\.before-{VERSIONS[-1]}-\d{{8}}T\d{{6}}Z, migrating the store from 0001 to {VERSIONS[-1]}\n",
+        done.stderr,
     )
 
 

@@ -1,6 +1,6 @@
 """Backup and restore: one file for both databases, gzip'd JSON lines.
 
-First a header, `{"canonry": …, "tables": "0002", "created_at": …}`, then a line for each row,
+First a header, `{"canonry": …, "tables": "0003", "created_at": …}`, then a line for each row,
 `{"table": …, "row": {…}}` with bytes as base64, and last `{"rows": …, "sha256": …}` over all lines
 before it, so that a file that was cut short or changed is refused.
 """

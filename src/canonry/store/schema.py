@@ -160,6 +160,116 @@ rekeyed_rows = Table(
 )
 
 
+users = Table(
+    "users",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("is_admin", Integer, nullable=False, server_default="0"),
+    Column("created_at", Text, nullable=False),
+)
+
+# `owner_id` is a user's, or 0 for the one owner of a store without users.
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("digest", Text, primary_key=True),
+    Column("owner_id", _Id, nullable=False, index=True),
+    Column("created_at", Text, nullable=False),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("digest", Text, primary_key=True),
+    Column("owner_id", _Id, nullable=False, index=True),
+    Column("expires_at", Text, nullable=False, index=True),
+)
+
+bookmarks = Table(
+    "bookmarks",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("owner_id", _Id, nullable=False),
+    Column("key", Text, nullable=False),  # a digest of the URL: no index takes a URL of any length
+    Column("same_key", Text, nullable=False),  # of the normal form, also where the URL is exact: what looks the same
+    Column("url", Text, nullable=False),
+    Column("original_url", Text),
+    Column("exact_url", Integer, nullable=False, server_default="0"),
+    Column("title", Text, nullable=False, server_default=""),
+    Column("description", Text, nullable=False, server_default=""),
+    Column("tags", Text, nullable=False, server_default="[]"),  # JSON
+    Column("folder", Text, nullable=False, server_default=""),
+    Column("to_read", Integer, nullable=False, server_default="0"),
+    Column("private", Integer, nullable=False, server_default="0"),
+    Column("archive_urls", Text, nullable=False, server_default="[]"),  # JSON
+    Column("episode_urls", Text, nullable=False, server_default="[]"),  # JSON
+    Column("expansion", Text, nullable=False, server_default="none"),  # none, pending, expanded, failed
+    Column("expansion_reason", Text, nullable=False, server_default=""),
+    Column("policy", Text, nullable=False),
+    Column("haystack", Text, nullable=False, server_default=""),  # what search looks at, in lower case
+    Column("created_at", Text, nullable=False),
+    Column("updated_at", Text, nullable=False),
+    Column("deleted_at", Text, index=True),
+    Index(
+        "bookmarks_by_key",
+        "owner_id",
+        "key",
+        unique=True,
+        sqlite_where=text("deleted_at IS NULL"),
+        postgresql_where=text("deleted_at IS NULL"),
+    ),
+    Index("bookmarks_by_same_key", "owner_id", "same_key"),
+    Index("bookmarks_by_age", "owner_id", "created_at", "id"),
+    Index("bookmarks_by_policy", "policy", "id"),
+    Index(
+        "bookmarks_pending",
+        "id",
+        sqlite_where=text("expansion = 'pending'"),
+        postgresql_where=text("expansion = 'pending'"),
+    ),
+)
+
+# What was made one, with the rows as they were, for the undo.
+bookmark_merges = Table(
+    "bookmark_merges",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("owner_id", _Id, nullable=False),
+    Column("same_key", Text, nullable=False),
+    Column("kept_id", _Id, nullable=False),
+    Column("rows", Text, nullable=False),  # JSON
+    Column("why", Text, nullable=False),  # review, expansion, policy
+    Column("created_at", Text, nullable=False),
+    Column("undone_at", Text),
+    Index("bookmark_merges_by_owner", "owner_id", "same_key"),
+)
+
+renormalizations = Table(
+    "renormalizations",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("to_policy", Text, nullable=False),
+    Column("total", Integer, nullable=False),
+    Column("done", Integer, nullable=False, server_default="0"),
+    Column("changed", Integer, nullable=False, server_default="0"),
+    Column("merged", Integer, nullable=False, server_default="0"),
+    Column("refused", Integer, nullable=False, server_default="0"),
+    Column("started_at", Text, nullable=False),
+    Column("finished_at", Text),
+)
+
+# How often something happened in an hour, `2026-01-31T10`; never a URL or a host.
+statistics = Table(
+    "statistics",
+    metadata,
+    Column("hour", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("count", BigInteger, nullable=False),
+    PrimaryKeyConstraint("hour", "name"),
+)
+
+
 def stamp(when: datetime) -> str:
     """A time as the tables have it."""
     return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
