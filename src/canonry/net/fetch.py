@@ -111,6 +111,19 @@ class Client:
         except TimeoutError:
             raise FetchFailed(masked(url), f"no whole answer within {seconds:g} s") from None
 
+    async def ask(
+        self, url: str, *, method: str = "GET", came_from: str | None = None, max_bytes: int | None = None
+    ) -> Response:
+        """The answer to one request, redirects not followed; no credentials are sent, and a longer body is cut.
+
+        It takes as long as it takes: whoever asks several times keeps one clock for all.
+        """
+        guard = self.guard.after(came_from)
+        parts = guard.check_url(url)
+        parts.userinfo = parts.fragment = None
+        limit = self._max_bytes if max_bytes is None else max_bytes
+        return await self._ask(guard, parts, method, Validators(), limit, cuts=True)
+
     async def _follow(
         self, url: str, method: str, validators: Validators, came_from: str | None, limit: int
     ) -> Response:
@@ -138,7 +151,9 @@ class Client:
                 raise FetchFailed(masked(url), f"more than {self._max_redirects} redirects")
             parts = target
 
-    async def _ask(self, guard: Guard, parts: Parts, method: str, validators: Validators, limit: int) -> Response:
+    async def _ask(
+        self, guard: Guard, parts: Parts, method: str, validators: Validators, limit: int, *, cuts: bool = False
+    ) -> Response:
         """One request, no redirects."""
         wire = URL.build(
             scheme=parts.scheme,
@@ -163,7 +178,7 @@ class Client:
                 method, wire, headers=headers, allow_redirects=False, proxy=self._settings.proxy or None
             ) as answer:
                 is_redirect = answer.status in REDIRECTS and bool(answer.headers.get("Location"))
-                body = b"" if is_redirect else await _body(answer, shown, limit)
+                body = b"" if is_redirect else await _body(answer, shown, limit, cuts=cuts)
                 address = "" if self._settings.proxy else str(getattr(answer, "address", ""))
                 received = MappingProxyType({name.lower(): _text(value) for name, value in answer.headers.items()})
                 return Response(answer.status, str(parts), received, body, (), address)
@@ -294,17 +309,19 @@ class _Shared:
 _SHARED: WeakKeyDictionary[asyncio.AbstractEventLoop, _Shared] = WeakKeyDictionary()
 
 
-async def _body(answer: aiohttp.ClientResponse, shown: str, limit: int) -> bytes:
+async def _body(answer: aiohttp.ClientResponse, shown: str, limit: int, *, cuts: bool) -> bytes:
     encoding = ", ".join(answer.headers.getall("Content-Encoding", ())).strip().lower()
     if encoding not in _ENCODINGS:
         raise FetchFailed(shown, f"encoded as {encoding[:40]!r}, which was not asked for")
     too_long = f"a body of more than {limit} bytes"
-    if (answer.content_length or 0) > limit and answer.method != "HEAD":
+    if (answer.content_length or 0) > limit and answer.method != "HEAD" and not cuts:
         raise FetchFailed(shown, too_long)
     body = bytearray()
     async for chunk in answer.content.iter_any():
         body += chunk
         if len(body) > limit:
+            if cuts:
+                return bytes(body[:limit])
             raise FetchFailed(shown, too_long)
     return bytes(body)
 
