@@ -11,23 +11,26 @@ import logging
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from sqlalchemy import delete
-
 from canonry.core.url import parse
 from canonry.errors import InvalidUrl, masked
 from canonry.jobs.queues import POLL, REKEY, Kind
 from canonry.jobs.schedules import KEPT, Schedule
+from canonry.store import cache
 from canonry.store.feeds import ACTIVE, FeedStore
 from canonry.store.rekey import RekeyStore
-from canonry.store.schema import cache, stamp
+from canonry.work.bookmark import EXPAND, IMPORT, RENORMALIZE, TITLE
 from canonry.work.ingest import poll_feed
 from canonry.work.rekey import rekey
 
 if TYPE_CHECKING:
     from canonry.jobs.queues import Jobs
+    from canonry.work.bookmark import Bookmarks
     from canonry.work.ingest import Polling
 
 DUE, TIDY, RETENTION = "due", "tidy", "retention"
+UNFINISHED, TRASH = "unfinished", "trash"
+TRASH_KEPT = timedelta(days=30)
+STATISTICS_KEPT = timedelta(days=400)
 _POLLS_KEPT = timedelta(hours=1)  # the feed itself says how it went, and there are many
 _log = logging.getLogger("canonry.jobs")
 
@@ -57,8 +60,7 @@ def all_kinds(jobs: Jobs, polling: Polling) -> list[Kind]:
         await rekey(RekeyStore(database), before, after, now=clock())
 
     async def forget_expired(_: str) -> None:
-        expired = delete(cache).where(cache.c.expires_at < stamp(clock()))
-        await database.write(lambda connection: connection.execute(expired))
+        await cache.forget_expired(database, clock())
 
     async def tidy(_: str) -> None:
         now = datetime.now(UTC)  # DBOS's clock
@@ -80,6 +82,44 @@ def all_schedules(*, look_for_due: float = 30.0) -> list[Schedule]:
     What a feed no longer shows is forgotten when the feed is polled, not here (SPEC I5).
     """
     return [Schedule(DUE, look_for_due), Schedule(TIDY, 3600.0), Schedule(RETENTION, 86400.0)]
+
+
+def bookmark_kinds(bookmarks: Bookmarks) -> list[Kind]:
+    """What bookmarks leave to be done later; keys are ids."""
+
+    async def expand(key: str) -> None:
+        await bookmarks.finish_expansion(int(key))
+
+    async def title(key: str) -> None:
+        await bookmarks.finish_title(int(key))
+
+    async def take_in(key: str) -> None:
+        await bookmarks.finish_import(int(key))
+
+    async def renormalize(key: str) -> None:
+        await bookmarks.finish_renormalizing(int(key))
+
+    async def enqueue_unfinished(_: str) -> None:
+        await bookmarks.enqueue_unfinished()
+
+    async def empty_trash(_: str) -> None:
+        now = bookmarks.clock()
+        await bookmarks.store.empty_trash(now - TRASH_KEPT)
+        await bookmarks.statistics.forget(now - STATISTICS_KEPT)
+
+    return [
+        Kind(EXPAND, expand, seconds=30.0),
+        Kind(TITLE, title, seconds=30.0),
+        Kind(IMPORT, take_in, seconds=None),
+        Kind(RENORMALIZE, renormalize, seconds=None),
+        Kind(UNFINISHED, enqueue_unfinished),
+        Kind(TRASH, empty_trash),
+    ]
+
+
+def bookmark_schedules() -> list[Schedule]:
+    """What was left unfinished every minute, the trash once a day."""
+    return [Schedule(UNFINISHED, 60.0), Schedule(TRASH, 86400.0)]
 
 
 def host_of(url: str) -> str:

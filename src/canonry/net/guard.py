@@ -177,9 +177,10 @@ class Guard:
             raise UnsafeUrl(url, "a name that is not on the public internet")
 
 
-def guard_of(settings: Settings) -> Guard:
-    """The guard an operator's settings ask for."""
-    return Guard(settings.allow_networks, DEFAULT_PORTS if settings.allow_ports is None else settings.allow_ports)
+def guard_of(settings: Settings, own_addresses: Collection[tuple[str, int]] = ()) -> Guard:
+    """The guard an operator's settings ask for; what the service itself listens at is refused, too."""
+    ports = DEFAULT_PORTS if settings.allow_ports is None else settings.allow_ports
+    return Guard(settings.allow_networks, ports, own_addresses)
 
 
 def _literal(host: str) -> Address | None:

@@ -1,4 +1,4 @@
-"""Web pages: the feeds they name."""
+"""Web pages: the feeds they name, and where they send their readers."""
 
 from __future__ import annotations
 
@@ -23,6 +23,10 @@ _FEED_TYPES = {
 _MAX_LINKS = 100
 _MAX_PAGE = 1_000_000  # bytes of a page that are looked at; links to feeds stand in its head
 _MAX_DEPTH = 2_000  # elements left open before we stop looking: parsing takes time by the square of it
+# Seconds, then the URL: https://html.spec.whatwg.org/multipage/semantics.html#attr-meta-http-equiv-refresh
+_REFRESH = re.compile(
+    r"\s*[\d.]+(?>\s*[;,]|\s)\s*+(?:url\s*=\s*)?+(?:'([^']*)|\"([^\"]*)|(.+))", re.IGNORECASE | re.DOTALL
+)
 _TAG = re.compile(r"<(/?)(?!(?:br|img|meta|link|input|hr|p|li)\b)[a-zA-Z]")
 
 
@@ -57,6 +61,39 @@ def feed_links(body: bytes, *, url: str, content_type: str = "") -> list[FeedLin
         if len(found) == _MAX_LINKS:
             break
     return list(found.values())
+
+
+def refresh_target(content: str) -> str:
+    """The reference in a `Refresh` header or its twin in a page: `0; url=/next` → `/next`; empty where none is."""
+    match = _REFRESH.match(content)
+    return next(filter(None, match.groups()), "").strip() if match else ""
+
+
+def meta_refresh(body: bytes, *, url: str, content_type: str = "") -> str:
+    """Where a page sends its readers by `<meta http-equiv=refresh>`, of any scheme; empty where it does not."""
+    page = LexborHTMLParser(_shallow(_text(body[:_MAX_PAGE], content_type)))
+    for meta in page.css("meta[http-equiv][content]"):
+        is_refresh = (meta.attributes.get("http-equiv") or "").strip().lower() == "refresh"
+        if is_refresh and (target := refresh_target(meta.attributes.get("content") or "")):
+            try:
+                return join(_base(page, url), target)
+            except InvalidUrl:
+                return target  # for whoever asks to refuse
+    return ""
+
+
+def page_title(body: bytes, content_type: str = "") -> str:
+    """The title of a web page, of other documents none; at most a thousand characters."""
+    if not is_html(content_type):
+        return ""
+    page = LexborHTMLParser(_shallow(_text(body[:_MAX_PAGE], content_type)))
+    title = page.css_first("head > title") or page.css_first("title")
+    return " ".join(title.text().split())[:1000] if title else ""
+
+
+def is_html(content_type: str) -> bool:
+    """Does a server say so, or nothing?"""
+    return content_type.partition(";")[0].strip().lower() in {"", "text/html", "application/xhtml+xml"}
 
 
 def _base(page: LexborHTMLParser, url: str) -> str:

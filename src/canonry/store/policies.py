@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, bindparam, insert, or_, select
+from sqlalchemy import Connection, bindparam, insert, or_, select, update
 
 from canonry.core.identity import ENTRY_POLICY
 from canonry.core.presets import policy
@@ -12,9 +12,9 @@ from canonry.errors import PolicyError, StoreError
 from canonry.store.schema import pinned_policies, rekeys
 from canonry.store.statements import Prepared
 
-ENTRY = "entry"
+ENTRY, BOOKMARK = "entry", "bookmark"
 RUNNING, DONE, UNDOING, UNDONE = "running", "done", "undoing", "undone"
-_FIRST = {ENTRY: ENTRY_POLICY}
+_FIRST = {ENTRY: ENTRY_POLICY, BOOKMARK: "bookmark@1"}
 _PINNED = Prepared(
     lambda _: (
         select(pinned_policies.c.policy)
@@ -63,6 +63,12 @@ def pin(connection: Connection, purpose: str) -> str:
     if found is None:
         connection.execute(insert(pinned_policies).values(purpose=purpose, policy=_FIRST[purpose]))
     return found or _FIRST[purpose]
+
+
+def repin(connection: Connection, purpose: str, policy_id: str) -> None:
+    """Have new keys under another policy; moving the old ones is the caller's."""
+    pin(connection, purpose)
+    connection.execute(update(pinned_policies).where(pinned_policies.c.purpose == purpose).values(policy=policy_id))
 
 
 def pinned_or_first(connection: Connection, purpose: str) -> str:

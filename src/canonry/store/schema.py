@@ -259,6 +259,24 @@ renormalizations = Table(
     Column("finished_at", Text),
 )
 
+# A file of bookmarks that was handed in, until all of it is kept.
+imports = Table(
+    "imports",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("owner_id", _Id, nullable=False, index=True),
+    Column("format", Text, nullable=False),
+    Column("content", LargeBinary, nullable=False),  # empty when it is done
+    Column("exact_url", Integer, nullable=False, server_default="0"),
+    Column("total", Integer, nullable=False),
+    Column("done", Integer, nullable=False, server_default="0"),
+    Column("created", Integer, nullable=False, server_default="0"),
+    Column("refused", Text, nullable=False, server_default="[]"),  # JSON
+    Column("failure", Text, nullable=False, server_default=""),
+    Column("started_at", Text, nullable=False),
+    Column("finished_at", Text),
+)
+
 # How often something happened in an hour, `2026-01-31T10`; never a URL or a host.
 statistics = Table(
     "statistics",

@@ -105,3 +105,18 @@ def upgrade() -> None:
         sa.Column("count", sa.BigInteger, nullable=False),
         sa.PrimaryKeyConstraint("hour", "name"),
     )
+    op.create_table(
+        "imports",
+        sa.Column("id", _ID, primary_key=True),
+        sa.Column("owner_id", _ID, nullable=False, index=True),
+        sa.Column("format", sa.Text, nullable=False),
+        sa.Column("content", sa.LargeBinary, nullable=False),
+        sa.Column("exact_url", sa.Integer, nullable=False, server_default="0"),
+        sa.Column("total", sa.Integer, nullable=False),
+        sa.Column("done", sa.Integer, nullable=False, server_default="0"),
+        sa.Column("created", sa.Integer, nullable=False, server_default="0"),
+        sa.Column("refused", sa.Text, nullable=False, server_default="[]"),
+        sa.Column("failure", sa.Text, nullable=False, server_default=""),
+        sa.Column("started_at", sa.Text, nullable=False),
+        sa.Column("finished_at", sa.Text),
+    )

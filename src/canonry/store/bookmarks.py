@@ -1,0 +1,496 @@
+"""Bookmarks: each link of an owner once, however many put it there at once (SPEC B3–B5)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, bindparam, delete, func, select, tuple_, update
+from sqlalchemy.dialects import sqlite
+
+from canonry.core.merge import keepable
+from canonry.errors import CanonryError
+from canonry.store.database import Retry
+from canonry.store.schema import bookmarks, stamp
+from canonry.store.statements import Prepared
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from sqlalchemy import ColumnElement
+
+    from canonry.store.database import Database
+
+PERSONAL = 0  # the owner of a store without users
+
+
+class ExpansionState(StrEnum):
+    """How far the following of a short link has come."""
+
+    NONE = "none"
+    PENDING = "pending"
+    EXPANDED = "expanded"
+    FAILED = "failed"
+
+
+class OnDuplicate(StrEnum):
+    """What to do with a bookmark whose URL is kept already."""
+
+    RETURN = "return"
+    UPDATE = "update"
+    ERROR = "error"
+    ALLOW = "allow"
+
+
+class PutOutcome(StrEnum):
+    """What putting a bookmark did."""
+
+    CREATED = "created"
+    UPDATED = "updated"
+    NO_CHANGE = "no_change"
+
+
+class NoBookmark(CanonryError):
+    """The owner has no bookmark with this id."""
+
+    def __init__(self, bookmark_id: int) -> None:
+        super().__init__(f"no bookmark {bookmark_id}")
+
+
+class AlreadyKept(CanonryError):
+    """Another bookmark of the owner has this URL; `bookmark_id` says which."""
+
+    def __init__(self, bookmark_id: int) -> None:
+        super().__init__(f"bookmark {bookmark_id} has this URL already")
+        self.bookmark_id = bookmark_id
+
+
+class Changed(CanonryError):
+    """The bookmark is no longer the one whose ETag was given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a bookmark leads: the URL to keep, what was given where that differs, and how it came about."""
+
+    url: str
+    original_url: str | None
+    same_url: str  # the normal form, also of an exact URL
+    exact_url: bool
+    policy: str
+    expansion: ExpansionState = ExpansionState.NONE
+    expansion_reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bookmark:
+    """A bookmark as it is kept and shown."""
+
+    id: int
+    url: str
+    original_url: str | None
+    exact_url: bool
+    title: str
+    description: str
+    tags: tuple[str, ...]
+    folder: str
+    to_read: bool
+    private: bool
+    archive_urls: tuple[str, ...]
+    episode_urls: tuple[str, ...]
+    expansion: ExpansionState
+    expansion_reason: str
+    policy: str
+    created_at: str
+    updated_at: str
+    deleted_at: str | None
+
+    @property
+    def etag(self) -> str:
+        """Changes whenever the bookmark does."""
+        return f'"{self.id}-{hashlib.sha256(repr(self).encode(errors="replace")).hexdigest()[:16]}"'
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """What a put did, and the bookmark as it is now."""
+
+    bookmark: Bookmark
+    outcome: PutOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Which bookmarks to list; words must all be somewhere in the texts of a bookmark."""
+
+    words: str = ""
+    tag: str = ""
+    folder: str = ""
+    to_read: bool | None = None
+    in_trash: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some bookmarks, the newest first, and where the next ones begin."""
+
+    bookmarks: tuple[Bookmark, ...]
+    next_cursor: str | None
+
+
+_NAMES = [each.name for each in fields(Bookmark)]
+bookmark_columns = [bookmarks.c[name] for name in _NAMES]
+_LISTS = frozenset({"tags", "archive_urls", "episode_urls"})
+_TRUTHS = frozenset({"exact_url", "to_read", "private"})
+_SEARCHED = ("url", "original_url", "title", "description", "tags", "folder", "archive_urls", "episode_urls")
+# What people write; the rest of a row is ours.
+TEXTS = ("title", "description", "tags", "folder", "to_read", "private", "archive_urls", "episode_urls")
+_INSERT = Prepared(
+    lambda _: (
+        # Both databases understand it; the name of the dialect is only where the construct lives.
+        sqlite.insert(bookmarks)
+        .on_conflict_do_nothing(index_elements=["owner_id", "key"], index_where=bookmarks.c.deleted_at.is_(None))
+        .returning(*bookmark_columns)
+    ),
+    [column.name for column in bookmarks.c if column.name not in {"id", "deleted_at"}],
+)
+_IS_KEPT = bookmarks.c.deleted_at.is_(None)
+_IS_OWN = bookmarks.c.owner_id == bindparam("owner")
+_BY_KEY = Prepared(lambda _: select(*bookmark_columns).where(_IS_OWN, bookmarks.c.key == bindparam("key"), _IS_KEPT))
+_BY_ID = Prepared(lambda _: select(*bookmark_columns).where(_IS_OWN, bookmarks.c.id == bindparam("id")))
+
+
+class BookmarkStore:
+    """The bookmarks of a database; every call names the owner whose they are."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def put(
+        self,
+        owner: int,
+        address: Address,
+        texts: Mapping[str, Any],
+        now: datetime,
+        *,
+        on_duplicate: OnDuplicate = OnDuplicate.RETURN,
+        created_at: str = "",
+    ) -> Put:
+        """Keep a link; AlreadyKept where it is there and that is to be an error."""
+        work = partial(put_now, owner=owner, address=address, texts=texts, now=stamp(now), on_duplicate=on_duplicate)
+        return await self.database.write(partial(work, created_at=created_at))
+
+    async def edit(
+        self,
+        owner: int,
+        bookmark_id: int,
+        texts: Mapping[str, Any],
+        now: datetime,
+        *,
+        address: Address | None = None,
+        etag: str | None = None,
+    ) -> Bookmark:
+        """Change a bookmark; AlreadyKept where another has the new URL, Changed where the ETag is an older one."""
+        return await self.database.write(
+            partial(
+                _edit, owner=owner, bookmark_id=bookmark_id, texts=texts, now=stamp(now), address=address, etag=etag
+            )
+        )
+
+    async def get(self, owner: int, bookmark_id: int) -> Bookmark:
+        """The bookmark, also one in the trash."""
+        return await self.database.read(partial(get_now, owner=owner, bookmark_id=bookmark_id))
+
+    async def find(self, owner: int, *urls: str) -> list[Bookmark]:
+        """The bookmarks at one of these URLs, as they are kept."""
+        return await self.database.read(partial(_find, owner=owner, urls=urls))
+
+    async def page(self, owner: int, search: Search, *, cursor: str | None = None, limit: int = 50) -> Page:
+        """Bookmarks, the newest first; ValueError for a cursor that is none of ours."""
+        return await self.database.read(
+            partial(_page, owner=owner, search=search, after=_position(cursor) if cursor else None, limit=limit)
+        )
+
+    async def trash(self, owner: int, bookmark_id: int, now: datetime, *, etag: str | None = None) -> Bookmark:
+        """Put a bookmark into the trash, where its URL is free for another."""
+        return await self.database.write(
+            partial(_trash, owner=owner, bookmark_id=bookmark_id, now=stamp(now), etag=etag)
+        )
+
+    async def restore(self, owner: int, bookmark_id: int, now: datetime) -> Bookmark:
+        """Take a bookmark out of the trash; AlreadyKept where another has its URL by now."""
+        return await self.database.write(partial(_restore, owner=owner, bookmark_id=bookmark_id, now=stamp(now)))
+
+    async def empty_trash(self, before: datetime) -> int:
+        """Forget what has been in the trash since before this time."""
+        gone = delete(bookmarks).where(bookmarks.c.deleted_at < stamp(before))
+        return await self.database.write(lambda connection: connection.execute(gone).rowcount)
+
+    async def pending(self, before: datetime, limit: int = 1000) -> list[int]:
+        """Bookmarks whose short link is still to be followed, put before this time."""
+        query = select(bookmarks.c.id).where(
+            bookmarks.c.expansion == ExpansionState.PENDING, _IS_KEPT, bookmarks.c.updated_at < stamp(before)
+        )
+        return await self.database.read(lambda connection: list(connection.execute(query.limit(limit)).scalars()))
+
+    async def with_owner(self, bookmark_id: int) -> tuple[int, Bookmark] | None:
+        """A bookmark and whose it is, for work in the background; None where it is gone."""
+
+        def work(connection: Connection) -> tuple[int, Bookmark] | None:
+            query = select(bookmarks.c.owner_id, *bookmark_columns).where(bookmarks.c.id == bookmark_id, _IS_KEPT)
+            row = connection.execute(query).first()
+            return None if row is None else (row[0], as_bookmark(row[1:]))
+
+        return await self.database.read(work)
+
+    async def tags(self, owner: int) -> list[str]:
+        """Every tag of the owner's bookmarks, in order."""
+        query = select(bookmarks.c.tags).where(bookmarks.c.owner_id == owner, _IS_KEPT).distinct()
+
+        def work(connection: Connection) -> list[str]:
+            return sorted({tag for (text,) in connection.execute(query) for tag in json.loads(text)})
+
+        return await self.database.read(work)
+
+    async def count(self, owner: int | None = None) -> int:
+        """How many bookmarks an owner, or everybody, keeps."""
+        query = select(func.count()).select_from(bookmarks).where(_IS_KEPT)
+        if owner is not None:
+            query = query.where(bookmarks.c.owner_id == owner)
+        return await self.database.read(lambda connection: connection.execute(query).scalar_one())
+
+
+def key_of(url: str) -> str:
+    """What is unique for an owner: a digest of the URL."""
+    return hashlib.sha256(url.encode()).hexdigest()
+
+
+def as_bookmark(row: Sequence[Any]) -> Bookmark:
+    """A row of the table, its columns in the order of the fields."""
+    values = dict(zip(_NAMES, row, strict=True))
+    for name in _LISTS:
+        values[name] = tuple(json.loads(values[name]))
+    for name in _TRUTHS:
+        values[name] = bool(values[name])
+    values["expansion"] = ExpansionState(values["expansion"])
+    return Bookmark(**values)
+
+
+def get_now(connection: Connection, owner: int, bookmark_id: int) -> Bookmark:
+    """The bookmark of an owner; NoBookmark where there is none."""
+    if -(2**63) <= bookmark_id < 2**63:
+        for row in _BY_ID.rows(connection, owner=owner, id=bookmark_id):
+            return as_bookmark(row)
+    raise NoBookmark(bookmark_id)
+
+
+def put_now(
+    connection: Connection,
+    owner: int,
+    address: Address,
+    texts: Mapping[str, Any],
+    now: str,
+    on_duplicate: OnDuplicate,
+    created_at: str = "",
+) -> Put:
+    """`BookmarkStore.put`, in a transaction."""
+    key = key_of(address.url)
+    row = {**_empty(), **_stored(texts), **_placed(address)}
+    row |= {"owner_id": owner, "key": key, "created_at": created_at or now, "updated_at": now}
+    row["haystack"] = searchable(row)
+    for made in _INSERT.rows(connection, **row):
+        return Put(as_bookmark(made), PutOutcome.CREATED)
+    if on_duplicate is OnDuplicate.ALLOW:
+        row["key"] = key_of(f"{address.url} {uuid.uuid4()}")  # no URL has a blank
+        [made] = _INSERT.rows(connection, **row)
+        return Put(as_bookmark(made), PutOutcome.CREATED)
+    found = _BY_KEY.rows(connection, owner=owner, key=key)
+    if not found:
+        raise Retry  # deleted between the two questions
+    kept = as_bookmark(found[0])
+    if on_duplicate is OnDuplicate.ERROR:
+        raise AlreadyKept(kept.id)
+    if on_duplicate is OnDuplicate.UPDATE and texts:
+        changed = _write(connection, owner, kept, texts, now)
+        return Put(changed, PutOutcome.NO_CHANGE if changed == kept else PutOutcome.UPDATED)
+    return Put(kept, PutOutcome.NO_CHANGE)
+
+
+def _edit(
+    connection: Connection,
+    owner: int,
+    bookmark_id: int,
+    texts: Mapping[str, Any],
+    now: str,
+    address: Address | None,
+    etag: str | None,
+) -> Bookmark:
+    kept = get_now(connection, owner, bookmark_id)
+    if kept.deleted_at is not None:
+        raise NoBookmark(bookmark_id)
+    _require_same(kept, etag)
+    if address is not None:
+        require_free(connection, owner, bookmark_id, address.url)
+    return _write(connection, owner, kept, texts, now, address)
+
+
+def move_now(connection: Connection, owner: int, kept: Bookmark, address: Address, now: str) -> Bookmark:
+    """Give a bookmark another URL that is known to be free."""
+    return _write(connection, owner, kept, {}, now, address)
+
+
+def require_free(connection: Connection, owner: int, bookmark_id: int, url: str) -> None:
+    """AlreadyKept where another bookmark of the owner has this URL."""
+    for row in _BY_KEY.rows(connection, owner=owner, key=key_of(url)):
+        if row[0] != bookmark_id:
+            raise AlreadyKept(row[0])
+
+
+def _write(
+    connection: Connection,
+    owner: int,
+    kept: Bookmark,
+    texts: Mapping[str, Any],
+    now: str,
+    address: Address | None = None,
+) -> Bookmark:
+    """The bookmark with other texts, at another address; not touched where nothing differs."""
+    before = _row(kept)
+    after = {**before, **_stored(texts)}
+    if address is not None:
+        after |= {**_placed(address), "key": key_of(address.url)}
+        if address.url == kept.url:
+            del after["key"]  # one that was allowed beside its twin keeps its own
+    changed = {name: value for name, value in after.items() if before.get(name) != value}
+    if changed.keys() <= {"key", "same_key"}:
+        return kept
+    changed |= {"updated_at": now, "haystack": searchable(after)}
+    is_it = (bookmarks.c.owner_id == owner) & (bookmarks.c.id == kept.id)
+    connection.execute(update(bookmarks).where(is_it).values(changed))
+    return get_now(connection, owner, kept.id)
+
+
+def _find(connection: Connection, owner: int, urls: Sequence[str]) -> list[Bookmark]:
+    keys = [key_of(url) for url in urls]
+    query = select(*bookmark_columns).where(bookmarks.c.owner_id == owner, bookmarks.c.key.in_(keys), _IS_KEPT)
+    return [as_bookmark(row) for row in connection.execute(query.order_by(bookmarks.c.id))]
+
+
+def _page(connection: Connection, owner: int, search: Search, after: tuple[str, int] | None, limit: int) -> Page:
+    query = (
+        select(*bookmark_columns)
+        .where(bookmarks.c.owner_id == owner, *_conditions(search))
+        .order_by(bookmarks.c.created_at.desc(), bookmarks.c.id.desc())
+        .limit(limit + 1)
+    )
+    if after is not None:
+        query = query.where(tuple_(bookmarks.c.created_at, bookmarks.c.id) < after)
+    found = [as_bookmark(row) for row in connection.execute(query)]
+    shown = tuple(found[:limit])
+    return Page(shown, _cursor(shown[-1]) if len(found) > limit else None)
+
+
+def _conditions(search: Search) -> Iterator[ColumnElement[bool]]:
+    yield bookmarks.c.deleted_at.is_not(None) if search.in_trash else _IS_KEPT
+    for word in keepable(search.words).lower().split():
+        yield bookmarks.c.haystack.contains(word, autoescape=True)
+    if search.tag:
+        yield bookmarks.c.tags.contains(_json(keepable(search.tag)), autoescape=True)
+    if search.folder:
+        yield bookmarks.c.folder == keepable(search.folder)
+    if search.to_read is not None:
+        yield bookmarks.c.to_read == int(search.to_read)
+
+
+def _trash(connection: Connection, owner: int, bookmark_id: int, now: str, etag: str | None) -> Bookmark:
+    kept = get_now(connection, owner, bookmark_id)
+    if kept.deleted_at is not None:
+        raise NoBookmark(bookmark_id)
+    _require_same(kept, etag)
+    connection.execute(
+        update(bookmarks)
+        .where(bookmarks.c.owner_id == owner, bookmarks.c.id == bookmark_id)
+        .values(deleted_at=now, updated_at=now)
+    )
+    return get_now(connection, owner, bookmark_id)
+
+
+def _restore(connection: Connection, owner: int, bookmark_id: int, now: str) -> Bookmark:
+    kept = get_now(connection, owner, bookmark_id)
+    if kept.deleted_at is None:
+        return kept
+    require_free(connection, owner, bookmark_id, kept.url)
+    connection.execute(
+        update(bookmarks)
+        .where(bookmarks.c.owner_id == owner, bookmarks.c.id == bookmark_id)
+        .values(deleted_at=None, updated_at=now)
+    )
+    return get_now(connection, owner, bookmark_id)
+
+
+def _require_same(kept: Bookmark, etag: str | None) -> None:
+    if etag is not None and etag != "*" and kept.etag not in {each.strip() for each in etag.split(",")}:
+        raise Changed("the bookmark has been changed since")
+
+
+def _empty() -> dict[str, Any]:
+    return {"title": "", "description": "", "folder": "", "to_read": 0, "private": 0} | dict.fromkeys(_LISTS, "[]")
+
+
+def _stored(texts: Mapping[str, Any]) -> dict[str, Any]:
+    """What people wrote, as the table has it."""
+    return {name: _value(name, value) for name, value in texts.items() if name in TEXTS}
+
+
+def _value(name: str, value: Any) -> object:
+    if name in _LISTS:
+        return _json([keepable(each) for each in value])
+    return int(value) if name in _TRUTHS else keepable(value)
+
+
+def _placed(address: Address) -> dict[str, Any]:
+    return {
+        "url": address.url,
+        "original_url": address.original_url,
+        "same_key": key_of(address.same_url),
+        "exact_url": int(address.exact_url),
+        "policy": address.policy,
+        "expansion": address.expansion.value,
+        "expansion_reason": keepable(address.expansion_reason),
+    }
+
+
+def _row(kept: Bookmark) -> dict[str, Any]:
+    row: dict[str, Any] = {name: getattr(kept, name) for name in _NAMES}
+    for name in _LISTS:
+        row[name] = _json(row[name])
+    for name in _TRUTHS:
+        row[name] = int(row[name])
+    return row | {"expansion": kept.expansion.value}
+
+
+def searchable(row: Mapping[str, Any]) -> str:
+    """The texts of a row that search looks at."""
+    return "\n".join(str(row[name] or "") for name in _SEARCHED).lower()
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _cursor(last: Bookmark) -> str:
+    return urlsafe_b64encode(f"{last.created_at} {last.id}".encode()).decode()
+
+
+def _position(cursor: str) -> tuple[str, int]:
+    created_at, _, bookmark_id = urlsafe_b64decode(cursor).decode().rpartition(" ")
+    if not bookmark_id.isdecimal() or len(bookmark_id) > 18 or not created_at:
+        raise ValueError("not a cursor")
+    return keepable(created_at), int(bookmark_id)

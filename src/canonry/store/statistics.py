@@ -1,0 +1,66 @@
+"""What the service counts, by the hour: names and numbers, never a URL or a host (SPEC B7, B9)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection, delete, select
+from sqlalchemy.dialects import sqlite
+
+from canonry.store.schema import stamp, statistics
+from canonry.store.statements import Prepared
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from canonry.store.database import Database
+
+_HOUR = len("2026-01-31T10")
+_ROW = sqlite.insert(statistics)
+_ADD = Prepared(
+    lambda _: _ROW.on_conflict_do_update(
+        index_elements=["hour", "name"], set_={"count": statistics.c.count + _ROW.excluded["count"]}
+    ),
+    [column.name for column in statistics.c],
+)
+
+
+class Statistics:
+    """Counts that are gathered here and written down now and then, by as many processes as there are."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    def count(self, name: str, now: datetime, times: int = 1) -> None:
+        """Something happened."""
+        self._counts[stamp(now)[:_HOUR], name] += times
+
+    async def flush(self) -> None:
+        """Write down what was counted since the last time."""
+        counts, self._counts = self._counts, Counter()
+        if not counts:
+            return
+        rows = [{"hour": hour, "name": name, "count": count} for (hour, name), count in sorted(counts.items())]
+        try:
+            await self.database.write(lambda connection: _ADD.run_many(connection, rows))
+        except BaseException:
+            self._counts.update(counts)
+            raise
+
+    async def since(self, when: datetime) -> dict[str, dict[str, int]]:
+        """The counts of each hour since then, by name."""
+        query = select(statistics).where(statistics.c.hour >= stamp(when)[:_HOUR]).order_by(statistics.c.hour)
+
+        def work(connection: Connection) -> dict[str, dict[str, int]]:
+            found: dict[str, dict[str, int]] = {}
+            for hour, name, count in connection.execute(query):
+                found.setdefault(name, {})[hour] = count
+            return found
+
+        return await self.database.read(work)
+
+    async def forget(self, before: datetime) -> None:
+        old = delete(statistics).where(statistics.c.hour < stamp(before)[:_HOUR])
+        await self.database.write(lambda connection: connection.execute(old))

@@ -1,0 +1,1 @@
+"""The service: bookmarks and all the rest over HTTP."""

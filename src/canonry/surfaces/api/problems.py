@@ -1,0 +1,147 @@
+"""Errors as problem documents (RFC 9457): what is wrong, in which field, and the id of the request."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from canonry.errors import CanonryError, FetchFailed, InvalidUrl, NotAFeed, PolicyError, StoreError, UnsafeUrl, masked
+from canonry.store.bookmarks import AlreadyKept, Changed, NoBookmark
+from canonry.store.duplicates import CannotUndo, NoGroup
+from canonry.store.imports import NoImport
+from canonry.store.renormalize import NoRenormalization
+from canonry.work.bookmark import WrongFields
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fastapi import FastAPI, Request
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class FieldError(BaseModel):
+    """A field that cannot be used."""
+
+    field: str
+    reason: str
+
+
+class Problem(BaseModel):
+    """Why a request was not carried out."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+    errors: list[FieldError] = Field(default_factory=list[FieldError])
+    bookmark_id: int | None = Field(None, description="The bookmark that is in the way.")
+    request_id: str = ""
+
+
+class Refused(CanonryError):
+    """A request that is not carried out, with its status and headers."""
+
+    def __init__(self, status: int, detail: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.headers = headers or {}
+
+
+STATUSES: dict[type[Exception], int] = {
+    AlreadyKept: 409,
+    CannotUndo: 409,
+    Changed: 412,
+    FetchFailed: 502,
+    NoBookmark: 404,
+    NoGroup: 404,
+    NoImport: 404,
+    NoRenormalization: 404,
+    NotAFeed: 422,
+    PolicyError: 400,
+    StoreError: 503,
+    UnsafeUrl: 400,
+}
+
+
+def said(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """What a route may answer besides success, for its description."""
+    return {
+        status: {"model": Problem, "description": HTTPStatus(status).phrase, "content": {MEDIA_TYPE: {}}}
+        for status in statuses
+    }
+
+
+def problem(
+    status: int,
+    detail: str,
+    *,
+    request_id: str = "",
+    errors: Sequence[FieldError] = (),
+    headers: dict[str, str] | None = None,
+    bookmark_id: int | None = None,
+) -> JSONResponse:
+    """An answer that says what is wrong."""
+    told = Problem(
+        title=HTTPStatus(status).phrase,
+        status=status,
+        detail=masked(detail).encode(errors="replace").decode(),
+        errors=list(errors),
+        bookmark_id=bookmark_id,
+        request_id=request_id,
+    )
+    return JSONResponse(told.model_dump(), status, headers, MEDIA_TYPE)
+
+
+def problem_of(error: Exception, request_id: str = "") -> JSONResponse:
+    """The problem document of an exception of ours."""
+    if isinstance(error, Refused):
+        return problem(error.status, error.detail, request_id=request_id, headers=error.headers)
+    if isinstance(error, InvalidUrl):
+        errors = [FieldError(field="url", reason=error.reason)]
+        return problem(400, f"not a usable URL: {error.reason}", request_id=request_id, errors=errors)
+    if isinstance(error, WrongFields):
+        errors = [FieldError(field=field, reason=reason) for field, reason in error.reasons.items()]
+        return problem(400, "some fields cannot be kept", request_id=request_id, errors=errors)
+    status = next((status for kind, status in STATUSES.items() if isinstance(error, kind)), 400)
+    other = error.bookmark_id if isinstance(error, AlreadyKept) else None
+    return problem(status, str(error), request_id=request_id, bookmark_id=other)
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Have every error answered with a problem document."""
+
+    async def ours(request: Request, error: Exception) -> JSONResponse:
+        return problem_of(error, _id(request))
+
+    async def validation(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RequestValidationError)
+        errors = [FieldError(field=_place(each["loc"]), reason=str(each["msg"])) for each in error.errors()]
+        return problem(400, "the request is not what this route takes", request_id=_id(request), errors=errors)
+
+    async def plain(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, HTTPException)
+        headers = dict(error.headers) if error.headers else None
+        return problem(error.status_code, str(error.detail), request_id=_id(request), headers=headers)
+
+    app.add_exception_handler(CanonryError, ours)
+    app.add_exception_handler(RequestValidationError, validation)
+    app.add_exception_handler(HTTPException, plain)
+
+
+def _id(request: Request) -> str:
+    return str(request.scope.get("state", {}).get("request_id", ""))
+
+
+def _place(where: Sequence[Any]) -> str:
+    """`("body", "archive_urls", 1)` → `archive_urls[1]`."""
+    text = ""
+    for part in where[1:] or where:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text.encode(errors="replace").decode()

@@ -1,0 +1,117 @@
+"""A running service, for real: uvicorn on loopback in a thread, asked over HTTP."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+
+from canonry.settings import Settings
+from canonry.surfaces.api.app import make_app
+from canonry.surfaces.api.service import Options, Service
+from loopback import client_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping
+
+    from canonry.net.fetch import Client
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the service said."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A service that answers at `port`."""
+
+    port: int
+    service: Service
+    token: str = ""
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        token: str | None = None,
+    ) -> Answer:
+        """One request; a body that is not bytes goes as JSON."""
+        sent = dict(headers or {})
+        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        if body is not None and not isinstance(body, bytes):
+            sent.setdefault("Content-Type", "application/json")
+        if token := self.token if token is None else token:
+            sent.setdefault("Authorization", f"Bearer {token}")
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            connection.request(method, path, data, sent)
+            answer = connection.getresponse()
+            return Answer(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
+        finally:
+            connection.close()
+
+    def get(self, path: str, **options: Any) -> Answer:
+        return self.ask("GET", path, **options)
+
+    def put(self, url: str, query: str = "", **fields: Any) -> Answer:
+        """Keep a bookmark."""
+        return self.ask("PUT", f"/api/bookmarks{query}", {"url": url, **fields})
+
+
+@contextmanager
+def serving(
+    database_url: str, options: Options | None = None, *, client: Callable[[], Client] = client_of, **settings: Any
+) -> Generator[Running]:
+    """A service on a port of its own; its client knows no name but those of the test's web."""
+    with socket.create_server(("127.0.0.1", 0), backlog=512) as listening:
+        port: int = listening.getsockname()[1]
+        service = Service(
+            Settings(database_url=database_url, **settings), replace(options or Options(), port=port), client=client
+        )
+        config = uvicorn.Config(make_app(service), log_level="warning", timeout_graceful_shutdown=5)
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            deadline = time.monotonic() + 30
+            while not server.started:
+                assert thread.is_alive() and time.monotonic() < deadline, "the service does not start"
+                time.sleep(0.02)
+            yield Running(port, service)
+        finally:
+            server.should_exit = True
+            thread.join(30)
+
+
+def until(is_so: Callable[[], object], seconds: float = 20.0) -> None:
+    """Wait until it is so."""
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.05)
