@@ -26,6 +26,7 @@ EVERY = [
     ("proxy", '"http://proxy.example.org:3128"', "http://proxy.example.org:3128", None),
     ("ca_file", '"/etc/ca.pem"', "/etc/ca.pem", None),
     ("database_url", '"postgresql://db/canonry"', "postgresql://db/canonry", None),
+    ("redis_url", '"redis://cache:6379/0"', "redis://cache:6379/0", None),
 ]
 
 
@@ -86,6 +87,7 @@ MISTAKES: list[tuple[str, dict[str, str], str, list[str]]] = [
     ("port true", {}, "allow_ports = true", ["canonry.toml: allow_ports: "]),
     ("agent number", {}, "user_agent = 1", ["canonry.toml: user_agent: text expected, not 1"]),
     ("proxy list", {}, "proxy = []", ["canonry.toml: proxy: text expected"]),
+    ("redis number", {}, "redis_url = 6379", ["canonry.toml: redis_url: text expected"]),
     ("database list", {}, "database_url = []", ["canonry.toml: database_url: text expected"]),
     ("ca table", {}, "[ca_file]", ["canonry.toml: ca_file: text expected"]),
     ("unknown", {}, "user_agents = 'x'", ["canonry.toml: unknown setting 'user_agents'", "known: allow_networks, "]),

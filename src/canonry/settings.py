@@ -44,6 +44,7 @@ class Settings:
     proxy: str = ""
     ca_file: str = ""
     database_url: str = field(default_factory=default_database_url)
+    redis_url: str = ""
 
 
 def load_settings(environ: Mapping[str, str] | None = None, file: str | Path = FILE) -> Settings:
@@ -111,5 +112,6 @@ _READ: dict[str, Callable[[object], object]] = {
     "proxy": _text,
     "ca_file": _text,
     "database_url": _text,
+    "redis_url": _text,
 }
 assert set(_READ) == {each.name for each in fields(Settings)}

@@ -1,0 +1,396 @@
+"""SPEC B2, S1: the contract of `canonry.core.cache`, one suite for the table on both databases and for a real Redis."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from redis.asyncio import Redis
+from sqlalchemy import insert, select, text
+
+import canonry
+import postgres
+import redis_server
+from canonry.net.expand import expand
+from canonry.settings import Settings
+from canonry.store import cache as caches
+from canonry.store import schema
+from canonry.store.cache import RedisCache, TableCache, forget_expired, open_cache
+from canonry.store.database import Database
+from loopback import Listener, LoopbackWeb, in_a_loop
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Generator
+    from pathlib import Path
+
+    from canonry.core.cache import Cache
+    from redis_server import RedisServer
+
+PROMISED = 0.1  # seconds
+BUSY = 0.2  # seconds more on a machine that runs other tests
+NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """Something to keep a cache in; `open` gives one more cache on it."""
+
+    open: Callable[[], Cache]
+
+
+@pytest.fixture(params=["sqlite", "postgresql", "redis"])
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Backend]:
+    """Each kind, new and empty."""
+    if request.param == "redis":
+        with redis_server.running() as server:
+            yield Backend(lambda: RedisCache(server.url))
+    elif request.param == "postgresql":
+        with postgres.fresh_database(request.getfixturevalue("postgres_url")) as url, Database(url) as database:
+            yield Backend(lambda: TableCache(database))
+    else:
+        with Database(f"sqlite:///{tmp_path / 'canonry.db'}") as database:
+            yield Backend(lambda: TableCache(database))
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is kept must come back, also on a machine that is busy for more than the usual wait."""
+    monkeypatch.setattr(caches, "_WAIT", 10.0)
+
+
+@pytest.fixture(autouse=True)
+def warnings(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+    """What has been warned of so far."""
+    return lambda: [
+        record.getMessage()
+        for record in caplog.records
+        if (record.name, record.levelno) == ("canonry.cache", logging.WARNING)
+    ]
+
+
+async def quickly(call: Awaitable[Any]) -> Any:
+    """The result of a call that keeps what the contract says of time."""
+    begun = time.monotonic()
+    result = await call
+    assert time.monotonic() - begun < PROMISED + BUSY
+    return result
+
+
+async def comes_back(cache: Cache) -> None:
+    """Until the backend is asked again, which takes a second."""
+    async with asyncio.timeout(10):
+        while await cache.get("again") != b"1":
+            await cache.set("again", b"1", 60)
+            await asyncio.sleep(0.02)
+
+
+# All of them
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("value", [b"", b"a", b"\x00\xff\r\n$-1\r\n", bytes(1_000_000)], ids=len)
+@in_a_loop
+async def test_what_is_kept_comes_back(backend: Backend, value: bytes, warnings: Callable[[], list[str]]) -> None:
+    cache, other = backend.open(), backend.open()
+    for name in ("expand:abc", "a b", "ä'\"\n%", "x" * 1000):
+        assert await cache.get(name) is None
+        await cache.set(name, value, 60)
+        assert await cache.get(name) == await other.get(name) == value
+    assert await cache.get("expand:ab") is None
+    await cache.close()
+    await other.close()
+    assert warnings() == []
+
+
+@pytest.mark.usefixtures("patient")
+@in_a_loop
+async def test_the_last_value_and_its_seconds_count(backend: Backend) -> None:
+    cache = backend.open()
+    await cache.set("shorter", b"1", 60)
+    await cache.set("shorter", b"2", 0.02)
+    await cache.set("longer", b"1", 0.02)
+    await cache.set("longer", b"2", 60)
+    await asyncio.sleep(0.1)
+    assert (await cache.get("shorter"), await cache.get("longer")) == (None, b"2")
+    await cache.set("shorter", b"3", 60)
+    assert await cache.get("shorter") == b"3"
+    await cache.close()
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("seconds", [0, -1, 0.0001])
+@in_a_loop
+async def test_no_time_at_all(backend: Backend, seconds: float) -> None:
+    cache = backend.open()
+    await cache.set("a", b"1", 60)
+    await cache.set("a", b"2", seconds)
+    await asyncio.sleep(0.02)
+    assert await cache.get("a") is None
+    await cache.close()
+
+
+@pytest.mark.usefixtures("patient")
+@in_a_loop
+async def test_many_at_once(backend: Backend, warnings: Callable[[], list[str]]) -> None:
+    cache = backend.open()
+    await asyncio.gather(*(cache.set(f"name {n % 50}", b"%d" % (n % 50), 60) for n in range(300)))
+    found = await asyncio.gather(*(cache.get(f"name {n % 60}") for n in range(300)))
+    assert found == [b"%d" % (n % 60) if n % 60 < 50 else None for n in range(300)]
+    await cache.close()
+    assert warnings() == []
+
+
+@pytest.mark.usefixtures("patient")
+@in_a_loop
+async def test_an_expansion_is_remembered_in_it(backend: Backend) -> None:
+    short, target = "https://bit.ly/x", "https://example.com/"
+    pages = {short: {"status": 301, "headers": {"Location": target}}}
+    cache = backend.open()
+    async with LoopbackWeb(pages) as web, web.client() as client:
+        found = [await expand(short, client, cache) for _ in range(3)]
+    await cache.close()
+    assert [(each.url, each.is_cached) for each in found] == [(target, False), (target, True), (target, True)]
+    assert len(web.requests) == 1
+
+
+# The table
+
+
+def test_the_table_without_a_redis_url(tmp_path: Path) -> None:
+    with Database(f"sqlite:///{tmp_path / 'canonry.db'}") as database:
+        assert isinstance(open_cache(Settings(), database), TableCache)
+
+
+@pytest.mark.usefixtures("patient")
+@in_a_loop
+async def test_expired_rows_are_no_longer_found_and_then_deleted(database_url: str) -> None:
+    with Database(database_url) as database:
+        now = NOW
+        cache = TableCache(database, lambda: now)
+        await cache.set("short", b"1", 60)
+        await cache.set("long", b"2", 300)
+        now = NOW + timedelta(seconds=59.999)
+        assert await cache.get("short") == b"1"
+        now = NOW + timedelta(seconds=60)
+        assert await cache.get("short") is None
+        await forget_expired(database, now + timedelta(seconds=1))
+        rows = await database.read(lambda connection: connection.execute(select(schema.cache.c.name)).scalars().all())
+        assert rows == ["long"]
+        assert await cache.get("long") == b"2"
+
+
+@pytest.mark.usefixtures("patient")
+@in_a_loop
+async def test_a_broken_table(database_url: str, warnings: Callable[[], list[str]]) -> None:
+    with Database(database_url) as database:
+        await database.write(lambda connection: connection.execute(text("DROP TABLE cache")))
+        cache = TableCache(database)
+        for _ in range(5):
+            await cache.set("a", b"1", 60)
+            assert await cache.get("a") is None
+    assert len(warnings()) == 1
+    assert "cache" in warnings()[0]
+
+
+@pytest.mark.usefixtures("patient")
+@in_a_loop
+async def test_a_value_that_is_not_bytes(tmp_path: Path, warnings: Callable[[], list[str]]) -> None:
+    with Database(f"sqlite:///{tmp_path / 'canonry.db'}") as database:  # the one that has no types
+        row = "INSERT INTO cache VALUES ('a', 'text', '9999')"
+        await database.write(lambda connection: connection.execute(text(row)))
+        cache = TableCache(database)
+        assert await cache.get("a") is None
+        await cache.set("a", b"1", 60)  # at once: the table did answer
+        assert await cache.get("a") == b"1"
+    assert warnings() == []
+
+
+@in_a_loop
+async def test_a_closed_store(database_url: str) -> None:
+    with Database(database_url) as database:
+        cache = TableCache(database)
+    await cache.set("a", b"1", 60)
+    assert await cache.get("a") is None
+
+
+@in_a_loop
+async def test_a_table_somebody_else_holds(database_url: str, warnings: Callable[[], list[str]]) -> None:
+    with Database(database_url) as database:
+        cache = TableCache(database)
+        with locked(database_url):
+            for _ in range(10):
+                await quickly(cache.set("a", b"1", 60))
+        await comes_back(cache)
+    assert len(warnings()) == 1
+
+
+@contextmanager
+def locked(url: str) -> Generator[None]:
+    """The table is written by another process, which takes its time."""
+    with Database(url) as other, other.engine.begin() as connection:
+        if not other.is_sqlite:
+            connection.execute(text("LOCK TABLE cache IN ACCESS EXCLUSIVE MODE"))
+        connection.execute(insert(schema.cache).values(name="other", value=b"", expires_at="9999"))
+        yield
+
+
+# Redis
+
+
+@pytest.fixture
+def redis() -> Generator[RedisServer]:
+    with redis_server.running() as server:
+        yield server
+
+
+def test_redis_with_a_redis_url(redis: RedisServer, tmp_path: Path) -> None:
+    with Database(f"sqlite:///{tmp_path / 'canonry.db'}") as database:
+        assert isinstance(open_cache(Settings(redis_url=redis.url), database), RedisCache)
+
+
+@pytest.mark.usefixtures("patient")
+@in_a_loop
+async def test_what_redis_has(redis: RedisServer) -> None:
+    cache = RedisCache(redis.url)
+    await cache.set("expand:abc", b"1", 60)
+    async with Redis.from_url(redis.url) as inside:
+        assert await inside.keys() == [b"canonry:expand:abc"]
+        assert 59_000 < await inside.pttl("canonry:expand:abc") <= 60_000
+        await inside.flushall()
+        assert await cache.get("expand:abc") is None
+        await inside.set("canonry:expand:abc", b"\x00garbage")  # the reader's to judge
+        assert await cache.get("expand:abc") == b"\x00garbage"
+    await cache.close()
+
+
+@pytest.mark.usefixtures("patient")
+@in_a_loop
+async def test_another_type_under_the_name_is_replaced_at_once(
+    redis: RedisServer, warnings: Callable[[], list[str]]
+) -> None:
+    cache = RedisCache(redis.url)
+    async with Redis.from_url(redis.url) as inside:
+        for n in range(20):
+            await inside.delete("canonry:a")
+            await inside.rpush("canonry:a", "1", "2")
+            assert await cache.get("a") is None
+            await cache.set("a", b"%d" % n, 60)
+            assert await cache.get("a") == b"%d" % n
+    await cache.close()
+    assert len(warnings()) == 1
+    assert "WRONGTYPE" in warnings()[0]
+
+
+@in_a_loop
+async def test_redis_is_stopped_in_the_middle(redis: RedisServer, warnings: Callable[[], list[str]]) -> None:
+    cache = RedisCache(redis.url)
+    await comes_back(cache)
+    redis.stop()
+    for n in range(20):
+        assert await quickly(cache.get("again")) is None
+        await quickly(cache.set(f"{n}", b"1", 60))
+    assert await asyncio.gather(*(cache.get("again") for _ in range(200))) == [None] * 200
+    redis.start()
+    await comes_back(cache)
+    assert await cache.get("0") is None
+    await cache.close()
+    assert len(warnings()) == 1
+
+
+@in_a_loop
+async def test_redis_says_nothing_for_a_while(redis: RedisServer, warnings: Callable[[], list[str]]) -> None:
+    cache = RedisCache(redis.url)
+    await comes_back(cache)
+    for name in "abcdefgh":
+        await cache.set(name, name.encode(), 60)
+    redis.freeze()
+    try:
+        found = await quickly(asyncio.gather(*(cache.get(name) for name in "abcdefgh" * 10)))
+        assert set(found) == {None}
+        for _ in range(10):
+            assert await quickly(cache.get("a")) is None
+    finally:
+        redis.thaw()
+    await comes_back(cache)
+    # No connection hands out the late answer to somebody else's question.
+    for name in "hgfedcba" * 5:
+        assert await cache.get(name) == name.encode()
+    await cache.close()
+    assert len(warnings()) == 1
+
+
+@in_a_loop
+async def test_after_a_silence_redis_is_not_asked_for_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def hang_up(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None: ...
+
+    async with Listener(hang_up, address="127.0.0.1") as server:
+        cache = RedisCache(f"redis://127.0.0.1:{server.port}")
+        begun = time.monotonic()
+        for _ in range(100):
+            assert await quickly(cache.get("a")) is None
+        assert server.accepted == 1 or time.monotonic() - begun > 1
+        monkeypatch.setattr(caches, "_PAUSE", 0.0)
+        await asyncio.sleep(1)
+        before = server.accepted
+        for _ in range(3):
+            assert await quickly(cache.get("a")) is None
+        assert server.accepted == before + 3
+        await cache.close()
+
+
+@in_a_loop
+async def test_an_outage_is_warned_of_once_a_minute(
+    monkeypatch: pytest.MonkeyPatch, warnings: Callable[[], list[str]]
+) -> None:
+    monkeypatch.setattr(caches, "_PAUSE", 0.0)
+    monkeypatch.setattr(caches, "_QUIET", 0.5)
+    cache = RedisCache("redis://ann:secret@127.0.0.1:1/0")
+    for _ in range(5):
+        await quickly(cache.set("a", b"1", 60))
+    await asyncio.sleep(0.5)
+    await cache.get("a")
+    await cache.close()
+    [first, later] = warnings()
+    assert "Redis fails, we go on without it (1 times" in first
+    assert "(5 times since the last warning)" in later
+    assert "secret" not in first + later
+
+
+@in_a_loop
+async def test_passwords(warnings: Callable[[], list[str]]) -> None:
+    with redis_server.running("right") as server:
+        address = server.url.removeprefix("redis://")
+        right = RedisCache(f"redis://:right@{address}")
+        await comes_back(right)
+        for wrong in (f"redis://:wrong@{address}", f"redis://ann:wrong@{address}", f"redis://{address}"):
+            cache = RedisCache(wrong)
+            await quickly(cache.set("again", b"2", 60))
+            assert await quickly(cache.get("again")) is None
+            await cache.close()
+        assert await right.get("again") == b"1"
+        await right.close()
+    assert len(warnings()) == 3
+    assert "right" not in " ".join(warnings()).replace("Error", "") and ":wrong" not in " ".join(warnings())
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "nonsense",
+        "http://ann:secret@localhost",
+        "redis://ann:secret@localhost:port",
+        "redis://ann:secret@localhost:99999",
+        "redis://ann:secret@localhost/0?no_such_option=1",
+        "redis://ann:secret@localhost/0?socket_timeout=long",
+    ],
+)
+def test_a_url_that_cannot_be_used_is_told_at_once(url: str) -> None:
+    with pytest.raises(canonry.CanonryError, match="^redis_url ") as caught:
+        RedisCache(url)
+    assert "secret" not in str(caught.value)
