@@ -19,10 +19,16 @@ from canonry.surfaces.cli.normalize import normalize
 from canonry.surfaces.cli.policies import policies, policy
 from canonry.surfaces.cli.rekey import rekey
 from canonry.surfaces.cli.rules import rules
+from canonry.surfaces.cli.serve import serve
+from canonry.surfaces.cli.user import user
 from canonry.surfaces.cli.worker import worker
 
 # Modules that come with an extra, for commands that miss them.
-_EXTRAS: dict[str, str] = dict.fromkeys(("aiohttp", "alembic", "dbos", "psycopg", "selectolax", "sqlalchemy"), "feeds")
+_MODULES = {
+    "feeds": "aiohttp alembic dbos psycopg selectolax sqlalchemy",
+    "serve": "fastapi jinja2 prometheus_client pydantic python_multipart redis starlette structlog uvicorn",
+}
+_EXTRAS = {module: extra for extra, modules in _MODULES.items() for module in modules.split()}
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -43,6 +49,8 @@ for command in (
     canonicalize,
     ingest,
     feeds,
+    serve,
+    user,
     worker,
     policies,
     policy,

@@ -40,20 +40,32 @@ def worker(database_url: str, *, concurrency: int, every: float) -> None:
 
 
 async def _work(database_url: str, concurrency: int, every: float) -> None:
-    from canonry.jobs.kinds import all_kinds, all_schedules
+    from functools import partial
+
+    from canonry.jobs.kinds import all_kinds, all_schedules, bookmark_kinds, bookmark_schedules
     from canonry.jobs.queues import Jobs
     from canonry.jobs.worker import Worker
+    from canonry.net.expand import expand
     from canonry.net.fetch import Client
+    from canonry.settings import load_settings
+    from canonry.store.cache import open_cache
     from canonry.store.database import Database
+    from canonry.work.bookmark import Bookmarks
     from canonry.work.ingest import Polling
 
     say = logging.getLogger("canonry.store").info
     with Database(database_url, say=say) as database, Jobs(database) as jobs:
         async with Client() as client:
-            kinds = all_kinds(jobs, Polling(client.fetch))
+            cache = open_cache(load_settings(), database)
+            follow = partial(expand, client=client, cache=cache)
+            bookmarks = Bookmarks(database, follow, later=jobs.enqueue, fetch=client.fetch)
+            kinds = [*all_kinds(jobs, Polling(client.fetch)), *bookmark_kinds(bookmarks)]
+            schedules = [*all_schedules(look_for_due=every), *bookmark_schedules()]
             stop = _on_signals()
-            async with Worker(jobs, kinds, schedules=all_schedules(look_for_due=every), concurrency=concurrency):
+            async with Worker(jobs, kinds, schedules=schedules, concurrency=concurrency):
                 await stop.wait()
+            await bookmarks.statistics.flush()
+            await cache.close()
 
 
 def _on_signals() -> asyncio.Event:

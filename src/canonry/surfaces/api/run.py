@@ -1,0 +1,140 @@
+"""Run the service: its socket, its processes, and its end."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from canonry.errors import CanonryError
+from canonry.settings import load_settings
+from canonry.surfaces.api.app import make_app
+from canonry.surfaces.api.logs import configure_logging
+from canonry.surfaces.api.service import Options, Service
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from starlette.types import ASGIApp
+
+_OPTIONS = "CANONRY_SERVE_OPTIONS"  # how a parent tells its processes
+_BACKLOG = 2048
+_GRACE = 10  # seconds that running requests have to end
+
+
+def serve(options: Options, *, socket_path: str = "", workers: int = 1) -> None:
+    """Serve until SIGTERM or Ctrl-C, then let running requests end."""
+    with _listening(options, socket_path) as listening, _calm_signals():
+        configure_logging(as_json=not sys.stderr.isatty())
+        if workers == 1:
+            app = make_app(Service(load_settings(), options))
+            uvicorn.Server(_config(app)).run(sockets=[listening])
+            return
+        from uvicorn.supervisors import Multiprocess
+
+        os.environ[_OPTIONS] = json.dumps(asdict(options))
+        config = _config("canonry.surfaces.api.run:app_from_environment", workers=workers)
+        Multiprocess(config, [listening]).run()
+
+
+def app_from_environment() -> ASGIApp:
+    """The application in one of several processes."""
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    configure_logging(as_json=not sys.stderr.isatty())
+    given = json.loads(os.environ[_OPTIONS])
+    return make_app(Service(load_settings(), Options(**{**given, "allowed_hosts": tuple(given["allowed_hosts"])})))
+
+
+def _end_with_parent(parent: int) -> None:
+    """A parent that was killed leaves nobody behind who holds its port."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def is_loopback(host: str) -> bool:
+    """Can only this machine reach it?"""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _config(app: ASGIApp | str, workers: int = 1) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        factory=isinstance(app, str),
+        workers=workers,
+        log_config=None,
+        access_log=False,  # ours says more, and no secrets
+        server_header=False,
+        timeout_graceful_shutdown=_GRACE,
+        h11_max_incomplete_event_size=128 * 1024,
+    )
+
+
+@contextmanager
+def _listening(options: Options, path: str) -> Generator[socket.socket]:
+    if not path:
+        with _tcp(options.host, options.port) as listening:
+            yield listening
+        return
+    listening = _unix(Path(path))
+    try:
+        with listening:
+            yield listening
+    finally:
+        Path(path).unlink(missing_ok=True)
+
+
+def _tcp(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host.strip("[]"), port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise CanonryError(f"{host}:{port}: {error.strerror or error}; --port takes another") from None
+
+
+def _unix(path: Path) -> socket.socket:
+    """A socket that only its owner can open, from the moment it is there."""
+    if path.is_socket():
+        with socket.socket(socket.AF_UNIX) as probe:
+            try:
+                probe.connect(str(path))
+            except OSError:
+                path.unlink()  # of a service that was killed
+            else:
+                raise CanonryError(f"{path}: another service listens there")
+    listening = socket.socket(socket.AF_UNIX)
+    before = os.umask(0o177)
+    try:
+        listening.bind(str(path))
+    except OSError as error:
+        listening.close()
+        raise CanonryError(f"{path}: {error.strerror or error}") from None
+    finally:
+        os.umask(before)
+    listening.listen(_BACKLOG)
+    return listening
+
+
+@contextmanager
+def _calm_signals() -> Generator[None]:
+    """uvicorn raises the signal that ended it once more when all is closed: an end that was asked for is no failure."""
+    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
