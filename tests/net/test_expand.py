@@ -421,6 +421,14 @@ async def test_who_stops_waiting_leaves_nothing_behind() -> None:
 
 
 @in_a_loop
+async def test_little_patience_says_nothing_to_those_with_more() -> None:
+    cache = DictCache()
+    async with LoopbackWeb({SHORT: to(TARGET) | {"delay_ms": 300}}) as web, web.client() as client:
+        assert (await expand(SHORT, client, cache, seconds=0.1)).outcome is ExpansionOutcome.FAILED
+        assert (await expand(SHORT, client, cache)).url == TARGET
+
+
+@in_a_loop
 async def test_a_failure_is_logged_without_secrets(caplog: pytest.LogCaptureFixture) -> None:
     location = "http://ann:secret@10.1.2.3/?token=secret"
     async with LoopbackWeb({SHORT: to(location)}) as web, web.client() as client:

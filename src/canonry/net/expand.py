@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from canonry.core.tables import SHORTENERS
 from canonry.core.url import join, parse
 from canonry.errors import FetchFailed, InvalidUrl, UnsafeUrl, masked
-from canonry.net.html import meta_refresh, refresh_target
+from canonry.net.html import is_html, meta_refresh, refresh_target
 from canonry.net.response import REDIRECTS, Hop, Response
 
 if TYPE_CHECKING:
@@ -91,6 +91,8 @@ async def expand(url: str, client: Client, cache: Cache | None = None, *, second
             found = known or _Found(await _follow(start, hops, client, guard, seconds))
     except TimeoutError:
         found = _Found(reason=f"no end of it within {seconds:g} s")
+        if seconds < SECONDS:
+            cache = None  # who has more patience may yet find it
     except (FetchFailed, UnsafeUrl) as error:
         found = _Found(reason=masked(error.reason)[:_MAX_REASON])
     if cache is not None and known is None:
@@ -141,12 +143,10 @@ def _reference(response: Response) -> str:
         return response.header("location")
     if not response.is_ok:
         return ""
-    kind = response.header("content-type")
     if target := refresh_target(response.header("refresh")):
         return target
-    return (
-        meta_refresh(response.body, url=response.url, content_type=kind) if "html" in kind.lower() or not kind else ""
-    )
+    kind = response.header("content-type")
+    return meta_refresh(response.body, url=response.url, content_type=kind) if is_html(kind) else ""
 
 
 def _checked(url: str, reference: str, guard: Guard) -> Parts:
