@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, bindparam, delete, func, select, tuple_, update
-from sqlalchemy.dialects import sqlite
+from sqlalchemy.dialects import postgresql
 
 from canonry.core.merge import keepable
 from canonry.errors import CanonryError
@@ -155,7 +155,7 @@ TEXTS = ("title", "description", "tags", "folder", "to_read", "private", "archiv
 _INSERT = Prepared(
     lambda _: (
         # Both databases understand it; the name of the dialect is only where the construct lives.
-        sqlite.insert(bookmarks)
+        postgresql.insert(bookmarks)
         .on_conflict_do_nothing(index_elements=["owner_id", "key"], index_where=bookmarks.c.deleted_at.is_(None))
         .returning(*bookmark_columns)
     ),

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, delete, select
-from sqlalchemy.dialects import sqlite
+from sqlalchemy.dialects import postgresql
 
 from canonry.store.schema import stamp, statistics
 from canonry.store.statements import Prepared
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from canonry.store.database import Database
 
 _HOUR = len("2026-01-31T10")
-_ROW = sqlite.insert(statistics)
+_ROW = postgresql.insert(statistics)
 _ADD = Prepared(
     lambda _: _ROW.on_conflict_do_update(
         index_elements=["hour", "name"], set_={"count": statistics.c.count + _ROW.excluded["count"]}

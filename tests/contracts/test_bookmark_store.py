@@ -1,0 +1,370 @@
+"""Bookmarks, duplicates, users, imports and re-normalizations: one suite for both databases."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from canonry.core.bookmark import Draft
+from canonry.errors import PolicyError, StoreError
+from canonry.store.bookmarks import (
+    PERSONAL,
+    Address,
+    AlreadyKept,
+    BookmarkStore,
+    Changed,
+    ExpansionState,
+    NoBookmark,
+    OnDuplicate,
+    Put,
+    PutOutcome,
+    Search,
+)
+from canonry.store.database import Database
+from canonry.store.duplicates import CannotUndo, DuplicateStore, NoGroup
+from canonry.store.renormalize import RenormalizeStore
+from canonry.store.statistics import Statistics
+from canonry.store.users import OWNER, SESSION, UserStore
+from canonry.work.bookmark import Bookmarks
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+NOW = datetime(2026, 1, 31, 10, tzinfo=UTC)
+run = asyncio.run
+
+
+@pytest.fixture
+def database(database_url: str) -> Generator[Database]:
+    with Database(database_url) as database:
+        yield database
+
+
+def at(url: str, *, same: str = "", exact: bool = False, given: str | None = None) -> Address:
+    return Address(url, given, same or url, exact, "bookmark@1")
+
+
+def put(database: Database, url: str, *, owner: int = 1, now: datetime = NOW, **options: Any) -> Put:
+    texts = options.pop("texts", {})
+    address = options.pop("address", None) or at(url)
+    return run(BookmarkStore(database).put(owner, address, texts, now, **options))
+
+
+def test_a_link_is_kept_once(database: Database) -> None:
+    first = put(database, "https://a.com/", texts={"title": "A", "tags": ("x", "y")})
+    again = put(database, "https://a.com/", texts={"title": "B"})
+    assert (first.outcome, again.outcome) == (PutOutcome.CREATED, PutOutcome.NO_CHANGE)
+    assert first.bookmark == again.bookmark
+    assert (first.bookmark.title, first.bookmark.tags) == ("A", ("x", "y"))
+    assert run(BookmarkStore(database).count(1)) == 1
+
+
+def test_each_owner_keeps_their_own(database: Database) -> None:
+    mine, yours = put(database, "https://a.com/"), put(database, "https://a.com/", owner=2)
+    assert mine.bookmark.id != yours.bookmark.id
+    store = BookmarkStore(database)
+    with pytest.raises(NoBookmark):
+        run(store.get(1, yours.bookmark.id))
+    with pytest.raises(NoBookmark):
+        run(store.edit(1, yours.bookmark.id, {"title": "stolen"}, NOW))
+    with pytest.raises(NoBookmark):
+        run(store.trash(1, yours.bookmark.id, NOW))
+    assert [each.id for each in run(store.page(1, Search())).bookmarks] == [mine.bookmark.id]
+
+
+def test_what_to_do_with_a_duplicate(database: Database) -> None:
+    kept = put(database, "https://a.com/", texts={"title": "A", "folder": "f"}).bookmark
+    updated = put(database, "https://a.com/", texts={"title": "B"}, on_duplicate=OnDuplicate.UPDATE)
+    assert (updated.outcome, updated.bookmark.title, updated.bookmark.folder) == (PutOutcome.UPDATED, "B", "f")
+    same = put(database, "https://a.com/", texts={"title": "B"}, on_duplicate=OnDuplicate.UPDATE)
+    assert same.outcome is PutOutcome.NO_CHANGE
+    with pytest.raises(AlreadyKept) as caught:
+        put(database, "https://a.com/", on_duplicate=OnDuplicate.ERROR)
+    assert caught.value.bookmark_id == kept.id
+    twin = put(database, "https://a.com/", on_duplicate=OnDuplicate.ALLOW)
+    assert twin.outcome is PutOutcome.CREATED and twin.bookmark.id != kept.id
+    assert len(run(DuplicateStore(database).groups(1))[0].bookmarks) == 2
+
+
+def test_thirty_two_at_once_make_one_row(database: Database) -> None:
+    async def all_at_once() -> list[Put]:
+        store = BookmarkStore(database)
+        return await asyncio.gather(*(store.put(1, at("https://a.com/"), {"title": str(n)}, NOW) for n in range(32)))
+
+    puts = run(all_at_once())
+    assert sum(each.outcome is PutOutcome.CREATED for each in puts) == 1
+    assert len({each.bookmark.id for each in puts}) == 1
+
+
+def test_an_edit_onto_another_names_it(database: Database) -> None:
+    one, other = put(database, "https://a.com/").bookmark, put(database, "https://b.com/").bookmark
+    store = BookmarkStore(database)
+    with pytest.raises(AlreadyKept) as caught:
+        run(store.edit(1, other.id, {}, NOW, address=at("https://a.com/")))
+    assert caught.value.bookmark_id == one.id
+    moved = run(store.edit(1, other.id, {"tags": ("t",)}, NOW, address=at("https://c.com/", given="c.com")))
+    assert (moved.url, moved.original_url, moved.tags) == ("https://c.com/", "c.com", ("t",))
+    assert put(database, "https://b.com/").outcome is PutOutcome.CREATED
+
+
+def test_an_edit_wants_the_etag_of_today(database: Database) -> None:
+    kept = put(database, "https://a.com/").bookmark
+    store = BookmarkStore(database)
+    changed = run(store.edit(1, kept.id, {"title": "new"}, NOW, etag=kept.etag))
+    assert changed.etag != kept.etag
+    with pytest.raises(Changed):
+        run(store.edit(1, kept.id, {"title": "newer"}, NOW, etag=kept.etag))
+    with pytest.raises(Changed):
+        run(store.trash(1, kept.id, NOW, etag=kept.etag))
+    run(store.trash(1, kept.id, NOW, etag="*"))
+
+
+def test_the_trash(database: Database) -> None:
+    kept = put(database, "https://a.com/").bookmark
+    store = BookmarkStore(database)
+    assert run(store.trash(1, kept.id, NOW)).deleted_at is not None
+    assert run(store.find(1, "https://a.com/")) == []
+    assert [each.id for each in run(store.page(1, Search(in_trash=True))).bookmarks] == [kept.id]
+    with pytest.raises(NoBookmark):
+        run(store.edit(1, kept.id, {"title": "x"}, NOW))
+    new = put(database, "https://a.com/")
+    assert new.outcome is PutOutcome.CREATED
+    with pytest.raises(AlreadyKept):
+        run(store.restore(1, kept.id, NOW))
+    run(store.trash(1, new.bookmark.id, NOW + timedelta(days=10)))
+    assert run(store.restore(1, kept.id, NOW)).deleted_at is None
+    assert run(store.empty_trash(NOW + timedelta(days=10))) == 0
+    assert run(store.empty_trash(NOW + timedelta(days=11))) == 1
+    assert run(store.count(1)) == 1
+
+
+SEARCHES = [
+    # why              search                                 found
+    ("a word", Search("harbour"), {"a", "b"}),
+    ("any case", Search("HARBOUR"), {"a", "b"}),
+    ("all words", Search("harbour quiet"), {"a"}),
+    ("in the URL", Search("b.com"), {"b"}),
+    ("in what was given", Search("utm_source"), {"b"}),
+    ("in tags", Search("boats"), {"c"}),
+    ("a sign of LIKE", Search("100%"), {"c"}),
+    ("no sign of LIKE", Search("1__%"), set[str]()),
+    ("a tag as a whole", Search(tag="boats"), {"c"}),
+    ("no part of a tag", Search(tag="boat"), set[str]()),
+    ("a tag with a quote", Search(tag='the "sea"'), {"c"}),
+    ("a folder", Search(folder="x/y"), {"a"}),
+    ("to read", Search(to_read=True), {"b"}),
+    ("not to read", Search(to_read=False), {"a", "c"}),
+    ("all", Search(), {"a", "b", "c"}),
+]
+
+
+@pytest.mark.parametrize(("why", "search", "wanted"), SEARCHES, ids=[each[0] for each in SEARCHES])
+def test_search(database: Database, why: str, search: Search, wanted: set[str]) -> None:
+    put(database, "https://a.com/", texts={"title": "a", "description": "The harbour was quiet", "folder": "x/y"})
+    given = at("https://b.com/", given="https://b.com/?utm_source=x")
+    put(database, "", address=given, texts={"title": "b", "description": "Harbour", "to_read": True})
+    put(database, "https://c.com/", texts={"title": "c", "description": "100% wool", "tags": ("boats", 'the "sea"')})
+    found = run(BookmarkStore(database).page(1, search)).bookmarks
+    assert {each.title for each in found} == wanted, why
+
+
+def test_pages_show_everything_once(database: Database) -> None:
+    for number in range(25):
+        put(database, f"https://a.com/{number}", now=NOW + timedelta(minutes=number // 3))  # some of the same minute
+    store = BookmarkStore(database)
+    seen: list[str] = []
+    cursor: str | None = None
+    while True:
+        page = run(store.page(1, Search(), cursor=cursor, limit=4))
+        seen += [each.url for each in page.bookmarks]
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+        put(database, f"https://b.com/{len(seen)}", now=NOW + timedelta(days=1))  # what comes meanwhile shifts nothing
+    assert len(seen) == len(set(seen)) == 25
+    assert seen[0] == "https://a.com/24"
+    for wrong in ("x", "bm8=", "////", "é"):
+        with pytest.raises(ValueError, match="cursor|base64|decode|padding|ASCII"):
+            run(store.page(1, Search(), cursor=wrong))
+
+
+def test_texts_no_database_keeps(database: Database) -> None:
+    kept = put(database, "https://a.com/", texts={"title": "a\0b\ud800", "tags": ("\0",)}).bookmark
+    assert (kept.title, kept.tags) == ("a\ufffdb\ufffd", ("\ufffd",))
+    long = put(database, f"https://a.com/{'x' * 60_000}")
+    assert run(BookmarkStore(database).find(1, long.bookmark.url)) == [long.bookmark]
+
+
+def test_a_merge_keeps_what_everybody_wrote(database: Database) -> None:
+    old = put(
+        database, "https://a.com/", texts={"title": "", "tags": ("x",), "description": "one", "to_read": True}
+    ).bookmark
+    exact = at("https://a.com/?utm_id=1", same="https://a.com/", exact=True)
+    new = put(
+        database,
+        "",
+        address=exact,
+        texts={"title": "T", "tags": ("y", "x"), "description": "two", "archive_urls": ("https://z.com/",)},
+        now=NOW + timedelta(days=1),
+    ).bookmark
+    duplicates = DuplicateStore(database)
+    [group] = run(duplicates.groups(1))
+    assert [each.id for each in group.bookmarks] == [old.id, new.id]
+    assert run(duplicates.groups(2)) == []
+    with pytest.raises(NoGroup):
+        run(duplicates.merge(2, group.id, NOW))
+    with pytest.raises(NoBookmark):
+        run(duplicates.merge(1, group.id, NOW, keep=999))
+    kept = run(duplicates.merge(1, group.id, NOW, keep=new.id))
+    assert (kept.id, kept.url, kept.title) == (new.id, exact.url, "T")
+    assert kept.description == "two\n\none"
+    assert (kept.tags, kept.archive_urls, kept.to_read) == (("y", "x"), ("https://z.com/",), True)
+    assert kept.created_at == old.created_at
+    assert run(duplicates.groups(1)) == []
+    [merge] = run(duplicates.merges(1))
+    assert (merge.id, merge.kept_id, merge.merged_ids, merge.why) == (group.id, new.id, (old.id,), "review")
+
+    assert run(duplicates.undo(1, group.id, NOW)) == [new, old]
+    assert run(BookmarkStore(database).get(1, old.id)) == old
+    with pytest.raises(NoGroup):
+        run(duplicates.undo(1, group.id, NOW))
+
+
+def test_an_undo_that_would_make_two_of_a_link(database: Database) -> None:
+    put(database, "https://a.com/")
+    put(database, "", address=at("https://a.com/?x", same="https://a.com/", exact=True))
+    duplicates = DuplicateStore(database)
+    [group] = run(duplicates.groups(1))
+    run(duplicates.merge(1, group.id, NOW))
+    other = put(database, "", address=at("https://a.com/?x", same="https://a.com/", exact=True)).bookmark
+    with pytest.raises(CannotUndo, match=str(other.id)):
+        run(duplicates.undo(1, group.id, NOW))
+    assert run(BookmarkStore(database).count(1)) == 2
+
+
+def test_users_and_their_tokens(database: Database) -> None:
+    users = UserStore(database)
+    mine = put(database, "https://a.com/", owner=PERSONAL).bookmark
+    own = run(users.new_token("", NOW))
+    assert run(users.by_token(own)) == OWNER
+    assert not run(users.has_users())
+    ada, token = run(users.add("ada", NOW))
+    assert ada.is_admin and run(users.has_users())
+    assert run(BookmarkStore(database).get(ada.id, mine.id)) == mine  # the first user gets what is there
+    assert run(users.by_token(token)) == run(users.by_token(own)) == ada
+    bob, _ = run(users.add("bob", NOW))
+    assert not bob.is_admin
+    for name in ("ada", "", "a b", "../x", "x" * 65, "-x"):
+        with pytest.raises(StoreError):
+            run(users.add(name, NOW))
+    with pytest.raises(StoreError, match="say whose"):
+        run(users.new_token("", NOW))
+    newer = run(users.new_token("ada", NOW, revokes=True))
+    assert [run(users.by_token(each)) for each in (token, own, newer, "")] == [None, None, ada, None]
+    assert [each.name for each in run(users.all())] == ["ada", "bob"]
+    put(database, "https://b.com/", owner=bob.id)
+    assert run(users.remove("bob")) == 1
+    with pytest.raises(StoreError, match="no such user"):
+        run(users.remove("bob"))
+    with pytest.raises(StoreError, match="last user"):
+        run(users.remove("ada"))
+
+
+def test_sessions_expire(database: Database) -> None:
+    users = UserStore(database)
+    ada, _ = run(users.add("ada", NOW))
+    secret = run(users.open_session(ada.id, NOW))
+    assert run(users.by_session(secret, NOW)) == ada
+    assert run(users.by_session(secret, NOW + SESSION)) is None
+    assert run(users.by_session("x", NOW)) is None
+    run(users.close_session(secret))
+    assert run(users.by_session(secret, NOW)) is None
+
+
+def test_no_secret_is_in_the_database(database: Database) -> None:
+    users = UserStore(database)
+    ada, token = run(users.add("ada", NOW))
+    secret = run(users.open_session(ada.id, NOW))
+
+    def rows(connection: Any) -> str:
+        return str(
+            [connection.exec_driver_sql(f"SELECT * FROM {table}").all() for table in ("users", "tokens", "sessions")]
+        )
+
+    everything = database.read_now(rows)
+    assert token not in everything and secret not in everything
+
+
+def test_statistics_of_several_processes_add_up(database: Database) -> None:
+    one, other = Statistics(database), Statistics(database)
+    one.count("x", NOW)
+    other.count("x", NOW, 2)
+    one.count("y", NOW + timedelta(hours=1))
+    run(one.flush())
+    run(other.flush())
+    run(other.flush())
+    assert run(one.since(NOW)) == {"x": {"2026-01-31T10": 3}, "y": {"2026-01-31T11": 1}}
+    run(one.forget(NOW + timedelta(hours=1)))
+    assert run(one.since(NOW)) == {"y": {"2026-01-31T11": 1}}
+
+
+def nothing_later(database: Database) -> Bookmarks:
+    async def never(*_: object) -> Any:
+        raise AssertionError("nobody asks the network here")
+
+    async def later(*_: object) -> None:
+        return None
+
+    return Bookmarks(database, never, later=later, clock=lambda: NOW)
+
+
+def test_bookmarks_move_to_another_policy(database: Database) -> None:
+    bookmarks = nothing_later(database)
+
+    async def keep(url: str, **options: Any) -> int:
+        return (await bookmarks.put(1, Draft(url, tags=(url[8:11],)), **options)).bookmark.id
+
+    async def story() -> None:
+        # Under feed-aggressive www and none are one.
+        first = await keep("https://www.a.com/x")
+        second = await keep("https://a.com/x")
+        exact = await keep("https://www.a.com/E?utm_id=1", exact_url=True)
+        many = [await keep(f"https://b.com/{n}") for n in range(450)]
+        run_ = await bookmarks.start_renormalizing("feed-aggressive@1")
+        assert (run_.total, run_.finished_at) == (453, None)
+        assert (await bookmarks.start_renormalizing("feed-aggressive@1")).id == run_.id  # the one under way
+        await bookmarks.finish_renormalizing(run_.id)
+        done = await bookmarks.renormalizations.get(run_.id)
+        assert done.finished_at is not None and done.done >= 452 and done.merged == 1
+        store = bookmarks.store
+        kept = await store.get(1, first)
+        assert kept.tags == ("www", "a.c") and kept.policy == "feed-aggressive@1"
+        with pytest.raises(NoBookmark):
+            await store.get(1, second)
+        assert (await store.get(1, exact)).url == "https://www.a.com/E?utm_id=1"
+        assert await store.count(1) == 2 + len(many)
+        assert (await bookmarks.put(1, Draft("https://www.a.com/x/"))).bookmark.id == first
+        merges = await DuplicateStore(database).merges(1)
+        assert [merge.why for merge in merges] == ["policy"]
+
+    run(story())
+
+
+def test_only_shipped_policies(database: Database) -> None:
+    with pytest.raises(PolicyError):
+        run(RenormalizeStore(database).start("mine.toml", NOW))
+    with pytest.raises(PolicyError):
+        run(RenormalizeStore(database).start("nothing@9", NOW))
+
+
+def test_pending_expansions_are_found_again(database: Database) -> None:
+    address = Address("https://bit.ly/x", None, "https://bit.ly/x", False, "bookmark@1", ExpansionState.PENDING)
+    kept = put(database, "", address=address).bookmark
+    store = BookmarkStore(database)
+    assert run(store.pending(NOW)) == []  # just put
+    assert run(store.pending(NOW + timedelta(minutes=1))) == [kept.id]
+    run(store.trash(1, kept.id, NOW))
+    assert run(store.pending(NOW + timedelta(minutes=1))) == []
