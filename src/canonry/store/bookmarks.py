@@ -6,6 +6,7 @@ import hashlib
 import json
 import uuid
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections import Counter
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from functools import partial
@@ -250,14 +251,23 @@ class BookmarkStore:
 
         return await self.database.read(work)
 
-    async def tags(self, owner: int) -> list[str]:
-        """Every tag of the owner's bookmarks, in order."""
-        query = select(bookmarks.c.tags).where(bookmarks.c.owner_id == owner, _IS_KEPT).distinct()
+    async def tags(self, owner: int) -> dict[str, int]:
+        """Every tag of the owner's bookmarks, in order, and how many have it."""
+        query = select(bookmarks.c.tags, func.count()).where(bookmarks.c.owner_id == owner, _IS_KEPT)
 
-        def work(connection: Connection) -> list[str]:
-            return sorted({tag for (text,) in connection.execute(query) for tag in json.loads(text)})
+        def work(connection: Connection) -> dict[str, int]:
+            counts = Counter[str]()
+            for text, count in connection.execute(query.group_by(bookmarks.c.tags)):
+                for tag in json.loads(text):
+                    counts[tag] += count
+            return dict(sorted(counts.items()))
 
         return await self.database.read(work)
+
+    async def last_change(self, owner: int) -> str | None:
+        """When the owner last kept, changed or deleted one; None where there never was any."""
+        query = select(func.max(bookmarks.c.updated_at)).where(bookmarks.c.owner_id == owner)
+        return await self.database.read(lambda connection: connection.execute(query).scalar())
 
     async def count(self, owner: int | None = None) -> int:
         """How many bookmarks an owner, or everybody, keeps."""

@@ -164,7 +164,8 @@ def _undo(connection: Connection, owner: int, group_id: str, now: str) -> list[B
     found = connection.execute(query).first()
     if found is None:
         raise NoGroup("there is no merge with this name to undo")
-    rows: list[dict[str, Any]] = json.loads(found.rows)
+    # They may be from before the owner had a name.
+    rows: list[dict[str, Any]] = [{**row, "owner_id": owner} for row in json.loads(found.rows)]
     _require_room(connection, owner, rows)
     connection.execute(delete(bookmarks).where(bookmarks.c.owner_id == owner, bookmarks.c.id == rows[0]["id"]))
     connection.execute(insert(bookmarks), rows)

@@ -20,6 +20,8 @@ from canonry.store.statements import Prepared
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from sqlalchemy import Select
+
     from canonry.core.identity import Item, Key
     from canonry.core.merge import Decision
     from canonry.store.database import Database
@@ -312,9 +314,18 @@ class FeedStore:
         """Forget a feed and the entries that only it has shown."""
         await self.database.write(partial(_remove, feed_id=feed_id))
 
-    async def items(self, since: str | None = None, *, only_duplicates: bool = False) -> list[StoredItem]:
+    async def items(
+        self,
+        since: str | None = None,
+        *,
+        only_duplicates: bool = False,
+        feed_id: int | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> list[StoredItem]:
         """Entries as their feeds show them, the newest first; those of several feeds or at one URL if asked for."""
-        return await self.database.read(partial(_items, since=since, only_duplicates=only_duplicates))
+        query = _items_query(since, only_duplicates=only_duplicates, feed_id=feed_id).limit(limit).offset(offset)
+        return await self.database.read(lambda connection: [StoredItem(*row) for row in connection.execute(query)])
 
     async def _change(self, feed_id: int, values: dict[str, Any]) -> None:
         await self.database.write(
@@ -564,7 +575,7 @@ def _remove(connection: Connection, feed_id: int) -> None:
     _delete_unseen(connection, ids)
 
 
-def _items(connection: Connection, since: str | None, *, only_duplicates: bool) -> list[StoredItem]:
+def _items_query(since: str | None, *, only_duplicates: bool, feed_id: int | None) -> Select[Any]:
     query = (
         select(
             entries.c.id,
@@ -582,6 +593,8 @@ def _items(connection: Connection, since: str | None, *, only_duplicates: bool) 
     )
     if since is not None:
         query = query.where(sightings.c.first_seen_at >= since)
+    if feed_id is not None:
+        query = query.where(feeds.c.id == feed_id)
     if only_duplicates:
         other_sighting, other_entry = sightings.alias(), entries.alias()
         query = query.where(
@@ -597,7 +610,7 @@ def _items(connection: Connection, since: str | None, *, only_duplicates: bool) 
                 ),
             )
         )
-    return [StoredItem(*row) for row in connection.execute(query)]
+    return query
 
 
 def _insert(connection: Connection, table: Any, rows: list[dict[str, object]]) -> None:

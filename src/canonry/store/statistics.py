@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from canonry.store.database import Database
 
 _HOUR = len("2026-01-31T10")
+_EVER = ""  # in place of an hour: the sum over all, also of hours that are forgotten, so that it never falls
 _ROW = postgresql.insert(statistics)
 _ADD = Prepared(
     lambda _: _ROW.on_conflict_do_update(
@@ -42,7 +43,11 @@ class Statistics:
         counts, self._counts = self._counts, Counter()
         if not counts:
             return
-        rows = [{"hour": hour, "name": name, "count": count} for (hour, name), count in sorted(counts.items())]
+        ever = Counter[tuple[str, str]]()
+        for (_, name), count in counts.items():
+            ever[_EVER, name] += count
+        written = sorted((counts | ever).items())
+        rows = [{"hour": hour, "name": name, "count": count} for (hour, name), count in written]
         try:
             await self.database.write(lambda connection: _ADD.run_many(connection, rows))
         except BaseException:
@@ -61,6 +66,11 @@ class Statistics:
 
         return await self.database.read(work)
 
+    async def totals(self) -> dict[str, int]:
+        """How often each thing has happened since the beginning."""
+        query = select(statistics.c.name, statistics.c.count).where(statistics.c.hour == _EVER)
+        return await self.database.read(lambda connection: dict(connection.execute(query).tuples().all()))
+
     async def forget(self, before: datetime) -> None:
-        old = delete(statistics).where(statistics.c.hour < stamp(before)[:_HOUR])
+        old = delete(statistics).where(statistics.c.hour > _EVER, statistics.c.hour < stamp(before)[:_HOUR])
         await self.database.write(lambda connection: connection.execute(old))

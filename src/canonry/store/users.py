@@ -14,7 +14,7 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select, upda
 
 from canonry.errors import StoreError
 from canonry.store.bookmarks import PERSONAL
-from canonry.store.schema import bookmark_merges, bookmarks, sessions, stamp, tokens, users
+from canonry.store.schema import bookmark_merges, bookmarks, imports, sessions, stamp, tokens, users
 from canonry.store.statements import Prepared
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _add(connection: Connection, name: str, now: str, *, is_admin: bool) -> tupl
     row = {"name": name, "is_admin": int(is_admin or is_first), "created_at": now}
     user_id = connection.execute(insert(users).values(row).returning(users.c.id)).scalar_one()
     if is_first:
-        for table in (bookmarks, bookmark_merges, tokens):
+        for table in (bookmarks, bookmark_merges, imports, tokens):
             connection.execute(update(table).where(table.c.owner_id == PERSONAL).values(owner_id=user_id))
         connection.execute(delete(sessions))
     return User(user_id, name, is_admin or is_first, now), _issue(connection, user_id, now)
@@ -144,7 +144,7 @@ def _remove(connection: Connection, name: str) -> int:
     if is_last:
         raise StoreError(f"{name!r} is the last user: without one, everybody at this machine would be the owner")
     kept = 0
-    for table in (tokens, sessions, bookmark_merges, bookmarks):
+    for table in (tokens, sessions, imports, bookmark_merges, bookmarks):
         kept = connection.execute(delete(table).where(table.c.owner_id == user_id)).rowcount
     connection.execute(delete(users).where(users.c.id == user_id))
     return kept
