@@ -1,0 +1,353 @@
+"""How many bookmarks a second `canonry serve` keeps and finds, how long each waits, and what one costs.
+
+    python -m benchmarks.service [--seconds N] [--connections N] [--json FILE]
+
+The service runs in a process of its own with a new SQLite file; another process asks on loopback, on
+so many kept connections, each waiting for its answer before it asks again: first PUT of new bookmarks
+for so many seconds, then as long GET of any of them by a messy form of its URL. An error is any answer
+but 200 and 201, a bookmark that is not found, and a connection that breaks.
+
+The CPU time of a PUT is that of the service with all its threads and processes. Beside it stands what
+nobody can do without: the same rows, into the same table and indexes, with the `sqlite3` of Python,
+one commit each (WAL, synchronous=NORMAL).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import resource
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
+from http.client import HTTPConnection, HTTPException
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import canonry
+from benchmarks.machine import machine, table, versions, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ADDRESS = "127.0.0.1"
+SERVE = [sys.executable, "-m", "canonry", "serve"]
+SECONDS, CONNECTIONS = 30, 64
+BAR = 3.0  # times the CPU of a bare insert
+P99_MS = 50.0
+MOST_INSERTS = 20_000
+PATIENCE = 60  # seconds until the service answers, or has ended
+PEER = "linkding"
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What one kind of request did; `cpu_ms` is the time the service spent on one."""
+
+    method: str
+    requests: int
+    per_second: float
+    p50_ms: float
+    p99_ms: float
+    errors: int
+    first_error: str
+    cpu_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What is claimed, what was measured, and the bar that it may reach."""
+
+    name: str
+    measured: float
+    bar: float
+
+    @property
+    def holds(self) -> bool:
+        return self.measured <= self.bar
+
+
+def main(arguments: list[str]) -> None:
+    """Measure, print the table, write the JSON if asked."""
+    if arguments[:1] == ["drive"]:
+        port, connections, seconds, known = map(int, arguments[2:])
+        print(json.dumps(asyncio.run(drive(arguments[1], port, connections, seconds=seconds, known=known))))
+        return
+    if arguments[:1] == ["insert"]:
+        print(insert_here(Path(arguments[1])))
+        return
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.service", description=__doc__)
+    parser.add_argument("--seconds", type=int, default=SECONDS, help=f"of each kind of request ({SECONDS})")
+    parser.add_argument("--connections", type=int, default=CONNECTIONS, help=f"kept open ({CONNECTIONS})")
+    parser.add_argument("--json", metavar="FILE", help="write the result there, too")
+    options = parser.parse_args(arguments)
+
+    with tempfile.TemporaryDirectory(prefix="canonry-service-") as folder:
+        store = Path(folder, "store.db")
+        with service(store) as (process, port):
+            put = measure("PUT", process, port, options, known=0)
+            get = measure("GET", process, port, options, known=put.requests)
+        bare_ms = bare_insert_ms(store)
+
+    print(text([put, get], bare_ms, options))
+    if options.json:
+        write_json(options.json, as_json([put, get], bare_ms, options))
+
+
+def measure(method: str, process: int, port: int, options: argparse.Namespace, *, known: int) -> Load:
+    """One kind of request, asked from another process; `known` is the number of bookmarks that are there."""
+    command = [sys.executable, "-m", "benchmarks.service", "drive", method]
+    command += map(str, (port, options.connections, options.seconds, known))
+    before = cpu_seconds(process)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    spent = cpu_seconds(process) - before
+    result: dict[str, Any] = json.loads(done.stdout)
+    return Load(method=method, cpu_ms=1000 * spent / max(1, result["requests"]), **result)
+
+
+def claims(loads: list[Load], bare_ms: float) -> list[Claim]:
+    """What has to hold."""
+    return [
+        Claim("CPU of a PUT, times a bare insert", loads[0].cpu_ms / bare_ms, BAR),
+        *(Claim(f"{load.method}: p99, ms", load.p99_ms, P99_MS) for load in loads),
+        Claim("errors", sum(load.errors for load in loads), 0),
+    ]
+
+
+def text(loads: list[Load], bare_ms: float, options: argparse.Namespace) -> str:
+    """The result as Markdown."""
+    rows = [
+        (
+            load.method,
+            f"{load.per_second:,.0f}",
+            f"{load.p50_ms:.1f}",
+            f"{load.p99_ms:.1f}",
+            f"{load.errors:,}",
+            f"{load.cpu_ms:.3f}",
+            "",
+        )
+        for load in loads
+    ]
+    rows.append(("bare insert", "", "", "", "", f"{bare_ms:.3f}", ""))
+    header = ("request", "a second", "p50 ms", "p99 ms", "errors", "CPU ms", f"{PEER}, a second")
+    blocks = [
+        f"{options.connections} connections, {options.seconds} s of each; one process serves",
+        table(header, rows),
+        *(
+            f"Claim: {claim.name}: {claim.measured:.1f}, bar {claim.bar:g}: "
+            f"{'holds' if claim.holds else 'does not hold'}"
+            for claim in claims(loads, bare_ms)
+        ),
+        *(f"- first error of {load.method}: {load.first_error}" for load in loads if load.errors),
+        f"- missing: {PEER}, which is a site to deploy and no package to install beside canonry",
+    ]
+    return "\n\n".join(blocks)
+
+
+def as_json(loads: list[Load], bare_ms: float, options: argparse.Namespace) -> dict[str, object]:
+    """The result for other programs."""
+    return {
+        "machine": machine(),
+        "versions": {
+            "canonry": canonry.__version__,
+            "sqlite": sqlite3.sqlite_version,
+            **versions(("fastapi", "uvicorn", "uvloop", "httptools", "sqlalchemy")),
+        },
+        "connections": options.connections,
+        "seconds": options.seconds,
+        "loads": [asdict(load) for load in loads],
+        "bare_insert_cpu_ms": bare_ms,
+        PEER: None,
+        "claims": [
+            {"claim": claim.name, "measured": claim.measured, "bar": claim.bar, "holds": claim.holds}
+            for claim in claims(loads, bare_ms)
+        ],
+    }
+
+
+# The process of the service.
+
+
+@contextmanager
+def service(store: Path) -> Iterator[tuple[int, int]]:
+    """The process id and the port of a service with a new store."""
+    with closing(socket.create_server((ADDRESS, 0))) as free:
+        port = free.getsockname()[1]
+    command = [*SERVE, "--host", ADDRESS, "--port", str(port), "--db", f"sqlite:///{store}"]
+    environment = {**os.environ, "HOME": str(store.parent)}  # nobody's settings
+    log = store.with_suffix(".log")
+    with log.open("wb") as said, subprocess.Popen(command, env=environment, stdout=said, stderr=said) as process:
+        try:
+            _wait_for(process, port, log)
+            yield process.pid, port
+        finally:
+            process.terminate()
+            try:
+                process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def _wait_for(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    """Until the service answers; leave with its own words if it does not."""
+    deadline = time.monotonic() + PATIENCE
+    while process.poll() is None and time.monotonic() < deadline:
+        connection = HTTPConnection(ADDRESS, port, timeout=PATIENCE)
+        with closing(connection):
+            try:
+                connection.request("GET", _target(0))
+                if connection.getresponse().status == 200:
+                    return
+            except (OSError, HTTPException):
+                pass
+        time.sleep(0.1)
+    raise SystemExit(f"cannot measure: the service does not answer; it said: {log.read_text()[-2000:]}")
+
+
+def cpu_seconds(process: int) -> float:
+    """CPU time of a process and of those it started, as far as they live."""
+    fields = {int(path.parent.name): _stat(path) for path in Path("/proc").glob("[0-9]*/stat")}
+    family = {process}
+    while grown := {child for child, stat in fields.items() if stat and int(stat[1]) in family} - family:
+        family |= grown
+    ticks = sum(int(tick) for member in family for tick in fields[member][11:13])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _stat(path: Path) -> list[str]:
+    """What follows the name in a `stat` of Linux: state, parent, …; nothing if it is gone."""
+    try:
+        return path.read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+# The process that asks.
+
+
+async def drive(method: str, port: int, connections: int, *, seconds: int, known: int) -> dict[str, object]:
+    """Ask on all connections until the time is over; what came of it."""
+    numbers = count()
+    chance = random.Random(7)
+    next_request = _puts(numbers) if method == "PUT" else _gets(known, chance)
+    waits: list[float] = []
+    errors: list[str] = []
+    start = time.perf_counter()
+    end = start + seconds
+    await asyncio.gather(*(_ask(port, next_request, waits, errors, end) for _ in range(connections)))
+    took = time.perf_counter() - start
+    waits.sort()
+    return {
+        "requests": len(waits),
+        "per_second": len(waits) / took,
+        "p50_ms": _percentile(waits, 50),
+        "p99_ms": _percentile(waits, 99),
+        "errors": len(errors),
+        "first_error": errors[0] if errors else "",
+    }
+
+
+async def _ask(
+    port: int, next_request: Callable[[], tuple[bytes, bytes]], waits: list[float], errors: list[str], end: float
+) -> None:
+    """One connection; a broken one is an error and opened again."""
+    while time.perf_counter() < end:
+        try:
+            reader, writer = await asyncio.open_connection(ADDRESS, port)
+            while (start := time.perf_counter()) < end:
+                request, wanted = next_request()
+                writer.write(request)
+                status, body = await _answer(reader)
+                waits.append(time.perf_counter() - start)
+                if status not in {200, 201} or wanted not in body:
+                    errors.append(f"{status}: {body[:200].decode(errors='replace')}")
+            writer.close()
+        except (OSError, EOFError, ValueError) as error:  # asyncio.IncompleteReadError is an EOFError
+            errors.append(f"{type(error).__name__}: {error}")
+            await asyncio.sleep(0.1)
+
+
+async def _answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    head = (await reader.readuntil(b"\r\n\r\n")).lower()
+    length = int(head.partition(b"content-length:")[2].partition(b"\r\n")[0])
+    return int(head[9:12]), await reader.readexactly(length)
+
+
+def _puts(numbers: Iterator[int]) -> Callable[[], tuple[bytes, bytes]]:
+    def put() -> tuple[bytes, bytes]:
+        number = next(numbers)
+        body = json.dumps({"url": _messy_url(number), "title": f"Notes from the harbour, part {number}"}).encode()
+        head = f"PUT /api/bookmarks HTTP/1.1\r\nHost: {ADDRESS}\r\nContent-Type: application/json\r\n"
+        return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body, f"/notes/{number}".encode()
+
+    return put
+
+
+def _gets(known: int, chance: random.Random) -> Callable[[], tuple[bytes, bytes]]:
+    def get() -> tuple[bytes, bytes]:
+        number = chance.randrange(max(1, known))
+        return f"GET {_target(number)} HTTP/1.1\r\nHost: {ADDRESS}\r\n\r\n".encode(), f"/notes/{number}".encode()
+
+    return get
+
+
+def _target(number: int) -> str:
+    return f"/api/bookmarks?url={quote(_messy_url(number), safe='')}"
+
+
+def _messy_url(number: int) -> str:
+    return f"http://www.Site{number % 1000}.example.com/notes/{number}/?utm_source=feed&b=2&a=1"
+
+
+def _percentile(ordered: list[float], percent: int) -> float:
+    """In milliseconds; nothing that was answered is no answer in time."""
+    return 1000 * ordered[min(len(ordered) - 1, len(ordered) * percent // 100)] if ordered else float(10**9)
+
+
+# The process of the bare insert.
+
+
+def bare_insert_ms(store: Path) -> float:
+    """CPU milliseconds of one insert with commit, of the rows that the service kept."""
+    command = [sys.executable, "-m", "benchmarks.service", "insert", str(store)]
+    return float(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
+
+
+def insert_here(store: Path) -> float:
+    """Copy rows into a new file with the same table, one commit each."""
+    with closing(sqlite3.connect(store)) as kept:
+        made = kept.execute("SELECT sql FROM sqlite_master WHERE tbl_name = 'bookmarks' AND type != 'trigger'")
+        statements = [row[0] for row in made if row[0]]
+        rows = kept.execute("SELECT * FROM bookmarks ORDER BY id LIMIT ?", (MOST_INSERTS,)).fetchall()
+    assert rows, "the service kept nothing"
+    with closing(sqlite3.connect(store.with_name("bare.db"), isolation_level=None)) as bare:
+        bare.execute("PRAGMA journal_mode=WAL")
+        bare.execute("PRAGMA synchronous=NORMAL")
+        for statement in statements:
+            bare.execute(statement)
+        insert = f"INSERT INTO bookmarks VALUES ({', '.join('?' * len(rows[0]))})"
+        before = _own_cpu_seconds()
+        for row in rows:
+            bare.execute("BEGIN IMMEDIATE")
+            bare.execute(insert, row)
+            bare.execute("COMMIT")
+        return 1000 * (_own_cpu_seconds() - before) / len(rows)
+
+
+def _own_cpu_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
