@@ -6,6 +6,7 @@ in the same browser can send may pass: foreign hosts, foreign origins, cross-sit
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import re
 import time
@@ -28,9 +29,11 @@ if TYPE_CHECKING:
 
 SESSION_COOKIE = "canonry_session"
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
-_OPEN = frozenset({"/healthz", "/readyz", "/signin"})  # and /static/: for everybody
+_PROBES = frozenset({"/healthz", "/readyz"})
+_OPEN = _PROBES | {"/signin"}  # and /static/: for everybody
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _USERS_FOR = 1.0  # seconds it is remembered whether there are users
+_PROBE_WAITS = 1.0  # seconds a probe waits to learn it
 _HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -84,7 +87,7 @@ class Access:
 
     async def _admit(self, scope: Scope, headers: Headers) -> None:
         """Put the user into the scope; Refused where the request must not go on."""
-        has_users = await self._users()
+        has_users = await self._users(scope["path"])
         is_personal = not has_users
         _check_source(scope, headers, is_personal=is_personal, allowed=self._service.options.allowed_hosts)
         path: str = scope["path"]
@@ -118,11 +121,18 @@ class Access:
         secret = cookie(headers, SESSION_COOKIE)
         return await users.by_session(secret, self._service.clock()) if secret else None
 
-    async def _users(self) -> bool:
+    async def _users(self, path: str) -> bool:
         has_users, until = self._has_users
-        if time.monotonic() >= until:
-            has_users = await self._service.users.has_users()
-            self._has_users = has_users, time.monotonic() + _USERS_FOR
+        if time.monotonic() < until:
+            return has_users
+        try:
+            async with asyncio.timeout(_PROBE_WAITS if path in _PROBES else None):
+                has_users = await self._service.users.has_users()
+        except (CanonryError, TimeoutError):
+            if path in _PROBES:
+                return has_users  # as far as we know: whether the process is up does not depend on the database
+            raise
+        self._has_users = has_users, time.monotonic() + _USERS_FOR
         return has_users
 
     def _bounded(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from fastapi import FastAPI
 
 import canonry
-from canonry.surfaces.api import bookmarks
-from canonry.surfaces.api.access import Access
-from canonry.surfaces.api.problems import add_handlers, said
+from canonry.surfaces.api import admin, bookmarks, duplicates, exchange, feeds, operating, pinboard, tools
+from canonry.surfaces.api.access import Access, Limits
+from canonry.surfaces.api.problems import MEDIA_TYPE, add_handlers, said
+from canonry.surfaces.api.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -20,6 +21,20 @@ if TYPE_CHECKING:
     from canonry.surfaces.api.service import Service
 
 _COMMON = said(400, 401, 403, 413, 415, 421, 429, 503)
+_ROUTERS = (
+    bookmarks.router,
+    tools.router,
+    duplicates.router,
+    feeds.router,
+    exchange.router,
+    admin.router,
+    operating.router,
+    pinboard.router,
+)
+_SCHEMES = {
+    "token": {"type": "http", "scheme": "bearer", "description": "Needed where the service has users."},
+    "auth_token": {"type": "apiKey", "in": "query", "name": "auth_token", "description": "NAME:TOKEN"},
+}
 
 
 def make_app(service: Service) -> ASGIApp:
@@ -39,18 +54,22 @@ def make_app(service: Service) -> ASGIApp:
         docs_url=None,
         redoc_url=None,
         separate_input_output_schemas=False,
+        # It would tell others whole URLs with their tokens; /metrics and the log have what may be told.
+        telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
     )
     app.state.service = service
-    for router in (bookmarks.router,):
+    app.state.pinboard_limits = Limits(service.options.requests_per_minute)
+    for router in _ROUTERS:
         app.include_router(router, responses=_COMMON)
     add_handlers(app)
     _describe_as_it_is(app)
     app.add_middleware(Access, service=service)
+    app.add_middleware(Watch, service=service)  # the last one added is the first one asked
     return app
 
 
 def _describe_as_it_is(app: FastAPI) -> None:
-    """FastAPI describes a 422 for wrong requests; ours is a 400 with a problem document."""
+    """FastAPI describes errors as JSON, and a 422 for wrong requests; ours are problem documents, and that is a 400."""
     described = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -58,13 +77,21 @@ def _describe_as_it_is(app: FastAPI) -> None:
             schema = described()
             for path in schema["paths"].values():
                 for operation in path.values():
-                    operation.get("responses", {}).pop("422", None)
-                    operation["security"] = [{"token": []}]
-            schemes = {"token": {"type": "http", "scheme": "bearer"}}
-            schema.setdefault("components", {})["securitySchemes"] = schemes
+                    _describe_errors(operation["responses"])
+                    operation.setdefault("security", [{"token": []}, {}])
+            schema.setdefault("components", {})["securitySchemes"] = _SCHEMES
             for unused in ("HTTPValidationError", "ValidationError"):
                 schema["components"].get("schemas", {}).pop(unused, None)
         assert app.openapi_schema is not None
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _describe_errors(responses: dict[str, Any]) -> None:
+    for status in [status for status in responses if status >= "400"]:
+        schema = responses[status]["content"].pop("application/json")["schema"]
+        if schema == {"$ref": "#/components/schemas/HTTPValidationError"}:
+            del responses[status]
+        else:
+            responses[status]["content"] = {MEDIA_TYPE: {"schema": schema}}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from canonry.errors import CanonryError, FetchFailed, InvalidUrl, NotAFeed, PolicyError, StoreError, UnsafeUrl, masked
@@ -16,6 +17,7 @@ from canonry.store.duplicates import CannotUndo, NoGroup
 from canonry.store.imports import NoImport
 from canonry.store.renormalize import NoRenormalization
 from canonry.work.bookmark import WrongFields
+from canonry.work.canonical import Candidate, CandidateVerdict, Source
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +34,20 @@ class FieldError(BaseModel):
     reason: str
 
 
+class CandidateOut(BaseModel):
+    """A URL that was put to the test; `milliseconds` is 0 where no request was needed."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    url: str
+    source: Source
+    preset: str | None
+    score: float
+    verdict: CandidateVerdict
+    reason: str
+    milliseconds: int
+
+
 class Problem(BaseModel):
     """Why a request was not carried out."""
 
@@ -41,6 +57,9 @@ class Problem(BaseModel):
     detail: str
     errors: list[FieldError] = Field(default_factory=list[FieldError])
     bookmark_id: int | None = Field(None, description="The bookmark that is in the way.")
+    candidates: list[CandidateOut] = Field(
+        default_factory=list[CandidateOut], description="What was tried in the search for a feed."
+    )
     request_id: str = ""
 
 
@@ -72,10 +91,7 @@ STATUSES: dict[type[Exception], int] = {
 
 def said(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """What a route may answer besides success, for its description."""
-    return {
-        status: {"model": Problem, "description": HTTPStatus(status).phrase, "content": {MEDIA_TYPE: {}}}
-        for status in statuses
-    }
+    return {status: {"model": Problem, "description": HTTPStatus(status).phrase} for status in statuses}
 
 
 def problem(
@@ -86,6 +102,7 @@ def problem(
     errors: Sequence[FieldError] = (),
     headers: dict[str, str] | None = None,
     bookmark_id: int | None = None,
+    candidates: Sequence[Candidate] = (),
 ) -> JSONResponse:
     """An answer that says what is wrong."""
     told = Problem(
@@ -94,6 +111,7 @@ def problem(
         detail=masked(detail).encode(errors="replace").decode(),
         errors=list(errors),
         bookmark_id=bookmark_id,
+        candidates=[_shown(each) for each in candidates],
         request_id=request_id,
     )
     return JSONResponse(told.model_dump(), status, headers, MEDIA_TYPE)
@@ -111,7 +129,8 @@ def problem_of(error: Exception, request_id: str = "") -> JSONResponse:
         return problem(400, "some fields cannot be kept", request_id=request_id, errors=errors)
     status = next((status for kind, status in STATUSES.items() if isinstance(error, kind)), 400)
     other = error.bookmark_id if isinstance(error, AlreadyKept) else None
-    return problem(status, str(error), request_id=request_id, bookmark_id=other)
+    tried: tuple[Candidate, ...] = getattr(error, "tried", ())
+    return problem(status, str(error), request_id=request_id, bookmark_id=other, candidates=tried)
 
 
 def add_handlers(app: FastAPI) -> None:
@@ -130,9 +149,17 @@ def add_handlers(app: FastAPI) -> None:
         headers = dict(error.headers) if error.headers else None
         return problem(error.status_code, str(error.detail), request_id=_id(request), headers=headers)
 
+    async def unexpected(request: Request, _: Exception) -> JSONResponse:
+        return problem(500, "an error of ours; the log has it under the id of the request", request_id=_id(request))
+
     app.add_exception_handler(CanonryError, ours)
+    app.add_exception_handler(Exception, unexpected)
     app.add_exception_handler(RequestValidationError, validation)
     app.add_exception_handler(HTTPException, plain)
+
+
+def _shown(candidate: Candidate) -> CandidateOut:
+    return CandidateOut.model_validate(replace(candidate, url=masked(candidate.url)))
 
 
 def _id(request: Request) -> str:

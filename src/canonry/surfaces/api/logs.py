@@ -1,0 +1,55 @@
+"""What the service says of itself, one line an event: for eyes, or as JSON (SPEC B9)."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TYPE_CHECKING
+
+import structlog
+
+from canonry.errors import masked
+
+if TYPE_CHECKING:
+    from structlog.typing import EventDict, Processor, WrappedLogger
+
+
+def configure_logging(*, as_json: bool) -> None:
+    """Have every logger write through structlog to standard error; calling it again changes the form."""
+    shared: list[Processor] = [
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.ExtraAdder(),
+        structlog.processors.TimeStamper(fmt="iso"),
+        _without_secrets,
+    ]
+    ends: list[Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
+    if as_json:
+        ends += [structlog.processors.format_exc_info, _without_secrets, structlog.processors.JSONRenderer()]
+    else:
+        ends += [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=_plain_traceback)]
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(processors=ends, foreign_pre_chain=shared))
+    handler.set_name(__name__)
+    root = logging.getLogger()
+    for other in [each for each in root.handlers if each.get_name() == __name__]:
+        root.removeHandler(other)
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    for name in ("uvicorn", "uvicorn.error"):  # they speak through the root
+        logging.getLogger(name).handlers.clear()
+        logging.getLogger(name).propagate = True
+    access = logging.getLogger("uvicorn.access")  # has whole URLs; ours are in watch.py
+    access.handlers.clear()
+    access.propagate = False
+
+
+def _without_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """User names and passwords of URLs are in no line."""
+    for name, value in event.items():
+        if isinstance(value, str) and "@" in value:
+            event[name] = masked(value)
+    return event
+
+
+_plain_traceback = structlog.dev.plain_traceback
