@@ -12,6 +12,7 @@ from canonry.surfaces.api import admin, bookmarks, duplicates, exchange, feeds, 
 from canonry.surfaces.api.access import Access, Limits
 from canonry.surfaces.api.problems import MEDIA_TYPE, add_handlers, said
 from canonry.surfaces.api.watch import Watch
+from canonry.surfaces.web.pages import add_pages
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -65,6 +66,7 @@ def make_app(service: Service) -> ASGIApp:
     _describe_as_it_is(app)
     app.add_middleware(Access, service=service)
     app.add_middleware(Watch, service=service)  # the last one added is the first one asked
+    add_pages(app)
     return app
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 import os
-import re
 import shutil
 import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from canonry.surfaces.diff import token_changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     Look = dict[str, Any]
 
-_TOKEN = re.compile(r"\A\s*[A-Za-z]+:[/\\]*|[^/?&#]+|[/?&#]")
 _DIM: Look = {"dim": True}
 _BOLD: Look = {"bold": True}
 _RULE: Look = {"fg": "cyan", "bold": True}
@@ -112,14 +111,12 @@ def step_lines(step: Step) -> list[str]:
 
 def token_diff(before: str, after: str) -> str:
     """The URL after the step with what went and what came marked, token by token."""
-    old, new = _TOKEN.findall(before), _TOKEN.findall(after)
-    shown: list[str] = []
-    for kind, old_from, old_to, new_from, new_to in difflib.SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes():
-        gone, came = "".join(old[old_from:old_to]), "".join(new[new_from:new_to])
-        if kind == "equal":
-            shown.append(gone)
-        else:
-            shown.append(_marked(gone, "[-", "-]", _GONE) + _marked(came, "{+", "+}", _CAME))
+    shown = [
+        change.gone
+        if change.is_same
+        else _marked(change.gone, "[-", "-]", _GONE) + _marked(change.came, "{+", "+}", _CAME)
+        for change in token_changes(before, after)
+    ]
     return "".join(shown)
 
 

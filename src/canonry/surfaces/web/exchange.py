@@ -1,0 +1,51 @@
+"""Files of bookmarks, in and out."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Path, Request, Response
+
+from canonry.errors import CanonryError, StoreError
+from canonry.surfaces.api.bookmarks import owner, service
+from canonry.surfaces.api.exchange import exported
+from canonry.surfaces.web.forms import file_of, page_router, see, text_of
+from canonry.surfaces.web.rendering import render
+from canonry.work.exchange import Format
+
+router = page_router()
+
+
+@router.get("/import")
+async def import_form(request: Request) -> Response:
+    return render(request, "import.html", error="")
+
+
+@router.post("/import")
+async def take_file(request: Request) -> Response:
+    """Take a file in; it is imported in the background."""
+    async with request.form() as form:
+        file = file_of(form, "file")
+        if file is None:
+            return render(request, "import.html", status=400, error="choose a file first")
+        data, exact_url = await file.read(), bool(text_of(form, "exact_url"))
+        name = file.filename or ""
+    try:
+        taken = await service(request).bookmarks.take_file(owner(request), data, file_name=name, exact_url=exact_url)
+    except StoreError:
+        raise
+    except CanonryError as error:
+        return render(request, "import.html", status=400, error=str(error))
+    return see(f"/imports/{taken.id}")
+
+
+@router.get("/imports/{import_id}")
+async def import_progress(request: Request, import_id: Annotated[int, Path(ge=1, le=2**63 - 1)]) -> Response:
+    taken = await service(request).bookmarks.imports.get(owner(request), import_id)
+    return render(request, "imported.html", taken=taken)
+
+
+@router.get("/export/{form}")
+async def export(request: Request, form: Format) -> Response:
+    """All bookmarks in a file, the newest first."""
+    return await exported(service(request), owner(request), form)

@@ -1,0 +1,45 @@
+"""Explain a URL: every step with its reason, how clean the result is, and what other policies make of it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Query, Request, Response
+
+from canonry.core.explain import explain
+from canonry.core.presets import policies, policy
+from canonry.core.score import score
+from canonry.core.variants import variants
+from canonry.errors import InvalidUrl, PolicyError
+from canonry.surfaces.api.bookmarks import service
+from canonry.surfaces.api.problems import Refused
+from canonry.surfaces.web.forms import page_router
+from canonry.surfaces.web.rendering import render
+from canonry.work.bookmark import LONGEST, readable
+
+router = page_router()
+
+
+@router.get("/explain")
+async def explain_url(
+    request: Request,
+    url: Annotated[str, Query(max_length=LONGEST)] = "",
+    under: Annotated[str, Query(alias="policy", max_length=100)] = "",
+) -> Response:
+    pinned = await service(request).bookmarks.policy()
+    try:
+        chosen = policy(under or pinned)
+    except PolicyError as error:
+        raise Refused(400, str(error)) from None
+    shipped = [each.id for each in policies()]
+    page: dict[str, Any] = {"url": url, "policy": chosen.id, "pinned": pinned, "shipped": shipped}
+    if not url.strip():
+        return render(request, "explain.html", **page, told=None, error="", variants=[], score=None)
+    try:
+        given = readable(url)
+        told = explain(url if given == url.strip() else given, chosen)
+        others = variants(told.url, [chosen, *shipped])
+    except InvalidUrl as error:
+        page["error"] = error.reason
+        return render(request, "explain.html", status=400, **page, told=None, variants=[], score=None)
+    return render(request, "explain.html", **page, told=told, error="", variants=others, score=score(told.url))

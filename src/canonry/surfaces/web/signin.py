@@ -1,0 +1,71 @@
+"""Sign in with a token, and out again (SPEC B6)."""
+
+from __future__ import annotations
+
+from fastapi import Request, Response
+
+from canonry.store.users import SESSION
+from canonry.surfaces.api.access import SESSION_COOKIE, Limits, cookie
+from canonry.surfaces.api.bookmarks import service
+from canonry.surfaces.api.problems import Refused
+from canonry.surfaces.web.forms import page_router, see, text_of
+from canonry.surfaces.web.rendering import is_secure, render
+
+router = page_router()
+_ATTEMPTS = 10  # a minute, from one address
+
+
+@router.get("/signin")
+async def sign_in_form(request: Request) -> Response:
+    if not _signs_in(request):
+        return see("/")
+    return render(request, "signin.html", error="")
+
+
+@router.post("/signin")
+async def sign_in(request: Request) -> Response:
+    """A session for whoever has a token."""
+    if not _signs_in(request):
+        return see("/")
+    try:
+        _limits(request).take(request.client.host if request.client else "")
+    except Refused as error:
+        said = "Too many attempts: wait a minute."
+        return render(request, "signin.html", status=error.status, headers=error.headers, error=said)
+    parts = service(request)
+    user = await parts.users.by_token(text_of(await request.form(), "token").strip())
+    if user is None:
+        return render(request, "signin.html", status=401, error="This token is not known.")
+    secret = await parts.users.open_session(user.id, parts.clock())
+    answer = see("/")
+    answer.set_cookie(
+        SESSION_COOKIE,
+        secret,
+        max_age=int(SESSION.total_seconds()),
+        httponly=True,
+        samesite="lax",
+        secure=is_secure(request),
+    )
+    return answer
+
+
+@router.post("/signout")
+async def sign_out(request: Request) -> Response:
+    if secret := cookie(request.headers, SESSION_COOKIE):
+        await service(request).users.close_session(secret)
+    answer = see("/signin")
+    answer.delete_cookie(SESSION_COOKIE, httponly=True, samesite="lax", secure=is_secure(request))
+    return answer
+
+
+def _signs_in(request: Request) -> bool:
+    """In personal mode everybody is the owner, and there is nothing to sign in to."""
+    return bool(request.state.has_users) or service(request).options.require_token
+
+
+def _limits(request: Request) -> Limits:
+    state = request.app.state
+    if not hasattr(state, "attempts"):
+        state.attempts = Limits(_ATTEMPTS)
+    assert isinstance(state.attempts, Limits)
+    return state.attempts
