@@ -103,7 +103,9 @@ def _tcp(host: str, port: int) -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host.strip("[]"), port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        raise CanonryError(f"{host}:{port}: {error.strerror or error}; --port takes another") from None
+        # The system's own words; Python adds the address, which is there already.
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error
+        raise CanonryError(f"{host}:{port}: {reason}; --port takes another") from None
 
 
 def _unix(path: Path) -> socket.socket:
