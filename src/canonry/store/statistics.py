@@ -69,7 +69,9 @@ class Statistics:
     async def totals(self) -> dict[str, int]:
         """How often each thing has happened since the beginning."""
         query = select(statistics.c.name, statistics.c.count).where(statistics.c.hour == _EVER)
-        return await self.database.read(lambda connection: dict(connection.execute(query).tuples().all()))
+        return await self.database.read(
+            lambda connection: {name: int(count) for name, count in connection.execute(query)}
+        )
 
     async def forget(self, before: datetime) -> None:
         old = delete(statistics).where(statistics.c.hour > _EVER, statistics.c.hour < stamp(before)[:_HOUR])
