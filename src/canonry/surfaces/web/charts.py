@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
     from canonry.work.usage import Bucket
 
-WIDTH, HEIGHT = 440, 230
-LEFT, RIGHT, TOP, BOTTOM = 52, 12, 12, 52  # where the axes are, from the edges
+WIDTH, HEIGHT = 440, 240
+LEFT, RIGHT, TOP, BOTTOM = 56, 20, 30, 50  # where the axes are, from the edges
 _INNER_WIDTH, _INNER_HEIGHT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
-_LABELS = 6  # at most so many under a chart
+_LABELS = 5  # at most so many under a chart
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +127,8 @@ def latencies(title: str, buckets: Sequence[Bucket]) -> Chart:
     return Chart(
         title,
         f"{title}: {count:,} in all, {_middle(buckets, names)}.",
-        "time each took; the area of a bar is how many",
-        "per doubling",
+        "time each took (area: how many)",
+        "normalizations per doubling of time",
         tuple(Tick(x(end), _time(end)) for end in ends if math.log10(end) % 1 == 0),
         ticks,
         ("took", "normalizations"),

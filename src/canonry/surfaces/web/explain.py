@@ -18,6 +18,7 @@ from canonry.surfaces.web.rendering import render
 from canonry.work.bookmark import LONGEST, readable
 
 router = page_router()
+_MOST = 270  # points a URL can have, see core/score.py
 
 
 @router.get("/explain")
@@ -32,7 +33,7 @@ async def explain_url(
     except PolicyError as error:
         raise Refused(400, str(error)) from None
     shipped = [each.id for each in policies()]
-    page: dict[str, Any] = {"url": url, "policy": chosen.id, "pinned": pinned, "shipped": shipped}
+    page: dict[str, Any] = {"url": url, "policy": chosen.id, "pinned": pinned, "shipped": shipped, "most": _MOST}
     if not url.strip():
         return render(request, "explain.html", **page, told=None, error="", variants=[], score=None)
     try:

@@ -46,6 +46,8 @@ class Operation:
     answers: tuple[Answer, ...]
 
 
+# A session does not open what is under /api/, so people who sign in find the same page here.
+@router.get("/reference")
 @router.get("/api/docs")
 async def api_docs(request: Request) -> Response:
     schema: dict[str, Any] = request.app.openapi()
