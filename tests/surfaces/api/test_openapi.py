@@ -1,0 +1,101 @@
+"""The service is what its OpenAPI says: schemathesis asks for everything that is described there."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import hypothesis
+import pytest
+import requests
+
+from canonry.settings import Settings
+from canonry.surfaces.api.app import make_app
+from canonry.surfaces.api.service import Options, Service
+from service import serving
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # said while its own dependencies are loaded
+    import schemathesis
+    from schemathesis import checks
+    from schemathesis.specs.openapi import checks as openapi_checks
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from service import Running
+
+# The service is in this process, and its threads use `random` while hypothesis looks.
+pytestmark = pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisDeprecationWarning")
+EXAMPLES = 25
+LONGEST = 60_000  # of a URL: what is longer does not get past uvicorn
+CHECKS = [
+    checks.not_a_server_error,
+    openapi_checks.status_code_conformance,
+    openapi_checks.content_type_conformance,
+    openapi_checks.response_headers_conformance,
+    openapi_checks.response_schema_conformance,
+]
+DESCRIBED: dict[str, Any] = make_app(Service(Settings(database_url="sqlite://"), Options())).openapi()  # type: ignore[attr-defined]
+CASES = [
+    (f"{method.upper()} {path}", mode)
+    for path, operations in DESCRIBED["paths"].items()
+    for method, operation in operations.items()
+    # What takes nothing cannot be given anything wrong.
+    for mode in (["positive", "negative"] if {"parameters", "requestBody"} & operation.keys() else ["positive"])
+]
+
+
+@pytest.fixture(scope="module", params=["personal", "token"])
+def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[Running, str]]:
+    """A service with something in it, and a token: that of the owner, or that of an admin among users."""
+    folder = tmp_path_factory.mktemp(request.param)
+    # As many requests as come: the limit has its own test.
+    with serving(f"sqlite:///{folder / 'canonry.db'}", Options(requests_per_minute=10**6)) as found:
+        users, now = found.service.users, found.service.clock()
+        found.put("https://example.com/?a=1", title="one", tags=["a b", "c"])
+        found.put("https://example.com/?a=1", "?on_duplicate=allow", description="its twin")
+        found.ask("POST", "/api/feeds", {"url": "https://feeds.example/atom", "canonicalize": False})
+        if request.param == "personal":
+            yield found, asyncio.run(users.new_token("", now))
+        else:
+            yield found, asyncio.run(users.add("ada", now))[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("operation", "mode"), CASES)
+def test_an_operation_answers_as_it_is_described(running: tuple[Running, str], operation: str, mode: str) -> None:
+    service, token = running
+    method, path = operation.split(" ")
+    schema = schemathesis.openapi.from_dict(DESCRIBED)
+    strategy = schema[path][method].as_strategy(generation_mode=schemathesis.GenerationMode(mode))
+    session = requests.Session()
+    session.trust_env = False
+
+    @hypothesis.settings(max_examples=EXAMPLES, deadline=None, database=None, derandomize=True)
+    @hypothesis.given(case=strategy)
+    def check(case: schemathesis.Case) -> None:
+        if path.startswith("/v1/"):
+            case.query["auth_token"] = f"ada:{token}"
+        else:
+            case.headers["Authorization"] = f"Bearer {token}"
+        url = case.as_transport_kwargs(base_url=service.url)
+        hypothesis.assume(
+            len(requests.Request("GET", url["url"], params=url.get("params")).prepare().url or "") < LONGEST
+        )
+        answer = case.call(base_url=service.url, session=session, timeout=30)
+        case.validate_response(answer, checks=CHECKS)
+
+    with session:
+        check()
+
+
+def test_every_operation_says_what_it_does_and_how_it_fails() -> None:
+    for operations in DESCRIBED["paths"].values():
+        for operation in operations.values():
+            assert operation["summary"]
+            for status, answer in operation["responses"].items():
+                if status >= "400":
+                    problem = {"schema": {"$ref": "#/components/schemas/Problem"}}
+                    assert answer["content"] == {"application/problem+json": problem}
