@@ -22,7 +22,8 @@ from canonry.errors import StoreError
 from canonry.store import backup as backup_module
 from canonry.store.backup import backup, read_header, restore
 from canonry.store.database import Database, _engine
-from canonry.store.feeds import FeedDocument, FeedStore
+from canonry.store.feed_values import FeedDocument
+from canonry.store.feeds import FeedStore
 from canonry.store.migrations.run import upgrade
 from canonry.store.schema import cache, entries, feeds, metadata, rekeyed_rows, rekeys
 from canonry.store.versions import VERSIONS

@@ -19,7 +19,9 @@ from canonry.core.identity import Item, KeyType, canonical_link
 from canonry.core.merge import Outcome
 from canonry.errors import StoreError
 from canonry.store.database import Database
-from canonry.store.feeds import FeedDocument, FeedState, FeedStore, MergedFeed, StoredItem, _merge
+from canonry.store.feed_merge import merge_document
+from canonry.store.feed_values import FeedDocument, MergedFeed
+from canonry.store.feeds import FeedState, FeedStore, StoredItem
 from canonry.store.schema import entries, entry_identities, feeds, sightings, stamp
 
 if TYPE_CHECKING:
@@ -511,7 +513,7 @@ def test_two_feeds_with_one_new_item_at_the_same_moment(store: Store) -> None:
 
     def slow(connection: Connection) -> None:
         document = FeedDocument("A", "rss", (), (post(2), post(1)))
-        _merge(connection, feed_id=first, document=document, now=stamp(START), before="")
+        merge_document(connection, feed_id=first, document=document, now=stamp(START), before="")
         is_written.set()
         time.sleep(0.5)
 

@@ -15,7 +15,8 @@ from canonry.core.identity import Item, dedupe_key
 from canonry.core.merge import Outcome
 from canonry.errors import StoreError
 from canonry.store.database import Database
-from canonry.store.feeds import FeedDocument, FeedStore, MergedFeed
+from canonry.store.feed_values import FeedDocument, MergedFeed
+from canonry.store.feeds import FeedStore
 from canonry.store.legacy import import_legacy
 from canonry.store.schema import entries, entry_identities
 

@@ -63,7 +63,7 @@ ELSEWHERE = known(here=False)
 BARE = Item(title="Bare")
 BARE_HASH = hash_keys(keyed([BARE], FEED), FEED)[0]
 OLD = known(here=False, scoped=False, imported=True)
-NOTHING = replace(OLD, guid="", title="", published="", place="", content_hash="")
+NOTHING = OLD._replace(guid="", title="", published="", place="", content_hash="")
 
 # why, what is known, the item, what it is, the entry it is
 CASES: list[tuple[str, World, Item, Outcome, int | None]] = [
@@ -100,10 +100,10 @@ CASES: list[tuple[str, World, Item, Outcome, int | None]] = [
     ("URL elsewhere, same guid", World(url={"https://a.com/1": [ELSEWHERE]}), replace(ITEM, title="x"), DUPLICATE, 1),
     ("URL elsewhere, same title", World(url={"https://a.com/1": [ELSEWHERE]}), replace(ITEM, guid="g2"), DUPLICATE, 1),
     ("URL elsewhere, nothing else", World(url={"https://a.com/1": [ELSEWHERE]}), replace(ITEM, guid="g2", title="x"), NEW, None),
-    ("URL elsewhere, both untitled", World(url={"https://a.com/1": [replace(ELSEWHERE, guid="", title="")]}), replace(ITEM, guid="", title=""), NEW, None),
+    ("URL elsewhere, both untitled", World(url={"https://a.com/1": [ELSEWHERE._replace(guid="", title="")]}), replace(ITEM, guid="", title=""), NEW, None),
     ("URL imported, nothing more known", World(url={"https://a.com/1": [NOTHING]}), ITEM, DUPLICATE, 1),
-    ("URL imported, other title", World(url={"https://a.com/1": [replace(OLD, guid="", title="x")]}), ITEM, NEW, None),
-    ("URL imported, other guid, no title", World(url={"https://a.com/1": [replace(OLD, guid="g0", title="")]}), ITEM, NEW, None),
+    ("URL imported, other title", World(url={"https://a.com/1": [OLD._replace(guid="", title="x")]}), ITEM, NEW, None),
+    ("URL imported, other guid, no title", World(url={"https://a.com/1": [OLD._replace(guid="g0", title="")]}), ITEM, NEW, None),
     ("hash", World(hash={BARE_HASH: known(item=BARE)}), BARE, DUPLICATE, 1),
     ("hash, changed", World(hash={BARE_HASH: known(item=BARE)}), replace(BARE, text="x"), UPDATED, 1),
     ("hash of what has a guid", World(hash={BARE_HASH: known(item=BARE)}), replace(BARE, guid="g"), NEW, None),
@@ -146,7 +146,7 @@ def test_others_at_its_url_are_named() -> None:
 
 def test_keys_that_point_to_two_entries() -> None:
     other = known(2, replace(ITEM, guid=""))
-    merge = World(guid={"g1": known()}, place={"//a.com/1": [other]}, legacy={"g1": replace(OLD, entry_id=3)}).merge(
+    merge = World(guid={"g1": known()}, place={"//a.com/1": [other]}, legacy={"g1": OLD._replace(entry_id=3)}).merge(
         ITEM
     )
     assert [decision.entry_id for decision in merge.decisions] == [1]

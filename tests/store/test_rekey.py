@@ -23,7 +23,8 @@ from canonry.core.identity import Item
 from canonry.errors import PolicyError, StoreError
 from canonry.store import rekey as store_rekey
 from canonry.store.database import Database
-from canonry.store.feeds import FeedDocument, FeedStore, MergedFeed
+from canonry.store.feed_values import FeedDocument, MergedFeed
+from canonry.store.feeds import FeedStore
 from canonry.store.policies import ENTRY, RekeyUnfinished, pinnable, pinned, unfinished
 from canonry.store.rekey import RekeyStore, stored_urls
 from canonry.store.schema import entries, entry_identities, metadata

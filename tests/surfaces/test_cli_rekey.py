@@ -14,7 +14,8 @@ import pytest
 import terminal
 from canonry.core.identity import Item
 from canonry.store.database import Database
-from canonry.store.feeds import FeedDocument, FeedStore
+from canonry.store.feed_values import FeedDocument
+from canonry.store.feeds import FeedStore
 
 if TYPE_CHECKING:
     from pathlib import Path

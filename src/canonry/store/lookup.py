@@ -103,9 +103,10 @@ def looked_up(
     elsewhere = _elsewhere(connection, feed_id, set(owners.values()) - set(here), strangers)
     found = {**{known.entry_id: known for known, _, _ in elsewhere}, **here}
 
-    def owned(key_type: KeyType) -> dict[str, Known]:
-        return {value: found[entry] for (kind, value), entry in owners.items() if kind == key_type and entry in found}
-
+    owned: dict[str, dict[str, Known]] = {key_type.value: {} for key_type in KeyType}
+    for (kind, value), entry in owners.items():
+        if entry in found:
+            owned[kind][value] = found[entry]
     by_url: dict[str, list[Known]] = {}
     by_dedupe_key: dict[str, Known] = {}
     for known, canonical_url, key in elsewhere:
@@ -113,12 +114,12 @@ def looked_up(
         if known.is_imported:
             by_dedupe_key.setdefault(key, known)
     return owners, Lookup(
-        by_guid=owned(KeyType.GUID),
+        by_guid=owned[KeyType.GUID],
         by_place=by_place,
-        by_legacy_guid=owned(KeyType.LEGACY_GUID),
+        by_legacy_guid=owned[KeyType.LEGACY_GUID],
         by_dedupe_key=by_dedupe_key,
         by_url=by_url,
-        by_hash=owned(KeyType.FALLBACK_HASH),
+        by_hash=owned[KeyType.FALLBACK_HASH],
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from typing import cast as cast_type
 
 from sqlalchemy import ARRAY, BindParameter, bindparam, cast, func, select
@@ -29,46 +29,79 @@ class Prepared:
         self._texts: dict[str, _Text] = {}
 
     def rows(self, connection: Connection, **values: object) -> list[tuple[Any, ...]]:
-        """All rows of a SELECT, from the driver itself: SQLAlchemy would look at every column of every result."""
-        text, driver = self._text(connection.dialect), connection.dialect.loaded_dbapi
-        cursor = connection.connection.cursor()
-        try:
+        """All rows of a SELECT or of what a change returns."""
+        text = self._text(connection.dialect)
+        with _cursor(connection, text.sql) as cursor:
             cursor.execute(text.sql, text.bound(values))
-            found = list(cursor.fetchall())
-        except driver.Error as error:
-            is_lost = connection.dialect.is_disconnect(error, connection.connection.driver_connection, cursor)
-            if is_lost:
-                connection.invalidate(error)
-            raise DBAPIError(text.sql, None, error, connection_invalidated=is_lost) from error
-        finally:
-            cursor.close()
-        return found
+            return list(cursor.fetchall())
 
     def run(self, connection: Connection, **values: object) -> None:
         """Do it once."""
         text = self._text(connection.dialect)
-        connection.exec_driver_sql(text.sql, text.bound(values))
+        with _cursor(connection, text.sql) as cursor:
+            cursor.execute(text.sql, text.bound(values))
 
     def run_many(self, connection: Connection, rows: Iterable[Mapping[str, object]]) -> None:
         """Once for each row, if there are any; a row has no lists."""
         text = self._text(connection.dialect)
         if bound := list(map(text.bound_row, rows)):
-            connection.exec_driver_sql(text.sql, bound)
+            with _cursor(connection, text.sql) as cursor:
+                cursor.executemany(text.sql, bound)
+
+    def insert(self, connection: Connection, rows: Sequence[NamedTuple]) -> None:
+        """Insert these rows, if there are any; their fields are the columns, in the order of the table."""
+        text = self._text(connection.dialect)
+        if rows:
+            bound = rows if text.is_positional else [row._asdict() for row in rows]
+            with _cursor(connection, text.sql) as cursor:
+                cursor.executemany(text.sql, bound)
 
     def _text(self, dialect: Any) -> _Text:
         text = self._texts.get(dialect.name)
         if text is None:
             statement: Any = self._make(_is_in_json if dialect.name == "sqlite" else _is_any_of)
-            text = self._texts[dialect.name] = _Text(statement.compile(dialect=dialect, column_keys=self._columns))
+            text = self._texts[dialect.name] = _Text(
+                statement.compile(dialect=dialect, column_keys=self._columns), self._columns
+            )
         return text
+
+
+class _cursor:  # noqa: N801
+    """A cursor of the driver itself, whose errors are those SQLAlchemy would raise.
+
+    SQLAlchemy would look at every statement and at every column of every result: more than the statement takes.
+    """
+
+    __slots__ = ("_connection", "_made", "_sql")
+
+    def __init__(self, connection: Connection, sql: str) -> None:
+        self._connection = connection
+        self._sql = sql
+
+    def __enter__(self) -> Any:
+        self._made = self._connection.connection.cursor()
+        return self._made
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        connection, cursor = self._connection, self._made
+        try:
+            if isinstance(error, connection.dialect.loaded_dbapi.Error):
+                is_lost = connection.dialect.is_disconnect(error, connection.connection.driver_connection, cursor)
+                if is_lost:
+                    connection.invalidate(error)
+                raise DBAPIError(self._sql, None, error, connection_invalidated=is_lost) from error
+        finally:
+            cursor.close()
 
 
 class _Text:
     """SQL as a driver wants it."""
 
-    def __init__(self, compiled: Any) -> None:
+    def __init__(self, compiled: Any, columns: Sequence[str] | None) -> None:
         self.sql = str(compiled)
         self._order: list[str] | None = compiled.positiontup
+        assert columns is None or self._order is None or self._order == [*columns], "not the order of the table"
+        self.is_positional = self._order is not None
         binds: dict[str, BindParameter[Any]] = compiled.binds
         self._constants = {name: bind.effective_value for name, bind in binds.items() if not bind.required}
         self.bound_row: Callable[[Mapping[str, object]], Any] = dict

@@ -24,7 +24,8 @@ from canonry.core.url import parse, read_url
 from canonry.errors import FetchFailed, InvalidUrl, NotAFeed, StoreError, UnsafeUrl, masked
 from canonry.net.response import Validators
 from canonry.store.database import Database
-from canonry.store.feeds import FeedDocument, FeedState, FeedStore, MergedFeed, MergedItem
+from canonry.store.feed_values import FeedDocument, MergedFeed, MergedItem
+from canonry.store.feeds import FeedState, FeedStore
 from canonry.store.policies import RekeyUnfinished
 from canonry.store.runs import finish_run, start_run
 from canonry.store.schema import entries, stamp
