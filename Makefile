@@ -1,4 +1,5 @@
 PYTHON ?= python3
+SERVE :=  # options of canonry serve
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
@@ -8,8 +9,8 @@ INPUTS := pyproject.toml constraints.txt
 
 .PHONY: run test check tables law mutate bench docs clean
 
-run: $(VENV)/run  ## from a fresh clone to explained URLs and a feed's one URL
-	@$(BIN)/canonry demo
+run: $(VENV)/run  ## from a fresh clone to a running service: http://127.0.0.1:8000/
+	@$(BIN)/canonry serve $(SERVE)
 
 test: $(VENV)/test check  ## everything: checks, tests, coverage of the core
 	$(BIN)/python -m coverage erase
@@ -43,7 +44,7 @@ docs: $(VENV)/docs  ## the documentation as a site
 
 $(VENV)/run: $(INPUTS)
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) --editable ".[feeds]"
+	$(PIP) --editable ".[serve]"
 	@touch $@
 
 $(VENV)/test $(VENV)/bench $(VENV)/docs $(VENV)/mutate: $(VENV)/%: $(INPUTS) | $(VENV)/run

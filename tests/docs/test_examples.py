@@ -8,6 +8,8 @@ from __future__ import annotations
 import doctest
 import os
 import re
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -15,12 +17,15 @@ from pathlib import Path
 import pytest
 
 import terminal
+from canonry.surfaces.api.service import Options
+from service import serving, until
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 _CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _COMMAND = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
+_SERVICE = "127.0.0.1:8000"  # where a service that was just started listens, in the pages
 _LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 
 
@@ -38,15 +43,18 @@ def commands(page: Path) -> list[tuple[str, str]]:
 
 
 CASES = [
-    pytest.param(command, output, id=f"{name(page)}: {command[:40]}")
+    pytest.param(
+        command, output, [earlier for earlier, _ in found[:number]], id=f"{name(page)}: {number} {command[:40]}"
+    )
     for page in PAGES
-    for command, output in commands(page)
+    for found in [commands(page)]
+    for number, (command, output) in enumerate(found)
 ]
 
 
-@pytest.mark.parametrize(("command", "output"), CASES)
-def test_command(command: str, output: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    assert shown(command, tmp_path_factory.mktemp("example")) == output
+@pytest.mark.parametrize(("command", "output", "earlier"), CASES)
+def test_command(command: str, output: str, earlier: list[str], tmp_path_factory: pytest.TempPathFactory) -> None:
+    assert shown(command, earlier, tmp_path_factory.mktemp("example")) == output
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
@@ -62,8 +70,30 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), target
 
 
-def test_make_run() -> None:
-    done = subprocess.run(["make", "run"], cwd=ROOT, capture_output=True, text=True, check=False)
+def test_make_run(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    options = f"SERVE=--port {port} --db sqlite:///{tmp_path / 'x.db'}"
+    with subprocess.Popen(["make", "run", options], cwd=ROOT, start_new_session=True) as made:
+
+        def is_there() -> bool:
+            assert made.poll() is None
+            try:
+                with socket.create_connection(("127.0.0.1", port), 5) as connection:
+                    connection.sendall(b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n")
+                    return b"canonry" in connection.makefile("rb").read()
+            except OSError:
+                return False
+
+        try:
+            until(is_there, 120)
+        finally:
+            os.killpg(made.pid, signal.SIGTERM)
+        made.wait(30)
+
+
+def test_the_demo() -> None:
+    done = subprocess.run([sys.executable, "-m", "canonry", "demo"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "https://www.youtube.com/watch?v=dQw4w9WgXcQ" in done.stdout
 
@@ -77,8 +107,17 @@ def test_the_readme_names_make_targets_that_exist() -> None:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 
-def shown(command: str, folder: Path) -> str:
-    """What a person sees who types this in an empty folder."""
+def shown(command: str, earlier: list[str], folder: Path) -> str:
+    """What a person sees who types this in an empty folder; commands of a service come after the earlier ones."""
+    if _SERVICE not in command:
+        return _typed(command, folder)
+    with serving(f"sqlite:///{folder / 'x.db'}", Options(runs_jobs=False)) as running:
+        here = f"127.0.0.1:{running.port}"
+        typed = [each.replace(_SERVICE, here) for each in (*earlier, command) if _SERVICE in each]
+        return [_typed(each, folder) for each in typed][-1].replace(here, _SERVICE)
+
+
+def _typed(command: str, folder: Path) -> str:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     return terminal.run(["bash", "-c", command], cwd=folder, environment={"PATH": path})
 
@@ -86,9 +125,13 @@ def shown(command: str, folder: Path) -> str:
 def _rewrite(page: Path) -> None:
     import tempfile
 
+    earlier: list[str] = []
+
     def command(match: re.Match[str]) -> str:
         with tempfile.TemporaryDirectory() as folder:
-            return f"$ {match[1]}\n{shown(match[1], Path(folder))}"
+            printed = shown(match[1], list(earlier), Path(folder))
+        earlier.append(match[1])
+        return f"$ {match[1]}\n{printed}"
 
     text = page.read_text(encoding="utf-8")
     text = _CONSOLE.sub(lambda block: f"```console\n{_COMMAND.sub(command, block[1])}```", text)
