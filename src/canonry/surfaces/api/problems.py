@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from canonry.errors import CanonryError, FetchFailed, InvalidUrl, NotAFeed, PolicyError, StoreError, UnsafeUrl, masked
 from canonry.store.bookmarks import AlreadyKept, Changed, NoBookmark
 from canonry.store.duplicates import CannotUndo, NoGroup
+from canonry.store.feed_values import NoSuchFeed
 from canonry.store.imports import NoImport
 from canonry.store.renormalize import NoRenormalization
 from canonry.work.bookmark import WrongFields
@@ -82,6 +83,7 @@ STATUSES: dict[type[Exception], int] = {
     NoGroup: 404,
     NoImport: 404,
     NoRenormalization: 404,
+    NoSuchFeed: 404,
     NotAFeed: 422,
     PolicyError: 400,
     StoreError: 503,

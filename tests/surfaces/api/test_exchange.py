@@ -1,0 +1,106 @@
+"""Bookmarks in and out of files, over HTTP (SPEC B5, B8)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from canonry.surfaces.api.service import Options
+from service import Running, serving, until
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+MEDIA_TYPES = {"netscape": "text/html; charset=utf-8", "json": "application/json", "csv": "text/csv; charset=utf-8"}
+KEPT = ("url", "title", "description", "tags", "to_read", "private", "created_at")
+
+
+@pytest.fixture
+def service(database_url: str) -> Generator[Running]:
+    with serving(database_url) as running:
+        yield running
+
+
+def imported(service: Running, content: str, **options: Any) -> dict[str, Any]:
+    """The import when it is done."""
+    answer = service.ask("POST", "/api/import", {"content": content, **options})
+    assert answer.status == 202, answer.text
+    where = answer.headers["location"]
+    until(lambda: service.get(where).json()["finished_at"])
+    found: dict[str, Any] = service.get(where).json()
+    return found
+
+
+def test_an_import_answers_at_once_and_lists_what_it_refuses(service: Running) -> None:
+    rows = "url,title\nhttps://example.com/1?utm_source=x,one\njavascript:alert(1),two\nhttps://example.com/1,again\n"
+    done = imported(service, rows)
+    assert (done["format"], done["total"], done["done"], done["created"]) == ("csv", 2, 2, 1)
+    [refused] = done["refused"]
+    assert (refused["row"], refused["text"]) == (3, "javascript:alert(1)")
+    [kept] = service.get("/api/bookmarks").json()
+    assert (kept["url"], kept["title"]) == ("https://example.com/1", "one")
+
+
+def test_an_import_can_keep_urls_exactly(service: Running) -> None:
+    imported(service, '[{"url": "https://example.com/?utm_source=x"}]', format="json", exact_url=True)
+    [kept] = service.get("/api/bookmarks").json()
+    assert (kept["url"], kept["exact_url"]) == ("https://example.com/?utm_source=x", True)
+
+
+@pytest.mark.parametrize(
+    "body", [{"content": ""}, {"content": "{", "format": "json"}, {"content": "a,b\n1,2"}, {}], ids=range(4)
+)
+def test_what_is_no_file_of_bookmarks_is_refused(service: Running, body: dict[str, str]) -> None:
+    assert service.ask("POST", "/api/import", body).status == 400
+
+
+@pytest.mark.parametrize("form", MEDIA_TYPES)
+def test_what_is_exported_can_be_imported_again(service: Running, form: str) -> None:
+    rows = [
+        {
+            "url": f"https://example.com/{number}",
+            "title": f"Nr {number} <&> ü",
+            "description": "Two\nlines" if number % 3 else "",
+            "tags": ["a", "b c"] if number % 2 else [],
+            "to_read": number % 5 == 0,
+            "private": number % 7 == 0,
+            "created_at": f"2020-01-01T00:{number // 60 % 60:02}:{number % 60:02}.000000Z",
+        }
+        for number in range(1201)  # three pages
+    ]
+    imported(service, json.dumps(rows))
+    before = listed(service)
+    assert len(before) == len(rows)
+    answer = service.get(f"/api/export?format={form}")
+    assert answer.headers["content-type"] == MEDIA_TYPES[form]
+    assert answer.headers["content-disposition"].startswith('attachment; filename="bookmarks.')
+    for kept in before:
+        service.ask("DELETE", f"/api/bookmarks/{kept['id']}")
+    done = imported(service, answer.text)
+    assert (done["format"], done["created"], done["refused"]) == (form, len(rows), [])
+    assert [{name: kept[name] for name in KEPT} for kept in listed(service)] == [
+        {name: kept[name] for name in KEPT} for kept in before
+    ]
+
+
+def test_an_import_goes_to_whoever_the_owner_becomes(database_url: str) -> None:
+    with serving(database_url, Options(runs_jobs=False)) as service:
+        answer = service.ask("POST", "/api/import", {"content": "url\nhttps://example.com/1\n"})
+        _, token = asyncio.run(service.service.users.add("ada", service.service.clock()))
+        assert service.get(answer.headers["location"], token=token).status == 200
+    with serving(database_url) as service:
+        until(lambda: service.get("/api/bookmarks", token=token).json())
+
+
+def listed(service: Running) -> list[dict[str, Any]]:
+    """All bookmarks, page by page."""
+    found: list[dict[str, Any]] = []
+    path = "/api/bookmarks?limit=500"
+    while path:
+        answer = service.get(path)
+        found += answer.json()
+        path = answer.headers.get("link", "").partition(">")[0].removeprefix("<")
+    return found
