@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from canonry.work.canonical import Existing as Existing
     from canonry.work.canonicalize import canonicalize as canonicalize
     from canonry.work.canonicalize import canonicalize_sync as canonicalize_sync
-    from canonry.work.ingest import Report as Report
     from canonry.work.ingest import ingest as ingest
+    from canonry.work.ingest_report import Report as Report
 
 _WHERE = {
     "core.content": ("FeedSignature", "content_hash", "feed_signature"),
@@ -68,7 +68,8 @@ _WHERE = {
     "net.response": ("Hop", "Response", "Validators"),
     "work.canonical": ("Candidate", "Canonical", "Event", "Existing"),
     "work.canonicalize": ("canonicalize", "canonicalize_sync"),
-    "work.ingest": ("Report", "ingest"),
+    "work.ingest": ("ingest",),
+    "work.ingest_report": ("Report",),
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
 __version__ = "0.1.0"

@@ -19,7 +19,7 @@ from canonry.jobs.worker import Times, Worker
 from canonry.store.database import Database
 from canonry.store.feeds import STOPPED, FeedStore
 from canonry.store.schema import cache
-from canonry.work.ingest import Polling
+from canonry.work.polling import Polling
 
 if TYPE_CHECKING:
     from collections.abc import Generator

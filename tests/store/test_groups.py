@@ -28,7 +28,7 @@ def inserting(number: int) -> Callable[[Connection], int]:
     return work
 
 
-async def written(database: Database, numbers: list[int]) -> tuple[list[Any], int]:
+async def written(database: Database, works: list[Callable[[Connection], Any]]) -> tuple[list[Any], int]:
     """What came of writes that all wait for the same one, and how many transactions it took."""
     commits: list[object] = []
     event.listen(database.engine, "commit", commits.append)
@@ -39,7 +39,7 @@ async def written(database: Database, numbers: list[int]) -> tuple[list[Any], in
 
     first = asyncio.create_task(database.write(held))
     await asyncio.sleep(0.05)
-    rest = [asyncio.create_task(database.write(inserting(number))) for number in numbers]
+    rest = [asyncio.create_task(database.write(work)) for work in works]
     await asyncio.sleep(0.05)
     gate.set()
     await first
@@ -50,14 +50,14 @@ async def written(database: Database, numbers: list[int]) -> tuple[list[Any], in
 async def test_one_transaction() -> None:
     with Database("sqlite://") as database:
         database.write_now(lambda connection: connection.execute(text("CREATE TABLE numbers (n INTEGER PRIMARY KEY)")))
-        assert await written(database, list(range(20))) == (list(range(20)), 1)
+        assert await written(database, list(map(inserting, range(20)))) == (list(range(20)), 1)
 
 
 @in_a_loop
 async def test_a_fault_is_its_own() -> None:
     with Database("sqlite://") as database:
         database.write_now(lambda connection: connection.execute(text("CREATE TABLE numbers (n INTEGER PRIMARY KEY)")))
-        results, _ = await written(database, [1, 2, 2, 3])
+        results, _ = await written(database, list(map(inserting, [1, 2, 2, 3])))
         assert results[:2] == [1, 2]
         assert isinstance(results[2], StoreError)
         assert results[3] == 3
@@ -66,10 +66,29 @@ async def test_a_fault_is_its_own() -> None:
 
 
 @in_a_loop
+async def test_a_mistake_of_the_caller_is_told_and_not_tried_again() -> None:
+    calls: list[object] = []
+
+    def mistaken(connection: Connection) -> None:
+        calls.append(connection)
+        connection.execute(text("INSERT INTO numbers VALUES (7)"))
+        raise KeyError("no such name")
+
+    with Database("sqlite://") as database:
+        database.write_now(lambda connection: connection.execute(text("CREATE TABLE numbers (n INTEGER PRIMARY KEY)")))
+        results, _ = await written(database, [inserting(1), mistaken, inserting(2)])
+        assert isinstance(results.pop(1), KeyError)
+        assert results == [1, 2]
+        assert len(calls) == 1
+        kept = database.read_now(lambda connection: connection.execute(text("SELECT n FROM numbers")).scalars().all())
+        assert list(kept) == [1, 2]
+
+
+@in_a_loop
 async def test_many(tmp_path: Path) -> None:
     with Database(f"sqlite:///{tmp_path / 'store.db'}") as database:
         database.write_now(lambda connection: connection.execute(text("CREATE TABLE numbers (n INTEGER PRIMARY KEY)")))
-        results, transactions = await written(database, list(range(500)))
+        results, transactions = await written(database, list(map(inserting, range(500))))
         assert results == list(range(500))
         assert transactions < 50
 

@@ -23,7 +23,8 @@ from canonry.store.database import Database
 from canonry.store.feeds import FeedState, FeedStore
 from canonry.store.schema import entries, entry_identities, feed_aliases, rekeys, runs, sightings, stamp
 from canonry.work import ingest as work
-from canonry.work.ingest import FeedOutcome, FeedResult, ItemRecord, Report
+from canonry.work.ingest_report import FeedOutcome, FeedResult, ItemRecord, Report
+from canonry.work.polling import Polling, poll_feed
 from feed_texts import gone, moved, ok, rss
 from loopback import Listener, LoopbackWeb, client_of, http_answer, in_a_loop, read_request
 
@@ -400,10 +401,9 @@ async def test_the_checklist_is_looked_at_not_ticked_off(tmp_path: Path, monkeyp
         assert all_met(await runs_.run())
         fetch = runs_.client.fetch
 
-        async def forgets(feed: FeedState, store: FeedStore, polling: work.Polling) -> Any:
-            return await poll(feed, store, work.Polling(lambda url, **_: fetch(url), clock=polling.clock))
+        async def forgets(feed: FeedState, store: FeedStore, polling: Polling) -> Any:
+            return await poll_feed(feed, store, Polling(lambda url, **_: fetch(url), clock=polling.clock))
 
-        poll = work.poll_feed
         monkeypatch.setattr(work, "poll_feed", forgets)
         report = await runs_.later()
         assert [check.name for check in report.checklist if not check.is_met] == [CHECKS[1]]

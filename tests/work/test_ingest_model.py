@@ -23,7 +23,8 @@ from sqlalchemy import Connection, select
 import canonry
 from canonry.store import schema
 from canonry.store.database import Database
-from canonry.work.ingest import FeedOutcome, FeedResult, ItemRecord, ingest
+from canonry.work.ingest import ingest
+from canonry.work.ingest_report import FeedOutcome, FeedResult, ItemRecord
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -25,7 +25,8 @@ from sqlalchemy import Connection, text
 import canonry
 import postgres
 from canonry.store.database import Database
-from canonry.work.ingest import FeedResult, ingest
+from canonry.work.ingest import ingest
+from canonry.work.ingest_report import FeedResult
 from ingest_process import ADDRESS, ENDS, WROTE, Order
 
 if TYPE_CHECKING:

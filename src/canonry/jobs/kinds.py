@@ -16,16 +16,17 @@ from canonry.errors import InvalidUrl, masked
 from canonry.jobs.queues import POLL, REKEY, Kind
 from canonry.jobs.schedules import KEPT, Schedule
 from canonry.store import cache
+from canonry.store.feed_values import NoSuchFeed
 from canonry.store.feeds import ACTIVE, FeedStore
 from canonry.store.rekey import RekeyStore
 from canonry.work.bookmark import EXPAND, IMPORT, RENORMALIZE, TITLE
-from canonry.work.ingest import poll_feed
+from canonry.work.polling import poll_feed
 from canonry.work.rekey import rekey
 
 if TYPE_CHECKING:
     from canonry.jobs.queues import Jobs
     from canonry.work.bookmark import Bookmarks
-    from canonry.work.ingest import Polling
+    from canonry.work.polling import Polling
 
 DUE, TIDY, RETENTION = "due", "tidy", "retention"
 UNFINISHED, TRASH = "unfinished", "trash"
@@ -43,7 +44,7 @@ def all_kinds(jobs: Jobs, polling: Polling) -> list[Kind]:
     async def poll(key: str) -> None:
         try:
             feed = await feeds.get(int(key))
-        except IndexError:
+        except NoSuchFeed:
             return  # removed since
         if feed.status == ACTIVE:
             outcome, _ = await poll_feed(feed, feeds, polling)

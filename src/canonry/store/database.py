@@ -6,8 +6,11 @@ import asyncio
 import random
 import threading
 import time
-from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import defaultdict, deque
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -26,11 +29,39 @@ T = TypeVar("T")
 _BUSY = 60.0  # seconds a writer waits for another
 _TRIES = 20
 _READERS = 4
-_GROUP = 32  # writes in one transaction at most
+_GROUP = 64  # writes in one transaction at most: as many as a run has feeds under way
 
 
 class Retry(Exception):
     """Raised by work whose transaction another writer has made void: it is rolled back and run again."""
+
+
+@dataclass(slots=True, eq=False)
+class _Write:
+    """Work that waits for its turn, and what came of it for whoever waits for that."""
+
+    work: Callable[[Connection], Any]
+    done: asyncio.Future[Any]
+    result: Any = None
+    error: BaseException | None = None
+
+    def settle(self) -> None:
+        """Tell, in the loop of the one who waits, unless nobody does any more."""
+        if self.done.done():
+            return
+        if self.error is None:
+            self.done.set_result(self.result)
+        else:
+            self.done.set_exception(self.error)
+
+
+class _Raised(Exception):
+    """What the work of one in a group raised by itself, not the database."""
+
+    def __init__(self, write: _Write, error: Exception) -> None:
+        super().__init__(error)
+        self.write = write
+        self.error = error
 
 
 class Database:
@@ -44,7 +75,7 @@ class Database:
         self._writers = ThreadPoolExecutor(1 if self.is_sqlite else _READERS, "store-writer")
         is_file = self.engine.url.database not in {None, "", ":memory:"}
         self._queue = threading.Lock()
-        self._waiting: deque[tuple[Callable[[Connection], Any], Future[Any]]] = deque()
+        self._waiting: deque[_Write] = deque()
         self._readers = ThreadPoolExecutor(_READERS, "store-reader") if is_file else self._writers
         try:
             bring_up_to_date(self, say)
@@ -68,12 +99,12 @@ class Database:
         """What `work` returns, run in a transaction on a writer's thread; again if another writer was in its way."""
         if not self.is_sqlite:
             return await asyncio.get_running_loop().run_in_executor(self._writers, self.write_now, work)
-        done: Future[T] = Future()
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         with self._queue:
-            self._waiting.append((work, done))
+            self._waiting.append(_Write(work, done))
             if len(self._waiting) == 1:
                 self._writers.submit(self._write_waiting)
-        return await asyncio.wrap_future(done)
+        return await done
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """What `work` returns, which only reads, on a reader's thread."""
@@ -94,26 +125,41 @@ class Database:
         raise AssertionError("the last try returns or raises")
 
     def _write_waiting(self) -> None:
-        """What has come in while another transaction was written, in one; each alone where one of them fails."""
+        """All that waits: what has come in while one transaction was written goes into the next."""
+        while group := self._next_group():
+            try:
+                alone = self._write_together(group) if len(group) > 1 else group
+                for write in alone:
+                    self._write_alone(write)
+            finally:
+                _settle(group)
+
+    def _next_group(self) -> list[_Write]:
         with self._queue:
-            group = [self._waiting.popleft() for _ in range(min(len(self._waiting), _GROUP))]
-            if self._waiting:
-                self._writers.submit(self._write_waiting)
-        group = [(work, done) for work, done in group if done.set_running_or_notify_cancel()]
-        if len(group) > 1:
-            try:
-                results = self.write_now(lambda connection: [work(connection) for work, _ in group])
-            except Exception:  # noqa: S110  # whose it is shows below
-                pass
-            else:
-                for (_, done), result in zip(group, results, strict=True):
-                    done.set_result(result)
-                return
-        for work, done in group:
-            try:
-                done.set_result(self.write_now(work))
-            except BaseException as error:  # it belongs to whoever waits for this
-                done.set_exception(error)
+            while self._waiting:
+                group = [self._waiting.popleft() for _ in range(min(len(self._waiting), _GROUP))]
+                if wanted := [write for write in group if not write.done.cancelled()]:
+                    return wanted
+        return []
+
+    def _write_together(self, group: list[_Write]) -> list[_Write]:
+        """Write a group; those that are still to be written, each alone so that none pays for the fault of another."""
+        try:
+            results = self.write_now(partial(_all_of, group))
+        except StoreError:  # whose it is shows when they are alone
+            return group
+        except _Raised as raised:  # nothing another try would change
+            raised.write.error = raised.error
+            return [write for write in group if write is not raised.write]
+        for write, result in zip(group, results, strict=True):
+            write.result = result
+        return []
+
+    def _write_alone(self, write: _Write) -> None:
+        try:
+            write.result = self.write_now(write.work)
+        except BaseException as error:  # it belongs to whoever waits for this
+            write.error = error
 
     def read_now(self, work: Callable[[Connection], T]) -> T:
         """`read`, in this thread."""
@@ -126,6 +172,33 @@ class Database:
     def _failed(self, error: Exception) -> StoreError:
         reason = getattr(error, "orig", None) or error
         return StoreError(f"{masked(self.url)}: {' '.join(str(reason).split())}")
+
+
+def _all_of(group: list[_Write], connection: Connection) -> list[Any]:
+    results: list[Any] = []
+    for write in group:
+        try:
+            results.append(write.work(connection))
+        except (SQLAlchemyError, Retry):
+            raise
+        except Exception as error:
+            raise _Raised(write, error) from error
+    return results
+
+
+def _settle(group: list[_Write]) -> None:
+    """Tell everybody at once: waking a loop from another thread costs more than what it is woken for."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Write]] = defaultdict(list)
+    for write in group:
+        by_loop[write.done.get_loop()].append(write)
+    for loop, writes in by_loop.items():
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(_settle_here, writes)
+
+
+def _settle_here(writes: list[_Write]) -> None:
+    for write in writes:
+        write.settle()
 
 
 def store_file(url: str) -> Path | None:

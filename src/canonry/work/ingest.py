@@ -1,129 +1,46 @@
 """Ingest: poll feeds at any cadence, keep each item once (SPEC I).
 
-The story of one feed is `poll_feed`, that of a run `_Run.run`: many feeds at once, few at one host,
-one transaction for each, and a report that says what happened to every one of them.
+The story of one feed is `poll_feed` (polling.py), that of a run `_Run.run`: many feeds at once, few at one
+host, one transaction for each, and a report that says what happened to every one of them.
 """
 
 from __future__ import annotations
 
 import asyncio
-import random
-import re
 import time
 from collections import Counter, deque
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
-from enum import StrEnum
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from canonry.core.identity import KeyType
 from canonry.core.merge import Outcome, url_key
 from canonry.core.url import parse, read_url
-from canonry.errors import FetchFailed, InvalidUrl, NotAFeed, StoreError, UnsafeUrl, masked
+from canonry.errors import InvalidUrl, StoreError, masked
 from canonry.net.response import Validators
 from canonry.store.database import Database
-from canonry.store.feed_values import FeedDocument, MergedFeed, MergedItem
-from canonry.store.feeds import FeedState, FeedStore
+from canonry.store.feeds import FeedStore
 from canonry.store.policies import RekeyUnfinished
 from canonry.store.runs import finish_run, start_run
-from canonry.store.schema import entries, stamp
-from canonry.work.asking import plain, require_ok
+from canonry.store.schema import entries
+from canonry.work.asking import plain
+from canonry.work.ingest_report import Check, FeedOutcome, FeedResult, ItemRecord, Report, record_of
+from canonry.work.polling import SEEN_TTL_DAYS, Polling, poll_feed
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable
+    from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 
-    from canonry.core.identity import Key
-    from canonry.net.feed import Feed
     from canonry.net.response import Fetch, Response
+    from canonry.store.feed_values import MergedFeed, MergedItem
+    from canonry.store.feeds import FeedState
 
-SEEN_TTL_DAYS = 30
 _CONCURRENCY = 64
 _PER_HOST = 2
-_INTERVAL = timedelta(hours=1)
-_LONGEST = timedelta(days=1)
-_ADOPT_AFTER = 3  # sightings of a permanent redirect in a row
-_THREAD_FROM = 200_000  # bytes from which a document is read in a thread
-
-
-class FeedResult(StrEnum):
-    """What became of a feed in a run."""
-
-    INGESTED = "ingested"
-    NO_CHANGE = "no_change"
-    FAILED = "failed"
-    STOPPED = "stopped"  # gone for good
-    WAITING = "waiting"  # its server asked to be left alone until later
-
-
-@dataclass(frozen=True, slots=True)
-class FeedOutcome:
-    """What became of a feed, and how many of its items were what."""
-
-    feed_url: str
-    result: FeedResult
-    reason: str = ""
-    new: int = 0
-    updated: int = 0
-    duplicate: int = 0
-    conflicts: int = 0
-    milliseconds: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ItemRecord:
-    """A new or updated item, as it is written out."""
-
-    outcome: Outcome
-    feed_url: str
-    title: str
-    url: str
-    keys: tuple[Key, ...]
-    dedupe_key: str
-    match_confidence: str
-    first_seen_at: str
-    last_seen_at: str
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One line of the quality checklist."""
-
-    name: str
-    is_met: bool
-    detail: str
-
-
-@dataclass(slots=True)
-class Report:
-    """What a run did; `items` are the new and updated ones, unless they went to `on_item`."""
-
-    feeds: list[FeedOutcome] = field(default_factory=list[FeedOutcome])
-    items: list[ItemRecord] = field(default_factory=list[ItemRecord])
-    warnings: list[str] = field(default_factory=list[str])
-    checklist: list[Check] = field(default_factory=list[Check])
-    new: int = 0
-    updated: int = 0
-    duplicate: int = 0
-    no_change: int = 0
-    failed: int = 0
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """By outcome: items new, updated, duplicate; feeds without change and failed."""
-        return {name: getattr(self, name) for name in ("new", "updated", "duplicate", "no_change", "failed")}
-
-
-@dataclass(frozen=True, slots=True)
-class Polling:
-    """How feeds are polled."""
-
-    fetch: Fetch
-    seen_ttl_days: int = SEEN_TTL_DAYS
-    interval: timedelta = _INTERVAL
-    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
-    chance: Callable[[], float] = random.random
+_AHEAD = 100  # feeds that are looked up in one go
+_NO_VALIDATORS = Validators()
 
 
 async def ingest(
@@ -163,136 +80,6 @@ async def ingest(
         )
         await run.run(feed_urls, concurrency)
         return report
-
-
-async def poll_feed(feed: FeedState, store: FeedStore, polling: Polling) -> tuple[FeedOutcome, MergedFeed]:
-    """Ask a feed what is new, and keep it: one request, one transaction."""
-    now = polling.clock()
-    if feed.retry_at is not None and feed.retry_at > stamp(now):
-        return FeedOutcome(feed.url, FeedResult.WAITING, f"asked to wait until {feed.retry_at}"), MergedFeed()
-    started = time.perf_counter()
-    validators = Validators(feed.etag, feed.last_modified)
-    try:
-        response = await polling.fetch(feed.url, validators=validators)
-        feed, response, read = await _read(feed, response, store, polling)
-    except (FetchFailed, NotAFeed, UnsafeUrl, InvalidUrl) as error:
-        return await _failed(feed, error, store, polling), MergedFeed()
-    except OSError as error:  # of a fetch of the caller's own
-        failure = FetchFailed(feed.url, f"{type(error).__name__}: {masked(str(error))}")
-        return await _failed(feed, failure, store, polling), MergedFeed()
-    if read is None:
-        await store.touch(feed.id, now, _next_check(response, None, now, polling))
-        await _follow_move(feed, response, MergedFeed(), store)
-        return FeedOutcome(feed.url, FeedResult.NO_CHANGE, milliseconds=_spent(started)), MergedFeed()
-    document = FeedDocument(
-        read.title,
-        read.format,
-        read.hubs,
-        read.items,
-        response.validators.etag,
-        response.validators.last_modified,
-        _next_check(response, read.ttl, now, polling),
-    )
-    merged = await store.merge(feed.id, document, now, seen_ttl_days=polling.seen_ttl_days)
-    await _follow_move(feed, response, merged, store)
-    counts = Counter(item.outcome for item in merged.items)
-    outcome = FeedOutcome(
-        feed.url,
-        FeedResult.INGESTED,
-        new=counts[Outcome.NEW],
-        updated=counts[Outcome.UPDATED],
-        duplicate=counts[Outcome.DUPLICATE],
-        conflicts=len(merged.conflicts),
-        milliseconds=_spent(started),
-    )
-    return outcome, merged
-
-
-async def _read(
-    feed: FeedState, response: Response, store: FeedStore, polling: Polling
-) -> tuple[FeedState, Response, Feed | None]:
-    """The document of an answer, None where it has not changed; a page is left for the first feed it names."""
-    from canonry.net.feed import is_web_page, read_feed
-
-    if response.is_not_modified and (feed.etag or feed.last_modified):
-        return feed, response, None
-    require_ok(response, polling.clock())
-    kind = response.header("content-type")
-    read = partial(read_feed, response.body, url=response.url, content_type=kind)
-    try:
-        return feed, response, await asyncio.to_thread(read) if len(response.body) > _THREAD_FROM else read()
-    except NotAFeed:
-        if feed.format or not is_web_page(response.body):
-            raise  # it has been a feed before: a page in its place is an error of the day
-    from canonry.net.html import feed_links
-
-    links = await asyncio.to_thread(feed_links, response.body, url=response.url, content_type=kind)
-    if not links:
-        raise NotAFeed(feed.url, "a web page that names no feed")
-    url = plain(links[0].url)
-    answer = await polling.fetch(url, **({"came_from": response.address} if response.address else {}))
-    require_ok(answer, polling.clock())
-    found = read_feed(answer.body, url=answer.url, content_type=answer.header("content-type"))
-    if not await store.adopt(feed.id, url):
-        raise NotAFeed(feed.url, f"a web page; its feed {masked(url)} is kept already")
-    return await store.get(feed.id), answer, found
-
-
-async def _failed(
-    feed: FeedState, error: FetchFailed | NotAFeed | UnsafeUrl | InvalidUrl, store: FeedStore, polling: Polling
-) -> FeedOutcome:
-    """Remember a failure: wait as long as the server asks, or longer each time, and stop at 410."""
-    now = polling.clock()
-    status, wait = getattr(error, "status", None), getattr(error, "retry_after", None)
-    is_gone = status == 410
-    backoff = min(_LONGEST, polling.interval * 2 ** min(feed.failures, 10)) * (0.75 + polling.chance() / 2)
-    retry_at = None if wait is None else now + min(timedelta(seconds=wait), _LONGEST * 7)
-    await store.fail(
-        feed.id,
-        error.reason,
-        now,
-        next_check_at=max(filter(None, (retry_at, now + backoff))),
-        retry_at=retry_at,
-        is_gone=is_gone,
-    )
-    return FeedOutcome(feed.url, FeedResult.STOPPED if is_gone else FeedResult.FAILED, error.reason)
-
-
-async def _follow_move(feed: FeedState, response: Response, merged: MergedFeed, store: FeedStore) -> None:
-    """Adopt a permanent redirect that was seen often enough and leads to the items we know."""
-    target = response.permanent_url
-    if not response.hops or target == feed.url:
-        if feed.moved_to:
-            await store.set_moved(feed.id, "", 0)
-        return
-    sightings = feed.moved_sightings + 1 if feed.moved_to == target else 1
-    is_known = any(item.outcome is not Outcome.NEW for item in merged.items)
-    if sightings < _ADOPT_AFTER or not is_known or not await store.adopt(feed.id, target):
-        await store.set_moved(feed.id, target, sightings)
-
-
-def _next_check(response: Response, ttl: int | None, now: datetime, polling: Polling) -> datetime:
-    """When to ask again: not before the feed's ttl or the answer's age is over."""
-    wait = polling.interval
-    if ttl:
-        wait = max(wait, timedelta(minutes=min(ttl, 10_000)))
-    age = re.search(r"max-age\s*=\s*\"?(\d{1,9})", response.header("cache-control"), re.IGNORECASE)
-    if age:
-        wait = max(wait, timedelta(seconds=int(age[1])))
-    return now + min(wait, _LONGEST) * (0.95 + polling.chance() / 10)
-
-
-def _spent(started: float) -> int:
-    return round((time.perf_counter() - started) * 1000)
-
-
-def masked_key(key: str) -> str:
-    """A key as it is shown: those of a feed with credentials in its URL begin with that URL."""
-    return re.sub(r"\A((?:guid:)?https?://)[^/?#\s]*@", r"\1***@", key)
-
-
-def _shown(key: Key) -> Key:
-    return replace(key, key_value=masked_key(key.key_value)) if "@" in key.key_value else key
 
 
 class _Memory:
@@ -385,6 +172,15 @@ def _spread(urls: Iterable[str]) -> list[str]:
     return [url for _, url in sorted(ordered, key=lambda turn: turn[0])]
 
 
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A feed that is about to be polled, as this store knows it."""
+
+    url: str
+    feed: FeedState
+    store: FeedStore
+
+
 class _Run:
     """One run over many feeds."""
 
@@ -407,6 +203,8 @@ class _Run:
         self.were_conditional = self.could_be_conditional = 0
         self.without_key = 0
         self.last: deque[MergedItem] = deque(maxlen=100)  # new and updated
+        self.ahead: deque[_Waiting] = deque()
+        self.looking_ahead = asyncio.Lock()
 
     async def run(self, feed_urls: Iterable[str], concurrency: int) -> None:
         started = self.polling.clock()
@@ -414,8 +212,8 @@ class _Run:
         urls = iter(_spread(self._readable(feed_urls)))
 
         async def work() -> None:
-            for url in urls:  # one iterator, shared: each worker takes the next
-                await self._poll(url)
+            while (waiting := await self._next(urls)) is not None:
+                await self._poll(waiting)
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -439,9 +237,23 @@ class _Run:
                 seen.add(url)
                 yield url
 
-    async def _poll(self, url: str) -> None:
+    async def _next(self, urls: Iterator[str]) -> _Waiting | None:
+        """The next feed; the store is asked for many at once."""
+        async with self.looking_ahead:
+            if not self.ahead and (some := list(islice(urls, _AHEAD))):
+
+                async def add(store: FeedStore) -> None:
+                    feeds = await store.add_all(some, self.polling.clock())
+                    self.ahead.extend(_Waiting(url, feed, store) for url, feed in zip(some, feeds, strict=True))
+
+                await self.memory.do(add)
+        return self.ahead.popleft() if self.ahead else None
+
+    async def _poll(self, waiting: _Waiting) -> None:
         async def work(store: FeedStore) -> tuple[FeedOutcome, MergedFeed]:
-            feed, _ = await store.add(url, self.polling.clock())
+            feed = waiting.feed
+            if store is not waiting.store:  # that one is lost
+                feed, _ = await store.add(waiting.url, self.polling.clock())
             is_waiting = False
             try:
                 outcome, merged = await poll_feed(feed, store, self.polling)
@@ -450,7 +262,7 @@ class _Run:
             finally:  # also where the store is lost after the request
                 self.could_be_conditional += bool(feed.etag or feed.last_modified) and not is_waiting
 
-        async with self.hosts.slot(url):
+        async with self.hosts.slot(waiting.url):
             outcome, merged = await self.memory.do(work)
         shown_url = masked(outcome.feed_url)
         for item in merged.items:
@@ -459,7 +271,7 @@ class _Run:
 
     async def _counted(self, fetch: Fetch, url: str, **options: Any) -> Response:
         """A fetch that counts the requests with a condition."""
-        self.were_conditional += options.get("validators", Validators()) != Validators()
+        self.were_conditional += options.get("validators", _NO_VALIDATORS) != _NO_VALIDATORS
         return await fetch(url, **options)
 
     def _look_at(self, shown_url: str, item: MergedItem) -> None:
@@ -467,19 +279,7 @@ class _Run:
         if item.outcome is Outcome.DUPLICATE:
             return
         self.last.append(item)
-        self.on_item(
-            ItemRecord(
-                item.outcome,
-                shown_url,
-                item.title,
-                item.url,
-                tuple(map(_shown, item.keys)),
-                masked_key(item.dedupe_key),
-                item.match_confidence,
-                item.first_seen_at,
-                item.last_seen_at,
-            )
-        )
+        self.on_item(record_of(item, shown_url))
 
     def _done(self, outcome: FeedOutcome) -> None:
         report = self.report

@@ -19,7 +19,7 @@ from canonry.surfaces.api.admin import require_admin
 from canonry.surfaces.api.bookmarks import service
 from canonry.surfaces.api.models import Url
 from canonry.surfaces.api.problems import Refused, said
-from canonry.work.ingest import masked_key
+from canonry.work.ingest_report import masked_key
 from canonry.work.subscriptions import Added, AddResult, add_feed, import_unfetched
 
 router = APIRouter(prefix="/api", tags=["feeds"])
@@ -163,7 +163,7 @@ async def list_items(request: Request, since: Since = None, limit: Limit = 100, 
 async def _feed(request: Request, feed_id: int) -> FeedState:
     try:
         return await service(request).feeds.get(feed_id)
-    except IndexError:
+    except LookupError:
         raise Refused(404, f"no feed {feed_id}") from None
 
 

@@ -106,7 +106,7 @@ class Service:
         from canonry.jobs.kinds import all_kinds, all_schedules, bookmark_kinds, bookmark_schedules
         from canonry.jobs.queues import Jobs
         from canonry.jobs.worker import Worker
-        from canonry.work.ingest import Polling
+        from canonry.work.polling import Polling
 
         self.jobs = stack.enter_context(await asyncio.to_thread(Jobs, self.database))
         if not self.options.runs_jobs:

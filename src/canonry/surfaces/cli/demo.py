@@ -14,7 +14,7 @@ from canonry.surfaces.cli.options import json_option
 
 if TYPE_CHECKING:
     from canonry.work.canonical import Canonical
-    from canonry.work.ingest import Report
+    from canonry.work.ingest_report import Report
 
 MESSY_URLS = (
     "HTTPS://WWW.Example.com:443//blog/./feed/?utm_source=mail&b=2&a=1#latest",

@@ -176,7 +176,7 @@ def items(*, since: str | None, duplicates: bool, database_url: str, as_json: bo
     canonry feeds items --duplicates
     """
     from canonry.core.identity import canonical_link
-    from canonry.work.ingest import masked_key
+    from canonry.work.ingest_report import masked_key
 
     after = None if since is None else _stamp(since)
     with opened(database_url) as store:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
     from io import FileIO
 
-    from canonry.work.ingest import FeedOutcome, ItemRecord, Report
+    from canonry.work.ingest_report import FeedOutcome, ItemRecord, Report
 
 _SHOWN = 20  # items that a terminal shows
 _FAILED = ("failed", "stopped")

@@ -51,7 +51,7 @@ async def _work(database_url: str, concurrency: int, every: float) -> None:
     from canonry.store.cache import open_cache
     from canonry.store.database import Database
     from canonry.work.bookmark import Bookmarks
-    from canonry.work.ingest import Polling
+    from canonry.work.polling import Polling
 
     say = logging.getLogger("canonry.store").info
     with Database(database_url, say=say) as database, Jobs(database) as jobs:
