@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +25,10 @@ class Draft:
     episode_urls: tuple[str, ...] = ()
 
 
-def clean_tags(tags: object) -> tuple[str, ...]:
+def clean_tags(tags: str | Iterable[str]) -> tuple[str, ...]:
     """Tags without blanks around them, each once, in the order given; blanks inside become one.
 
     `[" Python", "python ", "a  b"]` → `("Python", "python", "a b")`
     """
     found = tags.split(",") if isinstance(tags, str) else tags
-    assert isinstance(found, list | tuple)
-    return tuple(dict.fromkeys(text for tag in found if (text := " ".join(str(tag).split()))))
+    return tuple(dict.fromkeys(text for tag in found if (text := " ".join(tag.split()))))

@@ -78,8 +78,10 @@ class ImportStore:
         query = select(imports.c.owner_id, imports.c.content, *_COLUMNS).where(
             imports.c.id == import_id, imports.c.finished_at.is_(None)
         )
-        row = await self.database.read(lambda connection: connection.execute(query).first())
-        return None if row is None else (row[0], _import(row[2:]), bytes(row[1]))
+        found = await self.database.read(lambda connection: connection.execute(query).all())
+        for owner, content, *row in found:
+            return owner, _import(row), bytes(content)
+        return None
 
     async def unfinished(self) -> list[int]:
         query = select(imports.c.id).where(imports.c.finished_at.is_(None)).order_by(imports.c.id)
@@ -114,5 +116,6 @@ def _keep(connection: Connection, import_id: int, owner: int, begin: int, rows: 
 
 
 def _import(row: Sequence[Any]) -> Import:
-    values = dict(zip(Import.__dataclass_fields__, row, strict=True))
-    return Import(**{**values, "exact_url": bool(values["exact_url"]), "refused": tuple(json.loads(values["refused"]))})
+    values: dict[str, Any] = dict(zip(Import.__dataclass_fields__, row, strict=True))
+    values |= {"exact_url": bool(values["exact_url"]), "refused": tuple(json.loads(values["refused"]))}
+    return Import(**values)

@@ -13,7 +13,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
@@ -52,8 +52,9 @@ def app_from_environment() -> ASGIApp:
     """The application in one of several processes."""
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
     configure_logging(as_json=not sys.stderr.isatty())
-    given = json.loads(os.environ[_OPTIONS])
-    return make_app(Service(load_settings(), Options(**{**given, "allowed_hosts": tuple(given["allowed_hosts"])})))
+    given: dict[str, Any] = json.loads(os.environ[_OPTIONS])
+    given["allowed_hosts"] = tuple(given["allowed_hosts"])
+    return make_app(Service(load_settings(), Options(**given)))
 
 
 def _end_with_parent(parent: int) -> None:
@@ -131,10 +132,13 @@ def _unix(path: Path) -> socket.socket:
     return listening
 
 
+def _do_nothing(_number: int, _frame: object) -> None: ...
+
+
 @contextmanager
 def _calm_signals() -> Generator[None]:
     """uvicorn raises the signal that ended it once more when all is closed: an end that was asked for is no failure."""
-    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.signal(number, _do_nothing) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:

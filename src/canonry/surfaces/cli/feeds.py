@@ -14,7 +14,8 @@ import click
 
 from canonry.errors import InvalidUrl, masked
 from canonry.surfaces.cli import render
-from canonry.surfaces.cli.options import db_option, json_option, opened
+from canonry.surfaces.cli.options import db_option, json_option
+from canonry.surfaces.cli.stores import open_feeds
 
 if TYPE_CHECKING:
     from canonry.net.opml import OpmlFeed
@@ -39,7 +40,7 @@ def list_feeds(*, database_url: str, as_json: bool) -> None:
     canonry feeds list
     canonry feeds list --json | grep '"status": "stopped"'
     """
-    with opened(database_url) as store:
+    with open_feeds(database_url) as store:
         found = asyncio.run(store.all())
     if not render.on_terminal(as_json=as_json):
         for feed in found:
@@ -80,7 +81,7 @@ def add(urls: tuple[str, ...], *, no_fetch: bool, database_url: str, as_json: bo
     """
     from canonry.net.opml import OpmlFeed
 
-    with opened(database_url) as store:
+    with open_feeds(database_url) as store:
         added = asyncio.run(_add([OpmlFeed(url) for url in urls], store, no_fetch=no_fetch))
     _print_added(added, as_json=as_json)
     sys.exit(_exit_code(added))
@@ -95,7 +96,7 @@ def remove(urls: tuple[str, ...], *, database_url: str) -> None:
     \b
     canonry feeds remove https://example.com/feed
     """
-    with opened(database_url) as store:
+    with open_feeds(database_url) as store:
         left = asyncio.run(_remove(urls, store))
     sys.exit(1 if left else 0)
 
@@ -129,7 +130,7 @@ def import_feeds(
     if file is None and legacy is None:
         raise click.UsageError("give an OPML file, or --legacy FILE")
     code = 0
-    with opened(database_url) as store:
+    with open_feeds(database_url) as store:
         if legacy is not None:
             _import_legacy(legacy, store)
         if file is not None:
@@ -156,7 +157,7 @@ def export(file: TextIO, *, database_url: str) -> None:
     """
     from canonry.net.opml import OpmlFeed, write_opml
 
-    with opened(database_url) as store:
+    with open_feeds(database_url) as store:
         found = asyncio.run(store.all())
     file.write(write_opml([OpmlFeed(feed.url, feed.title) for feed in found], datetime.now(UTC)))
 
@@ -179,7 +180,7 @@ def items(*, since: str | None, duplicates: bool, database_url: str, as_json: bo
     from canonry.work.ingest_report import masked_key
 
     after = None if since is None else _stamp(since)
-    with opened(database_url) as store:
+    with open_feeds(database_url) as store:
         found = asyncio.run(store.items(after, only_duplicates=duplicates))
     if duplicates:
         found.sort(key=lambda item: (canonical_link(item.url), item.entry_id))

@@ -16,7 +16,8 @@ import click
 
 from canonry.errors import StoreError, masked
 from canonry.surfaces.cli import render
-from canonry.surfaces.cli.options import db_option, json_option, opened
+from canonry.surfaces.cli.options import db_option, json_option
+from canonry.surfaces.cli.stores import open_feeds
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -150,7 +151,7 @@ class _Session:
         if asked:
             report = await self._run(asked, self.database_url)
         else:
-            with opened(self.database_url) as store:
+            with open_feeds(self.database_url) as store:
                 active = [feed.url for feed in await store.all() if feed.status == "active"]
                 if not active:
                     click.echo("canonry: no feeds to poll; `canonry feeds add URL` adds one", err=True)
@@ -162,7 +163,7 @@ class _Session:
 
     async def watch(self, asked: list[str], every: float) -> int:
         """Poll what was asked for, then whatever is due, until somebody stops it."""
-        with opened(self.database_url) as store:
+        with open_feeds(self.database_url) as store:
             while True:
                 try:
                     urls = asked or [feed.url for feed in await store.due(datetime.now(UTC))]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -11,10 +10,7 @@ from canonry.core.tables import POLICIES
 from canonry.files import DEFAULT_OVERRIDES, choose_policy
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from canonry.core.policy import Policy
-    from canonry.store.feeds import FeedStore
 
 
 def complete_policy(_context: click.Context, _parameter: click.Parameter, typed: str) -> list[str]:
@@ -65,13 +61,3 @@ def chosen(policy_name: str, overrides: str | None = None) -> Policy:
     if policy.overrides is not None and overrides is None:
         click.echo(f"canonry: using {DEFAULT_OVERRIDES}: {policy.id}", err=True)
     return policy
-
-
-@contextmanager
-def opened(database_url: str) -> Generator[FeedStore]:
-    """The feeds of a store, open; what opening it has to say goes to standard error."""
-    from canonry.store.database import Database
-    from canonry.store.feeds import FeedStore
-
-    with Database(database_url, say=lambda line: click.echo(f"canonry: {line}", err=True)) as database:
-        yield FeedStore(database)

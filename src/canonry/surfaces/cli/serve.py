@@ -9,6 +9,7 @@ import click
 
 from canonry.errors import CanonryError, masked
 from canonry.surfaces.cli.options import db_option
+from canonry.surfaces.cli.stores import open_users
 
 
 @click.command()
@@ -44,7 +45,8 @@ def serve(
     from canonry.surfaces.api.service import Options
 
     os.environ["CANONRY_DATABASE_URL"] = database_url  # for every process of it
-    has_users = asyncio.run(_has_users(database_url))
+    with open_users(database_url) as users:
+        has_users = asyncio.run(users.has_users())
     if not has_users and not socket_path and not is_loopback(host):
         raise CanonryError(f"{host}: others could reach it, and there is no user yet; first `canonry user add NAME`")
     where = socket_path or f"http://{f'[{host}]' if ':' in host else host}:{port}/"
@@ -54,11 +56,3 @@ def serve(
         host=host, port=port, require_token=require_token, allowed_hosts=allowed_hosts, fetch_titles=fetch_titles
     )
     serve(options, socket_path=socket_path, workers=workers)
-
-
-async def _has_users(database_url: str) -> bool:
-    from canonry.store.database import Database
-    from canonry.store.users import UserStore
-
-    with Database(database_url, say=lambda line: click.echo(f"canonry: {line}", err=True)) as database:
-        return await UserStore(database).has_users()

@@ -1,7 +1,8 @@
-"""Opening a store that must be there."""
+"""Opening a store; what that has to say goes to standard error."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -9,14 +10,36 @@ import click
 from canonry.errors import StoreError
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from canonry.store.database import Database
+    from canonry.store.feeds import FeedStore
+    from canonry.store.users import UserStore
 
 
-def open_store(database_url: str) -> Database:
-    """A store that exists: a mistyped name makes none."""
+def open_store(database_url: str, *, must_exist: bool = True) -> Database:
+    """A store; a mistyped name makes none where it must be there."""
     from canonry.store.database import Database, store_file
 
     file = store_file(database_url)
-    if file is not None and not file.exists():
+    if must_exist and file is not None and not file.exists():
         raise StoreError(f"{file}: there is no store yet")
     return Database(database_url, say=lambda line: click.echo(f"canonry: {line}", err=True))
+
+
+@contextmanager
+def open_feeds(database_url: str) -> Generator[FeedStore]:
+    """The feeds of a store, made where there is none."""
+    from canonry.store.feeds import FeedStore
+
+    with open_store(database_url, must_exist=False) as database:
+        yield FeedStore(database)
+
+
+@contextmanager
+def open_users(database_url: str) -> Generator[UserStore]:
+    """The users of a store, made where there is none."""
+    from canonry.store.users import UserStore
+
+    with open_store(database_url, must_exist=False) as database:
+        yield UserStore(database)

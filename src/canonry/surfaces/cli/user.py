@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import click
 
 from canonry.surfaces.cli import render
 from canonry.surfaces.cli.options import db_option, json_option
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-
-    from canonry.store.users import UserStore
+from canonry.surfaces.cli.stores import open_users
 
 
 @click.group()
@@ -35,7 +29,7 @@ def add(name: str, *, admin: bool, database_url: str) -> None:
     \b
     canonry user add ada
     """
-    with _users(database_url) as users:
+    with open_users(database_url) as users:
         added, token = asyncio.run(users.add(name, datetime.now(UTC), is_admin=admin))
     click.echo(f"canonry: {added.name} added{', an admin' if added.is_admin else ''}; the token:", err=True)
     click.echo(token)
@@ -46,7 +40,7 @@ def add(name: str, *, admin: bool, database_url: str) -> None:
 @json_option
 def list_users(*, database_url: str, as_json: bool) -> None:
     """Who there is."""
-    with _users(database_url) as users:
+    with open_users(database_url) as users:
         found = asyncio.run(users.all())
     if not render.on_terminal(as_json=as_json):
         for each in found:
@@ -66,7 +60,7 @@ def remove(name: str, *, yes: bool, database_url: str) -> None:
     """Remove a user with all bookmarks, tokens and sessions."""
     if not yes:
         click.confirm(f"Remove {name} and every bookmark of {name}?", abort=True, err=True)
-    with _users(database_url) as users:
+    with open_users(database_url) as users:
         count = asyncio.run(users.remove(name))
     click.echo(f"removed {name} and {count} bookmarks")
 
@@ -81,14 +75,5 @@ def token(name: str, *, revoke: bool, database_url: str) -> None:
     \b
     canonry user token ada --revoke
     """
-    with _users(database_url) as users:
+    with open_users(database_url) as users:
         click.echo(asyncio.run(users.new_token(name, datetime.now(UTC), revokes=revoke)))
-
-
-@contextmanager
-def _users(database_url: str) -> Generator[UserStore]:
-    from canonry.store.database import Database
-    from canonry.store.users import UserStore
-
-    with Database(database_url, say=lambda line: click.echo(f"canonry: {line}", err=True)) as database:
-        yield UserStore(database)
