@@ -78,7 +78,7 @@ class ImportStore:
         query = select(imports.c.owner_id, imports.c.content, *_COLUMNS).where(
             imports.c.id == import_id, imports.c.finished_at.is_(None)
         )
-        found = await self.database.read(lambda connection: connection.execute(query).all())
+        found: list[Any] = await self.database.read(lambda connection: list(connection.execute(query)))
         for owner, content, *row in found:
             return owner, _import(row), bytes(content)
         return None
