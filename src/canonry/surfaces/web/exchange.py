@@ -24,12 +24,11 @@ async def import_form(request: Request) -> Response:
 @router.post("/import")
 async def take_file(request: Request) -> Response:
     """Take a file in; it is imported in the background."""
-    async with request.form() as form:
-        file = file_of(form, "file")
-        if file is None:
-            return render(request, "import.html", status=400, error="choose a file first")
-        data, exact_url = await file.read(), bool(text_of(form, "exact_url"))
-        name = file.filename or ""
+    form = await request.form()
+    file = file_of(form, "file")
+    if file is None:
+        return render(request, "import.html", status=400, error="choose a file first")
+    data, exact_url, name = await file.read(), bool(text_of(form, "exact_url")), file.filename or ""
     try:
         taken = await service(request).bookmarks.take_file(owner(request), data, file_name=name, exact_url=exact_url)
     except StoreError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Depends, Request
@@ -15,14 +16,16 @@ if TYPE_CHECKING:
     from starlette.datastructures import FormData, UploadFile
 
 
-async def require_own_form(request: Request) -> None:
-    """Refused for a write that no form of ours has sent."""
+async def require_own_form(request: Request) -> AsyncGenerator[None]:
+    """Refused for a write that no form of ours has sent; what it sent is open until it is answered."""
     if request.method in {"GET", "HEAD"}:
+        yield
         return
     wanted = request.cookies.get(CSRF_COOKIE, "")
-    given = text_of(await request.form(), CSRF_FIELD)
-    if not wanted or not hmac.compare_digest(wanted.encode(), given.encode()):
-        raise Refused(403, "this form is not one of ours, or it is too old: open the page again and send it from there")
+    async with request.form() as form:
+        if not wanted or not hmac.compare_digest(wanted.encode(), text_of(form, CSRF_FIELD).encode()):
+            raise Refused(403, "this form is not one of ours, or it is too old: open the page again, and send it there")
+        yield
 
 
 def page_router() -> APIRouter:

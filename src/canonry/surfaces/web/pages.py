@@ -14,7 +14,7 @@ from canonry.surfaces.web.refusals import ProblemPages
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-_TOPICS = (bookmarks, duplicates, exchange, explain, canonicalize, admin, signin, about, reference)
+TOPICS = (bookmarks, duplicates, exchange, explain, canonicalize, admin, signin, about, reference)
 
 
 class _Static(StaticFiles):
@@ -28,7 +28,7 @@ class _Static(StaticFiles):
 
 def add_pages(app: FastAPI) -> None:
     """Have the application answer people too; after all other middleware, so that its refusals are pages as well."""
-    for topic in _TOPICS:
+    for topic in TOPICS:
         app.include_router(topic.router)
     app.mount("/static", _Static(directory=Path(__file__).parent / "static"), name="static")
     app.add_middleware(ProblemPages)
