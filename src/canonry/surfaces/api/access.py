@@ -180,7 +180,7 @@ class Limits:
 
 def is_api(path: str) -> bool:
     """Is it for programs?"""
-    return path.startswith(("/api/", "/v1/")) or path in {"/api", "/metrics"}
+    return path.startswith(("/api/", "/v1/")) or path in {"/api", "/metrics"} or path in _PROBES
 
 
 def is_pinboard(path: str) -> bool:

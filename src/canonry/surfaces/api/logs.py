@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import TYPE_CHECKING
+from io import StringIO
+from typing import TYPE_CHECKING, TextIO
 
 import structlog
 
 from canonry.errors import masked
 
 if TYPE_CHECKING:
-    from structlog.typing import EventDict, Processor, WrappedLogger
+    from structlog.typing import EventDict, ExcInfo, Processor, WrappedLogger
 
 
 def configure_logging(*, as_json: bool) -> None:
@@ -52,4 +53,7 @@ def _without_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     return event
 
 
-_plain_traceback = structlog.dev.plain_traceback
+def _plain_traceback(line: TextIO, error: ExcInfo) -> None:
+    text = StringIO()
+    structlog.dev.plain_traceback(text, error)
+    line.write(masked(text.getvalue()))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
 router = APIRouter(tags=["operating"])
-_PATIENCE = 2.0  # seconds the database has for an answer
+_PATIENCE = 5.0  # seconds the database has for an answer
 # The counts that become counters as they are: prefix, metric, label, help.
 _COUNTERS = (
     ("put:", "canonry_puts", "outcome", "Bookmarks that were put."),
