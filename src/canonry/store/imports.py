@@ -78,10 +78,8 @@ class ImportStore:
         query = select(imports.c.owner_id, imports.c.content, *_COLUMNS).where(
             imports.c.id == import_id, imports.c.finished_at.is_(None)
         )
-        found: list[Any] = await self.database.read(lambda connection: list(connection.execute(query)))
-        for owner, content, *row in found:
-            return owner, _import(row), bytes(content)
-        return None
+        found: Any = await self.database.read(lambda connection: connection.execute(query).first())
+        return None if found is None else (found[0], _import(found[2:]), bytes(found[1]))
 
     async def unfinished(self) -> list[int]:
         query = select(imports.c.id).where(imports.c.finished_at.is_(None)).order_by(imports.c.id)
