@@ -75,7 +75,7 @@ def test_an_operation_answers_as_it_is_described(running: tuple[Running, str], o
 
     @hypothesis.settings(max_examples=EXAMPLES, deadline=None, database=None, derandomize=True)
     @hypothesis.given(case=strategy)
-    def check(case: schemathesis.Case) -> None:
+    def check(case: schemathesis.Case[Any]) -> None:
         if path.startswith("/v1/"):
             case.query["auth_token"] = f"ada:{token}"
         else:

@@ -117,10 +117,10 @@ async def test_a_feed_is_canonicalized_as_the_command_does(tmp_path: Path) -> No
 async def test_where_there_is_no_feed_the_problem_says_what_was_tried(tmp_path: Path) -> None:
     async with LoopbackWeb(PAGES) as web:
         with serving(f"sqlite:///{tmp_path / 'x.db'}", QUIET, client=web.client) as service:
-            ask = partial(asyncio.to_thread, service.ask, "POST", "/api/canonicalize")
-            page = await ask({"url": "https://page.example/"})
-            lost = await ask({"url": "https://me:secret@gone.example/feed"})
-            unsafe = await ask({"url": "http://127.0.0.3/"})
+            ask = partial(service.ask, "POST", "/api/canonicalize")
+            page = await asyncio.to_thread(ask, {"url": "https://page.example/"})
+            lost = await asyncio.to_thread(ask, {"url": "https://me:secret@gone.example/feed"})
+            unsafe = await asyncio.to_thread(ask, {"url": "http://127.0.0.3/"})
     assert (page.status, lost.status, unsafe.status) == (422, 502, 400)
     for answer in (page, lost):
         [first, *_] = answer.json()["candidates"]

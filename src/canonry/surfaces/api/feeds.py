@@ -115,14 +115,14 @@ async def add_one_feed(request: Request, body: FeedIn, response: Response) -> ob
 
 @router.get("/feeds/{feed_id}", response_model=FeedOut, responses=said(404), summary="One feed")
 async def get_feed(request: Request, feed_id: FeedId) -> dict[str, Any]:
-    return _shown(await _feed(request, feed_id))
+    return _shown(await service(request).feeds.get(feed_id))
 
 
 @router.delete("/feeds/{feed_id}", status_code=204, responses=said(404), summary="Forget a feed")
 async def remove_feed(request: Request, feed_id: FeedId) -> None:
     """For admins. The items that no other feed has shown go with it."""
     require_admin(request)
-    await _feed(request, feed_id)
+    await service(request).feeds.get(feed_id)
     await service(request).feeds.remove(feed_id)
 
 
@@ -136,7 +136,7 @@ async def remove_feed(request: Request, feed_id: FeedId) -> None:
 async def poll_feed(request: Request, feed_id: FeedId) -> QueuedOut:
     """For admins. 409 where the feed is stopped; adding it again starts it."""
     require_admin(request)
-    feed = await _feed(request, feed_id)
+    feed = await service(request).feeds.get(feed_id)
     if feed.status != ACTIVE:
         raise Refused(409, "the feed is stopped; adding it again starts it")
     jobs = service(request).jobs
@@ -150,7 +150,7 @@ async def list_feed_items(
     request: Request, feed_id: FeedId, since: Since = None, limit: Limit = 100, offset: Offset = 0
 ) -> object:
     """The newest first."""
-    await _feed(request, feed_id)
+    await service(request).feeds.get(feed_id)
     return await _items(request, since, feed_id=feed_id, limit=limit, offset=offset)
 
 
@@ -158,13 +158,6 @@ async def list_feed_items(
 async def list_items(request: Request, since: Since = None, limit: Limit = 100, offset: Offset = 0) -> object:
     """The newest first."""
     return await _items(request, since, limit=limit, offset=offset)
-
-
-async def _feed(request: Request, feed_id: int) -> FeedState:
-    try:
-        return await service(request).feeds.get(feed_id)
-    except LookupError:
-        raise Refused(404, f"no feed {feed_id}") from None
 
 
 async def _items(request: Request, since: str | None, **which: Any) -> object:

@@ -27,6 +27,7 @@ from canonry.surfaces.api.bookmarks import service
 from canonry.surfaces.api.models import NewBookmark
 from canonry.surfaces.api.problems import Refused
 from canonry.surfaces.api.service import Service
+from canonry.work.exchange_rows import Unusable, read_time
 
 router = APIRouter(prefix="/v1", tags=["pinboard"])
 Answer: TypeAlias = "Callable[..., Awaitable[Response]]"
@@ -230,7 +231,7 @@ async def get_recent_posts(question: Question) -> Response:
 async def get_all_posts(question: Question) -> Response:
     """The newest first."""
     start, results = _number(question, "start", 0), _number(question, "results", 10**9)
-    since, until = question.get("fromdt"), question.get("todt")
+    since, until = _stamp(question, "fromdt"), _stamp(question, "todt")
     found: list[Bookmark] = []
     async for kept in _newest(question):
         if kept.created_at < since or len(found) >= start + results:
@@ -295,16 +296,16 @@ async def _add(question: Asked) -> None:
 
 
 def _created_at(question: Asked) -> str:
-    if not (text := question.get("dt")):
-        return ""
+    found = _stamp(question, "dt")
+    return found if found <= stamp(question.parts.clock() + _AHEAD) else ""
+
+
+def _stamp(question: Asked, name: str) -> str:
+    """A time as the tables have it; empty where it is not given."""
     try:
-        when = datetime.fromisoformat(text)
-        when = when if when.tzinfo else when.replace(tzinfo=UTC)
-        found = stamp(when)
-    except (ValueError, OverflowError):
-        raise CanonryError("dt: a time such as 2026-01-31T10:00:00Z") from None
-    is_odd = when > question.parts.clock() + _AHEAD or len(found) != len("2026-01-31T10:00:00.000000Z")
-    return "" if is_odd else found
+        return read_time(question.get(name))
+    except Unusable:
+        raise CanonryError(f"{name}: a time such as 2026-01-31T10:00:00Z") from None
 
 
 async def _found(question: Asked) -> list[Bookmark]:
