@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import Browser, sync_playwright
 
 from service import Running, serving
 from surfaces.web.visitor import Visitor
@@ -12,6 +15,14 @@ from surfaces.web.visitor import Visitor
 if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+ARGUMENTS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    # What a name means is ours to say, and no other name means anything.
+    "--host-resolver-rules=MAP evil.test 127.0.0.1, MAP evil.localhost 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.*, EXCLUDE localhost",
+)
 
 
 @pytest.fixture
@@ -24,3 +35,15 @@ def running(tmp_path: Path) -> Generator[Running]:
 @pytest.fixture
 def visitor(running: Running) -> Visitor:
     return Visitor(running)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Generator[Browser]:
+    """A real Chromium; skipped where there is none."""
+    found = os.environ.get("CANONRY_CHROME") or next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None:
+        pytest.skip("no Chromium: install the Debian package `chromium`, or name one in CANONRY_CHROME")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=list(ARGUMENTS))
+        yield browser
+        browser.close()

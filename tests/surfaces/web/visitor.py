@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlencode
 
 from selectolax.lexbor import LexborHTMLParser
@@ -16,10 +17,11 @@ from canonry.store.users import UserStore
 from loopback import LoopbackWeb
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Coroutine, Generator, Mapping
 
     from service import Answer, Running
 
+T = TypeVar("T")
 FEED = """<?xml version="1.0"?><rss version="2.0"><channel><title>{title}</title><link>https://feed.test/</link>
 <item><guid>1</guid><title>One</title><link>https://feed.test/1</link></item></channel></rss>"""
 
@@ -125,14 +127,19 @@ class Visitor:
 
 def add_user(running: Running, name: str, *, is_admin: bool = False) -> str:
     """A new user's token."""
-    users = UserStore(running.service.database)
-    _, token = asyncio.run(users.add(name, datetime.now(UTC), is_admin=is_admin))
+    _, token = _done(UserStore(running.service.database).add(name, datetime.now(UTC), is_admin=is_admin))
     return token
 
 
 def owner_token(running: Running) -> str:
     """A token of the owner without a name."""
-    return asyncio.run(UserStore(running.service.database).new_token("", datetime.now(UTC)))
+    return _done(UserStore(running.service.database).new_token("", datetime.now(UTC)))
+
+
+def _done(work: Coroutine[Any, Any, T]) -> T:
+    """What comes of it, also where the browser has an event loop on this thread."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
 
 
 @contextmanager
