@@ -111,6 +111,7 @@ FILES = {
             to_read=True,
             created_at=at("2026-01-31T10:00:00"),
             archive_urls=("https://archive.example/kept",),
+            original_url=f"{SITE}/kept?utm_source=x",
         ),
         Draft(f"{SITE}/only"),
     ],
@@ -214,7 +215,7 @@ def test_what_is_no_such_file_is_said(data: bytes, said: str) -> None:
 
 @pytest.mark.parametrize("kind", Format)
 def test_a_file_without_bookmarks_is_one(kind: Format) -> None:
-    assert read_bookmarks(written(kind, []), kind) == Parsed([], [], {})
+    assert read_bookmarks(written(kind, []), kind) == Parsed([], [])
 
 
 FIELDS = [
@@ -418,7 +419,7 @@ def test_what_was_read_comes_back(rows: list[dict[str, object]], kind: Format) -
             drafts.append(draft_of(row))
         except Unusable:
             continue
-    assert read_bookmarks(written(kind, drafts), kind) == Parsed(drafts, [], {})
+    assert read_bookmarks(written(kind, drafts), kind) == Parsed(drafts, [])
 
 
 def _generated(number: int, chance: random.Random) -> Draft:
@@ -447,7 +448,7 @@ def test_ten_thousand_bookmarks_come_back(kind: Format) -> None:
     drafts = [_generated(number, chance) for number in range(10_000)]
     chunks = list(write_bookmarks(kind, drafts))
     assert len(chunks) > 10 and max(map(len, chunks)) < 200_000
-    assert read_bookmarks("".join(chunks).encode()) == Parsed(drafts, [], {})
+    assert read_bookmarks("".join(chunks).encode()) == Parsed(drafts, [])
 
 
 @pytest.mark.parametrize("kind", Format)
@@ -495,6 +496,7 @@ class Stored:
     created_at: str = ""
     archive_urls: tuple[str, ...] = ()
     episode_urls: tuple[str, ...] = ()
+    exact_url: bool = False
 
 
 @pytest.mark.parametrize("kind", Format)
@@ -504,7 +506,10 @@ def test_an_export_leads_back_to_the_same_row(kind: Format) -> None:
     data = "".join(write_bookmarks(kind, [row, replace(row, url=f"{SITE}/b", original_url=None)])).encode()
     parsed = read_bookmarks(data)
     assert [normalize(draft.url, "bookmark") for draft in parsed.drafts] == [row.url, f"{SITE}/b"]
-    assert parsed.original_urls == {row.url: original}
+    assert [draft.original_url for draft in parsed.drafts] == [original, None]
+    exact = replace(row, url=original, original_url=None, exact_url=True)
+    [again] = read_bookmarks("".join(write_bookmarks(kind, [exact])).encode()).drafts
+    assert (again.url, again.exact_url) == (original, True)
 
 
 def test_a_lone_surrogate_is_not_written() -> None:

@@ -23,6 +23,8 @@ class Draft:
     created_at: str = ""
     archive_urls: tuple[str, ...] = ()
     episode_urls: tuple[str, ...] = ()
+    exact_url: bool = False  # to be kept as it is
+    original_url: str | None = None  # what it was before it was normalized, where that is known
 
 
 def clean_tags(tags: str | Iterable[str]) -> tuple[str, ...]:

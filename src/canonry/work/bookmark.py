@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from canonry.core.url import read_url
 from canonry.errors import CanonryError, FetchFailed, InvalidUrl, UnsafeUrl
 from canonry.net.expand import ExpansionOutcome, is_short
 from canonry.store.bookmarks import (
+    TEXTS,
     Address,
     AlreadyKept,
     BookmarkStore,
@@ -229,7 +230,9 @@ class Bookmarks:
             batch = parsed.drafts[done : done + _BATCH]
             rows: list[ImportRow] = []
             for draft in batch:
-                address = await self._address(draft.url, exact_url=taken.exact_url, patience=0)
+                address = await self._address(draft.url, exact_url=taken.exact_url or draft.exact_url, patience=0)
+                if draft.original_url:
+                    address = replace(address, original_url=draft.original_url)
                 rows.append(ImportRow(address, _texts(draft), draft.created_at))
             await self.imports.keep(import_id, owner, done, rows, self.clock())
             done += len(batch)
@@ -367,7 +370,7 @@ def _other(text: str, url: str) -> str | None:
 
 
 def _texts(draft: Draft) -> dict[str, Any]:
-    return {name: value for name, value in asdict(draft).items() if name not in {"url", "created_at"}}
+    return {name: getattr(draft, name) for name in TEXTS}
 
 
 def _settle(connection: Connection, owner: int, kept: Bookmark, address: Address, now: str) -> None:

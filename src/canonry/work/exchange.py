@@ -25,15 +25,7 @@ from typing import TYPE_CHECKING, cast
 from canonry.errors import CanonryError, masked
 from canonry.net.charset import decode
 from canonry.work.exchange_netscape import read_netscape, write_netscape
-from canonry.work.exchange_rows import (
-    URL_NAMES,
-    Unusable,
-    draft_of,
-    join_marked,
-    one_a_line,
-    original_of,
-    original_url_of,
-)
+from canonry.work.exchange_rows import URL_NAMES, Unusable, draft_of, join_marked, one_a_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -51,7 +43,7 @@ _SHOWN = 200
 _CHUNK = 64 * 1024
 _COLUMNS = (
     *("url", "original_url", "title", "description", "tags", "folder", "to_read", "private", "created_at"),
-    *("archive_urls", "episode_urls"),
+    *("archive_urls", "episode_urls", "exact_url"),
 )
 # What spreadsheets take for a formula (OWASP, CSV injection), and the sign that it is none.
 _FORMULA = re.compile(r"\s*[=+\-@＝＋－＠']|[\t\r\n]")
@@ -77,11 +69,10 @@ class RefusedRow:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What a file has; `original_urls` are those of drafts whose URL was normalized before, by that URL."""
+    """What a file has."""
 
     drafts: list[Draft]
     refused: list[RefusedRow]
-    original_urls: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +99,7 @@ def read_bookmarks(data: bytes, format: Format | None = None, file_name: str = "
         raise CanonryError("the file is empty")
     kind = format or guess_format(data, file_name)
     first = 2 if kind is Format.CSV else 1
-    parsed = Parsed([], [], {})
+    parsed = Parsed([], [])
     for number, row in enumerate(_READERS[kind](data), first):
         if number - first >= MAX_ROWS:
             raise CanonryError(f"more than {MAX_ROWS:,} rows")
@@ -138,13 +129,8 @@ def write_bookmarks(format: Format, bookmarks: Iterable[Bookmark]) -> Iterator[s
 def _keep(row: _Row, parsed: Parsed) -> None:
     if row.problem:
         raise Unusable(row.problem)
-    if not row.said:
-        return
-    draft = draft_of(row.said)
-    original = original_of(row.said, draft)
-    parsed.drafts.append(draft)
-    if original:
-        parsed.original_urls[draft.url] = original
+    if row.said:
+        parsed.drafts.append(draft_of(row.said))
 
 
 def _shown(said: Mapping[str, object]) -> str:
@@ -233,7 +219,7 @@ def _write_json(bookmarks: Iterable[Bookmark]) -> Iterator[str]:
     for bookmark in bookmarks:
         said = {
             "url": bookmark.url,
-            "original_url": original_url_of(bookmark) or None,
+            "original_url": bookmark.original_url or None,
             "title": bookmark.title,
             "description": bookmark.description,
             "tags": list(bookmark.tags),
@@ -243,6 +229,7 @@ def _write_json(bookmarks: Iterable[Bookmark]) -> Iterator[str]:
             "created_at": bookmark.created_at,
             "archive_urls": list(bookmark.archive_urls),
             "episode_urls": list(bookmark.episode_urls),
+            "exact_url": bookmark.exact_url,
         }
         yield before + json.dumps(said, ensure_ascii=False)
         before = ",\n"
@@ -254,7 +241,7 @@ def _write_csv(bookmarks: Iterable[Bookmark]) -> Iterator[str]:
     for bookmark in bookmarks:
         cells = (
             bookmark.url,
-            original_url_of(bookmark),
+            bookmark.original_url or "",
             bookmark.title,
             bookmark.description,
             join_marked(bookmark.tags, ","),
@@ -264,6 +251,7 @@ def _write_csv(bookmarks: Iterable[Bookmark]) -> Iterator[str]:
             bookmark.created_at,
             one_a_line(bookmark.archive_urls),
             one_a_line(bookmark.episode_urls),
+            "true" if bookmark.exact_url else "false",
         )
         # All in quotes: a spreadsheet that splits at semicolons finds no formula after one either.
         yield ",".join(f'"{_harmless(cell)}"' for cell in cells) + "\r\n"

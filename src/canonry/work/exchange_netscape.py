@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from canonry.errors import CanonryError
 from canonry.net.charset import decode
-from canonry.work.exchange_rows import MAX_TITLE, Unusable, join_marked, one_a_line, original_url_of, path_of, read_time
+from canonry.work.exchange_rows import MAX_TITLE, Unusable, join_marked, one_a_line, path_of, read_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -170,6 +170,7 @@ def _link_of(attributes: str, folder: str, heading: str) -> dict[str, object]:
         "created_at": next((date for name in _DATES if (date := given.get(name, "").strip()).strip("0")), ""),
         "archive_urls": given.get("archive_urls", ""),
         "episode_urls": given.get("episode_urls", ""),
+        "exact_url": given.get("exact_url", ""),
     }
 
 
@@ -180,9 +181,10 @@ def _link(bookmark: Bookmark, indent: str) -> str:
         "PRIVATE": "1" if bookmark.private else "0",
         "TOREAD": "1" if bookmark.to_read else "",
         "TAGS": join_marked(bookmark.tags, ","),
-        "ORIGINAL_URL": original_url_of(bookmark),
+        "ORIGINAL_URL": bookmark.original_url or "",
         "ARCHIVE_URLS": one_a_line(bookmark.archive_urls),
         "EPISODE_URLS": one_a_line(bookmark.episode_urls),
+        "EXACT_URL": "1" if bookmark.exact_url else "",
     }
     attributes = "".join(f' {name}="{_escaped(value)}"' for name, value in given.items() if value)
     link = f"{indent}<DT><A{attributes}>{_escaped(bookmark.title)}</A>\n"

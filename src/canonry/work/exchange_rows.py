@@ -34,7 +34,7 @@ _CREATED = ("created_at", "created", "time", "time_added", "timestamp", "date_ad
 _SHARED = ("shared", "public")
 _LISTS = (*_TAGS, "archive_urls", "episode_urls")
 _KNOWN = frozenset((*URL_NAMES, *_TITLE, *_DESCRIPTION, *_FOLDER, *_TO_READ, *_CREATED, *_SHARED, *_LISTS)).union(
-    {"original_url", "private", "status"}
+    {"exact_url", "original_url", "private", "status"}
 )
 _YES = frozenset({"1", "true", "yes", "y", "on", "x"})
 _NO = frozenset({"", "0", "false", "no", "n", "off"})
@@ -46,7 +46,7 @@ _MILLISECONDS, _MICROSECONDS = 1e11, 1e14  # as seconds, the year 5138 and later
 
 
 class Bookmark(Protocol):
-    """What can be written: a `Draft`, or a stored row, which may have an `original_url` besides."""
+    """What can be written: a `Draft`, or a stored row."""
 
     @property
     def url(self) -> str: ...
@@ -68,6 +68,10 @@ class Bookmark(Protocol):
     def archive_urls(self) -> Sequence[str]: ...
     @property
     def episode_urls(self) -> Sequence[str]: ...
+    @property
+    def exact_url(self) -> bool: ...
+    @property
+    def original_url(self) -> str | None: ...
 
 
 class Unusable(Exception):
@@ -93,16 +97,9 @@ def draft_of(said: Mapping[str, object]) -> Draft:
         created_at=read_time(_first(texts, _CREATED)),
         archive_urls=_urls(_listed("archive_urls", said, texts, mark="\n"), "archive_urls"),
         episode_urls=_urls(_listed("episode_urls", said, texts, mark="\n"), "episode_urls"),
+        exact_url=_is("exact_url", texts),
+        original_url=_original_url(texts, url),
     )
-
-
-def original_of(said: Mapping[str, object], draft: Draft) -> str:
-    """What the URL was before it was normalized, where the row says so."""
-    original = _within(_text(said.get("original_url"), "original_url"), MAX_TEXT, "original_url")
-    if original in {"", draft.url}:
-        return ""
-    _read_url(original, "original_url: ")
-    return original
 
 
 def read_time(text: str) -> str:
@@ -155,11 +152,6 @@ def one_a_line(urls: Iterable[str]) -> str:
     return "\n".join(url.replace("\n", "") for url in urls)
 
 
-def original_url_of(bookmark: Bookmark) -> str:
-    """What the URL was before it was normalized, where the bookmark knows it."""
-    return getattr(bookmark, "original_url", None) or ""
-
-
 def _text(value: object, name: str) -> str:
     """A field without blanks around it and without NUL, which PostgreSQL cannot keep; lists are read elsewhere."""
     if value is None or (name in _LISTS and isinstance(value, list)):
@@ -201,6 +193,14 @@ def _read_url(text: str, name: str = "") -> str:
         return read_url(text)
     except InvalidUrl as error:
         raise Unusable(f"{name}{error.reason}") from None
+
+
+def _original_url(texts: Mapping[str, str], url: str) -> str | None:
+    original = _within(texts.get("original_url", ""), MAX_TEXT, "original_url")
+    if original in {"", url}:
+        return None
+    _read_url(original, "original_url: ")
+    return original
 
 
 def _tags(said: Mapping[str, object], texts: Mapping[str, str]) -> tuple[str, ...]:
