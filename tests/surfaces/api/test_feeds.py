@@ -45,7 +45,7 @@ async def test_what_is_no_feed_is_refused_with_what_was_tried(database_url: str)
             page = await asked(service, "POST", "/api/feeds", {"url": "https://page.example/"})
             lost = await asked(service, "POST", "/api/feeds", {"url": "https://lost.example/feed"})
             none = await asked(service, "POST", "/api/feeds", {"url": "mailto:me", "canonicalize": False})
-            assert (page.status, lost.status, none.status) == (422, 502, 400)
+            assert (page.status, lost.status, none.status) == (422, 424, 400)
             assert page.json()["candidates"][0]["verdict"] == "not_a_feed"
             assert (await asked(service, "GET", "/api/feeds")).json() == []
 

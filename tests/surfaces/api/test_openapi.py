@@ -57,6 +57,8 @@ def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         found.put("https://example.com/?a=1", title="one", tags=["a b", "c"])
         found.put("https://example.com/?a=1", "?on_duplicate=allow", description="its twin")
         found.ask("POST", "/api/feeds", {"url": "https://feeds.example/atom", "canonicalize": False})
+        found.ask("POST", "/api/import", {"content": "url\nhttps://example.com/?a=2\nx:"})
+        found.ask("POST", "/api/admin/renormalizations", {"policy": "bookmark"})
         if request.param == "personal":
             yield found, asyncio.run(users.new_token("", now))
         else:
@@ -80,6 +82,8 @@ def test_an_operation_answers_as_it_is_described(running: tuple[Running, str], o
             case.query["auth_token"] = f"ada:{token}"
         else:
             case.headers["Authorization"] = f"Bearer {token}"
+        if mode == "positive":
+            lead_to_something(case)
         url = case.as_transport_kwargs(base_url=service.url)
         hypothesis.assume(
             len(requests.Request("GET", url["url"], params=url.get("params")).prepare().url or "") < LONGEST
@@ -89,6 +93,16 @@ def test_an_operation_answers_as_it_is_described(running: tuple[Running, str], o
 
     with session:
         check()
+
+
+def lead_to_something(case: schemathesis.Case[Any]) -> None:
+    """Have half of the ids and URLs be those of something: what is made up is hardly ever there."""
+    for name, value in case.path_parameters.items():
+        if name.endswith("_id") and str(value).isdecimal() and int(value) % 2:
+            case.path_parameters[name] = 1 + int(value) // 2 % 3
+    for given in (case.query, case.body):
+        if isinstance(given, dict) and len(str(given.get("url") or "")) % 2:
+            given["url"] = f"https://example.com/?a={len(str(given)) % 3}"
 
 
 def test_every_operation_says_what_it_does_and_how_it_fails() -> None:

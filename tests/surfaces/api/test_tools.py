@@ -121,7 +121,7 @@ async def test_where_there_is_no_feed_the_problem_says_what_was_tried(tmp_path: 
             page = await asyncio.to_thread(ask, {"url": "https://page.example/"})
             lost = await asyncio.to_thread(ask, {"url": "https://me:secret@gone.example/feed"})
             unsafe = await asyncio.to_thread(ask, {"url": "http://127.0.0.3/"})
-    assert (page.status, lost.status, unsafe.status) == (422, 502, 400)
+    assert (page.status, lost.status, unsafe.status) == (422, 424, 400)
     for answer in (page, lost):
         [first, *_] = answer.json()["candidates"]
         assert first["verdict"] in {"not_a_feed", "failed"}

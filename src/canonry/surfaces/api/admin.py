@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import Annotated, Any
 
@@ -133,4 +134,4 @@ async def usage_since(request: Request, days: int) -> Usage:
     await parts.bookmarks.statistics.flush()
     now = parts.clock()
     since = now - timedelta(days=days)
-    return usage_of(await parts.bookmarks.statistics.since(since), since, now)
+    return await asyncio.to_thread(usage_of, await parts.bookmarks.statistics.since(since), since, now)

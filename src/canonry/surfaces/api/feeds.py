@@ -95,7 +95,7 @@ async def list_feeds(request: Request) -> list[dict[str, Any]]:
 @router.post(
     "/feeds",
     response_model=AddedOut,
-    responses={201: {"model": AddedOut, "description": "Created"}, **said(400, 422, 502)},
+    responses={201: {"model": AddedOut, "description": "Created"}, **said(400, 422, 424)},
     summary="Follow a feed",
 )
 async def add_one_feed(request: Request, body: FeedIn, response: Response) -> object:

@@ -5,6 +5,7 @@ Its GETs write, so every request must bring its token, also where the rest of th
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -191,18 +192,7 @@ async def delete_post(question: Question) -> Response:
     meta=_YES_NO,
 )
 async def get_posts(question: Question) -> Response:
-    if question.get("url"):
-        found = await _found(question)
-        return _posts(question, found, found[0].created_at if found else "")
-    day = question.get("dt")[:10]
-    found = []
-    async for kept in _newest(question):
-        day = day or kept.created_at[:10]
-        if kept.created_at[:10] < day:
-            break
-        if kept.created_at[:10] == day:
-            found.append(kept)
-    return _posts(question, found, found[0].created_at if found else "")
+    return await _posts(question, await (_found(question) if question.get("url") else _of_day(question)))
 
 
 @_route("/posts/recent", PostsOut, "The newest bookmarks", tag=_TEXT, count={**_NUMBER, "default": 15})
@@ -214,7 +204,7 @@ async def get_recent_posts(question: Question) -> Response:
         if len(found) >= count:
             break
         found.append(kept)
-    return _posts(question, found, found[0].created_at if found else "")
+    return await _posts(question, found)
 
 
 @_route(
@@ -239,7 +229,7 @@ async def get_all_posts(question: Question) -> Response:
         if not until or kept.created_at < until:
             found.append(kept)
     root = _element("posts", user=question.user.name, tag=question.get("tag"))
-    return _listed(question, found[start:], root, lambda posts: posts)
+    return await _listed(question, found[start:], root, lambda posts: posts)
 
 
 @_route("/posts/update", UpdateOut, "When something last changed")
@@ -333,19 +323,35 @@ async def _newest(question: Asked) -> AsyncIterator[Bookmark]:
             return
 
 
-def _posts(question: Asked, found: list[Bookmark], when: str) -> Response:
-    name, date = question.user.name, _time(when or stamp(question.parts.clock()))
+async def _of_day(question: Asked) -> list[Bookmark]:
+    """The bookmarks of a day, or of the latest that has any."""
+    day = question.get("dt")[:10]
+    found: list[Bookmark] = []
+    async for kept in _newest(question):
+        day = day or kept.created_at[:10]
+        if kept.created_at[:10] < day:
+            break
+        if kept.created_at[:10] == day:
+            found.append(kept)
+    return found
+
+
+async def _posts(question: Asked, found: list[Bookmark]) -> Response:
+    name, date = question.user.name, _time(found[0].created_at if found else stamp(question.parts.clock()))
     root = _element("posts", dt=date, user=name)
-    return _listed(question, found, root, lambda posts: {"date": date, "user": name, "posts": posts})
+    return await _listed(question, found, root, lambda posts: {"date": date, "user": name, "posts": posts})
 
 
-def _listed(
+async def _listed(
     question: Asked, found: list[Bookmark], root: ElementTree.Element, around: Callable[[list[dict[str, str]]], Any]
 ) -> Response:
-    posts = [_post(kept) for kept in found]
-    for post in posts:
-        root.append(_element("post", **{("tag" if name == "tags" else name): value for name, value in post.items()}))
-    return question.answer(around(posts), root)
+    def work() -> Response:
+        posts = [_post(kept) for kept in found]
+        for post in posts:
+            root.append(_element("post", **{"tag" if name == "tags" else name: post[name] for name in post}))
+        return question.answer(around(posts), root)
+
+    return await asyncio.to_thread(work)  # there may be a hundred thousand
 
 
 def _post(kept: Bookmark) -> dict[str, str]:

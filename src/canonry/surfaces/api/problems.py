@@ -78,7 +78,7 @@ STATUSES: dict[type[Exception], int] = {
     AlreadyKept: 409,
     CannotUndo: 409,
     Changed: 412,
-    FetchFailed: 502,
+    FetchFailed: 424,  # a URL that does not answer is no failure of ours: monitors look at 5xx
     NoBookmark: 404,
     NoGroup: 404,
     NoImport: 404,

@@ -219,11 +219,11 @@ async def check_long_url(request: Request, body: CheckIn) -> CheckOut:
 @router.post(
     "/canonicalize",
     response_model=CanonicalOut,
-    responses=said(400, 422, 502),
+    responses=said(400, 422, 424),
     summary="The URL that stands for a feed",
 )
 async def canonicalize_url(request: Request, body: CanonicalizeIn) -> object:
-    """Fetches the feed, then tests its self link and cleaner forms of the URL; 502 and 422 say what was tried."""
+    """Fetches the feed, then tests its self link and cleaner forms of the URL; 424 and 422 say what was tried."""
     fetch = service(request).client.fetch
     return await canonicalize(body.url, fetch=fetch, max_requests=body.max_requests, discover=body.discover)
 
