@@ -131,6 +131,8 @@ def test_with_a_token_wanted_people_sign_in_and_out(tmp_path: Path) -> None:
         visitor = Visitor(running)
         away = visitor.get("/")
         assert (away.status, away.answer.headers["location"]) == (303, "/signin")
+        piece = visitor.get("/imports/1", **{"HX-Request": "true"})
+        assert (piece.status, piece.answer.headers["hx-redirect"]) == (401, "/signin"), "no page within a page"
         form = visitor.get("/signin")
         assert form.status == 200 and "Duplicates" not in form.words
         wrong = visitor.post("/signin", {"token": "wrong"})

@@ -104,7 +104,7 @@ def hostile_server(address: str, target: str) -> Generator[int]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: object) -> None:
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             pass
 
     with ThreadingHTTPServer((address, 0), Handler) as server:

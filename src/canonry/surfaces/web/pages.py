@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from fastapi import FastAPI, Response
 from starlette.staticfiles import StaticFiles
 
+from canonry.surfaces.api.access import Limits
 from canonry.surfaces.web import about, admin, bookmarks, canonicalize, duplicates, exchange, explain, reference, signin
 from canonry.surfaces.web.refusals import ProblemPages
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
 TOPICS = (bookmarks, duplicates, exchange, explain, canonicalize, admin, signin, about, reference)
+_ATTEMPTS = 10  # to sign in, a minute, from one address
 
 
 class _Static(StaticFiles):
@@ -30,5 +32,6 @@ def add_pages(app: FastAPI) -> None:
     """Have the application answer people too; after all other middleware, so that its refusals are pages as well."""
     for topic in TOPICS:
         app.include_router(topic.router)
+    app.state.sign_in_limits = Limits(_ATTEMPTS)
     app.mount("/static", _Static(directory=Path(__file__).parent / "static"), name="static")
     app.add_middleware(ProblemPages)

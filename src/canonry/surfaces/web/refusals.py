@@ -10,7 +10,7 @@ from starlette.requests import Request
 
 from canonry.surfaces.api.access import is_api
 from canonry.surfaces.api.problems import MEDIA_TYPE
-from canonry.surfaces.web.rendering import render
+from canonry.surfaces.web.rendering import render, wants_piece
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -50,6 +50,12 @@ def _is_problem(message: Message) -> bool:
 
 
 def _page(scope: Scope, start: Message, body: bytes) -> ASGIApp:
-    page = render(Request(scope), "problem.html", status=start["status"], problem=json.loads(body))
-    page.raw_headers.extend((name, value) for name, value in start["headers"] if name.lower() not in _DROPPED)
+    request = Request(scope)
+    kept = [(name, value) for name, value in start["headers"] if name.lower() not in _DROPPED]
+    status = start["status"]
+    if wants_piece(request) and (away := dict(kept).get(b"location")):
+        # htmx would follow, and put a whole page into the middle of another.
+        status, kept = 401, [*((name, value) for name, value in kept if name != b"location"), (b"hx-redirect", away)]
+    page = render(request, "problem.html", status=status, problem=json.loads(body))
+    page.raw_headers.extend(kept)
     return page

@@ -79,7 +79,6 @@ def _around(request: Request) -> dict[str, Any]:
         "signs_in": bool(state.get("has_users")) or service.options.require_token,
         "path": request.url.path,
         "version": canonry.__version__,
-        "is_piece": wants_piece(request),
     }
 
 

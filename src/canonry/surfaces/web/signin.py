@@ -5,14 +5,13 @@ from __future__ import annotations
 from fastapi import Request, Response
 
 from canonry.store.users import SESSION
-from canonry.surfaces.api.access import SESSION_COOKIE, Limits, cookie
+from canonry.surfaces.api.access import SESSION_COOKIE, cookie
 from canonry.surfaces.api.bookmarks import service
 from canonry.surfaces.api.problems import Refused
 from canonry.surfaces.web.forms import page_router, see, text_of
 from canonry.surfaces.web.rendering import is_secure, render
 
 router = page_router()
-_ATTEMPTS = 10  # a minute, from one address
 
 
 @router.get("/signin")
@@ -28,7 +27,7 @@ async def sign_in(request: Request) -> Response:
     if not _signs_in(request):
         return see("/")
     try:
-        _limits(request).take(request.client.host if request.client else "")
+        request.app.state.sign_in_limits.take(request.client.host if request.client else "")
     except Refused as error:
         said = "Too many attempts: wait a minute."
         return render(request, "signin.html", status=error.status, headers=error.headers, error=said)
@@ -61,11 +60,3 @@ async def sign_out(request: Request) -> Response:
 def _signs_in(request: Request) -> bool:
     """In personal mode everybody is the owner, and there is nothing to sign in to."""
     return bool(request.state.has_users) or service(request).options.require_token
-
-
-def _limits(request: Request) -> Limits:
-    state = request.app.state
-    if not hasattr(state, "attempts"):
-        state.attempts = Limits(_ATTEMPTS)
-    assert isinstance(state.attempts, Limits)
-    return state.attempts
