@@ -186,6 +186,13 @@ def test_errors_stand_at_their_field_and_the_input_is_kept(
     assert running.get("/api/bookmarks").json() == []
 
 
+def test_everything_that_is_wrong_is_said_at_once(visitor: Visitor) -> None:
+    page = visitor.post("/add", {"url": "ftp://x/", "title": "x" * 10_001, "archive_urls": "\n\nftp://y/"})
+    said = {node.attributes["id"]: node.text() for node in page.tree.css(".error[id]")}
+    assert set(said) == {"url-error", "title-error", "archive_urls-error"}
+    assert said["archive_urls-error"].startswith("3: "), "the line, as it is counted in the field"
+
+
 @pytest.mark.parametrize("url", HOSTILE)
 def test_what_is_not_http_never_becomes_a_link(visitor: Visitor, running: Running, url: str) -> None:
     running.put("https://example.com/", title="fine", exact_url=True)

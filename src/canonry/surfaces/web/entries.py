@@ -11,7 +11,7 @@ from canonry.core.bookmark import clean_tags
 from canonry.errors import InvalidUrl
 from canonry.surfaces.api.models import NewBookmark
 from canonry.surfaces.web.forms import text_of
-from canonry.work.bookmark import WrongFields
+from canonry.work.bookmark import WrongFields, readable
 
 if TYPE_CHECKING:
     from starlette.datastructures import FormData
@@ -70,8 +70,15 @@ class Entry:
         )
 
     def texts(self) -> dict[str, object]:
-        """What is to be kept besides the URL; WrongFields where it is too long."""
-        lines = [line.strip() for line in self.archive_urls.splitlines() if line.strip()]
+        """What is to be kept besides the URL; WrongFields names everything that cannot be, the URL included."""
+        wrong = {"url": reason} if (reason := _unusable(self.url)) else {}
+        archived: list[str] = []
+        for number, line in enumerate(self.archive_urls.splitlines()):
+            if not line.strip():
+                continue
+            archived.append(line.strip())
+            if reason := _unusable(line.strip()):
+                wrong[f"archive_urls[{number}]"] = reason
         try:
             given = NewBookmark(
                 url=self.url,
@@ -81,10 +88,12 @@ class Entry:
                 folder=self.folder.strip(),
                 to_read=self.to_read,
                 private=self.private,
-                archive_urls=lines,
+                archive_urls=archived,
             )
         except ValidationError as error:
-            raise WrongFields({_place(each["loc"]): each["msg"] for each in error.errors()}) from None
+            raise WrongFields({_place(each["loc"]): each["msg"] for each in error.errors()} | wrong) from None
+        if wrong:
+            raise WrongFields(wrong)
         return given.given()
 
 
@@ -117,6 +126,15 @@ def told(reasons: dict[str, str]) -> dict[str, str]:
         line = index.rstrip("]")
         found.setdefault(name, []).append(f"{int(line) + 1}: {reason}" if line.isdecimal() else reason)
     return {name: "; ".join(texts) for name, texts in found.items()}
+
+
+def _unusable(text: str) -> str:
+    """Why a text is no URL that can be kept; empty where it is one."""
+    try:
+        readable(text)
+    except InvalidUrl as error:
+        return error.reason
+    return ""
 
 
 def _place(where: tuple[int | str, ...]) -> str:
