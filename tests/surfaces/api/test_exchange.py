@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,10 @@ from service import Running, serving, until
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+    from pathlib import Path
 
 MEDIA_TYPES = {"netscape": "text/html; charset=utf-8", "json": "application/json", "csv": "text/csv; charset=utf-8"}
+JSON = {"Content-Type": "application/json"}
 KEPT = ("url", "title", "description", "tags", "to_read", "private", "created_at")
 
 
@@ -93,6 +96,18 @@ def test_an_import_goes_to_whoever_the_owner_becomes(database_url: str) -> None:
         assert service.get(answer.headers["location"], token=token).status == 200
     with serving(database_url) as service:
         until(lambda: service.get("/api/bookmarks", token=token).json())
+
+
+def test_a_file_that_is_too_long_is_refused_also_where_it_comes_in_pieces(tmp_path: Path) -> None:
+    options = Options(runs_jobs=False, max_upload=1000, max_body=100)
+    with serving(f"sqlite:///{tmp_path / 'x.db'}", options) as service:
+        for path, limit in (("/api/import", 1000), ("/api/normalize", 100)):
+            assert service.ask("POST", path, b"x" * (limit + 1), headers=JSON).status == 413
+            connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=30)
+            connection.request("POST", path, iter([b'{"url":"', b"x" * limit]), JSON, encode_chunked=True)
+            answer = connection.getresponse()
+            assert (answer.status, json.load(answer)["detail"]) == (413, f"a body of at most {limit} bytes is taken")
+            connection.close()
 
 
 def listed(service: Running) -> list[dict[str, Any]]:

@@ -148,6 +148,8 @@ def add_handlers(app: FastAPI) -> None:
 
     async def plain(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
+        if isinstance(error.__cause__, Refused):  # while the body was read, which FastAPI calls a 400
+            return problem_of(error.__cause__, _id(request))
         headers = dict(error.headers) if error.headers else None
         return problem(error.status_code, str(error.detail), request_id=_id(request), headers=headers)
 

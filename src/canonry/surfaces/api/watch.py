@@ -67,4 +67,6 @@ class Watch:
 
 def template(scope: Scope) -> str:
     """`/api/bookmarks/{bookmark_id}`; `none` where no route was reached."""
+    if scope["path"].startswith("/static/"):
+        return "/static"
     return str(getattr(scope.get("route"), "path", "none"))
