@@ -105,6 +105,14 @@ def lead_to_something(case: schemathesis.Case[Any]) -> None:
             given["url"] = f"https://example.com/?a={len(str(given)) % 3}"
 
 
+def test_a_method_that_is_none_is_told_all_there_are(running: tuple[Running, str]) -> None:
+    service, token = running
+    for path, operations in DESCRIBED["paths"].items():
+        answer = service.ask("PATCH", path.replace("{group_id}", "0" * 64), token=token)
+        assert answer.status == 405
+        assert answer.headers["allow"].split(", ") == sorted(method.upper() for method in operations)
+
+
 def test_every_operation_says_what_it_does_and_how_it_fails() -> None:
     for operations in DESCRIBED["paths"].values():
         for operation in operations.values():

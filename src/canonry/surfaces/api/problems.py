@@ -150,7 +150,9 @@ def add_handlers(app: FastAPI) -> None:
         assert isinstance(error, HTTPException)
         if isinstance(error.__cause__, Refused):  # while the body was read, which FastAPI calls a 400
             return problem_of(error.__cause__, _id(request))
-        headers = dict(error.headers) if error.headers else None
+        headers = dict(error.headers) if error.headers else {}
+        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            headers |= _allowed(request)
         return problem(error.status_code, str(error.detail), request_id=_id(request), headers=headers)
 
     async def unexpected(request: Request, _: Exception) -> JSONResponse:
@@ -164,6 +166,13 @@ def add_handlers(app: FastAPI) -> None:
 
 def _shown(candidate: Candidate) -> CandidateOut:
     return CandidateOut.model_validate(replace(candidate, url=masked(candidate.url)))
+
+
+def _allowed(request: Request) -> dict[str, str]:
+    """All methods of a path: Starlette names those of its first route."""
+    path = getattr(request.scope.get("route"), "path", "")
+    methods = request.app.openapi()["paths"].get(path, {})
+    return {"Allow": ", ".join(sorted(method.upper() for method in methods))} if methods else {}
 
 
 def _id(request: Request) -> str:

@@ -20,11 +20,12 @@ from canonry.store.bookmarks import key_of
 from canonry.surfaces.api.bookmarks import Exact, owner, service
 from canonry.surfaces.api.models import BookmarkOut, Url
 from canonry.surfaces.api.problems import CandidateOut, Refused, said
-from canonry.work.bookmark import LONGEST, Preview, readable
+from canonry.work.bookmark import Preview, readable
 from canonry.work.canonical import Reason, Source
 from canonry.work.canonicalize import canonicalize
 
 router = APIRouter(prefix="/api", tags=["answers"])
+_LONGEST_IN_QUERY = 4000  # characters; escaped they may be twelve times as long, and servers take 64 KiB
 
 
 class NormalizeIn(BaseModel):
@@ -204,7 +205,7 @@ async def normalize_url(request: Request, body: NormalizeIn) -> dict[str, Any]:
 
 @router.get("/check", response_model=CheckOut, responses=said(400), summary="Is a URL kept already?")
 async def check_url(
-    request: Request, url: Annotated[str, Query(max_length=LONGEST)], exact_url: Exact = False
+    request: Request, url: Annotated[str, Query(max_length=_LONGEST_IN_QUERY)], exact_url: Exact = False
 ) -> CheckOut:
     """Without asking the network: a short link is looked for as it is."""
     return await _checked(request, url, exact_url=exact_url)
