@@ -13,6 +13,7 @@ run: $(VENV)/run  ## from a fresh clone to a running service: http://127.0.0.1:8
 	@$(BIN)/canonry serve $(SERVE)
 
 test: $(VENV)/test check  ## everything: checks, tests, coverage of the core
+	@$(BIN)/python tools/parts.py
 	$(BIN)/python -m coverage erase
 	$(BIN)/python -m coverage run -m pytest -q -m "not slow" tests/core
 	$(BIN)/python -m coverage combine --quiet
