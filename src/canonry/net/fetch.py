@@ -13,6 +13,7 @@ import socket
 import ssl
 from base64 import b64encode
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Self, cast
@@ -133,16 +134,13 @@ class Client:
         origin, userinfo = _origin(parts), parts.userinfo
         hops: list[Hop] = []
         while True:
-            # Credentials go to the origin that carried them, and nowhere else.
-            parts.userinfo = userinfo if _origin(parts) == origin else None
             response = await self._ask(guard, parts, method, validators, limit)
-            location = response.header("location")
-            if response.status not in REDIRECTS or not location:
-                return Response(
-                    response.status, str(parts), response.headers, response.body, tuple(hops), response.address
-                )
+            location = response.header("location") if response.status in REDIRECTS else ""
+            if not location:
+                return replace(response, hops=tuple(hops)) if hops else response
             guard = self.guard.after(response.address)
             target = _target(str(parts), location, guard)
+            # Credentials go to the origin that carried them, and nowhere else.
             target.userinfo = userinfo if _origin(target) == origin else None
             hops.append(Hop(response.status, str(parts), str(target)))
             if any(hop.url == str(target) for hop in hops):
@@ -172,22 +170,22 @@ class Client:
             headers["If-None-Match"] = validators.etag
         if validators.last_modified:
             headers["If-Modified-Since"] = validators.last_modified
-        shown = masked(str(parts))
+        url = str(parts)
         try:
             async with self._session(guard, keeps=self._keeps(_origin(parts))).request(
                 method, wire, headers=headers, allow_redirects=False, proxy=self._settings.proxy or None
             ) as answer:
                 is_redirect = answer.status in REDIRECTS and bool(answer.headers.get("Location"))
-                body = b"" if is_redirect else await _body(answer, shown, limit, cuts=cuts)
+                body = b"" if is_redirect else await _body(answer, url, limit, cuts=cuts)
                 address = "" if self._settings.proxy else str(getattr(answer, "address", ""))
                 received = MappingProxyType({name.lower(): _text(value) for name, value in answer.headers.items()})
-                return Response(answer.status, str(parts), received, body, (), address)
+                return Response(answer.status, url, received, body, (), address)
         except TimeoutError:
             raise
         except UnsafeUrl as error:
-            failure: UnsafeUrl | FetchFailed = UnsafeUrl(shown, f"{error.reason} ({error.target})")
+            failure: UnsafeUrl | FetchFailed = UnsafeUrl(url, f"{error.reason} ({error.target})")
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            failure = FetchFailed(shown, _why(error))
+            failure = FetchFailed(url, _why(error))
         # Raised out here, it does not hold on to the connection's buffers by way of tracebacks.
         raise failure
 
@@ -309,25 +307,27 @@ class _Shared:
 _SHARED: WeakKeyDictionary[asyncio.AbstractEventLoop, _Shared] = WeakKeyDictionary()
 
 
-async def _body(answer: aiohttp.ClientResponse, shown: str, limit: int, *, cuts: bool) -> bytes:
+async def _body(answer: aiohttp.ClientResponse, url: str, limit: int, *, cuts: bool) -> bytes:
     encoding = ", ".join(answer.headers.getall("Content-Encoding", ())).strip().lower()
     if encoding not in _ENCODINGS:
-        raise FetchFailed(shown, f"encoded as {encoding[:40]!r}, which was not asked for")
+        raise FetchFailed(url, f"encoded as {encoding[:40]!r}, which was not asked for")
     too_long = f"a body of more than {limit} bytes"
     if (answer.content_length or 0) > limit and answer.method != "HEAD" and not cuts:
-        raise FetchFailed(shown, too_long)
+        raise FetchFailed(url, too_long)
     body = bytearray()
     async for chunk in answer.content.iter_any():
         body += chunk
         if len(body) > limit:
             if cuts:
                 return bytes(body[:limit])
-            raise FetchFailed(shown, too_long)
+            raise FetchFailed(url, too_long)
     return bytes(body)
 
 
 def _text(value: str) -> str:
     """A header as text that can be stored and sent again: bytes that are not UTF-8 are read as Latin-1."""
+    if value.isascii():
+        return value
     try:
         value.encode()
     except UnicodeEncodeError:
