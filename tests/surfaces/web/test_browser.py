@@ -314,6 +314,7 @@ def violations(page: Page) -> list[Any]:
     return [(each["id"], [node["html"][:200] for node in each["nodes"]]) for each in found]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(browser: Browser, full: Running, scheme: Any) -> None:
     context = browser.new_context(color_scheme=scheme, bypass_csp=True)  # for axe, which is put into the page
@@ -335,6 +336,7 @@ def test_axe_finds_nothing(browser: Browser, full: Running, scheme: Any) -> None
     assert not found
 
 
+@pytest.mark.slow
 def test_axe_finds_nothing_at_the_door(browser: Browser, tmp_path: Path) -> None:
     with serving(f"sqlite:///{tmp_path / 'x.db'}") as running:
         token = add_user(running, "ada")
@@ -354,6 +356,7 @@ def test_axe_finds_nothing_at_the_door(browser: Browser, tmp_path: Path) -> None
             context.close()
 
 
+@pytest.mark.slow
 def test_nothing_runs_over_the_edge_of_a_phone(browser: Browser, full: Running) -> None:
     context = browser.new_context(viewport={"width": 390, "height": 800})
     page = context.new_page()

@@ -158,6 +158,7 @@ PLACES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("address", "name", "ours"), PLACES, ids=[f"{name} to {ours}" for _, name, ours in PLACES])
 def test_a_page_of_somebody_else_gets_nothing(
     page: Page, secretive: Running, caplog: pytest.LogCaptureFixture, address: str, name: str, ours: str
