@@ -153,6 +153,7 @@ SEARCHES = [
     ("no sign of LIKE", Search("1__%"), set[str]()),
     ("a tag as a whole", Search(tag="boats"), {"c"}),
     ("no part of a tag", Search(tag="boat"), set[str]()),
+    ("a tag in its case", Search(tag="Boats"), set[str]()),
     ("a tag with a quote", Search(tag='the "sea"'), {"c"}),
     ("a folder", Search(folder="x/y"), {"a"}),
     ("to read", Search(to_read=True), {"b"}),

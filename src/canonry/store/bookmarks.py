@@ -396,7 +396,7 @@ def _find(connection: Connection, owner: int, urls: Sequence[str]) -> list[Bookm
 def _page(connection: Connection, owner: int, search: Search, after: tuple[str, int] | None, limit: int) -> Page:
     query = (
         select(*bookmark_columns)
-        .where(bookmarks.c.owner_id == owner, *_conditions(search))
+        .where(bookmarks.c.owner_id == owner, *_conditions(search, is_sqlite=connection.dialect.name == "sqlite"))
         .order_by(bookmarks.c.created_at.desc(), bookmarks.c.id.desc())
         .limit(limit + 1)
     )
@@ -407,12 +407,14 @@ def _page(connection: Connection, owner: int, search: Search, after: tuple[str, 
     return Page(shown, _cursor(shown[-1]) if len(found) > limit else None)
 
 
-def _conditions(search: Search) -> Iterator[ColumnElement[bool]]:
+def _conditions(search: Search, *, is_sqlite: bool) -> Iterator[ColumnElement[bool]]:
     yield bookmarks.c.deleted_at.is_not(None) if search.in_trash else _IS_KEPT
     for word in keepable(search.words).lower().split():
         yield bookmarks.c.haystack.contains(word, autoescape=True)
     if search.tag:
-        yield bookmarks.c.tags.contains(_json(keepable(search.tag)), autoescape=True)
+        # Not LIKE, which takes no notice of case on SQLite: `Polish` is not `polish`.
+        place_of = func.instr if is_sqlite else func.strpos
+        yield place_of(bookmarks.c.tags, _json(keepable(search.tag))) > 0
     if search.folder:
         yield bookmarks.c.folder == keepable(search.folder)
     if search.to_read is not None:
