@@ -20,7 +20,7 @@ from canonry.core.merge import Outcome
 from canonry.errors import StoreError
 from canonry.store.database import Database
 from canonry.store.feed_merge import merge_document
-from canonry.store.feed_values import FeedDocument, MergedFeed
+from canonry.store.feed_values import FeedDocument, MergedFeed, NoSuchFeed
 from canonry.store.feeds import FeedState, FeedStore, StoredItem
 from canonry.store.schema import entries, entry_identities, feeds, sightings, stamp
 
@@ -379,6 +379,25 @@ def test_removing_a_feed_takes_what_only_it_had(store: Store) -> None:
     store.run(store.feeds.remove(first))
     assert [(item.title, item.feed_url) for item in store.items()] == [("Post 2", "https://b.com/feed")]
     assert store.count() == 1
+
+
+def test_many_are_added_in_one_go(store: Store) -> None:
+    old = store.add()
+    store.run(store.feeds.adopt(old, "https://new.a.com/feed"))
+    known, _ = store.run(store.feeds.add("https://b.com/feed", START, ["https://b.com/rss"]))
+    urls = ["https://c.com/", FEED, "https://new.a.com/feed", "https://b.com/rss", "https://c.com/", "https://d.com/"]
+    found = store.run(store.feeds.add_all(urls, START))
+    assert [feed.id for feed in found[1:4]] == [old, old, known.id]
+    assert [found[number].url for number in (0, 4, 5)] == ["https://c.com/", "https://c.com/", "https://d.com/"]
+    assert found[0] == found[4]
+    assert len(store.run(store.feeds.all())) == 4
+    assert store.run(store.feeds.add_all(urls, START)) == found
+    assert store.run(store.feeds.add_all([], START)) == []
+
+
+def test_a_feed_that_is_not_there(store: Store) -> None:
+    with pytest.raises(NoSuchFeed, match="no feed has the number 7"):
+        store.run(store.feeds.get(7))
 
 
 def test_keys_that_point_to_two_entries_are_reported(store: Store) -> None:

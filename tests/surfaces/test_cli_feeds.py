@@ -233,6 +233,18 @@ def test_secrets_are_masked(user: User, site: str) -> None:
     assert f"{secret}/feed/1" in user.run("feeds", "export").stdout  # here the URL is the answer
 
 
+def test_a_store_of_a_newer_release(user: User, site: str) -> None:
+    user.run("feeds", "list", "--db", f"sqlite:///{user.folder}/x.db")
+    connection = sqlite3.connect(user.folder / "x.db")
+    with connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9'")
+    connection.close()
+    done = user.run("ingest", "--db", f"sqlite:///{user.folder}/x.db", f"{site}/feed/1", code=1)
+    assert done.stdout == ""
+    assert "made by a newer canonry (tables 9); nothing was changed" in done.stderr
+    assert "in memory" not in done.stderr
+
+
 def test_a_store_that_cannot_be_opened(user: User, site: str) -> None:
     (user.folder / "file").write_text("no database")
     store = f"sqlite:///{user.folder}/file/x.db"

@@ -18,6 +18,7 @@ import canonry
 from canonry.core.identity import KeyType
 from canonry.core.merge import Outcome
 from canonry.errors import StoreError
+from canonry.net.feed import Feed, read_feed
 from canonry.net.response import Response
 from canonry.store.database import Database
 from canonry.store.feeds import FeedState, FeedStore
@@ -346,6 +347,15 @@ async def test_an_unfinished_rekey_is_said_and_not_worked_around(tmp_path: Path)
 
 
 @in_a_loop
+async def test_a_store_of_a_newer_release_is_said_and_not_worked_around(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/feeds.db"
+    with Database(url) as database:
+        database.write_now(lambda connection: connection.execute(text("UPDATE alembic_version SET version_num = '9'")))
+    with pytest.raises(StoreError, match="made by a newer canonry"):
+        await canonry.ingest([URL], url, fetch=lambda *_, **__: pytest.fail("nothing is asked"))
+
+
+@in_a_loop
 async def test_a_store_that_breaks_in_the_middle(tmp_path: Path) -> None:
     urls = [f"https://example.com/{number}" for number in range(4)]
     pages = {url: ok(feed_of(item("T", f"https://p.example.com/{url[-1]}", "g")), etag='"1"') for url in urls}
@@ -390,6 +400,50 @@ async def test_a_fetch_of_the_callers_own_may_fail_in_its_own_way() -> None:
         ("failed", "ConnectionRefusedError: by https://***@example.com/"),
         ("ingested", ""),
     ]
+
+
+@in_a_loop
+async def test_what_nobody_thought_of_costs_one_feed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bad = "https://example.com/bad"
+
+    def stumbles(body: bytes, **options: Any) -> Feed:
+        if b"stumble" in body:
+            raise ZeroDivisionError("at https://me:secret@example.com/")
+        return read_feed(body, **options)
+
+    monkeypatch.setattr("canonry.net.feed.read_feed", stumbles)
+    async with running({URL: ok(rss()), bad: ok("<rss>stumble</rss>")}, tmp_path) as runs_:
+        report = await runs_.run(bad, URL)
+        found = {outcome.feed_url: (outcome.result, outcome.reason) for outcome in report.feeds}
+        assert found[bad] == (FeedResult.FAILED, "ZeroDivisionError: at https://***@example.com/")
+        assert found[URL] == (FeedResult.INGESTED, "")
+        assert (await runs_.feed(bad)).failure == found[bad][1]
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        (ok(rss()), (FeedResult.FAILED, "removed while it was polled")),
+        ({"status": 304, "headers": {}}, (FeedResult.NO_CHANGE, "")),
+        ({"status": 500}, (FeedResult.FAILED, "answered 500")),
+    ],
+)
+@in_a_loop
+async def test_a_feed_that_is_removed_while_it_is_polled(
+    tmp_path: Path, answer: dict[str, Any], outcome: tuple[FeedResult, str]
+) -> None:
+    async with running({URL: turns(ok(rss(), etag='"1"'), answer)}, tmp_path) as runs_:
+        await runs_.run()
+
+        async def removing(url: str, **options: Any) -> Response:
+            response = await runs_.client.fetch(url, **options)
+            await runs_.store.remove((await runs_.feed()).id)
+            return response
+
+        report = await canonry.ingest([URL], runs_.store.database, fetch=removing, clock=lambda: runs_.now)
+        assert result(report) == outcome
+        assert await runs_.rows(entries) == []
+        assert await runs_.store.all() == []
 
 
 # Seed 001: the checklist

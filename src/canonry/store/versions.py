@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 VERSIONS = ("0001", "0002", "0003")
 
 
+class NewerStore(StoreError):
+    """The store was made by a later release: it is there, and not to be worked around."""
+
+
 def bring_up_to_date(database: Database, say: Callable[[str], object]) -> None:
     """Make, migrate or refuse the tables of a database."""
     version = database.read_now(version_of)
@@ -30,7 +34,7 @@ def bring_up_to_date(database: Database, say: Callable[[str], object]) -> None:
 
         migrate(database, version, say)
     else:
-        raise StoreError(f"{masked(database.url)}: made by a newer canonry (tables {version}); nothing was changed")
+        raise NewerStore(f"{masked(database.url)}: made by a newer canonry (tables {version}); nothing was changed")
 
 
 def version_of(connection: Connection) -> str | None:

@@ -26,6 +26,7 @@ from canonry.store.feeds import FeedStore
 from canonry.store.policies import RekeyUnfinished
 from canonry.store.runs import finish_run, start_run
 from canonry.store.schema import entries
+from canonry.store.versions import NewerStore
 from canonry.work.asking import plain
 from canonry.work.ingest_report import Check, FeedOutcome, FeedResult, ItemRecord, Report, record_of
 from canonry.work.polling import SEEN_TTL_DAYS, Polling, poll_feed
@@ -94,6 +95,8 @@ class _Memory:
             return
         try:
             self.store = FeedStore(self._open(store or _default_url()))
+        except NewerStore:
+            raise  # it is there: what is missing is a newer canonry
         except StoreError as error:
             self._fall_back(error)
 
