@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pytest
 
@@ -148,6 +149,29 @@ def test_with_a_token_wanted_people_sign_in_and_out(tmp_path: Path) -> None:
         visitor.post("/signout")
         assert "canonry_session" not in visitor.cookies
         assert Visitor(running, {"canonry_session": session}).get("/").status == 303
+
+
+@pytest.mark.parametrize(
+    ("wanted", "after"),
+    [
+        ("/add?url=https%3A%2F%2Fa.com%2F", "/add?url=https%3A%2F%2Fa.com%2F"),
+        ("//evil.com/", "/"),
+        ("/\\evil.com/", "/"),
+        ("https://evil.com/", "/"),
+        ("/a\r\nSet-Cookie: x", "/"),
+        ("", "/"),
+    ],
+    ids=range(6),
+)
+def test_after_signing_in_one_goes_on_to_our_own_pages(tmp_path: Path, wanted: str, after: str) -> None:
+    with serving(f"sqlite:///{tmp_path / 'x.db'}", Options(require_token=True, runs_jobs=False)) as running:
+        visitor = Visitor(running)
+        if wanted.startswith("/add"):
+            away = visitor.get(wanted).answer.headers["location"]
+            assert away == f"/signin?next={quote(wanted, safe='')}"
+            assert 'name="next" value="/add?url=' in visitor.get(away).answer.text
+        gone = visitor.post("/signin", {"token": owner_token(running), "next": wanted})
+        assert gone.answer.headers["location"] == after
 
 
 def test_attempts_to_sign_in_are_limited(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ import re
 import time
 import uuid
 from collections import OrderedDict
-from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from starlette.datastructures import Headers, MutableHeaders
 
@@ -102,7 +102,7 @@ class Access:
         if user is None:
             if is_api(path):
                 raise Refused(401, "a token is needed: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"})
-            raise Refused(303, "sign in first", {"Location": "/signin"})
+            raise Refused(303, "sign in first", {"Location": _sign_in(scope, headers)})
         state["user"] = user
 
     async def _who(self, path: str, headers: Headers, *, needs_token: bool) -> User | None:
@@ -189,12 +189,19 @@ def is_pinboard(path: str) -> bool:
 
 
 def cookie(headers: Headers, name: str) -> str:
-    """The value of a cookie; empty where there is none."""
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(name)
-    except CookieError:
-        return ""
-    return found.value if found else ""
+    """The value of a cookie, whatever those of other programs on this host look like; empty where there is none."""
+    for pair in headers.get("cookie", "").split(";"):
+        found, _, value = pair.strip().partition("=")
+        if found == name:
+            return value.strip('"')
+    return ""
+
+
+def _sign_in(scope: Scope, headers: Headers) -> str:
+    """Where to sign in, and where to go on after that: a form that a bookmarklet has filled."""
+    there = scope["path"] + (f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else "")
+    is_page = scope["method"] == "GET" and "hx-request" not in headers
+    return "/signin" if not is_page or there == "/" else f"/signin?next={quote(there, safe='')}"
 
 
 def _check_source(scope: Scope, headers: Headers, *, is_personal: bool, allowed: tuple[str, ...]) -> None:

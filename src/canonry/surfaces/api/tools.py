@@ -225,8 +225,10 @@ async def check_long_url(request: Request, body: CheckIn) -> CheckOut:
 )
 async def canonicalize_url(request: Request, body: CanonicalizeIn) -> object:
     """Fetches the feed, then tests its self link and cleaner forms of the URL; 424 and 422 say what was tried."""
-    fetch = service(request).client.fetch
-    return await canonicalize(body.url, fetch=fetch, max_requests=body.max_requests, discover=body.discover)
+    client = service(request).client
+    return await canonicalize(
+        body.url, fetch=client.fetch, guard=client.guard, max_requests=body.max_requests, discover=body.discover
+    )
 
 
 @router.get("/policies", response_model=list[PolicyOut], summary="The policies there are")

@@ -18,7 +18,7 @@ router = page_router()
 async def sign_in_form(request: Request) -> Response:
     if not _signs_in(request):
         return see("/")
-    return render(request, "signin.html", error="")
+    return render(request, "signin.html", error="", after=_after(request.query_params.get("next", "")))
 
 
 @router.post("/signin")
@@ -26,17 +26,19 @@ async def sign_in(request: Request) -> Response:
     """A session for whoever has a token."""
     if not _signs_in(request):
         return see("/")
+    form = await request.form()
+    after = _after(text_of(form, "next"))
     try:
         request.app.state.sign_in_limits.take(request.client.host if request.client else "")
     except Refused as error:
         said = "Too many attempts: wait a minute."
-        return render(request, "signin.html", status=error.status, headers=error.headers, error=said)
+        return render(request, "signin.html", status=error.status, headers=error.headers, error=said, after=after)
     parts = service(request)
-    user = await parts.users.by_token(text_of(await request.form(), "token").strip())
+    user = await parts.users.by_token(text_of(form, "token").strip())
     if user is None:
-        return render(request, "signin.html", status=401, error="This token is not known.")
+        return render(request, "signin.html", status=401, error="This token is not known.", after=after)
     secret = await parts.users.open_session(user.id, parts.clock())
-    answer = see("/")
+    answer = see(after)
     answer.set_cookie(
         SESSION_COOKIE,
         secret,
@@ -55,6 +57,12 @@ async def sign_out(request: Request) -> Response:
     answer = see("/signin")
     answer.delete_cookie(SESSION_COOKIE, httponly=True, samesite="lax", secure=is_secure(request))
     return answer
+
+
+def _after(path: str) -> str:
+    """Where to go on: a page of ours, whatever a link to the form says."""
+    is_ours = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
+    return path if is_ours else "/"
 
 
 def _signs_in(request: Request) -> bool:
