@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 
 # What is looked for, and the Debian package that has it.
 PARTS = {("chromium-headless-shell", "chromium", "google-chrome"): "chromium", ("curl",): "curl"}
@@ -33,4 +32,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
