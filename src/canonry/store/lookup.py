@@ -20,6 +20,7 @@ T = TypeVar("T")
 Owners: TypeAlias = dict[tuple[str, str], int]
 
 _CHUNK = 500  # values in one IN (…)
+_TYPES = tuple(key_type.value for key_type in KeyType)
 
 
 _HERE = Prepared(
@@ -64,10 +65,10 @@ _OWNERS = Prepared(
         or_(
             *(
                 and_(
-                    entry_identities.c.key_type == key_type.value,
-                    is_one_of(entry_identities.c.key_value, key_type.value),
+                    entry_identities.c.key_type == key_type,
+                    is_one_of(entry_identities.c.key_value, key_type),
                 )
-                for key_type in KeyType
+                for key_type in _TYPES
             )
         )
     )
@@ -103,7 +104,7 @@ def looked_up(
     elsewhere = _elsewhere(connection, feed_id, set(owners.values()) - set(here), strangers)
     found = {**{known.entry_id: known for known, _, _ in elsewhere}, **here}
 
-    owned: dict[str, dict[str, Known]] = {key_type.value: {} for key_type in KeyType}
+    owned: dict[str, dict[str, Known]] = {key_type: {} for key_type in _TYPES}
     for (kind, value), entry in owners.items():
         if entry in found:
             owned[kind][value] = found[entry]
@@ -132,11 +133,11 @@ def chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
 def _owners(
     connection: Connection, feed_url: str, items: Sequence[Keyed], ambiguous: Collection[tuple[KeyType, str]]
 ) -> Owners:
-    wanted: dict[str, list[str]] = {key_type.value: [] for key_type in KeyType}
+    wanted: dict[str, list[str]] = {key_type: [] for key_type in _TYPES}
     for each in items:
         for key in each.keys:
             wanted[key.key_type].append(key.key_value)
-    wanted[KeyType.FALLBACK_HASH.value] = hash_keys(items, feed_url, ambiguous)
+    wanted[KeyType.FALLBACK_HASH] = hash_keys(items, feed_url, ambiguous)
     values = {key_type: tuple(some) for key_type, some in wanted.items()}
     return {(kind, value): entry_id for kind, value, entry_id in _OWNERS.rows(connection, **values)}
 
@@ -146,14 +147,14 @@ def _strangers(
     owners: Owners,
     here: dict[int, Known],
     by_place: dict[str, list[Known]],
-    ambiguous: Collection[tuple[KeyType, str]],
+    ambiguous: set[tuple[KeyType, str]],
 ) -> list[Keyed]:
     """The items that may be those of other feeds: all but those that are surely known here, which most are."""
     by_guid = [owners.get((KeyType.GUID, each.key(KeyType.GUID))) for each in items]
     claims = Counter(by_guid)
 
     def is_known(each: Keyed, owner: int | None) -> bool:
-        if (KeyType.GUID, each.guid) in ambiguous or (KeyType.CANONICAL_URL, each.place) in ambiguous:
+        if ambiguous and not ambiguous.isdisjoint(((KeyType.GUID, each.guid), (KeyType.CANONICAL_URL, each.place))):
             return False
         if not each.guid:
             return any(not claims[known.entry_id] for known in by_place.get(each.place, ()))
