@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 # Bytecode must be compiled: start-up times mean nothing without it.
 unexport PYTHONDONTWRITEBYTECODE
-INPUTS := pyproject.toml constraints.txt
+INPUTS := pyproject.toml setup.py constraints.txt $(wildcard src/canonry/core/_fast.c src/canonry/core/c/*.h)
 
 .PHONY: run test check tables law mutate bench docs clean
 

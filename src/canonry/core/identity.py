@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, cast
 
-from canonry.core.normalize import normalize
+from canonry.core.fast import canonical_hash as canonical_hash
+from canonry.core.fast import normalize
 from canonry.errors import InvalidUrl
 
 if TYPE_CHECKING:
@@ -66,11 +67,6 @@ class Item:
             if isinstance(enclosures, list | tuple)
             else (),
         )
-
-
-def canonical_hash(url: str, policy: Policy | str = "article@0") -> str:
-    """Hex sha256 of the URL normalized under the policy."""
-    return hashlib.sha256(normalize(url, policy).encode()).hexdigest()
 
 
 def identity_keys(item: object, feed_url: str, *, policy: str = ENTRY_POLICY) -> list[Key]:

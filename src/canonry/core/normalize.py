@@ -80,14 +80,31 @@ def _settled(url: str, text: str, parts: Parts, policy: Policy) -> str:
 def normalize_many(urls: Iterable[str], policy: Policy | str = "bookmark") -> list[str | None]:
     """`normalize` for each, None where it raises InvalidUrl."""
     policy = resolved(policy)
-    return [_normalized_or_none(url, policy) for url in urls]
+    return [normalized_or_none(url, policy) for url in urls]
 
 
-def _normalized_or_none(url: str, policy: Policy) -> str | None:
+def normalized_or_none(url: str, policy: Policy | str) -> str | None:
+    """`normalize`, None where it raises InvalidUrl."""
     try:
         return normalize(url, policy)
     except InvalidUrl:
         return None
+
+
+def normalize_and_hash_many(urls: Iterable[str], policy: Policy | str = "bookmark") -> list[tuple[str, str] | None]:
+    """(URL, hex sha256) for each, None where normalize raises InvalidUrl."""
+    return [url if url is None else (url, _sha256(url)) for url in normalize_many(urls, policy)]
+
+
+def canonical_hash(url: str, policy: Policy | str = "article@0") -> str:
+    """Hex sha256 of the URL as the policy writes it (SPEC N6)."""
+    return _sha256(normalize(url, policy))
+
+
+def _sha256(text: str) -> str:
+    import hashlib
+
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def resolved(policy: Policy | str) -> Policy:
