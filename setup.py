@@ -5,7 +5,7 @@ import os
 from setuptools import Extension, setup
 
 IS_REQUIRED = os.environ.get("CANONRY_REQUIRE_NATIVE", "0") not in ("", "0")
-HEADERS = ["column.h", "rules.h", "scan.h", "sha256.h", "url.h"]
+HEADERS = ["column.h", "mend.h", "rules.h", "scan.h", "sha256.h", "url.h"]
 
 setup(
     ext_modules=[

@@ -107,11 +107,43 @@ static int read_call(State *state, PyObject *const *args, Py_ssize_t count, PyOb
     return call->rules == NULL ? FAILED : SIMPLE;
 }
 
+/* A text beyond ASCII in UTF-8; 0 where it is too long or holds a surrogate. bytes: LONGEST. */
+static size_t encode(PyObject *text, uint8_t *bytes)
+{
+    Py_ssize_t length = PyUnicode_GET_LENGTH(text);
+    int kind = PyUnicode_KIND(text);
+    const void *data = PyUnicode_DATA(text);
+    size_t written = 0;
+    for (Py_ssize_t i = 0; i < length; i++) {
+        Py_UCS4 c = PyUnicode_READ(kind, data, i);
+        if (written > LONGEST - 4 || Py_UNICODE_IS_SURROGATE(c))
+            return 0;
+        if (c < 0x80) {
+            bytes[written++] = (uint8_t)c;
+            continue;
+        }
+        int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+        bytes[written++] = (uint8_t)((0xf80 >> more) | c >> (6 * more));
+        while (more-- > 0)
+            bytes[written++] = (uint8_t)(0x80 | (c >> (6 * more) & 0x3f));
+    }
+    return written;
+}
+
+COLD static ptrdiff_t rewrite_beyond_ascii(const State *state, const Rules *rules, PyObject *url, uint8_t *out)
+{
+    uint8_t bytes[LONGEST];
+    size_t length = encode(url, bytes);
+    return state->rewrite(rules->rules, bytes, length, out);
+}
+
 /* NOT_MINE, UNCHANGED, or the length of the answer to a Python object. */
 static inline ptrdiff_t rewrite_object(const State *state, const Rules *rules, PyObject *url, uint8_t *out)
 {
-    if (!PyUnicode_CheckExact(url) || !PyUnicode_IS_COMPACT_ASCII(url) || rules->rules == NULL)
+    if (!PyUnicode_CheckExact(url) || rules->rules == NULL)
         return NOT_MINE;
+    if (!PyUnicode_IS_COMPACT_ASCII(url))
+        return PyUnicode_IS_READY(url) ? rewrite_beyond_ascii(state, rules, url, out) : NOT_MINE;
     return state->rewrite(rules->rules, PyUnicode_1BYTE_DATA(url), (size_t)PyUnicode_GET_LENGTH(url), out);
 }
 
@@ -170,9 +202,11 @@ static PyObject *canonical_hash(PyObject *module, PyObject *const *args, Py_ssiz
     }
     if (length == NOT_MINE)
         return PyObject_Vectorcall(state->canonical_hash, args, (size_t)count, names);
-    if (length == UNCHANGED)
-        return new_hash(state, PyUnicode_1BYTE_DATA(call.first), (size_t)PyUnicode_GET_LENGTH(call.first));
-    return new_hash(state, out, (size_t)length);
+    if (length != UNCHANGED)
+        return new_hash(state, out, (size_t)length);
+    Py_ssize_t text_length;
+    const char *text = PyUnicode_AsUTF8AndSize(call.first, &text_length);
+    return text == NULL ? NULL : new_hash(state, (const uint8_t *)text, (size_t)text_length);
 }
 
 /* One of many: a new reference, None where the reference refuses. */

@@ -133,11 +133,11 @@ static bool read_hosts(struct rules *rules, PyObject *tuple)
         hosts->each[hosts->count] = host;
         *chain = (uint32_t)++hosts->count;
         at += (size_t)length;
-        if (length < ENDING) {
+        if (length < SHORT_ENDING) {
             memset(hosts->endings, 0xff, sizeof hosts->endings);
         } else {
-            unsigned slot = ending_slot(text + at);
-            hosts->endings[slot / 64] |= (uint64_t)1 << (slot % 64);
+            unsigned slot = ending_slot(text + at, length < ENDING ? SHORT_ENDING : ENDING);
+            (length < ENDING ? hosts->short_endings : hosts->endings)[slot / 64] |= (uint64_t)1 << (slot % 64);
         }
     }
     return true;

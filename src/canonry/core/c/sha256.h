@@ -106,7 +106,6 @@ static sha256_function best_sha256(void)
 
 static void sha256_hex(sha256_function digest, const uint8_t *text, size_t length, uint8_t hex_digits[SHA256_HEX])
 {
-    static const char digits[] = "0123456789abcdef";
     uint32_t state[8];
     uint8_t tail[128] = {0};
     size_t whole = length / 64, rest = length % 64, tail_blocks = rest < 56 ? 1 : 2;
@@ -119,8 +118,11 @@ static void sha256_hex(sha256_function digest, const uint8_t *text, size_t lengt
     for (size_t i = 0; i < 8; i++)
         tail[tail_blocks * 64 - 1 - i] = (uint8_t)(bits >> (8 * i));
     digest(state, tail, tail_blocks);
+    uint8_t nibbles[SHA256_HEX];
     for (size_t i = 0; i < SHA256_HEX; i++)
-        hex_digits[i] = (uint8_t)digits[state[i / 8] >> (28 - 4 * (i % 8)) & 15];
+        nibbles[i] = (uint8_t)(state[i / 8] >> (28 - 4 * (i % 8)) & 15);
+    for (size_t i = 0; i < SHA256_HEX; i++) /* without a table, so that compilers can do many at once */
+        hex_digits[i] = (uint8_t)(nibbles[i] + '0' + (nibbles[i] > 9) * ('a' - '0' - 10));
 }
 
 #endif

@@ -7,10 +7,12 @@
 #ifndef CANONRY_URL_H
 #define CANONRY_URL_H
 
+#include "mend.h"
 #include "scan.h"
 
 enum {
     NOT_MINE = -1,
+    MEND = -2, /* simple, once the parser's first steps are done */
     UNCHANGED = 0,
     MOST_PARAMS = 64,   /* a query with more is handed back */
     LONGEST_NAME = 255, /* of a parameter in a policy */
@@ -44,7 +46,7 @@ struct host {
 };
 
 struct hosts {
-    uint64_t endings[16]; /* by a hash of the last five bytes; most hosts are told apart by them */
+    uint64_t endings[16], short_endings[16]; /* by a hash of the last bytes, which tell most hosts apart */
     uint32_t chains[SLOTS];
     struct host *each;
     size_t count;
@@ -59,7 +61,7 @@ struct rules {
     size_t names_count;
 };
 
-enum { ENDING = 5 };
+enum { ENDING = 8, SHORT_ENDING = 5 }; /* a host is looked up by the longer if it is as long */
 
 ALWAYS_INLINE uint8_t lower(uint8_t c)
 {
@@ -69,15 +71,6 @@ ALWAYS_INLINE uint8_t lower(uint8_t c)
 ALWAYS_INLINE bool is_letter(uint8_t c)
 {
     return (uint8_t)((c | 0x20) - 'a') < 26;
-}
-
-/* The value of a hexadecimal digit, -1 for other characters. */
-ALWAYS_INLINE int hex(uint8_t c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 ALWAYS_INLINE uint64_t load8(const uint8_t *at)
@@ -118,11 +111,18 @@ ALWAYS_INLINE size_t first(const uint64_t *bits, size_t from, size_t end)
 
 /* --- lookup tables -------------------------------------------------------------------------- */
 
-ALWAYS_INLINE unsigned ending_slot(const uint8_t *end)
+/* The slot of the last bytes before `end`, the same in either case. */
+ALWAYS_INLINE unsigned ending_slot(const uint8_t *end, size_t length)
 {
     uint64_t value = 0;
-    memcpy(&value, end - ENDING, ENDING);
+    memcpy(&value, end - length, length);
     return (unsigned)((value | 0x2020202020202020) * 0x9e3779b97f4a7c15 >> 54);
+}
+
+ALWAYS_INLINE bool may_be_known(const struct hosts *hosts, const uint8_t *end)
+{
+    unsigned slot = ending_slot(end, ENDING), short_slot = ending_slot(end, SHORT_ENDING);
+    return (hosts->endings[slot / 64] >> (slot % 64) | hosts->short_endings[short_slot / 64] >> (short_slot % 64)) & 1;
 }
 
 ALWAYS_INLINE unsigned host_slot(const uint8_t *host, size_t length)
@@ -188,36 +188,34 @@ static bool is_dropped(const struct names *names, const uint8_t *name, size_t le
 
 /* --- writing -------------------------------------------------------------------------------- */
 
-/* The answer so far. As long as it is a beginning of the text itself nothing is written. */
+/* The answer so far: what is in `out`, then a piece of the text that is still to be copied. As long
+ * as the piece begins with the text nothing has been written at all. */
 struct answer {
     const uint8_t *text;
     uint8_t *out;
     size_t length;
-    bool is_text;
+    size_t from, to;
 };
 
-ALWAYS_INLINE void part_ways(struct answer *answer)
+ALWAYS_INLINE void write_piece(struct answer *answer)
 {
-    if (answer->is_text) {
-        memcpy(answer->out, answer->text, answer->length);
-        answer->is_text = false;
-    }
+    memcpy(answer->out + answer->length, answer->text + answer->from, answer->to - answer->from);
+    answer->length += answer->to - answer->from;
+    answer->from = answer->to;
 }
 
 ALWAYS_INLINE void keep(struct answer *answer, size_t from, size_t to)
 {
-    if (answer->is_text && from == answer->length) {
-        answer->length = to;
-        return;
+    if (from != answer->to) {
+        write_piece(answer);
+        answer->from = from;
     }
-    part_ways(answer);
-    memcpy(answer->out + answer->length, answer->text + from, to - from);
-    answer->length += to - from;
+    answer->to = to;
 }
 
 ALWAYS_INLINE void put(struct answer *answer, uint8_t c)
 {
-    part_ways(answer);
+    write_piece(answer);
     answer->out[answer->length++] = c;
 }
 
@@ -254,7 +252,7 @@ static ptrdiff_t spell_escapes(const uint8_t *text, size_t length, uint8_t *out)
 /* Rules 5 to 7 on a path in which escapes or double slashes have to go. */
 __attribute__((noinline)) static bool rewrite_path(const struct rules *rules, struct answer *answer, size_t from, size_t to)
 {
-    part_ways(answer);
+    write_piece(answer);
     uint8_t *path = answer->out + answer->length;
     size_t length = to - from;
     if (rules->normalize_escapes) {
@@ -354,7 +352,7 @@ rewrite_query(const struct rules *rules, const struct names *names, struct answe
     }
     if (count == 0 || (count == 1 && params[0].length == 0))
         return true;
-    part_ways(answer);
+    write_piece(answer);
     for (size_t i = 0; i < count; i++) {
         answer->out[answer->length++] = i ? '&' : '?';
         memcpy(answer->out + answer->length, query + params[i].start, params[i].length);
@@ -450,12 +448,12 @@ COLD static bool has_escaped_dot(const uint8_t *text, size_t from, size_t to)
     return false;
 }
 
-/* UNCHANGED, NOT_MINE, or the length of the answer in `out`, which has ROOM bytes. */
+/* UNCHANGED, NOT_MINE, MEND, or the length of the answer in `out`, which has ROOM bytes. */
 ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t *text, size_t length, uint8_t *out,
-                                       const struct marks *marks)
+                                       const struct marks *marks, bool is_mended)
 {
     static const uint8_t https[9] = "https://", http[9] = "http://", letters[9] = "\x20\x20\x20\x20\x20\0\0";
-    struct answer answer = {text, out, 0, true};
+    struct answer answer = {.text = text, .out = out};
     uint64_t start = load8(text);
     bool is_https = (start | load8(letters)) == load8(https);
     if (!is_https && ((load4(text) | 0x20202020) != load4(http) || memcmp(text + 4, "://", 3) != 0))
@@ -488,22 +486,21 @@ ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t 
         has_default_port = port == (is_https ? 443 : 80);
     }
     if (path < length && text[path] != '/' && text[path] != '?' && text[path] != '#')
-        return NOT_MINE;
+        return text[path] == '\\' && !is_mended ? MEND : NOT_MINE;
 
     size_t query_end = first(marks->hash, path, length);
     size_t path_end = first(marks->question, path, query_end);
     if (marks->any_odd && !odd_ones_fit(text, host_end, path_end, query_end, length))
-        return NOT_MINE;
+        return is_mended ? NOT_MINE : MEND;
     struct path_bits in_path = look_at_path(marks, path, path_end);
-    if (in_path.dot_segment || (in_path.escaped_start && has_escaped_dot(text, path, path_end)))
-        return NOT_MINE;
+    if (!is_mended && (in_path.dot_segment || (in_path.escaped_start && has_escaped_dot(text, path, path_end))))
+        return MEND;
     if (!rules->parse)
         return UNCHANGED;
 
     /* Rules 2, 3, 12: a host that some rule knows. */
     const struct names *names = rules->names;
-    unsigned ending = ending_slot(text + host_end);
-    if (rules->hosts.endings[ending / 64] >> (ending % 64) & 1) {
+    if (may_be_known(&rules->hosts, text + host_end)) { /* eight bytes, some of the scheme if it is short */
         names = look_up_host(rules, text, host, host_end);
         if (!names)
             return NOT_MINE;
@@ -513,10 +510,14 @@ ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t 
         for (size_t i = 0; i < host_end; i++) /* the scheme, then what is left of the host */
             if (i < host || i >= bare)
                 out[answer.length++] = lower(text[i]);
-        answer.is_text = false;
+        answer.from = answer.to = host_end;
+    } else if (bare == host) {
+        answer.to = host_end;
     } else {
+        memcpy(out, text, SHORTEST); /* of which the scheme counts */
         answer.length = host;
-        keep(&answer, bare, host_end);
+        answer.from = bare;
+        answer.to = host_end;
     }
     if (!has_default_port)
         keep(&answer, host_end, path);
@@ -550,10 +551,26 @@ ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t 
         else if (rules->fragment == FRAGMENT_ROUTES)
             keep_route(&answer, query_end + 1, length);
     }
-    if (answer.is_text && answer.length == length)
+    if (answer.length == 0 && answer.from == 0 && answer.to == length)
         return UNCHANGED;
-    part_ways(&answer);
+    write_piece(&answer);
     return (ptrdiff_t)answer.length;
+}
+
+/* A text that mend.h put into the form the parser gives it. */
+COLD static ptrdiff_t rewrite_mended(const struct rules *rules, const uint8_t *text, size_t length, uint8_t *out)
+{
+    uint8_t mended[LONGEST];
+    struct marks marks;
+    ptrdiff_t mended_length = mend(text, length, mended);
+    if (mended_length < SHORTEST)
+        return NOT_MINE;
+    scan_plain(mended, (size_t)mended_length, &marks);
+    ptrdiff_t answer = rewrite_marked(rules, mended, (size_t)mended_length, out, &marks, true);
+    if (answer != UNCHANGED || !rules->parse)
+        return answer;
+    memcpy(out, mended, (size_t)mended_length);
+    return mended_length;
 }
 
 static ptrdiff_t rewrite_plain(const struct rules *rules, const uint8_t *text, size_t length, uint8_t *out)
@@ -562,7 +579,8 @@ static ptrdiff_t rewrite_plain(const struct rules *rules, const uint8_t *text, s
     if (length < SHORTEST || length > LONGEST)
         return NOT_MINE;
     scan_plain(text, length, &marks);
-    return rewrite_marked(rules, text, length, out, &marks);
+    ptrdiff_t answer = rewrite_marked(rules, text, length, out, &marks, false);
+    return answer == MEND ? rewrite_mended(rules, text, length, out) : answer;
 }
 
 #ifdef CANONRY_WIDE
@@ -572,7 +590,8 @@ WIDE static ptrdiff_t rewrite_wide(const struct rules *rules, const uint8_t *tex
     if (length < SHORTEST || length > LONGEST)
         return NOT_MINE;
     scan_wide(text, length, &marks);
-    return rewrite_marked(rules, text, length, out, &marks);
+    ptrdiff_t answer = rewrite_marked(rules, text, length, out, &marks, false);
+    return answer == MEND ? rewrite_mended(rules, text, length, out) : answer;
 }
 #endif
 
