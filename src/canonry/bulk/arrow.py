@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
+import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 
 from canonry.core import fast
 from canonry.core.normalize import resolved
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
     from canonry.core.policy import Policy
 
+pa: Any = pyarrow  # it has no types
 FIELDS = ("canonical_url", "canonical_hash")
-_ENTRY_SIZES = {pa.string(): 4, pa.large_string(): 8, pa.string_view(): 16}
-_Answers = list[pa.Array]  # the URLs, then their hashes where these are asked for
+_ENTRY_SIZES: dict[object, int] = {pa.string(): 4, pa.large_string(): 8, pa.string_view(): 16}
+Answers = list[Any]  # the URLs, then their hashes where these are asked for
 
 
 def normalize(array: Any, policy: Policy | str = "bookmark", *, hash: bool = False) -> Any:  # noqa: A002
@@ -48,23 +49,23 @@ def _column(array: Any) -> Any:
     raise TypeError(f"an Arrow column is wanted, not {type(array).__name__}")
 
 
-def _type_of_answers(kind: pa.DataType, *, with_hash: bool) -> pa.DataType:
+def _type_of_answers(kind: Any, *, with_hash: bool) -> Any:
     url = _value_type(kind)
     return pa.struct([(FIELDS[0], url), (FIELDS[1], _hash_type(url))]) if with_hash else url
 
 
-def _value_type(kind: pa.DataType) -> pa.DataType:
+def _value_type(kind: Any) -> Any:
     url = kind.value_type if pa.types.is_dictionary(kind) else kind
     if url not in _ENTRY_SIZES:
         raise TypeError(f"a column of texts is wanted, not {kind}")
     return url
 
 
-def _hash_type(url: pa.DataType) -> pa.DataType:
+def _hash_type(url: Any) -> Any:
     return pa.large_string() if url == pa.large_string() else pa.string()
 
 
-def _normalized(array: pa.Array, policy: Policy, *, with_hash: bool) -> pa.Array:
+def _normalized(array: Any, policy: Policy, *, with_hash: bool) -> Any:
     if pa.types.is_dictionary(array.type):
         values = _answers(array.dictionary, policy, with_hash=with_hash)
         answers = [value.take(array.indices) for value in values]
@@ -73,7 +74,7 @@ def _normalized(array: pa.Array, policy: Policy, *, with_hash: bool) -> pa.Array
     return pa.StructArray.from_arrays(answers, names=FIELDS) if with_hash else answers[0]
 
 
-def _answers(array: pa.Array, policy: Policy, *, with_hash: bool) -> _Answers:
+def _answers(array: Any, policy: Policy, *, with_hash: bool) -> Answers:
     kind = _value_type(array.type)
     normalize_column = _native_column()
     if normalize_column is None:
@@ -107,7 +108,7 @@ def _native_column() -> Callable[..., Any] | None:
     return normalize_column
 
 
-def _reference_answers(array: pa.Array, policy: Policy, *, with_hash: bool) -> _Answers:
+def _reference_answers(array: Any, policy: Policy, *, with_hash: bool) -> Answers:
     kind = array.type
     urls: list[str | None] = [_text(url) for url in array.cast(pa.large_binary()).to_pylist()]
     if not with_hash:

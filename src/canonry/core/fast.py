@@ -10,7 +10,7 @@ try:
 
     CORE = "native"
 except ImportError:
-    from canonry.core.normalize import canonical_hash, normalize, normalize_and_hash_many, normalize_many
+    from canonry.core.shortcut import canonical_hash, normalize, normalize_and_hash_many, normalize_many
 
     CORE = "pure Python"
 

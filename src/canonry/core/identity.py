@@ -7,14 +7,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
-from canonry.core.fast import canonical_hash as canonical_hash
 from canonry.core.fast import normalize
 from canonry.errors import InvalidUrl
-
-if TYPE_CHECKING:
-    from canonry.core.policy import Policy
 
 ENTRY_POLICY = "entry@1"
 _SPACE = " \t\n\v\f\r\x1c\x1d\x1e\x1f"

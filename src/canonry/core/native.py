@@ -26,6 +26,8 @@ def tables_of(policy: Policy) -> Tables | None:
     names = tuple(tuple(name.encode().lower() for name in some) for some in lists)
     if len(names) > _MOST_LISTS or not all(map(_fits, names)):
         return None
+    # A longer host is handed back before it is looked up.
+    hosts = tuple(known for known in known_hosts(policy) if len(known[0]) <= _LONGEST_NAME)
     switches = (
         policy.parse,
         policy.strip_www,
@@ -34,7 +36,7 @@ def tables_of(policy: Policy) -> Tables | None:
         policy.strip_trailing_slash,
         policy.sort_params,
     )
-    return switches, _FRAGMENTS.index(policy.fragment), names, tuple(_hosts(policy))
+    return switches, _FRAGMENTS.index(policy.fragment), names, hosts
 
 
 def _fits(names: Names) -> bool:
@@ -42,7 +44,8 @@ def _fits(names: Names) -> bool:
     return sum(lengths) <= _MOST_BYTES and max(lengths, default=0) <= _LONGEST_NAME
 
 
-def _hosts(policy: Policy) -> list[tuple[bytes, int, int]]:
+def known_hosts(policy: Policy) -> list[tuple[bytes, int, int]]:
+    """Every host that a rule treats in its own way: its name, what it is, which list of parameters holds there."""
     kinds: dict[str, int] = {}
     for site in (SITES[site](SITE_TABLES[site]) for site in policy.sites):
         for host in (*site.hosts, site.target):
@@ -54,4 +57,4 @@ def _hosts(policy: Policy) -> list[tuple[bytes, int, int]]:
     places = {host: place for place, (host, _) in enumerate(policy.strip_params_on, 1)}
     for host in places:
         kinds[host] = kinds.get(host, 0) | _HAS_NAMES
-    return [(host.encode(), kind, places.get(host, 0)) for host, kind in kinds.items() if len(host) <= _LONGEST_NAME]
+    return [(host.encode(), kind, places.get(host, 0)) for host, kind in kinds.items()]

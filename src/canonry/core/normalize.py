@@ -91,17 +91,13 @@ def normalized_or_none(url: str, policy: Policy | str) -> str | None:
         return None
 
 
-def normalize_and_hash_many(urls: Iterable[str], policy: Policy | str = "bookmark") -> list[tuple[str, str] | None]:
-    """(URL, hex sha256) for each, None where normalize raises InvalidUrl."""
-    return [url if url is None else (url, _sha256(url)) for url in normalize_many(urls, policy)]
-
-
 def canonical_hash(url: str, policy: Policy | str = "article@0") -> str:
     """Hex sha256 of the URL as the policy writes it (SPEC N6)."""
-    return _sha256(normalize(url, policy))
+    return sha256(normalize(url, policy))
 
 
-def _sha256(text: str) -> str:
+def sha256(text: str) -> str:
+    """Hex sha256 of the text in UTF-8."""
     import hashlib
 
     return hashlib.sha256(text.encode()).hexdigest()
