@@ -19,11 +19,11 @@ static void free_rules(struct rules *rules)
     for (size_t i = 0; rules->names && i < rules->names_count; i++) {
         PyMem_Free(rules->names[i].exact);
         PyMem_Free(rules->names[i].prefixes);
-        PyMem_Free((void *)rules->names[i].text);
+        PyMem_Free(rules->names[i].text);
     }
     PyMem_Free(rules->names);
     PyMem_Free(rules->hosts.each);
-    PyMem_Free((void *)rules->hosts.text);
+    PyMem_Free(rules->hosts.text);
     PyMem_Free(rules);
 }
 
@@ -36,20 +36,11 @@ static void *new_array(size_t count, size_t size)
     return array;
 }
 
-static void allow_length(struct names *names, uint8_t start, size_t length, bool and_longer)
-{
-    size_t bit = length < 63 ? length : 63;
-    uint64_t bits = and_longer ? ~(uint64_t)0 << bit : (uint64_t)1 << bit;
-    names->lengths[start] |= bits;
-    if (start >= 'a' && start <= 'z')
-        names->lengths[start - 'a' + 'A'] |= bits;
-}
-
 /* A tuple of bytes, each the lower-case name of a parameter, a `*` at its end if it is a prefix. */
 static bool read_names(struct names *names, PyObject *tuple)
 {
     Py_ssize_t count = PyTuple_GET_SIZE(tuple);
-    size_t total = 0, at = 0;
+    size_t total = 0;
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *name = PyTuple_GET_ITEM(tuple, i);
         if (!PyBytes_Check(name) || PyBytes_GET_SIZE(name) < 1 || PyBytes_GET_SIZE(name) > LONGEST_NAME) {
@@ -62,30 +53,14 @@ static bool read_names(struct names *names, PyObject *tuple)
         PyErr_SetString(PyExc_ValueError, "too many names");
         return false;
     }
-    uint8_t *text = new_array(total, 1);
-    names->text = text;
+    names->text = new_array(total, 1);
     names->exact = new_array((size_t)count, sizeof *names->exact);
     names->prefixes = new_array((size_t)count, sizeof *names->prefixes);
     if (!names->text || !names->exact || !names->prefixes)
         return false;
     for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *given = PyTuple_GET_ITEM(tuple, i);
-        size_t length = (size_t)PyBytes_GET_SIZE(given);
-        const uint8_t *bytes = (const uint8_t *)PyBytes_AS_STRING(given);
-        bool is_prefix = length > 1 && bytes[length - 1] == '*';
-        length -= is_prefix;
-        memcpy(text + at, bytes, length);
-        struct name name = {.start = (uint16_t)at, .length = (uint8_t)length};
-        if (is_prefix) {
-            names->prefixes[names->prefix_count++] = name;
-        } else {
-            uint16_t *chain = &names->chains[name_slot(bytes, length)];
-            name.next = *chain;
-            names->exact[names->exact_count] = name;
-            *chain = (uint16_t)++names->exact_count;
-        }
-        allow_length(names, bytes[0], length, is_prefix);
-        at += length;
+        PyObject *name = PyTuple_GET_ITEM(tuple, i);
+        add_name(names, (const uint8_t *)PyBytes_AS_STRING(name), (size_t)PyBytes_GET_SIZE(name));
     }
     return true;
 }
@@ -95,7 +70,7 @@ static bool read_hosts(struct rules *rules, PyObject *tuple)
 {
     struct hosts *hosts = &rules->hosts;
     Py_ssize_t count = PyTuple_GET_SIZE(tuple);
-    size_t total = 0, at = 0;
+    size_t total = 0;
     hosts->each = new_array((size_t)count, sizeof *hosts->each);
     if (hosts->each == NULL)
         return false;
@@ -116,29 +91,17 @@ static bool read_hosts(struct rules *rules, PyObject *tuple)
         PyErr_SetString(PyExc_ValueError, "too many hosts");
         return false;
     }
-    uint8_t *text = new_array(total, 1);
-    hosts->text = text;
-    if (text == NULL)
+    hosts->text = new_array(total, 1);
+    if (hosts->text == NULL)
         return false;
     for (Py_ssize_t i = 0; i < count; i++) {
         const char *bytes;
         Py_ssize_t length;
-        struct host host = {.start = (uint32_t)at};
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(tuple, i), "y#bH:host", &bytes, &length, &host.is, &host.names))
+        unsigned char is;
+        unsigned short names;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(tuple, i), "y#bH:host", &bytes, &length, &is, &names))
             return false;
-        host.length = (uint16_t)length;
-        memcpy(text + at, bytes, (size_t)length);
-        uint32_t *chain = &hosts->chains[host_slot(text + at, (size_t)length)];
-        host.next = *chain;
-        hosts->each[hosts->count] = host;
-        *chain = (uint32_t)++hosts->count;
-        at += (size_t)length;
-        if (length < SHORT_ENDING) {
-            memset(hosts->endings, 0xff, sizeof hosts->endings);
-        } else {
-            unsigned slot = ending_slot(text + at, length < ENDING ? SHORT_ENDING : ENDING);
-            (length < ENDING ? hosts->short_endings : hosts->endings)[slot / 64] |= (uint64_t)1 << (slot % 64);
-        }
+        add_host(hosts, (const uint8_t *)bytes, (size_t)length, is, names);
     }
     return true;
 }

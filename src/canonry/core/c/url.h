@@ -33,7 +33,8 @@ struct names {
     uint16_t chains[SLOTS]; /* index + 1 */
     struct name *exact, *prefixes;
     size_t exact_count, prefix_count;
-    const uint8_t *text;
+    uint8_t *text; /* all names, one behind the other */
+    size_t used;
 };
 
 /* What is special about a host. */
@@ -50,7 +51,8 @@ struct hosts {
     uint32_t chains[SLOTS];
     struct host *each;
     size_t count;
-    const uint8_t *text;
+    uint8_t *text; /* all hosts, one behind the other */
+    size_t used;
 };
 
 struct rules {
@@ -163,6 +165,47 @@ static bool is_listed(const struct names *names, const uint8_t *name, size_t len
             return true;
     }
     return false;
+}
+
+/* Add a name in lower case, a prefix if it ends with `*`, to arrays that have room for it. */
+static void add_name(struct names *names, const uint8_t *bytes, size_t length)
+{
+    bool is_prefix = length > 1 && bytes[length - 1] == '*';
+    length -= is_prefix;
+    struct name name = {.start = (uint16_t)names->used, .length = (uint8_t)length};
+    if (is_prefix) {
+        names->prefixes[names->prefix_count++] = name;
+    } else {
+        uint16_t *chain = &names->chains[name_slot(bytes, length)];
+        name.next = *chain;
+        names->exact[names->exact_count] = name;
+        *chain = (uint16_t)++names->exact_count;
+    }
+    memcpy(names->text + names->used, bytes, length);
+    names->used += length;
+    size_t bit = length < 63 ? length : 63;
+    uint64_t lengths = is_prefix ? ~(uint64_t)0 << bit : (uint64_t)1 << bit;
+    names->lengths[bytes[0]] |= lengths;
+    if (bytes[0] >= 'a' && bytes[0] <= 'z')
+        names->lengths[bytes[0] - 'a' + 'A'] |= lengths;
+}
+
+/* Add a host in lower case to arrays that have room for it. */
+static void add_host(struct hosts *hosts, const uint8_t *bytes, size_t length, uint8_t is, uint16_t names)
+{
+    struct host host = {.start = (uint32_t)hosts->used, .length = (uint16_t)length, .names = names, .is = is};
+    uint32_t *chain = &hosts->chains[host_slot(bytes, length)];
+    host.next = *chain;
+    hosts->each[hosts->count] = host;
+    *chain = (uint32_t)++hosts->count;
+    memcpy(hosts->text + hosts->used, bytes, length);
+    hosts->used += length;
+    if (length < SHORT_ENDING) {
+        memset(hosts->endings, 0xff, sizeof hosts->endings);
+    } else {
+        unsigned slot = ending_slot(bytes + length, length < ENDING ? SHORT_ENDING : ENDING);
+        (length < ENDING ? hosts->short_endings : hosts->endings)[slot / 64] |= (uint64_t)1 << (slot % 64);
+    }
 }
 
 /* Does the policy drop the parameter with this name? Decoded once, in lower case. */
