@@ -44,7 +44,7 @@ def main() -> int:
     }
     code = "import canonry.core._fast as f, sys; sys.exit('build/asan' not in f.__file__)"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=running, check=True)
-    tests = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", *TESTS]
+    tests = [sys.executable, "-m", "pytest", "-q", "-s", "-m", "not slow", "-p", "no:cacheprovider", *TESTS]
     return subprocess.run(tests, cwd=ROOT, env=running, check=False).returncode
 
 

@@ -408,10 +408,10 @@ static PyObject *new_zeros(size_t size)
 /* About how many bytes the texts of a column take; 0 where views hide it. */
 static size_t bytes_of(const struct column *column)
 {
+    if (column->kind == VIEWS || column->rows == 0 || column->data_count == 0)
+        return 0;
     int64_t from = offset_at(column, column->start), to = offset_at(column, column->start + column->rows);
-    return column->kind != VIEWS && 0 <= from && from <= to && column->data_count > 0 && to <= column->data[0].len
-               ? (size_t)(to - from)
-               : 0;
+    return 0 <= from && from <= to && to <= column->data[0].len ? (size_t)(to - from) : 0;
 }
 
 static PyObject *rewrite_column(const State *state, const struct column *column, const struct call *call, bool with_hash)
@@ -427,7 +427,7 @@ static PyObject *rewrite_column(const State *state, const struct column *column,
         batch->room = 0;
         made.validity = new_zeros((rows + 7) / 8);
         made.ends = new_zeros((rows + 1) * made.end_size);
-        made.data = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)((column->rows ? bytes_of(column) : 0) + rows / 8 + ROOM));
+        made.data = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(bytes_of(column) + rows / 8 + ROOM));
         is_done = made.validity && made.ends && made.data;
     } else {
         PyErr_NoMemory();
