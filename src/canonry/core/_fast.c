@@ -358,42 +358,69 @@ static bool grow(PyObject **bytes, size_t needed)
     return _PyBytes_Resize(bytes, (Py_ssize_t)(needed + needed / 2)) == 0;
 }
 
-static bool make_room(struct made *made, const struct batch *batch, int count, const struct text *answers)
+/* What a batch needs beyond what is filled. */
+struct need {
+    size_t data, hashes;
+};
+
+static struct need need_of(const struct made *made, const struct batch *batch, int count, const struct text *answers)
 {
-    size_t needed = made->length + (count ? batch->ends[count - 1] : 0);
+    struct need need = {made->length + (count ? batch->ends[count - 1] : 0), 0};
     for (int i = 0; i < batch->back_count; i++)
-        needed += answers[i].length;
-    size_t hashes = made->hashes ? made->hash_length + (size_t)count * SHA256_HEX : 0;
-    if (made->end_size == sizeof(int32_t) && (needed > INT32_MAX || hashes > INT32_MAX)) {
+        need.data += answers[i].length;
+    if (made->hashes)
+        need.hashes = made->hash_length + (size_t)count * SHA256_HEX;
+    return need;
+}
+
+static bool has_room(const struct made *made, struct need need)
+{
+    return need.data <= (size_t)PyBytes_GET_SIZE(made->data) && need.data <= made->most &&
+           (!made->hashes || (need.hashes <= (size_t)PyBytes_GET_SIZE(made->hashes) && need.hashes <= made->most));
+}
+
+static bool make_room(struct made *made, struct need need)
+{
+    if (need.data > made->most || need.hashes > made->most) {
         PyErr_SetString(PyExc_OverflowError, "the answers do not fit into a string array; give a large_string array");
         return false;
     }
-    return grow(&made->data, needed) && (!made->hashes || grow(&made->hashes, hashes));
+    return grow(&made->data, need.data) && (!made->hashes || grow(&made->hashes, need.hashes));
 }
 
-static bool do_batch(const State *state, const struct column *column, const struct call *call, int64_t from, int count,
-                     struct batch *batch, struct text *answers, struct made *made)
+/* All rows. The interpreter's lock is taken only for what was handed back, or where memory must grow. */
+static bool do_batches(const State *state, const struct column *column, const struct call *call, struct batch *batch,
+                       struct text *answers, struct made *made)
 {
-    enum trouble trouble;
-    Py_BEGIN_ALLOW_THREADS
-    trouble = rewrite_batch(column, from, count, call->rules->rules, state->rewrite, batch);
-    Py_END_ALLOW_THREADS
-    if (trouble == NO_MEMORY)
-        PyErr_NoMemory();
-    if (trouble == MALFORMED)
-        PyErr_SetString(PyExc_ValueError, "the column points outside its own memory");
-    if (trouble != NO_TROUBLE)
-        return false;
-    PyObject *kept = answer_the_rest(state, call->policy, batch, answers);
-    bool is_done = kept != NULL && make_room(made, batch, count, answers);
-    if (is_done) {
-        Py_BEGIN_ALLOW_THREADS
-        put_batch(made, from, count, batch, answers);
-        if (made->hashes)
-            hash_batch(made, from, count, state->sha256);
-        Py_END_ALLOW_THREADS
+    bool is_done = true;
+    PyThreadState *thread = PyEval_SaveThread();
+    for (int64_t from = 0; is_done && from < column->rows; from += BATCH) {
+        int count = column->rows - from < BATCH ? (int)(column->rows - from) : BATCH;
+        enum trouble trouble = rewrite_batch(column, from, count, call->rules->rules, state->rewrite, batch);
+        PyObject *kept = NULL;
+        if (trouble != NO_TROUBLE || batch->back_count > 0 || !has_room(made, need_of(made, batch, count, answers))) {
+            PyEval_RestoreThread(thread);
+            if (trouble == NO_MEMORY)
+                PyErr_NoMemory();
+            else if (trouble == MALFORMED)
+                PyErr_SetString(PyExc_ValueError, "the column points outside its own memory");
+            else
+                kept = answer_the_rest(state, call->policy, batch, answers);
+            is_done = kept != NULL && make_room(made, need_of(made, batch, count, answers));
+            thread = PyEval_SaveThread();
+        }
+        if (is_done) {
+            put_batch(made, from, count, batch, answers);
+            if (made->hashes)
+                hash_batch(made, from, count, state->sha256);
+        }
+        if (kept != NULL) {
+            PyEval_RestoreThread(thread);
+            Py_DECREF(kept);
+            thread = PyEval_SaveThread();
+        }
     }
-    Py_XDECREF(kept);
+    PyEval_RestoreThread(thread);
     return is_done;
 }
 
@@ -416,15 +443,21 @@ static size_t bytes_of(const struct column *column)
 
 static PyObject *rewrite_column(const State *state, const struct column *column, const struct call *call, bool with_hash)
 {
-    struct made made = {.end_size = column->kind == OFFSETS_64 ? 8 : 4};
+    struct made made = {
+        .end_size = column->kind == OFFSETS_64 ? 8 : 4,
+        .most = column->kind == OFFSETS_64 ? (size_t)PY_SSIZE_T_MAX / 4 : INT32_MAX,
+    };
     size_t rows = (size_t)column->rows;
     struct batch *batch = PyMem_Malloc(sizeof *batch);
     struct text *answers = PyMem_Malloc(BATCH * sizeof *answers);
     PyObject *result = NULL;
     bool is_done = batch != NULL && answers != NULL;
+    if (batch != NULL) {
+        batch->room = BATCH * 64;
+        batch->bytes = PyMem_RawMalloc(batch->room);
+        is_done = is_done && batch->bytes != NULL;
+    }
     if (is_done) {
-        batch->bytes = NULL;
-        batch->room = 0;
         made.validity = new_zeros((rows + 7) / 8);
         made.ends = new_zeros((rows + 1) * made.end_size);
         made.data = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(bytes_of(column) + rows / 8 + ROOM));
@@ -437,10 +470,7 @@ static PyObject *rewrite_column(const State *state, const struct column *column,
         made.hashes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(rows * SHA256_HEX + 1));
         is_done = made.hash_ends && made.hashes;
     }
-    for (int64_t from = 0; is_done && from < column->rows; from += BATCH) {
-        int count = column->rows - from < BATCH ? (int)(column->rows - from) : BATCH;
-        is_done = do_batch(state, column, call, from, count, batch, answers, &made);
-    }
+    is_done = is_done && do_batches(state, column, call, batch, answers, &made);
     if (is_done && _PyBytes_Resize(&made.data, (Py_ssize_t)made.length) == 0 &&
         (!with_hash || _PyBytes_Resize(&made.hashes, (Py_ssize_t)made.hash_length) == 0))
         result = Py_BuildValue("(LOOOOO)", (long long)made.nulls, made.validity, made.ends, made.data,

@@ -1,7 +1,7 @@
 /* A column of URLs in Arrow's memory layout in, a column of answers out.
  *
- * Rows are done in batches: first all that is simple, without the interpreter; then, with it, what
- * was handed back; then both are put in order, again without it.
+ * Rows are done in batches: first all that is simple, without the interpreter's lock; then, with it,
+ * what was handed back; then both are put in order, again without it.
  * https://arrow.apache.org/docs/format/Columnar.html
  */
 #ifndef CANONRY_COLUMN_H
@@ -12,7 +12,7 @@
 #include "sha256.h"
 #include "url.h"
 
-enum { BATCH = 4096 };
+enum { BATCH = 1024 };
 enum kind { OFFSETS_32 = 4, OFFSETS_64 = 8, VIEWS = 16 }; /* the size of one entry */
 
 struct column {
@@ -101,7 +101,7 @@ static enum trouble rewrite_batch(const struct column *column, int64_t from, int
             if (!read_row(column, row, text))
                 return MALFORMED;
             if (batch->room - written < ROOM) {
-                size_t room = batch->room * 2 + ROOM;
+                size_t room = batch->room * 2;
                 uint8_t *bytes = PyMem_RawRealloc(batch->bytes, room);
                 if (bytes == NULL)
                     return NO_MEMORY;
@@ -126,7 +126,7 @@ static enum trouble rewrite_batch(const struct column *column, int64_t from, int
 /* What is made: bytes objects that grow, and how far they are filled. */
 struct made {
     PyObject *validity, *ends, *data, *hash_ends, *hashes;
-    size_t length, hash_length, end_size;
+    size_t length, hash_length, end_size, most; /* most: what an end can say */
     int64_t nulls;
 };
 
@@ -134,7 +134,7 @@ ALWAYS_INLINE void put_end(PyObject *ends, size_t size, int64_t row, size_t end)
 {
     char *at = PyBytes_AS_STRING(ends) + (size_t)row * size;
     int64_t wide = (int64_t)end;
-    int32_t narrow = (int32_t)end; /* checked in make_room */
+    int32_t narrow = (int32_t)end; /* at most `most` */
     if (size == sizeof narrow)
         memcpy(at, &narrow, sizeof narrow);
     else
