@@ -36,10 +36,10 @@ mutate: $(VENV)/mutate  ## does a test notice when a rule breaks?
 	$(BIN)/python tools/mutate.py
 
 fuzz: $(VENV)/test  ## five minutes of libFuzzer on the native core, with AddressSanitizer and UBSan (needs clang)
-	$(BIN)/python tools/fuzz.py --seconds 300
+	PYTHONPATH=.:tests $(BIN)/python tests/native/fuzz.py --seconds 300
 
 asan: $(VENV)/test  ## the native core inside Python under AddressSanitizer and UBSan (needs gcc)
-	$(BIN)/python tools/asan.py
+	$(BIN)/python tests/native/asan.py
 
 leaks: $(VENV)/test  ## ten million native calls: does memory grow?
 	PYTHONPATH=.:tests $(BIN)/python tests/native/leaks.py

@@ -33,7 +33,7 @@ def install(folder: Path, extra: dict[str, str]) -> tuple[subprocess.CompletedPr
     subprocess.run([sys.executable, "-m", "venv", where], check=True)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("CANONRY_")} | extra
     pip = [
-        where / "bin" / "python",
+        str(where / "bin" / "python"),
         "-m",
         "pip",
         "install",

@@ -50,7 +50,8 @@ def test_slices_of_every_offset_and_length(kind: Any) -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_chunks_and_hashes(kind: Any) -> None:
-    for chunks in ([URLS, [], URLS[3:]], [], [[None]], [[]]):
+    shapes: list[list[list[str | None]]] = [[URLS, [], URLS[3:]], [], [[None]], [[]]]
+    for chunks in shapes:
         column = pa.chunked_array([pa.array(chunk, kind) for chunk in chunks], kind)
         wanted = canonry.normalize_many([url for chunk in chunks for url in chunk])  # type: ignore[misc]
         answers = arrow.normalize(column)

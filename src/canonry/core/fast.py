@@ -7,11 +7,8 @@ from __future__ import annotations
 
 try:
     from canonry.core._fast import canonical_hash, normalize, normalize_and_hash_many, normalize_many
-
-    CORE = "native"
 except ImportError:
     from canonry.core.shortcut import canonical_hash, normalize, normalize_and_hash_many, normalize_many
 
-    CORE = "pure Python"
-
+CORE = "native" if normalize.__module__ == "canonry.core._fast" else "pure Python"
 __all__ = ["CORE", "canonical_hash", "normalize", "normalize_and_hash_many", "normalize_many"]

@@ -9,7 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+import corpora
+
+ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "fuzz"
 SEEDS = 500
 
@@ -26,7 +28,7 @@ def main() -> int:
     corpus.mkdir(parents=True, exist_ok=True)
     write_seeds(corpus)
     sanitize = "-fsanitize=fuzzer,address,undefined"
-    sources = ["-I", ROOT / "src/canonry/core/c", ROOT / "tests/native/fuzz_url.c"]
+    sources = ["-I", str(ROOT / "src/canonry/core/c"), str(ROOT / "tests/native/fuzz_url.c")]
     build = [
         "clang",
         "-g",
@@ -36,18 +38,15 @@ def main() -> int:
         "-fno-sanitize-recover=all",
         *sources,
         "-o",
-        BUILD / "fuzz_url",
+        str(BUILD / "fuzz_url"),
     ]
     subprocess.run(build, check=True)
     options = [f"-dict={ROOT / 'tests/native/url.dict'}", "-max_len=2600", "-timeout=10", f"-max_total_time={seconds}"]
-    return subprocess.run([BUILD / "fuzz_url", *options, corpus], cwd=BUILD, check=False).returncode
+    return subprocess.run([str(BUILD / "fuzz_url"), *options, str(corpus)], cwd=BUILD, check=False).returncode
 
 
 def write_seeds(corpus: Path) -> None:
     """URLs to start from; the first byte of an input chooses the policy."""
-    sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
-    import corpora
-
     choose = random.Random(1)
     for number in range(SEEDS):
         url = corpora.built_url(choose) if number % 2 else choose.choice(corpora.real_or_own_urls())
