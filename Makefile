@@ -13,7 +13,7 @@ run: $(VENV)/run  ## from a fresh clone to explained URLs and a feed's one URL
 
 test: $(VENV)/test check  ## everything: checks, tests, coverage of the core
 	$(BIN)/python -m coverage erase
-	CANONRY_PURE=1 $(BIN)/python -m coverage run -m pytest -q -m "not slow" tests/core
+	CANONRY_PURE=1 $(BIN)/python -m coverage run -m pytest -q -m "not slow and not native" tests/core
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report --include "src/canonry/core/*" --fail-under 100
 	$(BIN)/python -m pytest -q -n 2 tests/core
