@@ -34,10 +34,11 @@ NO_CORE = "the native core is not built (Debian: apt-get install gcc python3-dev
 
 def needs_native(test: Callable[..., None]) -> Callable[..., None]:
     """Left out of the coverage run, which is that of the reference."""
-    return pytest.mark.native(pytest.mark.skipif(fast.CORE != "native", reason=NO_CORE)(test))
+    marked: Callable[..., None] = pytest.mark.native(pytest.mark.skipif(fast.CORE != "native", reason=NO_CORE)(test))
+    return marked
 
 
-POLICIES = POLICIES = fuzz_native.all_policies()
+POLICIES = fuzz_native.all_policies()
 EDGES = [
     "", "h", "http://", "https://", "http://a", "https://a", "HTTP://A", "https:///a", "https://a:", "https://a:0/",
     "https://a:1/", "https://a:80/", "http://a:80", "http://a:080/", "https://a:443?b", "https://a:65535/",
