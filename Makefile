@@ -5,9 +5,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 # Bytecode must be compiled: start-up times mean nothing without it.
 unexport PYTHONDONTWRITEBYTECODE
-INPUTS := pyproject.toml constraints.txt
+INPUTS := pyproject.toml setup.py constraints.txt $(wildcard src/canonry/core/_fast.c src/canonry/core/c/*.h)
 
-.PHONY: run test check tables law mutate bench docs clean
+.PHONY: run test check tables law mutate fuzz asan leaks bench docs clean
 
 run: $(VENV)/run  ## from a fresh clone to a running service: http://127.0.0.1:8000/
 	@$(BIN)/canonry serve $(SERVE)
@@ -15,10 +15,10 @@ run: $(VENV)/run  ## from a fresh clone to a running service: http://127.0.0.1:8
 test: $(VENV)/test check  ## everything: checks, tests, coverage of the core
 	@$(BIN)/python tools/parts.py
 	$(BIN)/python -m coverage erase
-	$(BIN)/python -m coverage run -m pytest -q -m "not slow" tests/core
+	CANONRY_PURE=1 $(BIN)/python -m coverage run -m pytest -q -m "not slow and not native" tests/core
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report --include "src/canonry/core/*" --fail-under 100
-	$(BIN)/python -m pytest -q -m slow -n 2 tests/core
+	$(BIN)/python -m pytest -q -n 2 tests/core
 	$(BIN)/python -m pytest -q -n 2 --ignore tests/core
 
 check: $(VENV)/test  ## lint, types, import contracts
@@ -36,6 +36,15 @@ law: $(VENV)/run  ## record the answers of new policy versions
 
 mutate: $(VENV)/mutate  ## does a test notice when a rule breaks?
 	$(BIN)/python tools/mutate.py
+
+fuzz: $(VENV)/test  ## five minutes of libFuzzer on the native core, with AddressSanitizer and UBSan (needs clang)
+	PYTHONPATH=.:tests $(BIN)/python tests/native/fuzz.py --seconds 300
+
+asan: $(VENV)/test  ## the native core inside Python under AddressSanitizer and UBSan (needs gcc)
+	$(BIN)/python tests/native/asan.py
+
+leaks: $(VENV)/test  ## ten million native calls: does memory grow?
+	PYTHONPATH=.:tests $(BIN)/python tests/native/leaks.py
 
 bench: $(VENV)/bench  ## speed beside the peers
 	$(BIN)/python -m benchmarks

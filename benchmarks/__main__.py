@@ -1,6 +1,7 @@
 """Run every benchmark: `python -m benchmarks` from the root of the repository.
 
-Each script writes its JSON to benchmarks/results/; what they print is collected in summary.md.
+Each script writes its JSON to benchmarks/results/; what they print is collected in summary.md, and
+docs/benchmarks.md is generated from the JSON.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from benchmarks import report
 from benchmarks.machine import machine
 
 FOLDER = Path(__file__).parent
@@ -22,6 +24,7 @@ def main() -> int:
     about = ", ".join(f"{key}: {value}" for key, value in machine().items())
     sections = [f"## {script}\n\n{report or 'failed'}" for script, report in reports.items()]
     (RESULTS / "summary.md").write_text("\n\n".join(["# Benchmarks", about, *sections]) + "\n", encoding="utf-8")
+    report.main()
     return 0 if all(reports.values()) else 1
 
 

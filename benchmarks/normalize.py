@@ -1,9 +1,10 @@
-"""How many URLs a second `canonry.normalize` answers, one call at a time, beside its peers.
+"""How many URLs a second canonry normalizes, one call at a time, as a list and as Arrow columns, beside its peers.
 
     python -m benchmarks.normalize [--count N] [--json FILE]
 
 CPU time, best of five rounds; the libraries take turns every 2,000 URLs, so that noise hits all
-alike. All are timed on the same URLs: those that none of them refuses.
+alike. All are timed on the same URLs: those that none of them refuses. Threads are measured apart,
+in wall time: a second thread is worth what it saves the one who waits.
 """
 
 from __future__ import annotations
@@ -12,14 +13,15 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 import canonry
 from benchmarks.corpus import dirty_urls, real_urls, urls
 from benchmarks.machine import machine, table, versions, write_json
+from canonry.core import fast
 
 # Each loop is written inside its run: a call in between would weigh most on the fastest.
 Run = Callable[[list[str]], list[object]]
@@ -36,7 +38,12 @@ NATIVE_BARS = {
     "str(can_ada.parse(u))": 1.5,
 }
 PURE_BARS = {"w3lib.url.canonicalize_url": 4.0}
+ARROW_BARS = {"w3lib.url.canonicalize_url": 60.0}
+SHARE_BAR = 0.98  # of real URLs the native core answers itself
+THREADS_BAR = 1.8
+THREADED = 1_000_000  # URLs for two threads: enough that starting them does not count
 BASE = "w3lib.url.canonicalize_url"
+ARROW = "canonry bookmark, Arrow"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +86,17 @@ def main(arguments: list[str]) -> None:
 
     peers = [peer for peer in PEERS if is_installed(peer)]
     missing = [peer for peer in PEERS if peer not in peers]
-    runs = {f"canonry {policy}": _canonry(policy) for policy in POLICIES} | {peer.name: peer.load() for peer in peers}
+    runs = {f"canonry {policy}": _canonry(policy) for policy in POLICIES}
+    runs |= batch_runs() | {peer.name: peer.load() for peer in peers}
     work = {peer.name: peer.work for peer in peers}
-    results = [measure(name, corpus, runs, work) for name, corpus in corpora(options.count).items()]
+    chosen = corpora(options.count)
+    results = [measure(name, corpus, runs, work) for name, corpus in chosen.items()]
+    shares = {policy: native_share(next(iter(chosen.values())), policy) for policy in POLICIES} if is_native() else {}
+    threads = measure_threads(next(iter(chosen.values()))) if is_native() else None
 
-    print(text(results, missing))
+    print(text(results, missing, shares, threads))
     if options.json:
-        write_json(options.json, as_json(results, missing))
+        write_json(options.json, as_json(results, missing, shares, threads))
 
 
 def corpora(count: int | None) -> dict[str, list[str]]:
@@ -95,9 +106,46 @@ def corpora(count: int | None) -> dict[str, list[str]]:
     return ({"real": real[:count]} if real else {}) | {"generated": urls(generated), "dirty": dirty_urls(generated)}
 
 
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """One thread and two over the same column: thousand URLs a second of wall time."""
+
+    one: float
+    two: float
+
+    @property
+    def ratio(self) -> float:
+        """How many times as fast two are."""
+        return self.two / self.one
+
+
+def measure_threads(given: list[str]) -> Threads:
+    """Two threads, each with half of a long column, beside one with all of it; best of all rounds."""
+    columns = _columns((given * (THREADED // len(given) + 1))[:THREADED])
+    halves = [columns.slice(0, THREADED // 2), columns.slice(THREADED // 2)]
+    normalize = _function("canonry.bulk.arrow", "normalize")
+    best = [float("inf")] * 2
+    with ThreadPoolExecutor(2) as pool:
+        for _ in range(ROUNDS):
+            start = time.perf_counter()
+            normalize(columns)
+            middle = time.perf_counter()
+            list(pool.map(normalize, halves))
+            best = [min(best[0], middle - start), min(best[1], time.perf_counter() - middle)]
+    return Threads(THREADED / best[0] / 1000, THREADED / best[1] / 1000)
+
+
+def native_share(given: list[str], policy: str) -> float:
+    """How many of the URLs the native core answers itself."""
+    is_simple = _function("canonry.core._fast", "is_simple")
+    return sum(is_simple(url, policy) for url in given) / len(given)
+
+
 def measure(corpus: str, given: list[str], runs: Mapping[str, Run], work: Mapping[str, str]) -> CorpusResult:
     """Every run on the URLs that all of them accept."""
-    refused = {name: {url for url in given if _refuses(run, url)} for name, run in runs.items()}
+    single = {name: run for name, run in runs.items() if name not in batch_runs()}
+    refused = {name: {url for url in given if _refuses(run, url)} for name, run in single.items()}
+    refused |= dict.fromkeys(batch_runs(), refused["canonry bookmark"])  # by tests the same
     timed = [url for url in given if not any(url in by_one for by_one in refused.values())]
     seconds = best_cpu_seconds(timed, runs)
     base = seconds.get(BASE)
@@ -135,22 +183,33 @@ def claims(results: list[CorpusResult]) -> list[tuple[str, float, float]]:
     speed = {rate.name: rate.kurls_per_second for rate in real.rates}
     slowest = min(speed[f"canonry {policy}"] for policy in POLICIES)
     bars = NATIVE_BARS if is_native() else PURE_BARS
-    return [(peer, slowest / speed[peer], bar) for peer, bar in bars.items() if peer in speed]
+    judged = [(peer, slowest / speed[peer], bar) for peer, bar in bars.items() if peer in speed]
+    if is_native() and ARROW in speed:
+        judged += [(f"{peer} (Arrow)", speed[ARROW] / speed[peer], bar) for peer, bar in ARROW_BARS.items()]
+    return judged
 
 
-def text(results: list[CorpusResult], missing: list[Peer]) -> str:
+def text(results: list[CorpusResult], missing: list[Peer], shares: Mapping[str, float], threads: Threads | None) -> str:
     """The result as Markdown."""
     blocks = [f"canonry.normalize with the {'native' if is_native() else 'pure Python'} core"]
     blocks += [f"{_heading(result)}\n\n{_rates_table(result)}" for result in results]
     if judged := claims(results):
         rows = [(peer, f"{ratio:.1f}", f"{bar:g}") for peer, ratio, bar in judged]
         blocks.append("Slowest policy on real URLs\n\n" + table(("against", "times as fast", "bar"), rows))
+    if shares:
+        rows = [(policy, f"{share:.2%}", f"{SHARE_BAR:.0%}") for policy, share in shares.items()]
+        blocks.append(f"Answered natively, {results[0].corpus} URLs\n\n" + table(("policy", "share", "bar"), rows))
+    if threads:
+        row = (f"{threads.one:,.0f}", f"{threads.two:,.0f}", f"{threads.ratio:.2f}", f"{THREADS_BAR}")
+        blocks.append(table(("Arrow, thousand URLs/s of wall time: one thread", "two", "times as fast", "bar"), [row]))
     if missing:
         blocks.append("\n".join(f"- missing: {peer.name} (pip install {peer.package})" for peer in missing))
     return "\n\n".join(blocks)
 
 
-def as_json(results: list[CorpusResult], missing: list[Peer]) -> dict[str, object]:
+def as_json(
+    results: list[CorpusResult], missing: list[Peer], shares: Mapping[str, float], threads: Threads | None
+) -> dict[str, object]:
     """The result for other programs."""
     return {
         "machine": machine(),
@@ -159,13 +218,15 @@ def as_json(results: list[CorpusResult], missing: list[Peer]) -> dict[str, objec
         "rounds": ROUNDS,
         "corpora": [asdict(result) for result in results],
         "claims": [{"peer": peer, "ratio": ratio, "bar": bar} for peer, ratio, bar in claims(results)],
+        "native_share": dict(shares),
+        "threads": None if threads is None else {**asdict(threads), "ratio": threads.ratio},
         "missing": [peer.package for peer in missing],
     }
 
 
 def is_native() -> bool:
-    """Was the C core built?"""
-    return find_spec("canonry.core._fast") is not None
+    """Is the C core active?"""
+    return fast.CORE == "native"
 
 
 def is_installed(peer: Peer) -> bool:
@@ -203,6 +264,35 @@ def _refuses(run: Run, url: str) -> bool:
 def _canonry(policy: str) -> Run:
     normalize = canonry.normalize
     return lambda urls: [normalize(url, policy) for url in urls]
+
+
+def batch_runs() -> dict[str, Run]:
+    """The doors for many URLs, with and without sha256."""
+    many, hashed = fast.normalize_many, fast.normalize_and_hash_many
+    runs: dict[str, Run] = {
+        "canonry bookmark, list": lambda urls: list(many(urls, "bookmark")),
+        "canonry bookmark, list, sha256": lambda urls: list(hashed(urls, "bookmark")),
+        "canonry canonical_hash": lambda urls: [canonry.canonical_hash(url) for url in urls],
+    }
+    if versions(["pyarrow"])["pyarrow"] is not None:
+        normalize = _function("canonry.bulk.arrow", "normalize")
+        # One column stands for one list, made before the clock starts.
+        runs[ARROW] = lambda urls: normalize(_columns(urls))
+        runs["canonry article, Arrow"] = lambda urls: normalize(_columns(urls), "article")
+        runs["canonry feed-aggressive, Arrow"] = lambda urls: normalize(_columns(urls), "feed-aggressive")
+        runs[f"{ARROW}, sha256"] = lambda urls: normalize(_columns(urls), hash=True)
+    return runs
+
+
+_COLUMNS: dict[tuple[int, int, str, str], Any] = {}
+
+
+def _columns(urls: list[str]) -> Any:
+    """The URLs as an Arrow column, made at the first call."""
+    key = (id(urls), len(urls), urls[0], urls[-1])
+    if key not in _COLUMNS:
+        _COLUMNS[key] = _function("pyarrow", "array")(urls)
+    return _COLUMNS[key]
 
 
 def _function(module: str, name: str) -> Any:

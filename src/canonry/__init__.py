@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from canonry.core.explain import Explanation as Explanation
     from canonry.core.explain import Step as Step
     from canonry.core.explain import explain as explain
+    from canonry.core.fast import canonical_hash as canonical_hash
+    from canonry.core.fast import normalize as normalize
+    from canonry.core.fast import normalize_many as normalize_many
     from canonry.core.identity import Item as Item
     from canonry.core.identity import Key as Key
-    from canonry.core.identity import canonical_hash as canonical_hash
     from canonry.core.identity import dedupe_key as dedupe_key
     from canonry.core.identity import identity_keys as identity_keys
-    from canonry.core.normalize import normalize as normalize
-    from canonry.core.normalize import normalize_many as normalize_many
     from canonry.core.policy import Policy as Policy
     from canonry.core.presets import policies as policies
     from canonry.core.presets import policy as policy
@@ -55,8 +55,8 @@ if TYPE_CHECKING:
 _WHERE = {
     "core.content": ("FeedSignature", "content_hash", "feed_signature"),
     "core.explain": ("Explanation", "Step", "explain"),
-    "core.identity": ("Item", "Key", "canonical_hash", "dedupe_key", "identity_keys"),
-    "core.normalize": ("normalize", "normalize_many"),
+    "core.fast": ("canonical_hash", "normalize", "normalize_many"),
+    "core.identity": ("Item", "Key", "dedupe_key", "identity_keys"),
     "core.policy": ("Policy",),
     "core.presets": ("policies", "policy"),
     "core.scope": ("LinkVerdict", "Verdict", "judge_link"),

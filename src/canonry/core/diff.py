@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from canonry.core.normalize import normalize, resolved
+from canonry.core.fast import normalize
+from canonry.core.normalize import resolved
 from canonry.errors import InvalidUrl
 
 if TYPE_CHECKING:

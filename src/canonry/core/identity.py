@@ -7,13 +7,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
-from canonry.core.normalize import normalize
+from canonry.core.fast import normalize
 from canonry.errors import InvalidUrl
-
-if TYPE_CHECKING:
-    from canonry.core.policy import Policy
 
 ENTRY_POLICY = "entry@1"
 _SPACE = " \t\n\v\f\r\x1c\x1d\x1e\x1f"
@@ -66,11 +63,6 @@ class Item:
             if isinstance(enclosures, list | tuple)
             else (),
         )
-
-
-def canonical_hash(url: str, policy: Policy | str = "article@0") -> str:
-    """Hex sha256 of the URL normalized under the policy."""
-    return hashlib.sha256(normalize(url, policy).encode()).hexdigest()
 
 
 def identity_keys(item: object, feed_url: str, *, policy: str = ENTRY_POLICY) -> list[Key]:

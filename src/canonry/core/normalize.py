@@ -80,14 +80,27 @@ def _settled(url: str, text: str, parts: Parts, policy: Policy) -> str:
 def normalize_many(urls: Iterable[str], policy: Policy | str = "bookmark") -> list[str | None]:
     """`normalize` for each, None where it raises InvalidUrl."""
     policy = resolved(policy)
-    return [_normalized_or_none(url, policy) for url in urls]
+    return [normalized_or_none(url, policy) for url in urls]
 
 
-def _normalized_or_none(url: str, policy: Policy) -> str | None:
+def normalized_or_none(url: str, policy: Policy | str) -> str | None:
+    """`normalize`, None where it raises InvalidUrl."""
     try:
         return normalize(url, policy)
     except InvalidUrl:
         return None
+
+
+def canonical_hash(url: str, policy: Policy | str = "article@0") -> str:
+    """Hex sha256 of the URL as the policy writes it (SPEC N6)."""
+    return sha256(normalize(url, policy))
+
+
+def sha256(text: str) -> str:
+    """Hex sha256 of the text in UTF-8."""
+    import hashlib
+
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def resolved(policy: Policy | str) -> Policy:

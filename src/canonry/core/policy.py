@@ -38,7 +38,7 @@ _HOST = re.compile(r"[a-z0-9_.-]+|\[[0-9a-f:]+\]")
 class Policy:
     """Frozen options that decide what a URL becomes; equal options and id make equal policies."""
 
-    __slots__ = ("about", "name", "origin", "overrides", "plan", "version", *OPTIONS)
+    __slots__ = ("about", "name", "native", "origin", "overrides", "plan", "version", *OPTIONS)
 
     name: str
     version: int
@@ -57,6 +57,7 @@ class Policy:
     overrides: Overrides | None
     origin: Policy | None  # what it was before with_…/without_… changed it
     plan: Plan | None  # what normalize.py makes of the options at their first use
+    native: object  # what the C core makes of them
 
     def __init__(
         self,
@@ -111,6 +112,7 @@ class Policy:
         self._set("overrides", overrides)
         self._set("origin", None)
         self._set("plan", None)
+        self._set("native", None)
         others = (*switches[1:], fragment != "keep", self.sites, self.strip_params, by_host, overrides)
         _require(
             parse or not any(others), "parse", "false hands the text back as it is, so every other rule must be off"
@@ -247,9 +249,10 @@ class Policy:
         return f"<Policy {self.id}>"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuilt, ({field: getattr(self, field) for field in self.__slots__ if field != "plan"},)
+        return _rebuilt, ({field: getattr(self, field) for field in self.__slots__ if field not in _MADE},)
 
 
+_MADE = ("native", "plan")
 _SHIPPED: dict[str, Policy] = {}
 
 
@@ -268,9 +271,9 @@ def refuse_shipped_name(name: str) -> None:
 
 
 def _rebuilt(fields: dict[str, object]) -> Policy:
-    """A pickled policy; its plan is made anew."""
+    """A pickled policy; what is made of it is made anew."""
     policy = object.__new__(Policy)
-    for field, value in {**fields, "plan": None}.items():
+    for field, value in {**fields, **dict.fromkeys(_MADE)}.items():
         object.__setattr__(policy, field, value)
     return policy
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from canonry.core.normalize import normalize, resolved
+from canonry.core.fast import normalize
+from canonry.core.normalize import resolved
 from canonry.core.score import Score, score
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from canonry.core.bookmark import Draft, clean_tags
 from canonry.core.explain import explain
+from canonry.core.fast import normalize
 from canonry.core.merge import keepable
-from canonry.core.normalize import normalize
 from canonry.core.url import read_url
 from canonry.errors import CanonryError, FetchFailed, InvalidUrl, UnsafeUrl
 from canonry.net.expand import ExpansionOutcome, is_short

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from canonry.core.content import feed_signature, is_overlapping, is_same_signature
-from canonry.core.normalize import normalize
+from canonry.core.fast import normalize
 from canonry.net.charset import decode
 from canonry.work.asking import called, settled
 from canonry.work.canonical import Reason

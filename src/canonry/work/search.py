@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
-from canonry.core.normalize import normalize
+from canonry.core.fast import normalize
 from canonry.core.policy import Policy
 from canonry.core.probes import PROBES
 from canonry.core.score import score

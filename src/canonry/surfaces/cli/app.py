@@ -7,6 +7,7 @@ import sys
 import click
 
 from canonry import __version__
+from canonry.core.fast import CORE
 from canonry.errors import CanonryError
 from canonry.surfaces.cli.backup import backup, restore
 from canonry.surfaces.cli.canonicalize import canonicalize
@@ -32,7 +33,7 @@ _EXTRAS = {module: extra for extra, modules in _MODULES.items() for module in mo
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="canonry")
+@click.version_option(__version__, prog_name="canonry", message=f"%(prog)s, version %(version)s ({CORE} core)")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def canonry(*, debug: bool) -> None:
     """Know when two URLs are the same thing.

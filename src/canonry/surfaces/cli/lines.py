@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from canonry.core.normalize import normalize
+from canonry.core.fast import normalize
 from canonry.core.presets import policy as shipped_policy
 from canonry.core.url import read_url
 from canonry.errors import InvalidUrl

@@ -1,0 +1,1 @@
+"""Columns instead of single URLs."""

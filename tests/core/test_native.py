@@ -1,0 +1,275 @@
+"""Native == reference == shortcut == list == Arrow, for every shipped policy and two of our own."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import inspect
+import json
+import pickle
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from benchmarks.corpus import dirty_urls
+
+import canonry
+import corpora
+import fuzz_native
+from canonry.core import fast, shortcut
+from canonry.core import normalize as reference
+from canonry.core.native import tables_of
+from canonry.core.policy import Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NO_CORE = "the native core is not built (Debian: apt-get install gcc python3-dev), or CANONRY_PURE is set"
+
+
+def needs_native(test: Callable[..., None]) -> Callable[..., None]:
+    """Left out of the coverage run, which is that of the reference."""
+    marked: Callable[..., None] = pytest.mark.native(pytest.mark.skipif(fast.CORE != "native", reason=NO_CORE)(test))
+    return marked
+
+
+POLICIES = fuzz_native.all_policies()
+EDGES = [
+    "", "h", "http://", "https://", "http://a", "https://a", "HTTP://A", "https:///a", "https://a:", "https://a:0/",
+    "https://a:1/", "https://a:80/", "http://a:80", "http://a:080/", "https://a:443?b", "https://a:65535/",
+    "https://a:65536/", "https://a:99999/", "https://a:123456/", "https://a.1/", "https://a.0x1/", "https://1.a/",
+    "https://a..b/", "https://.a/", "https://a./", "https://a-/", "https://xn--a/", "https://XN--LS8H.la/", "https://a--b.c/",
+    'https://"a.b/', "https://a'b`c{d}~e!$&()*+,;=/", "https://a|b/", "https://a%62/", "https://a^b/", "https://a\\b",
+    "https://a\\@b/", "https://a/\\..\\b", "https:\\\\a/", "https://www.com/", "https://www.www.com", "https://www.www/",
+    "https://www./", "https://WWW.wWw.A.b/", "https://a?", "https://a#", "https://a?#", "https://a/?&", "https://a/?&&",
+    "https://a/?a&", "https://a/?utm_a&", "https://a/?&utm_a", "https://a/?utm_a&utm_b#", "https://a/?=b&=a&", "https://a/?b=&b&b=1",
+    "https://a/?a!=1&a=1", "https://a/?a=2&a=1&a", "https://a/?%75tm_x=1&u%74M_y", "https://a/?utm%5fx=1&utm%5x", "https://a/?%",
+    "https://a/%", "https://a/%4", "https://a/%41%7e%2f%C3%a9", "https://a/%%34%31", "https://a//b//", "https://a////",
+    "https://a/.", "https://a/..", "https://a/./", "https://a/../..", "https://a/b/..", "https://a/b/../", "https://a//../b",
+    "https://a/%2e/b", "https://a/%2E%2e", "https://a/.%2e/b", "https://a/...", "https://a/.well-known/b", "https://a/b/.c?d#e",
+    "https://a/é", "https://a/?é#é", "https://é/", "https://a/\ud800", "https://a/ b", "https://a/b ", " https://a/b", "https://a/\t",
+    "https://a/'?'#'", "https://a/`?`#`", "https://a/^{}?^{}#^{}", "https://a/\x7f", "https://a/\x00", "https://a/#!x:~:y", "https://a/#/:~:",
+    "https://a/#:~:x", "https://a/#x", "https://a/#a#b?c", "https://x.com/u/status/1?s=2", "https://www.x.com", "https://ax.com/",
+    "https://b.blogspot.de/", "https://blogspot.de/", "https://www.youtube.com/watch?v=1", "https://open.spotify.com/?si=1&b&a",
+    "https://example.com/amp/a?src=1", "https://www.example.com/?v=1&b=2", "https://localhost/?q=1&r", "https://u@a/", "https://u:p@a/",
+    *("https://" + "a" * count + ".com/" for count in (40, 50, 51, 52, 53, 60, 300)),
+    *("https://a.com/" + "b" * count for count in range(70)),
+    *("https://a.com/?" + "b" * count + "#c" for count in (30, 60, 2030, 2031, 2032, 2033, 2048, 5000)),
+    *("https://a.com/" + "b" * count + end for count in (47, 48, 49, 111, 112, 113) for end in ("/", "//c", "/./c", "/%2e", "?b&a", "#/")),
+    *("https://a.com/?" + "&".join(f"p{number}" for number in range(count)) for count in (63, 64, 65, 200)),
+    "https://a.com/" + "é" * 1000,
+]  # fmt: skip
+
+
+@functools.cache
+def case_texts() -> list[str]:
+    """Every text between quotes in the case tables."""
+    texts: set[str] = set()
+    for path in (Path(__file__).parent.parent / "cases").rglob("*.json"):
+        for quoted in re.findall(r'"(?:[^"\\]|\\.)*"', path.read_text(encoding="utf-8-sig", errors="replace")):
+            with contextlib.suppress(ValueError):
+                texts.add(json.loads(quoted))
+    assert len(texts) > 500
+    return sorted(texts)
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.id)
+def test_the_shortcut_answers_as_the_reference_does(policy: Policy) -> None:
+    for url in [*EDGES, *case_texts(), *corpora.real_or_own_urls()[::7], *dirty_urls(1_000)]:
+        wanted = fuzz_native.answer(reference.normalize, url, policy)
+        assert fuzz_native.answer(shortcut.normalize, url, policy) == wanted
+
+
+@needs_native
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.id)
+def test_the_native_core_answers_as_the_reference_does(policy: Policy) -> None:
+    urls = [*EDGES, *case_texts(), *dirty_urls(1_000), *corpora.real_or_own_urls()[::20]]
+    assert fuzz_native.differences(urls, policy) == []
+
+
+@needs_native
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.id)
+def test_on_all_real_urls_too(policy: Policy) -> None:
+    assert fuzz_native.differences([*corpora.real_or_own_urls(), *dirty_urls(5_000)], policy) == []
+
+
+@needs_native
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+def test_fuzzed_inputs(seed: int) -> None:
+    choose = random.Random(seed)
+    for number in range(100):
+        urls = list(fuzz_native.inputs(choose, 600))
+        assert fuzz_native.differences(urls, choose.choice(POLICIES), [fuzz_native.LAYOUTS[number % 3]]) == []
+
+
+@needs_native
+def test_most_real_urls_are_answered_natively() -> None:
+    from canonry.core._fast import is_simple
+
+    urls = corpora.real_or_own_urls()
+    for policy in POLICIES:
+        assert sum(is_simple(url, policy) for url in urls) >= 0.98 * len(urls)
+
+
+@pytest.mark.parametrize("module", [fast, shortcut], ids=["fast", "shortcut"])
+@pytest.mark.parametrize("name", ["normalize", "normalize_many", "canonical_hash"])
+def test_every_door_looks_the_same(module: Any, name: str) -> None:
+    door, wanted = getattr(module, name), getattr(reference, name)
+    parameters = inspect.signature(wanted).parameters.values()
+    seen = [(each.name, each.default) for each in inspect.signature(door).parameters.values()]
+    assert seen == [(each.name, each.default) for each in parameters]
+    assert inspect.getdoc(door) == inspect.getdoc(wanted)
+    assert pickle.loads(pickle.dumps(door)) is door
+
+
+@pytest.mark.parametrize("module", [fast, shortcut], ids=["fast", "shortcut"])
+def test_unusual_calls_end_as_in_the_reference(module: Any) -> None:
+    class Text(str):
+        __slots__ = ()
+
+    url = "https://a.com/?utm_x=1&b"
+    policy = canonry.policy("entry")
+    calls: list[tuple[Any, Any]] = [
+        ((), {}), ((url, "entry", 1), {}), ((url,), {"nope": 1}), ((), {"url": url, "policy": "entry"}), ((url,), {"policy": policy}),
+        ((url, "nope"), {}), ((url, Text("entry")), {}), ((url, 1), {}), ((1,), {}), ((None, "entry"), {}), ((Text(url),), {}), ((b"x",), {}),
+    ]  # fmt: skip
+    for arguments, named in calls:
+        results: list[object] = []
+        doors: list[Any] = [module.normalize, reference.normalize]
+        for door in doors:
+            try:
+                results.append(door(*arguments, **named))
+            except Exception as error:
+                results.append((type(error), str(error)))
+        assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("module", [fast, shortcut, reference], ids=["fast", "shortcut", "reference"])
+def test_many_take_any_iterable(module: Any) -> None:
+    urls: list[Any] = ["https://a.com/?utm_x=1", "nope", 1, None, "https://bücher.de/", "https://a.com/b"]
+    wanted = ["https://a.com/", None, None, None, "https://xn--bcher-kva.de/", "https://a.com/b"]
+    for given in (urls, tuple(urls), iter(urls), dict.fromkeys(urls)):
+        assert module.normalize_many(given, "entry") == wanted
+    if module is not reference:
+        hashed = [url and (url, hashlib.sha256(url.encode()).hexdigest()) for url in wanted]
+        assert module.normalize_and_hash_many(urls, canonry.policy("entry")) == hashed
+    assert module.canonical_hash(urls[0]) == reference.canonical_hash(urls[0])
+    for broken in (3, _failing()):
+        with pytest.raises((TypeError, ZeroDivisionError)):
+            module.normalize_many(broken)
+    with pytest.raises(canonry.PolicyError):
+        module.normalize_many([], "nope")
+
+
+def _failing() -> object:
+    yield "https://a.com/"
+    yield str(1 // 0)
+
+
+def test_hashes_of_every_length() -> None:
+    for length in range(200):
+        url = "https://a.com/" + "b" * length
+        assert canonry.canonical_hash(url) == hashlib.sha256(url.encode()).hexdigest()
+    for text in ("https://bücher.de/é", "https://a.com/é", "https://a.com/x y"):
+        assert canonry.canonical_hash(text, "exact") == hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_a_list_that_shrinks_while_it_is_read() -> None:
+    class Shrinking(str):
+        __slots__ = ()
+
+    urls: list[str] = ["https://a.com/"] * 3 + [Shrinking("https://é.com/")] + ["https://b.com/"] * 3
+    assert len(canonry.normalize_many(urls)) == 7
+
+
+def test_a_policy_whose_tables_are_too_big_is_left_to_the_reference() -> None:
+    long_name, many = (
+        Policy("p", 1, strip_params=["x" * 300, "y"]),
+        Policy("p", 1, strip_params=[f"{n:099}" for n in range(700)]),
+    )
+    hosts = Policy("p", 1, strip_params_on={f"h{number}.com": ["a"] for number in range(1_001)})
+    for policy in (long_name, many, hosts):
+        assert tables_of(policy) is None
+        for url in ("https://a.com/?y=1&z", f"https://a.com/?{'X' * 300}=1&z", "https://h7.com/?a=1&z"):
+            assert canonry.normalize(url, policy) == reference.normalize(url, policy)
+            assert shortcut.normalize(url, policy) == reference.normalize(url, policy)
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.id)
+def test_every_shipped_policy_fits_into_tables(policy: Policy) -> None:
+    tables = tables_of(policy)
+    assert tables is not None
+    _, _, names, hosts = tables
+    assert {name.rstrip(b"*") for name in names[0]} == {name.encode().rstrip(b"*") for name in policy.strip_params}
+    assert all(0 <= place < len(names) for _, _, place in hosts)
+
+
+def test_short_known_hosts_are_known_with_www_too() -> None:
+    overrides = json.dumps({"overrides": [{"match": {"host": host}, "rewrite_rules": [{"from_prefix": f"https://{host}/a/", "to_prefix": f"https://{host}/"}]} for host in ("t.co", "a.b", "b.example.com")]})  # fmt: skip
+    policy = Policy("p", 1, strip_www=True).with_overrides(overrides)
+    for host in ("t.co", "a.b", "b.example.com", "xt.co"):
+        for url in (f"https://{host}/a/b", f"https://www.{host}/a/b", f"https://www.www.{host}/a/a/b"):
+            wanted = reference.normalize(url, policy)
+            assert canonry.normalize(url, policy) == shortcut.normalize(url, policy) == wanted
+
+
+@needs_native
+def test_a_policy_that_was_used_can_be_copied_and_compared() -> None:
+    policy = canonry.policy("bookmark").with_params("x")
+    canonry.normalize("https://a.com/?x=1", policy)
+    copy = pickle.loads(pickle.dumps(policy))
+    assert copy == policy
+    assert canonry.normalize("https://a.com/?x=1", copy) == "https://a.com/"
+
+
+@needs_native
+def test_columns_that_lie_are_refused() -> None:
+    from canonry.core import _fast
+
+    native: Any = _fast
+    normalize_column = native.normalize_column
+
+    offsets = (0).to_bytes(4, "little") + (9).to_bytes(4, "little")
+    good = ("entry", 4, 0, 1, None, offsets, (b"https://a",), False)
+    assert normalize_column(*good)[3] == b"https://a/"
+    lies: dict[int, list[object]] = {
+        1: [5], 2: [1, -1, 2**62], 3: [2, -1, 2**62], 4: [b""], 5: [b"", offsets[:7], offsets[4:] + offsets[:4], b"\xff" * 8], 6: [(b"https://",), ()],
+    }  # fmt: skip
+    for place, values in lies.items():
+        for value in values:
+            with pytest.raises(ValueError, match="column"):
+                normalize_column(*good[:place], value, *good[place + 1 :])
+    for view in (
+        b"\xff" * 16,
+        (99).to_bytes(4, "little") + bytes(12),
+        (13).to_bytes(4, "little") + bytes(4) + b"\x01" + bytes(7),
+    ):
+        with pytest.raises(ValueError, match="column"):
+            normalize_column("entry", 16, 0, 1, None, view, (b"https://a",), False)
+    for function in (native.is_simple, native.normalize_and_hash_many):
+        with pytest.raises(TypeError):
+            function("https://a/", 3)
+    with pytest.raises(TypeError):
+        normalize_column(3, *good[1:])
+    with pytest.raises(canonry.PolicyError):
+        normalize_column("nope", *good[1:])
+
+
+@pytest.mark.parametrize("pure", ["", "0", "1"])
+def test_which_core_is_active(pure: str) -> None:
+    code = "import canonry.core.fast as f; print(f.CORE, f.normalize('https://a.com/?utm_x'))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"CANONRY_PURE": pure}
+    )
+    assert done.stdout.split() in (
+        [["pure", "Python", "https://a.com/"]]
+        if pure == "1"
+        else [["native", "https://a.com/"], ["pure", "Python", "https://a.com/"]]
+    )

@@ -1,0 +1,153 @@
+"""Does the native core answer as the reference does? Any number of inputs, each under one of all policies.
+
+    PYTHONPATH=. python tests/fuzz_native.py --count 10000000 [--seed N]
+
+One URL at a time, as a list, and as Arrow columns of every layout; texts, None and every InvalidUrl must agree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import random
+import time
+from typing import TYPE_CHECKING
+
+import corpora
+from canonry.core import normalize as reference
+from canonry.core.policy import Policy
+from canonry.core.presets import policies
+from canonry.errors import InvalidUrl
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+BATCH = 600
+LAYOUTS = ("string", "large_string", "string_view")
+CHECKED_ANYWAY = 0.1  # of what is handed back: there the reference is compared with itself
+ENDS = ("", "", "", "/", "//", "?", "#", "%", "%2", "/.", "/..", "&", "&a", " ", "\\", "\ud800", "é", "💩", "\x00")
+STARTS = ("https://a.com/", "http://www.example.com/?", "HTTPS://b.blogspot.com/a?b=1#", "https://x")
+PIECES = ("a", "/", "//", "%41", "%2e", "%", "&", "b=1", "&utm_x=1", "é", "www.", ".", "x" * 60, "?", "#")
+
+
+def all_policies() -> list[Policy]:
+    """Every shipped policy, and two of our own with the options those do not have."""
+    own = Policy(
+        "own",
+        1,
+        strip_www=True,
+        normalize_escapes=True,
+        sort_params=True,
+        fragment="routes",
+        strip_params=["a", "é", "x*"],
+        strip_params_on={"example.com": ["b", "utm_*"], "www.example.com": ["v"], "localhost": ["q"]},
+    )
+    with_sites = Policy(
+        "with-sites",
+        1,
+        strip_www=True,
+        collapse_slashes=True,
+        fragment="routes",
+        sites=["youtube", "x", "blogger", "feedburner"],
+    )
+    return [*policies(), own, with_sites.with_overrides(corpora.SEED_003_OVERRIDES)]
+
+
+def inputs(choose: random.Random, count: int) -> Iterator[str]:
+    """Mutated real URLs for the most part; built ones, hostile texts, raw bytes and long ones."""
+    real = corpora.real_or_own_urls()
+    for _ in range(count):
+        kind = choose.random()
+        if kind < 0.5:
+            yield corpora.mutated_url(choose, choose.choice(real))
+        elif kind < 0.75:
+            yield corpora.built_url(choose) + choose.choice(ENDS)
+        elif kind < 0.9:
+            yield corpora.random_text(choose)
+        elif kind < 0.98:
+            yield _with_raw_bytes(choose, choose.choice(real))
+        else:
+            yield choose.choice(STARTS) + "".join(choose.choices(PIECES, k=choose.randrange(1, 200)))
+
+
+def _with_raw_bytes(choose: random.Random, url: str) -> str:
+    raw = bytearray(url.encode())
+    for _ in range(choose.randrange(1, 5)):
+        raw[choose.randrange(len(raw))] = choose.randrange(256)
+    return raw.decode("utf-8", choose.choice(("surrogateescape", "replace")))
+
+
+def answer(normalize: object, url: str, policy: Policy) -> object:
+    """The answer, or everything an error says."""
+    try:
+        return normalize(url, policy)  # type: ignore[operator]
+    except InvalidUrl as error:
+        return type(error), error.args, str(error)
+
+
+def differences(urls: list[str], policy: Policy, layouts: Sequence[str] = LAYOUTS) -> list[tuple[str, object, object]]:
+    """Where native and reference do not agree: the input and both answers."""
+    from canonry.core import _fast as native
+
+    found: list[tuple[str, object, object]] = []
+    wanted: list[str | None] = []
+    for url in urls:
+        want, got = answer(reference.normalize, url, policy), answer(native.normalize, url, policy)
+        wanted.append(want if isinstance(want, str) else None)
+        if want != got:
+            found.append((url, want, got))
+    hashes = [None if want is None else (want, hashlib.sha256(want.encode()).hexdigest()) for want in wanted]
+    found += _unequal(urls, wanted, native.normalize_many(urls, policy))
+    found += _unequal(urls, hashes, native.normalize_and_hash_many(iter(urls), policy))
+    return found + _arrow_differences(urls, hashes, policy, layouts)
+
+
+def _arrow_differences(
+    urls: list[str], hashes: list[tuple[str, str] | None], policy: Policy, layouts: Sequence[str]
+) -> list[tuple[str, object, object]]:
+    import pyarrow as pa
+
+    from canonry.bulk import arrow
+
+    texts = [url for url in urls if url.isascii() or url.encode("utf-8", "replace").decode() == url]
+    by_url = dict(zip(urls, hashes, strict=True))
+    wanted = [by_url[text] for text in texts]
+    found: list[tuple[str, object, object]] = []
+    for layout in layouts:
+        column = pa.array([None, *texts], getattr(pa, layout)())[1:]
+        pairs = zip(*(each.to_pylist() for each in arrow.normalize(column, policy, hash=True).flatten()), strict=True)
+        found += _unequal(texts, wanted, [None if url is None else (url, digest) for url, digest in pairs])
+    return found
+
+
+def _unequal(urls: list[str], wanted: object, got: object) -> list[tuple[str, object, object]]:
+    rows = zip(urls, wanted, got, strict=True)  # type: ignore[call-overload]
+    return [(url, want, have) for url, want, have in rows if want != have]
+
+
+def main() -> None:
+    """Fuzz until done; the first difference ends it."""
+    from canonry.core._fast import is_simple
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    choose, chosen = random.Random(options.seed), all_policies()
+    start, native = time.monotonic(), 0
+    for done in range(0, options.count, BATCH):
+        policy = choose.choice(chosen)
+        urls = list(inputs(choose, BATCH))
+        simple = [url for url in urls if is_simple(url, policy)]
+        native += len(simple)
+        others = [url for url in urls if choose.random() < CHECKED_ANYWAY and not is_simple(url, policy)]
+        found = differences(simple + others, policy, [choose.choice(LAYOUTS)])
+        if found:
+            raise SystemExit(f"seed {options.seed}, after {done}: {found[:5]}")
+        if done // BATCH % 1000 == 0:
+            print(f"{done:,} inputs, {native:,} native, no difference, {time.monotonic() - start:.0f} s", flush=True)
+    print(f"{options.count:,} inputs, {native:,} native, no difference, {time.monotonic() - start:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

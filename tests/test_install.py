@@ -1,0 +1,78 @@
+"""`pip install .` in a clean virtual environment, with a compiler and without: the same answers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PARTS = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "NOTICE", "constraints.txt")
+DIRTY = "HTTPS://www.Example.com/a//b/?utm_source=x&b=2&a=1#top"
+ANSWER = "https://example.com/a/b?a=1&b=2"
+NO_COMPILER = {"CC": "/bin/false"}
+
+
+def sources(folder: Path) -> Path:
+    """The repository as a fresh clone has it: nothing that was built."""
+    for part in PARTS:
+        shutil.copy(ROOT / part, folder / part)
+    built = shutil.ignore_patterns("*.so", "__pycache__", "*.egg-info")
+    shutil.copytree(ROOT / "src", folder / "src", ignore=built)
+    return folder
+
+
+def install(folder: Path, extra: dict[str, str]) -> tuple[subprocess.CompletedProcess[str], Path]:
+    """pip install of the sources into a new environment, and where that is."""
+    where = folder / "environment"
+    subprocess.run([sys.executable, "-m", "venv", where], check=True)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("CANONRY_")} | extra
+    pip = [
+        str(where / "bin" / "python"),
+        "-m",
+        "pip",
+        "install",
+        "--disable-pip-version-check",
+        "--constraint",
+        "constraints.txt",
+        ".",
+    ]
+    done = subprocess.run(pip, cwd=sources(folder), env=environment, capture_output=True, text=True, check=False)
+    return done, where / "bin" / "canonry"
+
+
+def said(*command: str | Path) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env={"PATH": os.environ["PATH"]})
+    return done.stdout.strip()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    shutil.which((sysconfig.get_config_var("CC") or "cc").split()[0]) is None,
+    reason="no C compiler (Debian: apt-get install gcc libc6-dev)",
+)
+def test_with_a_compiler(tmp_path: Path) -> None:
+    done, canonry = install(tmp_path, {"CANONRY_REQUIRE_NATIVE": "1"})
+    assert done.returncode == 0, done.stderr
+    assert said(canonry, "--version").endswith("(native core)")
+    assert said(canonry, "normalize", "--policy", "feed-aggressive", DIRTY) == ANSWER
+
+
+@pytest.mark.slow
+def test_without_a_compiler(tmp_path: Path) -> None:
+    done, canonry = install(tmp_path, NO_COMPILER)
+    assert done.returncode == 0, done.stderr
+    assert said(canonry, "--version").endswith("(pure Python core)")
+    assert said(canonry, "normalize", "--policy", "feed-aggressive", DIRTY) == ANSWER
+
+
+@pytest.mark.slow
+def test_a_failed_compile_is_seen_where_the_native_core_is_required(tmp_path: Path) -> None:
+    done, _ = install(tmp_path, NO_COMPILER | {"CANONRY_REQUIRE_NATIVE": "1"})
+    assert done.returncode != 0
+    assert "_fast" in done.stdout + done.stderr
