@@ -144,6 +144,7 @@ class Passage:
     async def _answer_head(self, request: Request) -> bytes:
         """The head of the final answer; the ones before it (RFC 9110, 15.2) are left out."""
         assert self._far is not None
+        reason = ""
         try:
             async with asyncio.timeout(self._limits.idle_seconds):
                 while True:
