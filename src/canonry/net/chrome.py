@@ -78,7 +78,8 @@ class ChromeEngine:
     async def close(self) -> None:
         """No Chrome remains."""
         browser, self._browser = self._browser, None
-        self._idle.clear()
+        while self._idle:
+            self._close(self._idle.pop())
         if browser is not None:
             await browser.close()
         await asyncio.gather(*self._closing, return_exceptions=True)
@@ -127,7 +128,7 @@ class ChromeEngine:
         """One that may be used for a page that came from there."""
         while self._idle and not fresh:
             tab = self._idle.pop()
-            if not tab.browser_is_gone and tab.pages < self._pages_per_tab and tab.door.begin(came_from):
+            if await tab.wake() and tab.pages < self._pages_per_tab and tab.door.begin(came_from):
                 return tab
             self._close(tab)
         reason = ""

@@ -172,7 +172,7 @@ class Door:
         if not self._proxy.knows(request.header("proxy-authorization")):
             ask = 'Proxy-Authenticate: Basic realm="canonry"'
             raise Answered(HTTPStatus.PROXY_AUTHENTICATION_REQUIRED, header=ask)
-        if request.url == HELLO:
+        if request.url.startswith(HELLO):
             raise Answered(HTTPStatus.OK, header="Content-Type: text/html")
         if len(self._open) > self._proxy.limits.connections:
             raise Answered(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections")

@@ -24,6 +24,7 @@ _MAX_DOCUMENTS = 10  # that a page may put in its place
 _MAX_DIALOGS = 20
 _SOON = 1.0  # seconds: a refresh that comes later is for people who stay
 _CLOSE_SECONDS = 2.0
+_REST_AFTER = 0.2  # seconds
 # In a world of its own the page's scripts cannot change what these words mean. Its elements still can: an
 # <img name=title> hides document.title, so properties are taken from the prototypes.
 _SCRIPT = """(() => {
@@ -90,6 +91,9 @@ class Tab:
         self._page = _Page()
         self._changed = asyncio.Event()
         self._credentials: tuple[str, str] | None = None
+        self._resting: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[None] | None = None
+        self._is_blank = False
         self.door = door
         self.pages = 0
         self.is_spoiled = False
@@ -108,23 +112,46 @@ class Tab:
             ("Fetch.enable", {"handleAuthRequests": True}),
         ):
             self._tell(method, **params)
-        reply = await self._ask("Page.navigate", url=hello)
-        if reply.get("errorText"):
-            raise Refused(f"the proxy is not reached: {reply['errorText']}")
+        # A page that takes the place of one that has not quite come is not told of, so each is waited for.
+        if error := (await self._come(hello)).get("errorText"):
+            raise Refused(f"the proxy is not reached: {error}")
         await self._ask("Fetch.disable")
 
     async def close(self) -> None:
         """The context goes, and its door."""
         self.is_spoiled = True
         self._pipe.forget(self._session)
+        for task in (self._resting, self._looking):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
         with suppress(Refused, BrowserGone, TimeoutError):
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await self._pipe.ask("Target.disposeBrowserContext", browserContextId=self._context)
         await self.door.close()
 
     def rest(self) -> None:
-        """Let go of the page; whatever it still does is nobody's business."""
-        self._tell("Page.navigate", url="about:blank")
+        """Let go of the page, unless another one comes soon: its scripts have nothing more to do."""
+        self._resting = asyncio.create_task(self._rest())
+
+    async def _rest(self) -> None:
+        await asyncio.sleep(_REST_AFTER)
+        self._is_blank = True
+        self._page = _Page()
+        try:
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self._come("about:blank")
+        except (TimeoutError, TabLost, Refused, BrowserGone):
+            self.is_spoiled = True
+
+    async def wake(self) -> bool:
+        """Whether the tab can be used after its rest."""
+        if self._resting is not None:
+            if not self._is_blank:
+                self._resting.cancel()
+            await asyncio.gather(self._resting, return_exceptions=True)
+        self._resting, self._is_blank = None, False
+        return not self.is_spoiled and not self.browser_is_gone
 
     async def visit(self, url: str, *, seconds: float, script_seconds: float) -> Opened:
         """The page with its links, or why there are none."""
@@ -147,11 +174,9 @@ class Tab:
         is_late = False
         try:
             async with asyncio.timeout(seconds):
-                started = await self._navigate(url)
+                started = await self._come(url)
                 if started.get("errorText") or started.get("isDownload"):
                     return self._opened(url, error=self._why(started))
-                self._page.first = str(started.get("loaderId", ""))
-                await self._until(self._is_settled)
         except TimeoutError:
             if not self._has_come:
                 raise TabLost(f"no page within {seconds:g} s") from None
@@ -176,6 +201,14 @@ class Tab:
             except TimeoutError:
                 is_late = True
 
+    async def _come(self, url: str) -> dict[str, Any]:
+        """Open a page and wait until it is there; what Chrome says about it."""
+        started = await self._navigate(url)
+        if not (started.get("errorText") or started.get("isDownload")):
+            self._page.first = str(started.get("loaderId", ""))
+            await self._until(self._is_settled)
+        return started
+
     async def _navigate(self, url: str) -> dict[str, Any]:
         """Chrome's answer to the request for a page, or what ends the tab before it comes."""
         asking = asyncio.ensure_future(self._ask("Page.navigate", url=url))
@@ -195,6 +228,16 @@ class Tab:
                 raise BrowserGone("the browser has ended")
             if self._page.lost:
                 raise TabLost(self._page.lost)
+
+    async def _look(self) -> None:
+        """Which document is there? Chrome tells of each, except of one that another takes the place of."""
+        page = self._page
+        with suppress(Refused, BrowserGone):
+            frame = (await self._ask("Page.getFrameTree"))["frameTree"]["frame"]
+            if page is self._page and frame["loaderId"] in page.documents and frame["loaderId"] not in page.committed:
+                self._on_commit(frame)
+                page.is_loading = False
+                self._changed.set()
 
     def _is_settled(self) -> bool:
         return self._has_come and not self._page.is_loading and not self._page.is_leaving
@@ -289,6 +332,8 @@ class Tab:
                 page.is_loading = True
             case "Page.frameStoppedLoading" if params["frameId"] == self._frame:
                 page.is_loading = False
+                if not self._has_come or page.is_leaving:
+                    self._looking = asyncio.create_task(self._look())
             case "Page.frameScheduledNavigation" if params["frameId"] == self._frame:
                 page.is_leaving = page.is_leaving or params["delay"] <= _SOON
             case "Page.frameClearedScheduledNavigation" if params["frameId"] == self._frame:
