@@ -32,7 +32,14 @@ _PROCESS_KB = 4 * 1024 * 1024  # of the data of one process, whatever it is kept
 # The first command is the pipe's: what we write is its file 3, what it writes to file 4 we read. The shell
 # stays to remove the profile, also where we are killed: Chrome ends when the pipe does.
 _SHELL = 'ulimit -d "$1" 2>/dev/null; profile=$2; shift 2; "$@" 3<&0 4>&1 </dev/null >/dev/null; rm -rf "$profile"'
-_NOT_WANTED = ("AutofillServerCommunication", "DialMediaRouteProvider", "MediaRouter", "OptimizationHints", "Translate")
+_NOT_WANTED = (
+    "AutofillServerCommunication",
+    "DialMediaRouteProvider",
+    "MediaRouter",
+    "OptimizationHints",
+    "RenderDocument",
+    "Translate",
+)
 # Why each is here: docs/decisions/0011-chrome.md
 FLAGS = (
     "--headless",
@@ -67,6 +74,7 @@ FLAGS = (
     "--disable-renderer-backgrounding",
     "--disable-hang-monitor",
     "--disable-gpu",
+    "--num-raster-threads=1",
     "--disable-dev-shm-usage",
     "--hide-scrollbars",
     "--mute-audio",

@@ -157,7 +157,7 @@ class Tab:
         """The page with its links, or why there are none."""
         self.pages += 1
         self._page = _Page()
-        self._tell("Storage.clearCookies", browserContextId=self._context)
+        self._tell("Network.clearBrowserCookies")
         try:
             return await self._visit(url, seconds, script_seconds)
         except TabLost as lost:
