@@ -26,6 +26,7 @@ _NAMES = (
 )  # fmt: skip
 _LOG = logging.getLogger("canonry.chrome")
 _START_SECONDS = 30.0
+_GONE_SECONDS = 2.0
 _SAID = 2000  # bytes of what Chrome complained about that are kept
 _HEAP_MB = 512  # of the scripts of one page; a page that wants more crashes
 _PROCESS_KB = 4 * 1024 * 1024  # of the data of one process, whatever it is kept in
@@ -184,6 +185,7 @@ class Browser:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             await self._process.wait()
+            await _group_gone(self._process.pid)
         for task in self._tasks:
             await task  # they end with the process
         self._tasks = []
@@ -249,3 +251,12 @@ class Browser:
     def _shut(self, target: str) -> None:
         if target not in self._ours and self._pipe is not None:
             self._pipe.tell("Target.closeTarget", targetId=target)
+
+
+async def _group_gone(group: int) -> None:
+    """Until the last killed process has ended; a moment is enough, unless nobody collects the dead."""
+    with suppress(ProcessLookupError, PermissionError, TimeoutError):
+        async with asyncio.timeout(_GONE_SECONDS):
+            while True:
+                os.killpg(group, 0)
+                await asyncio.sleep(0.005)

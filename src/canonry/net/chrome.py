@@ -97,7 +97,7 @@ class ChromeEngine:
             opened, tab = await self._visit(url, came_from)
             if tab.browser_is_gone:
                 return await self._visit_alone(url, came_from)
-            if tab.is_spoiled and tab.pages > 1:  # the page before may have left something running
+            if tab.was_held_up:
                 opened, tab = await self._visit(url, came_from, fresh=True)
                 if tab.browser_is_gone:
                     return await self._visit_alone(url, came_from)

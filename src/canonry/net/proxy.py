@@ -146,7 +146,7 @@ class Door:
             pass  # one side left, or nothing was said for too long
         finally:
             del self._open[task]
-            passage.abort()
+            await passage.abort()
 
     async def _pass(self, passage: Passage) -> None:
         """One connection from its first byte to its last."""

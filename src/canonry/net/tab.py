@@ -72,6 +72,7 @@ class _Page:
     is_loading: bool = False
     is_leaving: bool = False
     dialogs: int = 0
+    is_crashed: bool = False
     lost: str = ""
 
 
@@ -80,7 +81,10 @@ class TabLost(Exception):
 
 
 class Tab:
-    """A tab behind a door of its own; `is_spoiled` when it must not be used again."""
+    """A tab behind a door of its own; `is_spoiled` when it must not be used again.
+
+    `was_held_up` when the page may not be to blame for that.
+    """
 
     def __init__(self, pipe: Pipe, door: Door, *, context: str, target: str, session: str, mark: str) -> None:
         self._pipe = pipe
@@ -97,6 +101,7 @@ class Tab:
         self.door = door
         self.pages = 0
         self.is_spoiled = False
+        self.was_held_up = False
         self.browser_is_gone = False
         pipe.listen(session, self._on_event)
 
@@ -162,6 +167,8 @@ class Tab:
             return await self._visit(url, seconds, script_seconds)
         except TabLost as lost:
             self.is_spoiled = True
+            # What the page before has left running may be to blame for a page that did not come, or a crash.
+            self.was_held_up = self.pages > 1 and (not self._has_come or self._page.is_crashed)
             return self._opened(url, error=str(lost))
         except Refused as refused:
             self.is_spoiled = True
@@ -343,7 +350,7 @@ class Tab:
             case "Page.javascriptDialogOpening":
                 self._on_dialog(params)
             case "Inspector.targetCrashed":
-                page.lost = "the tab crashed"
+                page.lost, page.is_crashed = "the tab crashed", True
             case "Inspector.detached":
                 page.lost = page.lost or "the tab was closed"
             case "Fetch.requestPaused":
