@@ -17,6 +17,7 @@ from canonry.net.proxy import HELLO, USER, Proxy
 from canonry.net.tab import Tab
 
 if TYPE_CHECKING:
+    from canonry.net.proxy import Door
     from canonry.settings import Settings
 
 PACKAGE = "chromium-headless-shell"  # of Debian
@@ -106,6 +107,7 @@ class Browser:
         self._program = program
         self._process: asyncio.subprocess.Process | None = None
         self._pipe: Pipe | None = None
+        self._door: Door | None = None
         self._profile = ""
         self._tasks: list[asyncio.Task[None]] = []
         self._said = b""
@@ -146,8 +148,12 @@ class Browser:
             raise
 
     async def _launch(self) -> None:
-        door = await self._proxy.open_door()  # for what no tab asks for: Chrome has no password there
-        flags = [*FLAGS, f"--proxy-server=http://127.0.0.1:{door.port}", f"--user-data-dir={self._profile}/profile"]
+        self._door = await self._proxy.open_door()  # for what no tab asks for: Chrome has no password there
+        flags = [
+            *FLAGS,
+            f"--proxy-server=http://127.0.0.1:{self._door.port}",
+            f"--user-data-dir={self._profile}/profile",
+        ]
         if os.name == "posix" and os.geteuid() == 0:
             _LOG.warning("Chrome runs without its sandbox because this is root; another user would be safer")
             flags.append("--no-sandbox")
@@ -179,11 +185,18 @@ class Browser:
             while piece := await self._process.stderr.read(2**16):
                 self._said = (self._said + piece)[-_SAID:]
 
-    async def close(self) -> None:
-        """No process remains, no profile, no open door."""
+    def kill(self) -> None:
+        """All processes end now; it is still to be closed."""
         if self._process is not None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def close(self) -> None:
+        """No process remains, no profile, no open door."""
+        self.kill()
+        if self._door is not None:
+            await self._door.close()
+        if self._process is not None:
             await self._process.wait()
             await _group_gone(self._process.pid)
         for task in self._tasks:

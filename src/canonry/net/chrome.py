@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Self
 
 from canonry.errors import CanonryError, UnsafeUrl
@@ -19,6 +19,8 @@ from canonry.net.lookup import Lookup, system_lookup
 from canonry.net.proxy import Proxy
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     from canonry.net.guard import Guard
     from canonry.net.relay import Limits
     from canonry.net.tab import Tab
@@ -29,6 +31,7 @@ SECONDS = 15.0  # for a page to load
 SCRIPT_SECONDS = 5.0  # for its links to be read
 PAGES_PER_TAB = 100  # then its memory is given back
 _TRIES = 3  # to get a tab
+_TAB_SECONDS = 20.0
 _LOG = logging.getLogger("canonry.chrome")
 
 
@@ -91,9 +94,7 @@ class ChromeEngine:
             self._guard.after(came_from).check_url(url)
         except UnsafeUrl as error:
             return Opened(url, url, 0, error=f"refused: {error.reason}")
-        self._waiting += 1
-        async with self._slots:
-            self._waiting -= 1
+        async with self._slot():
             opened, tab = await self._visit(url, came_from)
             if tab.browser_is_gone:
                 return await self._visit_alone(url, came_from)
@@ -102,6 +103,19 @@ class ChromeEngine:
                 if tab.browser_is_gone:
                     return await self._visit_alone(url, came_from)
             return opened
+
+    @asynccontextmanager
+    async def _slot(self) -> AsyncGenerator[None]:
+        """One of the tabs; who waits for it keeps the one before from its rest."""
+        self._waiting += 1
+        try:
+            await self._slots.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            yield
+        finally:
+            self._slots.release()
 
     async def _visit(self, url: str, came_from: str | None, *, fresh: bool = False) -> tuple[Opened, Tab]:
         tab = await self._tab(came_from, fresh=fresh)
@@ -133,10 +147,16 @@ class ChromeEngine:
             self._close(tab)
         reason = ""
         for _ in range(_TRIES):
+            browser = await self._running()
             try:
-                tab = await (await self._running()).new_tab()
+                async with asyncio.timeout(_TAB_SECONDS):
+                    tab = await browser.new_tab()
             except (Refused, BrowserGone) as error:
                 reason = str(error)
+                continue
+            except TimeoutError:
+                reason = f"not within {_TAB_SECONDS:g} s"
+                browser.kill()  # it hangs; the pages that are open get another one
                 continue
             tab.door.begin(came_from)
             return tab
