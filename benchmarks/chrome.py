@@ -37,9 +37,9 @@ PAGES, ROUNDS, WARM_UP = 300, 3, 40
 LINKS = 50
 TOOLS = ("canonry", "playwright")
 TEXT = "The harbour was quiet that morning; only the pilot boat went out, twice, and came back empty. " * 3
-SCRIPT = """() => Array.from(document.querySelectorAll('a[href]'), a => [
+SCRIPT = """() => [document.title, Array.from(document.querySelectorAll('a[href]'), a => [
   a.getAttribute('href'), typeof a.href === 'string' ? a.href : new URL(a.getAttribute('href'), document.baseURI).href,
-  a.textContent.trim().slice(0, 50)])"""
+  a.textContent.trim().slice(0, 50)])]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +155,7 @@ async def _with_tabs(tabs: list[Any], urls: list[str]) -> int:
         for url in left:
             answer = await tab.goto(url, wait_until="load")
             assert answer.status == 200
-            await tab.title()
-            links = await tab.evaluate(SCRIPT)
+            _, links = await tab.evaluate(SCRIPT)
             found += len(links)
 
     await asyncio.gather(*map(work, tabs))
