@@ -529,8 +529,15 @@ async def test_a_killed_browser_is_started_again() -> None:
         assert processes_of(first) == {}
 
 
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """The name of a socket has at most 107 bytes."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield Path(folder)
+
+
 @needs_chrome
-def test_no_chrome_remains_when_we_are_killed(tmp_path: Path) -> None:
+def test_no_chrome_remains_when_we_are_killed(tmp_path: Path, short_folder: Path) -> None:
     """`kill -9` of the process that started it: the pipe ends, Chrome with it, and the profile goes."""
     script = tmp_path / "opens.py"
     script.write_text(
@@ -543,7 +550,7 @@ def test_no_chrome_remains_when_we_are_killed(tmp_path: Path) -> None:
         "        await asyncio.sleep(60)\n"
         "asyncio.run(main())\n"
     )
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent), "TMPDIR": str(tmp_path)}
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent), "TMPDIR": str(short_folder)}
     with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, env=environment) as process:
         assert process.stdout is not None
         group = int(process.stdout.readline())
@@ -553,7 +560,7 @@ def test_no_chrome_remains_when_we_are_killed(tmp_path: Path) -> None:
     while processes_of(group) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert processes_of(group) == {}
-    assert not list(tmp_path.glob("canonry-chrome-*"))
+    assert not list(short_folder.glob("canonry-chrome-*"))
 
 
 @needs_chrome

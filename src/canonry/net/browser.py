@@ -28,6 +28,7 @@ _NAMES = (
 _LOG = logging.getLogger("canonry.chrome")
 _START_SECONDS = 30.0
 _GONE_SECONDS = 2.0
+_LONG = 36  # bytes of a folder; the socket needs the rest
 _SAID = 2000  # bytes of what Chrome complained about that are kept
 _HEAP_MB = 512  # of the scripts of one page; a page that wants more crashes
 _PROCESS_KB = 4 * 1024 * 1024  # of the data of one process, whatever it is kept in
@@ -135,7 +136,7 @@ class Browser:
 
     async def start(self) -> None:
         """CanonryError where it does not come up."""
-        self._profile = tempfile.mkdtemp(prefix="canonry-chrome-")
+        self._profile = tempfile.mkdtemp(prefix="canonry-chrome-", dir=_short_folder())
         try:
             async with asyncio.timeout(_START_SECONDS):
                 await self._launch()
@@ -264,6 +265,11 @@ class Browser:
     def _shut(self, target: str) -> None:
         if target not in self._ours and self._pipe is not None:
             self._pipe.tell("Target.closeTarget", targetId=target)
+
+
+def _short_folder() -> str | None:
+    """Where temporary files go, unless Chrome's socket in there would have a name of more than 107 bytes."""
+    return "/tmp" if len(tempfile.gettempdir()) > _LONG and os.path.isdir("/tmp") else None  # noqa: S108
 
 
 async def _group_gone(group: int) -> None:
