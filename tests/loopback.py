@@ -14,18 +14,22 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, wraps
 from http import HTTPStatus
+from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeAlias
 
 import trustme
 
 from canonry.core.url import parse
+from canonry.net import guard
 from canonry.net.fetch import Client
 from canonry.net.guard import Guard
 from canonry.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+
+    import pytest
 
     Talk: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[object]]
 
@@ -204,8 +208,8 @@ class LoopbackWeb:
 def client_of(**options: Any) -> Client:
     """A client that knows the test CA and takes 127.0.0.2, on any port, for public; options are those of `Client`."""
     settings = replace(options.pop("settings", None) or Settings(), ca_file=ca_file())
-    guard = options.pop("guard", None) or Guard([f"{ADDRESS}/32"], EVERY_PORT)
-    return Client(guard, **({"lookup": no_names} | options), settings=settings)
+    judge = options.pop("guard", None) or Guard([f"{ADDRESS}/32"], EVERY_PORT)
+    return Client(judge, **({"lookup": no_names} | options), settings=settings)
 
 
 async def no_names(host: str, port: int) -> list[tuple[str, int]]:
@@ -229,6 +233,16 @@ async def twins(talk: Talk, twin_talk: Talk) -> AsyncIterator[tuple[Listener, Li
             finally:
                 await secret.__aexit__()
             return
+
+
+def make_public(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the guard take 127.0.0.2 for public without allowing it; 127.0.0.1 and 127.0.0.3 stay private."""
+    others = [(network, what) for network, what in guard._NOT_PUBLIC if what != "loopback"]
+    monkeypatch.setattr(
+        guard,
+        "_NOT_PUBLIC",
+        (*others, (ip_network("127.0.0.1/32"), "loopback"), (ip_network("127.0.0.3/32"), "loopback")),
+    )
 
 
 def http_answer(status: int, headers: Mapping[str, str], method: str = "GET", body: bytes = b"") -> bytes:

@@ -27,6 +27,7 @@ EVERY = [
     ("ca_file", '"/etc/ca.pem"', "/etc/ca.pem", None),
     ("database_url", '"postgresql://db/canonry"', "postgresql://db/canonry", None),
     ("redis_url", '"redis://cache:6379/0"', "redis://cache:6379/0", None),
+    ("chrome", '"/opt/chrome/chrome"', "/opt/chrome/chrome", None),
 ]
 
 

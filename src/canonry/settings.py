@@ -45,6 +45,7 @@ class Settings:
     ca_file: str = ""
     database_url: str = field(default_factory=default_database_url)
     redis_url: str = ""
+    chrome: str = ""
 
 
 def load_settings(environ: Mapping[str, str] | None = None, file: str | Path = FILE) -> Settings:
@@ -113,5 +114,6 @@ _READ: dict[str, Callable[[object], object]] = {
     "ca_file": _text,
     "database_url": _text,
     "redis_url": _text,
+    "chrome": _text,
 }
 assert set(_READ) == {each.name for each in fields(Settings)}

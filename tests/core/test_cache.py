@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from canonry.core.cache import Cache
+from canonry.core.cache import Cache  # noqa: TC001  # what is not imported is not there to be kept
 
 
 class DictCache:

@@ -27,7 +27,7 @@ from yarl import URL
 from canonry.core.url import join
 from canonry.errors import CanonryError, FetchFailed, InvalidUrl, UnsafeUrl, masked
 from canonry.net.guard import Guard, guard_of
-from canonry.net.lookup import Lookup, system_lookup
+from canonry.net.lookup import Lookup, checked_lookup, system_lookup
 from canonry.net.response import REDIRECTS, Hop, Response, Validators
 from canonry.settings import Settings, load_settings
 
@@ -74,7 +74,7 @@ class Client:
         self._timeout = timeout
         self._max_bytes = max_bytes
         self._max_redirects = max_redirects
-        self._tls = _tls(self._settings.ca_file)
+        self._tls = tls_of(self._settings.ca_file)
         # A pool of connections for each guard: what one lets through, another may refuse.
         self._sessions: dict[tuple[Guard, bool], aiohttp.ClientSession] = {}
         self._kept: dict[tuple[str, str, int], float] = {}  # when it was last asked, the latest at the end
@@ -248,8 +248,7 @@ class _CheckedResolver(AbstractResolver):
         port: int = 0,
         family: socket.AddressFamily = socket.AF_UNSPEC,  # noqa: ARG002
     ) -> list[ResolveResult]:
-        found = await self._lookup(host, port)
-        self._guard.check_addresses(host, [address for address, _ in found], port=port)
+        found = await checked_lookup(host, port, guard=self._guard, lookup=self._lookup)
         return [
             ResolveResult(
                 hostname=host,
@@ -353,7 +352,8 @@ def _target(url: str, location: str, guard: Guard) -> Parts:
 
 
 @cache
-def _tls(ca_file: str) -> ssl.SSLContext:
+def tls_of(ca_file: str) -> ssl.SSLContext:
+    """TLS that trusts the CA certificates of a file, or the system's."""
     try:
         return ssl.create_default_context(cafile=ca_file or None)
     except OSError as error:

@@ -12,8 +12,17 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from canonry.net.guard import Guard
+
 # The addresses and ports a host and port stand for; OSError where it has none.
 Lookup: TypeAlias = Callable[[str, int], Awaitable["Sequence[tuple[str, int]]"]]
+
+
+async def checked_lookup(host: str, port: int, *, guard: Guard, lookup: Lookup) -> Sequence[tuple[str, int]]:
+    """The addresses of a name, asked for once, after the guard has seen all of them."""
+    found = await lookup(host, port)
+    guard.check_addresses(host, [address for address, _ in found], port=port)
+    return found
 
 
 async def system_lookup(host: str, port: int) -> list[tuple[str, int]]:

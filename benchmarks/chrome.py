@@ -1,0 +1,235 @@
+"""How many pages a second the chrome engine opens with 4 tabs, beside Playwright doing the same with the same Chrome.
+
+    python -m benchmarks.chrome [--pages N] [--rounds N] [--json FILE]
+
+A site on loopback is served by a process of its own: each page has 50 links, a stylesheet, a script and
+an image. Both open every page in tabs they keep, wait for its load event, and read the same links with
+the same script. They take turns, the best round of each counts; starting Chrome is not timed. `memory` is
+what the Python process, and for Playwright its driver, take beside Chrome.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.machine import machine, table, versions, write_json
+from canonry.errors import CanonryError
+from canonry.net.browser import find_chrome
+from canonry.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ADDRESS = "127.0.0.2"
+BAR = 1.5  # times the pages of Playwright
+TABS = 4
+PAGES, ROUNDS, WARM_UP = 300, 3, 40
+LINKS = 50
+TOOLS = ("canonry", "playwright")
+TEXT = "The harbour was quiet that morning; only the pilot boat went out, twice, and came back empty. " * 3
+SCRIPT = """() => [document.title, Array.from(document.querySelectorAll('a[href]'), a => [
+  a.getAttribute('href'), typeof a.href === 'string' ? a.href : new URL(a.getAttribute('href'), document.baseURI).href,
+  a.textContent.trim().slice(0, 50)])]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one tool did in one round."""
+
+    tool: str
+    pages: int
+    links: int
+    seconds: float
+    memory_mb: float
+
+    @property
+    def rate(self) -> float:
+        return self.pages / self.seconds
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pages", type=int, default=PAGES)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--run", choices=TOOLS, help=argparse.SUPPRESS)
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--port", type=int, default=0, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.serve:
+        asyncio.run(_serve())
+    elif options.run:
+        crawl = _canonry if options.run == "canonry" else _playwright
+        print(json.dumps(asdict(asyncio.run(crawl(options.port, options.pages)))))
+    else:
+        _compare(options.pages, options.rounds, options.json)
+
+
+def _compare(pages: int, rounds: int, file: Path | None) -> None:
+    try:
+        program = find_chrome(Settings())
+    except CanonryError as error:
+        print(error)
+        return
+    with _site() as port:
+        results = [_measured(tool, port, pages) for _ in range(rounds) for tool in TOOLS]
+    best = {tool: max((each for each in results if each.tool == tool), key=lambda each: each.rate) for tool in TOOLS}
+    ratio = best["canonry"].rate / best["playwright"].rate
+    rows = [
+        [tool, f"{one.rate:.1f}", f"{one.links / one.pages:.0f}", f"{one.memory_mb:.0f} MB"]
+        for tool, one in best.items()
+    ]
+    chrome = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout.strip()
+    print(table(["tool", "pages/s", "links/page", "memory"], rows))
+    verdict = "held" if ratio >= BAR else "missed"
+    print(f"\n{TABS} tabs, {pages} pages, {chrome}: {ratio:.2f}× Playwright (bar {BAR}: {verdict})")
+    if file:
+        write_json(
+            file,
+            {
+                "machine": machine(),
+                "versions": versions(["playwright"]) | {"chrome": chrome},
+                "rounds": [asdict(each) | {"rate": each.rate} for each in results],
+                "ratio": ratio,
+                "bar": BAR,
+            },
+        )
+
+
+def _measured(tool: str, port: int, pages: int) -> Round:
+    command = [sys.executable, "-m", "benchmarks.chrome", "--run", tool, "--port", str(port), "--pages", str(pages)]
+    done = subprocess.run(command, cwd=Path(__file__).parent.parent, stdout=subprocess.PIPE, text=True, check=True)
+    print(f"{tool}: {done.stdout.strip()}", file=sys.stderr, flush=True)
+    return Round(**json.loads(done.stdout))
+
+
+def _urls(port: int, pages: int) -> list[str]:
+    return [f"http://{ADDRESS}:{port}/page/{number}" for number in range(pages)]
+
+
+async def _canonry(port: int, pages: int) -> Round:
+    from canonry.net.chrome import ChromeEngine
+    from canonry.net.guard import Guard
+
+    async with ChromeEngine(Settings(), Guard([f"{ADDRESS}/32"], range(1, 65536)), tabs=TABS) as engine:
+        await asyncio.gather(*(engine.open(url) for url in _urls(port, WARM_UP)))
+        started = time.perf_counter()
+        opened = await asyncio.gather(*(engine.open(url) for url in _urls(port, pages)))
+        seconds = time.perf_counter() - started
+        assert not any(one.error for one in opened)
+        links = sum(len(one.links) for one in opened)
+        return Round("canonry", pages, links, seconds, _memory(os.getpid()))
+
+
+async def _playwright(port: int, pages: int) -> Round:
+    from playwright.async_api import async_playwright
+
+    async with async_playwright() as playwright:
+        root = ["--no-sandbox"] if os.geteuid() == 0 else []
+        browser = await playwright.chromium.launch(executable_path=find_chrome(Settings()), args=root)
+        tabs = [await (await browser.new_context()).new_page() for _ in range(TABS)]
+        await _with_tabs(tabs, _urls(port, WARM_UP))
+        started = time.perf_counter()
+        links = await _with_tabs(tabs, _urls(port, pages))
+        seconds = time.perf_counter() - started
+        memory = sum(_memory(pid) for pid in (os.getpid(), *_drivers(os.getpid())))
+        await browser.close()
+        return Round("playwright", pages, links, seconds, memory)
+
+
+async def _with_tabs(tabs: list[Any], urls: list[str]) -> int:
+    left, found = iter(urls), 0
+
+    async def work(tab: Any) -> None:
+        nonlocal found
+        for url in left:
+            answer = await tab.goto(url, wait_until="load")
+            assert answer.status == 200
+            _, links = await tab.evaluate(SCRIPT)
+            found += len(links)
+
+    await asyncio.gather(*map(work, tabs))
+    return found
+
+
+def _memory(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmRSS"))
+
+
+def _drivers(pid: int) -> list[int]:
+    """The Node process that Playwright starts."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(child) for child in children if "node" in Path(f"/proc/{child}/cmdline").read_text()]
+
+
+@contextmanager
+def _site() -> Iterator[int]:
+    command = [sys.executable, "-m", "benchmarks.chrome", "--serve"]
+    server = subprocess.Popen(command, cwd=Path(__file__).parent.parent, stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    try:
+        yield int(server.stdout.readline())
+    finally:
+        server.terminate()
+        server.wait()
+        server.stdout.close()
+
+
+async def _serve() -> None:
+    made = await asyncio.get_running_loop().create_server(_Site, ADDRESS, 0)
+    print(made.sockets[0].getsockname()[1], flush=True)
+    await made.serve_forever()
+
+
+class _Site(asyncio.Protocol):
+    def __init__(self) -> None:
+        self._received = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        while b"\r\n\r\n" in self._received:
+            head, _, self._received = self._received.partition(b"\r\n\r\n")
+            kind, body = _answer(head.split(b" ")[1].decode())
+            kept = "" if kind == "text/html" else "Cache-Control: max-age=3600\r\n"
+            lines = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n{kept}Content-Length: {len(body)}\r\n\r\n"
+            self._transport.write(lines.encode() + body)
+            if b"connection: close" in head.lower():
+                self._transport.close()
+
+
+def _answer(target: str) -> tuple[str, bytes]:
+    if target.startswith("/style"):
+        return "text/css", b"body { font: 16px/1.5 serif; max-width: 40em } a { color: #123 }"
+    if target.startswith("/script"):
+        return "text/javascript", b"document.documentElement.className = 'ready';"
+    if target.startswith(("/image", "/favicon")):
+        return (
+            "image/svg+xml",
+            b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><path d="M0 0h9v9z"/></svg>',
+        )
+    number = int(target.rpartition("/")[2])
+    links = "".join(
+        f'<li><a href="/page/{number * 7 + n}?utm_source=list">Notes from the harbour, part {n}</a> {TEXT[:100]}</li>'
+        for n in range(LINKS)
+    )
+    page = f"<title>Page {number}</title><link rel=stylesheet href=/style.css><script src=/script.js></script>"
+    return "text/html", f"<!doctype html>{page}<h1>{number}</h1><img src=/image.svg><p>{TEXT}<ul>{links}</ul>".encode()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
