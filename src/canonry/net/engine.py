@@ -1,0 +1,38 @@
+"""What opens the pages of a crawl: a browser, or the HTTP client and a parser."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from canonry.net.response import Hop
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A link of a page: as written, as the browser resolves it, and the first 50 characters of its text."""
+
+    href: str
+    url: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What opening a page gave; `error` says why there are no links, or fewer than the page has."""
+
+    requested_url: str
+    final_url: str = ""
+    status: int = 0
+    title: str = ""
+    links: tuple[Link, ...] = ()
+    error: str = ""
+    content_type: str = ""
+    hops: tuple[Hop, ...] = ()
+
+
+class Engine(Protocol):
+    """Opens pages; a page that cannot be opened is an `Opened` with an error, never an exception."""
+
+    async def open(self, url: str, *, came_from: str | None = None) -> Opened: ...
