@@ -20,7 +20,11 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What opening a page gave; `error` says why there are no links, or fewer than the page has."""
+    """What opening a page gave; `error` says why there are no links, or fewer than the page has.
+
+    `address` is the one that answered, where the engine knows it; `retry_after` the seconds the server asks
+    to wait; `is_passing` says of a page without an answer that another try may give one.
+    """
 
     requested_url: str
     final_url: str = ""
@@ -30,6 +34,9 @@ class Opened:
     error: str = ""
     content_type: str = ""
     hops: tuple[Hop, ...] = ()
+    address: str = ""
+    retry_after: float | None = None
+    is_passing: bool = False
 
 
 class Engine(Protocol):

@@ -13,6 +13,7 @@ import socket
 import ssl
 from base64 import b64encode
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Self, cast
@@ -31,7 +32,7 @@ from canonry.net.response import REDIRECTS, Hop, Response, Validators
 from canonry.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Callable
 
     from aiohappyeyeballs import AddrInfoType
     from aiohttp.connector import Connection
@@ -52,6 +53,18 @@ _HEADERS = {
     "Accept": "application/atom+xml, application/rss+xml, application/feed+json, application/xml;q=0.9, */*;q=0.8",
     "Accept-Encoding": "gzip, deflate",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Which redirects are followed, by their target; which bodies are read, by their type; whether a long one is cut.
+
+    The answer to a redirect that is not followed is the redirect, the last of its hops.
+    """
+
+    follows: Callable[[str], bool] = lambda _: True
+    reads: Callable[[str], bool] = lambda _: True
+    cuts: bool = False
 
 
 class Client:
@@ -98,6 +111,7 @@ class Client:
         came_from: str | None = None,
         timeout: float | None = None,
         max_bytes: int | None = None,
+        reading: Reading | None = None,
     ) -> Response:
         """The answer, of any status, after redirects; UnsafeUrl where the guard refuses, FetchFailed for the rest.
 
@@ -107,7 +121,9 @@ class Client:
         limit = self._max_bytes if max_bytes is None else max_bytes
         try:
             async with asyncio.timeout(seconds):
-                return await self._follow(url, method, validators or Validators(), came_from, limit)
+                return await self._follow(
+                    url, method, validators or Validators(), came_from, limit, reading or Reading()
+                )
         except TimeoutError:
             raise FetchFailed(masked(url), f"no whole answer within {seconds:g} s") from None
 
@@ -122,10 +138,10 @@ class Client:
         parts = guard.check_url(url)
         parts.userinfo = parts.fragment = None
         limit = self._max_bytes if max_bytes is None else max_bytes
-        return await self._ask(guard, parts, method, Validators(), limit, cuts=True)
+        return await self._ask(guard, parts, method, Validators(), limit, Reading(cuts=True))
 
     async def _follow(
-        self, url: str, method: str, validators: Validators, came_from: str | None, limit: int
+        self, url: str, method: str, validators: Validators, came_from: str | None, limit: int, reading: Reading
     ) -> Response:
         guard = self.guard.after(came_from)
         parts = guard.check_url(url)
@@ -135,7 +151,7 @@ class Client:
         while True:
             # Credentials go to the origin that carried them, and nowhere else.
             parts.userinfo = userinfo if _origin(parts) == origin else None
-            response = await self._ask(guard, parts, method, validators, limit)
+            response = await self._ask(guard, parts, method, validators, limit, reading)
             location = response.header("location")
             if response.status not in REDIRECTS or not location:
                 return Response(
@@ -149,10 +165,12 @@ class Client:
                 raise FetchFailed(masked(url), f"redirects in a circle, back to {masked(str(target))}")
             if len(hops) > self._max_redirects:
                 raise FetchFailed(masked(url), f"more than {self._max_redirects} redirects")
+            if not reading.follows(str(target)):
+                return Response(response.status, str(parts), response.headers, b"", tuple(hops), response.address)
             parts = target
 
     async def _ask(
-        self, guard: Guard, parts: Parts, method: str, validators: Validators, limit: int, *, cuts: bool = False
+        self, guard: Guard, parts: Parts, method: str, validators: Validators, limit: int, reading: Reading
     ) -> Response:
         """One request, no redirects."""
         wire = URL.build(
@@ -178,7 +196,8 @@ class Client:
                 method, wire, headers=headers, allow_redirects=False, proxy=self._settings.proxy or None
             ) as answer:
                 is_redirect = answer.status in REDIRECTS and bool(answer.headers.get("Location"))
-                body = b"" if is_redirect else await _body(answer, shown, limit, cuts=cuts)
+                is_read = not is_redirect and reading.reads(answer.headers.get("Content-Type", ""))
+                body = await _body(answer, shown, limit, cuts=reading.cuts) if is_read else b""
                 address = "" if self._settings.proxy else str(getattr(answer, "address", ""))
                 received = MappingProxyType({name.lower(): _text(value) for name, value in answer.headers.items()})
                 return Response(answer.status, str(parts), received, body, (), address)
