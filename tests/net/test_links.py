@@ -29,7 +29,9 @@ def wanted(case: dict[str, Any]) -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case["name"] not in BY_SCRIPT], ids=lambda case: case["name"])
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case["name"] not in BY_SCRIPT], ids=lambda case: case["name"]
+)
 def test_as_chrome(case: dict[str, Any]) -> None:
     body = base64.b64decode(case["html_base64"]) if "html_base64" in case else case["html"].encode()
     links = page_content(body, url=PAGE, content_type="text/html").links

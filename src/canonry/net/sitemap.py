@@ -5,8 +5,7 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from lxml import etree
+from xml.parsers import expat
 
 from canonry.errors import FetchFailed, InvalidUrl, UnsafeUrl
 
@@ -19,6 +18,7 @@ MAX_BYTES = 50 * 1024 * 1024  # of one file, unpacked, as the protocol has it
 MAX_URLS = 50_000  # of one file
 MAX_FILES = 50  # of a site
 _LONGEST = 8_000  # characters of a URL
+_DEEPEST = 20  # elements
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,21 +36,9 @@ def read_sitemap(body: bytes) -> Sitemap:
     if not body.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
         lines = (line.strip() for line in body.decode("utf-8-sig", "replace").splitlines())
         return Sitemap(tuple([line for line in lines if line.startswith(("http://", "https://"))][:MAX_URLS]))
-    pages: list[str] = []
-    sitemaps: list[str] = []
-    parser = etree.XMLPullParser(
-        ("end",), recover=True, resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False
-    )
-    try:
-        for start in range(0, len(body), 65536):
-            parser.feed(body[start : start + 65536])
-            for _, element in parser.read_events():
-                _take(element, pages, sitemaps)
-            if len(pages) >= MAX_URLS or len(sitemaps) >= MAX_URLS:
-                break
-    except (etree.XMLSyntaxError, ValueError):
-        pass  # what came before it counts
-    return Sitemap(tuple(pages[:MAX_URLS]), tuple(sitemaps[:MAX_URLS]))
+    found = _Reader()
+    found.read(body)
+    return Sitemap(tuple(found.lists["url"]), tuple(found.lists["sitemap"]))
 
 
 async def sitemap_pages(
@@ -78,18 +66,48 @@ async def sitemap_pages(
             yield page
 
 
-def _take(element: etree._Element, pages: list[str], sitemaps: list[str]) -> None:
-    name = etree.QName(element).localname if isinstance(element.tag, str) else ""
-    parent = element.getparent()
-    if name == "loc" and parent is not None and isinstance(parent.tag, str):
-        text = (element.text or "").strip()
-        into = {"url": pages, "sitemap": sitemaps}.get(etree.QName(parent).localname)
-        if into is not None and 0 < len(text) <= _LONGEST:
-            into.append(text)
-    elif name in {"url", "sitemap"}:
-        element.clear()
-        while element.getprevious() is not None and parent is not None:
-            del parent[0]
+class _Reader:
+    """`<loc>` of `<url>` and `<sitemap>` as the parser comes upon them; a document type ends it."""
+
+    def __init__(self) -> None:
+        self.lists: dict[str, list[str]] = {"url": [], "sitemap": []}
+        self._path: list[str] = []
+        self._text: list[str] = []
+        self._parser = expat.ParserCreate()
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._text.append
+        self._parser.StartDoctypeDeclHandler = self._stop
+
+    def read(self, body: bytes) -> None:
+        try:
+            for start in range(0, len(body), 65536):
+                self._parser.Parse(body[start : start + 65536])
+        except (expat.ExpatError, ValueError, _Enough):
+            pass  # what came before it counts
+
+    def _start(self, name: str, _: dict[str, str]) -> None:
+        self._path.append(name.rpartition(":")[2])
+        self._text.clear()
+        if len(self._path) > _DEEPEST:
+            raise _Enough
+
+    def _end(self, _: str) -> None:
+        name, parent = self._path.pop(), self._path[-1] if self._path else ""
+        if name == "loc" and parent in self.lists:
+            text = "".join(self._text).strip()
+            if 0 < len(text) <= _LONGEST:
+                self.lists[parent].append(text)
+            if len(self.lists[parent]) >= MAX_URLS:
+                raise _Enough
+        self._text.clear()
+
+    def _stop(self, *_: object) -> None:
+        raise _Enough
+
+
+class _Enough(Exception):
+    """The rest is not read."""
 
 
 def _unpacked(body: bytes) -> bytes:

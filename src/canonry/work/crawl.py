@@ -1,0 +1,420 @@
+"""Crawl: one site, each page once, with the links a person could click (SPEC C).
+
+The story of a page is `_Run._open`, that of a crawl `_Run.pages`: take some pages, open a few at a time, keep what
+they say and where they lead in one transaction, until the frontier is empty.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
+
+from canonry.core.normalize import normalize
+from canonry.core.scope import CRAWL_POLICY
+from canonry.core.url import parse, read_url
+from canonry.errors import CanonryError, FetchFailed
+from canonry.net import robots as robots_txt
+from canonry.net.http_engine import MAX_PAGE, HttpEngine
+from canonry.net.robots import fetch_robots, token_of
+from canonry.net.sitemap import MAX_BYTES as MAX_SITEMAP
+from canonry.net.sitemap import sitemap_pages
+from canonry.settings import load_settings
+from canonry.store.crawls import LEASE, Crawl, CrawlStore, Finished, Found, Leased, PageState
+from canonry.store.database import Database
+from canonry.work.crawl_judge import Judge
+from canonry.work.crawl_pages import Page, PageLink, StartMoved, externals_of, page_of
+from canonry.work.crawl_sharing import dead_owners, new_owner
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable
+
+    from canonry.net.engine import Engine
+    from canonry.net.response import Fetch
+    from canonry.net.robots import Robots
+    from canonry.store.crawls import Recorded
+
+EngineName = Literal["chrome", "http"]
+_ROBOTS_TRIES = 3
+_LONGEST_WAIT = 120.0  # seconds a server can ask us to wait
+_LOOK = 5.0  # seconds after which we look at the frontier in any case
+_SITEMAP_BATCH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a site is crawled; `depth` counts clicks from the start page."""
+
+    engine: str = "chrome"
+    max_pages: int | None = None
+    depth: int | None = None
+    concurrency: int = 16
+    per_host: int = 4
+    delay: float = 0.0
+    robots: bool = True
+    sitemaps: bool = False
+    follow_start: bool = False
+    retries: int = 2
+    backoff: float = 1.0  # seconds before the second try; twice as long before each other
+
+
+async def crawl(
+    seed: str,
+    *,
+    engine: EngineName | Engine = "chrome",
+    store: str | Database = "",
+    resume: bool = False,
+    fetch: Fetch | None = None,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    on_start: Callable[[Crawl], object] = lambda _: None,
+    **options: Any,
+) -> AsyncGenerator[Page]:
+    """The pages of the site that `seed` is on, each once, as they are read.
+
+    Options: `max_pages`, `depth`, `concurrency`, `per_host`, `delay`, `robots`, `sitemaps`, `follow_start`,
+    `retries`, `backoff`. `store` is a database URL (default: the one of the settings) or an open `Database`. With
+    `resume` the last crawl of this seed goes on, and the pages it has come first. StartMoved where the seed
+    redirects to another host, unless `follow_start`.
+    """
+    async with AsyncExitStack() as stack:
+        database = store if isinstance(store, Database) else Database(store or load_settings().database_url)
+        if database is not store:
+            stack.callback(database.close)
+        crawls = CrawlStore(database)
+        named = {"engine": engine} if isinstance(engine, str) else {"engine": type(engine).__name__}
+        begun = await begin(crawls, seed, {**options, **named}, clock(), resume=resume)
+        on_start(begun)
+        if resume:
+            async for page in stored_pages(crawls, begun.id):
+                yield page
+        opens = None if isinstance(engine, str) else engine
+        run = await stack.enter_async_context(_Run(crawls, begun, engine=opens, fetch=fetch, clock=clock, seed=seed))
+        pages = run.pages()
+        stack.push_async_callback(pages.aclose)
+        async for page in pages:
+            yield page
+
+
+async def begin(
+    crawls: CrawlStore, seed: str, options: dict[str, Any], now: datetime, *, resume: bool = False
+) -> Crawl:
+    """A new crawl, or with `resume` the last one of this seed, under its options and those that are given."""
+    start = parse(read_url(seed))
+    start.userinfo = start.fragment = None
+    url = normalize(str(start), CRAWL_POLICY)
+    latest = await crawls.latest(url) if resume else None
+    if latest is None:
+        chosen = asdict(Options(**options))
+        return await crawls.start(Found(url, str(start)), start.host, chosen, now)
+    chosen = asdict(Options(**{**latest.options, **options}))
+    await crawls.release(latest.id, dead_owners(await crawls.owners(latest.id)))
+    await crawls.reopen(latest.id, chosen)
+    return await crawls.get(latest.id)
+
+
+async def stored_pages(crawls: CrawlStore, crawl_id: int) -> AsyncGenerator[Page]:
+    """The pages a crawl has, in the order they were found in."""
+    after = 0
+    while found := await crawls.pages(crawl_id, after=after):
+        for stored in found:
+            yield page_of(stored)
+        after = found[-1].id
+
+
+async def crawl_on(
+    crawls: CrawlStore, crawl_id: int, *, lanes: int, seconds: float, clock: Callable[[], datetime]
+) -> bool:
+    """Take part in a crawl for a while, one page at a time, as one of so many; is it over?"""
+    begun = await crawls.get(crawl_id)
+    if begun.state != "running":
+        return True
+    shared = replace(begun, options={**begun.options, "delay": begun.options["delay"] * lanes, "per_host": 1})
+    try:
+        async with _Run(crawls, shared, clock=clock, seconds=seconds, lanes=lanes) as run:
+            async for _ in run.pages():
+                pass
+            return run.is_over
+    except StartMoved:
+        return True
+
+
+class _Run:
+    """One process's part in a crawl; an async context manager."""
+
+    def __init__(
+        self,
+        crawls: CrawlStore,
+        begun: Crawl,
+        *,
+        engine: Engine | None = None,
+        fetch: Fetch | None = None,
+        clock: Callable[[], datetime],
+        seed: str = "",
+        seconds: float | None = None,
+        lanes: int = 1,
+    ) -> None:
+        self.crawls = crawls
+        self.begun = begun
+        self.options = Options(**begun.options)
+        self.clock = clock
+        self.is_over = False
+        self._lanes = lanes
+        self._owner = new_owner()
+        self._stack = AsyncExitStack()
+        self._engine = engine
+        self._fetch = fetch
+        self._credentials = _Credentials(seed)
+        self._judge = Judge(begun.host, None if self.options.depth is None else self.options.depth)
+        self._address: str | None = begun.address or None
+        self._robots: dict[str, asyncio.Task[Robots]] = {}
+        self._known_robots: dict[str, Robots] = {}
+        self._queue: asyncio.Queue[Leased] = asyncio.Queue()
+        self._finished: list[Finished] = []
+        self._busy = 0
+        self._news = asyncio.Event()
+        self._free_at = 0.0
+        self._deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
+        self._started: Page | None = None
+
+    async def __aenter__(self) -> _Run:
+        settings = load_settings()
+        self._token = token_of(settings.user_agent)
+        plain = self._fetch
+        if plain is None:
+            from canonry.net.fetch import Client, Reading
+
+            client = await self._stack.enter_async_context(Client(settings=settings))
+            plain = partial(client.fetch, max_bytes=robots_txt.MAX_BYTES, reading=Reading(cuts=True))
+            self._sitemap_fetch: Fetch = partial(client.fetch, max_bytes=MAX_SITEMAP)
+            reading = Reading(follows=self._follows, reads=_is_page, cuts=True)
+            pages: Fetch = partial(client.fetch, max_bytes=MAX_PAGE, reading=reading)
+        else:
+            self._sitemap_fetch = pages = plain
+        self._robots_fetch: Fetch = plain
+        if self._engine is None:
+            self._engine = HttpEngine(pages) if self.options.engine == "http" else await self._chrome()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def _chrome(self) -> Engine:
+        try:
+            made: Any = import_module("canonry.net.chrome").ChromeEngine()
+        except ModuleNotFoundError as error:
+            if error.name != "canonry.net.chrome":
+                raise
+            raise CanonryError("this canonry has no chrome engine; --engine http does without a browser") from None
+        entered: Engine = await self._stack.enter_async_context(made)
+        return entered
+
+    async def pages(self) -> AsyncGenerator[Page]:
+        """The pages this process keeps, until the frontier is empty or the time is up."""
+        options, loop = self.options, asyncio.get_running_loop()
+        count = min(options.concurrency, options.per_host)
+        workers = [asyncio.create_task(self._work()) for _ in range(count)]
+        renew_at = loop.time() + LEASE.total_seconds() / 4
+        sitemaps = options.sitemaps
+        try:
+            while True:
+                self._news.clear()
+                finished, self._finished = self._finished, []
+                self._busy -= len(finished)
+                is_late = self._deadline is not None and loop.time() > self._deadline
+                is_starting = any(each.page.depth == 0 and each.state in {"done", "failed"} for each in finished)
+                turn = await self.crawls.turn(
+                    self.begun.id,
+                    self._owner,
+                    finished,
+                    want=0 if is_late or is_starting else count * (1 if options.delay else 2) - self._busy,
+                    now=self.clock(),
+                    max_pages=options.max_pages,
+                    renews=(renews := loop.time() > renew_at),
+                )
+                if renews:
+                    renew_at = loop.time() + LEASE.total_seconds() / 4
+                self._busy += len(turn.leased)
+                for page in turn.leased:
+                    self._queue.put_nowait(page)
+                for recorded in turn.recorded:
+                    yield self._page(recorded)
+                if is_starting:
+                    await self._after_start(finished)
+                    if sitemaps:
+                        sitemaps = False
+                        await self._read_sitemaps()
+                    continue
+                self.is_over = turn.is_over
+                if (turn.is_over or is_late) and not self._busy and not self._finished:
+                    return
+                if not self._finished:
+                    await self._wait(workers, turn.wait)
+        finally:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, *self._robots.values(), return_exceptions=True)
+            await self.crawls.release(self.begun.id, [self._owner])
+
+    async def _wait(self, workers: list[asyncio.Task[None]], seconds: float) -> None:
+        """Until a page is finished; where none is on its way, until others may have found some."""
+        for worker in workers:
+            if worker.done():
+                worker.result()
+        try:
+            async with asyncio.timeout(_LOOK if self._busy else min(max(seconds, 0.01), _LOOK)):
+                await self._news.wait()
+        except TimeoutError:
+            pass
+
+    async def _work(self) -> None:
+        try:
+            while True:
+                page = await self._queue.get()
+                finished = await self._open(page)
+                self._finished.append(finished)  # not before: the list is another one by now
+                self._news.set()
+        finally:
+            self._news.set()
+
+    async def _open(self, page: Leased) -> Finished:
+        """What came of a page: asked for if robots.txt allows it, at its turn, and looked at."""
+        if self.options.robots:
+            rules = await self._rules(page.requested_url)
+            if rules.refusal:
+                return Finished(page, PageState.FAILED, page.url, error=rules.refusal, engine=self.options.engine)
+            if not rules.allows(page.requested_url):
+                state = PageState.SKIPPED if page.depth else PageState.FAILED
+                return Finished(page, state, page.url, error="robots.txt refuses it", engine=self.options.engine)
+            await self._pause(max(self.options.delay, rules.delay * self._lanes))
+        else:
+            await self._pause(self.options.delay)
+        assert self._engine is not None
+        url = self._credentials.added(page.requested_url)
+        opened = await self._engine.open(url, came_from=self._address if page.depth else None)
+        if page.depth == 0 and self._address is None:
+            self._address = opened.address or None
+        is_passing = opened.is_passing if not opened.status else opened.status == 429 or opened.status >= 500
+        if is_passing and page.attempts < self.options.retries:
+            wait = self.options.backoff * 2**page.attempts * (0.75 + random.random() / 2)  # noqa: S311
+            if opened.retry_after is not None:  # the server means all its pages
+                wait = max(wait, min(opened.retry_after, _LONGEST_WAIT))
+                self._free_at = max(self._free_at, asyncio.get_running_loop().time() + wait)
+            retry_at = self.clock() + timedelta(seconds=wait)
+            return Finished(page, PageState.QUEUED, page.url, opened.status, error=opened.error, retry_at=retry_at)
+        return self._judge.judged(page, opened, self.options.engine, self._refuses)
+
+    def _page(self, recorded: Recorded) -> Page:
+        each = recorded.finished
+        links = tuple([PageLink(*row) for row in each.links])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        return Page(
+            recorded.url,
+            each.page.requested_url,
+            each.final_url,
+            each.status,
+            each.title,
+            recorded.depth,
+            each.engine,
+            links,
+            externals_of(links),
+            each.error,
+        )
+
+    async def _after_start(self, finished: list[Finished]) -> None:
+        """Whose pages are crawled is known when the start page is."""
+        [start] = [each for each in finished if each.page.depth == 0]
+        host = parse(start.final_url).host if start.final_url else self._judge.host
+        if host != self._judge.host:
+            target = start.final_url
+            if not self.options.follow_start:
+                await self.crawls.fail(self.begun.id, f"redirects to {target}", self.clock())
+                raise StartMoved(self.begun.seed, target)
+            self._judge = Judge(host, self.options.depth)
+            found = Found(normalize(target, CRAWL_POLICY), target)
+            await self.crawls.add(self.begun.id, [found], depth=1, referrer=start.url)
+        await self.crawls.set_start(self.begun.id, host, self._address or "")
+
+    async def _pause(self, delay: float) -> None:
+        """Until it is our turn at the site."""
+        loop = asyncio.get_running_loop()
+        while (wait := self._free_at - loop.time()) > 0:
+            begin = self._free_at
+            if delay:
+                self._free_at = begin + delay
+            await asyncio.sleep(wait)
+            if delay or self._free_at <= begin:
+                return
+        if delay:
+            self._free_at = loop.time() + delay
+
+    async def _rules(self, url: str) -> Robots:
+        """What robots.txt of a URL's origin says; asked once, by whoever comes first."""
+        parts = parse(url)
+        origin = f"{parts.scheme}://{parts.host}" + (f":{parts.port}" if parts.port else "")
+        task = self._robots.get(origin)
+        if task is None:
+            task = self._robots[origin] = asyncio.create_task(self._read_robots(origin))
+        return await asyncio.shield(task)
+
+    async def _read_robots(self, origin: str) -> Robots:
+        rules = robots_txt.Robots()
+        for attempt in range(_ROBOTS_TRIES):
+            rules = await fetch_robots(
+                self._credentials.added(origin), self._robots_fetch, self._token, came_from=self._address
+            )
+            if not rules.is_passing or attempt == _ROBOTS_TRIES - 1:
+                break
+            await asyncio.sleep(self.options.backoff * 2**attempt)
+        self._known_robots[origin] = rules
+        return rules
+
+    def _refuses(self, url: str) -> bool:
+        """Does robots.txt, as far as we know it, refuse where a redirect leads?"""
+        parts = parse(url)
+        rules = self._known_robots.get(f"{parts.scheme}://{parts.host}" + (f":{parts.port}" if parts.port else ""))
+        return self.options.robots and rules is not None and not rules.allows(url)
+
+    def _follows(self, target: str) -> bool:
+        """Is a redirect worth a request? Not where it leaves the site, is refused, or another page's to ask for."""
+        return not self._refuses(target) and self._judge.follows(target)
+
+    async def _read_sitemaps(self) -> None:
+        """Queue what the site's own list names."""
+        origin = f"{'/'.join(self.begun.seed.split('/')[:3])}"
+        rules = await self._rules(origin) if self.options.robots else robots_txt.Robots()
+        starts = rules.sitemaps or (f"{origin}/sitemap.xml",)
+        waiting: list[Found] = []
+        async for found in sitemap_pages(starts, self._sitemap_fetch, came_from=self._address):
+            if isinstance(found, FetchFailed):
+                continue
+            if (page := self._judge.listed(found)) is not None:
+                waiting.append(page)
+            if len(waiting) >= _SITEMAP_BATCH:
+                await self.crawls.add(self.begun.id, waiting, depth=1, referrer=starts[0])
+                waiting = []
+        await self.crawls.add(self.begun.id, waiting, depth=1, referrer=starts[0])
+
+
+class _Credentials:
+    """User and password of the seed: sent to its origin, kept nowhere."""
+
+    def __init__(self, seed: str) -> None:
+        self._userinfo = self._origin = ""
+        if "@" in seed:
+            parts = parse(read_url(seed))
+            self._userinfo = parts.userinfo or ""
+            self._origin = f"{parts.scheme}://{parts.host}" + (f":{parts.port}" if parts.port else "")
+
+    def added(self, url: str) -> str:
+        is_its = self._userinfo and (url == self._origin or url.startswith(f"{self._origin}/"))
+        return f"{url[: url.index('//') + 2]}{self._userinfo}@{url[url.index('//') + 2 :]}" if is_its else url
+
+
+def _is_page(content_type: str) -> bool:
+    from canonry.net.html import is_html
+
+    return is_html(content_type)
