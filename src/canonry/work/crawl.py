@@ -20,6 +20,7 @@ from canonry.core.scope import CRAWL_POLICY
 from canonry.core.url import parse, read_url
 from canonry.errors import CanonryError, FetchFailed
 from canonry.net import robots as robots_txt
+from canonry.net.fetch import Client, Reading
 from canonry.net.http_engine import MAX_PAGE, HttpEngine
 from canonry.net.robots import fetch_robots, token_of
 from canonry.net.sitemap import MAX_BYTES as MAX_SITEMAP
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from canonry.net.engine import Engine
     from canonry.net.response import Fetch
     from canonry.net.robots import Robots
-    from canonry.store.crawls import Recorded
+    from canonry.store.crawls import Recorded, Turn
 
 EngineName = Literal["chrome", "http"]
 _ROBOTS_TRIES = 3
@@ -70,6 +71,7 @@ async def crawl(
     store: str | Database = "",
     resume: bool = False,
     fetch: Fetch | None = None,
+    client: Client | None = None,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     on_start: Callable[[Crawl], object] = lambda _: None,
     **options: Any,
@@ -79,7 +81,7 @@ async def crawl(
     Options: `max_pages`, `depth`, `concurrency`, `per_host`, `delay`, `robots`, `sitemaps`, `follow_start`,
     `retries`, `backoff`. `store` is a database URL (default: the one of the settings) or an open `Database`. With
     `resume` the last crawl of this seed goes on, and the pages it has come first. StartMoved where the seed
-    redirects to another host, unless `follow_start`.
+    redirects to another host, unless `follow_start`. `fetch` is asked instead of a client of our own, or `client`.
     """
     async with AsyncExitStack() as stack:
         database = store if isinstance(store, Database) else Database(store or load_settings().database_url)
@@ -93,7 +95,9 @@ async def crawl(
             async for page in stored_pages(crawls, begun.id):
                 yield page
         opens = None if isinstance(engine, str) else engine
-        run = await stack.enter_async_context(_Run(crawls, begun, engine=opens, fetch=fetch, clock=clock, seed=seed))
+        run = await stack.enter_async_context(
+            _Run(crawls, begun, engine=opens, fetch=fetch, client=client, clock=clock, seed=seed)
+        )
         pages = run.pages()
         stack.push_async_callback(pages.aclose)
         async for page in pages:
@@ -153,6 +157,7 @@ class _Run:
         *,
         engine: Engine | None = None,
         fetch: Fetch | None = None,
+        client: Client | None = None,
         clock: Callable[[], datetime],
         seed: str = "",
         seconds: float | None = None,
@@ -168,8 +173,9 @@ class _Run:
         self._stack = AsyncExitStack()
         self._engine = engine
         self._fetch = fetch
+        self._client = client
         self._credentials = _Credentials(seed)
-        self._judge = Judge(begun.host, None if self.options.depth is None else self.options.depth)
+        self._judge = Judge(begun.host, self.options.depth)
         self._address: str | None = begun.address or None
         self._robots: dict[str, asyncio.Task[Robots]] = {}
         self._known_robots: dict[str, Robots] = {}
@@ -178,17 +184,16 @@ class _Run:
         self._busy = 0
         self._news = asyncio.Event()
         self._free_at = 0.0
-        self._deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
-        self._started: Page | None = None
+        self._loop = asyncio.get_running_loop()
+        self._deadline = None if seconds is None else self._loop.time() + seconds
+        self._renew_at = self._loop.time() + LEASE.total_seconds() / 4
 
     async def __aenter__(self) -> _Run:
         settings = load_settings()
         self._token = token_of(settings.user_agent)
         plain = self._fetch
         if plain is None:
-            from canonry.net.fetch import Client, Reading
-
-            client = await self._stack.enter_async_context(Client(settings=settings))
+            client = self._client or await self._stack.enter_async_context(Client(settings=settings))
             plain = partial(client.fetch, max_bytes=robots_txt.MAX_BYTES, reading=Reading(cuts=True))
             self._sitemap_fetch: Fetch = partial(client.fetch, max_bytes=MAX_SITEMAP)
             reading = Reading(follows=self._follows, reads=_is_page, cuts=True)
@@ -215,39 +220,23 @@ class _Run:
 
     async def pages(self) -> AsyncGenerator[Page]:
         """The pages this process keeps, until the frontier is empty or the time is up."""
-        options, loop = self.options, asyncio.get_running_loop()
-        count = min(options.concurrency, options.per_host)
+        count = min(self.options.concurrency, self.options.per_host)
         workers = [asyncio.create_task(self._work()) for _ in range(count)]
-        renew_at = loop.time() + LEASE.total_seconds() / 4
-        sitemaps = options.sitemaps
         try:
             while True:
                 self._news.clear()
                 finished, self._finished = self._finished, []
                 self._busy -= len(finished)
-                is_late = self._deadline is not None and loop.time() > self._deadline
-                is_starting = any(each.page.depth == 0 and each.state in {"done", "failed"} for each in finished)
-                turn = await self.crawls.turn(
-                    self.begun.id,
-                    self._owner,
-                    finished,
-                    want=0 if is_late or is_starting else count * (1 if options.delay else 2) - self._busy,
-                    now=self.clock(),
-                    max_pages=options.max_pages,
-                    renews=(renews := loop.time() > renew_at),
-                )
-                if renews:
-                    renew_at = loop.time() + LEASE.total_seconds() / 4
-                self._busy += len(turn.leased)
-                for page in turn.leased:
-                    self._queue.put_nowait(page)
+                start = next((each for each in finished if not each.page.depth and each.state != "queued"), None)
+                if start is not None:
+                    await self._look_at_start(start)
+                is_late = self._deadline is not None and self._loop.time() > self._deadline
+                room = count * (1 if self.options.delay else 2) - self._busy
+                turn = await self._turn(finished, want=0 if is_late or start is not None else room)
                 for recorded in turn.recorded:
-                    yield self._page(recorded)
-                if is_starting:
-                    await self._after_start(finished)
-                    if sitemaps:
-                        sitemaps = False
-                        await self._read_sitemaps()
+                    yield _page(recorded)
+                if start is not None:
+                    await self._after_start(start)
                     continue
                 self.is_over = turn.is_over
                 if (turn.is_over or is_late) and not self._busy and not self._finished:
@@ -259,6 +248,25 @@ class _Run:
                 worker.cancel()
             await asyncio.gather(*workers, *self._robots.values(), return_exceptions=True)
             await self.crawls.release(self.begun.id, [self._owner])
+
+    async def _turn(self, finished: list[Finished], *, want: int) -> Turn:
+        """Keep these, and take more."""
+        renews = self._loop.time() > self._renew_at
+        if renews:
+            self._renew_at = self._loop.time() + LEASE.total_seconds() / 4
+        turn = await self.crawls.turn(
+            self.begun.id,
+            self._owner,
+            finished,
+            want=want,
+            now=self.clock(),
+            max_pages=self.options.max_pages,
+            renews=renews,
+        )
+        self._busy += len(turn.leased)
+        for page in turn.leased:
+            self._queue.put_nowait(page)
+        return turn
 
     async def _wait(self, workers: list[asyncio.Task[None]], seconds: float) -> None:
         """Until a page is finished; where none is on its way, until others may have found some."""
@@ -303,58 +311,42 @@ class _Run:
             wait = self.options.backoff * 2**page.attempts * (0.75 + random.random() / 2)  # noqa: S311
             if opened.retry_after is not None:  # the server means all its pages
                 wait = max(wait, min(opened.retry_after, _LONGEST_WAIT))
-                self._free_at = max(self._free_at, asyncio.get_running_loop().time() + wait)
+                self._free_at = max(self._free_at, self._loop.time() + wait)
             retry_at = self.clock() + timedelta(seconds=wait)
             return Finished(page, PageState.QUEUED, page.url, opened.status, error=opened.error, retry_at=retry_at)
-        return self._judge.judged(page, opened, self.options.engine, self._refuses)
+        finished = self._judge.judged(page, opened, self.options.engine, self._refuses)
+        if not page.depth and finished.final_url and parse(finished.final_url).host != self._judge.host:
+            return replace(finished, state=PageState.SKIPPED, error="redirects to another host", links=())
+        return finished
 
-    def _page(self, recorded: Recorded) -> Page:
-        each = recorded.finished
-        links = tuple([PageLink(*row) for row in each.links])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-        return Page(
-            recorded.url,
-            each.page.requested_url,
-            each.final_url,
-            each.status,
-            each.title,
-            recorded.depth,
-            each.engine,
-            links,
-            externals_of(links),
-            each.error,
-        )
-
-    async def _after_start(self, finished: list[Finished]) -> None:
-        """Whose pages are crawled is known when the start page is."""
-        [start] = [each for each in finished if each.page.depth == 0]
+    async def _look_at_start(self, start: Finished) -> None:
+        """A start page on another host is the site's only if we were told so."""
         host = parse(start.final_url).host if start.final_url else self._judge.host
-        if host != self._judge.host:
-            target = start.final_url
-            if not self.options.follow_start:
-                await self.crawls.fail(self.begun.id, f"redirects to {target}", self.clock())
-                raise StartMoved(self.begun.seed, target)
-            self._judge = Judge(host, self.options.depth)
-            found = Found(normalize(target, CRAWL_POLICY), target)
-            await self.crawls.add(self.begun.id, [found], depth=1, referrer=start.url)
-        await self.crawls.set_start(self.begun.id, host, self._address or "")
+        if host == self._judge.host:
+            return
+        if not self.options.follow_start:
+            await self.crawls.fail(self.begun.id, f"redirects to {start.final_url}", self.clock())
+            raise StartMoved(self.begun.seed, start.final_url)
+        self._judge = Judge(host, self.options.depth)
+        found = Found(normalize(start.final_url, CRAWL_POLICY), start.final_url)
+        await self.crawls.add(self.begun.id, [found], depth=0, referrer=start.url)
+
+    async def _after_start(self, start: Finished) -> None:
+        """What is known once the start page is."""
+        await self.crawls.set_start(self.begun.id, self._judge.host, self._address or "")
+        if self.options.sitemaps and start.state is PageState.DONE:
+            await self._read_sitemaps(start.final_url)
 
     async def _pause(self, delay: float) -> None:
         """Until it is our turn at the site."""
-        loop = asyncio.get_running_loop()
-        while (wait := self._free_at - loop.time()) > 0:
-            begin = self._free_at
-            if delay:
-                self._free_at = begin + delay
-            await asyncio.sleep(wait)
-            if delay or self._free_at <= begin:
-                return
+        begin = max(self._loop.time(), self._free_at)
         if delay:
-            self._free_at = loop.time() + delay
+            self._free_at = begin + delay
+        await asyncio.sleep(begin - self._loop.time())
 
     async def _rules(self, url: str) -> Robots:
         """What robots.txt of a URL's origin says; asked once, by whoever comes first."""
-        parts = parse(url)
-        origin = f"{parts.scheme}://{parts.host}" + (f":{parts.port}" if parts.port else "")
+        origin = _origin(url)
         task = self._robots.get(origin)
         if task is None:
             task = self._robots[origin] = asyncio.create_task(self._read_robots(origin))
@@ -374,17 +366,16 @@ class _Run:
 
     def _refuses(self, url: str) -> bool:
         """Does robots.txt, as far as we know it, refuse where a redirect leads?"""
-        parts = parse(url)
-        rules = self._known_robots.get(f"{parts.scheme}://{parts.host}" + (f":{parts.port}" if parts.port else ""))
+        rules = self._known_robots.get(_origin(url))
         return self.options.robots and rules is not None and not rules.allows(url)
 
     def _follows(self, target: str) -> bool:
         """Is a redirect worth a request? Not where it leaves the site, is refused, or another page's to ask for."""
         return not self._refuses(target) and self._judge.follows(target)
 
-    async def _read_sitemaps(self) -> None:
+    async def _read_sitemaps(self, start_url: str) -> None:
         """Queue what the site's own list names."""
-        origin = f"{'/'.join(self.begun.seed.split('/')[:3])}"
+        origin = _origin(start_url)
         rules = await self._rules(origin) if self.options.robots else robots_txt.Robots()
         starts = rules.sitemaps or (f"{origin}/sitemap.xml",)
         waiting: list[Found] = []
@@ -405,13 +396,34 @@ class _Credentials:
     def __init__(self, seed: str) -> None:
         self._userinfo = self._origin = ""
         if "@" in seed:
-            parts = parse(read_url(seed))
-            self._userinfo = parts.userinfo or ""
-            self._origin = f"{parts.scheme}://{parts.host}" + (f":{parts.port}" if parts.port else "")
+            url = read_url(seed)
+            self._userinfo, self._origin = parse(url).userinfo or "", _origin(url)
 
     def added(self, url: str) -> str:
         is_its = self._userinfo and (url == self._origin or url.startswith(f"{self._origin}/"))
         return f"{url[: url.index('//') + 2]}{self._userinfo}@{url[url.index('//') + 2 :]}" if is_its else url
+
+
+def _origin(url: str) -> str:
+    parts = parse(url)
+    return f"{parts.scheme}://{parts.host}" + (f":{parts.port}" if parts.port else "")
+
+
+def _page(recorded: Recorded) -> Page:
+    each = recorded.finished
+    links = tuple([PageLink(*row) for row in each.links])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    return Page(
+        recorded.url,
+        each.page.requested_url,
+        each.final_url,
+        each.status,
+        each.title,
+        recorded.depth,
+        each.engine,
+        links,
+        externals_of(links),
+        each.error,
+    )
 
 
 def _is_page(content_type: str) -> bool:

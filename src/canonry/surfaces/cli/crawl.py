@@ -8,6 +8,7 @@ import shlex
 import signal
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +80,7 @@ def crawl(
     canonry crawl https://example.com/ --resume --out site.jsonl
     """
     if out is not None and out.suffix.lower() == ".parquet":
-        import pyarrow  # noqa: F401 – to know before the crawl, not after it  # pyright: ignore
+        import_module("pyarrow.parquet")  # to know that it is missing before the crawl, not after it
     options = {name: value for name, value in given.items() if value not in (None, False)}
     if options.pop("no_robots", False):
         options["robots"] = False
@@ -243,7 +244,7 @@ class _Session:
             if summary.pages > len(self.shown):
                 click.echo(f"and {summary.pages - len(self.shown)} more")
         seconds = time.monotonic() - self.started
-        rows = [
+        table = [
             ("pages", summary.pages, f"{summary.pages / max(seconds, 0.001):.1f} pages/s"),
             ("failed", summary.failed, "no usable answer"),
             ("not fetched", counts.queued, "page limit"),
@@ -253,6 +254,6 @@ class _Session:
             ("duplicates avoided", duplicates_avoided(counts), "links to pages that were known"),
         ]
         always = {"pages", "external", "duplicates avoided"}
-        table = [(name, str(count), why) for name, count, why in rows if count or name in always]
-        render.print_table(("", "count", ""), table, err=True)
+        shown = [(name, str(count), why) for name, count, why in table if count or name in always]
+        render.print_table(("", "count", ""), shown, err=True)
         return 1 if summary.failed or summary.is_seed_failed or not summary.pages else 0

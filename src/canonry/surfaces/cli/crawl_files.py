@@ -10,9 +10,10 @@ import json
 import os
 import tempfile
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from xml.sax.saxutils import escape
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 _FIELDS = ("url", "requested_url", "final_url", "status", "title", "depth", "engine", "links", "external", "error")
 _BATCH = 500  # pages of a Parquet row group
 # What no XML document may contain.
-_NO_XML = {code: "\ufffd" for code in (*range(9), 11, 12, *range(14, 32), 0xFFFE, 0xFFFF, *range(0xD800, 0xE000))}
+_NO_XML = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 65534, 65535, *range(55296, 57344)), "�")
 
 
 class Writer(Protocol):
@@ -92,13 +93,12 @@ def _cell(value: object) -> object:
 
 class _Parquet:
     def __init__(self, file: Path) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        link = pa.struct([(name, pa.string()) for name in ("href", "url", "text", "verdict", "reason")])
+        pa: Any = import_module("pyarrow")
+        pq: Any = import_module("pyarrow.parquet")
+        link: Any = pa.struct([(name, pa.string()) for name in ("href", "url", "text", "verdict", "reason")])
         kinds: dict[str, Any] = {"status": pa.int32(), "depth": pa.int32(), "links": pa.list_(link)}
         kinds["external"] = kinds["links"]
-        self._schema = pa.schema([(name, kinds.get(name, pa.string())) for name in _FIELDS])
+        self._schema: Any = pa.schema([(name, kinds.get(name, pa.string())) for name in _FIELDS])
         self._table: Any = pa.Table
         self._out: Any = pq.ParquetWriter(file, self._schema)
         self._rows: list[Any] = []
