@@ -39,7 +39,9 @@ _PATHS: dict[str, dict[str, Any]] = {
     "/": html(
         "<title>Home</title>"
         + links("/about/", "/about", "/about#team", "http://SITE.example.com:80/about/", "/%61bout", "/", "/?")
-        + links("/twins/", "/based/", "/moved/", "/params?id=1&utm_source=x", "/params?id=1", "/calendar/1", "/soft-404")
+        + links(
+            "/twins/", "/based/", "/moved/", "/params?id=1&utm_source=x", "/params?id=1", "/calendar/1", "/soft-404"
+        )
         + links("https://www.example.com/", "http://www.site.example.com/", "https://other.example.org/a.html")
         + links(*SKIPPED)
     ),
@@ -72,7 +74,7 @@ _PATHS: dict[str, dict[str, Any]] = {
     "/gone": {"status": 404, "headers": _HTML, "body": links("/never")},
     "/broken": {"status": 500, "headers": _HTML, "body": links("/never")},
     "/robots.txt": {"status": 404, "headers": {}, "body": ""},
-    **{f"/calendar/{day}": html(links(f"/calendar/{day + 1}", f"/calendar/{day - 1}")) for day in range(1, 60)},
+    **{f"/calendar/{day}": html(links(f"/calendar/{day + 1}", f"/calendar/{max(day - 1, 0)}")) for day in range(60)},
 }
 PAGES = {f"http://{HOST}{path}": page for path, page in _PATHS.items()} | {
     f"https://{HOST}/secure": html(""),

@@ -57,12 +57,12 @@ _HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Which redirects are followed, by their target; which bodies are read, by their type; whether a long one is cut.
+    """Which redirects are followed, by where they are and lead; which bodies are read, by their type; whether a long one is cut.
 
     The answer to a redirect that is not followed is the redirect, the last of its hops.
     """
 
-    follows: Callable[[str], bool] = lambda _: True
+    follows: Callable[[str, str], bool] = lambda _, __: True
     reads: Callable[[str], bool] = lambda _: True
     cuts: bool = False
 
@@ -165,7 +165,7 @@ class Client:
                 raise FetchFailed(masked(url), f"redirects in a circle, back to {masked(str(target))}")
             if len(hops) > self._max_redirects:
                 raise FetchFailed(masked(url), f"more than {self._max_redirects} redirects")
-            if not reading.follows(str(target)):
+            if not reading.follows(str(parts), str(target)):
                 return Response(response.status, str(parts), response.headers, b"", tuple(hops), response.address)
             parts = target
 

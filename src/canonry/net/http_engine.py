@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
+from canonry.core.url import parse
 from canonry.errors import FetchFailed, InvalidUrl, UnsafeUrl, masked
 from canonry.net.engine import Opened
 from canonry.net.html import is_html
@@ -60,11 +61,20 @@ class HttpEngine:
         if not is_html(kind):
             return PageContent("", ())
         body = response.body[: self._max_page]
-        read = partial(page_content, body, url=response.url, content_type=kind)
+        read = partial(page_content, body, url=_document_url(response.url), content_type=kind)
         content = await asyncio.to_thread(read) if len(body) > _THREAD_FROM else read()
         if len(body) == self._max_page:
             return PageContent(content.title, content.links, f"only the first {self._max_page} bytes were read")
         return content
+
+
+def _document_url(url: str) -> str:
+    """What links are relative to: the address without the credentials it was asked with."""
+    if "@" not in url:
+        return url
+    parts = parse(url)
+    parts.userinfo = None
+    return str(parts)
 
 
 def _is_left(response: Response) -> bool:

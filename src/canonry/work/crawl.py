@@ -369,9 +369,9 @@ class _Run:
         rules = self._known_robots.get(_origin(url))
         return self.options.robots and rules is not None and not rules.allows(url)
 
-    def _follows(self, target: str) -> bool:
+    def _follows(self, url: str, target: str) -> bool:
         """Is a redirect worth a request? Not where it leaves the site, is refused, or another page's to ask for."""
-        return not self._refuses(target) and self._judge.follows(target)
+        return not self._refuses(target) and self._judge.follows(url, target)
 
     async def _read_sitemaps(self, start_url: str) -> None:
         """Queue what the site's own list names."""

@@ -30,7 +30,7 @@ class Judge:
         self._depth = depth
         self._verdicts: dict[str, LinkVerdict] = {}
         self._known: dict[str, bool] = {}  # by URL without scheme: was https seen?
-        self._leads: dict[str, str] = {}  # pages that only lead to others
+        self._leads: dict[str, str] = {}  # pages that were left for others they lead to
 
     def judged(self, page: Leased, opened: Opened, engine: str, refuses: Callable[[str], bool]) -> Finished:
         """What is kept of a page."""
@@ -46,7 +46,7 @@ class Judge:
             return Finished(page, PageState.FAILED, url, opened.status, final_url, engine=engine, error=str(error))
         if parse(final).host != self.host:
             # Where it leads is another site's; the start page may be allowed to go there.
-            row = (final_url, final, "", str(Verdict.EXTERNAL), "the page redirects there")
+            row = (final_url, final, "", Verdict.EXTERNAL, "the page redirects there")
             return Finished(page, PageState.DONE, url, opened.status, final_url, engine=engine, links=[row])
         is_same = _schemeless(final) == _schemeless(url)
         if is_same and final.startswith("https:"):
@@ -55,8 +55,6 @@ class Judge:
         if is_left and refuses(final_url):
             why = "redirects to what robots.txt refuses"
             return Finished(page, PageState.SKIPPED, url, opened.status, final_url, engine=engine, error=why)
-        if is_left:
-            self._leads[_schemeless(url)] = _schemeless(final)
         rows, found = self._links(opened.links, page=final, depth=page.depth)
         return Finished(
             page,
@@ -74,16 +72,19 @@ class Judge:
             is_fetched=not is_left,
         )
 
-    def follows(self, target: str) -> bool:
+    def follows(self, url: str, target: str) -> bool:
         """Is a redirect to be followed? Not off the site, nor to a page that is known, unless it leads in a circle."""
         try:
-            url = normalize(target, CRAWL_POLICY)
+            here, there = normalize(url, CRAWL_POLICY), normalize(target, CRAWL_POLICY)
         except InvalidUrl:
             return False
-        if parse(url).host != self.host:
+        if parse(there).host != self.host:
             return False
-        key = _schemeless(url)
-        return key not in self._known or key in self._leads
+        here, there = _schemeless(here), _schemeless(there)
+        if here == there or there not in self._known or there in self._leads:
+            return True
+        self._leads[here] = there
+        return False
 
     def listed(self, url: str) -> Found | None:
         """A page that a sitemap names, if it is to be crawled."""
