@@ -57,14 +57,16 @@ def judge_target(target: str, *, page: str, host: str) -> LinkVerdict:
     if scheme not in ("http", "https"):
         return _skip(f"scheme {scheme}: is not http or https")
     url = normalize(target, CRAWL_POLICY)
-    parts = parse(url)
-    extension = parts.path.rpartition("/")[2].rpartition(".")[2].lower() if "." in parts.path else ""
+    _, _, authority, path = url.split("/", 3)
+    name = path.partition("?")[0].rpartition("/")[2]
+    extension = name.rpartition(".")[2].lower() if "." in name else ""
     if extension in SKIPPED_EXTENSIONS:
         return _skip(f"a .{extension} file is not a page", url)
     if url == page:
         return _skip("leads to the page itself", url)
-    if parts.host != host:
-        return LinkVerdict(Verdict.EXTERNAL, f"host {parts.host} is not {host}", url)
+    found = authority.rpartition("@")[2]
+    if found != host and (found := parse(url).host) != host:
+        return LinkVerdict(Verdict.EXTERNAL, f"host {found} is not {host}", url)
     return LinkVerdict(Verdict.CRAWL, f"on {host}", url)
 
 

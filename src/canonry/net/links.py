@@ -52,6 +52,12 @@ _READ_AS = {
 _KNOWN = re.compile(
     r"utf-8|utf-16\w*|utf-16-[lb]e|iso8859-\d+|cp\d+|koi8-\w|mac-\w+|euc_jp|iso2022_jp|gb18030|big5hkscs"
 )
+# A URL that the parser would give back as it is, proved by its characters; the second slash of `//host` is none of it.
+_SPELLED = re.compile(
+    r"https?://(?:[a-z0-9_-]++\.)*+[a-z][a-z0-9_-]*+(?::(?!80/|443/)[1-9][0-9]{0,3}+)?+"
+    r"/(?!/)[A-Za-z0-9\-._~!$&()*+,;=:@/]*+"
+    r"(?:\?[A-Za-z0-9\-._~!$&()*+,;=:@/?%]++)?+(?:#[A-Za-z0-9\-._~!$&()*+,;=:@/?%]++)?+"
+)
 _SPECIAL_QUERY = frozenset(b" \"#<>'") | frozenset(range(33)) | frozenset(range(127, 256))
 _MATH_TEXT = frozenset({"mi", "mo", "mn", "ms", "mtext", "annotation-xml", "svg"})
 
@@ -76,11 +82,10 @@ def page_content(body: bytes, *, url: str, content_type: str = "", max_links: in
     has_math = page.css_first("math") is not None
     links: list[Link] = []
     for anchor in anchors[:max_links]:
-        href = anchor.attributes.get("href", "") or ""  # None for an attribute without value
-        if has_math and _is_mathml(anchor):
-            continue
-        if "href" not in anchor.attributes:
-            continue  # xlink:href, which the selector of a browser does not match
+        attributes = anchor.attributes
+        if "href" not in attributes or (has_math and _is_mathml(anchor)):
+            continue  # xlink:href, which the selector of a browser does not match, or a part of a formula
+        href = attributes["href"] or ""  # None for an attribute without value
         links.append(Link(href, resolve(base, href, charset), _shown(anchor.text())))
     error = ""
     if len(anchors) > max_links:
@@ -92,6 +97,9 @@ def page_content(body: bytes, *, url: str, content_type: str = "", max_links: in
 
 def resolve(base: str, href: str, charset: str = "utf-8") -> str:
     """What `a.href` says: the absolute URL, its query in the document's encoding; as written where there is none."""
+    absolute = href if href.startswith("http") else base[: base.find("/", 8)] + href if href.startswith("/") else ""
+    if _SPELLED.fullmatch(absolute) and "/." not in absolute and "xn--" not in absolute:
+        return absolute
     reference = href if href.isascii() or charset == "utf-8" else _encoded(href, charset)
     try:
         return join(base, reference)
