@@ -137,6 +137,7 @@ async def crawl_on(
     begun = await crawls.get(crawl_id)
     if begun.state != "running":
         return True
+    await crawls.release(crawl_id, dead_owners(await crawls.owners(crawl_id)))
     shared = replace(begun, options={**begun.options, "delay": begun.options["delay"] * lanes, "per_host": 1})
     try:
         async with _Run(crawls, shared, clock=clock, seconds=seconds, lanes=lanes) as run:
