@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from canonry.store.crawls import LEASE, CrawlStore, Finished, Found, Leased, PageState, Turn
+from canonry.store.crawls import CrawlStore
 from canonry.store.database import Database
+from canonry.store.frontier import LEASE, Finished, Found, Leased, PageState, Turn
 
 if TYPE_CHECKING:
     from collections.abc import Generator

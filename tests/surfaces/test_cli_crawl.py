@@ -44,7 +44,13 @@ class User:
     def crawls(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         command = [*CANONRY, "crawl", "--engine", "http", *arguments]
         done = subprocess.run(
-            command, cwd=self.folder, env={**os.environ, **self.variables}, capture_output=True, text=True, timeout=60
+            command,
+            cwd=self.folder,
+            env={**os.environ, **self.variables},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
         )
         assert done.returncode == code, done.stderr
         return done

@@ -57,7 +57,7 @@ _HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Which redirects are followed, by where they are and lead; which bodies are read, by their type; whether a long one is cut.
+    """Which redirects are followed, by where they are and lead; which bodies are read, by type; is a long one cut?
 
     The answer to a redirect that is not followed is the redirect, the last of its hops.
     """

@@ -26,8 +26,9 @@ from canonry.net.robots import fetch_robots, token_of
 from canonry.net.sitemap import MAX_BYTES as MAX_SITEMAP
 from canonry.net.sitemap import sitemap_pages
 from canonry.settings import load_settings
-from canonry.store.crawls import LEASE, Crawl, CrawlStore, Finished, Found, Leased, PageState
+from canonry.store.crawls import Crawl, CrawlStore
 from canonry.store.database import Database
+from canonry.store.frontier import LEASE, Finished, Found, Leased, PageState
 from canonry.work.crawl_judge import Judge
 from canonry.work.crawl_pages import Page, PageLink, StartMoved, externals_of, page_of
 from canonry.work.crawl_sharing import dead_owners, new_owner
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from canonry.net.engine import Engine
     from canonry.net.response import Fetch
     from canonry.net.robots import Robots
-    from canonry.store.crawls import Recorded, Turn
+    from canonry.store.frontier import Recorded, Turn
 
 EngineName = Literal["chrome", "http"]
 _ROBOTS_TRIES = 3
@@ -194,7 +195,9 @@ class _Run:
         self._token = token_of(settings.user_agent)
         plain = self._fetch
         if plain is None:
-            client = self._client or await self._stack.enter_async_context(Client(settings=settings))
+            client = self._client
+            if client is None:
+                client = await self._stack.enter_async_context(Client(settings=settings))
             plain = partial(client.fetch, max_bytes=robots_txt.MAX_BYTES, reading=Reading(cuts=True))
             self._sitemap_fetch: Fetch = partial(client.fetch, max_bytes=MAX_SITEMAP)
             reading = Reading(follows=self._follows, reads=_is_page, cuts=True)

@@ -9,14 +9,14 @@ from canonry.core.scope import CRAWL_POLICY, Verdict, judge_target, judge_unreso
 from canonry.core.url import parse
 from canonry.errors import InvalidUrl
 from canonry.net.response import REDIRECTS
-from canonry.store.crawls import Finished, Found, PageState
+from canonry.store.frontier import Finished, Found, PageState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from canonry.core.scope import LinkVerdict
     from canonry.net.engine import Link, Opened
-    from canonry.store.crawls import Leased
+    from canonry.store.frontier import Leased
 
 _KEPT = 50_000  # verdicts that are remembered; the links of a site repeat
 _KNOWN = 1_000_000  # pages that are remembered as known
