@@ -269,15 +269,15 @@ def crawl_scrapy(seed: str, _: Path) -> tuple[int, int]:
     from scrapy.crawler import CrawlerProcess
     from scrapy.linkextractors import LinkExtractor
 
-    counts = {"pages": 0, "links": 0}
-    all_links, followed = LinkExtractor(deny_extensions=(), unique=False), LinkExtractor(allow=[f"http://{HOST}:"])
+    counts, site = {"pages": 0, "links": 0}, seed.removesuffix("page/0")
+    extractor = LinkExtractor(deny_extensions=(), unique=False)
 
     class Site(scrapy.Spider):
         name = "site"
         start_urls = (seed,)
 
         def parse(self, response: Any) -> Any:
-            links = [{"href": link.url, "text": link.text.strip()[:50]} for link in all_links.extract_links(response)]
+            links = [{"href": link.url, "text": link.text.strip()[:50]} for link in extractor.extract_links(response)]
             counts["pages"] += 1
             counts["links"] += len(links)
             yield {
@@ -286,8 +286,9 @@ def crawl_scrapy(seed: str, _: Path) -> tuple[int, int]:
                 "title": response.css("title::text").get(),
                 "links": links,
             }
-            for link in followed.extract_links(response):
-                yield response.follow(link.url, self.parse)
+            for link in links:
+                if link["href"].startswith(site) and not link["href"].endswith(".pdf"):
+                    yield scrapy.Request(link["href"], self.parse)
 
     process = CrawlerProcess(
         {

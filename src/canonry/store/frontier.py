@@ -96,6 +96,7 @@ class Turn:
     leased: tuple[Leased, ...] = ()
     is_over: bool = False
     wait: float = 0.0
+    host: str = ""
 
 
 def key_of(url: str) -> str:
@@ -175,8 +176,10 @@ def take_turn(
     renews: bool,
 ) -> Turn:
     # One turn at a time: others wait here, so that no two take the same page or pass the limit together.
-    row = connection.execute(select(crawls.c.state, crawls.c.taken).where(crawls.c.id == crawl_id).with_for_update())
-    state, taken = row.one()
+    row = connection.execute(
+        select(crawls.c.state, crawls.c.taken, crawls.c.host).where(crawls.c.id == crawl_id).with_for_update()
+    )
+    state, taken, host = row.one()
     until, here = stamp(now + LEASE), {"crawl_id": crawl_id, "owner": owner}
     recorded = _keep(connection, crawl_id, owner, finished, stamp(now)) if finished else []
     if renews:
@@ -200,7 +203,7 @@ def take_turn(
     if leased:
         rows = [{"id": page.id, "owner": owner, "until": until, "now": stamp(now)} for page in leased]
         connection.execute(_LEASE, rows)
-        return Turn(tuple(recorded), tuple(leased))
+        return Turn(tuple(recorded), tuple(leased), host=host)
     has_fresh = fresh_level is not None and (max_pages is None or taken < max_pages)
     if want > 0 and busy_level is None and retry_at is None and not has_fresh:
         connection.execute(update(crawls).where(crawls.c.id == crawl_id).values(state="done", finished_at=stamp(now)))

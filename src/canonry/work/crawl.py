@@ -22,7 +22,7 @@ from canonry.errors import CanonryError, FetchFailed
 from canonry.net import robots as robots_txt
 from canonry.net.fetch import Client, Reading
 from canonry.net.http_engine import MAX_PAGE, HttpEngine
-from canonry.net.robots import fetch_robots, token_of
+from canonry.net.robots import token_of
 from canonry.net.sitemap import MAX_BYTES as MAX_SITEMAP
 from canonry.net.sitemap import sitemap_pages
 from canonry.settings import load_settings
@@ -30,6 +30,7 @@ from canonry.store.crawls import Crawl, CrawlStore
 from canonry.store.database import Database
 from canonry.store.frontier import LEASE, Finished, Found, Leased, PageState
 from canonry.work.crawl_judge import Judge
+from canonry.work.crawl_manners import REFUSED, Manners
 from canonry.work.crawl_pages import Page, PageLink, StartMoved, externals_of, page_of
 from canonry.work.crawl_sharing import dead_owners, new_owner
 
@@ -38,11 +39,9 @@ if TYPE_CHECKING:
 
     from canonry.net.engine import Engine
     from canonry.net.response import Fetch
-    from canonry.net.robots import Robots
     from canonry.store.frontier import Recorded, Turn
 
 EngineName = Literal["chrome", "http"]
-_ROBOTS_TRIES = 3
 _LONGEST_WAIT = 120.0  # seconds a server can ask us to wait
 _LOOK = 5.0  # seconds after which we look at the frontier in any case
 _SITEMAP_BATCH = 500
@@ -68,7 +67,7 @@ class Options:
 async def crawl(
     seed: str,
     *,
-    engine: EngineName | Engine = "chrome",
+    engine: EngineName | Engine | None = None,
     store: str | Database = "",
     resume: bool = False,
     fetch: Fetch | None = None,
@@ -79,23 +78,25 @@ async def crawl(
 ) -> AsyncGenerator[Page]:
     """The pages of the site that `seed` is on, each once, as they are read.
 
-    Options: `max_pages`, `depth`, `concurrency`, `per_host`, `delay`, `robots`, `sitemaps`, `follow_start`,
-    `retries`, `backoff`. `store` is a database URL (default: the one of the settings) or an open `Database`. With
-    `resume` the last crawl of this seed goes on, and the pages it has come first. StartMoved where the seed
-    redirects to another host, unless `follow_start`. `fetch` is asked instead of a client of our own, or `client`.
+    `engine` is `chrome` (the default), `http`, or one of your own. Options: `max_pages`, `depth`, `concurrency`,
+    `per_host`, `delay`, `robots`, `sitemaps`, `follow_start`, `retries`, `backoff`. `store` is a database URL (default:
+    the one of the settings) or an open `Database`. With `resume` the last crawl of this seed goes on, and the pages it
+    has come first. StartMoved where the seed redirects to another host, unless `follow_start`. `fetch` is asked instead
+    of a client of our own, or `client`.
     """
     async with AsyncExitStack() as stack:
         database = store if isinstance(store, Database) else Database(store or load_settings().database_url)
         if database is not store:
             stack.callback(database.close)
         crawls = CrawlStore(database)
-        named = {"engine": engine} if isinstance(engine, str) else {"engine": type(engine).__name__}
-        begun = await begin(crawls, seed, {**options, **named}, clock(), resume=resume)
+        if engine is not None:
+            options["engine"] = engine if isinstance(engine, str) else type(engine).__name__
+        begun = await begin(crawls, seed, options, clock(), resume=resume)
         on_start(begun)
         if resume:
             async for page in stored_pages(crawls, begun.id):
                 yield page
-        opens = None if isinstance(engine, str) else engine
+        opens = None if engine is None or isinstance(engine, str) else engine
         run = await stack.enter_async_context(
             _Run(crawls, begun, engine=opens, fetch=fetch, client=client, clock=clock, seed=seed)
         )
@@ -119,7 +120,7 @@ async def begin(
     chosen = asdict(Options(**{**latest.options, **options}))
     await crawls.release(latest.id, dead_owners(await crawls.owners(latest.id)))
     await crawls.reopen(latest.id, chosen)
-    return await crawls.get(latest.id)
+    return replace(await crawls.get(latest.id), state=latest.state)  # as it was found
 
 
 async def stored_pages(crawls: CrawlStore, crawl_id: int) -> AsyncGenerator[Page]:
@@ -176,23 +177,19 @@ class _Run:
         self._engine = engine
         self._fetch = fetch
         self._client = client
-        self._credentials = _Credentials(seed)
+        self._seed = seed
         self._judge = Judge(begun.host, self.options.depth)
         self._address: str | None = begun.address or None
-        self._robots: dict[str, asyncio.Task[Robots]] = {}
-        self._known_robots: dict[str, Robots] = {}
         self._queue: asyncio.Queue[Leased] = asyncio.Queue()
         self._finished: list[Finished] = []
         self._busy = 0
         self._news = asyncio.Event()
-        self._free_at = 0.0
         self._loop = asyncio.get_running_loop()
         self._deadline = None if seconds is None else self._loop.time() + seconds
         self._renew_at = self._loop.time() + LEASE.total_seconds() / 4
 
     async def __aenter__(self) -> _Run:
         settings = load_settings()
-        self._token = token_of(settings.user_agent)
         plain = self._fetch
         if plain is None:
             client = self._client
@@ -204,7 +201,15 @@ class _Run:
             pages: Fetch = partial(client.fetch, max_bytes=MAX_PAGE, reading=reading)
         else:
             self._sitemap_fetch = pages = plain
-        self._robots_fetch: Fetch = plain
+        self._manners = Manners(
+            plain if self.options.robots else None,
+            token=token_of(settings.user_agent),
+            delay=self.options.delay,
+            lanes=self._lanes,
+            backoff=self.options.backoff,
+            seed=self._seed,
+            came_from=self._address,
+        )
         if self._engine is None:
             self._engine = HttpEngine(pages) if self.options.engine == "http" else await self._chrome()
         return self
@@ -227,6 +232,8 @@ class _Run:
         count = min(self.options.concurrency, self.options.per_host)
         workers = [asyncio.create_task(self._work()) for _ in range(count)]
         try:
+            if self.options.sitemaps and self.begun.state == "running" and self.begun.taken and self._deadline is None:
+                await self._read_sitemaps(self.begun.seed)  # again: whoever read them may have been interrupted
             while True:
                 self._news.clear()
                 finished, self._finished = self._finished, []
@@ -250,7 +257,8 @@ class _Run:
         finally:
             for worker in workers:
                 worker.cancel()
-            await asyncio.gather(*workers, *self._robots.values(), return_exceptions=True)
+            await asyncio.gather(*workers, return_exceptions=True)
+            await self._manners.close()
             await self.crawls.release(self.begun.id, [self._owner])
 
     async def _turn(self, finished: list[Finished], *, want: int) -> Turn:
@@ -267,6 +275,8 @@ class _Run:
             max_pages=self.options.max_pages,
             renews=renews,
         )
+        if turn.host not in {"", self._judge.host}:  # another process has read the start page
+            self._judge = Judge(turn.host, self.options.depth)
         self._busy += len(turn.leased)
         for page in turn.leased:
             self._queue.put_nowait(page)
@@ -295,43 +305,39 @@ class _Run:
 
     async def _open(self, page: Leased) -> Finished:
         """What came of a page: asked for if robots.txt allows it, at its turn, and looked at."""
-        if self.options.robots:
-            rules = await self._rules(page.requested_url)
-            if rules.refusal:
-                return Finished(page, PageState.FAILED, page.url, error=rules.refusal, engine=self.options.engine)
-            if not rules.allows(page.requested_url):
-                state = PageState.SKIPPED if page.depth else PageState.FAILED
-                return Finished(page, state, page.url, error="robots.txt refuses it", engine=self.options.engine)
-            await self._pause(max(self.options.delay, rules.delay * self._lanes))
-        else:
-            await self._pause(self.options.delay)
+        refusal = await self._manners.turn(page.requested_url)
+        if refusal:
+            is_skipped = page.depth and refusal == REFUSED
+            state = PageState.SKIPPED if is_skipped else PageState.FAILED
+            return Finished(page, state, page.url, error=refusal, engine=self.options.engine)
         assert self._engine is not None
-        url = self._credentials.added(page.requested_url)
+        url = self._manners.with_credentials(page.requested_url)
         opened = await self._engine.open(url, came_from=self._address if page.depth else None)
         if page.depth == 0 and self._address is None:
-            self._address = opened.address or None
+            self._address = self._manners.came_from = opened.address or None
         is_passing = opened.is_passing if not opened.status else opened.status == 429 or opened.status >= 500
         if is_passing and page.attempts < self.options.retries:
             wait = self.options.backoff * 2**page.attempts * (0.75 + random.random() / 2)  # noqa: S311
             if opened.retry_after is not None:  # the server means all its pages
                 wait = max(wait, min(opened.retry_after, _LONGEST_WAIT))
-                self._free_at = max(self._free_at, self._loop.time() + wait)
+                self._manners.wait(wait)
             retry_at = self.clock() + timedelta(seconds=wait)
             return Finished(page, PageState.QUEUED, page.url, opened.status, error=opened.error, retry_at=retry_at)
-        finished = self._judge.judged(page, opened, self.options.engine, self._refuses)
-        if not page.depth and finished.final_url and parse(finished.final_url).host != self._judge.host:
+        finished = self._judge.judged(page, opened, self.options.engine, self._manners.refuses)
+        is_start = not page.depth and finished.state is PageState.DONE
+        if is_start and parse(finished.final_url).host != self._judge.host:
             return replace(finished, state=PageState.SKIPPED, error="redirects to another host", links=())
         return finished
 
     async def _look_at_start(self, start: Finished) -> None:
         """A start page on another host is the site's only if we were told so."""
-        host = parse(start.final_url).host if start.final_url else self._judge.host
-        if host == self._judge.host:
+        if start.state is not PageState.SKIPPED or (host := parse(start.final_url).host) == self._judge.host:
             return
         if not self.options.follow_start:
             await self.crawls.fail(self.begun.id, f"redirects to {start.final_url}", self.clock())
             raise StartMoved(self.begun.seed, start.final_url)
         self._judge = Judge(host, self.options.depth)
+        await self.crawls.set_start(self.begun.id, host, self._address or "")  # before another takes the new start
         found = Found(normalize(start.final_url, CRAWL_POLICY), start.final_url)
         await self.crawls.add(self.begun.id, [found], depth=0, referrer=start.url)
 
@@ -341,47 +347,13 @@ class _Run:
         if self.options.sitemaps and start.state is PageState.DONE:
             await self._read_sitemaps(start.final_url)
 
-    async def _pause(self, delay: float) -> None:
-        """Until it is our turn at the site."""
-        begin = max(self._loop.time(), self._free_at)
-        if delay:
-            self._free_at = begin + delay
-        await asyncio.sleep(begin - self._loop.time())
-
-    async def _rules(self, url: str) -> Robots:
-        """What robots.txt of a URL's origin says; asked once, by whoever comes first."""
-        origin = _origin(url)
-        task = self._robots.get(origin)
-        if task is None:
-            task = self._robots[origin] = asyncio.create_task(self._read_robots(origin))
-        return await asyncio.shield(task)
-
-    async def _read_robots(self, origin: str) -> Robots:
-        rules = robots_txt.Robots()
-        for attempt in range(_ROBOTS_TRIES):
-            rules = await fetch_robots(
-                self._credentials.added(origin), self._robots_fetch, self._token, came_from=self._address
-            )
-            if not rules.is_passing or attempt == _ROBOTS_TRIES - 1:
-                break
-            await asyncio.sleep(self.options.backoff * 2**attempt)
-        self._known_robots[origin] = rules
-        return rules
-
-    def _refuses(self, url: str) -> bool:
-        """Does robots.txt, as far as we know it, refuse where a redirect leads?"""
-        rules = self._known_robots.get(_origin(url))
-        return self.options.robots and rules is not None and not rules.allows(url)
-
     def _follows(self, url: str, target: str) -> bool:
         """Is a redirect worth a request? Not where it leaves the site, is refused, or another page's to ask for."""
-        return not self._refuses(target) and self._judge.follows(url, target)
+        return not self._manners.refuses(target) and self._judge.follows(url, target)
 
     async def _read_sitemaps(self, start_url: str) -> None:
         """Queue what the site's own list names."""
-        origin = _origin(start_url)
-        rules = await self._rules(origin) if self.options.robots else robots_txt.Robots()
-        starts = rules.sitemaps or (f"{origin}/sitemap.xml",)
+        starts = await self._manners.sitemaps(start_url)
         waiting: list[Found] = []
         async for found in sitemap_pages(starts, self._sitemap_fetch, came_from=self._address):
             if isinstance(found, FetchFailed):
@@ -392,25 +364,6 @@ class _Run:
                 await self.crawls.add(self.begun.id, waiting, depth=1, referrer=starts[0])
                 waiting = []
         await self.crawls.add(self.begun.id, waiting, depth=1, referrer=starts[0])
-
-
-class _Credentials:
-    """User and password of the seed: sent to its origin, kept nowhere."""
-
-    def __init__(self, seed: str) -> None:
-        self._userinfo = self._origin = ""
-        if "@" in seed:
-            url = read_url(seed)
-            self._userinfo, self._origin = parse(url).userinfo or "", _origin(url)
-
-    def added(self, url: str) -> str:
-        is_its = self._userinfo and (url == self._origin or url.startswith(f"{self._origin}/"))
-        return f"{url[: url.index('//') + 2]}{self._userinfo}@{url[url.index('//') + 2 :]}" if is_its else url
-
-
-def _origin(url: str) -> str:
-    parts = parse(url)
-    return f"{parts.scheme}://{parts.host}" + (f":{parts.port}" if parts.port else "")
 
 
 def _page(recorded: Recorded) -> Page:
