@@ -287,7 +287,7 @@ def crawl_scrapy(seed: str, _: Path) -> tuple[int, int]:
                 "links": links,
             }
             for link in links:
-                if link["href"].startswith(site) and not link["href"].endswith(".pdf"):
+                if link["href"].startswith(site) and ".pdf" not in link["href"]:
                     yield scrapy.Request(link["href"], self.parse)
 
     process = CrawlerProcess(

@@ -66,6 +66,9 @@ async def test_a_site_with_every_trap() -> None:
     again = {url for url, count in asked.items() if count > 1}
     assert again <= {f"http://{HOST}/loop/a", f"http://{HOST}/loop/b"}, "each once; what leads in a circle to see it"
     assert web.refused == []
+    assert {request.headers["accept"] for request in web.seen if request.target != "/robots.txt"} == {
+        "text/html, application/xhtml+xml, */*;q=0.8"
+    }
     assert found["/tls"].requested_url == "http://site.example.com/tls"
     assert found["/secure"].requested_url == "https://site.example.com/secure"
     assert (found["/about"].requested_url, found["/about"].final_url) == (f"{SEED}about/", f"{SEED}about/")

@@ -65,6 +65,7 @@ class Reading:
     follows: Callable[[str, str], bool] = lambda _, __: True
     reads: Callable[[str], bool] = lambda _: True
     cuts: bool = False
+    accept: str = ""  # instead of feeds first
 
 
 class Client:
@@ -181,7 +182,7 @@ class Client:
             query_string=parts.query or "",
             encoded=True,
         )
-        headers: dict[str, str] = {}
+        headers: dict[str, str] = {"Accept": reading.accept} if reading.accept else {}
         if parts.userinfo is not None:
             user, _, password = parts.userinfo.partition(":")
             pair = unquote_to_bytes(user) + b":" + unquote_to_bytes(password)

@@ -21,6 +21,7 @@ from canonry.core.url import parse, read_url
 from canonry.errors import CanonryError, FetchFailed
 from canonry.net import robots as robots_txt
 from canonry.net.fetch import Client, Reading
+from canonry.net.html import is_html
 from canonry.net.http_engine import MAX_PAGE, HttpEngine
 from canonry.net.robots import token_of
 from canonry.net.sitemap import MAX_BYTES as MAX_SITEMAP
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from canonry.store.frontier import Recorded, Turn
 
 EngineName = Literal["chrome", "http"]
+_ACCEPT = "text/html, application/xhtml+xml, */*;q=0.8"
 _LONGEST_WAIT = 120.0  # seconds a server can ask us to wait
 _LOOK = 5.0  # seconds after which we look at the frontier in any case
 _SITEMAP_BATCH = 500
@@ -197,7 +199,7 @@ class _Run:
                 client = await self._stack.enter_async_context(Client(settings=settings))
             plain = partial(client.fetch, max_bytes=robots_txt.MAX_BYTES, reading=Reading(cuts=True))
             self._sitemap_fetch: Fetch = partial(client.fetch, max_bytes=MAX_SITEMAP)
-            reading = Reading(follows=self._follows, reads=_is_page, cuts=True)
+            reading = Reading(self._follows, is_html, cuts=True, accept=_ACCEPT)
             pages: Fetch = partial(client.fetch, max_bytes=MAX_PAGE, reading=reading)
         else:
             self._sitemap_fetch = pages = plain
@@ -381,9 +383,3 @@ def _page(recorded: Recorded) -> Page:
         externals_of(links),
         each.error,
     )
-
-
-def _is_page(content_type: str) -> bool:
-    from canonry.net.html import is_html
-
-    return is_html(content_type)
