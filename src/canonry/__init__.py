@@ -49,6 +49,10 @@ if TYPE_CHECKING:
     from canonry.work.canonical import Existing as Existing
     from canonry.work.canonicalize import canonicalize as canonicalize
     from canonry.work.canonicalize import canonicalize_sync as canonicalize_sync
+    from canonry.work.crawl import crawl as crawl
+    from canonry.work.crawl_pages import Page as Page
+    from canonry.work.crawl_pages import PageLink as PageLink
+    from canonry.work.crawl_pages import StartMoved as StartMoved
     from canonry.work.ingest import ingest as ingest
     from canonry.work.ingest_report import Report as Report
 
@@ -68,6 +72,8 @@ _WHERE = {
     "net.response": ("Hop", "Response", "Validators"),
     "work.canonical": ("Candidate", "Canonical", "Event", "Existing"),
     "work.canonicalize": ("canonicalize", "canonicalize_sync"),
+    "work.crawl": ("crawl",),
+    "work.crawl_pages": ("Page", "PageLink", "StartMoved"),
     "work.ingest": ("ingest",),
     "work.ingest_report": ("Report",),
 }

@@ -13,7 +13,7 @@ import socket
 import ssl
 from base64 import b64encode
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Self, cast
@@ -32,7 +32,7 @@ from canonry.net.response import REDIRECTS, Hop, Response, Validators
 from canonry.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Callable
 
     from aiohappyeyeballs import AddrInfoType
     from aiohttp.connector import Connection
@@ -53,6 +53,19 @@ _HEADERS = {
     "Accept": "application/atom+xml, application/rss+xml, application/feed+json, application/xml;q=0.9, */*;q=0.8",
     "Accept-Encoding": "gzip, deflate",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Which redirects are followed, by where they are and lead; which bodies are read, by type; is a long one cut?
+
+    The answer to a redirect that is not followed is the redirect, the last of its hops.
+    """
+
+    follows: Callable[[str, str], bool] = lambda _, __: True
+    reads: Callable[[str], bool] = lambda _: True
+    cuts: bool = False
+    accept: str = ""  # instead of feeds first
 
 
 class Client:
@@ -99,6 +112,7 @@ class Client:
         came_from: str | None = None,
         timeout: float | None = None,
         max_bytes: int | None = None,
+        reading: Reading | None = None,
     ) -> Response:
         """The answer, of any status, after redirects; UnsafeUrl where the guard refuses, FetchFailed for the rest.
 
@@ -108,7 +122,9 @@ class Client:
         limit = self._max_bytes if max_bytes is None else max_bytes
         try:
             async with asyncio.timeout(seconds):
-                return await self._follow(url, method, validators or Validators(), came_from, limit)
+                return await self._follow(
+                    url, method, validators or Validators(), came_from, limit, reading or Reading()
+                )
         except TimeoutError:
             raise FetchFailed(masked(url), f"no whole answer within {seconds:g} s") from None
 
@@ -123,10 +139,10 @@ class Client:
         parts = guard.check_url(url)
         parts.userinfo = parts.fragment = None
         limit = self._max_bytes if max_bytes is None else max_bytes
-        return await self._ask(guard, parts, method, Validators(), limit, cuts=True)
+        return await self._ask(guard, parts, method, Validators(), limit, Reading(cuts=True))
 
     async def _follow(
-        self, url: str, method: str, validators: Validators, came_from: str | None, limit: int
+        self, url: str, method: str, validators: Validators, came_from: str | None, limit: int, reading: Reading
     ) -> Response:
         guard = self.guard.after(came_from)
         parts = guard.check_url(url)
@@ -134,7 +150,7 @@ class Client:
         origin, userinfo = _origin(parts), parts.userinfo
         hops: list[Hop] = []
         while True:
-            response = await self._ask(guard, parts, method, validators, limit)
+            response = await self._ask(guard, parts, method, validators, limit, reading)
             location = response.header("location") if response.status in REDIRECTS else ""
             if not location:
                 return replace(response, hops=tuple(hops)) if hops else response
@@ -147,10 +163,12 @@ class Client:
                 raise FetchFailed(masked(url), f"redirects in a circle, back to {masked(str(target))}")
             if len(hops) > self._max_redirects:
                 raise FetchFailed(masked(url), f"more than {self._max_redirects} redirects")
+            if not reading.follows(str(parts), str(target)):
+                return Response(response.status, str(parts), response.headers, b"", tuple(hops), response.address)
             parts = target
 
     async def _ask(
-        self, guard: Guard, parts: Parts, method: str, validators: Validators, limit: int, *, cuts: bool = False
+        self, guard: Guard, parts: Parts, method: str, validators: Validators, limit: int, reading: Reading
     ) -> Response:
         """One request, no redirects."""
         wire = URL.build(
@@ -161,7 +179,7 @@ class Client:
             query_string=parts.query or "",
             encoded=True,
         )
-        headers: dict[str, str] = {}
+        headers: dict[str, str] = {"Accept": reading.accept} if reading.accept else {}
         if parts.userinfo is not None:
             user, _, password = parts.userinfo.partition(":")
             pair = unquote_to_bytes(user) + b":" + unquote_to_bytes(password)
@@ -176,7 +194,8 @@ class Client:
                 method, wire, headers=headers, allow_redirects=False, proxy=self._settings.proxy or None
             ) as answer:
                 is_redirect = answer.status in REDIRECTS and bool(answer.headers.get("Location"))
-                body = b"" if is_redirect else await _body(answer, url, limit, cuts=cuts)
+                is_read = not is_redirect and reading.reads(answer.headers.get("Content-Type", ""))
+                body = await _body(answer, url, limit, cuts=reading.cuts) if is_read else b""
                 address = "" if self._settings.proxy else str(getattr(answer, "address", ""))
                 received = MappingProxyType({name.lower(): _text(value) for name, value in answer.headers.items()})
                 return Response(answer.status, url, received, body, (), address)

@@ -287,6 +287,51 @@ statistics = Table(
     PrimaryKeyConstraint("hour", "name"),
 )
 
+crawls = Table(
+    "crawls",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("seed", Text, nullable=False),  # normalized
+    Column("host", Text, nullable=False),  # whose pages are crawled
+    Column("options", Text, nullable=False, server_default="{}"),  # JSON
+    Column("state", Text, nullable=False, server_default="running"),  # running, done, failed
+    Column("failure", Text, nullable=False, server_default=""),
+    Column("address", Text, nullable=False, server_default=""),  # where the start page came from
+    Column("taken", Integer, nullable=False, server_default="0"),  # pages that were begun, for the limit
+    Column("started_at", Text, nullable=False),
+    Column("finished_at", Text),
+    Index("crawls_by_seed", "seed", "id"),
+)
+
+crawl_pages = Table(
+    "crawl_pages",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("crawl_id", _Id, ForeignKey("crawls.id", ondelete="CASCADE"), nullable=False),
+    Column("key", Text, nullable=False),  # a digest of the URL without scheme: no index takes a URL of any length
+    Column("url", Text, nullable=False),
+    Column("requested_url", Text, nullable=False),
+    Column("depth", Integer, nullable=False),
+    Column("referrer", Text, nullable=False, server_default=""),
+    Column("state", Text, nullable=False, server_default="queued"),  # queued, fetching, done, failed, skipped
+    Column("attempts", Integer, nullable=False, server_default="0"),  # that came to nothing
+    Column("begun_at", Text),
+    Column("retry_at", Text),
+    Column("lease", Text, nullable=False, server_default=""),  # who fetches it
+    Column("lease_until", Text),
+    Column("status", Integer, nullable=False, server_default="0"),
+    Column("final_url", Text, nullable=False, server_default=""),
+    Column("title", Text, nullable=False, server_default=""),
+    Column("engine", Text, nullable=False, server_default=""),
+    Column("error", Text, nullable=False, server_default=""),
+    Column("links", Text, nullable=False, server_default="[]"),  # JSON
+    Column("followed", Integer, nullable=False, server_default="0"),  # links to pages of the site
+    Column("finished_at", Text),
+    Index("crawl_pages_by_key", "crawl_id", "key", unique=True),
+    Index("crawl_pages_by_state", "crawl_id", "state", "depth", "id"),
+    Index("crawl_pages_in_order", "crawl_id", "id"),
+)
+
 
 def stamp(when: datetime) -> str:
     """A time as the tables have it."""

@@ -12,6 +12,7 @@ from canonry.errors import CanonryError
 from canonry.surfaces.cli.backup import backup, restore
 from canonry.surfaces.cli.canonicalize import canonicalize
 from canonry.surfaces.cli.completion import completion
+from canonry.surfaces.cli.crawl import crawl
 from canonry.surfaces.cli.demo import demo
 from canonry.surfaces.cli.explain import explain
 from canonry.surfaces.cli.feeds import feeds
@@ -27,6 +28,8 @@ from canonry.surfaces.cli.worker import worker
 # Modules that come with an extra, for commands that miss them.
 _MODULES = {
     "feeds": "aiohttp alembic dbos psycopg selectolax sqlalchemy",
+    "crawl": "protego",
+    "bulk": "pyarrow",
     "serve": "fastapi jinja2 prometheus_client pydantic python_multipart redis starlette structlog uvicorn",
 }
 _EXTRAS = {module: extra for extra, modules in _MODULES.items() for module in modules.split()}
@@ -50,6 +53,7 @@ for command in (
     canonicalize,
     ingest,
     feeds,
+    crawl,
     serve,
     user,
     worker,

@@ -67,6 +67,10 @@ class Bar:
         self._is_watched = sys.stderr.isatty()
         self._next = 0.0
 
+    def resize(self, total: int) -> None:
+        """There is more to do than was known."""
+        self._total = total
+
     def show(self, done: int, told: str) -> None:
         """Draw it, at most ten times a second."""
         now = time.monotonic()

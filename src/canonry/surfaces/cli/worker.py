@@ -26,7 +26,7 @@ from canonry.surfaces.cli.options import db_option
     help="How often to look which feeds are due.",
 )
 def worker(database_url: str, *, concurrency: int, every: float) -> None:
-    """Run the jobs of a store: poll feeds when they are due, move keys, tidy up.
+    """Run the jobs of a store: poll feeds when they are due, crawl, move keys, tidy up.
 
     One process on SQLite, any number on PostgreSQL. SIGTERM or Ctrl-C lets running jobs end, for 30
     seconds at most, and gives the rest back; a second one ends it at once.
@@ -42,6 +42,7 @@ def worker(database_url: str, *, concurrency: int, every: float) -> None:
 async def _work(database_url: str, concurrency: int, every: float) -> None:
     from functools import partial
 
+    from canonry.jobs.crawl import crawl_kind
     from canonry.jobs.kinds import all_kinds, all_schedules, bookmark_kinds, bookmark_schedules
     from canonry.jobs.queues import Jobs
     from canonry.jobs.worker import Worker
@@ -59,7 +60,7 @@ async def _work(database_url: str, concurrency: int, every: float) -> None:
             cache = open_cache(load_settings(), database)
             follow = partial(expand, client=client, cache=cache)
             bookmarks = Bookmarks(database, follow, later=jobs.enqueue, fetch=client.fetch)
-            kinds = [*all_kinds(jobs, Polling(client.fetch)), *bookmark_kinds(bookmarks)]
+            kinds = [*all_kinds(jobs, Polling(client.fetch)), *bookmark_kinds(bookmarks), crawl_kind(jobs)]
             schedules = [*all_schedules(look_for_due=every), *bookmark_schedules()]
             stop = _on_signals()
             async with Worker(jobs, kinds, schedules=schedules, concurrency=concurrency):

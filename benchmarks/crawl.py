@@ -1,0 +1,351 @@
+"""How many pages a second `canonry.crawl` reads with the http engine, beside Scrapy and crawlee, and its memory.
+
+    python -m benchmarks.crawl [--pages N] [--rounds N] [--memory N …] [--json FILE]
+
+One generated site on loopback, served by a process whose time does not count: 40 links on a page, to new pages,
+to pages that all have in common, to other sites and to files. Eight requests at once, robots.txt asked for. Each
+library runs in a process of its own and gives every page with all its links; canonry writes its frontier and every
+record to a new SQLite file, the peers keep theirs in memory, as they do by default. The best of the rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager, redirect_stdout, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.machine import machine, table, versions, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ADDRESS, HOST = "127.0.0.1", "localhost"  # a name, as sites have one
+PORTS = range(8000, 9000)
+PEERS = ("scrapy", "crawlee")
+BAR = 1.5  # times the pages a second of each peer
+FLAT = 1.5  # times the memory of the fewest pages that the most may take
+PAGES, ROUNDS, PARALLEL = 2000, 3, 8
+MEMORY = (2000, 20_000)
+TEXT = "<p>The harbour was quiet that morning; only the pilot boat went out, twice, and came back empty.</p>\n" * 12
+
+
+@dataclass(frozen=True, slots=True)
+class Crawled:
+    """One crawl: how many pages it gave, what it cost, the most memory it took."""
+
+    library: str
+    pages: int
+    links: int
+    cpu_seconds: float
+    wall_seconds: float
+    peak_mib: float
+
+    @property
+    def by_wall(self) -> float:
+        return self.pages / self.wall_seconds
+
+    @property
+    def by_cpu(self) -> float:
+        return self.pages / self.cpu_seconds
+
+
+def main(arguments: list[str]) -> None:
+    """Measure, print the tables, write the JSON if asked."""
+    if arguments[:1] == ["serve"]:
+        asyncio.run(serve(int(arguments[1])))
+        return
+    if arguments[:1] == ["run"]:
+        with redirect_stdout(sys.stderr):
+            result = run_here(arguments[1], int(arguments[2]))
+        print(json.dumps(result))
+        return
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.crawl", description=__doc__)
+    parser.add_argument("--pages", type=int, default=PAGES, help=f"pages of the site ({PAGES})")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"rounds of each library ({ROUNDS})")
+    parser.add_argument("--memory", type=int, nargs="*", default=MEMORY, help="numbers of pages to take the memory of")
+    parser.add_argument("--json", metavar="FILE", help="write the result there, too")
+    options = parser.parse_args(arguments)
+
+    here = [name for name in ("canonry", *PEERS) if versions([name])[name] is not None]
+    with server(options.pages) as port:
+        rounds = [measure(name, port) for _ in range(options.rounds) for name in here]
+    best = {
+        name: min((each for each in rounds if each.library == name), key=lambda each: each.wall_seconds)
+        for name in here
+    }
+    memory: list[Crawled] = []
+    for pages in sorted(options.memory):
+        with server(pages) as port:
+            memory.append(measure("canonry", port))
+    print(text(best, memory, options.pages))
+    if options.json:
+        write_json(options.json, as_json(best, memory))
+
+
+def measure(library: str, port: int) -> Crawled:
+    """A crawl in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.crawl", "run", library, str(port)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=1800)
+    return Crawled(library, **json.loads(done.stdout.splitlines()[-1]))
+
+
+def claims(best: dict[str, Crawled], memory: list[Crawled]) -> list[tuple[str, float, float, bool]]:
+    """What is claimed, what was measured, the bar, and whether it holds."""
+    ours = best["canonry"]
+    judged: list[tuple[str, float, float, bool]] = []
+    for name in PEERS:
+        if name in best:
+            ratio = ours.by_wall / best[name].by_wall
+            judged.append((f"pages/s: times {name}", ratio, BAR, ratio >= BAR))
+    if len(memory) > 1:
+        growth = memory[-1].peak_mib / memory[0].peak_mib
+        judged.append((f"memory of {memory[-1].pages:,} over {memory[0].pages:,} pages", growth, FLAT, growth <= FLAT))
+    return judged
+
+
+def text(best: dict[str, Crawled], memory: list[Crawled], pages: int) -> str:
+    """The result as Markdown."""
+    rows = [
+        (
+            name,
+            *(
+                (
+                    f"{best[name].by_wall:,.0f}",
+                    f"{best[name].by_cpu:,.0f}",
+                    f"{best[name].peak_mib:,.0f}",
+                    f"{best[name].links:,}",
+                )
+                if name in best
+                else ("", "", "", "")
+            ),
+        )
+        for name in ("canonry", *PEERS)
+    ]
+    blocks = [
+        f"{pages:,} pages, {PARALLEL} at once",
+        table(("library", "pages/s", "pages/CPU-s", "peak MiB", "links"), rows),
+    ]
+    if memory:
+        blocks.append(
+            table(
+                ("pages", "peak MiB", "pages/s"),
+                [(f"{each.pages:,}", f"{each.peak_mib:,.0f}", f"{each.by_wall:,.0f}") for each in memory],
+            )
+        )
+    blocks.append(
+        table(
+            ("claim", "measured", "bar", "holds"),
+            [
+                (name, f"{value:.2f}", f"{bar:.1f}", "yes" if holds else "NO")
+                for name, value, bar, holds in claims(best, memory)
+            ],
+        )
+    )
+    return "\n\n".join(blocks)
+
+
+def as_json(best: dict[str, Crawled], memory: list[Crawled]) -> dict[str, Any]:
+    return {
+        "machine": machine(),
+        "versions": versions(["canonry", *PEERS]),
+        "crawls": [asdict(each) for each in best.values()],
+        "memory": [asdict(each) for each in memory],
+        "claims": [
+            dict(zip(("claim", "measured", "bar", "holds"), claim, strict=True)) for claim in claims(best, memory)
+        ],
+    }
+
+
+def page(number: int, pages: int) -> bytes:
+    """A page of the site: ten children, ten pages all have in common, and twenty links that are not crawled."""
+    children = [
+        f'<a href="/page/{child}">Page {child}</a>'
+        for child in range(number * 10 + 1, number * 10 + 11)
+        if child < pages
+    ]
+    common = [f'<a class="nav" href="/page/{common}?">Section {common}</a>' for common in range(10)]
+    others = [f'<a href="https://other{other}.example.org/{number}">Elsewhere {other}</a>' for other in range(10)]
+    files = [f'<a href="/files/{number}-{file}.pdf#top">File {file}</a>' for file in range(10)]
+    lists = "\n".join(f"<li>{link}</li>" for link in (*children, *common, *others, *files))
+    head = f"<!doctype html><html><head><title>Page {number}</title></head>"
+    return f"{head}<body>{TEXT}<ul>{lists}</ul></body></html>".encode()
+
+
+async def serve(pages: int) -> None:
+    """The site; the port on standard output, until standard input is closed."""
+    made: dict[bytes, bytes] = {}
+
+    def answer(target: bytes) -> bytes:
+        name = target.partition(b"?")[0]
+        if name == b"/robots.txt":
+            return (
+                b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 25\r\n\r\nUser-agent: *\nDisallow: \n"
+            )
+        number = 0 if name == b"/" else int(name.rpartition(b"/")[2])
+        if name not in made:
+            body = page(number, pages)
+            head = f"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {len(body)}\r\n\r\n"
+            made[name] = head.encode() + body
+        return made[name]
+
+    class Protocol(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            self.transport: Any = transport
+            self.waiting = b""
+
+        def data_received(self, data: bytes) -> None:
+            *requests, self.waiting = (self.waiting + data).split(b"\r\n\r\n")
+            for request in requests:
+                self.transport.write(answer(request.split(b" ", 2)[1]))
+
+    loop = asyncio.get_running_loop()
+    for port in PORTS:
+        with suppress(OSError):
+            await loop.create_server(Protocol, ADDRESS, port, backlog=1000)
+            print(port, flush=True)
+            break
+    await loop.run_in_executor(None, sys.stdin.read)
+
+
+@contextmanager
+def server(pages: int) -> Iterator[int]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.crawl", "serve", str(pages)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdin
+    assert process.stdout
+    try:
+        yield int(process.stdout.readline())
+    finally:
+        process.stdin.close()
+        process.wait(10)
+        process.stdout.close()
+
+
+def run_here(library: str, port: int) -> dict[str, Any]:
+    """A crawl in this process, from its first request to its last record."""
+    seed = f"http://{HOST}:{port}/page/0"
+    crawl = {"canonry": crawl_canonry, "scrapy": crawl_scrapy, "crawlee": crawl_crawlee}[library]
+    with tempfile.TemporaryDirectory() as folder:
+        cpu, wall = time.process_time(), time.perf_counter()
+        pages, links = crawl(seed, Path(folder))
+        cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"pages": pages, "links": links, "cpu_seconds": cpu, "wall_seconds": wall, "peak_mib": peak}
+
+
+def crawl_canonry(seed: str, folder: Path) -> tuple[int, int]:
+    from canonry.net.fetch import Client
+    from canonry.net.guard import Guard
+    from canonry.work.crawl import crawl
+
+    async def lookup(_: str, port: int) -> list[tuple[str, int]]:
+        return [(ADDRESS, port)]
+
+    async def run() -> tuple[int, int]:
+        pages = links = 0
+        async with Client(Guard([f"{ADDRESS}/32"]), lookup=lookup) as client:
+            options: dict[str, Any] = {"per_host": PARALLEL, "client": client, "store": f"sqlite:///{folder}/crawl.db"}
+            async for each in crawl(seed, engine="http", **options):
+                pages += 1
+                links += len(each.links)
+        return pages, links
+
+    return asyncio.run(run())
+
+
+def crawl_scrapy(seed: str, _: Path) -> tuple[int, int]:
+    import scrapy
+    from scrapy.crawler import CrawlerProcess
+    from scrapy.linkextractors import LinkExtractor
+
+    counts, site = {"pages": 0, "links": 0}, seed.removesuffix("page/0")
+    extractor = LinkExtractor(deny_extensions=(), unique=False)
+
+    class Site(scrapy.Spider):
+        name = "site"
+        start_urls = (seed,)
+
+        def parse(self, response: Any) -> Any:
+            links = [{"href": link.url, "text": link.text.strip()[:50]} for link in extractor.extract_links(response)]
+            counts["pages"] += 1
+            counts["links"] += len(links)
+            yield {
+                "url": response.url,
+                "status": response.status,
+                "title": response.css("title::text").get(),
+                "links": links,
+            }
+            for link in links:
+                if link["href"].startswith(site) and ".pdf" not in link["href"]:
+                    yield scrapy.Request(link["href"], self.parse)
+
+    process = CrawlerProcess(
+        {
+            "ROBOTSTXT_OBEY": True,
+            "CONCURRENT_REQUESTS": PARALLEL,
+            "CONCURRENT_REQUESTS_PER_DOMAIN": PARALLEL,
+            "DOWNLOAD_DELAY": 0,
+            "LOG_ENABLED": False,
+            "TELNETCONSOLE_ENABLED": False,
+        }
+    )
+    process.crawl(Site)
+    process.start()
+    return counts["pages"], counts["links"]
+
+
+def crawl_crawlee(seed: str, folder: Path) -> tuple[int, int]:
+    import logging
+    import os
+
+    os.environ["CRAWLEE_STORAGE_DIR"] = str(folder)
+    from crawlee import ConcurrencySettings
+    from crawlee.crawlers import ParselCrawler, ParselCrawlingContext
+    from crawlee.storage_clients import MemoryStorageClient
+
+    counts = {"pages": 0, "links": 0}
+
+    async def run() -> None:
+        crawler = ParselCrawler(
+            concurrency_settings=ConcurrencySettings(
+                min_concurrency=PARALLEL, desired_concurrency=PARALLEL, max_concurrency=PARALLEL
+            ),
+            respect_robots_txt_file=True,
+            storage_client=MemoryStorageClient(),
+            configure_logging=False,
+        )
+
+        @crawler.router.default_handler
+        async def opened(context: ParselCrawlingContext) -> None:
+            anchors = context.selector.css("a[href]")
+            links = [
+                {"href": link.attrib["href"], "text": (link.xpath("string()").get() or "").strip()[:50]}
+                for link in anchors
+            ]
+            counts["pages"] += 1
+            counts["links"] += len(links)
+            await context.push_data(
+                {"url": context.request.url, "title": context.selector.css("title::text").get(), "links": links}
+            )
+            await context.enqueue_links(strategy="same-hostname", exclude=[re.compile(r".*\.pdf")])
+
+        await crawler.run([seed])
+
+    logging.disable(logging.INFO)
+    asyncio.run(run())
+    return counts["pages"], counts["links"]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

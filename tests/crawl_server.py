@@ -1,0 +1,82 @@
+"""A site on loopback for commands: pages by path, and how often each was asked for."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+ADDRESS = "127.0.0.2"
+SETTINGS = {"CANONRY_ALLOW_NETWORKS": f"{ADDRESS}/32", "CANONRY_ALLOW_PORTS": "1-65535"}
+
+
+def tree(count: int) -> dict[str, str]:
+    """Pages that lead to each other."""
+    pages: dict[str, str] = {}
+    for number in range(count):
+        hrefs = [f"/{child}" for child in range(number * 3 + 1, number * 3 + 4) if child < count]
+        hrefs += [f"/{number // 3}/", "/0#top", "https://other.example.org/", "/file.pdf"]
+        pages[f"/{number}"] = f"<title>Page {number}</title>" + "".join(f'<a href="{href}">x</a>' for href in hrefs)
+    return pages
+
+
+class Site(ThreadingHTTPServer):
+    """Serves `pages`; a text that begins with `->` is a redirect. With a slash more it is the same page."""
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 1000
+
+    def __init__(self, pages: dict[str, str]) -> None:
+        super().__init__((ADDRESS, 0), _Answer)
+        self.pages = pages
+        self.asked: Counter[str] = Counter()
+
+    @property
+    def url(self) -> str:
+        return f"http://{ADDRESS}:{self.server_address[1]}"
+
+    def handle_error(self, *_: object) -> None:
+        """A client that was killed is no news."""
+
+
+class _Answer(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Site
+
+    def do_GET(self) -> None:
+        path = self.path.rstrip("/") or "/"
+        page = self.server.pages.get(path)
+        self.server.asked[path] += 1
+        body = (page or "").encode()
+        if page is not None and page.startswith("->"):
+            self.send_response(301)
+            self.send_header("Location", page[2:])
+            body = b""
+        else:
+            self.send_response(404 if page is None else 200)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Quiet."""
+
+
+@contextmanager
+def serving(pages: dict[str, str]) -> Generator[Site]:
+    site = Site(pages)
+    thread = threading.Thread(target=site.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        yield site
+    finally:
+        site.shutdown()
+        thread.join()
+        site.server_close()

@@ -1,0 +1,129 @@
+"""Links as Chrome sees them (`anchor_cases.json`), where no script makes them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from canonry.net.links import charset_of, page_content, resolve
+
+CASES: list[dict[str, Any]] = json.loads((Path(__file__).parents[1] / "cases" / "anchor_cases.json").read_text())[
+    "cases"
+]
+PAGE = "http://site.example/dir/page.html?q=1"
+BY_SCRIPT = {"js-base"}
+
+
+def wanted(case: dict[str, Any]) -> list[tuple[str, str]]:
+    """An SVG link is its raw value, resolved; a MathML link is none."""
+    found: list[tuple[str, str]] = []
+    for link in case["chrome_links"]:
+        if link["href"] != "UNDEF":
+            href = link["href"]
+            found.append((resolve(PAGE, href[4:]) if href.startswith("SVG:") else href, link["text"]))
+    return found
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case["name"] not in BY_SCRIPT], ids=lambda case: case["name"]
+)
+def test_as_chrome(case: dict[str, Any]) -> None:
+    body = base64.b64decode(case["html_base64"]) if "html_base64" in case else case["html"].encode()
+    links = page_content(body, url=PAGE, content_type="text/html").links
+    assert [(link.url, link.text) for link in links] == wanted(case)
+
+
+def hrefs(html: str | bytes, content_type: str = "text/html; charset=utf-8") -> list[str]:
+    body = html.encode() if isinstance(html, str) else html
+    return [link.url for link in page_content(body, url=PAGE, content_type=content_type).links]
+
+
+BASES = [
+    ("the first counts", "<base href=/a/><base href=/b/><a href=x>", "http://site.example/a/x"),
+    ("without href does not", "<base target=_top><base href=/b/><a href=x>", "http://site.example/b/x"),
+    ("after the link, too", "<a href=x></a><base href=/b/>", "http://site.example/b/x"),
+    ("of another host", "<base href=//cdn.example/d/><a href=x>", "http://cdn.example/d/x"),
+    ("javascript is none", "<base href=javascript:1><a href=x>", "http://site.example/dir/x"),
+    ("broken is none", "<base href=http://[><a href=x>", "http://site.example/dir/x"),
+    ("nowhere from a mail address", "<base href=mailto:a><a href=x>", "x"),
+    ("in a template is none", "<template><base href=/a/></template><a href=x>", "http://site.example/dir/x"),
+]
+
+
+@pytest.mark.parametrize(("why", "html", "href"), BASES)
+def test_base(why: str, html: str, href: str) -> None:
+    assert hrefs(html) == [href], why
+
+
+CHARSETS = [
+    # charset, bytes of the query, what the browser asks for
+    ("iso-8859-1", "é€".encode("cp1252"), "%E9%80"),
+    ("windows-1251", "ж".encode("cp1251"), "%E6"),
+    ("shift_jis", "表".encode("cp932"), "%95\\"),
+    ("gb2312", "中".encode("gbk"), "%D6%D0"),
+    ("utf-8", "é".encode(), "%C3%A9"),
+    ("no-such-charset", "é".encode(), "%C3%A9"),
+    ("punycode", "é".encode(), "%C3%A9"),
+]
+
+
+@pytest.mark.parametrize(("charset", "query", "asked"), CHARSETS)
+def test_queries_are_in_the_charset_of_the_document(charset: str, query: bytes, asked: str) -> None:
+    page = b'<meta charset="%s"><a href="/p?q=%s#x">' % (charset.encode(), query)
+    for body, kind in ((page, "text/html"), (page.replace(b"charset", b"x"), f"text/html; charset={charset}")):
+        assert hrefs(body, kind) == [f"http://site.example/p?q={asked}#x"]
+
+
+def test_a_character_the_charset_lacks() -> None:
+    assert hrefs(b"<a href='/&#26085;?q=&#26085;#&#26085;'>", "text/html; charset=windows-1252") == [
+        "http://site.example/%E6%97%A5?q=%26%2326085%3B#%E6%97%A5"
+    ]
+
+
+def test_other_schemes_are_left_alone() -> None:
+    assert hrefs(b"<a href='mailto:a@b.c?subject=\xe9'>", "text/html; charset=windows-1252") == [
+        "mailto:a@b.c?subject=%C3%A9"
+    ]
+
+
+def test_a_header_goes_before_the_page_and_a_mark_before_both() -> None:
+    assert charset_of(b'<meta charset="koi8-r">', "text/html; charset=windows-1251") == "cp1251"
+    assert charset_of(b"\xef\xbb\xbf<p>", "text/html; charset=windows-1251") == "utf-8"
+    assert charset_of(b'<meta charset="utf-16">', "text/html") == "utf-8"
+    assert charset_of(b"caf\xe9 <p>", "text/html") == "cp1252"
+    assert charset_of("café".encode()[:-1], "text/html") == "utf-8"
+
+
+def test_text_is_cut_where_javascript_cuts_it() -> None:
+    [link] = page_content(f"<a href=x>\ufeff\xa0{'😀' * 30}</a>".encode(), url=PAGE).links
+    assert link.text == "😀" * 25
+    [link] = page_content(f"<a href=x> {'é' * 60}</a>".encode(), url=PAGE).links
+    assert link.text == "é" * 50
+
+
+def test_titles() -> None:
+    assert page_content(b"<title> A\n b </title><svg><title>no</title></svg>", url=PAGE).title == "A b"
+
+
+def test_a_million_links_are_ten_thousand() -> None:
+    started = time.process_time()
+    content = page_content(b"<a href=/x>x</a>" * 300_000, url=PAGE)
+    assert len(content.links) == 10_000
+    assert content.error == "only the first 10000 of 300000 links were read"
+    assert time.process_time() - started < 10
+
+
+def test_deep_pages_end_somewhere() -> None:
+    content = page_content(b"<a href=/x>x</a>" + b"<div>" * 1_000_000 + b"<a href=/y>y</a>", url=PAGE)
+    assert [link.text for link in content.links] == ["x"]
+    assert "nested deeper" in content.error
+
+
+def test_html_inside_of_formulas_and_pictures() -> None:
+    html = "<math><mtext><a href=/m>x</a></mtext><a href=/none>y</a></math><svg><foreignObject><a href=/s>z</a></svg>"
+    assert hrefs(html) == ["http://site.example/m", "http://site.example/s"]

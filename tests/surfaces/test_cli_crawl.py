@@ -1,0 +1,189 @@
+"""`canonry crawl`: what is on standard output, in files, on a terminal, and the exit codes."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import terminal
+from crawl_server import SETTINGS, Site, serving, tree
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+COUNT = 13
+CANONRY = [sys.executable, "-m", "canonry"]
+
+
+@pytest.fixture
+def site() -> Generator[Site]:
+    with serving(
+        {**tree(COUNT), "/": "<title>Home</title><a href=/0>zero</a>", "/away": "->http://127.0.0.3/x"}
+    ) as made:
+        yield made
+
+
+class User:
+    """Types commands in an empty folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.variables = {**SETTINGS, "CANONRY_DATABASE_URL": f"sqlite:///{folder / 'canonry.db'}"}
+
+    def crawls(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        command = [*CANONRY, "crawl", "--engine", "http", *arguments]
+        done = subprocess.run(
+            command,
+            cwd=self.folder,
+            env={**os.environ, **self.variables},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == code, done.stderr
+        return done
+
+    def records(self, *arguments: str, code: int = 0) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.crawls(*arguments, code=code).stdout.splitlines()]
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> User:
+    return User(tmp_path)
+
+
+def test_pages_are_json_lines(user: User, site: Site) -> None:
+    records = user.records(site.url)
+    assert {record["url"] for record in records} == {f"{site.url}/", *(f"{site.url}/{n}" for n in range(COUNT))}
+    home = next(record for record in records if record["depth"] == 0)
+    assert home == {
+        "url": f"{site.url}/",
+        "requested_url": f"{site.url}/",
+        "final_url": f"{site.url}/",
+        "status": 200,
+        "title": "Home",
+        "depth": 0,
+        "engine": "http",
+        "links": [
+            {
+                "href": f"{site.url}/0",
+                "url": f"{site.url}/0",
+                "text": "zero",
+                "verdict": "crawl",
+                "reason": "on 127.0.0.2",
+            }
+        ],
+        "external": [],
+        "error": "",
+    }
+    zero = next(record for record in records if record["title"] == "Page 0")
+    assert [link["url"] for link in zero["external"]] == ["https://other.example.org/"]
+    assert [link["reason"] for link in zero["links"] if link["verdict"] == "skip"] == [
+        "leads to the page itself",
+        "leads to the page itself",
+        "a .pdf file is not a page",
+    ]
+    assert max(site.asked.values()) == 1
+
+
+def test_the_summary_is_on_standard_error(user: User, site: Site) -> None:
+    shown = user.crawls(site.url).stderr
+    assert re.search(r"^pages +14 +[\d.]+ pages/s$", shown, re.MULTILINE)
+    assert re.search(r"^link skipped +13 +a .pdf file is not a page$", shown, re.MULTILINE)
+    assert re.search(r"^external +1 +URLs of other sites$", shown, re.MULTILINE)
+    assert re.search(r"^duplicates avoided +\d+ +links to pages that were known$", shown, re.MULTILINE)
+
+
+def test_files(user: User, site: Site) -> None:
+    done = user.crawls(site.url, "--out", "site.jsonl")
+    assert done.stdout == ""
+    pages = [json.loads(line) for line in (user.folder / "site.jsonl").read_text().splitlines()]
+    assert len(pages) == COUNT + 1
+    asked = site.asked.total()
+    for name in ("site.csv", "site.parquet", "site.graphml", "site.dot"):
+        user.crawls(site.url, "--resume", "--out", name)
+    assert site.asked.total() == asked, "all from the store"
+    rows = list(csv.DictReader((user.folder / "site.csv").read_text().splitlines()))
+    assert [row["url"] for row in rows] == [page["url"] for page in pages]
+    assert json.loads(rows[0]["links"]) == pages[0]["links"]
+    arrow = pytest.importorskip("pyarrow.parquet", reason="pip install pyarrow")
+    assert arrow.read_table(user.folder / "site.parquet").to_pylist() == pages
+    space = {"g": "http://graphml.graphdrawing.org/xmlns"}
+    graph = ET.parse(user.folder / "site.graphml")
+    assert len(graph.findall(".//g:node", space)) == COUNT + 2, "with the other site"
+    edges = {(edge.get("source"), edge.get("target")) for edge in graph.findall(".//g:edge", space)}
+    assert len(edges) == len(graph.findall(".//g:edge", space)) > COUNT
+    dot = (user.folder / "site.dot").read_text()
+    assert dot.startswith("digraph site {\n") and dot.count(" -> ") == len(edges)
+    assert sorted(file.name for file in user.folder.iterdir() if file.name.startswith(".")) == []
+
+
+def test_limits(user: User, site: Site) -> None:
+    assert len(user.records(site.url, "--max-pages", "5")) == 5
+    assert {record["depth"] for record in user.records(site.url, "--depth", "1")} == {0, 1}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--out", "site.txt"], ["--out", "no/such/site.csv"], ["--depth", "-1"], ["--engine", "lynx"]],
+    ids=" ".join,
+)
+def test_wrong_usage(user: User, site: Site, arguments: list[str]) -> None:
+    user.crawls(site.url, *arguments, code=2)
+    assert not site.asked
+
+
+def test_a_start_page_that_fails(user: User, site: Site) -> None:
+    [record] = user.records(f"{site.url}/nothing", code=1)
+    assert (record["status"], record["error"]) == (404, "the server answered 404")
+    [record] = user.records("http://127.0.0.2:1/", "--no-robots", code=1)
+    assert "no connection" in record["error"]
+    assert "not a usable URL" in user.crawls("nope:", code=1).stderr
+
+
+def test_the_command_for_another_host(user: User, site: Site) -> None:
+    user.variables["CANONRY_ALLOW_NETWORKS"] = "127.0.0.0/8"
+    done = user.crawls(f"{site.url}/away", "--depth", "1", code=1)
+    assert done.stderr.splitlines() == [
+        f"canonry: {site.url}/away redirects to another host, 127.0.0.3; to crawl that:",
+        "  canonry crawl --engine http http://127.0.0.3/x --depth 1",
+    ]
+
+
+def test_interrupted_and_resumed(user: User, site: Site) -> None:
+    command = [*CANONRY, "crawl", site.url, "--engine", "http", "--delay", "0.2", "--out", "site.jsonl"]
+    process = subprocess.Popen(
+        command, cwd=user.folder, env={**os.environ, **user.variables}, stderr=subprocess.PIPE, text=True
+    )
+    while site.asked.total() < 4:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert re.fullmatch(
+        rf"canonry: stopped after \d+ pages; to go on:\n  canonry crawl {site.url} --engine http --delay 0.2 --out site.jsonl --resume\n",
+        said,
+    )
+    assert not (user.folder / "site.jsonl").exists()
+    user.crawls(site.url, "--delay", "0", "--out", "site.jsonl", "--resume")
+    urls = [json.loads(line)["url"] for line in (user.folder / "site.jsonl").read_text().splitlines()]
+    assert len(urls) == len(set(urls)) == COUNT + 1
+
+
+def test_on_a_terminal_a_bar_and_a_table(user: User, site: Site) -> None:
+    command = [*CANONRY, "crawl", site.url, "--engine", "http", "--delay", "0.15"]
+    shown = terminal.run(command, cwd=user.folder, environment=user.variables)
+    assert re.search(r"\[#*\.*\] \d+/\d+ \d+ queued, \d+ open, 0 failed, [\d.]+ pages/s, 127.0.0.2", shown)
+    assert re.search(rf"^200 +Page 3 +{site.url}/3$", shown, re.MULTILINE)
