@@ -92,7 +92,7 @@ async def crawl(
             stack.callback(database.close)
         crawls = CrawlStore(database)
         if engine is not None:
-            options["engine"] = engine if isinstance(engine, str) else type(engine).__name__
+            options["engine"] = engine if isinstance(engine, str) else engine.name
         begun = await begin(crawls, seed, options, clock(), resume=resume)
         on_start(begun)
         if resume:
