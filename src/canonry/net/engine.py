@@ -40,6 +40,11 @@ class Opened:
 
 
 class Engine(Protocol):
-    """Opens pages; a page that cannot be opened is an `Opened` with an error, never an exception."""
+    """Opens pages; `came_from` is the address whose answer named the URL, None where a person did.
+
+    A page that cannot be opened is an `Opened` with an error, never an exception.
+    """
+
+    name: str
 
     async def open(self, url: str, *, came_from: str | None = None) -> Opened: ...

@@ -16,13 +16,14 @@ from canonry.net.links import PageContent, page_content
 if TYPE_CHECKING:
     from canonry.net.response import Fetch, Response
 
-NAME = "http"
 MAX_PAGE = 5 * 1024 * 1024  # bytes of a page that are looked at
 _THREAD_FROM = 100_000  # bytes from which a page is read in a thread
 
 
 class HttpEngine:
     """Opens pages with a fetch, as every use-case takes one; `max_page` is where it cuts a body."""
+
+    name = "http"
 
     def __init__(self, fetch: Fetch, *, max_page: int = MAX_PAGE) -> None:
         self._fetch = fetch

@@ -21,6 +21,7 @@ from canonry.core.url import parse, read_url
 from canonry.errors import CanonryError, FetchFailed
 from canonry.net import robots as robots_txt
 from canonry.net.fetch import Client, Reading
+from canonry.net.guard import guard_of
 from canonry.net.html import is_html
 from canonry.net.http_engine import MAX_PAGE, HttpEngine
 from canonry.net.robots import token_of
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     from canonry.net.engine import Engine
     from canonry.net.response import Fetch
+    from canonry.settings import Settings
     from canonry.store.frontier import Recorded, Turn
 
 EngineName = Literal["chrome", "http"]
@@ -92,7 +94,7 @@ async def crawl(
             stack.callback(database.close)
         crawls = CrawlStore(database)
         if engine is not None:
-            options["engine"] = engine if isinstance(engine, str) else type(engine).__name__
+            options["engine"] = engine if isinstance(engine, str) else engine.name
         begun = await begin(crawls, seed, options, clock(), resume=resume)
         on_start(begun)
         if resume:
@@ -213,15 +215,16 @@ class _Run:
             came_from=self._address,
         )
         if self._engine is None:
-            self._engine = HttpEngine(pages) if self.options.engine == "http" else await self._chrome()
+            self._engine = HttpEngine(pages) if self.options.engine == "http" else await self._chrome(settings)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
-    async def _chrome(self) -> Engine:
+    async def _chrome(self, settings: Settings) -> Engine:
+        guard = guard_of(settings) if self._client is None else self._client.guard
         try:
-            made: Any = import_module("canonry.net.chrome").ChromeEngine()
+            made: Any = import_module("canonry.net.chrome").ChromeEngine(settings, guard)
         except ModuleNotFoundError as error:
             if error.name != "canonry.net.chrome":
                 raise
