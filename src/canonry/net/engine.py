@@ -1,4 +1,4 @@
-"""What opens a page for a crawl: the values it gives, and the door every engine has."""
+"""What opens the pages of a crawl: a browser, or the HTTP client and a parser."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link of a page: as it is written, where it leads, and the start of its text."""
+    """A link of a page: as written, as the browser resolves it, and the first 50 characters of its text."""
 
     href: str
     url: str
@@ -20,21 +20,26 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A page that was opened; `error` says why there are no links, or no page."""
+    """What opening a page gave; `error` says why there are no links, or fewer than the page has.
+
+    `address` is the one that answered, where the engine knows it; `retry_after` the seconds the server asks
+    to wait; `is_passing` says of a page without an answer that another try may give one.
+    """
 
     requested_url: str
-    final_url: str
-    status: int
+    final_url: str = ""
+    status: int = 0
     title: str = ""
     links: tuple[Link, ...] = ()
     error: str = ""
     content_type: str = ""
     hops: tuple[Hop, ...] = ()
+    address: str = ""
+    retry_after: float | None = None
+    is_passing: bool = False
 
 
 class Engine(Protocol):
-    """Opens pages; `came_from` is the address whose answer named the URL, None where a person did."""
-
-    name: str
+    """Opens pages; a page that cannot be opened is an `Opened` with an error, never an exception."""
 
     async def open(self, url: str, *, came_from: str | None = None) -> Opened: ...
