@@ -162,11 +162,12 @@ async def test_what_a_page_tells() -> None:
         "http://site.example/later": page("<meta http-equiv=refresh content='30;url=/404'><a href=/x>x</a>"),
         "http://site.example/text": {"body": "<a href=/x>", "headers": {"Content-Type": "text/plain"}},
         "http://site.example/empty": {"status": 204},
+        "http://site.example/busy": page(GOOD, **{"Retry-After": "7"}) | {"status": 503},
         "http://site.example/round": {"status": 302, "headers": {"Location": "/round"}},
     }
     async with LoopbackWeb(pages) as web, opened_engine(web.lookup) as engine:
         typed: Engine = engine
-        assert typed.name == "chrome"
+        assert typed is engine and engine.name == "chrome"
         a = await engine.open("http://site.example/a#part")
         assert (a.status, a.requested_url, a.final_url) == (200, "http://site.example/a#part", "http://other.example/c")
         assert (a.title, a.content_type, a.error) == ("The title", "text/html; charset=utf-8", "")
@@ -186,7 +187,10 @@ async def test_what_a_page_tells() -> None:
         around = await engine.open("http://site.example/round")
         assert around.error == "not opened: ERR_TOO_MANY_REDIRECTS"
         nowhere = await engine.open("http://elsewhere.example/")
-        assert nowhere.status == 0 and nowhere.error.startswith("no connection (")
+        assert (nowhere.status, nowhere.is_passing) == (0, True)
+        assert nowhere.error.startswith("no connection (")
+        busy = await engine.open("http://site.example/busy")
+        assert (busy.status, busy.retry_after, busy.address, busy.is_passing) == (503, 7.0, ADDRESS, False)
         assert (await engine.open("ftp://site.example/")).error.startswith("refused: ")
 
 

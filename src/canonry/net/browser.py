@@ -34,7 +34,11 @@ _HEAP_MB = 512  # of the scripts of one page; a page that wants more crashes
 _PROCESS_KB = 4 * 1024 * 1024  # of the data of one process, whatever it is kept in
 # The first command is the pipe's: what we write is its file 3, what it writes to file 4 we read. The shell
 # stays to remove the profile, also where we are killed: Chrome ends when the pipe does.
-_SHELL = 'ulimit -d "$1" 2>/dev/null; profile=$2; shift 2; "$@" 3<&0 4>&1 </dev/null >/dev/null; rm -rf "$profile"'
+_SHELL = """
+ulimit -d "$1" 2>/dev/null; profile=$2; shift 2
+"$@" 3<&0 4>&1 </dev/null >/dev/null
+for attempt in 1 2 3 4 5; do rm -rf "$profile" 2>/dev/null && break; sleep 0.2; done  # its children may still write
+"""
 _NOT_WANTED = (
     "AutofillServerCommunication",
     "DialMediaRouteProvider",

@@ -136,7 +136,7 @@ class ChromeEngine:
                 tab = await browser.new_tab()
                 tab.door.begin(came_from)
                 return await tab.visit(url, seconds=self._seconds, script_seconds=self._script_seconds)
-        return Opened(url, url, 0, error="Chrome ended while the page was open")
+        return Opened(url, url, 0, error="Chrome ended while the page was open", is_passing=True)
 
     async def _tab(self, came_from: str | None, *, fresh: bool) -> Tab:
         """One that may be used for a page that came from there."""

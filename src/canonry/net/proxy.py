@@ -86,6 +86,7 @@ class Door:
         self._open: dict[asyncio.Task[None], Passage] = {}
         self.guard = proxy.guard
         self.refused: list[Refusal] = []
+        self._addresses: dict[tuple[str, int], str] = {}  # that were reached for a host and port
         self.port = 0
 
     async def listen(self) -> None:
@@ -123,6 +124,10 @@ class Door:
         """Why the latest request for a URL, or for anything of its origin, got no further; empty where it did."""
         origin = _origin(url)
         return next((each.reason for each in reversed(self.refused) if _origin(each.target) == origin), "")
+
+    def address_of(self, url: str) -> str:
+        """The address that was last reached for the origin of a URL; empty where none was."""
+        return self._addresses.get(_origin(url), "")
 
     def _narrow(self, guard: Guard) -> None:
         """From now on less may be reached; what is open already and would be refused is closed."""
@@ -212,6 +217,8 @@ class Door:
             except OSError as error:
                 failed = error
             else:
+                if len(self._addresses) < _KEPT:
+                    self._addresses[parts.host.strip("[]"), port] = address
                 return
         assert failed is not None  # a name without an address is refused
         raise failed

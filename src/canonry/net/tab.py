@@ -6,11 +6,12 @@ import asyncio
 import json
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from canonry.net.cdp import BrowserGone, Pipe, Refused
 from canonry.net.engine import Link, Opened
-from canonry.net.response import Hop
+from canonry.net.response import Hop, Response
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +26,8 @@ _MAX_DIALOGS = 20
 _SOON = 1.0  # seconds: a refresh that comes later is for people who stay
 _CLOSE_SECONDS = 2.0
 _REST_AFTER = 0.2  # seconds
+# What another try may change.
+_PASSING = ("no connection", "no answer", "no page within", "the connection was closed", "Chrome ended")
 # In a world of its own the page's scripts cannot change what these words mean. Its elements still can: an
 # <img name=title> hides document.title, so properties are taken from the prototypes.
 _SCRIPT = """(() => {
@@ -57,6 +60,7 @@ class _Document:
     url: str
     status: int = 0
     content_type: str = ""
+    retry_after: str = ""
     hops: list[Hop] = field(default_factory=list[Hop])
     is_from_proxy: bool = False
 
@@ -311,6 +315,9 @@ class Tab:
             error=error,
             content_type=document.content_type,
             hops=tuple(hop for each in self._page.documents.values() for hop in each.hops),
+            address=self.door.address_of(document.url),
+            retry_after=Response(0, "", {"retry-after": document.retry_after}).retry_after(datetime.now(UTC)),
+            is_passing=error.startswith(_PASSING),
         )
 
     def _why(self, started: dict[str, Any]) -> str:
@@ -380,6 +387,7 @@ class Tab:
         headers = {name.lower(): value for name, value in response["headers"].items()}
         document.status = response["status"]
         document.content_type = headers.get("content-type", "").splitlines()[0] if headers.get("content-type") else ""
+        document.retry_after = headers.get("retry-after", "")
         document.is_from_proxy = headers.get("canonry-proxy") == self._mark
 
     def _on_commit(self, frame: dict[str, Any]) -> None:
