@@ -43,7 +43,7 @@ fuzz: $(VENV)/test  ## five minutes of libFuzzer on the native core, with Addres
 asan: $(VENV)/test  ## the native core inside Python under AddressSanitizer and UBSan (needs gcc)
 	$(BIN)/python tests/native/asan.py
 
-leaks: $(VENV)/test  ## ten million native calls: does memory grow?
+leaks: $(VENV)/test  ## ten million URLs answered natively: does memory grow?
 	PYTHONPATH=.:tests $(BIN)/python tests/native/leaks.py
 
 bench: $(VENV)/bench  ## speed beside the peers
