@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, delete, select
@@ -12,8 +13,6 @@ from canonry.store.schema import stamp, statistics
 from canonry.store.statements import Prepared
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from canonry.store.database import Database
 
 _HOUR = len("2026-01-31T10")
@@ -32,21 +31,22 @@ class Statistics:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self._counts: Counter[tuple[str, str]] = Counter()
+        self._counts: Counter[tuple[int, str]] = Counter()  # by hours since 1970, which cost less than their names
 
     def count(self, name: str, now: datetime, times: int = 1) -> None:
         """Something happened."""
-        self._counts[stamp(now)[:_HOUR], name] += times
+        self._counts[int(now.timestamp()) // 3600, name] += times
 
     async def flush(self) -> None:
         """Write down what was counted since the last time."""
         counts, self._counts = self._counts, Counter()
         if not counts:
             return
-        ever = Counter[tuple[str, str]]()
-        for (_, name), count in counts.items():
-            ever[_EVER, name] += count
-        written = sorted((counts | ever).items())
+        named = Counter[tuple[str, str]]()
+        for (hour, name), count in counts.items():
+            named[stamp(datetime.fromtimestamp(hour * 3600, UTC))[:_HOUR], name] += count
+            named[_EVER, name] += count
+        written = sorted(named.items())
         rows = [{"hour": hour, "name": name, "count": count} for (hour, name), count in written]
         try:
             await self.database.write(lambda connection: _ADD.run_many(connection, rows))

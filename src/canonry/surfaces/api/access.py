@@ -15,7 +15,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 
 from canonry.errors import CanonryError
 from canonry.store.users import OWNER
@@ -46,6 +46,7 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
+_MARKS = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
 
 
 class Access:
@@ -62,16 +63,19 @@ class Access:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        given = headers.get("x-request-id", "")
-        request_id = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+        request_id = headers.get("x-request-id", "")
+        if not _REQUEST_ID.fullmatch(request_id):
+            request_id = uuid.uuid4().hex
         scope.setdefault("state", {})["request_id"] = request_id
 
         async def marked(message: Message) -> None:
             if message["type"] == "http.response.start":
-                outgoing = MutableHeaders(scope=message)
-                outgoing["x-request-id"] = request_id
-                for name, value in _HEADERS.items():
-                    outgoing.setdefault(name, value)
+                given = {name.lower() for name, _ in message["headers"]}
+                message["headers"] = [
+                    *message["headers"],
+                    *(pair for pair in _MARKS if pair[0] not in given),
+                    (b"x-request-id", request_id.encode()),
+                ]
             await send(message)
 
         try:
