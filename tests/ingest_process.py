@@ -21,6 +21,7 @@ from sqlalchemy import Connection, Engine, event
 from canonry.net.fetch import Client
 from canonry.net.guard import Guard
 from canonry.settings import Settings
+from canonry.store.statements import DriverCursor
 from canonry.work.ingest import ingest
 
 ADDRESS = "127.0.0.2"
@@ -85,6 +86,14 @@ def _mark_transactions(markers: int) -> None:
     def executed(connection: Connection, _: Any, statement: str, *__: Any) -> None:
         if statement.startswith(("INSERT", "UPDATE", "DELETE", "CREATE")):
             mark(connection, WROTE)
+
+    leave = DriverCursor.__exit__
+
+    def left(cursor: DriverCursor, *raised: Any) -> None:
+        leave(cursor, *raised)
+        executed(cursor.connection, None, cursor.sql)
+
+    DriverCursor.__exit__ = left  # type: ignore[method-assign]
 
     @event.listens_for(Engine, "commit")
     def committed(connection: Connection) -> None:

@@ -106,3 +106,21 @@ async def test_what_nobody_waits_for_is_not_done() -> None:
         gate.set()
         assert await first
         assert await database.write(lambda _: "next") == "next"
+
+
+@in_a_loop
+async def test_a_store_that_is_closed_says_so() -> None:
+    database = Database("sqlite://")
+    waiting = asyncio.create_task(database.write(lambda _: pytest.fail("it is closed")))
+    await asyncio.sleep(0)
+    database.close()
+    with pytest.raises(StoreError, match="closed"):
+        await waiting
+
+
+@in_a_loop
+async def test_a_fault_of_the_group_is_everybodys(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Database("sqlite://") as database:
+        monkeypatch.setattr("canonry.store.database._all_of", lambda *_: pytest.fail("a bug"))
+        results, _ = await written(database, [lambda _: 1, lambda _: 2])
+        assert [str(result) for result in results] == ["a bug", "a bug"]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
@@ -76,6 +77,7 @@ class Database:
         is_file = self.engine.url.database not in {None, "", ":memory:"}
         self._queue = threading.Lock()
         self._waiting: deque[_Write] = deque()
+        self._gathered: WeakKeyDictionary[asyncio.AbstractEventLoop, list[_Write]] = WeakKeyDictionary()
         self._readers = ThreadPoolExecutor(_READERS, "store-reader") if is_file else self._writers
         try:
             bring_up_to_date(self, say)
@@ -99,11 +101,12 @@ class Database:
         """What `work` returns, run in a transaction on a writer's thread; again if another writer was in its way."""
         if not self.is_sqlite:
             return await asyncio.get_running_loop().run_in_executor(self._writers, self.write_now, work)
-        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        with self._queue:
-            self._waiting.append(_Write(work, done))
-            if len(self._waiting) == 1:
-                self._writers.submit(self._write_waiting)
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[T] = loop.create_future()
+        gathered = self._gathered.setdefault(loop, [])
+        gathered.append(_Write(work, done))
+        if len(gathered) == 1:
+            loop.call_soon(self._gather, loop, 0)
         return await done
 
     async def read(self, work: Callable[[Connection], T]) -> T:
@@ -124,15 +127,28 @@ class Database:
             time.sleep(random.uniform(0.001, 0.01) * 2 ** min(attempt, 7))  # noqa: S311
         raise AssertionError("the last try returns or raises")
 
+    def _gather(self, loop: asyncio.AbstractEventLoop, before: int) -> None:
+        """Hand over what waits once a turn of the loop has brought no more: a commit costs as much as many writes."""
+        gathered = self._gathered[loop]
+        if before < len(gathered) < _GROUP:
+            loop.call_soon(self._gather, loop, len(gathered))
+            return
+        del self._gathered[loop]
+        with self._queue:
+            self._waiting.extend(gathered)
+        try:
+            self._writers.submit(self._write_waiting)
+        except RuntimeError:  # closed meanwhile
+            for write in gathered:
+                write.error = StoreError(f"{masked(self.url)}: closed")
+                write.settle()
+
     def _write_waiting(self) -> None:
         """All that waits: what has come in while one transaction was written goes into the next."""
         while group := self._next_group():
-            try:
-                alone = self._write_together(group) if len(group) > 1 else group
-                for write in alone:
-                    self._write_alone(write)
-            finally:
-                _settle(group)
+            for write in self._write_together(group) if len(group) > 1 else group:
+                self._write_alone(write)
+            _settle(group)
 
     def _next_group(self) -> list[_Write]:
         with self._queue:
@@ -151,6 +167,10 @@ class Database:
         except _Raised as raised:  # nothing another try would change
             raised.write.error = raised.error
             return [write for write in group if write is not raised.write]
+        except BaseException as error:  # a fault of this module: nobody is told that all went well
+            for write in group:
+                write.error = error
+            return []
         for write, result in zip(group, results, strict=True):
             write.result = result
         return []

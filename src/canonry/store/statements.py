@@ -31,21 +31,21 @@ class Prepared:
     def rows(self, connection: Connection, **values: object) -> list[tuple[Any, ...]]:
         """All rows of a SELECT or of what a change returns."""
         text = self._text(connection.dialect)
-        with _cursor(connection, text.sql) as cursor:
+        with DriverCursor(connection, text.sql) as cursor:
             cursor.execute(text.sql, text.bound(values))
             return list(cursor.fetchall())
 
     def run(self, connection: Connection, **values: object) -> None:
         """Do it once."""
         text = self._text(connection.dialect)
-        with _cursor(connection, text.sql) as cursor:
+        with DriverCursor(connection, text.sql) as cursor:
             cursor.execute(text.sql, text.bound(values))
 
     def run_many(self, connection: Connection, rows: Iterable[Mapping[str, object]]) -> None:
         """Once for each row, if there are any; a row has no lists."""
         text = self._text(connection.dialect)
         if bound := list(map(text.bound_row, rows)):
-            with _cursor(connection, text.sql) as cursor:
+            with DriverCursor(connection, text.sql) as cursor:
                 cursor.executemany(text.sql, bound)
 
     def insert(self, connection: Connection, rows: Sequence[NamedTuple]) -> None:
@@ -53,7 +53,7 @@ class Prepared:
         text = self._text(connection.dialect)
         if rows:
             bound = rows if text.is_positional else [row._asdict() for row in rows]
-            with _cursor(connection, text.sql) as cursor:
+            with DriverCursor(connection, text.sql) as cursor:
                 cursor.executemany(text.sql, bound)
 
     def _text(self, dialect: Any) -> _Text:
@@ -66,30 +66,30 @@ class Prepared:
         return text
 
 
-class _cursor:  # noqa: N801
+class DriverCursor:
     """A cursor of the driver itself, whose errors are those SQLAlchemy would raise.
 
     SQLAlchemy would look at every statement and at every column of every result: more than the statement takes.
     """
 
-    __slots__ = ("_connection", "_made", "_sql")
+    __slots__ = ("_made", "connection", "sql")
 
     def __init__(self, connection: Connection, sql: str) -> None:
-        self._connection = connection
-        self._sql = sql
+        self.connection = connection
+        self.sql = sql
 
     def __enter__(self) -> Any:
-        self._made = self._connection.connection.cursor()
+        self._made = self.connection.connection.cursor()
         return self._made
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        connection, cursor = self._connection, self._made
+        connection, cursor = self.connection, self._made
         try:
             if isinstance(error, connection.dialect.loaded_dbapi.Error):
                 is_lost = connection.dialect.is_disconnect(error, connection.connection.driver_connection, cursor)
                 if is_lost:
                     connection.invalidate(error)
-                raise DBAPIError(self._sql, None, error, connection_invalidated=is_lost) from error
+                raise DBAPIError(self.sql, None, error, connection_invalidated=is_lost) from error
         finally:
             cursor.close()
 
