@@ -347,6 +347,8 @@ class _Matching:
 
     def _identified(self, each: Keyed) -> Keyed:
         """The item with only those keys that identify it in this feed, at least one."""
+        if not self.ambiguous and each.is_certain:
+            return each
         is_by_guid = self._identifies(KeyType.GUID, each.guid)
         is_by_place = self._identifies(KeyType.CANONICAL_URL, each.place)
         if not is_by_guid and not is_by_place:
@@ -387,7 +389,7 @@ def _keepable(item: Item) -> Item:
 
 def _decision(each: Keyed, entry: Known | None, known: Lookup) -> Decision:
     others: dict[int, None] = {}
-    if each.canonical_url:
+    if each.canonical_url and (known.by_place or known.by_url):
         for other in (*known.by_place.get(each.place, ()), *known.by_url.get(each.canonical_url, ())):
             if entry is None or other.entry_id != entry.entry_id:
                 others[other.entry_id] = None

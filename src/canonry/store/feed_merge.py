@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sqlalchemy import Connection, Integer, and_, bindparam, delete, func, insert, select, update
 from sqlalchemy import exists as exists_where
@@ -13,7 +13,7 @@ from canonry.store.feed_values import FeedDocument, MergedFeed, MergedItem, NoSu
 from canonry.store.lookup import Owners, chunks, looked_up
 from canonry.store.policies import ENTRY, pinned
 from canonry.store.schema import ambiguous_keys, entries, entry_identities, feeds, sightings, stamp
-from canonry.store.statements import Prepared
+from canonry.store.statements import Prepared, Row
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,43 +22,11 @@ if TYPE_CHECKING:
     Decided: TypeAlias = list[tuple[Decision, int]]
 
 
-# Rows as they are inserted, their columns in the order of the tables.
-
-
-class _Entry(NamedTuple):
-    id: int
-    dedupe_key: str
-    guid: str
-    url: str
-    canonical_url: str
-    title: str
-    published: str
-    content_hash: str
-    match_confidence: str
-    first_seen_at: str
-    last_seen_at: str
-
-
-class _Sighting(NamedTuple):
-    feed_id: int
-    entry_id: int
-    guid: str
-    place: str
-    title: str
-    published: str
-    content_hash: str
-    document: int
-    first_seen_at: str
-    last_seen_at: str
-
-
-class _Key(NamedTuple):
-    key_type: str
-    key_value: str
-    entry_id: int
-    policy: str
-
-
+# Rows are plain tuples in the order of these columns, the order of the tables: a new document has a hundred of
+# them, and one with names takes six times as long to make.
+_ENTRY = tuple(column.name for column in entries.c)
+_SIGHTING = tuple(column.name for column in sightings.c)
+_KEY = tuple(column.name for column in entry_identities.c)
 _KEPT = {"id", "feed_id", "entry_id", "first_seen_at"}  # what a change of a row leaves as it is
 _IS_HERE = sightings.c.feed_id == bindparam("feed_id")
 _NAMES = {key_type: key_type.value for key_type in KeyType}
@@ -79,9 +47,9 @@ _NEXT_IDS = Prepared(
         func.generate_series(1, bindparam("count", type_=Integer))
     )
 )
-_INSERT_ENTRIES = Prepared(lambda _: insert(entries), _Entry._fields)
-_INSERT_SIGHTINGS = Prepared(lambda _: insert(sightings), _Sighting._fields)
-_INSERT_KEYS = Prepared(lambda _: insert(entry_identities), _Key._fields)
+_INSERT_ENTRIES = Prepared(lambda _: insert(entries), _ENTRY)
+_INSERT_SIGHTINGS = Prepared(lambda _: insert(sightings), _SIGHTING)
+_INSERT_KEYS = Prepared(lambda _: insert(entry_identities), _KEY)
 _MOVE_KEY = Prepared(
     lambda _: (
         update(entry_identities)
@@ -95,7 +63,7 @@ _CHANGE_ENTRY = Prepared(
     lambda _: (
         update(entries)
         .where(entries.c.id == bindparam("entry"))
-        .values({name: bindparam(name) for name in _Entry._fields if name not in _KEPT})
+        .values({name: bindparam(name) for name in _ENTRY if name not in _KEPT})
     )
 )
 _TOUCH_ENTRIES = Prepared(
@@ -117,7 +85,7 @@ _CHANGE_SIGHTING = Prepared(
     lambda _: (
         update(sightings)
         .where(sightings.c.feed_id == bindparam("feed"), sightings.c.entry_id == bindparam("entry"))
-        .values({name: bindparam(name) for name in _Sighting._fields if name not in _KEPT})
+        .values({name: bindparam(name) for name in _SIGHTING if name not in _KEPT})
     )
 )
 _GONE = and_(_IS_HERE, sightings.c.document < bindparam("number"), sightings.c.last_seen_at <= bindparam("before"))
@@ -206,7 +174,11 @@ def _write_entries(connection: Connection, decisions: list[Decision], now: str) 
     _INSERT_ENTRIES.insert(connection, [_entry(each, new, now) for each, new in decided if each.known is None])
     changed = [pair for pair in decided if pair[0].outcome is Outcome.UPDATED or pair[0].is_imported]
     _CHANGE_ENTRY.run_many(
-        connection, [{**_entry(each, entry_id, now)._asdict(), "entry": entry_id} for each, entry_id in changed]
+        connection,
+        [
+            {**dict(zip(_ENTRY, _entry(each, entry_id, now), strict=True)), "entry": entry_id}
+            for each, entry_id in changed
+        ],
     )
     first_seen: dict[int, str] = {}
     if touched:
@@ -224,9 +196,9 @@ def _new_ids(connection: Connection, count: int) -> Sequence[int]:
     return range(last + 1, last + 1 + count)
 
 
-def _entry(decision: Decision, entry_id: int, now: str) -> _Entry:
+def _entry(decision: Decision, entry_id: int, now: str) -> Row:
     each = decision.keyed
-    return _Entry(
+    return (
         entry_id,
         each.dedupe_key,
         each.guid,
@@ -244,15 +216,15 @@ def _entry(decision: Decision, entry_id: int, now: str) -> _Entry:
 def _write_sightings(connection: Connection, feed_id: int, number: int, decided: Decided, now: str) -> None:
     """What the feed shows of each entry in this document."""
     as_shown: list[int] = []
-    changed: list[_Sighting] = []
-    new: list[_Sighting] = []
+    changed: list[Row] = []
+    new: list[Row] = []
     for decision, entry_id in decided:
         if decision.is_as_shown:
             as_shown.append(entry_id)
             continue
         each = decision.keyed
         (changed if decision.is_here else new).append(
-            _Sighting(
+            (
                 feed_id,
                 entry_id,
                 each.guid,
@@ -268,7 +240,7 @@ def _write_sightings(connection: Connection, feed_id: int, number: int, decided:
     if as_shown:
         _TOUCH_SIGHTINGS.run(connection, feed_id=feed_id, ids=tuple(as_shown), number=number, now=now)
     _CHANGE_SIGHTING.run_many(
-        connection, [{**row._asdict(), "feed": row.feed_id, "entry": row.entry_id} for row in changed]
+        connection, [{**dict(zip(_SIGHTING, row, strict=True)), "feed": row[0], "entry": row[1]} for row in changed]
     )
     _INSERT_SIGHTINGS.insert(connection, new)
 
@@ -279,7 +251,7 @@ def _learn_keys(connection: Connection, owners: Owners, decided: Decided) -> Non
     A guid or hash whose entry this document shows as another item goes with the item that carries it: without
     that it would be new in every document.
     """
-    free: dict[tuple[str, str], _Key] = {}
+    free: dict[tuple[str, str], Row] = {}
     moved: list[dict[str, object]] = []
     here = {entry_id for _, entry_id in decided}
     for decision, entry_id in decided:
@@ -288,10 +260,10 @@ def _learn_keys(connection: Connection, owners: Owners, decided: Decided) -> Non
             owner = owners.get(name)
             if owner is None:
                 if name not in free:
-                    free[name] = _Key(*name, entry_id, key.policy)
+                    free[name] = (*name, entry_id, key.policy)
             elif owner != entry_id and owner in here and key.key_type in _OF_ONE_FEED:
                 moved.append({"of_type": name[0], "of_value": name[1], "entry": entry_id})
-    _INSERT_KEYS.insert(connection, sorted(free.values()))
+    _INSERT_KEYS.insert(connection, [free[name] for name in sorted(free)])
     _MOVE_KEY.run_many(connection, moved)
 
 

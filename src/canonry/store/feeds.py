@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, and_, bindparam, delete, func, insert, or_, select, update
 from sqlalchemy import exists as exists_where
@@ -63,16 +63,9 @@ class StoredItem:
     last_seen_at: str
 
 
-class _NewFeed(NamedTuple):
-    key_url: str
-    url: str
-    title: str
-    created_at: str
-
-
 _STATE = [getattr(feeds.c, name) for name in FeedState.__dataclass_fields__]
 _ADD_ALONE = select(func.pg_advisory_xact_lock(7203042))
-_INSERT_FEEDS = Prepared(lambda _: insert(feeds).inline(), _NewFeed._fields)
+_INSERT_FEEDS = Prepared(lambda _: insert(feeds).inline(), ("key_url", "url", "title", "created_at"))
 _AT_URLS = Prepared(
     lambda is_one_of: select(*_STATE).where(or_(is_one_of(feeds.c.url, "urls"), is_one_of(feeds.c.key_url, "urls")))
 )
@@ -254,7 +247,7 @@ def _add_all(connection: Connection, urls: Sequence[str], now: datetime) -> list
         connection.execute(_ADD_ALONE)
     known = _known_by(connection, urls)
     if new := [url for url in dict.fromkeys(urls) if url not in known]:
-        _INSERT_FEEDS.insert(connection, [_NewFeed(url, url, "", stamp(now)) for url in new])
+        _INSERT_FEEDS.insert(connection, [(url, url, "", stamp(now)) for url in new])
         known |= _known_by(connection, new)
     return [known[url] for url in urls]
 
@@ -266,7 +259,7 @@ def _add(
         connection.execute(_ADD_ALONE)
     known = _find(connection, (url, *aliases))
     if known is None:
-        _INSERT_FEEDS.insert(connection, [_NewFeed(url, url, keepable(title), stamp(now))])
+        _INSERT_FEEDS.insert(connection, [(url, url, keepable(title), stamp(now))])
         known = _find(connection, (url,))
         assert known is not None
         is_new = True

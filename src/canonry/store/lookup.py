@@ -100,7 +100,7 @@ def looked_up(
     for known in here.values():
         if known.place:
             by_place.setdefault(known.place, []).append(known)
-    strangers = _strangers(items, owners, here, by_place, shared(items).union(ambiguous))
+    strangers = items if is_first else _strangers(items, owners, here, by_place, shared(items).union(ambiguous))
     elsewhere = _elsewhere(connection, feed_id, set(owners.values()) - set(here), strangers)
     found = {**{known.entry_id: known for known, _, _ in elsewhere}, **here}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeAlias
 from typing import cast as cast_type
 
 from sqlalchemy import ARRAY, BindParameter, bindparam, cast, func, select
@@ -12,12 +12,13 @@ from sqlalchemy.exc import DBAPIError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import TypeAlias
 
     from sqlalchemy import ColumnElement, Connection, Executable
 
     # `column IN (…)`, the values being one value with this name: the text does not depend on how many there are.
     OneOf: TypeAlias = Callable[[ColumnElement[Any], str], ColumnElement[bool]]
+
+Row: TypeAlias = "tuple[object, ...]"
 
 
 class Prepared:
@@ -48,11 +49,12 @@ class Prepared:
             with DriverCursor(connection, text.sql) as cursor:
                 cursor.executemany(text.sql, bound)
 
-    def insert(self, connection: Connection, rows: Sequence[NamedTuple]) -> None:
-        """Insert these rows, if there are any; their fields are the columns, in the order of the table."""
+    def insert(self, connection: Connection, rows: Sequence[Row]) -> None:
+        """Insert these rows, if there are any; their values are in the order of the columns."""
         text = self._text(connection.dialect)
         if rows:
-            bound = rows if text.is_positional else [row._asdict() for row in rows]
+            columns = self._columns or ()
+            bound = rows if text.is_positional else [dict(zip(columns, row, strict=True)) for row in rows]
             with DriverCursor(connection, text.sql) as cursor:
                 cursor.executemany(text.sql, bound)
 
