@@ -37,9 +37,12 @@ def visitor(running: Running) -> Visitor:
     return Visitor(running)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Generator[Browser]:
-    """A real Chromium; skipped where there is none."""
+    """A real Chromium; skipped where there is none.
+
+    For a module, not longer: while Playwright is there, its event loop runs, and no other test could have one.
+    """
     found = os.environ.get("CANONRY_CHROME") or next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
         pytest.skip("no Chromium: install the Debian package `chromium`, or name one in CANONRY_CHROME")
