@@ -203,13 +203,13 @@ def test_sign_in_and_out(page: Page, tmp_path: Path) -> None:
     with serving(f"sqlite:///{tmp_path / 'x.db'}", Options(require_token=True)) as running:
         token = owner_token(running)
         page.goto(f"{running.url}/duplicates")
-        page.wait_for_url("**/signin")
+        page.wait_for_url("**/signin?next=%2Fduplicates")
         page.get_by_label("Token").fill("wrong")
         page.get_by_role("button", name="Sign in").click()
         expect(page.get_by_role("alert")).to_contain_text("not known")
         page.get_by_label("Token").fill(token)
         page.get_by_role("button", name="Sign in").click()
-        expect(page.get_by_role("heading", name="Bookmarks", exact=True)).to_be_visible()
+        expect(page.get_by_role("heading", name="Duplicates", exact=True)).to_be_visible()
         [session] = [each for each in page.context.cookies() if each.get("name") == "canonry_session"]
         assert session.get("httpOnly") and session.get("sameSite") == "Lax"
         page.get_by_role("link", name="API").click()
