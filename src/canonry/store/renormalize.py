@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from canonry.store.bookmarks import Bookmark
     from canonry.store.database import Database
 
-_BATCH = 200
+_BATCH = 25  # rows in one transaction: whoever keeps a bookmark meanwhile waits for one of them
 
 
 @dataclass(frozen=True, slots=True)

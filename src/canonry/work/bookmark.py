@@ -58,7 +58,7 @@ EXPAND, TITLE, RENORMALIZE, IMPORT = "expand", "title", "renormalize", "import"
 PATIENCE = 0.3  # seconds a request waits for a short link
 LONGEST = 65_536  # characters of a URL
 _POLICY_FOR = 2.0  # seconds the policy of the store is remembered
-_BATCH = 200
+_BATCH = 100  # rows of a file in one transaction
 # Microseconds; a normalization that took at most so long counts in the first that fits.
 LATENCIES = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 
