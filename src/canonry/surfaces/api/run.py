@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
-_OPTIONS = "CANONRY_SERVE_OPTIONS"  # how a parent tells its processes
+_OPTIONS, _PARENT = "CANONRY_SERVE_OPTIONS", "CANONRY_SERVE_PARENT"  # how a parent tells its processes
 _BACKLOG = 2048
 _GRACE = 10  # seconds that running requests have to end
 
@@ -43,14 +43,14 @@ def serve(options: Options, *, socket_path: str = "", workers: int = 1) -> None:
             return
         from uvicorn.supervisors import Multiprocess
 
-        os.environ[_OPTIONS] = json.dumps(asdict(options))
+        os.environ |= {_OPTIONS: json.dumps(asdict(options)), _PARENT: str(os.getpid())}
         config = _config("canonry.surfaces.api.run:app_from_environment", workers=workers)
         Multiprocess(config, [listening]).run()
 
 
 def app_from_environment() -> ASGIApp:
     """The application in one of several processes."""
-    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=_end_with_parent, args=(int(os.environ[_PARENT]),), daemon=True).start()
     configure_logging(as_json=not sys.stderr.isatty())
     given: dict[str, Any] = json.loads(os.environ[_OPTIONS])
     given["allowed_hosts"] = tuple(given["allowed_hosts"])
