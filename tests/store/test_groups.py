@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -124,3 +125,37 @@ async def test_a_fault_of_the_group_is_everybodys(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr("canonry.store.database._all_of", lambda *_: pytest.fail("a bug"))
         results, _ = await written(database, [lambda _: 1, lambda _: 2])
         assert [str(result) for result in results] == ["a bug", "a bug"]
+
+
+# Lookups
+
+
+@in_a_loop
+async def test_lookups_of_one_moment_share_a_transaction(tmp_path: Path) -> None:
+    with Database(f"sqlite:///{tmp_path}/x.db") as database:
+        begun: list[object] = []
+        event.listen(database.engine, "begin", begun.append)
+
+        def number(connection: Connection, wanted: int) -> int:
+            return int(connection.execute(text(f"SELECT {wanted}")).scalar_one())
+
+        found = await asyncio.gather(*(database.look_up(partial(number, wanted=each)) for each in range(50)))
+        assert (found, len(begun)) == (list(range(50)), 1)
+
+
+@in_a_loop
+async def test_a_lookup_pays_for_its_own_fault_only(tmp_path: Path) -> None:
+    def wrong(_: Connection) -> None:
+        raise KeyError("wrong")
+
+    with Database(f"sqlite:///{tmp_path}/x.db") as database:
+        works = [
+            lambda connection: connection.execute(text("SELECT * FROM nowhere")),
+            wrong,
+            lambda connection: connection.execute(text("SELECT 1")).scalar_one(),
+        ]
+        found = await asyncio.gather(*map(database.look_up, works), return_exceptions=True)
+        assert isinstance(found[0], StoreError)
+        assert "no such table" in str(found[0])
+        assert isinstance(found[1], KeyError)
+        assert found[2] == 1

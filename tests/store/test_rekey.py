@@ -751,7 +751,7 @@ def test_fifty_thousand_entries_in_the_memory_of_a_few(large: Path, tmp_path: Pa
             [(link.partition("#")[0], number) for number, link in links.items()],
         )
         connection.executemany(
-            "INSERT INTO sightings VALUES (1, ?, ?, ?, 'T', '', '', 1, '2026', '2026')",
+            "INSERT INTO sightings VALUES (1, ?, ?, ?, 'T', '', '', 1, '2026', '2026', '')",
             [(number, number, link.partition("#")[0].replace("https://www.", "//")) for number, link in links.items()],
         )
     before = content(huge)

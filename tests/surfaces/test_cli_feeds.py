@@ -196,6 +196,17 @@ def test_a_list_of_feeds(user: User, site: str) -> None:
     user.run("ingest", "--opml", "none.opml", code=2)
 
 
+def test_folders_survive(user: User, site: str) -> None:
+    rows = f'<outline text="A &amp; B"><outline text="c"><outline xmlUrl="{site}/feed/1"/></outline></outline>'
+    (user.folder / "f.opml").write_text(f'<opml>{rows}<outline xmlUrl="{site}/feed/2"/></opml>')
+    user.run("feeds", "import", "f.opml")
+    assert sorted(each["folder"] for each in user.records("feeds", "list")) == ["", "A & B/c"]
+    user.run("feeds", "export", "out.opml")
+    user.run("feeds", "import", "--no-fetch", "--db", f"sqlite:///{user.folder}/other.db", "out.opml")
+    told = user.records("feeds", "list", "--db", f"sqlite:///{user.folder}/other.db")
+    assert {each["url"]: each["folder"] for each in told} == {f"{site}/feed/1": "A & B/c", f"{site}/feed/2": ""}
+
+
 def test_on_a_terminal_a_bar_a_table_and_the_checklist(user: User, site: str) -> None:
     shown = user.sees("ingest", *(f"{site}/feed/{number}" for number in range(10)))
     bar, _, rest = shown.rpartition("\r\033[K")
@@ -383,7 +394,7 @@ def test_list(user: User, site: str) -> None:
     user.run("feeds", "add", "--no-fetch", f"{site}/gone")
     user.run("ingest", code=1)
     first, second = user.records("feeds", "list")
-    assert list(first) == "url title status last_checked_at failures failure next_check_at format hubs".split()
+    assert list(first) == "url title folder status last_checked_at failures failure next_check_at format hubs".split()
     assert (first["url"], first["title"], first["status"], first["failures"]) == (
         f"{site}/feed/1",
         "Feed feed-1",
@@ -419,7 +430,10 @@ def test_import_and_export(user: User, site: str) -> None:
     assert done.stderr == "canonry: 5 feeds in in.opml: 2 new, 0 known, 1 twin, 2 refused\n"
     user.run("feeds", "export", "out.opml")
     exported = read_opml((user.folder / "out.opml").read_bytes())
-    assert exported == [OpmlFeed(f"{site}/feed/1", "Feed feed-1"), OpmlFeed(f"{site}/feed/2?a=1&b=2", "Feed feed-2")]
+    assert exported == [
+        OpmlFeed(f"{site}/feed/2?a=1&b=2", "Feed feed-2"),
+        OpmlFeed(f"{site}/feed/1", "Feed feed-1", "F"),
+    ]
     done = user.run("feeds", "import", "out.opml", "--db", f"sqlite:///{user.folder}/other.db", "--no-fetch")
     assert done.stderr == "canonry: 2 feeds in out.opml: 2 new, 0 known, 0 twin, 0 refused\n"
     again = user.run("feeds", "export", "--db", f"sqlite:///{user.folder}/other.db").stdout

@@ -555,6 +555,16 @@ async def test_ttl_and_cache_control(tmp_path: Path, headers: dict[str, str], tt
         assert [each.url for each in await runs_.store.due(START + timedelta(hours=1.1 * hours))] == [URL]
 
 
+@in_a_loop
+async def test_the_ttl_holds_after_a_304(tmp_path: Path) -> None:
+    async with running({URL: ok(rss(extra="<ttl>360</ttl>"), etag='"1"')}, tmp_path) as runs_:
+        await runs_.run()
+        await runs_.later(days=1)
+        feed = await runs_.feed()
+        assert feed.next_check_at is not None
+        assert 5.7 <= (datetime.fromisoformat(feed.next_check_at) - runs_.now) / timedelta(hours=1) <= 6.3
+
+
 # Beyond the seed: where feeds go
 
 

@@ -9,7 +9,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import Counter
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, bindparam, delete, func, select, tuple_, update
@@ -207,11 +207,11 @@ class BookmarkStore:
 
     async def get(self, owner: int, bookmark_id: int) -> Bookmark:
         """The bookmark, also one in the trash."""
-        return await self.database.read(partial(get_now, owner=owner, bookmark_id=bookmark_id))
+        return await self.database.look_up(partial(get_now, owner=owner, bookmark_id=bookmark_id))
 
-    async def find(self, owner: int, *urls: str) -> list[Bookmark]:
-        """The bookmarks at one of these URLs, as they are kept."""
-        return await self.database.read(partial(_find, owner=owner, urls=urls))
+    async def find(self, owner: int, url: str) -> list[Bookmark]:
+        """The bookmark at this URL, as it is kept, if there is one."""
+        return await self.database.look_up(partial(_find, owner=owner, url=url))
 
     async def page(self, owner: int, search: Search, *, cursor: str | None = None, limit: int = 50) -> Page:
         """Bookmarks, the newest first; ValueError for a cursor that is none of ours."""
@@ -382,15 +382,26 @@ def _write(
     if changed.keys() <= {"key", "same_key"}:
         return kept
     changed |= {"updated_at": now, "haystack": searchable(after)}
-    is_it = (bookmarks.c.owner_id == owner) & (bookmarks.c.id == kept.id)
-    connection.execute(update(bookmarks).where(is_it).values(changed))
-    return get_now(connection, owner, kept.id)
+    for row in _update_of(tuple(changed)).rows(connection, owner=owner, kept=kept.id, **changed):
+        return as_bookmark(row)
+    raise NoBookmark(kept.id)
 
 
-def _find(connection: Connection, owner: int, urls: Sequence[str]) -> list[Bookmark]:
-    keys = [key_of(url) for url in urls]
-    query = select(*bookmark_columns).where(bookmarks.c.owner_id == owner, bookmarks.c.key.in_(keys), _IS_KEPT)
-    return [as_bookmark(row) for row in connection.execute(query.order_by(bookmarks.c.id))]
+@cache
+def _update_of(names: tuple[str, ...]) -> Prepared:
+    """A change of these columns: there are few such sets, and many bookmarks."""
+    return Prepared(
+        lambda _: (
+            update(bookmarks)
+            .where(_IS_OWN, bookmarks.c.id == bindparam("kept"))
+            .values({name: bindparam(name) for name in names})
+            .returning(*bookmark_columns)
+        )
+    )
+
+
+def _find(connection: Connection, owner: int, url: str) -> list[Bookmark]:
+    return [as_bookmark(row) for row in _BY_KEY.rows(connection, owner=owner, key=key_of(url))]
 
 
 def _page(connection: Connection, owner: int, search: Search, after: tuple[str, int] | None, limit: int) -> Page:

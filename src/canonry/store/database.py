@@ -38,7 +38,7 @@ class Retry(Exception):
 
 
 @dataclass(slots=True, eq=False)
-class _Write:
+class _Task:
     """Work that waits for its turn, and what came of it for whoever waits for that."""
 
     work: Callable[[Connection], Any]
@@ -59,10 +59,64 @@ class _Write:
 class _Raised(Exception):
     """What the work of one in a group raised by itself, not the database."""
 
-    def __init__(self, write: _Write, error: Exception) -> None:
+    def __init__(self, task: _Task, error: Exception) -> None:
         super().__init__(error)
-        self.write = write
+        self.task = task
         self.error = error
+
+
+class _Line:
+    """Work that is done together: what comes in while a group is being done makes the next one.
+
+    A thread that is woken for each piece takes more than most pieces do.
+    """
+
+    def __init__(self, threads: ThreadPoolExecutor, do: Callable[[list[_Task]], None]) -> None:
+        """`do` gives every task its result or its error."""
+        self._threads = threads
+        self._do = do
+        self._lock = threading.Lock()
+        self._waiting: deque[_Task] = deque()
+        self._gathered: WeakKeyDictionary[asyncio.AbstractEventLoop, list[_Task]] = WeakKeyDictionary()
+
+    async def done(self, work: Callable[[Connection], T]) -> T:
+        """What the work returns."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[T] = loop.create_future()
+        gathered = self._gathered.setdefault(loop, [])
+        gathered.append(_Task(work, done))
+        if len(gathered) == 1:
+            loop.call_soon(self._gather, loop, 0)
+        return await done
+
+    def _gather(self, loop: asyncio.AbstractEventLoop, before: int) -> None:
+        """Hand over what waits once a turn of the loop has brought no more: a commit costs as much as many writes."""
+        gathered = self._gathered[loop]
+        if before < len(gathered) < _GROUP:
+            loop.call_soon(self._gather, loop, len(gathered))
+            return
+        del self._gathered[loop]
+        with self._lock:
+            self._waiting.extend(gathered)
+        try:
+            self._threads.submit(self._do_waiting)
+        except RuntimeError:  # closed meanwhile
+            for task in gathered:
+                task.error = StoreError("the store is closed")
+                task.settle()
+
+    def _do_waiting(self) -> None:
+        while group := self._next_group():
+            self._do(group)
+            _settle(group)
+
+    def _next_group(self) -> list[_Task]:
+        with self._lock:
+            while self._waiting:
+                group = [self._waiting.popleft() for _ in range(min(len(self._waiting), _GROUP))]
+                if wanted := [task for task in group if not task.done.cancelled()]:
+                    return wanted
+        return []
 
 
 class Database:
@@ -75,10 +129,9 @@ class Database:
         # SQLite has one writer at a time: one thread, so that no two of ours wait for each other.
         self._writers = ThreadPoolExecutor(1 if self.is_sqlite else _READERS, "store-writer")
         is_file = self.engine.url.database not in {None, "", ":memory:"}
-        self._queue = threading.Lock()
-        self._waiting: deque[_Write] = deque()
-        self._gathered: WeakKeyDictionary[asyncio.AbstractEventLoop, list[_Write]] = WeakKeyDictionary()
         self._readers = ThreadPoolExecutor(_READERS, "store-reader") if is_file else self._writers
+        self._writes = _Line(self._writers, self._write_group)
+        self._lookups = _Line(self._readers, self._look_up_group)
         try:
             bring_up_to_date(self, say)
         except BaseException:
@@ -101,13 +154,11 @@ class Database:
         """What `work` returns, run in a transaction on a writer's thread; again if another writer was in its way."""
         if not self.is_sqlite:
             return await asyncio.get_running_loop().run_in_executor(self._writers, self.write_now, work)
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[T] = loop.create_future()
-        gathered = self._gathered.setdefault(loop, [])
-        gathered.append(_Write(work, done))
-        if len(gathered) == 1:
-            loop.call_soon(self._gather, loop, 0)
-        return await done
+        return await self._writes.done(work)
+
+    async def look_up(self, work: Callable[[Connection], T]) -> T:
+        """`read`, for what an index finds at once: others wait for it."""
+        return await (self._lookups.done(work) if self.is_sqlite else self.read(work))
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """What `work` returns, which only reads, on a reader's thread."""
@@ -127,59 +178,48 @@ class Database:
             time.sleep(random.uniform(0.001, 0.01) * 2 ** min(attempt, 7))  # noqa: S311
         raise AssertionError("the last try returns or raises")
 
-    def _gather(self, loop: asyncio.AbstractEventLoop, before: int) -> None:
-        """Hand over what waits once a turn of the loop has brought no more: a commit costs as much as many writes."""
-        gathered = self._gathered[loop]
-        if before < len(gathered) < _GROUP:
-            loop.call_soon(self._gather, loop, len(gathered))
-            return
-        del self._gathered[loop]
-        with self._queue:
-            self._waiting.extend(gathered)
-        try:
-            self._writers.submit(self._write_waiting)
-        except RuntimeError:  # closed meanwhile
-            for write in gathered:
-                write.error = StoreError(f"{masked(self.url)}: closed")
-                write.settle()
+    def _write_group(self, group: list[_Task]) -> None:
+        for task in self._write_together(group) if len(group) > 1 else group:
+            self._write_alone(task)
 
-    def _write_waiting(self) -> None:
-        """All that waits: what has come in while one transaction was written goes into the next."""
-        while group := self._next_group():
-            for write in self._write_together(group) if len(group) > 1 else group:
-                self._write_alone(write)
-            _settle(group)
-
-    def _next_group(self) -> list[_Write]:
-        with self._queue:
-            while self._waiting:
-                group = [self._waiting.popleft() for _ in range(min(len(self._waiting), _GROUP))]
-                if wanted := [write for write in group if not write.done.cancelled()]:
-                    return wanted
-        return []
-
-    def _write_together(self, group: list[_Write]) -> list[_Write]:
+    def _write_together(self, group: list[_Task]) -> list[_Task]:
         """Write a group; those that are still to be written, each alone so that none pays for the fault of another."""
         try:
             results = self.write_now(partial(_all_of, group))
         except StoreError:  # whose it is shows when they are alone
             return group
         except _Raised as raised:  # nothing another try would change
-            raised.write.error = raised.error
-            return [write for write in group if write is not raised.write]
+            raised.task.error = raised.error
+            return [task for task in group if task is not raised.task]
         except BaseException as error:  # a fault of this module: nobody is told that all went well
-            for write in group:
-                write.error = error
+            for task in group:
+                task.error = error
             return []
-        for write, result in zip(group, results, strict=True):
-            write.result = result
+        for task, result in zip(group, results, strict=True):
+            task.result = result
         return []
 
-    def _write_alone(self, write: _Write) -> None:
+    def _write_alone(self, task: _Task) -> None:
         try:
-            write.result = self.write_now(write.work)
+            task.result = self.write_now(task.work)
         except BaseException as error:  # it belongs to whoever waits for this
-            write.error = error
+            task.error = error
+
+    def _look_up_group(self, group: list[_Task]) -> None:
+        def look_up(connection: Connection) -> None:
+            for task in group:
+                try:
+                    task.result = task.work(connection)
+                except SQLAlchemyError as error:
+                    task.error = self._failed(error)
+                except Exception as error:  # it belongs to whoever waits for this
+                    task.error = error
+
+        try:
+            self.read_now(look_up)
+        except BaseException as error:  # of the transaction: it is everybody's
+            for task in group:
+                task.error = error
 
     def read_now(self, work: Callable[[Connection], T]) -> T:
         """`read`, in this thread."""
@@ -194,31 +234,31 @@ class Database:
         return StoreError(f"{masked(self.url)}: {' '.join(str(reason).split())}")
 
 
-def _all_of(group: list[_Write], connection: Connection) -> list[Any]:
+def _all_of(group: list[_Task], connection: Connection) -> list[Any]:
     results: list[Any] = []
-    for write in group:
+    for task in group:
         try:
-            results.append(write.work(connection))
+            results.append(task.work(connection))
         except (SQLAlchemyError, Retry):
             raise
         except Exception as error:
-            raise _Raised(write, error) from error
+            raise _Raised(task, error) from error
     return results
 
 
-def _settle(group: list[_Write]) -> None:
+def _settle(group: list[_Task]) -> None:
     """Tell everybody at once: waking a loop from another thread costs more than what it is woken for."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[_Write]] = defaultdict(list)
-    for write in group:
-        by_loop[write.done.get_loop()].append(write)
-    for loop, writes in by_loop.items():
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Task]] = defaultdict(list)
+    for task in group:
+        by_loop[task.done.get_loop()].append(task)
+    for loop, tasks in by_loop.items():
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(_settle_here, writes)
+            loop.call_soon_threadsafe(_settle_here, tasks)
 
 
-def _settle_here(writes: list[_Write]) -> None:
-    for write in writes:
-        write.settle()
+def _settle_here(tasks: list[_Task]) -> None:
+    for task in tasks:
+        task.settle()
 
 
 def store_file(url: str) -> Path | None:

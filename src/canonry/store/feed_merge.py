@@ -99,6 +99,7 @@ _PARSED = Prepared(
             title=bindparam("title"),
             format=bindparam("format"),
             hubs=bindparam("hubs"),
+            ttl=bindparam("ttl"),
             etag=bindparam("etag"),
             last_modified=bindparam("last_modified"),
             document=bindparam("number"),
@@ -141,6 +142,7 @@ def merge_document(
         title=keepable(document.title),
         format=str(document.format),
         hubs=keepable("\n".join(document.hubs)),
+        ttl=document.ttl,
         etag=keepable(document.etag),
         last_modified=keepable(document.last_modified),
         number=number,
@@ -235,6 +237,7 @@ def _write_sightings(connection: Connection, feed_id: int, number: int, decided:
                 number,
                 now,
                 now,
+                each.item.link.strip(),
             )
         )
     if as_shown:

@@ -36,6 +36,7 @@ class FeedDocument:
     etag: str = ""
     last_modified: str = ""
     next_check_at: datetime | None = None
+    ttl: int | None = None
 
 
 class MergedItem(NamedTuple):

@@ -47,6 +47,8 @@ class FeedState:
     retry_at: str | None
     moved_to: str
     moved_sightings: int
+    ttl: int | None
+    folder: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class StoredItem:
 
 _STATE = [getattr(feeds.c, name) for name in FeedState.__dataclass_fields__]
 _ADD_ALONE = select(func.pg_advisory_xact_lock(7203042))
-_INSERT_FEEDS = Prepared(lambda _: insert(feeds).inline(), ("key_url", "url", "title", "created_at"))
+_INSERT_FEEDS = Prepared(lambda _: insert(feeds).inline(), ("key_url", "url", "title", "created_at", "folder"))
 _AT_URLS = Prepared(
     lambda is_one_of: select(*_STATE).where(or_(is_one_of(feeds.c.url, "urls"), is_one_of(feeds.c.key_url, "urls")))
 )
@@ -108,13 +110,15 @@ class FeedStore:
         self.database = database
 
     async def add(
-        self, url: str, now: datetime, aliases: Iterable[str] = (), *, title: str = ""
+        self, url: str, now: datetime, aliases: Iterable[str] = (), *, title: str = "", folder: str = ""
     ) -> tuple[FeedState, bool]:
         """The feed known under this URL or an alias, or a new one; the second value says whether it is new.
 
-        `title` is what a new one is called until its document has been read.
+        `title` is what a new one is called until its document has been read, `folder` where it is put.
         """
-        return await self.database.write(partial(_add, url=url, now=now, aliases=tuple(aliases), title=title))
+        return await self.database.write(
+            partial(_add, url=url, now=now, aliases=tuple(aliases), title=title, folder=folder)
+        )
 
     async def add_all(self, urls: Sequence[str], now: datetime) -> list[FeedState]:
         """The feeds known under these URLs, or new ones."""
@@ -247,19 +251,19 @@ def _add_all(connection: Connection, urls: Sequence[str], now: datetime) -> list
         connection.execute(_ADD_ALONE)
     known = _known_by(connection, urls)
     if new := [url for url in dict.fromkeys(urls) if url not in known]:
-        _INSERT_FEEDS.insert(connection, [(url, url, "", stamp(now)) for url in new])
+        _INSERT_FEEDS.insert(connection, [(url, url, "", stamp(now), "") for url in new])
         known |= _known_by(connection, new)
     return [known[url] for url in urls]
 
 
 def _add(
-    connection: Connection, url: str, now: datetime, aliases: tuple[str, ...], title: str
+    connection: Connection, url: str, now: datetime, aliases: tuple[str, ...], title: str, folder: str
 ) -> tuple[FeedState, bool]:
     if connection.dialect.name == "postgresql":  # two that add one feed under two of its URLs
         connection.execute(_ADD_ALONE)
     known = _find(connection, (url, *aliases))
     if known is None:
-        _INSERT_FEEDS.insert(connection, [(url, url, keepable(title), stamp(now))])
+        _INSERT_FEEDS.insert(connection, [(url, url, keepable(title), stamp(now), keepable(folder))])
         known = _find(connection, (url,))
         assert known is not None
         is_new = True

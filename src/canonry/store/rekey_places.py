@@ -93,7 +93,9 @@ def _learn_hashes(connection: Connection, feed_id: int, places: Collection[str])
     found: dict[str, int] = {}
     for chunk in chunks(sorted(places)):
         query = (
-            select(s.entry_id, s.title, s.published, entries.c.url, feeds.c.key_url)
+            select(
+                s.entry_id, s.title, s.published, func.coalesce(func.nullif(s.url, ""), entries.c.url), feeds.c.key_url
+            )
             .join(entries, entries.c.id == s.entry_id)
             .join(feeds, feeds.c.id == s.feed_id)
             .where(s.feed_id == feed_id, s.place.in_(chunk), or_(s.guid == "", s.guid.in_(unclear)))

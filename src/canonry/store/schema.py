@@ -47,6 +47,8 @@ feeds = Table(
     Column("failure", Text, nullable=False, server_default=""),
     Column("moved_to", Text, nullable=False, server_default=""),
     Column("moved_sightings", Integer, nullable=False, server_default="0"),
+    Column("ttl", Integer),  # minutes, as the document says
+    Column("folder", Text, nullable=False, server_default=""),  # in the OPML it came from: a/b
     Index("feeds_by_url", "url"),
     Index("feeds_by_next_check", "status", "next_check_at"),
 )
@@ -98,6 +100,7 @@ sightings = Table(
     Column("document", Integer, nullable=False),
     Column("first_seen_at", Text, nullable=False),
     Column("last_seen_at", Text, nullable=False),
+    Column("url", Text, nullable=False, server_default=""),  # the link as the feed has it
     PrimaryKeyConstraint("feed_id", "entry_id"),
     Index("sightings_by_place", "feed_id", "place"),
 )
@@ -210,7 +213,7 @@ bookmarks = Table(
     Column("haystack", Text, nullable=False, server_default=""),  # what search looks at, in lower case
     Column("created_at", Text, nullable=False),
     Column("updated_at", Text, nullable=False),
-    Column("deleted_at", Text, index=True),
+    Column("deleted_at", Text),
     Index(
         "bookmarks_by_key",
         "owner_id",
@@ -218,6 +221,12 @@ bookmarks = Table(
         unique=True,
         sqlite_where=text("deleted_at IS NULL"),
         postgresql_where=text("deleted_at IS NULL"),
+    ),
+    Index(
+        "bookmarks_in_trash",
+        "deleted_at",
+        sqlite_where=text("deleted_at IS NOT NULL"),
+        postgresql_where=text("deleted_at IS NOT NULL"),
     ),
     Index("bookmarks_by_same_key", "owner_id", "same_key"),
     Index("bookmarks_by_age", "owner_id", "created_at", "id"),

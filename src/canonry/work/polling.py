@@ -70,7 +70,7 @@ async def _polled(feed: FeedState, store: FeedStore, polling: Polling, now: date
     response = await polling.fetch(feed.url, validators=Validators(feed.etag, feed.last_modified))
     feed, response, read = await _read(feed, response, store, polling)
     if read is None:
-        await store.touch(feed.id, now, _next_check(response, None, now, polling))
+        await store.touch(feed.id, now, _next_check(response, feed.ttl, now, polling))
         await _follow_move(feed, response, MergedFeed(), store)
         return FeedOutcome(feed.url, FeedResult.NO_CHANGE, milliseconds=_spent(started)), MergedFeed()
     document = FeedDocument(
@@ -81,6 +81,7 @@ async def _polled(feed: FeedState, store: FeedStore, polling: Polling, now: date
         response.validators.etag,
         response.validators.last_modified,
         _next_check(response, read.ttl, now, polling),
+        read.ttl,
     )
     merged = await store.merge(feed.id, document, now, seen_ttl_days=polling.seen_ttl_days)
     await _follow_move(feed, response, merged, store)

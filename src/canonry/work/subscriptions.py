@@ -57,6 +57,7 @@ async def add_feed(
     *,
     now: datetime,
     title: str = "",
+    folder: str = "",
     fetch: Fetch | None = None,
     forms: Mapping[str, FeedState] | None = None,
 ) -> Added:
@@ -84,7 +85,7 @@ async def add_feed(
         await store.add(alike.url, now, (found.url, *aliases))
         return await _known(url, alike, store, aliases)
     name = (found.feed.title if found.feed else "") or title
-    feed, is_new = await store.add(found.url, now, aliases, title=name)
+    feed, is_new = await store.add(found.url, now, aliases, title=name, folder=folder)
     if not is_new:
         return await _known(url, feed, store, aliases)
     return Added(AddResult.NEW, url, feed.url, name, aliases, feed_id=feed.id)
@@ -120,7 +121,9 @@ async def import_feeds(
             row = rows[number]
             try:
                 async with hosts[parse(read_url(row.url)).host], limit:
-                    added = await add_feed(row.url, store, now=now, title=row.title, fetch=fetch, forms=forms)
+                    added = await add_feed(
+                        row.url, store, now=now, title=row.title, folder=row.folder, fetch=fetch, forms=forms
+                    )
             except (FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl) as error:
                 added = Added(AddResult.REFUSED, row.url, title=row.title, reason=error.reason)
             results[number] = added
@@ -147,7 +150,7 @@ async def import_unfetched(rows: Sequence[OpmlFeed], store: FeedStore, *, now: d
             continue
         feed, is_new = forms.get(form(url)) or await store.find([url]), False
         if feed is None:
-            feed, is_new = await store.add(url, now, title=row.title)
+            feed, is_new = await store.add(url, now, title=row.title, folder=row.folder)
         forms.setdefault(form(url), feed)
         if is_new:
             results.append(Added(AddResult.NEW, row.url, feed.url, row.title, feed_id=feed.id))

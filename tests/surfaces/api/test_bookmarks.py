@@ -186,6 +186,37 @@ def test_a_body_that_cannot_be_read(service: Running, body: bytes) -> None:
     assert answer.json()["errors"] or "body" in answer.json()["detail"]
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"url": "HTTP://plain.example.com/x?utm_source=a", "title": "T", "tags": ["b", "a"], "to_read": true}',
+        b'{"url": "plain.example.com/y", "title": null, "more": 1}',
+        b'{"url": 1}',
+        b'{"url": "https://plain.example.com/z", "tags": "a"}',
+        b'{"url": "https://plain.example.com/\\ud800"}',
+        b'{"title": "no URL"}',
+        b"not JSON",
+        b"",
+    ],
+    ids=range(8),
+)
+def test_a_plain_request_is_read_like_any_other(service: Running, body: bytes) -> None:
+    headers = {"Content-Type": "application/json"}
+    first = service.ask("PUT", "/api/bookmarks", body, headers=headers)
+    plain, other = (
+        service.ask("PUT", f"/api/bookmarks{query}", body, headers=headers) for query in ("", "?normalize=true")
+    )
+    assert plain.status == other.status
+    told, same = plain.json(), other.json()
+    assert {**told, "request_id": ""} == {**same, "request_id": ""}
+    if first.status == 201:
+        found = [
+            service.get(f"/api/bookmarks?url={quote(told['url'], safe='')}{more}").json()
+            for more in ("", "&normalize=true")
+        ]
+        assert found[0] == found[1] != []
+
+
 def test_unknown_is_an_empty_list(service: Running) -> None:
     answer = service.get("/api/bookmarks?url=https://nobody.example/")
     assert (answer.status, answer.json()) == (200, [])

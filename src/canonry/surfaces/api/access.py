@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import itertools
 import re
+import secrets
 import time
-import uuid
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -57,6 +58,8 @@ class Access:
         self._service = service
         self._limits = Limits(service.options.requests_per_minute)
         self._has_users = (False, 0.0)
+        self._mark = secrets.token_hex(12)  # of this process; its requests are numbered
+        self._numbers = itertools.count()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -65,7 +68,7 @@ class Access:
         headers = Headers(scope=scope)
         request_id = headers.get("x-request-id", "")
         if not _REQUEST_ID.fullmatch(request_id):
-            request_id = uuid.uuid4().hex
+            request_id = f"{self._mark}{next(self._numbers):08x}"
         scope.setdefault("state", {})["request_id"] = request_id
 
         async def marked(message: Message) -> None:

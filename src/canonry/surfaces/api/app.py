@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,9 @@ def make_app(service: Service) -> ASGIApp:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         async with service:
+            # What is there now stays; looking for garbage in it again and again would stop all requests meanwhile.
+            gc.collect()
+            gc.freeze()
             yield
 
     app = FastAPI(

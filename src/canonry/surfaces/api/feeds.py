@@ -45,6 +45,7 @@ class FeedOut(BaseModel):
     id: int
     url: str
     title: str
+    folder: str
     status: str
     last_checked_at: str | None
     failures: int

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
+from datetime import UTC, datetime
 from io import StringIO
 from typing import TYPE_CHECKING, TextIO
 
 import structlog
 
 from canonry.errors import masked
+from canonry.surfaces.api.watch import REQUEST_FIELDS, REQUESTS
 
 if TYPE_CHECKING:
     from structlog.typing import EventDict, ExcInfo, Processor, WrappedLogger
@@ -30,7 +33,8 @@ def configure_logging(*, as_json: bool) -> None:
     else:
         ends += [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=_plain_traceback)]
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(structlog.stdlib.ProcessorFormatter(processors=ends, foreign_pre_chain=shared))
+    formatter = _QuickRequests if as_json else structlog.stdlib.ProcessorFormatter
+    handler.setFormatter(formatter(processors=ends, foreign_pre_chain=shared))
     handler.set_name(__name__)
     root = logging.getLogger()
     for other in [each for each in root.handlers if each.get_name() == __name__]:
@@ -43,6 +47,21 @@ def configure_logging(*, as_json: bool) -> None:
     access = logging.getLogger("uvicorn.access")  # has whole URLs; ours are in watch.py
     access.handlers.clear()
     access.propagate = False
+
+
+class _QuickRequests(structlog.stdlib.ProcessorFormatter):
+    """Lines of requests, which are nearly all there are, without the many steps of others: they hold no secrets."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        if record.name != REQUESTS:
+            return super().format(record)
+        told = {name: getattr(record, name) for name in REQUEST_FIELDS}
+        told |= {"logger": REQUESTS, "level": "info", "event": record.msg, "timestamp": _stamp(record.created)}
+        return json.dumps(told)
+
+
+def _stamp(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
 def _without_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 DURATIONS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000)
 COUNT, SPENT = "http:", "http_us:"
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-_log = logging.getLogger("canonry.requests")
+REQUESTS = "canonry.requests"
+REQUEST_FIELDS = ("method", "route", "status", "ms", "request_id", "user")  # of a line of the log
+_log = logging.getLogger(REQUESTS)
 
 
 class Watch:
@@ -54,15 +56,9 @@ class Watch:
         if _log.isEnabledFor(logging.INFO):
             state = scope.get("state", {})
             user = state.get("user")
-            told = {
-                "method": method,
-                "route": route,
-                "status": status,
-                "ms": round(seconds * 1e3, 1),
-                "request_id": state.get("request_id", ""),
-                "user": None if user is None else user.id,
-            }
-            _log.info("request", extra=told)
+            asked_by = None if user is None else user.id
+            told = (method, route, status, round(seconds * 1e3, 1), state.get("request_id", ""), asked_by)
+            _log.info("request", extra=dict(zip(REQUEST_FIELDS, told, strict=True)))
 
 
 def template(scope: Scope) -> str:

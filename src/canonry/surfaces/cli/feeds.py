@@ -159,7 +159,7 @@ def export(file: TextIO, *, database_url: str) -> None:
 
     with open_feeds(database_url) as store:
         found = asyncio.run(store.all())
-    file.write(write_opml([OpmlFeed(feed.url, feed.title) for feed in found], datetime.now(UTC)))
+    file.write(write_opml([OpmlFeed(feed.url, feed.title, feed.folder) for feed in found], datetime.now(UTC)))
 
 
 @feeds.command()
@@ -275,6 +275,7 @@ def _record(feed: FeedState) -> dict[str, object]:
     return {
         "url": masked(feed.url),
         "title": feed.title,
+        "folder": feed.folder,
         "status": feed.status,
         "last_checked_at": feed.last_checked_at,
         "failures": feed.failures,
