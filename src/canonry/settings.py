@@ -48,18 +48,42 @@ class Settings:
     chrome: str = ""
 
 
+# What each is, for those who set it.
+MEANINGS = {
+    "allow_networks": "ranges that may be reached too: `10.0.0.0/8, fd00::/8`",
+    "allow_ports": "ports instead of the usual: `80, 443, 3000-3999`",
+    "user_agent": "how requests introduce themselves; its first word is what robots.txt is asked about",
+    "proxy": "a proxy for all requests: `http://proxy.example.com:3128`",
+    "ca_file": "the CA certificates to trust instead of the system's",
+    "database_url": "the store: `sqlite:///FILE` or `postgresql://…`",
+    "redis_url": "a Redis for the cache: `redis://host:6379/0`; without it, a table of the store",
+    "chrome": "the Chrome that opens pages; without it, the first one that is installed",
+}
+
+
 def load_settings(environ: Mapping[str, str] | None = None, file: str | Path = FILE) -> Settings:
     """The settings in force; CanonryError names the variable or key that cannot be used."""
+    values = {name: value for name, (value, _) in given_settings(environ, file).items()}
+    return Settings(**values)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def given_settings(environ: Mapping[str, str] | None = None, file: str | Path = FILE) -> dict[str, tuple[object, str]]:
+    """Those that somebody has set, each with its value and where: the file, or the variable."""
     environ = os.environ if environ is None else environ
-    values: dict[str, object] = {}
+    values: dict[str, tuple[object, str]] = {}
     for name, value in _from_file(Path(file)).items():
         if name not in _READ:
             raise CanonryError(f"{file}: unknown setting {name!r}; known: {', '.join(_READ)}")
-        values[name] = _read(name, value, f"{file}: {name}")
+        values[name] = _read(name, value, f"{file}: {name}"), str(file)
     for name in _READ:
-        if value := environ.get(variable := f"CANONRY_{name.upper()}"):
-            values[name] = _read(name, value, variable)
-    return Settings(**values)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        if value := environ.get(variable := variable_of(name)):
+            values[name] = _read(name, value, variable), variable
+    return values
+
+
+def variable_of(name: str) -> str:
+    """The name of a setting in the environment."""
+    return f"CANONRY_{name.upper()}"
 
 
 def _from_file(file: Path) -> dict[str, object]:
@@ -116,4 +140,4 @@ _READ: dict[str, Callable[[object], object]] = {
     "redis_url": _text,
     "chrome": _text,
 }
-assert set(_READ) == {each.name for each in fields(Settings)}
+assert set(_READ) == set(MEANINGS) == {each.name for each in fields(Settings)}

@@ -139,5 +139,10 @@ def _rewrite(page: Path) -> None:
 
 
 if __name__ == "__main__":
+    import reference_tables
+
     for each in PAGES:
         _rewrite(each)
+    reference_tables.PAGE.write_text(
+        reference_tables.filled(reference_tables.PAGE.read_text(encoding="utf-8")), encoding="utf-8"
+    )

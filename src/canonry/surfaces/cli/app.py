@@ -12,6 +12,7 @@ from canonry.errors import CanonryError
 from canonry.surfaces.cli.backup import backup, restore
 from canonry.surfaces.cli.canonicalize import canonicalize
 from canonry.surfaces.cli.completion import completion
+from canonry.surfaces.cli.config import config
 from canonry.surfaces.cli.crawl import crawl
 from canonry.surfaces.cli.demo import demo
 from canonry.surfaces.cli.explain import explain
@@ -62,6 +63,7 @@ for command in (
     rekey,
     rules,
     demo,
+    config,
     completion,
     backup,
     restore,

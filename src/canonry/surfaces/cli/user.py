@@ -39,7 +39,11 @@ def add(name: str, *, admin: bool, database_url: str) -> None:
 @db_option
 @json_option
 def list_users(*, database_url: str, as_json: bool) -> None:
-    """Who there is."""
+    """Who there is.
+
+    \b
+    canonry user list
+    """
     with open_users(database_url) as users:
         found = asyncio.run(users.all())
     if not render.on_terminal(as_json=as_json):
@@ -57,7 +61,11 @@ def list_users(*, database_url: str, as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @db_option
 def remove(name: str, *, yes: bool, database_url: str) -> None:
-    """Remove a user with all bookmarks, tokens and sessions."""
+    """Remove a user with all bookmarks, tokens and sessions.
+
+    \b
+    canonry user remove ada
+    """
     if not yes:
         click.confirm(f"Remove {name} and every bookmark of {name}?", abort=True, err=True)
     with open_users(database_url) as users:
