@@ -6,10 +6,14 @@ import json
 import re
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from canonry.settings import MEANINGS, variable_of
 from canonry.surfaces.api.service import Options
 from service import serving
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference.md"
 _TABLE = re.compile(r"(<!-- (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -48,6 +52,6 @@ def filled(text: str) -> str:
     return _TABLE.sub(lambda place: f"{place[1]}\n{found[place[2]]}\n{place[3]}", text)
 
 
-def _table(headers: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _table(headers: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     lines = [headers, ("---",) * len(headers), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -14,7 +14,7 @@ from canonry.surfaces.cli.stores import open_users
 
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen; elsewhere needs a user first.")
-@click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True)
+@click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True, help="At which port.")
 @click.option("--socket", "socket_path", metavar="PATH", default="", help="Listen at a Unix socket (0600) instead.")
 @db_option
 @click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes that answer.")
