@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -41,10 +41,10 @@ def installed() -> dict[str, Distribution]:
 
 def licence(package: Distribution) -> str:
     """All that the metadata says of it."""
-    told = package.metadata
+    told: Any = package.metadata
     classifiers = [line for line in told.get_all("Classifier") or () if line.startswith("License ::")]
     expression = told.get("License-Expression") or ""
-    return "; ".join(filter(None, [expression, *classifiers])) or (told.get("License") or "").strip()[:200]
+    return str("; ".join(filter(None, [expression, *classifiers])) or (told.get("License") or "").strip()[:200])
 
 
 PACKAGES = installed()
