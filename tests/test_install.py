@@ -61,6 +61,14 @@ def test_with_a_compiler(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert said(canonry, "--version").endswith("(native core)")
     assert said(canonry, "normalize", "--policy", "feed-aggressive", DIRTY) == ANSWER
+    done = subprocess.run(
+        [canonry, "demo"], capture_output=True, text=True, check=True, env={"PATH": os.environ["PATH"]}
+    )
+    assert "1. Three URLs of one video" in done.stdout
+    assert "pip install 'canonry[crawl]'" in done.stderr  # without extras: what needs no network
+    python = canonry.with_name("python")
+    subprocess.run([python, "-m", "pip", "uninstall", "-y", "-q", "canonry"], check=True)
+    assert not [*canonry.parent.parent.rglob("*canonry*")]
 
 
 @pytest.mark.slow
