@@ -99,6 +99,24 @@ def test_a_form_is_no_api_request(service: Running, kind: str) -> None:
     assert service.get("/api/bookmarks?url=https://evil.com/").json() == []
 
 
+def test_an_error_of_ours_is_an_answer_like_any_other(
+    service: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(service.service.bookmarks.store, "get", broken)
+    answer = service.get("/api/bookmarks/1")
+    assert answer.status == 500
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["x-frame-options"] == "DENY"
+    request_id = answer.headers["x-request-id"]
+    assert answer.json()["request_id"] == request_id
+    assert "broken" not in answer.text
+    [told] = [record for record in caplog.records if request_id in record.getMessage()]
+    assert told.exc_info is not None
+
+
 def test_every_answer_is_marked(service: Running) -> None:
     for path in ("/api/bookmarks", "/api/bookmarks/99", "/nowhere", "/healthz"):
         answer = service.get(path)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import itertools
+import logging
 import re
 import secrets
 import time
@@ -20,7 +21,7 @@ from starlette.datastructures import Headers
 
 from canonry.errors import CanonryError
 from canonry.store.users import OWNER
-from canonry.surfaces.api.problems import Refused, problem_of
+from canonry.surfaces.api.problems import Refused, problem, problem_of
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from canonry.store.users import User
     from canonry.surfaces.api.service import Service
 
+_log = logging.getLogger("canonry.service")
 SESSION_COOKIE = "canonry_session"
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _PROBES = frozenset({"/healthz", "/readyz"})
@@ -71,8 +73,12 @@ class Access:
             request_id = f"{self._mark}{next(self._numbers):08x}"
         scope.setdefault("state", {})["request_id"] = request_id
 
+        is_begun = False
+
         async def marked(message: Message) -> None:
+            nonlocal is_begun
             if message["type"] == "http.response.start":
+                is_begun = True
                 given = {name.lower() for name, _ in message["headers"]}
                 message["headers"] = [
                     *message["headers"],
@@ -90,7 +96,14 @@ class Access:
         except CanonryError as error:  # the store is out of reach
             await problem_of(error, request_id)(scope, receive, marked)
             return
-        await self._app(scope, receive, marked)
+        try:
+            await self._app(scope, receive, marked)
+        except Exception:
+            if is_begun:
+                raise  # half an answer is out: the connection ends
+            _log.exception("request %s failed", request_id)
+            detail = "an error of ours; the log has it under the id of the request"
+            await problem(500, detail, request_id=request_id)(scope, receive, marked)
 
     async def _admit(self, scope: Scope, headers: Headers) -> None:
         """Put the user into the scope; Refused where the request must not go on."""

@@ -155,11 +155,7 @@ def add_handlers(app: FastAPI) -> None:
             headers |= _allowed(request)
         return problem(error.status_code, str(error.detail), request_id=_id(request), headers=headers)
 
-    async def unexpected(request: Request, _: Exception) -> JSONResponse:
-        return problem(500, "an error of ours; the log has it under the id of the request", request_id=_id(request))
-
     app.add_exception_handler(CanonryError, ours)
-    app.add_exception_handler(Exception, unexpected)
     app.add_exception_handler(RequestValidationError, validation)
     app.add_exception_handler(HTTPException, plain)
 
