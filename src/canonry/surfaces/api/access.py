@@ -14,6 +14,7 @@ import re
 import secrets
 import time
 from collections import OrderedDict
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -245,6 +246,7 @@ def _check_source(scope: Scope, headers: Headers, *, is_personal: bool, allowed:
             raise Refused(415, "the API takes application/json")
 
 
+@lru_cache(1000)
 def _is_ours(host: str, allowed: tuple[str, ...]) -> bool:
     """Is it a loopback address, `localhost`, or a name that was configured?"""
     name = re.sub(r":\d{1,5}\Z", "", host).lower().rstrip(".")
