@@ -170,7 +170,7 @@ class _Session:
 
         with Database(self.database_url, say=lambda line: click.echo(f"canonry: {line}", err=True)) as database:
             crawls = CrawlStore(database)
-            begun = await begin(crawls, self.seed, options, datetime.now(UTC), resume=resume)
+            begun = await begin(crawls, self.seed, {**options, "shared": True}, datetime.now(UTC), resume=resume)
             with Jobs(database) as jobs:
                 await enqueue_crawl(jobs, begun)
             while (now := await crawls.get(begun.id)).state == "running":
@@ -226,7 +226,7 @@ class _Session:
 
     async def _write_out(self, crawls: CrawlStore, crawl_id: int) -> None:
         """The file, from the store: all pages, also those of an interrupted run."""
-        from canonry.surfaces.cli.crawl_files import writing
+        from canonry.surfaces.crawl_files import writing
         from canonry.work.crawl import stored_pages
 
         if self.out is not None:
