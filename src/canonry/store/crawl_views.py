@@ -63,8 +63,8 @@ _OPEN = text(
     " ORDER BY depth, id LIMIT 20"
 )
 _NODES = text(
-    "SELECT id, url, title, status, depth, state, error, referrer,"
-    f" CASE WHEN LENGTH(links) <= {_MAX_LINKS} THEN links END FROM crawl_pages WHERE id IN :ids"  # noqa: S608
+    "SELECT id, url, title, status, depth, state, error, referrer,"  # noqa: S608
+    f" CASE WHEN LENGTH(links) <= {_MAX_LINKS} THEN links END FROM crawl_pages WHERE id IN :ids"
 ).bindparams(bindparam("ids", expanding=True))
 _BRIEFLY = text(
     "SELECT id, url, title, status, depth, state, error, referrer, '[]' FROM crawl_pages WHERE id IN :ids"

@@ -32,7 +32,7 @@ from canonry.store.database import Database
 from canonry.store.frontier import LEASE, Finished, Found, Leased, PageState
 from canonry.work.crawl_judge import Judge
 from canonry.work.crawl_manners import REFUSED, Manners
-from canonry.work.crawl_pages import Page, PageLink, StartMoved, externals_of, page_of
+from canonry.work.crawl_pages import Page, PageLink, StartMoved, externals_of, moved, page_of
 from canonry.work.crawl_sharing import dead_owners, new_owner
 
 if TYPE_CHECKING:
@@ -350,7 +350,7 @@ class _Run:
         if start.state is not PageState.SKIPPED or (host := parse(start.final_url).host) == self._judge.host:
             return
         if not self.options.follow_start:
-            await self.crawls.fail(self.begun.id, f"redirects to {start.final_url}", self.clock())
+            await self.crawls.fail(self.begun.id, moved(start.final_url), self.clock())
             raise StartMoved(self.begun.seed, start.final_url)
         self._judge = Judge(host, self.options.depth)
         await self.crawls.set_start(self.begun.id, host, self._address or "")  # before another takes the new start

@@ -16,6 +16,7 @@ from canonry.net.expand import expand
 from canonry.net.fetch import Client
 from canonry.net.guard import guard_of
 from canonry.store.cache import open_cache
+from canonry.store.crawl_views import CrawlViews
 from canonry.store.crawls import CrawlStore
 from canonry.store.database import Database
 from canonry.store.duplicates import DuplicateStore
@@ -56,6 +57,7 @@ class Service:
     duplicates: DuplicateStore
     feeds: FeedStore
     crawls: CrawlStore
+    crawl_views: CrawlViews
     users: UserStore
     client: Client
     jobs: Jobs | None
@@ -85,7 +87,7 @@ class Service:
             self.users = UserStore(self.database)
             self.duplicates = DuplicateStore(self.database)
             self.feeds = FeedStore(self.database)
-            self.crawls = CrawlStore(self.database)
+            self.crawls, self.crawl_views = CrawlStore(self.database), CrawlViews(self.database)
             self.jobs = None
             self.bookmarks = Bookmarks(
                 self.database,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from canonry.core.url import parse
-from canonry.errors import masked
+from canonry.errors import CanonryError, masked
 from canonry.surfaces.cli import render
 from canonry.surfaces.cli.options import db_option, json_option
 
@@ -164,21 +164,24 @@ class _Session:
 
         from canonry.jobs.crawl import enqueue_crawl
         from canonry.jobs.queues import Jobs
-        from canonry.store.crawls import CrawlStore
+        from canonry.store.crawls import FAILED, RUNNING, CrawlStore
         from canonry.store.database import Database
         from canonry.work.crawl import begin, stored_pages
+        from canonry.work.crawl_pages import moved_to
 
         with Database(self.database_url, say=lambda line: click.echo(f"canonry: {line}", err=True)) as database:
             crawls = CrawlStore(database)
             begun = await begin(crawls, self.seed, {**options, "shared": True}, datetime.now(UTC), resume=resume)
             with Jobs(database) as jobs:
                 await enqueue_crawl(jobs, begun)
-            while (now := await crawls.get(begun.id)).state == "running":
+            while (now := await crawls.get(begun.id)).state == RUNNING:
                 self._show(await crawls.counts(begun.id), now.host)
                 await asyncio.sleep(0.5)
             self.bar.clear()
-            if now.state == "failed":
-                return self._moved(now.failure.removeprefix("redirects to "))
+            if target := moved_to(now):
+                return self._moved(target)
+            if now.state == FAILED:
+                raise CanonryError(now.failure)
             async for page in stored_pages(crawls, begun.id):
                 self.take(page)
             await self._write_out(crawls, begun.id)

@@ -9,13 +9,24 @@ from fastapi import FastAPI, Response
 from starlette.staticfiles import StaticFiles
 
 from canonry.surfaces.api.access import Limits
-from canonry.surfaces.web import about, admin, bookmarks, canonicalize, duplicates, exchange, explain, reference, signin
+from canonry.surfaces.web import (
+    about,
+    admin,
+    bookmarks,
+    canonicalize,
+    crawls,
+    duplicates,
+    exchange,
+    explain,
+    reference,
+    signin,
+)
 from canonry.surfaces.web.refusals import ProblemPages
 
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-TOPICS = (bookmarks, duplicates, exchange, explain, canonicalize, admin, signin, about, reference)
+TOPICS = (bookmarks, duplicates, exchange, explain, canonicalize, crawls, admin, signin, about, reference)
 _ATTEMPTS = 10  # to sign in, a minute, from one address
 
 
