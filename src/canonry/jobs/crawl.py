@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from canonry.errors import CanonryError, StoreError
 from canonry.jobs.queues import Kind
 from canonry.jobs.schedules import Schedule
-from canonry.net.guard import guard_of
 from canonry.store.crawls import RUNNING, CrawlStore, NoCrawl
 from canonry.work.crawl import crawl_on
 
@@ -42,9 +41,7 @@ async def enqueue_crawl(jobs: Jobs, crawl: Crawl) -> None:
             await _enqueue(jobs, crawl.id, crawl.host, lane, begin)
 
 
-def crawl_kinds(
-    jobs: Jobs, settings: Settings, client: Client | None = None, *, seconds: float = _SECONDS
-) -> list[Kind]:
+def crawl_kinds(jobs: Jobs, settings: Settings, client: Client, *, seconds: float = _SECONDS) -> list[Kind]:
     """A turn of one lane, whose key has crawl, host, lane and the number of the turn; and a look after all of them."""
     crawls = CrawlStore(jobs.database)
     chrome = _Chrome(settings, client)
@@ -95,9 +92,9 @@ def crawl_schedules() -> list[Schedule]:
 class _Chrome:
     """One Chrome for all that a worker crawls, there while somebody needs it."""
 
-    def __init__(self, settings: Settings, client: Client | None) -> None:
+    def __init__(self, settings: Settings, client: Client) -> None:
         self._settings = settings
-        self._guard = guard_of(settings) if client is None else client.guard
+        self._client = client
         self._engine: ChromeEngine | None = None
         self._users = 0
 
@@ -106,7 +103,7 @@ class _Chrome:
         from canonry.net.chrome import ChromeEngine
 
         if self._engine is None:
-            self._engine = ChromeEngine(self._settings, self._guard, tabs=_TABS)
+            self._engine = ChromeEngine(self._settings, self._client.guard, self._client.lookup, tabs=_TABS)
         engine = self._engine
         self._users += 1
         try:

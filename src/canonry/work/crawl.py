@@ -23,6 +23,7 @@ from canonry.net.fetch import Client, Reading
 from canonry.net.guard import guard_of
 from canonry.net.html import is_html
 from canonry.net.http_engine import MAX_PAGE, HttpEngine
+from canonry.net.lookup import system_lookup
 from canonry.net.robots import token_of
 from canonry.net.sitemap import MAX_BYTES as MAX_SITEMAP
 from canonry.net.sitemap import sitemap_pages
@@ -235,8 +236,9 @@ class _Run:
     async def _chrome(self, settings: Settings) -> Engine:
         from canonry.net.chrome import ChromeEngine
 
-        guard = guard_of(settings) if self._client is None else self._client.guard
-        return await self._stack.enter_async_context(ChromeEngine(settings, guard, tabs=self._count))
+        client = self._client
+        guard, lookup = (guard_of(settings), system_lookup) if client is None else (client.guard, client.lookup)
+        return await self._stack.enter_async_context(ChromeEngine(settings, guard, lookup, tabs=self._count))
 
     @property
     def _count(self) -> int:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SIZE = 860  # of the sheet, which is a square
 PAGES = 80  # that are drawn
 _LABEL = 20  # characters
-_ROOM = 150  # for the labels around the rings
+_LETTER, _GAP = 7.5, 30  # the width of a letter, and the room around a label
 _LINKS = 600  # that are drawn beside the tree
 
 
@@ -88,14 +88,16 @@ def graph_of(pages: Sequence[Node]) -> Graph:
     links = _links(twigs)
     _spread(twigs)
     rings = max(twig.ring for twig in twigs)
-    step = (SIZE / 2 - _ROOM) / max(rings, 1)
+    labels = {twig.number: _label(twig.page.url) for twig in twigs[1:] if not twig.children}
+    longest = max(map(len, labels.values()), default=0)
+    step = (SIZE / 2 - _GAP - _LETTER * longest) / max(rings, 1)
     at = {twig.number: _at(twig, step) for twig in twigs}
     tree = {(twig.parent.number, twig.number) for twig in twigs if twig.parent is not None}
     others = [pair for pair in links if pair not in tree and pair[0] != pair[1]]
     edges = [Edge(*at[one], *at[other], is_tree=False) for one, other in others[:_LINKS]]
     edges += [Edge(*at[one], *at[other], is_tree=True) for one, other in sorted(tree)]
     return Graph(
-        tuple(_place(twig, *at[twig.number]) for twig in twigs),
+        tuple(_place(twig, *at[twig.number], labels.get(twig.number, "")) for twig in twigs),
         tuple(edges),
         tuple(round(step * ring, 1) for ring in range(1, rings + 1)),
         round(min(8.0, step / 3), 1),
@@ -152,10 +154,9 @@ def _at(twig: _Twig, step: float) -> tuple[float, float]:
     )
 
 
-def _place(twig: _Twig, x: float, y: float) -> Place:
+def _place(twig: _Twig, x: float, y: float, label: str) -> Place:
     degrees = math.degrees(twig.angle) % 360
     is_left = 90 < degrees < 270
-    label = "" if twig.children and twig.parent is not None else _label(twig.page.url)
     return Place(twig.number, twig.page, x, y, label, round(degrees - 180 if is_left else degrees, 1), is_left)
 
 
