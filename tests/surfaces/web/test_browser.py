@@ -207,7 +207,7 @@ def test_statistics_and_renormalization(page: Page, running: Running) -> None:
 @FLOWS
 def test_a_site_is_crawled_while_one_watches(page: Page, tmp_path: Path) -> None:
     with (
-        crawl_server.serving(crawl_server.tree(25)) as site,
+        crawl_server.serving(crawl_server.tree(70)) as site,
         serving(f"sqlite:///{tmp_path / 'x.db'}", client=crawl_server.client) as running,
     ):
         site.pages["/robots.txt"] = "User-agent: *\nCrawl-delay: 0.15"
@@ -235,15 +235,16 @@ def test_a_site_is_crawled_while_one_watches(page: Page, tmp_path: Path) -> None
             expect(page.locator("#graph svg .node").nth(2)).to_be_visible()
         page.get_by_role("button", name="Stop crawl 1").click()
         expect(progress).to_contain_text("pages are left")
+        site.pages["/robots.txt"] = ""
         page.get_by_role("button", name="Go on with crawl 1").click()
         expect(progress).to_contain_text("running")
         if not scripted:
             until(lambda: running.get("/api/crawls/1").json()["state"] == "done")
             page.reload()
-        expect(progress).to_contain_text("25 pages", timeout=30_000)
+        expect(progress).to_contain_text("70 pages", timeout=30_000)
         expect(progress.locator(".tag").first).to_have_text("done")
-        expect(page.locator("#graph svg .node")).to_have_count(25)
-        expect(page.get_by_role("img", name="25 pages of")).to_be_visible()
+        expect(page.locator("#graph svg .node")).to_have_count(70)
+        expect(page.get_by_role("img", name="70 pages of")).to_be_visible()
         with page.expect_download() as download:
             page.get_by_role("link", name="Download as graphml").click()
         assert download.value.path().read_text().startswith("<?xml")

@@ -183,9 +183,9 @@ def test_a_large_crawl_is_shown_as_fast_as_a_small_one(visitor: Visitor, running
     fill(running, 5000)
     visitor.get("/crawls/1")
     for path, headers in (("/crawls/1", {}), ("/crawls/1", {"HX-Request": "true"}), ("/crawls", {})):
-        begun = time.perf_counter()
+        begun = time.process_time()  # the service is in this process
         page = visitor.get(path, **headers)
-        assert time.perf_counter() - begun < 1.0
+        assert time.process_time() - begun < 0.5
         assert page.status == 200 and len(page.text) < 300_000
     page = visitor.get("/crawls/1")
     assert len(page.tree.css("svg .node")) == len(page.tree.css("#graph-table tbody tr")) == crawl_graph.PAGES
@@ -194,9 +194,9 @@ def test_a_large_crawl_is_shown_as_fast_as_a_small_one(visitor: Visitor, running
 
 def test_a_page_with_very_many_links_does_not_hold_up_the_graph(visitor: Visitor, running: Running) -> None:
     fill(running, 60, links=10_000)
-    begun = time.perf_counter()
+    begun = time.process_time()  # the service is in this process
     page = visitor.get("/crawls/1")
-    assert time.perf_counter() - begun < 1.5
+    assert time.process_time() - begun < 1.0
     assert "many" in page.words and len(page.tree.css("svg .found")) > 30, "where each was found is known"
 
 

@@ -240,7 +240,9 @@ class _Session:
             await write_pages(self.out, crawls, crawl_id)
 
     async def _finish(self, crawls: CrawlStore, crawl_id: int) -> int:
-        summary, counts = self.summary, await crawls.counts(crawl_id)
+        from canonry.store.crawls import STOPPED
+
+        summary, counts, state = self.summary, await crawls.counts(crawl_id), (await crawls.get(crawl_id)).state
         if self.shown:
             rows = [(str(page.status), page.title[:40], page.url) for page in self.shown]
             render.print_table(("status", "title", "url"), rows)
@@ -248,7 +250,9 @@ class _Session:
                 click.echo(f"and {summary.pages - len(self.shown)} more")
         seconds = time.monotonic() - self.started
         print_summary(summary, counts, f"{summary.pages / max(seconds, 0.001):.1f} pages/s", err=True)
-        return 1 if summary.failed or summary.is_seed_failed or not summary.pages else 0
+        if state == STOPPED:
+            click.echo("canonry: the crawl was stopped; --resume goes on with it", err=True)
+        return 1 if state == STOPPED or summary.failed or summary.is_seed_failed or not summary.pages else 0
 
 
 def print_summary(summary: Summary, counts: Counts, told: str, *, err: bool) -> None:
