@@ -28,6 +28,7 @@ _CLOSE_SECONDS = 2.0
 _REST_AFTER = 0.2  # seconds
 # What another try may change.
 _PASSING = ("no connection", "no answer", "no page within", "the connection was closed", "Chrome ended")
+_HINTS = {"ERR_CERT_AUTHORITY_INVALID": " (CANONRY_CA_FILE can name the CA to trust)"}
 # In a world of its own the page's scripts cannot change what these words mean. Its elements still can: an
 # <img name=title> hides document.title, so properties are taken from the prototypes.
 _SCRIPT = """(() => {
@@ -327,7 +328,8 @@ class Tab:
             return "a download, not a page"
         if text == "ERR_ABORTED":
             return f"no page (status {self._document.status})"
-        return self.door.why(self._document.url) or f"not opened: {text}"
+        hint = _HINTS.get(text, "")
+        return self.door.why(self._document.url) or f"not opened: {text}{hint}"
 
     def _why_unreachable(self) -> str:
         return self.door.why(self._page.unreachable) or f"not opened: {self._page.unreachable[:200]}"
