@@ -268,7 +268,9 @@ class _Run:
                     await self._after_start(start)
                     continue
                 self.is_over = turn.is_over
-                if (turn.is_over or is_late) and not self._busy and not self._finished:
+                if turn.is_over and not self._finished:  # what is still open was stopped, or is another's by now
+                    return
+                if is_late and not self._busy and not self._finished:
                     return
                 if not self._finished:
                     await self._wait(workers, turn.wait)

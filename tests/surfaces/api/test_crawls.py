@@ -111,6 +111,14 @@ def test_a_crawl_is_stopped_gone_on_with_and_removed(running: Running, site: Sit
     assert site.asked.total() <= asked + 1
 
 
+def test_a_crawl_that_waits_long_is_stopped_soon(running: Running, site: Site) -> None:
+    where = start(running, f"{site.url}/0", delay=60, per_host=1)
+    until(lambda: running.get(where).json()["pages"]["done"] == 1)
+    running.ask("POST", f"{where}/stop")
+    until(lambda: not running.get(where).json()["pages"]["fetching"], 8)
+    assert running.get(where).json()["pages"] == {"queued": 3, "fetching": 0, "done": 1, "failed": 0, "skipped": 0}
+
+
 def test_one_that_is_over_is_not_gone_on_with(running: Running, site: Site) -> None:
     where = start(running, f"{site.url}/0", max_pages=2)
     assert ended(running, where)["pages"]["done"] == 2

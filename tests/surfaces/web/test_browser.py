@@ -228,7 +228,9 @@ def test_a_site_is_crawled_while_one_watches(page: Page, tmp_path: Path) -> None
             expect(page.locator("#graph svg .node").nth(2)).to_be_visible()
             page.get_by_text("The link graph as a table").click()
             rows = page.locator("#graph-table tbody tr").count()
+            page.get_by_role("button", name="Stop crawl 1").focus()
             expect(page.locator("#graph-table tbody tr").nth(rows + 2)).to_be_visible()  # it stays open, and grows
+            expect(page.get_by_role("button", name="Stop crawl 1")).to_be_focused()
         else:
             until(lambda: running.get("/api/crawls/1").json()["pages"]["done"] > 3)
             page.get_by_role("link", name="Look again").click()

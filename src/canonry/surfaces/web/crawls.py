@@ -72,7 +72,7 @@ async def watch(request: Request, crawl_id: CrawlId) -> Response:
     require_admin(request)
     context = await _progress(request, crawl_id)
     if wants_piece(request):
-        return render(request, "_crawl_progress.html", **context)
+        return render(request, "_crawl_progress.html", is_piece=True, **context)
     return render(request, "crawl.html", formats=list(Format), **context, **await _graph(request, crawl_id))
 
 
