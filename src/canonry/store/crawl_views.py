@@ -39,7 +39,8 @@ class Node:
 
     @property
     def is_failed(self) -> bool:
-        return self.state is PageState.FAILED
+        """Was there no answer, or one that is no page?"""
+        return self.state is PageState.FAILED or self.status >= 400
 
 
 @dataclass(frozen=True, slots=True)

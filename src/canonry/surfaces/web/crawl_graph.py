@@ -89,8 +89,8 @@ def graph_of(pages: Sequence[Node]) -> Graph:
     _spread(twigs)
     rings = max(twig.ring for twig in twigs)
     labels = {twig.number: _label(twig.page.url) for twig in twigs[1:] if not twig.children}
-    longest = max(map(len, labels.values()), default=0)
-    step = (SIZE / 2 - _GAP - _LETTER * longest) / max(rings, 1)
+    room = [(SIZE / 2 - _GAP - _LETTER * len(labels.get(twig.number, ""))) / twig.ring for twig in twigs if twig.ring]
+    step = min(room, default=0.0)
     at = {twig.number: _at(twig, step) for twig in twigs}
     tree = {(twig.parent.number, twig.number) for twig in twigs if twig.parent is not None}
     others = [pair for pair in links if pair not in tree and pair[0] != pair[1]]
@@ -100,7 +100,7 @@ def graph_of(pages: Sequence[Node]) -> Graph:
         tuple(_place(twig, *at[twig.number], labels.get(twig.number, "")) for twig in twigs),
         tuple(edges),
         tuple(round(step * ring, 1) for ring in range(1, rings + 1)),
-        round(min(8.0, step / 3), 1),
+        round(min(8.0, step / 3 if rings else 8.0), 1),
         _rows(twigs, links),
         len(links),
         f"{_count(len(twigs), 'page')} of {pages[0].url}, {_count(len(links), 'link')} between them,"
