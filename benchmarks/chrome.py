@@ -1,6 +1,7 @@
 """How many pages a second the chrome engine opens with 4 tabs, beside Playwright doing the same with the same Chrome.
 
-    python -m benchmarks.chrome [--pages N] [--rounds N] [--json FILE]
+    python -m benchmarks.chrome [--pages N] [--rounds N] [--tabs N] [--json FILE]
+    python -m benchmarks.chrome --memory N     # of ours and of Chrome, while N pages are crawled
 
 A site on loopback is served by a process of its own: each page has 50 links, a stylesheet, a script and
 an image. Both open every page in tabs they keep, wait for its load event, and read the same links with
@@ -16,8 +17,9 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,28 +63,32 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pages", type=int, default=PAGES)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--tabs", type=int, default=TABS)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--memory", type=int)
     parser.add_argument("--run", choices=TOOLS, help=argparse.SUPPRESS)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--port", type=int, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
-    if options.serve:
+    if options.memory:
+        asyncio.run(_grow(options.memory, options.tabs))
+    elif options.serve:
         asyncio.run(_serve())
     elif options.run:
         crawl = _canonry if options.run == "canonry" else _playwright
-        print(json.dumps(asdict(asyncio.run(crawl(options.port, options.pages)))))
+        print(json.dumps(asdict(asyncio.run(crawl(options.port, options.pages, options.tabs)))))
     else:
-        _compare(options.pages, options.rounds, options.json)
+        _compare(options.pages, options.rounds, options.tabs, options.json)
 
 
-def _compare(pages: int, rounds: int, file: Path | None) -> None:
+def _compare(pages: int, rounds: int, tabs: int, file: Path | None) -> None:
     try:
         program = find_chrome(Settings())
     except CanonryError as error:
         print(error)
         return
     with _site() as port:
-        results = [_measured(tool, port, pages) for _ in range(rounds) for tool in TOOLS]
+        results = [_measured(tool, port, pages, tabs) for _ in range(rounds) for tool in TOOLS]
     best = {tool: max((each for each in results if each.tool == tool), key=lambda each: each.rate) for tool in TOOLS}
     ratio = best["canonry"].rate / best["playwright"].rate
     rows = [
@@ -92,7 +98,7 @@ def _compare(pages: int, rounds: int, file: Path | None) -> None:
     chrome = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout.strip()
     print(table(["tool", "pages/s", "links/page", "memory"], rows))
     verdict = "held" if ratio >= BAR else "missed"
-    print(f"\n{TABS} tabs, {pages} pages, {chrome}: {ratio:.2f}× Playwright (bar {BAR}: {verdict})")
+    print(f"\n{tabs} tabs, {pages} pages, {chrome}: {ratio:.2f}× Playwright (bar {BAR}: {verdict})")
     if file:
         write_json(
             file,
@@ -100,14 +106,16 @@ def _compare(pages: int, rounds: int, file: Path | None) -> None:
                 "machine": machine(),
                 "versions": versions(["playwright"]) | {"chrome": chrome},
                 "rounds": [asdict(each) | {"rate": each.rate} for each in results],
+                "tabs": tabs,
                 "ratio": ratio,
                 "bar": BAR,
             },
         )
 
 
-def _measured(tool: str, port: int, pages: int) -> Round:
-    command = [sys.executable, "-m", "benchmarks.chrome", "--run", tool, "--port", str(port), "--pages", str(pages)]
+def _measured(tool: str, port: int, pages: int, tabs: int) -> Round:
+    numbers = ["--port", str(port), "--pages", str(pages), "--tabs", str(tabs)]
+    command = [sys.executable, "-m", "benchmarks.chrome", "--run", tool, *numbers]
     done = subprocess.run(command, cwd=Path(__file__).parent.parent, stdout=subprocess.PIPE, text=True, check=True)
     print(f"{tool}: {done.stdout.strip()}", file=sys.stderr, flush=True)
     return Round(**json.loads(done.stdout))
@@ -117,11 +125,11 @@ def _urls(port: int, pages: int) -> list[str]:
     return [f"http://{ADDRESS}:{port}/page/{number}" for number in range(pages)]
 
 
-async def _canonry(port: int, pages: int) -> Round:
+async def _canonry(port: int, pages: int, tabs: int) -> Round:
     from canonry.net.chrome import ChromeEngine
     from canonry.net.guard import Guard
 
-    async with ChromeEngine(Settings(), Guard([f"{ADDRESS}/32"], range(1, 65536)), tabs=TABS) as engine:
+    async with ChromeEngine(Settings(), Guard([f"{ADDRESS}/32"], range(1, 65536)), tabs=tabs) as engine:
         await asyncio.gather(*(engine.open(url) for url in _urls(port, WARM_UP)))
         started = time.perf_counter()
         opened = await asyncio.gather(*(engine.open(url) for url in _urls(port, pages)))
@@ -131,16 +139,46 @@ async def _canonry(port: int, pages: int) -> Round:
         return Round("canonry", pages, links, seconds, _memory(os.getpid()))
 
 
-async def _playwright(port: int, pages: int) -> Round:
+async def _grow(pages: int, tabs: int) -> None:
+    """A line for every twentieth of a crawl: pages, pages/s, memory of this process and of all of Chrome's."""
+    from canonry.net.chrome import ChromeEngine
+    from canonry.net.guard import Guard
+    from canonry.work.crawl import crawl
+
+    guard = Guard([f"{ADDRESS}/32"], range(1, 65536))
+    with _site() as port, tempfile.TemporaryDirectory() as folder:
+        async with ChromeEngine(Settings(), guard, tabs=tabs) as engine:
+            started, count = time.perf_counter(), 0
+            found = crawl(
+                f"http://{ADDRESS}:{port}/page/1",
+                engine=engine,
+                store=f"sqlite:///{folder}/crawl.db",
+                robots=False,
+                max_pages=pages,
+                per_host=tabs,
+            )
+            async for page in found:
+                assert not page.error, page
+                count += 1
+                if count % max(pages // 20, 1) == 0:
+                    rate = count / (time.perf_counter() - started)
+                    chrome = _memory_of_group(engine.process_group or 0)
+                    print(
+                        f"{count} pages, {rate:.1f} pages/s, {_memory(os.getpid()):.0f} MB, Chrome {chrome:.0f} MB",
+                        flush=True,
+                    )
+
+
+async def _playwright(port: int, pages: int, tabs: int) -> Round:
     from playwright.async_api import async_playwright
 
     async with async_playwright() as playwright:
         root = ["--no-sandbox"] if os.geteuid() == 0 else []
         browser = await playwright.chromium.launch(executable_path=find_chrome(Settings()), args=root)
-        tabs = [await (await browser.new_context()).new_page() for _ in range(TABS)]
-        await _with_tabs(tabs, _urls(port, WARM_UP))
+        opened = [await (await browser.new_context()).new_page() for _ in range(tabs)]
+        await _with_tabs(opened, _urls(port, WARM_UP))
         started = time.perf_counter()
-        links = await _with_tabs(tabs, _urls(port, pages))
+        links = await _with_tabs(opened, _urls(port, pages))
         seconds = time.perf_counter() - started
         memory = sum(_memory(pid) for pid in (os.getpid(), *_drivers(os.getpid())))
         await browser.close()
@@ -165,6 +203,15 @@ async def _with_tabs(tabs: list[Any], urls: list[str]) -> int:
 def _memory(pid: int) -> float:
     status = Path(f"/proc/{pid}/status").read_text()
     return next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmRSS"))
+
+
+def _memory_of_group(group: int) -> float:
+    """Of all processes of a group that are still there."""
+    total = 0.0
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, StopIteration):
+            total += _memory(int(folder.name)) if os.getpgid(int(folder.name)) == group else 0.0
+    return total
 
 
 def _drivers(pid: int) -> list[int]:
@@ -222,7 +269,7 @@ def _answer(target: str) -> tuple[str, bytes]:
             "image/svg+xml",
             b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><path d="M0 0h9v9z"/></svg>',
         )
-    number = int(target.rpartition("/")[2])
+    number = int(target.partition("?")[0].rpartition("/")[2])
     links = "".join(
         f'<li><a href="/page/{number * 7 + n}?utm_source=list">Notes from the harbour, part {n}</a> {TEXT[:100]}</li>'
         for n in range(LINKS)

@@ -8,6 +8,10 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
+from canonry.net.fetch import Client
+from canonry.net.guard import Guard
+from canonry.settings import Settings
+
 if TYPE_CHECKING:
     from collections.abc import Generator
 
@@ -23,6 +27,11 @@ def tree(count: int) -> dict[str, str]:
         hrefs += [f"/{number // 3}/", "/0#top", "https://other.example.org/", "/file.pdf"]
         pages[f"/{number}"] = f"<title>Page {number}</title>" + "".join(f'<a href="{href}">x</a>' for href in hrefs)
     return pages
+
+
+def client() -> Client:
+    """One that may reach such a site, and nothing else of this machine."""
+    return Client(Guard([f"{ADDRESS}/32"], range(1, 65536)), settings=Settings())
 
 
 class Site(ThreadingHTTPServer):

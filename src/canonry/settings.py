@@ -54,7 +54,7 @@ MEANINGS = {
     "allow_ports": "ports instead of the usual: `80, 443, 3000-3999`",
     "user_agent": "how requests introduce themselves; its first word is what robots.txt is asked about",
     "proxy": "a proxy for all requests: `http://proxy.example.com:3128`",
-    "ca_file": "the CA certificates to trust instead of the system's",
+    "ca_file": "the CA certificates to trust instead of the system's; Chrome trusts them beside its own",
     "database_url": "the store: `sqlite:///FILE` or `postgresql://…`",
     "redis_url": "a Redis for the cache: `redis://host:6379/0`; without it, a table of the store",
     "chrome": "the Chrome that opens pages; without it, the first one that is installed",

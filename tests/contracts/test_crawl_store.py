@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from canonry.store.crawls import CrawlStore
+from canonry.store.crawl_views import CrawlViews
+from canonry.store.crawls import CrawlStore, NoCrawl
 from canonry.store.database import Database
 from canonry.store.frontier import LEASE, Finished, Found, Leased, PageState, Turn
 
@@ -245,3 +246,56 @@ def test_many_processes_take_each_page_once(site: Site, database_url: str) -> No
     asyncio.run(all_of_them())
     assert len(taken) == len(set(taken)) == 200
     assert sorted(site.kept()) == sorted(["/", *paths])
+
+
+def test_a_crawl_that_is_stopped_gives_no_more_pages_and_keeps_what_comes(site: Site) -> None:
+    [first, second] = site.begin("/a", "/b")[:2]
+    assert asyncio.run(site.store.stop(site.id, NOW)).state == "stopped"
+    turn = site.turn(done(first, "/c"))
+    assert (turn.is_over, turn.leased, [each.url for each in turn.recorded]) == (True, (), ["http://a.example/a"])
+    asyncio.run(site.store.release(site.id, ["me"]))
+    asyncio.run(site.store.reopen(site.id, {}))
+    assert {page.url for page in site.turn().leased} == {second.url, "http://a.example/c"}
+    assert asyncio.run(site.store.stop(site.id, NOW)).state == "stopped"
+    asyncio.run(site.store.fail(site.id, "why", NOW))
+    assert asyncio.run(site.store.stop(site.id, NOW)).state == "failed", "what is over stays as it is"
+
+
+def test_a_crawl_that_is_removed_while_it_runs_is_over(site: Site) -> None:
+    [page] = site.turn().leased
+    asyncio.run(site.store.remove(site.id))
+    turn = site.turn(done(page, "/a"))
+    assert (turn.is_over, turn.leased, turn.recorded) == (True, (), ())
+    for asked in (site.store.get(site.id), site.store.remove(site.id), site.store.stop(site.id, NOW)):
+        with pytest.raises(NoCrawl, match=f"no crawl has the number {site.id}"):
+            asyncio.run(asked)
+    assert asyncio.run(site.store.pages(site.id)) == []
+
+
+def test_crawls_by_state_and_before_a_number(site: Site) -> None:
+    other = asyncio.run(site.store.start(Found(SEED, SEED), "a.example", {}, NOW))
+    asyncio.run(site.store.stop(other.id, NOW))
+    assert [crawl.id for crawl in asyncio.run(site.store.all(state="running"))] == [site.id]
+    assert [crawl.id for crawl in asyncio.run(site.store.all(before=other.id))] == [site.id]
+    assert [crawl.id for crawl in asyncio.run(site.store.all(1))] == [other.id]
+
+
+def test_what_is_shown_of_a_crawl(site: Site) -> None:
+    views = CrawlViews(site.store.database)
+    assert asyncio.run(views.graph(site.id, 10)) == [] and asyncio.run(views.standing([])) == {}
+    links = [[SEED, f"{SEED}{name}", "x", verdict, "r"] for name, verdict in (("a", "crawl"), ("b", "external"))]
+    [seed] = site.turn().leased
+    a, b, c, d = site.turn(done(seed, "/a", "/b", "/c", "/d", title="Home", links=links * 2)).leased
+    failed = replace(done(b), state=PageState.FAILED, error="why", status=0)
+    site.turn(done(a, "/e"), failed, replace(done(c), state=PageState.SKIPPED, error="robots"), want=0)
+    assert asyncio.run(views.standing([site.id, 77])) == {
+        site.id: {"done": 2, "failed": 1, "skipped": 1, "fetching": 1, "queued": 1}
+    }
+    [home, *others] = asyncio.run(views.graph(site.id, 10))
+    assert (home.url, home.title, home.depth, home.referrer, home.targets) == (SEED, "Home", 0, "", (f"{SEED}a",))
+    assert [(node.url, node.referrer, node.is_failed) for node in others] == [(a.url, SEED, False), (b.url, SEED, True)]
+    assert [node.url for node in asyncio.run(views.graph(site.id, 2))] == [SEED, a.url]
+    glance = asyncio.run(views.glance(site.id, 2))
+    assert (glance.open, [node.url for node in glance.latest]) == ((d.requested_url,), [b.url, a.url])
+    site.turn(done(d, links=[[SEED, SEED, "x" * 50, "crawl", "r"]] * 5000))
+    assert asyncio.run(views.graph(site.id, 10))[-1].targets is None, "so many are not looked at"

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import random
 import subprocess
 import sys
 import time
+from collections import Counter
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from sqlalchemy import text
 
+from canonry.jobs.crawl import enqueue_crawl
+from canonry.jobs.queues import Jobs
+from canonry.store.crawls import CrawlStore
+from canonry.store.database import Database
+from canonry.work.crawl import begin, stored_pages
 from crawl_server import SETTINGS, serving, tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
-    from pathlib import Path
 
     from crawl_server import Site
+    from jobs.running import Workers
 
 COUNT = 60
+KILLS = int(os.environ.get("CANONRY_TEST_KILLS", "10"))  # more by hand
+WORKER = Path(__file__).with_name("crawl_worker.py")
 ENVIRONMENT = {**os.environ, **SETTINGS}
 
 
@@ -66,3 +79,63 @@ def test_two_workers_and_one_is_killed(
         first.kill()
         assert command.wait(180) == 0
         assert sorted(page["title"] for page in pages(tmp_path)) == sorted(f"Page {n}" for n in range(COUNT * 3))
+
+
+@pytest.mark.slow
+def test_two_workers_of_which_one_is_killed_again_and_again(
+    postgres_database: str, workers: Callable[[str], Workers]
+) -> None:
+    """The same pages as undisturbed, at the same depths with the same links, and none twice (SPEC C6)."""
+    chance, count = random.Random(20260131), 300
+    with serving(tree(count)) as site, Database(postgres_database) as database, Jobs(database) as jobs:
+        crawls, both = CrawlStore(database), workers(postgres_database)
+        pair = [both.start(script=WORKER), both.start(script=WORKER)]
+
+        def start() -> int:
+            options = {"engine": "http", "shared": True, "delay": 0.01}
+            crawl = asyncio.run(begin(crawls, f"{site.url}/0", options, datetime.now(UTC)))
+            asyncio.run(enqueue_crawl(jobs, crawl))
+            return crawl.id
+
+        def is_over(crawl_id: int) -> bool:
+            return asyncio.run(crawls.get(crawl_id)).state == "done"
+
+        async def kept(crawl_id: int) -> Counter[tuple[str, int, str]]:
+            return Counter([(page.url, page.depth, repr(page.links)) async for page in stored_pages(crawls, crawl_id)])
+
+        calm = start()
+        both.wait_for(lambda: is_over(calm), 120)
+        wanted = asyncio.run(kept(calm))
+        assert len(wanted) == count and set(wanted.values()) == {1}
+        assert max(number for path, number in site.asked.items() if path != "/robots.txt") == 1
+
+        killed = 0
+        while killed < KILLS:
+            site.asked.clear()
+            disturbed, most = start(), min(killed + 12, KILLS)
+            for step in range(12):
+                moment = (step + chance.random()) * count / 12
+                both.wait_for(lambda moment=moment, crawl=disturbed: site.asked.total() > moment or is_over(crawl), 120)  # type: ignore[misc]
+                time.sleep(chance.uniform(0, 0.05))
+                if killed == most or is_over(disturbed):
+                    break
+                number = chance.randrange(2)
+                both.kill(pair[number])
+                killed += 1
+                pair[number] = both.start(script=WORKER, wait=False)  # so that some are killed before they have begun
+            both.wait_for(lambda disturbed=disturbed: is_over(disturbed), 180)  # type: ignore[misc]
+            assert asyncio.run(kept(disturbed)) == wanted
+        twice = text("SELECT key FROM crawl_pages GROUP BY crawl_id, key HAVING COUNT(*) > 1")
+        assert database.read_now(lambda connection: connection.execute(twice).all()) == []
+
+
+def test_a_crawl_whose_jobs_were_lost_goes_on(sqlite_url: str, workers: Callable[[str], Workers]) -> None:
+    with serving(tree(10)) as site, Database(sqlite_url) as database:
+        crawls = CrawlStore(database)
+        options = {"engine": "http", "shared": True}
+        lost = asyncio.run(begin(crawls, f"{site.url}/0", options, datetime.now(UTC)))
+        alone = asyncio.run(begin(crawls, f"{site.url}/0", {"engine": "http"}, datetime.now(UTC)))
+        both = workers(sqlite_url)
+        both.start(script=WORKER)
+        both.wait_for(lambda: asyncio.run(crawls.get(lost.id)).state == "done", 30)
+        assert asyncio.run(crawls.get(alone.id)).taken == 0, "one of the command line is left to it"

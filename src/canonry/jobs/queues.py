@@ -51,6 +51,7 @@ class Kind:
     run: Callable[[str], Awaitable[object]]
     seconds: float | None = 600.0  # a job that takes longer has failed
     is_per_host: bool = False  # one at a time for each host, over all workers
+    can_be_cut: bool = False  # a worker that stops does not wait for it: what it has done is kept
 
 
 class Jobs:
@@ -125,6 +126,10 @@ class Jobs:
         """How many jobs wait (ENQUEUED), run (PENDING) or have ended how, of those not yet tidied away."""
         found = await asyncio.to_thread(self._list, queue_name=kind)
         return Counter(job.status for job in found)
+
+    async def waiting(self, kind: str) -> list[str]:
+        """The ids of the jobs that wait or run."""
+        return [job.workflow_id for job in await asyncio.to_thread(self._list, queue_name=kind, status=_WAITING)]
 
     def release(self, executor_ids: Iterable[str] | None = None) -> int:
         """Give the running jobs of these workers, or of all, back to their queues; how many there were."""

@@ -71,6 +71,7 @@ class Worker:
         # Not asyncio's own threads, which DBOS may fill: a worker must not fall silent for want of one.
         self._threads = ThreadPoolExecutor(2, "jobs")
         self._running: set[asyncio.Task[Any]] = set()
+        self._cuttable: set[asyncio.Task[Any]] = set()
         self._is_stopping = False
         self._dbos: DBOS | None = None
         self._lock: int | None = None
@@ -110,6 +111,8 @@ class Worker:
         assert self._dbos is not None
         for event in self._dbos.background_thread_stop_events:
             event.set()  # its queues look for no more jobs; those on their way see that we stop
+        for task in self._cuttable:
+            task.cancel()
         if self._running:
             await asyncio.wait(self._running, timeout=self._times.drain)
         for task in self._running:
@@ -164,6 +167,9 @@ class Worker:
             assert task is not None
             self._running.add(task)  # until DBOS has written down how it ended
             task.add_done_callback(self._running.discard)
+            if kind.can_be_cut:
+                self._cuttable.add(task)
+                task.add_done_callback(self._cuttable.discard)
             try:
                 async with asyncio.timeout(kind.seconds):
                     await kind.run(key)

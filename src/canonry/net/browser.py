@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from canonry.errors import CanonryError
 from canonry.net.cdp import BrowserGone, Pipe, Refused
+from canonry.net.certificates import trust_in
 from canonry.net.proxy import HELLO, USER, Proxy
 from canonry.net.tab import Tab
 
@@ -142,6 +143,7 @@ class Browser:
         """CanonryError where it does not come up."""
         self._profile = tempfile.mkdtemp(prefix="canonry-chrome-", dir=_short_folder())
         try:
+            await self._trust()
             async with asyncio.timeout(_START_SECONDS):
                 await self._launch()
         except (TimeoutError, OSError, Refused, BrowserGone) as error:
@@ -151,6 +153,14 @@ class Browser:
         except BaseException:
             await self.close()
             raise
+
+    async def _trust(self) -> None:
+        """Also the CAs of our settings; without them it is still a browser."""
+        if ca_file := self._proxy.settings.ca_file:
+            try:
+                await trust_in(self._profile, ca_file)
+            except CanonryError as error:
+                _LOG.warning("Chrome does not trust the CAs of CANONRY_CA_FILE: %s", error)
 
     async def _launch(self) -> None:
         self._door = await self._proxy.open_door()  # for what no tab asks for: Chrome has no password there

@@ -64,8 +64,6 @@ class ChromeEngine:
         self._closing: set[asyncio.Task[None]] = set()
         self._browser: Browser | None = None
         self.proxy = Proxy(settings, guard, lookup=lookup, limits=limits)
-        if settings.ca_file:
-            _LOG.warning("Chrome does not read CANONRY_CA_FILE: it trusts the certificates it knows itself")
 
     @property
     def process_group(self) -> int | None:

@@ -83,7 +83,7 @@ class Client:
     ) -> None:
         self._settings = load_settings() if settings is None else settings
         self.guard = guard_of(self._settings) if guard is None else guard
-        self._lookup = lookup
+        self.lookup = lookup
         self._timeout = timeout
         self._max_bytes = max_bytes
         self._max_redirects = max_redirects
@@ -244,7 +244,7 @@ class Client:
             return made
 
         return aiohttp.TCPConnector(
-            resolver=_CheckedResolver(guard, self._lookup),
+            resolver=_CheckedResolver(guard, self.lookup),
             socket_factory=checked_socket,  # pyright: ignore[reportUnknownArgumentType]
             use_dns_cache=False,
             limit=_CONNECTIONS,

@@ -28,14 +28,16 @@ _CLOSE_SECONDS = 2.0
 _REST_AFTER = 0.2  # seconds
 # What another try may change.
 _PASSING = ("no connection", "no answer", "no page within", "the connection was closed", "Chrome ended")
+_HINTS = {"ERR_CERT_AUTHORITY_INVALID": " (CANONRY_CA_FILE can name the CA to trust)"}
 # In a world of its own the page's scripts cannot change what these words mean. Its elements still can: an
 # <img name=title> hides document.title, so properties are taken from the prototypes.
 _SCRIPT = """(() => {
   const all = Document.prototype.querySelectorAll.call(document, 'a[href]');
   const of = (kind, name) => Reflect.get(kind.prototype, name, document);
   const links = [];
-  let room = %(room)d;
+  let room = %(room)d, left = all.length;
   for (const a of all) {
+    left -= 1;
     const href = a.getAttribute('href');
     if (href.length > %(longest)d) continue;
     let url = a.href;
@@ -44,12 +46,12 @@ _SCRIPT = """(() => {
       try { url = new URL(href, of(Node, 'baseURI')).href; } catch { continue; }
     }
     room -= href.length + url.length;
-    if (room < 0 || links.length >= %(most)d) break;
+    if (room < 0 || links.length >= %(most)d) { left += 1; break; }
     const text = [...a.textContent.trim().slice(0, 100)].slice(0, 50).join('');
     links.push([href.toWellFormed(), url.toWellFormed(), text.toWellFormed()]);
   }
   const title = of(Document, 'title').slice(0, 1000).toWellFormed();
-  return JSON.stringify([of(Document, 'readyState'), title, all.length, links]);
+  return JSON.stringify([of(Document, 'readyState'), title, left, links]);
 })()"""
 
 
@@ -286,11 +288,11 @@ class Tab:
         return cast("list[Any]", json.loads(answer["result"]["value"]))
 
     def _found(self, url: str, read: list[Any], unfinished: str) -> Opened:
-        state, title, count, links = read
+        state, title, left, links = read
         if state == "loading":  # half of a document has half of the links
             return self._opened(url, error=unfinished)
-        del count
-        return self._opened(url, title=" ".join(title.split()), links=tuple(Link(*link) for link in links))
+        error = f"only the first {len(links)} links were read, {left} were not" if left else ""
+        return self._opened(url, error=error, title=" ".join(title.split()), links=tuple(Link(*link) for link in links))
 
     @property
     def _loader(self) -> str:
@@ -326,7 +328,8 @@ class Tab:
             return "a download, not a page"
         if text == "ERR_ABORTED":
             return f"no page (status {self._document.status})"
-        return self.door.why(self._document.url) or f"not opened: {text}"
+        hint = _HINTS.get(text, "")
+        return self.door.why(self._document.url) or f"not opened: {text}{hint}"
 
     def _why_unreachable(self) -> str:
         return self.door.why(self._page.unreachable) or f"not opened: {self._page.unreachable[:200]}"

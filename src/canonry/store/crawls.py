@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, delete, insert, select, text, update
 
-from canonry.errors import StoreError
+from canonry.errors import CanonryError
 from canonry.store.frontier import RECORDED, PageState, add_pages, take_turn
 from canonry.store.schema import crawl_pages, crawls, stamp
 
@@ -19,6 +19,20 @@ if TYPE_CHECKING:
 
     from canonry.store.database import Database
     from canonry.store.frontier import Finished, Found, Turn
+
+
+RUNNING, DONE, FAILED, STOPPED = "running", "done", "failed", "stopped"  # states of a crawl
+
+
+class NoCrawl(CanonryError, LookupError):
+    """No crawl has this number; it may have been removed a moment ago."""
+
+    def __init__(self, crawl_id: int) -> None:
+        super().__init__(crawl_id)
+        self.crawl_id = crawl_id
+
+    def __str__(self) -> str:
+        return f"no crawl has the number {self.crawl_id}, or not any more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +109,7 @@ class CrawlStore:
         query = select(*_CRAWL).where(crawls.c.id == crawl_id)
         row = await self.database.read(lambda connection: connection.execute(query).first())
         if row is None:
-            raise StoreError(f"no crawl {crawl_id}")
+            raise NoCrawl(crawl_id)
         return _crawl(row)
 
     async def latest(self, seed: str) -> Crawl | None:
@@ -104,21 +118,35 @@ class CrawlStore:
         row = await self.database.read(lambda connection: connection.execute(query).first())
         return None if row is None else _crawl(row)
 
-    async def all(self, limit: int = 100) -> list[Crawl]:
-        """The crawls there are, the latest first."""
+    async def all(self, limit: int = 100, *, before: int | None = None, state: str | None = None) -> list[Crawl]:
+        """The crawls there are, the latest first; those before a number, those in a state."""
         query = select(*_CRAWL).order_by(crawls.c.id.desc()).limit(limit)
+        if before is not None:
+            query = query.where(crawls.c.id < before)
+        if state is not None:
+            query = query.where(crawls.c.state == state)
         return await self.database.read(lambda connection: [_crawl(row) for row in connection.execute(query)])
 
     async def remove(self, crawl_id: int) -> None:
-        await self.database.write(lambda connection: connection.execute(delete(crawls).where(crawls.c.id == crawl_id)))
+        """Forget a crawl and its pages; whoever works on it ends."""
+        forget = delete(crawls).where(crawls.c.id == crawl_id)
+        if not await self.database.write(lambda connection: connection.execute(forget).rowcount):
+            raise NoCrawl(crawl_id)
+
+    async def stop(self, crawl_id: int, now: datetime) -> Crawl:
+        """Have nobody take any more pages of it; one that is over stays as it is."""
+        values = {"state": STOPPED, "finished_at": stamp(now)}
+        change = update(crawls).where(crawls.c.id == crawl_id, crawls.c.state == RUNNING).values(values)
+        await self.database.write(lambda connection: connection.execute(change))
+        return await self.get(crawl_id)
 
     async def reopen(self, crawl_id: int, options: Mapping[str, Any]) -> None:
         """Go on with a crawl, under these options."""
-        values = {"state": "running", "finished_at": None, "failure": "", "options": json.dumps(dict(options))}
+        values = {"state": RUNNING, "finished_at": None, "failure": "", "options": json.dumps(dict(options))}
         await self._change(crawl_id, values)
 
     async def fail(self, crawl_id: int, failure: str, now: datetime) -> None:
-        await self._change(crawl_id, {"state": "failed", "failure": failure, "finished_at": stamp(now)})
+        await self._change(crawl_id, {"state": FAILED, "failure": failure, "finished_at": stamp(now)})
 
     async def set_start(self, crawl_id: int, host: str, address: str) -> None:
         """Remember whose pages are crawled, and where the first one came from."""

@@ -178,8 +178,10 @@ def take_turn(
     # One turn at a time: others wait here, so that no two take the same page or pass the limit together.
     row = connection.execute(
         select(crawls.c.state, crawls.c.taken, crawls.c.host).where(crawls.c.id == crawl_id).with_for_update()
-    )
-    state, taken, host = row.one()
+    ).first()
+    if row is None:  # removed meanwhile
+        return Turn(is_over=True)
+    state, taken, host = row
     until, here = stamp(now + LEASE), {"crawl_id": crawl_id, "owner": owner}
     recorded = _keep(connection, crawl_id, owner, finished, stamp(now)) if finished else []
     if renews:

@@ -303,7 +303,7 @@ crawls = Table(
     Column("seed", Text, nullable=False),  # normalized
     Column("host", Text, nullable=False),  # whose pages are crawled
     Column("options", Text, nullable=False, server_default="{}"),  # JSON
-    Column("state", Text, nullable=False, server_default="running"),  # running, done, failed
+    Column("state", Text, nullable=False, server_default="running"),  # running, done, failed, stopped
     Column("failure", Text, nullable=False, server_default=""),
     Column("address", Text, nullable=False, server_default=""),  # where the start page came from
     Column("taken", Integer, nullable=False, server_default="0"),  # pages that were begun, for the limit

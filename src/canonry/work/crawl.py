@@ -12,28 +12,28 @@ from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from canonry.core.normalize import normalize
 from canonry.core.scope import CRAWL_POLICY
 from canonry.core.url import parse, read_url
-from canonry.errors import CanonryError, FetchFailed
+from canonry.errors import FetchFailed
 from canonry.net import robots as robots_txt
 from canonry.net.fetch import Client, Reading
 from canonry.net.guard import guard_of
 from canonry.net.html import is_html
 from canonry.net.http_engine import MAX_PAGE, HttpEngine
+from canonry.net.lookup import system_lookup
 from canonry.net.robots import token_of
 from canonry.net.sitemap import MAX_BYTES as MAX_SITEMAP
 from canonry.net.sitemap import sitemap_pages
 from canonry.settings import load_settings
-from canonry.store.crawls import Crawl, CrawlStore
+from canonry.store.crawls import RUNNING, Crawl, CrawlStore
 from canonry.store.database import Database
 from canonry.store.frontier import LEASE, Finished, Found, Leased, PageState
 from canonry.work.crawl_judge import Judge
 from canonry.work.crawl_manners import REFUSED, Manners
-from canonry.work.crawl_pages import Page, PageLink, StartMoved, externals_of, page_of
+from canonry.work.crawl_pages import Page, PageLink, StartMoved, externals_of, moved, page_of
 from canonry.work.crawl_sharing import dead_owners, new_owner
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ class Options:
     follow_start: bool = False
     retries: int = 2
     backoff: float = 1.0  # seconds before the second try; twice as long before each other
+    shared: bool = False  # are its pages left to workers?
 
 
 async def crawl(
@@ -95,7 +96,7 @@ async def crawl(
         crawls = CrawlStore(database)
         if engine is not None:
             options["engine"] = engine if isinstance(engine, str) else engine.name
-        begun = await begin(crawls, seed, options, clock(), resume=resume)
+        begun = await begin(crawls, seed, {**options, "shared": False}, clock(), resume=resume)
         on_start(begun)
         if resume:
             async for page in stored_pages(crawls, begun.id):
@@ -121,10 +122,15 @@ async def begin(
     if latest is None:
         chosen = asdict(Options(**options))
         return await crawls.start(Found(url, str(start)), start.host, chosen, now)
-    chosen = asdict(Options(**{**latest.options, **options}))
-    await crawls.release(latest.id, dead_owners(await crawls.owners(latest.id)))
-    await crawls.reopen(latest.id, chosen)
-    return replace(await crawls.get(latest.id), state=latest.state)  # as it was found
+    return await go_on(crawls, latest, options)
+
+
+async def go_on(crawls: CrawlStore, before: Crawl, options: dict[str, Any]) -> Crawl:
+    """A crawl of before, opened again under its options and those that are given; its state is as it was found."""
+    chosen = asdict(Options(**{**before.options, **options}))
+    await crawls.release(before.id, dead_owners(await crawls.owners(before.id)))
+    await crawls.reopen(before.id, chosen)
+    return replace(await crawls.get(before.id), state=before.state)
 
 
 async def stored_pages(crawls: CrawlStore, crawl_id: int) -> AsyncGenerator[Page]:
@@ -137,16 +143,22 @@ async def stored_pages(crawls: CrawlStore, crawl_id: int) -> AsyncGenerator[Page
 
 
 async def crawl_on(
-    crawls: CrawlStore, crawl_id: int, *, lanes: int, seconds: float, clock: Callable[[], datetime]
+    crawls: CrawlStore,
+    begun: Crawl,
+    *,
+    lanes: int,
+    seconds: float,
+    engine: Engine | None = None,
+    client: Client | None = None,
+    clock: Callable[[], datetime],
 ) -> bool:
     """Take part in a crawl for a while, one page at a time, as one of so many; is it over?"""
-    begun = await crawls.get(crawl_id)
-    if begun.state != "running":
+    if begun.state != RUNNING:
         return True
-    await crawls.release(crawl_id, dead_owners(await crawls.owners(crawl_id)))
+    await crawls.release(begun.id, dead_owners(await crawls.owners(begun.id)))
     shared = replace(begun, options={**begun.options, "delay": begun.options["delay"] * lanes, "per_host": 1})
     try:
-        async with _Run(crawls, shared, clock=clock, seconds=seconds, lanes=lanes) as run:
+        async with _Run(crawls, shared, engine=engine, client=client, clock=clock, seconds=seconds, lanes=lanes) as run:
             async for _ in run.pages():
                 pass
             return run.is_over
@@ -222,22 +234,23 @@ class _Run:
         await self._stack.aclose()
 
     async def _chrome(self, settings: Settings) -> Engine:
-        guard = guard_of(settings) if self._client is None else self._client.guard
-        try:
-            made: Any = import_module("canonry.net.chrome").ChromeEngine(settings, guard)
-        except ModuleNotFoundError as error:
-            if error.name != "canonry.net.chrome":
-                raise
-            raise CanonryError("this canonry has no chrome engine; --engine http does without a browser") from None
-        entered: Engine = await self._stack.enter_async_context(made)
-        return entered
+        from canonry.net.chrome import ChromeEngine
+
+        client = self._client
+        guard, lookup = (guard_of(settings), system_lookup) if client is None else (client.guard, client.lookup)
+        return await self._stack.enter_async_context(ChromeEngine(settings, guard, lookup, tabs=self._count))
+
+    @property
+    def _count(self) -> int:
+        """Pages at once: a site is one host."""
+        return min(self.options.concurrency, self.options.per_host)
 
     async def pages(self) -> AsyncGenerator[Page]:
         """The pages this process keeps, until the frontier is empty or the time is up."""
-        count = min(self.options.concurrency, self.options.per_host)
+        count = self._count
         workers = [asyncio.create_task(self._work()) for _ in range(count)]
         try:
-            if self.options.sitemaps and self.begun.state == "running" and self.begun.taken and self._deadline is None:
+            if self.options.sitemaps and self.begun.state == RUNNING and self.begun.taken and self._deadline is None:
                 await self._read_sitemaps(self.begun.seed)  # again: whoever read them may have been interrupted
             while True:
                 self._news.clear()
@@ -251,11 +264,13 @@ class _Run:
                 turn = await self._turn(finished, want=0 if is_late or start is not None else room)
                 for recorded in turn.recorded:
                     yield _page(recorded)
-                if start is not None:
+                if start is not None and not turn.is_over:  # or somebody has stopped it
                     await self._after_start(start)
                     continue
                 self.is_over = turn.is_over
-                if (turn.is_over or is_late) and not self._busy and not self._finished:
+                if turn.is_over and not self._finished:  # what is still open was stopped, or is another's by now
+                    return
+                if is_late and not self._busy and not self._finished:
                     return
                 if not self._finished:
                     await self._wait(workers, turn.wait)
@@ -339,7 +354,7 @@ class _Run:
         if start.state is not PageState.SKIPPED or (host := parse(start.final_url).host) == self._judge.host:
             return
         if not self.options.follow_start:
-            await self.crawls.fail(self.begun.id, f"redirects to {start.final_url}", self.clock())
+            await self.crawls.fail(self.begun.id, moved(start.final_url), self.clock())
             raise StartMoved(self.begun.seed, start.final_url)
         self._judge = Judge(host, self.options.depth)
         await self.crawls.set_start(self.begun.id, host, self._address or "")  # before another takes the new start

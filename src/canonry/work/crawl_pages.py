@@ -12,7 +12,7 @@ from canonry.errors import CanonryError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from canonry.store.crawls import Counts, StoredPage
+    from canonry.store.crawls import Counts, Crawl, StoredPage
 
 _EXTERNALS = 1_000_000  # URLs of other sites that are told apart
 
@@ -78,6 +78,19 @@ class Summary:
             elif link.verdict is Verdict.EXTERNAL and len(self._external) < _EXTERNALS:
                 self._external.add(hash(link.url))
         self.externals = len(self._external)
+
+
+_MOVED = "redirects to "  # how the failure of such a crawl begins
+
+
+def moved(target: str) -> str:
+    """The failure of a crawl whose start page leads to another host."""
+    return f"{_MOVED}{target}"
+
+
+def moved_to(crawl: Crawl) -> str:
+    """Where the start page of a crawl leads; empty where it is the site's own."""
+    return crawl.failure.removeprefix(_MOVED) if crawl.failure.startswith(_MOVED) else ""
 
 
 def duplicates_avoided(counts: Counts) -> int:

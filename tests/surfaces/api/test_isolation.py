@@ -10,7 +10,17 @@ import pytest
 from sqlalchemy import select
 
 from canonry.settings import Settings
-from canonry.store.schema import bookmark_merges, bookmarks, feeds, imports, renormalizations, tokens, users
+from canonry.store.schema import (
+    bookmark_merges,
+    bookmarks,
+    crawl_pages,
+    crawls,
+    feeds,
+    imports,
+    renormalizations,
+    tokens,
+    users,
+)
 from canonry.surfaces.api.app import make_app
 from canonry.surfaces.api.service import Options, Service
 from service import Answer, Running, serving
@@ -26,14 +36,14 @@ IDS = [" ".join(operation) for operation in OPERATIONS]
 ADMINS = [
     *(("GET", "/metrics"), ("POST", "/api/feeds"), ("DELETE", "/api/feeds/{feed_id}")),
     ("POST", "/api/feeds/{feed_id}/poll"),
-    *((method, path) for method, path in OPERATIONS if path.startswith("/api/admin/")),
+    *((method, path) for method, path in OPERATIONS if path.startswith(("/api/admin/", "/api/crawls"))),
 ]
 FOR_ALL = [("GET", "/healthz"), ("GET", "/readyz")]
 SECRET = "secret-of-ada"  # in some text of everything she has
 HERS = "https://example.com/hers"
 HER_IDS = {"bookmark_id", "group_id", "import_id"}
 # What of a table is the victim's, or everybody's.
-TABLES = (bookmarks, bookmark_merges, imports, tokens, users, feeds, renormalizations)
+TABLES = (bookmarks, bookmark_merges, imports, tokens, users, feeds, renormalizations, crawls, crawl_pages)
 
 
 class Two:
@@ -66,6 +76,7 @@ class Two:
             "feed_id": [feed["feed_id"]],
             "run_id": [ask("POST", "/api/admin/renormalizations", {"policy": "bookmark"})["id"]],
             "policy_id": ["bookmark"],
+            "crawl_id": [ask("POST", "/api/crawls", {"seed": f"https://{SECRET}.example/", "engine": "http"})["id"]],
         }
 
     def rows(self) -> dict[str, list[Any]]:
@@ -104,6 +115,8 @@ def body_of(method: str, path: str) -> Any:
         return {"content": f"url,title\n{HERS},bob was here\n"}
     if path == "/api/admin/renormalizations":
         return {"policy": "feed-aggressive"}
+    if path == "/api/crawls":
+        return {"seed": HERS, "engine": "http"}
     return {} if path.endswith("/merge") else {"url": HERS, "title": "bob was here"}
 
 

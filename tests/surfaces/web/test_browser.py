@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +13,10 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from playwright.sync_api import expect
 
+import crawl_server
+from canonry.store.frontier import Finished, Found, PageState
 from canonry.surfaces.api.service import Options
+from canonry.work.crawl import Options as CrawlOptions
 from service import serving, until
 from surfaces.web.visitor import FEED, add_user, owner_token, web_of
 
@@ -199,6 +205,57 @@ def test_statistics_and_renormalization(page: Page, running: Running) -> None:
 
 
 @FLOWS
+def test_a_site_is_crawled_while_one_watches(page: Page, tmp_path: Path) -> None:
+    with (
+        crawl_server.serving(crawl_server.tree(70)) as site,
+        serving(f"sqlite:///{tmp_path / 'x.db'}", client=crawl_server.client) as running,
+    ):
+        site.pages["/robots.txt"] = "User-agent: *\nCrawl-delay: 0.15"
+        page.goto(f"{running.url}/")
+        page.get_by_role("link", name="Crawls").click()
+        page.get_by_label("Start page").fill("http://10.0.0.1/")
+        page.get_by_label("Engine").select_option("http")
+        page.get_by_role("button", name="Crawl", exact=True).click()
+        expect(page.locator("#seed-error")).to_have_text("refused: not public: private")
+        page.get_by_label("Start page").fill(f"{site.url}/0")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/crawls/1")
+        progress = page.locator("#progress")
+        scripted = knows_scripts(page)
+        if scripted:
+            read = progress.locator(".numbers > div", has_text="Read").locator("dd")
+            expect(read).not_to_have_text("0")
+            expect(page.locator("#graph svg .node").nth(2)).to_be_visible()
+            page.get_by_text("The link graph as a table").click()
+            rows = page.locator("#graph-table tbody tr").count()
+            page.get_by_role("button", name="Stop crawl 1").focus()
+            expect(page.locator("#graph-table tbody tr").nth(rows + 2)).to_be_visible()  # it stays open, and grows
+            expect(page.get_by_role("button", name="Stop crawl 1")).to_be_focused()
+        else:
+            until(lambda: running.get("/api/crawls/1").json()["pages"]["done"] > 3)
+            page.get_by_role("link", name="Look again").click()
+            expect(page.locator("#graph svg .node").nth(2)).to_be_visible()
+        page.get_by_role("button", name="Stop crawl 1").click()
+        expect(progress).to_contain_text("pages are left")
+        site.pages["/robots.txt"] = ""
+        page.get_by_role("button", name="Go on with crawl 1").click()
+        expect(progress).to_contain_text("running")
+        if not scripted:
+            until(lambda: running.get("/api/crawls/1").json()["state"] == "done")
+            page.reload()
+        expect(progress).to_contain_text("70 pages", timeout=30_000)
+        expect(progress.locator(".tag").first).to_have_text("done")
+        expect(page.locator("#graph svg .node")).to_have_count(70)
+        expect(page.get_by_role("img", name="70 pages of")).to_be_visible()
+        with page.expect_download() as download:
+            page.get_by_role("link", name="Download as graphml").click()
+        assert download.value.path().read_text().startswith("<?xml")
+        page.get_by_label("Remove crawl 1 …").click()
+        page.get_by_role("button", name="Remove crawl 1 and its pages").click()
+        expect(page.get_by_role("status")).to_contain_text("Removed")
+
+
+@FLOWS
 def test_sign_in_and_out(page: Page, tmp_path: Path) -> None:
     with serving(f"sqlite:///{tmp_path / 'x.db'}", Options(require_token=True)) as running:
         token = owner_token(running)
@@ -281,6 +338,7 @@ def fill(running: Running) -> None:
     until(lambda: running.get("/api/imports/1").json()["finished_at"])
     running.ask("POST", "/api/admin/renormalizations", {"policy": "bookmark@1"})
     until(lambda: running.get("/api/admin/renormalizations/1").json()["finished_at"])
+    fill_crawls(running)
     statistics, now = running.service.bookmarks.statistics, datetime.now(UTC)
     for day in range(7):
         for name, count in (
@@ -295,11 +353,42 @@ def fill(running: Running) -> None:
             statistics.count(name, now - timedelta(days=day), count)
 
 
+def fill_crawls(running: Running) -> None:
+    """One that is done, with failures and long names; one that runs, and one whose start page leads away."""
+    crawls, now = running.service.crawls, datetime.now(UTC)
+    seed, options = "https://site.example/", asdict(CrawlOptions(engine="http"))
+
+    async def fill() -> None:
+        for number in range(3):
+            crawl = await crawls.start(Found(seed, seed), "site.example", options, now)
+            [start] = (await crawls.turn(crawl.id, "me", [], want=1, now=now)).leased
+            found = [
+                Found(f"{seed}{name}", f"{seed}{name}") for name in ("a", "b", "c/" + "long-segment/" * 20, "x<y>")
+            ]
+            rows = [(each.url, each.url, "text", "crawl", "the same site") for each in found]
+            values = {"title": "Home " + "w" * 200, "links": rows, "found": found, "followed": len(rows)}
+            page = Finished(start, PageState.DONE, seed, 200, seed, engine="http", **values)  # type: ignore[arg-type]
+            if number == 2:
+                await crawls.fail(crawl.id, "redirects to https://other.example/" + "y" * 200, now)
+                continue
+            leased = (await crawls.turn(crawl.id, "me", [page], want=3, now=now)).leased
+            states = (PageState.DONE, PageState.FAILED, PageState.SKIPPED)
+            done = [
+                Finished(each, state, each.url, 200, each.url, error="no answer " + "e" * 100, engine="http")
+                for each, state in zip(leased, states, strict=True)
+            ]
+            await crawls.turn(crawl.id, "me", done, want=1, now=now)
+        await crawls.stop(1, now)
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, fill()).result()
+
+
 LONG = (
     "HTTPS%3A%2F%2FM.YouTube.com%3A443%2F%2Fshorts%2FdQw4w9WgXcQ%2F%3Futm_source%3Dnewsletter%26si%3Dabc123%26t%3D42%23"
     + "x" * 200
 )
-PATHS = ["/", "/?notice=deleted&about=5", "/?trash=1", "/?q=nothing", "/add", f"/add?url={LONG}", "/bookmarks/1/edit", "/bookmarks/5/edit", "/explain", f"/explain?url={LONG}", "/explain?url=javascript%3Ax", "/canonicalize", "/duplicates", "/import", "/imports/1", "/admin", "/admin?days=1", "/admin/renormalizations/1", "/about", "/tour", "/bookmarklet", "/reference", "/nope"]  # fmt: skip
+PATHS = ["/", "/?notice=deleted&about=5", "/?trash=1", "/?q=nothing", "/add", f"/add?url={LONG}", "/bookmarks/1/edit", "/bookmarks/5/edit", "/explain", f"/explain?url={LONG}", "/explain?url=javascript%3Ax", "/canonicalize", "/duplicates", "/import", "/imports/1", "/admin", "/admin?days=1", "/admin/renormalizations/1", "/crawls", "/crawls?notice=removed&seed=https%3A%2F%2Fexample.com%2F", "/crawls/1", "/crawls/2", "/crawls/3", "/about", "/tour", "/bookmarklet", "/reference", "/nope"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import FastAPI
 
 import canonry
-from canonry.surfaces.api import admin, bookmarks, duplicates, exchange, feeds, operating, pinboard, tools
+from canonry.surfaces.api import admin, bookmarks, crawls, duplicates, exchange, feeds, operating, pinboard, tools
 from canonry.surfaces.api.access import Access, Limits
 from canonry.surfaces.api.problems import MEDIA_TYPE, add_handlers, said
 from canonry.surfaces.api.watch import Watch
@@ -28,6 +28,7 @@ _ROUTERS = (
     tools.router,
     duplicates.router,
     feeds.router,
+    crawls.router,
     exchange.router,
     admin.router,
     operating.router,

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 
 from canonry.errors import CanonryError, FetchFailed, InvalidUrl, NotAFeed, PolicyError, StoreError, UnsafeUrl, masked
 from canonry.store.bookmarks import AlreadyKept, Changed, NoBookmark
+from canonry.store.crawls import NoCrawl
 from canonry.store.duplicates import CannotUndo, NoGroup
 from canonry.store.feed_values import NoSuchFeed
 from canonry.store.imports import NoImport
@@ -80,6 +81,7 @@ STATUSES: dict[type[Exception], int] = {
     Changed: 412,
     FetchFailed: 424,  # a URL that does not answer is no failure of ours: monitors look at 5xx
     NoBookmark: 404,
+    NoCrawl: 404,
     NoGroup: 404,
     NoImport: 404,
     NoRenormalization: 404,

@@ -16,6 +16,8 @@ from canonry.net.expand import expand
 from canonry.net.fetch import Client
 from canonry.net.guard import guard_of
 from canonry.store.cache import open_cache
+from canonry.store.crawl_views import CrawlViews
+from canonry.store.crawls import CrawlStore
 from canonry.store.database import Database
 from canonry.store.duplicates import DuplicateStore
 from canonry.store.feeds import FeedStore
@@ -54,6 +56,8 @@ class Service:
     bookmarks: Bookmarks
     duplicates: DuplicateStore
     feeds: FeedStore
+    crawls: CrawlStore
+    crawl_views: CrawlViews
     users: UserStore
     client: Client
     jobs: Jobs | None
@@ -83,6 +87,7 @@ class Service:
             self.users = UserStore(self.database)
             self.duplicates = DuplicateStore(self.database)
             self.feeds = FeedStore(self.database)
+            self.crawls, self.crawl_views = CrawlStore(self.database), CrawlViews(self.database)
             self.jobs = None
             self.bookmarks = Bookmarks(
                 self.database,
@@ -103,6 +108,7 @@ class Service:
         await self._stack.aclose()
 
     async def _open_jobs(self, stack: AsyncExitStack) -> None:
+        from canonry.jobs.crawl import crawl_kinds, crawl_schedules
         from canonry.jobs.kinds import all_kinds, all_schedules, bookmark_kinds, bookmark_schedules
         from canonry.jobs.queues import Jobs
         from canonry.jobs.worker import Worker
@@ -111,8 +117,12 @@ class Service:
         self.jobs = stack.enter_context(await asyncio.to_thread(Jobs, self.database))
         if not self.options.runs_jobs:
             return
-        kinds = [*all_kinds(self.jobs, Polling(self.client.fetch, clock=self.clock)), *bookmark_kinds(self.bookmarks)]
-        worker = Worker(self.jobs, kinds, schedules=[*all_schedules(), *bookmark_schedules()])
+        kinds = [
+            *all_kinds(self.jobs, Polling(self.client.fetch, clock=self.clock)),
+            *bookmark_kinds(self.bookmarks),
+            *crawl_kinds(self.jobs, self.settings, self.client),
+        ]
+        worker = Worker(self.jobs, kinds, schedules=[*all_schedules(), *bookmark_schedules(), *crawl_schedules()])
         try:
             await stack.enter_async_context(worker)
         except StoreError as error:

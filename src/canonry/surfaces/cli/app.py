@@ -14,6 +14,7 @@ from canonry.surfaces.cli.canonicalize import canonicalize
 from canonry.surfaces.cli.completion import completion
 from canonry.surfaces.cli.config import config
 from canonry.surfaces.cli.crawl import crawl
+from canonry.surfaces.cli.crawls import crawls
 from canonry.surfaces.cli.demo import demo
 from canonry.surfaces.cli.explain import explain
 from canonry.surfaces.cli.feeds import feeds
@@ -55,6 +56,7 @@ for command in (
     ingest,
     feeds,
     crawl,
+    crawls,
     serve,
     user,
     worker,

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from canonry.core.url import parse
-from canonry.errors import masked
+from canonry.errors import CanonryError, masked
 from canonry.surfaces.cli import render
 from canonry.surfaces.cli.options import db_option, json_option
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from canonry.store.crawls import Counts, Crawl, CrawlStore
     from canonry.work.crawl_pages import Page, Summary
 
@@ -27,7 +29,7 @@ _EXTENSIONS = ".jsonl, .csv, .parquet, .graphml or .dot"
 _SHOWN = 20  # pages that a terminal shows
 
 
-def _output(_context: click.Context, _parameter: click.Parameter, given: str | None) -> Path | None:
+def output_file(_context: click.Context, _parameter: click.Parameter, given: str | None) -> Path | None:
     if given is None:
         return None
     file = Path(given)
@@ -36,6 +38,12 @@ def _output(_context: click.Context, _parameter: click.Parameter, given: str | N
     if not file.parent.is_dir():
         raise click.BadParameter(f"{file.parent}: no such folder")
     return file
+
+
+def require_writer(file: Path | None) -> None:
+    """To know that something is missing before the work, not after it."""
+    if file is not None and file.suffix.lower() == ".parquet":
+        import_module("pyarrow.parquet")
 
 
 @click.command()
@@ -48,7 +56,7 @@ def _output(_context: click.Context, _parameter: click.Parameter, given: str | N
 @click.option("--max-pages", metavar="N", type=click.IntRange(min=1), help="Stop after so many pages.")
 @click.option("--depth", metavar="N", type=click.IntRange(min=0), help="Follow so many clicks from the start page.")
 @click.option(
-    "--out", metavar="FILE", callback=_output, help=f"Write all pages, or the link graph, to FILE: {_EXTENSIONS}."
+    "--out", metavar="FILE", callback=output_file, help=f"Write all pages, or the link graph, to FILE: {_EXTENSIONS}."
 )
 @click.option("--resume", is_flag=True, help="Go on with the last crawl of this start page.")
 @click.option("--concurrency", metavar="N", type=click.IntRange(min=1), help="Pages at once.  [default: 16]")
@@ -79,8 +87,7 @@ def crawl(
     canonry crawl https://example.com/ --engine http --max-pages 1000 --out links.graphml
     canonry crawl https://example.com/ --resume --out site.jsonl
     """
-    if out is not None and out.suffix.lower() == ".parquet":
-        import_module("pyarrow.parquet")  # to know that it is missing before the crawl, not after it
+    require_writer(out)
     options = {name: value for name, value in given.items() if value not in (None, False)}
     if options.pop("no_robots", False):
         options["robots"] = False
@@ -164,21 +171,24 @@ class _Session:
 
         from canonry.jobs.crawl import enqueue_crawl
         from canonry.jobs.queues import Jobs
-        from canonry.store.crawls import CrawlStore
+        from canonry.store.crawls import FAILED, RUNNING, CrawlStore
         from canonry.store.database import Database
         from canonry.work.crawl import begin, stored_pages
+        from canonry.work.crawl_pages import moved_to
 
         with Database(self.database_url, say=lambda line: click.echo(f"canonry: {line}", err=True)) as database:
             crawls = CrawlStore(database)
-            begun = await begin(crawls, self.seed, options, datetime.now(UTC), resume=resume)
+            begun = await begin(crawls, self.seed, {**options, "shared": True}, datetime.now(UTC), resume=resume)
             with Jobs(database) as jobs:
                 await enqueue_crawl(jobs, begun)
-            while (now := await crawls.get(begun.id)).state == "running":
+            while (now := await crawls.get(begun.id)).state == RUNNING:
                 self._show(await crawls.counts(begun.id), now.host)
                 await asyncio.sleep(0.5)
             self.bar.clear()
-            if now.state == "failed":
-                return self._moved(now.failure.removeprefix("redirects to "))
+            if target := moved_to(now):
+                return self._moved(target)
+            if now.state == FAILED:
+                raise CanonryError(now.failure)
             async for page in stored_pages(crawls, begun.id):
                 self.take(page)
             await self._write_out(crawls, begun.id)
@@ -226,34 +236,51 @@ class _Session:
 
     async def _write_out(self, crawls: CrawlStore, crawl_id: int) -> None:
         """The file, from the store: all pages, also those of an interrupted run."""
-        from canonry.surfaces.cli.crawl_files import writing
-        from canonry.work.crawl import stored_pages
-
         if self.out is not None:
-            with writing(self.out) as writer:
-                async for page in stored_pages(crawls, crawl_id):
-                    writer.add(page)
+            await write_pages(self.out, crawls, crawl_id)
 
     async def _finish(self, crawls: CrawlStore, crawl_id: int) -> int:
-        from canonry.work.crawl_pages import duplicates_avoided
+        from canonry.store.crawls import STOPPED
 
-        summary, counts = self.summary, await crawls.counts(crawl_id)
+        summary, counts, state = self.summary, await crawls.counts(crawl_id), (await crawls.get(crawl_id)).state
         if self.shown:
             rows = [(str(page.status), page.title[:40], page.url) for page in self.shown]
             render.print_table(("status", "title", "url"), rows)
             if summary.pages > len(self.shown):
                 click.echo(f"and {summary.pages - len(self.shown)} more")
         seconds = time.monotonic() - self.started
-        table = [
-            ("pages", summary.pages, f"{summary.pages / max(seconds, 0.001):.1f} pages/s"),
-            ("failed", summary.failed, "no usable answer"),
-            ("not fetched", counts.queued, "page limit"),
-            *(("page skipped", count, why) for why, count in sorted(counts.skipped.items())),
-            *(("link skipped", count, why) for why, count in summary.skipped.most_common(30)),
-            ("external", summary.externals, "URLs of other sites"),
-            ("duplicates avoided", duplicates_avoided(counts), "links to pages that were known"),
-        ]
-        always = {"pages", "external", "duplicates avoided"}
-        shown = [(name, str(count), why) for name, count, why in table if count or name in always]
-        render.print_table(("", "count", ""), shown, err=True)
-        return 1 if summary.failed or summary.is_seed_failed or not summary.pages else 0
+        print_summary(summary, counts, f"{summary.pages / max(seconds, 0.001):.1f} pages/s", err=True)
+        if state == STOPPED:
+            click.echo("canonry: the crawl was stopped; --resume goes on with it", err=True)
+        return 1 if state == STOPPED or summary.failed or summary.is_seed_failed or not summary.pages else 0
+
+
+def print_summary(summary: Summary, counts: Counts, told: str, *, err: bool) -> None:
+    """What a crawl found, as a table; `told` is said of its pages."""
+    from canonry.work.crawl_pages import duplicates_avoided
+
+    table = [
+        ("pages", summary.pages, told),
+        ("failed", summary.failed, "no usable answer"),
+        ("not fetched", counts.queued, "left in the queue"),
+        *(("page skipped", count, why) for why, count in sorted(counts.skipped.items())),
+        *(("link skipped", count, why) for why, count in summary.skipped.most_common(30)),
+        ("external", summary.externals, "URLs of other sites"),
+        ("duplicates avoided", duplicates_avoided(counts), "links to pages that were known"),
+    ]
+    always = {"pages", "external", "duplicates avoided"}
+    shown = [(name, str(count), why) for name, count, why in table if count or name in always]
+    render.print_table(("", "count", ""), shown, err=err)
+
+
+async def write_pages(
+    file: Path, crawls: CrawlStore, crawl_id: int, on_page: Callable[[], object] = lambda: None
+) -> None:
+    """All pages of a crawl, or the links between them, into a file."""
+    from canonry.surfaces.crawl_files import writing
+    from canonry.work.crawl import stored_pages
+
+    with writing(file) as writer:
+        async for page in stored_pages(crawls, crawl_id):
+            writer.add(page)
+            on_page()

@@ -42,7 +42,7 @@ def worker(database_url: str, *, concurrency: int, every: float) -> None:
 async def _work(database_url: str, concurrency: int, every: float) -> None:
     from functools import partial
 
-    from canonry.jobs.crawl import crawl_kind
+    from canonry.jobs.crawl import crawl_kinds, crawl_schedules
     from canonry.jobs.kinds import all_kinds, all_schedules, bookmark_kinds, bookmark_schedules
     from canonry.jobs.queues import Jobs
     from canonry.jobs.worker import Worker
@@ -56,12 +56,17 @@ async def _work(database_url: str, concurrency: int, every: float) -> None:
 
     say = logging.getLogger("canonry.store").info
     with Database(database_url, say=say) as database, Jobs(database) as jobs:
-        async with Client() as client:
-            cache = open_cache(load_settings(), database)
+        settings = load_settings()
+        async with Client(settings=settings) as client:
+            cache = open_cache(settings, database)
             follow = partial(expand, client=client, cache=cache)
             bookmarks = Bookmarks(database, follow, later=jobs.enqueue, fetch=client.fetch)
-            kinds = [*all_kinds(jobs, Polling(client.fetch)), *bookmark_kinds(bookmarks), crawl_kind(jobs)]
-            schedules = [*all_schedules(look_for_due=every), *bookmark_schedules()]
+            kinds = [
+                *all_kinds(jobs, Polling(client.fetch)),
+                *bookmark_kinds(bookmarks),
+                *crawl_kinds(jobs, settings, client),
+            ]
+            schedules = [*all_schedules(look_for_due=every), *bookmark_schedules(), *crawl_schedules()]
             stop = _on_signals()
             async with Worker(jobs, kinds, schedules=schedules, concurrency=concurrency):
                 await stop.wait()

@@ -14,6 +14,7 @@ from canonry.surfaces.web import (
     admin,
     bookmarks,
     canonicalize,
+    crawls,
     duplicates,
     exchange,
     explain,
@@ -26,7 +27,7 @@ from canonry.surfaces.web.refusals import ProblemPages
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-TOPICS = (bookmarks, duplicates, exchange, explain, canonicalize, admin, signin, about, tour, reference)
+TOPICS = (bookmarks, duplicates, exchange, explain, canonicalize, crawls, admin, signin, about, tour, reference)
 _ATTEMPTS = 10  # to sign in, a minute, from one address
 
 

@@ -1,0 +1,39 @@
+"""A worker that crawls, in a process of its own, quick to notice that another is gone: `crawl_worker.py URL FOLDER JSON`.
+
+It appends `open ID PID TIME` to FOLDER/log, as `process.py` does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+import time
+from pathlib import Path
+
+from canonry.jobs.crawl import crawl_kinds, crawl_schedules
+from canonry.jobs.queues import Jobs
+from canonry.jobs.worker import Times, Worker
+from canonry.settings import Settings
+from canonry.store.database import Database
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from crawl_server import client
+
+TIMES = Times(beat=0.2, silent=2.0, look=0.05, drain=1.0)
+
+
+async def main(url: str, folder: Path) -> None:
+    with Database(url) as database, Jobs(database) as jobs:
+        async with client() as reaching:
+            kinds = crawl_kinds(jobs, Settings(), reaching, seconds=1.0)
+            async with Worker(jobs, kinds, schedules=crawl_schedules(), times=TIMES) as worker:
+                with (folder / "log").open("a") as log:
+                    log.write(f"open {worker.executor_id} {os.getpid()} {time.monotonic()}\n")
+                await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO)
+    asyncio.run(main(sys.argv[1], Path(sys.argv[2])))
