@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from pathlib import Path
 
+    import pytest
+
 
 def rss(title: str = "Twins", items: range = range(5), host: str = "feed.example") -> str:
     listed = "".join(
@@ -34,12 +36,17 @@ class Served:
         self.port = 0
         self.authority = trustme.CA()
 
-    def environment(self, folder: Path) -> dict[str, str]:
-        """Variables that make `requests` see this web and believe it."""
+    def become_the_web(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+        """Let `requests` see this web and believe it."""
         file = folder / "authority.pem"
         self.authority.cert_pem.write_to_path(str(file))
-        proxy = f"http://127.0.0.1:{self.port}"
-        return {"http_proxy": proxy, "https_proxy": proxy, "no_proxy": "", "REQUESTS_CA_BUNDLE": str(file)}
+        for name, value in {"http_proxy": self.origin, "https_proxy": self.origin, "no_proxy": ""}.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr("requests.adapters.DEFAULT_CA_BUNDLE_PATH", str(file))
+
+    @property
+    def origin(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
 
 
 @contextmanager
