@@ -63,7 +63,7 @@ def serving() -> Generator[Served]:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             served.authority.issue_cert(host).configure_cert(context)
             with context.wrap_socket(self.connection, server_side=True) as secured:
-                self.rfile, self.wfile = secured.makefile("rb"), secured.makefile("wb")  # type: ignore[assignment]
+                self.rfile, self.wfile = secured.makefile("rb"), secured.makefile("wb")
                 self.origin = f"https://{self.path.removesuffix(':443')}"
                 self.handle_one_request()
                 self.wfile.flush()

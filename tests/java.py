@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from contextlib import contextmanager
@@ -22,13 +23,13 @@ def spark_session() -> Generator[Any]:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    settings = {
+    settings: dict[str, bool | float | int | str | None] = {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        "spark.pyspark.python": sys.executable,
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",
     }
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # for its workers
     session = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
     try:
         yield session

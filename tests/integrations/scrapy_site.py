@@ -61,7 +61,9 @@ class Site(BaseHTTPRequestHandler):
             return self._say(301, b"", Location=f"{url.path}/?{url.query}")
         others = [(number * ON_A_PAGE + step) % PAGES for step in range(ON_A_PAGE)]
         host = self.headers["Host"]
-        links = [f'<a href="{spelled(each, host, other)}">x</a>' for other in others for each in self._turned(number + other)]
+        links = [
+            f'<a href="{spelled(each, host, other)}">x</a>' for other in others for each in self._turned(number + other)
+        ]
         return self._say(200, f"<title>{number}</title>{''.join(links)}".encode())
 
     def do_POST(self) -> None:

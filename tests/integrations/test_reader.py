@@ -70,7 +70,8 @@ def test_reader_shows_one_feed_for_nine_urls(web: feed_server.Served, reader: Re
     assert feed.url == CLEAN
     assert feed.title == "Twins"
     assert sorted(entry.id for entry in reader.get_entries()) == [f"id-{n}" for n in range(5)]
-    assert sorted(reader.get_tag(feed, ".plugin.canonry.merged")) == sorted(set(NINE) - {CLEAN})  # type: ignore[arg-type]
+    merged: Any = reader.get_tag(feed, ".plugin.canonry.merged")
+    assert sorted(merged) == sorted(set(NINE) - {CLEAN})
     reader.add_feed(NINE[1])
     reader.update_feeds()
     assert urls(reader) == [CLEAN]
@@ -87,8 +88,8 @@ def test_what_one_marked_named_and_tagged_is_kept(web: feed_server.Served, reade
     reader.set_tag((CLEAN, "id-1"), "later", {"when": 2})
     reader.set_tag((plain, "id-1"), "later", {"when": 3})
     reader.set_tag(www, "news")
-    reader.set_tag(plain, "folder", "a")
-    reader.set_tag(CLEAN, "folder", "b")
+    reader.set_tag(plain, "folder", ["a"])
+    reader.set_tag(CLEAN, "folder", ["b"])
     reader.set_feed_user_title(plain, "Mine")
     reader.disable_feed_updates(CLEAN)
     reader.add_entry({"feed_url": www, "id": "own", "title": "Own", "link": "http://feed.example/own"})
@@ -99,8 +100,8 @@ def test_what_one_marked_named_and_tagged_is_kept(web: feed_server.Served, reade
     tags: dict[str, Any] = dict(reader.get_tags(feed))
     assert {name: tags[name] for name in ("news", "folder", ".reader.duplicate.1.of.folder")} == {
         "news": None,
-        "folder": "a",
-        ".reader.duplicate.1.of.folder": "b",
+        "folder": ["a"],
+        ".reader.duplicate.1.of.folder": ["b"],
     }
     entries = {entry.id: entry for entry in reader.get_entries()}
     assert sorted(entries) == ["id-0", "id-1", "id-2", "id-3", "id-4", "own"]

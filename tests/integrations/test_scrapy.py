@@ -93,9 +93,7 @@ def test_other_schemes_are_left_to_scrapy(url: str) -> None:
 
 
 def test_a_verbatim_url_stays_as_it_is() -> None:
-    one, other = (
-        fingerprint(url, meta={"verbatim_url": True}) for url in ("https://a.com/%7ex", "https://a.com/~x")
-    )
+    one, other = (fingerprint(url, meta={"verbatim_url": True}) for url in ("https://a.com/%7ex", "https://a.com/~x"))
     assert one != other
 
 

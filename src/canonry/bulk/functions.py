@@ -7,6 +7,7 @@ no http(s) URL; an error for a policy there is not.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from canonry.core.fast import canonical_hash, normalize
@@ -61,10 +62,13 @@ def register_spark(spark: Any, *, policies: Iterable[Policy] = ()) -> None:
 
     `policies` are your own, known in SQL by their id and name.
     """
-    from pyspark.sql.functions import ArrowUDFType, arrow_udf
+    from canonry.bulk.columns import pa
 
+    functions: Any = import_module("pyspark.sql.functions")
     for name, function in _for_columns(policies).items():
-        spark.udf.register(name, arrow_udf(function, "string", ArrowUDFType.SCALAR))
+        # By its types Spark knows that it takes and gives Arrow columns.
+        setattr(function, "__annotations__", dict.fromkeys(("urls", "policies", "return"), pa.Array))  # noqa: B010
+        spark.udf.register(name, functions.arrow_udf(function, "string"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +127,9 @@ def _for_columns(policies: Iterable[Policy]) -> dict[str, Callable[..., Any]]:
 def _create(connection: Any, name: str, function: Callable[..., Any]) -> None:
     import duckdb
 
-    # A function of any number of arguments is how DuckDB lets the second be left out.
+    def takes_any_number(*given: Any) -> Any:  # how DuckDB lets the second argument be left out
+        return function(*given)
+
     connection.create_function(
-        name, lambda *given: function(*given), None, duckdb.sqltype("VARCHAR"), type="arrow", null_handling="special"
+        name, takes_any_number, None, duckdb.sqltype("VARCHAR"), type="arrow", null_handling="special"
     )

@@ -21,7 +21,7 @@ pa: Any = pyarrow
 
 
 class CanonryAccessor:
-    """What canonry says of a Series of URLs; answers keep its index, its name and, where that holds texts, its dtype."""
+    """What canonry says of a Series of URLs; answers keep its index, its name and, where it holds texts, its dtype."""
 
     def __init__(self, series: Any) -> None:
         self._series = series
@@ -42,7 +42,7 @@ class CanonryAccessor:
         answers = ask(_column(self._series), resolved(policy))
         dtype = _dtype(self._series.dtype)
         # None in an object column, as the user has it; elsewhere what the dtype has for a missing value.
-        values = answers.to_pylist() if dtype == object else answers.to_pandas().array
+        values = answers.to_pylist() if dtype == "object" else answers.to_pandas().array
         return pd.Series(values, index=self._series.index, name=self._series.name, dtype=dtype)
 
 
@@ -50,7 +50,7 @@ pd.api.extensions.register_series_accessor("canonry")(CanonryAccessor)
 
 
 def _column(series: Any) -> Any:
-    if series.dtype == object:  # anything may be in there
+    if series.dtype == "object":  # anything may be in there
         return pa.array([value if isinstance(value, str) else None for value in series], pa.large_string())
     return pa.array(series, from_pandas=True)
 
@@ -59,4 +59,4 @@ def _dtype(dtype: Any) -> Any:
     """The dtype of texts in which answers to a Series of this dtype come."""
     if isinstance(dtype, pd.CategoricalDtype):
         return _dtype(dtype.categories.dtype)
-    return dtype if dtype == object or pd.api.types.is_string_dtype(dtype) else "string"
+    return dtype if dtype == "object" or pd.api.types.is_string_dtype(dtype) else "string"

@@ -63,5 +63,5 @@ class CanonryExpression:
 
 
 def _asked(ask: columns.Ask, series: pl.Series, policy: Policy | str) -> pl.Series:
-    column: Any = series.to_arrow()
-    return pl.Series(series.name, ask(column, resolved(policy)), dtype=pl.String)
+    given: Any = series  # what it gives, pyarrow, has no types
+    return pl.Series(series.name, ask(given.to_arrow(), resolved(policy)), dtype=pl.String)

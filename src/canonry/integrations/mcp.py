@@ -25,7 +25,9 @@ Tells when two URLs are the same thing. normalize gives the one spelling of a UR
 rules led to it, canonicalize asks the web which URL stands for a feed. Policies: {policies}."""
 
 Text = Annotated[str, Field(max_length=_LONGEST, description="A URL, as a person would type it.")]
-Name = Annotated[str, Field(max_length=100, description="`bookmark` is the newest version of a policy, `bookmark@1` that one.")]
+Name = Annotated[
+    str, Field(max_length=100, description="`bookmark` is the newest version of a policy, `bookmark@1` that one.")
+]
 Requests = Annotated[int, Field(ge=0, le=10, description="Requests after the first fetch.")]
 Discover = Annotated[bool, Field(description="Given a web page, take the first feed it names.")]
 

@@ -1,4 +1,6 @@
-"""A plugin for the `reader` library that merges twin subscriptions: `make_reader(…, plugins=["canonry.integrations.reader"])`.
+"""A plugin for the `reader` library that merges twin subscriptions.
+
+    make_reader("db.sqlite", plugins=["canonry.integrations.reader"])
 
 After each update of feeds, subscriptions whose URLs differ only in spelling and that brought the same feed become one.
 The plugin asks for nothing itself: what reader has fetched is the evidence.
@@ -121,7 +123,7 @@ def _merge(reader: Reader, kept: str, twin: Feed) -> None:
     if not feed.user_title and twin.user_title:
         reader.set_feed_user_title(feed, twin.user_title)
     tag = reader.make_plugin_reserved_name("canonry", MERGED)
-    merged: Any = [*reader.get_tag(feed, tag, []), twin.url, *reader.get_tag(twin, tag, [])]  # type: ignore[misc]
+    merged: Any = [*reader.get_tag(feed, tag, []), twin.url, *reader.get_tag(twin, tag, [])]
     _merge_tags(reader, feed, ((key, value) for key, value in reader.get_tags(twin) if key != tag))
     reader.set_tag(feed, tag, list(dict.fromkeys(merged)))
     if twin.updates_enabled:

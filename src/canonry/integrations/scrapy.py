@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 CONSERVATIVE = canonry.policy("crawl@1").without_rules("strip_trailing_slash").with_name("scrapy-conservative", 1)
 """Spellings that no server can tell apart, or none should: case of the host, default port, dots, escapes, fragment."""
-AGGRESSIVE = canonry.policy("feed-aggressive@1").without_sites("blogger", "feedburner").with_name("scrapy-aggressive", 1)
+AGGRESSIVE = (
+    canonry.policy("feed-aggressive@1").without_sites("blogger", "feedburner").with_name("scrapy-aggressive", 1)
+)
 """And what rarely means another page: www., slashes, the order of parameters, tracking; the scheme does not count."""
 
 

@@ -1,10 +1,10 @@
 """SQLAlchemy: a column that holds each URL in its one spelling, and one that holds its hash.
 
-    class Page(Base):
-        url: Mapped[str] = mapped_column(CanonicalUrl("bookmark@1"), unique=True)
-        url_hash: Mapped[str] = mapped_column(String(64), default=canonical_hash_of("url", "bookmark@1"))
+class Page(Base):
+    url: Mapped[str] = mapped_column(CanonicalUrl("bookmark@1"), unique=True)
+    url_hash: Mapped[str] = mapped_column(String(64), default=canonical_hash_of("url", "bookmark@1"))
 
-    follow_url(Page.url_hash, Page.url)    # also when an object's url changes
+follow_url(Page.url_hash, Page.url)    # also when an object's url changes
 """
 
 from __future__ import annotations
@@ -26,8 +26,14 @@ if TYPE_CHECKING:
     from sqlalchemy.sql.operators import OperatorType
     from sqlalchemy.types import TypeEngine
 
-_EQUALITY = {operators.eq, operators.ne, operators.in_op, operators.not_in_op}
-_EQUALITY |= {operators.is_distinct_from, operators.is_not_distinct_from}
+_EQUALITY = {
+    operators.eq,
+    operators.ne,
+    operators.in_op,
+    operators.not_in_op,
+    operators.is_distinct_from,
+    operators.is_not_distinct_from,
+}
 
 
 class CanonicalUrl(TypeDecorator[str]):
