@@ -160,7 +160,7 @@ def test_spark_says_what_normalize_says() -> None:
         register_spark(spark, policies=[MINE])
         pages = spark.createDataFrame(pa.table({"id": range(len(URLS)), "url": URLS}))
         pages.repartition(2).createOrReplaceTempView("pages")
-        asked = f"{THREE.format('url')}, {THREE.format("url, 'article@0'")}"
+        asked = ", ".join(THREE.format(given) for given in ("url", "url, 'article@0'"))
         more = "url_normalize('https://a.com/x/?b=1', 'mine'), url_key(5), url_key(NULL), url_hash(url, NULL)"
         rows = spark.sql(f"SELECT {asked}, {more} FROM pages ORDER BY id").collect()
         rest = ("https://a.com/x", None, None, None)
