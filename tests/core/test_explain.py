@@ -9,6 +9,7 @@ import pytest
 import canonry
 from canonry.core.catalog import RULE_NOTES
 from canonry.core.diff import Change, Group, diff_policies
+from canonry.core.explain import explain_text
 from canonry.core.normalize import RULES
 from canonry.core.policy import Policy
 from corpora import SEED_003_OVERRIDES
@@ -29,6 +30,13 @@ def test_every_rule_in_order() -> None:
     assert explanation.policy == EVERYTHING.id
     video = canonry.explain("https://m.youtube.com/shorts/a/", EVERYTHING)
     assert [step.rule for step in video.steps] == ["site_host", "strip_trailing_slash", "site_path"]
+
+
+def test_what_a_person_typed_is_read_first() -> None:
+    explanation = explain_text(" example.com/?utm_id=1", "bookmark")
+    assert [step.rule for step in explanation.steps] == ["read_url", "strip_params"]
+    assert explanation.steps[0].after == explanation.steps[1].before == "https://example.com/?utm_id=1"
+    assert explain_text("https://example.com/?utm_id=1").steps == explanation.steps[1:]
 
 
 def test_steps_form_a_chain() -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from canonry.core.normalize import plan_of, resolved, rounds, unsettled
 from canonry.core.reasons import reason_for
-from canonry.core.url import parse
+from canonry.core.url import parse, read_url
 
 if TYPE_CHECKING:
     from canonry.core.policy import Policy
@@ -51,6 +51,16 @@ def explain(url: str, policy: Policy | str = "bookmark") -> Explanation:
         if text == settled:
             return Explanation(text, policy.id, tuple(steps))
     raise unsettled(url)
+
+
+def explain_text(text: str, policy: Policy | str = "bookmark") -> Explanation:
+    """`explain` for what a person typed: what `read_url` made of it is the first step."""
+    url = read_url(text)
+    explanation = explain(url, policy)
+    if url == text:
+        return explanation
+    read = Step("read_url", text, url, "read as a person would mean it: an http(s) URL, nothing around it")
+    return replace(explanation, steps=(read, *explanation.steps))
 
 
 def _noted(steps: list[Step], rule: str, before: str, after: str) -> str:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 # Bytes of the longest key that is kept as it is; PostgreSQL has no room for more than 2,704 in an index.
-_LONGEST_KEY = 2000
+LONGEST_KEY = 2000
 # What a text of a database may not hold, and a careless feed has.
 _UNKEEPABLE = re.compile("[\0\ud800-\udfff]")
 # A place that parsing leaves as it is, whatever the policy: no www, no port, no dot segment, nothing to escape.
@@ -161,7 +161,7 @@ def keyed(items: Iterable[Item], feed_url: str, policy: str = ENTRY_POLICY) -> l
             continue
         keys = keys_at(canonical_url, item, feed_url, policy=policy)
         name = readable(keys[0])
-        if len(name) + len(canonical_url) > _LONGEST_KEY // 4:  # else every key fits
+        if len(name) + len(canonical_url) > LONGEST_KEY // 4:  # else every key fits
             guid, name, keys = bounded(guid), bounded(name), list(map(_fitting, keys))
         found[item.guid.strip(), link, digest] = Keyed(
             item,
@@ -184,7 +184,7 @@ def url_key(link: str, *, policy: str = ENTRY_POLICY) -> str:
 
 def bounded(key: str) -> str:
     """The key, or its digest where an index has no room for it."""
-    is_short = len(key) <= _LONGEST_KEY // 4 or len(key.encode()) <= _LONGEST_KEY
+    is_short = len(key) <= LONGEST_KEY // 4 or len(key.encode()) <= LONGEST_KEY
     return key if is_short else f"sha256:{hashlib.sha256(key.encode()).hexdigest()}"
 
 

@@ -19,6 +19,7 @@ from canonry.surfaces.cli.demo import demo
 from canonry.surfaces.cli.explain import explain
 from canonry.surfaces.cli.feeds import feeds
 from canonry.surfaces.cli.ingest import ingest
+from canonry.surfaces.cli.mcp import mcp
 from canonry.surfaces.cli.normalize import normalize
 from canonry.surfaces.cli.policies import policies, policy
 from canonry.surfaces.cli.rekey import rekey
@@ -32,6 +33,7 @@ _MODULES = {
     "feeds": "aiohttp alembic dbos psycopg selectolax sqlalchemy",
     "crawl": "protego",
     "bulk": "pyarrow",
+    "mcp": "mcp",
     "serve": "fastapi jinja2 prometheus_client pydantic python_multipart redis starlette structlog uvicorn",
 }
 _EXTRAS = {module: extra for extra, modules in _MODULES.items() for module in modules.split()}
@@ -60,6 +62,7 @@ for command in (
     serve,
     user,
     worker,
+    mcp,
     policies,
     policy,
     rekey,

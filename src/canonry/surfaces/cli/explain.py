@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from canonry.core.explain import Explanation, Step
-from canonry.core.explain import explain as explained
-from canonry.core.url import read_url
+from canonry.core.explain import Explanation, explain_text
 from canonry.errors import InvalidUrl
 from canonry.surfaces.cli import render
 from canonry.surfaces.cli.lines import input_lines
@@ -56,15 +54,9 @@ def explain(urls: tuple[str, ...], *, policy_name: str, overrides: str | None, a
 
 
 def _explained(text: str | InvalidUrl, policy: Policy) -> Explanation:
-    """The explanation, with what the door for people did as its first step."""
     if isinstance(text, InvalidUrl):
         raise text
-    url = read_url(text)
-    explanation = explained(url, policy)
-    if url == text:
-        return explanation
-    read = Step("read_url", text, url, "read as a person would mean it: an http(s) URL, nothing around it")
-    return dataclasses.replace(explanation, steps=(read, *explanation.steps))
+    return explain_text(text, policy)
 
 
 def _print(text: str, explanation: Explanation) -> None:

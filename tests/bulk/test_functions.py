@@ -1,0 +1,171 @@
+"""url_normalize, url_key and url_hash inside SQLite, DuckDB and Spark: for every row what canonry.normalize says."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow
+import pytest
+
+import canonry
+import mixed_urls
+from canonry.bulk.functions import register_duckdb, register_spark, register_sqlite
+from corpora import POLICIES
+from java import needs_java, spark_session
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+pa: Any = pyarrow
+URLS = mixed_urls.urls()
+MINE = canonry.policy("crawl").with_params("b").with_name("mine")
+THREE = "url_normalize({0}), url_key({0}), url_hash({0})"
+
+
+def wanted(policy: str = "bookmark") -> list[tuple[str | None, ...]]:
+    return [
+        (mixed_urls.normal(url, policy), mixed_urls.key(url, policy), mixed_urls.digest(url, policy)) for url in URLS
+    ]
+
+
+@pytest.fixture
+def sqlite() -> Generator[sqlite3.Connection]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        register_sqlite(connection, policies=[MINE])
+        connection.execute("CREATE TABLE pages (id INTEGER PRIMARY KEY, url)")
+        connection.executemany("INSERT INTO pages (url) VALUES (?)", [(url,) for url in URLS])
+        yield connection
+
+
+@pytest.fixture
+def duck() -> Generator[Any]:
+    with duckdb.connect() as connection:
+        register_duckdb(connection, policies=[MINE])
+        pages = pa.table({"id": range(len(URLS)), "url": URLS})
+        connection.register("given", pages)
+        connection.execute("CREATE TABLE pages AS SELECT * FROM given")
+        yield connection
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_sqlite_says_what_normalize_says(sqlite: sqlite3.Connection, policy: str) -> None:
+    answers = sqlite.execute(f"SELECT {THREE.format('url, ?')} FROM pages ORDER BY id", [policy] * 3)
+    assert answers.fetchall() == wanted(policy)
+
+
+def test_sqlite_without_a_policy(sqlite: sqlite3.Connection) -> None:
+    assert sqlite.execute(f"SELECT {THREE.format('url')} FROM pages ORDER BY id").fetchall() == wanted()
+
+
+def test_sqlite_finds_rows_by_an_index_on_the_key(sqlite: sqlite3.Connection) -> None:
+    sqlite.execute("CREATE INDEX by_key ON pages (url_key(url))")
+    sqlite.execute("INSERT INTO pages (id, url) VALUES (-1, 'HTTPS://Here.example:443/?utm_source=x&b=2&a=1')")
+    query = "FROM pages WHERE url_key(url) = url_key('https://here.example/?a=1&b=2&fbclid=9')"
+    assert sqlite.execute(f"SELECT id {query}").fetchall() == [(-1,)]
+    plan = sqlite.execute(f"EXPLAIN QUERY PLAN SELECT id {query}").fetchall()
+    assert "USING INDEX by_key" in plan[0][3]
+
+
+def test_sqlite_makes_columns_of_them(sqlite: sqlite3.Connection) -> None:
+    sqlite.execute("CREATE TABLE kept (url TEXT, hash TEXT AS (url_hash(url, 'article@0')) STORED UNIQUE)")
+    sqlite.execute("INSERT INTO kept VALUES ('https://a.com/x/')")
+    with pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):
+        sqlite.execute("INSERT INTO kept VALUES ('https://A.com/x?utm_source=b')")
+    assert sqlite.execute("SELECT hash FROM kept").fetchone() == (canonry.canonical_hash("https://a.com/x"),)
+
+
+@pytest.mark.parametrize("url", ["5", "5.5", "x'00'", "NULL"])
+def test_sqlite_what_is_no_text_is_no_url(sqlite: sqlite3.Connection, url: str) -> None:
+    assert sqlite.execute(f"SELECT {THREE.format(url)}").fetchone() == (None, None, None)
+
+
+def test_sqlite_policies(sqlite: sqlite3.Connection) -> None:
+    url = "'https://a.com/x/?b=1&utm_source=y'"
+    query = f"SELECT url_normalize({url}, 'mine'), url_normalize({url}, 'mine@1'), url_normalize({url}, NULL)"
+    assert sqlite.execute(query).fetchone() == ("https://a.com/x?utm_source=y", "https://a.com/x?utm_source=y", None)
+    for wrong in ("'none'", "5"):
+        with pytest.raises(sqlite3.OperationalError):
+            sqlite.execute(f"SELECT url_normalize('https://a.com/', {wrong})")
+
+
+def test_a_changed_policy_does_not_take_the_name_of_a_shipped_one() -> None:
+    changed = canonry.policy("bookmark").with_params("x")
+    with closing(sqlite3.connect(":memory:")) as connection:
+        register_sqlite(connection, policies=[changed])
+        query = "SELECT url_normalize('https://a.com/?x=1', ?)"
+        assert connection.execute(query, ["bookmark"]).fetchone() == ("https://a.com/?x=1",)
+        assert connection.execute(query, [changed.id]).fetchone() == ("https://a.com/",)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_duckdb_says_what_normalize_says(duck: Any, policy: str) -> None:
+    answers = duck.execute(f"SELECT {THREE.format('url, ' + repr(policy))} FROM pages ORDER BY id")
+    assert answers.fetchall() == wanted(policy)
+
+
+def test_duckdb_without_a_policy(duck: Any) -> None:
+    assert duck.execute(f"SELECT {THREE.format('url')} FROM pages ORDER BY id").fetchall() == wanted()
+
+
+def test_duckdb_policies(duck: Any) -> None:
+    policies = [*POLICIES, "mine", None]
+    named = [(url, policies[at % len(policies)]) for at, url in enumerate(URLS)]
+    pages = pa.table({"id": range(len(named)), "url": URLS, "policy": [policy for _, policy in named]})
+    duck.register("named", pages)
+    answers = duck.execute("SELECT url_key(url, policy) FROM named ORDER BY id").fetchall()
+    canonry_says = {"mine": MINE}
+    assert answers == [
+        (policy and mixed_urls.key(url, canonry_says.get(policy, policy)),)  # type: ignore[arg-type]
+        for url, policy in named
+    ]
+    for wrong, said in (("'none'", "no policy 'none'; shipped are"), ("5", "a text, not 5")):
+        with pytest.raises(duckdb.InvalidInputException, match=said):
+            duck.execute(f"SELECT url_normalize('https://a.com/', {wrong})")
+
+
+@pytest.mark.parametrize("url", ["5", "5.5", "'x'::BLOB", "NULL", "NULL::VARCHAR", "[1]"])
+def test_duckdb_what_is_no_text_is_no_url(duck: Any, url: str) -> None:
+    assert duck.execute(f"SELECT {THREE.format(url)}").fetchone() == (None, None, None)
+
+
+def test_duckdb_groups_by_them(duck: Any) -> None:
+    assert (
+        duck.execute("SELECT count(DISTINCT url_hash(url)) FROM pages").fetchone()
+        == duck.execute("SELECT count(DISTINCT url_normalize(url)) FROM pages").fetchone()
+        == (len({mixed_urls.normal(url, "bookmark") for url in URLS} - {None}),)
+    )
+    urls = duck.execute("SELECT url_key(u) FROM (SELECT 'https://A.com'::ENUM ('https://A.com') AS u)").fetchall()
+    assert urls == [("https://a.com/",)]
+
+
+def test_duckdb_registered_again(duck: Any) -> None:
+    register_duckdb(duck)  # and MINE is gone
+    with pytest.raises(duckdb.InvalidInputException, match="no policy 'mine'"):
+        duck.execute("SELECT url_key('https://a.com/', 'mine')")
+    with duck.cursor() as other:
+        register_duckdb(other)
+        assert other.execute("SELECT url_key('https://A.com')").fetchall() == [("https://a.com/",)]
+        with pytest.raises(canonry.CanonryError, match="is there already"):
+            register_duckdb(other, policies=[MINE])
+
+
+@needs_java
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_spark_says_what_normalize_says() -> None:
+    with spark_session() as spark:
+        register_spark(spark, policies=[MINE])
+        pages = spark.createDataFrame(pa.table({"id": range(len(URLS)), "url": URLS}))
+        pages.repartition(2).createOrReplaceTempView("pages")
+        asked = ", ".join(THREE.format(given) for given in ("url", "url, 'article@0'"))
+        more = "url_normalize('https://a.com/x/?b=1', 'mine'), url_key(5), url_key(NULL), url_hash(url, NULL)"
+        rows = spark.sql(f"SELECT {asked}, {more} FROM pages ORDER BY id").collect()
+        rest = ("https://a.com/x", None, None, None)
+        assert [tuple(row) for row in rows] == [
+            (*one, *other, *rest) for one, other in zip(wanted(), wanted("article@0"), strict=True)
+        ]
+        with pytest.raises(Exception, match="no policy 'none'; shipped are"):
+            spark.sql("SELECT url_key(url, 'none') FROM pages").collect()

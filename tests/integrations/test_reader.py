@@ -1,0 +1,237 @@
+"""The plugin for reader: twin subscriptions become one, on a web of which reader itself asks every URL."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from reader import Reader, make_reader
+
+import feed_server
+from canonry.integrations.reader import Merged, merge_twins
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from pathlib import Path
+
+# reader brings a feedparser that wants sgmllib3k; what today's feedparser depends on is a fork of it.
+sys.modules.setdefault("sgmllib", import_module("feedparser_sgmllib"))
+CLEAN = "https://feed.example/index.xml"
+NINE = [
+    "http://feed.example/index.xml",
+    "http://www.feed.example/index.xml",
+    "https://www.feed.example/index.xml",
+    CLEAN,
+    "http://feed.example/index.xml/",
+    "http://feed.example/index.xml?utm_source=mail&utm_medium=rss",
+    "HTTP://FEED.example/index.xml",
+    "http://feed.example:80//index.xml",
+    "https://feed.example:443/index.xml?fbclid=1#top",
+]
+MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
+
+
+@pytest.fixture
+def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[feed_server.Served]:
+    with feed_server.serving() as served:
+        served.become_the_web(monkeypatch, tmp_path)
+        served.feed_of = lambda _url: feed_server.rss()
+        yield served
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Generator[Reader]:
+    with make_reader(str(tmp_path / "reader.sqlite"), plugins=["canonry.integrations.reader"]) as made:
+        yield made
+
+
+def subscribed(reader: Reader, *urls: str, without_merging: bool = False) -> None:
+    """Add the feeds and have reader fetch them."""
+    for url in urls:
+        reader.add_feed(url)
+    if without_merging:
+        for url in urls:
+            reader.update_feed(url)  # a single feed runs no hook for all of them
+    else:
+        reader.update_feeds()
+
+
+def urls(reader: Reader) -> list[str]:
+    return [feed.url for feed in reader.get_feeds()]
+
+
+def test_reader_shows_one_feed_for_nine_urls(web: feed_server.Served, reader: Reader) -> None:
+    subscribed(reader, *NINE)
+    assert len(web.asked) == len(NINE)  # reader asked for each; the plugin for none
+    (feed,) = reader.get_feeds()
+    assert feed.url == CLEAN
+    assert feed.title == "Twins"
+    assert sorted(entry.id for entry in reader.get_entries()) == [f"id-{n}" for n in range(5)]
+    merged: Any = reader.get_tag(feed, ".plugin.canonry.merged")
+    assert sorted(merged) == sorted(set(NINE) - {CLEAN})
+    reader.add_feed(NINE[1])
+    reader.update_feeds()
+    assert urls(reader) == [CLEAN]
+
+
+def test_what_one_marked_named_and_tagged_is_kept(web: feed_server.Served, reader: Reader) -> None:
+    www, plain = NINE[1], NINE[0]
+    subscribed(reader, www, plain, CLEAN, without_merging=True)
+    reader.set_entry_read((www, "id-1"), True, MONDAY)
+    reader.set_entry_important((www, "id-2"), True, MONDAY)
+    reader.set_entry_important((plain, "id-3"), False, MONDAY)
+    reader.set_entry_read((CLEAN, "id-4"), True, MONDAY)
+    reader.set_tag((www, "id-1"), "later", {"when": 1})
+    reader.set_tag((CLEAN, "id-1"), "later", {"when": 2})
+    reader.set_tag((plain, "id-1"), "later", {"when": 3})
+    reader.set_tag(www, "news")
+    reader.set_tag(plain, "folder", ["a"])
+    reader.set_tag(CLEAN, "folder", ["b"])
+    reader.set_feed_user_title(plain, "Mine")
+    reader.disable_feed_updates(CLEAN)
+    reader.add_entry({"feed_url": www, "id": "own", "title": "Own", "link": "http://feed.example/own"})
+
+    assert merge_twins(reader) == [Merged(www, plain), Merged(CLEAN, plain)]  # updates of the cleanest are off
+    (feed,) = reader.get_feeds()
+    assert (feed.url, feed.user_title, feed.updates_enabled) == (plain, "Mine", True)
+    tags: dict[str, Any] = dict(reader.get_tags(feed))
+    assert {name: tags[name] for name in ("news", "folder", ".reader.duplicate.1.of.folder")} == {
+        "news": None,
+        "folder": ["a"],
+        ".reader.duplicate.1.of.folder": ["b"],
+    }
+    entries = {entry.id: entry for entry in reader.get_entries()}
+    assert sorted(entries) == ["id-0", "id-1", "id-2", "id-3", "id-4", "own"]
+    assert {name for name, entry in entries.items() if entry.read} == {"id-1", "id-4"}
+    assert entries["id-1"].read_modified == MONDAY
+    assert (entries["id-2"].important, entries["id-3"].important, entries["id-0"].important) == (True, False, None)
+    assert dict(reader.get_tags(entries["id-1"])) == {
+        "later": {"when": 3},
+        ".reader.duplicate.1.of.later": {"when": 1},
+        ".reader.duplicate.2.of.later": {"when": 2},
+    }
+    assert merge_twins(reader) == []
+
+
+def test_entries_that_only_the_twin_remembers_are_kept(web: feed_server.Served, reader: Reader) -> None:
+    plain = NINE[0]
+    subscribed(reader, plain)
+    reader.mark_entry_as_read((plain, "id-0"))
+    web.feed_of = lambda _url: feed_server.rss(items=range(3, 9))  # time goes by; the old ones leave the document
+    reader.update_feeds(scheduled=False)
+    assert len(list(reader.get_entries())) == 9
+    subscribed(reader, CLEAN)
+    assert urls(reader) == [CLEAN]
+    entries = {entry.id: entry for entry in reader.get_entries()}
+    assert sorted(entries) == [f"id-{n}" for n in range(9)]
+    assert entries["id-0"].read
+    reader.update_feeds(scheduled=False)
+    assert len(list(reader.get_entries())) == 9
+
+
+def test_entries_named_by_links_of_their_own_host(web: feed_server.Served, reader: Reader) -> None:
+    def feed_of(url: str) -> str:
+        scheme, _, host = url.split("/")[:3]
+        text = feed_server.rss(host=host).replace("<guid isPermaLink='false'>id-", f"<guid>{scheme}//{host}/")
+        return text.replace("http://", f"{scheme}//")
+
+    web.feed_of = feed_of
+    subscribed(reader, NINE[1], without_merging=True)
+    reader.mark_entry_as_read((NINE[1], "http://www.feed.example/2"))
+    subscribed(reader, CLEAN)
+    assert urls(reader) == [CLEAN]
+    assert {entry.id: entry.read for entry in reader.get_entries()} == {
+        f"https://feed.example/{n}": n == 2 for n in range(5)
+    }
+
+
+APART: dict[str, tuple[str, str, Callable[[str], str | None]]] = {
+    "another feed under www": (
+        "http://a.example/feed",
+        "http://www.a.example/feed",
+        lambda url: feed_server.rss(items=range(50, 55)) if "www" in url else feed_server.rss(),
+    ),
+    "another title": (
+        "http://a.example/feed",
+        "http://a.example/feed/",
+        lambda url: feed_server.rss("Comments") if url.endswith("/") else feed_server.rss(),
+    ),
+    "a part of it": (
+        "http://a.example/feed",
+        "https://a.example/feed",
+        lambda url: feed_server.rss(items=range(0, 20, 4)) if "https" in url else feed_server.rss(items=range(20)),
+    ),
+    "the newest of it alone": (
+        "http://a.example/feed",
+        "https://a.example/feed",
+        lambda url: feed_server.rss(items=range(19, 20)) if "https" in url else feed_server.rss(items=range(20)),
+    ),
+    "another parameter": ("http://a.example/feed?tag=x", "http://a.example/feed?tag=y", lambda _: feed_server.rss()),
+    "another path": ("http://a.example/feed", "http://a.example/Feed", lambda _: feed_server.rss()),
+    "both empty": (
+        "http://a.example/feed",
+        "http://www.a.example/feed",
+        lambda _: feed_server.rss(items=range(0)),
+    ),
+    "one is not there": (
+        "http://a.example/feed",
+        "https://a.example/feed",
+        lambda url: None if "https" in url else feed_server.rss(),
+    ),
+    "neither is there": ("http://a.example/feed", "http://a.example:80/feed", lambda _: None),
+    "tracking that selects": (
+        "http://a.example/feed?utm_source=x",
+        "http://a.example/feed",
+        lambda url: feed_server.rss(items=range(50, 55)) if "utm" in url else feed_server.rss(),
+    ),
+}
+
+
+@pytest.mark.parametrize("why", APART)
+def test_different_feeds_stay_apart(web: feed_server.Served, reader: Reader, why: str) -> None:
+    one, other, web.feed_of = APART[why]
+    subscribed(reader, one, other)
+    assert sorted(urls(reader)) == sorted([one, other])
+
+
+@pytest.mark.parametrize("items", [range(0), range(1), range(2)])
+def test_small_feeds_that_are_equal_are_one(web: feed_server.Served, reader: Reader, items: range) -> None:
+    web.feed_of = lambda _url: feed_server.rss(items=items)
+    subscribed(reader, NINE[0], NINE[5])
+    assert urls(reader) == [NINE[0]]
+
+
+def test_a_dead_spelling_of_a_live_feed_goes(web: feed_server.Served, reader: Reader) -> None:
+    web.feed_of = lambda url: None if "utm" in url else feed_server.rss()
+    subscribed(reader, NINE[5], NINE[0])
+    assert urls(reader) == [NINE[0]]
+
+
+def test_a_clean_url_that_does_not_answer_is_not_chosen(web: feed_server.Served, reader: Reader) -> None:
+    web.feed_of = lambda url: feed_server.rss() if "utm" in url else None
+    subscribed(reader, NINE[5], NINE[0])
+    assert urls(reader) == [NINE[5]]
+
+
+def test_a_post_between_two_fetches_changes_nothing(web: feed_server.Served, reader: Reader) -> None:
+    web.feed_of = lambda url: feed_server.rss(items=range(1, 11) if "www" in url else range(10))
+    subscribed(reader, NINE[0], NINE[1])
+    assert urls(reader) == [NINE[0]]
+    assert len(list(reader.get_entries())) == 11
+
+
+def test_two_pairs_of_twins_under_one_form(web: feed_server.Served, reader: Reader) -> None:
+    web.feed_of = lambda url: feed_server.rss(items=range(50, 55)) if "www" in url else feed_server.rss()
+    subscribed(reader, *NINE[:4])
+    assert sorted(urls(reader)) == [CLEAN, NINE[2]]
+
+
+def test_what_is_no_url_is_left_alone(web: feed_server.Served, tmp_path: Path) -> None:
+    (tmp_path / "feed.xml").write_text(feed_server.rss())
+    plugins = ["canonry.integrations.reader"]
+    with make_reader(":memory:", feed_root=str(tmp_path), plugins=plugins) as reader:
+        subscribed(reader, "feed.xml", "file:feed.xml")
+        assert len(urls(reader)) == 2
