@@ -52,11 +52,13 @@ def connects() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def profiles() -> Iterator[None]:
-    """The test fails where a profile remains."""
-    before = set(Path(tempfile.gettempdir()).glob("canonry-chrome-*"))
-    yield
-    assert not set(Path(tempfile.gettempdir()).glob("canonry-chrome-*")) - before
+def profiles(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The test fails where a profile remains; in a folder of its own, for others have Chromes, too."""
+    with tempfile.TemporaryDirectory(prefix="c-") as folder:
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        yield
+        assert not list(Path(folder).glob("canonry-chrome-*"))
+        monkeypatch.undo()
 
 
 @asynccontextmanager

@@ -197,7 +197,9 @@ def take_turn(
             Leased(*row) for row in connection.execute(_AGAIN, {"of": crawl_id, "now": stamp(now), "count": want})
         ]
     room = min(room, want - len(leased))
-    if room > 0 and fresh_level is not None and (busy_level is None or fresh_level <= busy_level):
+    # Those that are taken again count as well: a process that is killed again and again must not get ahead of them.
+    open_levels = [page.depth for page in leased] + ([] if busy_level is None else [busy_level])
+    if room > 0 and fresh_level is not None and fresh_level <= min(open_levels, default=fresh_level):
         fresh = connection.execute(_FRESH, {"of": crawl_id, "level": fresh_level, "count": room})
         new = [Leased(*row) for row in fresh]
         connection.execute(update(crawls).where(crawls.c.id == crawl_id).values(taken=taken + len(new)))
