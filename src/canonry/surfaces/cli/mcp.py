@@ -20,8 +20,8 @@ def mcp() -> None:
     """
     from canonry.integrations.mcp import server
 
-    if sys.stdin.isatty():
-        click.echo("canonry: waiting for an MCP client on standard input; Ctrl-C ends it", err=True)
     # Ctrl-C at once: a thread that waits for input would hold it back, and there is nothing to tidy.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if sys.stdin.isatty():
+        click.echo("canonry: waiting for an MCP client on standard input; Ctrl-C ends it", err=True)
     server().run()
