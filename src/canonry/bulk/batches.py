@@ -16,6 +16,8 @@ from canonry.core.fast import normalize
 from canonry.errors import InvalidUrl
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from numpy.typing import NDArray
 
     from canonry.bulk.rows import Batch, Refused
@@ -33,6 +35,16 @@ RUN = pa.schema(
         ("first_variant", pa.string()),
         ("place", pa.int64()),
         ("count", pa.int64()),
+    ]
+)
+MERGED = pa.schema(
+    [
+        ("url", pa.string()),
+        ("canonical_hash", pa.string()),
+        ("count", pa.int64()),
+        ("first_variant", pa.string()),
+        ("place", pa.int64()),
+        ("runs", pa.int64()),
     ]
 )
 REFUSED = pa.schema([("row", pa.int64()), ("url", pa.string()), ("reason", pa.string())])
@@ -109,6 +121,61 @@ def _run(_job: Job, file: int, batch: Batch, made: tuple[Any, Any]) -> Any:
     return pa.table([hashes.take(taken), urls, variants, pa.array(places), pa.array(counts)], schema=RUN)
 
 
+def reduced(sorted_rows: Iterable[Any]) -> Iterator[Any]:
+    """Rows of runs in the order of hash and place as rows of the answer: each hash once, its counts added up.
+
+    `runs` is the number of rows that went into one.
+    """
+    held: Any = None  # the last row so far, which may go on in the next piece
+    for piece in sorted_rows:
+        if not len(piece):
+            continue
+        rows = _first_of_each(piece.combine_chunks())
+        if held is not None:
+            if held.column("canonical_hash")[0] == rows.column("canonical_hash")[0]:
+                held, rows = _added(held, rows), rows.slice(1)
+            if len(rows):
+                yield held
+        if len(rows):
+            yield rows.slice(0, len(rows) - 1)
+            held = rows.slice(len(rows) - 1)
+    if held is not None:
+        yield held
+
+
+def _first_of_each(table: Any) -> Any:
+    is_same = _equal_neighbours(_hash_bytes(table.column("canonical_hash").chunk(0)))
+    starts = np.concatenate(([0], np.flatnonzero(~is_same) + 1))
+    counts = table.column("count").to_numpy()
+    firsts = table if len(starts) == len(table) else table.take(pa.array(starts))
+    columns = {
+        "url": firsts.column("url"),
+        "canonical_hash": firsts.column("canonical_hash"),
+        "count": pa.array(np.add.reduceat(counts, starts)),
+        "first_variant": pc.coalesce(firsts.column("first_variant"), firsts.column("url")),
+        "place": firsts.column("place"),
+        "runs": pa.array(np.diff(np.append(starts, len(table)))),
+    }
+    return pa.table(columns, schema=MERGED)
+
+
+def _added(row: Any, rows: Any) -> Any:
+    """The row with the counts of the first of these rows added."""
+    for name in ("count", "runs"):
+        at, total = row.column_names.index(name), row.column(name)[0].as_py() + rows.column(name)[0].as_py()
+        row = row.set_column(at, name, pa.array([total]))
+    return row
+
+
+def is_rising(hashes: Any, after: str) -> bool:
+    """Is each hash of a chunk greater than the one before it, and the first greater than `after`?"""
+    if not len(hashes):
+        return True
+    keys = _leading_bits(_hash_bytes(hashes))
+    doubtful = np.flatnonzero(keys[1:] <= keys[:-1]).tolist()
+    return hashes[0].as_py() > after and all(hashes[at].as_py() < hashes[at + 1].as_py() for at in doubtful)
+
+
 def _hash_bytes(hashes: Any) -> NDArray[np.uint8]:
     _, _, data = hashes.buffers()
     if data is None or not len(hashes):
@@ -134,6 +201,15 @@ def _groups(hashes: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.in
     starts = np.concatenate(([0], np.flatnonzero(~is_same) + 1))
     counts = np.diff(np.append(starts, len(order)))
     return np.minimum.reduceat(order, starts), counts
+
+
+def _equal_neighbours(hashes: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Is each row equal to the one before it?"""
+    words = np.ascontiguousarray(hashes).view(np.uint64)
+    is_same = words[1:, 0] == words[:-1, 0]
+    at = np.flatnonzero(is_same)
+    is_same[at] = (words[at] == words[at + 1]).all(axis=1)
+    return is_same
 
 
 def _leading_bits(hashes: NDArray[np.uint8]) -> NDArray[np.uint64]:

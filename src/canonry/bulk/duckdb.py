@@ -10,7 +10,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 
+from canonry.bulk.batches import reduced
 from canonry.bulk.job import BulkError
 from canonry.bulk.parts import make_part, segments_of
 
@@ -21,15 +23,16 @@ if TYPE_CHECKING:
     from canonry.bulk.job import Job
     from canonry.bulk.parts import Part
 
+pa: Any = pyarrow  # it has no types
 # What a process has in memory before it reads a row, and what DuckDB does not count.
 _BASE = 300 * 1000**2
 _RANGE_SHARE = 5  # DuckDB gets so many times the memory that the rows of a range take
 _MOST_RANGES = 4096
-_MERGE = """
-SELECT canonical_hash, any_value(url) AS url, arg_min(coalesce(first_variant, url), place) AS first_variant,
-       min(place) AS place, sum(count)::BIGINT AS count, count(*) AS runs
-FROM read_parquet($files) WHERE canonical_hash >= $low AND canonical_hash < $high
-GROUP BY canonical_hash ORDER BY canonical_hash
+_PIECE = 1 << 14  # rows that are handed over at once
+# Sorting spills to disk and reads back what it needs; a hash table that holds texts does not do that as well.
+_SORTED = """
+SELECT canonical_hash, url, first_variant, place, count FROM read_parquet($files)
+WHERE canonical_hash >= $low AND canonical_hash < $high ORDER BY canonical_hash, place
 """
 
 
@@ -59,12 +62,17 @@ class DuckDB:
         ranges = min(sum(part.bytes for part in parts) * _RANGE_SHARE // memory + 1, _MOST_RANGES)
         with duckdb.connect(":memory:", config=options) as connection:
             for number in range(ranges):
-                low, high = (_bound(each, ranges) for each in (number, number + 1))
+                bounds = {"low": _bound(number, ranges), "high": _bound(number + 1, ranges)}
                 try:
-                    found: Any = connection.sql(_MERGE, params={"files": paths, "low": low, "high": high})
-                    yield found.to_arrow_table()
+                    found: Any = connection.sql(_SORTED, params={"files": paths, **bounds})
+                    yield from reduced(_tables(found.to_arrow_reader(_PIECE)))
                 except duckdb.Error as error:
                     raise _told(error, job) from None
+
+
+def _tables(reader: Any) -> Iterator[Any]:
+    for batch in reader:
+        yield pa.Table.from_batches([batch])
 
 
 def _bound(number: int, ranges: int) -> str:

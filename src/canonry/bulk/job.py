@@ -75,7 +75,7 @@ class Job:
     @property
     def block(self) -> int:
         """Bytes of input that are looked at together; a few dozen times as much is in memory at once."""
-        return min(max(self.memory // 64, 1 << 20), 64 << 20)
+        return min(max(self.memory // 128, 2 << 20), 16 << 20)
 
 
 @dataclass(frozen=True, slots=True)

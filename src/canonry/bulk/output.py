@@ -19,13 +19,18 @@ if TYPE_CHECKING:
 pa: Any = pyarrow  # it has no types
 pq: Any = pyarrow.parquet
 _GROUP = 1 << 17  # rows of a row group
+_DISTINCT = frozenset(
+    "url canonical_url canonical_hash first_variant first_row original_url row before after before_hash after_hash".split()
+)
 
 
 class RowWriter:
     """Takes rows in pieces of any size and writes row groups of one size, so that pieces leave no trace."""
 
     def __init__(self, file: Path, schema: Any) -> None:
-        self._out = pq.ParquetWriter(file, schema, compression="zstd", store_schema=True)
+        # Names of files come again and again; a dictionary of URLs would only be tried and thrown away.
+        again = [name for name in schema.names if name not in _DISTINCT]
+        self._out = pq.ParquetWriter(file, schema, compression="zstd", compression_level=1, use_dictionary=again)
         self._schema = schema
         self._held: list[Any] = []
         self._count = 0

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
-import pyarrow.compute  # pyright: ignore[reportMissingTypeStubs]
 
 from canonry.bulk.blocks import LONGEST_LINE, LongLine, line_blocks, raw_strings
 from canonry.bulk.job import BulkError, Job, Mode
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 pa: Any = pyarrow  # it has no types
-pc: Any = pyarrow.compute
 LONGEST_URL = 1 << 20
 _SHOWN = 4096  # characters of a refused row that the side file repeats
 _MOST_COLUMNS = 1000
@@ -58,7 +56,8 @@ def refused_row(row: int, given: bytes, reason: str) -> Refused:
 
 def without_long(batch: Batch) -> Batch:
     """The batch without URLs that nobody can mean."""
-    lengths = pc.fill_null(pc.binary_length(batch.urls), 0).to_numpy(zero_copy_only=False)
+    offsets = np.frombuffer(batch.urls.buffers()[1] or b"\0\0\0\0", np.int32)
+    lengths = np.diff(offsets[batch.urls.offset : batch.urls.offset + len(batch.urls) + 1])
     is_long = lengths > LONGEST_URL
     if not is_long.any():
         return batch

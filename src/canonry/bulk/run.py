@@ -12,6 +12,7 @@ import pyarrow.compute  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow.parquet  # pyright: ignore[reportMissingTypeStubs]
 
 from canonry.bulk.arrow import FIELDS
+from canonry.bulk.batches import is_rising
 from canonry.bulk.job import (
     LEAST_MEMORY,
     ROW_BITS,
@@ -229,13 +230,11 @@ def _answers(job: Job, engine: Engine, parts: list[Part], watch: _Watch) -> Iter
 
 def _last_hash(hashes: Any, before: str) -> str:
     """The last of the hashes, each of which is greater than the one before: who reads the output relies on it."""
-    if not len(hashes):
-        return before
-    is_rising = hashes[0].as_py() > before and pc.all(pc.less(hashes[:-1], hashes[1:])).as_py() is not False
-    if not is_rising:
-        raise BulkError("the engine gave hashes out of order; nothing was written")
-    last: str = hashes[-1].as_py()
-    return last
+    for chunk in hashes.chunks:
+        if not is_rising(chunk, before):
+            raise BulkError("the engine gave hashes out of order; nothing was written")
+        before = chunk[-1].as_py() if len(chunk) else before
+    return before
 
 
 def _deduped(merged: Any, files: Any) -> Any:
