@@ -8,14 +8,14 @@ if TYPE_CHECKING:
     from canonry.bulk.job import Mode as Mode
     from canonry.bulk.job import Progress as Progress
     from canonry.bulk.job import Report as Report
-    from canonry.bulk.run import run as run
+    from canonry.bulk.running import run as run
 
 
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
     if name == "run":
-        return import_module("canonry.bulk.run").run
+        return import_module("canonry.bulk.running").run
     if name in {"BulkError", "Mode", "Progress", "Report"}:
         return getattr(import_module("canonry.bulk.job"), name)
     raise AttributeError(f"module 'canonry.bulk' has no attribute {name!r}")

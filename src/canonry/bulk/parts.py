@@ -223,7 +223,7 @@ class _Segments:
             self._writer = pq.ParquetWriter(
                 self.paths[-1],
                 table.schema,
-                compression={name: "none" if name == "canonical_hash" else "lz4" for name in table.column_names},
+                compression="none",
                 use_dictionary=False,
                 write_statistics=["canonical_hash"] if is_run else False,
             )
