@@ -206,7 +206,7 @@ def _groups(hashes: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.in
 def _equal_neighbours(hashes: NDArray[np.uint8]) -> NDArray[np.bool_]:
     """Is each row equal to the one before it?"""
     words = np.ascontiguousarray(hashes).view(np.uint64)
-    is_same = words[1:, 0] == words[:-1, 0]
+    is_same: NDArray[np.bool_] = words[1:, 0] == words[:-1, 0]
     at = np.flatnonzero(is_same)
     is_same[at] = (words[at] == words[at + 1]).all(axis=1)
     return is_same
@@ -264,4 +264,3 @@ def _is_utf8(text: Any) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-

@@ -54,7 +54,7 @@ class DuckDB:
             return
         memory = max(job.memory - _BASE, job.memory // 4)
         spill = job.work / "spill"
-        options = {
+        options: dict[str, str | bool | int | float | list[str]] = {
             "memory_limit": f"{memory}B",
             "temp_directory": str(spill),
             "threads": str(self._threads),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -20,9 +21,7 @@ LEAST_MEMORY = 512 * 1000**2
 # How the place of a row is one number: 23 bits for the file, 40 for the row.
 ROW_BITS = 40
 _MOST_FILES = 1 << 23
-_UNITS = {"": 1, "B": 1, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "TB": 1000**4}
-_UNITS |= {"K": 1000, "M": 1000**2, "G": 1000**3, "T": 1000**4}
-_UNITS |= {"KIB": 1024, "MIB": 1024**2, "GIB": 1024**3, "TIB": 1024**4}
+_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
 class BulkError(CanonryError):
@@ -107,7 +106,7 @@ class Report:
 def find_inputs(given: Iterable[str | os.PathLike[str]]) -> tuple[str, ...]:
     """The files that names and patterns stand for, each once, by name."""
     found: set[str] = set()
-    for name in map(os.fspath, given):
+    for name in [os.fspath(each) for each in given]:
         if os.path.isdir(name):
             raise BulkError(f"{name} is a folder; name its files: {os.path.join(name, '*')}")
         if os.path.exists(name):
@@ -128,8 +127,9 @@ def read_size(text: str | int) -> int:
     """Bytes of `1GB`, `512MiB` or a number of them."""
     if isinstance(text, int):
         return text
-    number = text.strip().rstrip("BbIiKkMmGgTt ")
+    read = re.fullmatch(r"([0-9.]+)\s*([KMGT]?)(I?)B?", text.strip().upper())
     try:
-        return int(float(number) * _UNITS[text.strip()[len(number) :].strip().upper()])
-    except (KeyError, ValueError, OverflowError):
+        assert read is not None
+        return int(float(read[1]) * (1024 if read[3] else 1000) ** _POWERS[read[2]])
+    except (AssertionError, ValueError, OverflowError):
         raise BulkError(f"{text!r} is not an amount of memory such as 1GB or 512MiB") from None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
@@ -15,13 +14,13 @@ from canonry.bulk.job import BulkError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+    from pathlib import Path
 
 pa: Any = pyarrow  # it has no types
 pq: Any = pyarrow.parquet
 _GROUP = 1 << 17  # rows of a row group
-_DISTINCT = frozenset(
-    "url canonical_url canonical_hash first_variant first_row original_url row before after before_hash after_hash".split()
-)
+_ONCE = ("url", "canonical_url", "canonical_hash", "first_variant", "first_row", "original_url", "row")
+_DISTINCT = frozenset((*_ONCE, "before", "after", "before_hash", "after_hash"))
 
 
 class RowWriter:

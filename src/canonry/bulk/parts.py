@@ -14,7 +14,6 @@ from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
@@ -28,6 +27,7 @@ from canonry.bulk.readers import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
+    from pathlib import Path
 
 pa: Any = pyarrow  # it has no types
 pq: Any = pyarrow.parquet

@@ -127,8 +127,6 @@ def _parquet_batch(job: Job, table: Any, row: int) -> Batch:
     column = pa.concat_arrays(column.cast(pa.binary()).chunks)
     # Bytes that are no UTF-8 are told as such, as in a text file.
     validity, offsets, data = column.buffers()
-    urls = pa.Array.from_buffers(
-        pa.string(), len(column), [validity, offsets, data], column.null_count, column.offset
-    )
+    urls = pa.Array.from_buffers(pa.string(), len(column), [validity, offsets, data], column.null_count, column.offset)
     rows = np.arange(row, row + len(urls), dtype=np.int64)
     return without_long(Batch(urls, rows, table if job.mode is Mode.JOIN else None))

@@ -75,7 +75,7 @@ class Spark:
         """A Spark session; what goes wrong in it is told in one line."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # it speaks of pandas, which we do not use
-            from py4j.protocol import Py4JError
+            from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # pyright: ignore[reportMissingTypeStubs]
             from pyspark.errors import PySparkException
 
             try:
@@ -93,7 +93,9 @@ def _need_java() -> None:
 
     home = os.environ.get("JAVA_HOME")
     if not (shutil.which("java") or (home and Path(home, "bin", "java").exists())):
-        raise BulkError("Spark needs Java 17 or later: on Debian apt-get install default-jre-headless, or set JAVA_HOME")
+        raise BulkError(
+            "Spark needs Java 17 or later: on Debian apt-get install default-jre-headless, or set JAVA_HOME"
+        )
 
 
 def _started(master: str, job: Job) -> Any:
