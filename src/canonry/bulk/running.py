@@ -195,9 +195,10 @@ def _parts(job: Job, engine: Engine, watch: _Watch) -> tuple[list[Part], int]:
 def _finish(job: Job, engine: Engine, parts: list[Part], watch: _Watch) -> tuple[int, int]:
     """Write output and side file, the output last: where it is, all is; how many rows each has."""
     made, side = job.work / "out.parquet", job.work / "invalid.parquet"
-    with writing(made, _schema(job, parts)) as out:
+    schema = _schema(job, parts)
+    with writing(made, schema) as out:
         for table in _answers(job, engine, parts, watch):
-            out.add(table)
+            out.add(_under(table, schema))
     invalid = sum(part.invalid for part in parts)
     if invalid:
         with writing(side, INVALID) as refused:
@@ -247,6 +248,14 @@ def _deduped(merged: Any, files: Any) -> Any:
         "first_row": pc.bit_wise_and(places, (1 << ROW_BITS) - 1),
     }
     return pa.table(columns).cast(DEDUPED)
+
+
+def _under(table: Any, schema: Any) -> Any:
+    """The table with all columns of the output; null where its file lacks one."""
+    if table.column_names == schema.names:
+        return table
+    columns = [table.column(each.name) if each.name in table.column_names else pa.nulls(len(table)) for each in schema]
+    return pa.table(columns, names=schema.names)
 
 
 def _with_file(table: Any, file: str, at: int) -> Any:
