@@ -173,7 +173,9 @@ def test_the_input_with_two_more_columns(tmp_path: Path) -> None:
         pa.table({"n": [1, 2, 3], "link": ["https://A.com", "nope", None], "tags": [["x"], [], None]}),
         tmp_path / "a.parquet",
     )
-    (tmp_path / "b.jsonl").write_text('{"link": "https://b.com", "more": {"x": [1]}}\n{"link": "https://b.com/", "n": null}\n')
+    (tmp_path / "b.jsonl").write_text(
+        '{"link": "https://b.com", "more": {"x": [1]}}\n{"link": "https://b.com/", "n": null}\n'
+    )
     bulk.run([tmp_path / "a.parquet"], tmp_path / "out.parquet", mode="join", column="link")
     table = pq.read_table(tmp_path / "out.parquet")
     assert table.column_names == ["n", "link", "tags", "canonical_url", "canonical_hash"]
@@ -212,10 +214,15 @@ def test_where_two_policies_differ(tmp_path: Path) -> None:
     assert list(found[0]) == ["original_url", "before", "after", "before_hash", "after_hash", "file", "row"]
     assert [(row["row"], row["before"], row["after"]) for row in found] == [
         (1, "https://a.com/b/", "https://a.com/b"),
-        *((row, *(canonry.normalize_many([url], policy)[0] for policy in ("exact", "crawl"))) for row, url in ((5, " https://a.com/"),)),
+        *(
+            (row, *(canonry.normalize_many([url], policy)[0] for policy in ("exact", "crawl")))
+            for row, url in ((5, " https://a.com/"),)
+        ),
     ]
     for row in found:
-        assert [row["before_hash"], row["after_hash"]] == [sha(url) if url else None for url in (row["before"], row["after"])]
+        assert [row["before_hash"], row["after_hash"]] == [
+            sha(url) if url else None for url in (row["before"], row["after"])
+        ]
     assert set(invalid(tmp_path / "out.parquet")) == {4}
     with pytest.raises(bulk.BulkError, match="--against"):
         bulk.run([tmp_path / "a.txt"], tmp_path / "x.parquet", mode="diff")
@@ -241,6 +248,7 @@ def test_hashes_out_of_order_never_become_an_output(tmp_path: Path, monkeypatch:
     class Wrong:
         def __init__(self) -> None:
             self.make_parts = running_engine.make_parts
+            self.close = running_engine.close
 
         def merge(self, *given: Any) -> Any:
             tables = list(merge(*given))
@@ -280,7 +288,9 @@ def test_nothing_at_all(tmp_path: Path) -> None:
     assert list(blocks.line_blocks(pa.BufferReader(b""), 10)) == []
 
 
-@pytest.mark.parametrize(("text", "size"), [("1GB", 10**9), ("512MiB", 512 << 20), ("2g", 2 * 10**9), ("1.5 GB", 15 * 10**8), ("7", 7)])
+@pytest.mark.parametrize(
+    ("text", "size"), [("1GB", 10**9), ("512MiB", 512 << 20), ("2g", 2 * 10**9), ("1.5 GB", 15 * 10**8), ("7", 7)]
+)
 def test_sizes(text: str, size: int) -> None:
     assert job.read_size(text) == job.read_size(size) == size
 
@@ -320,7 +330,11 @@ def test_jobs_that_are_refused(tmp_path: Path) -> None:
             bulk.run(inputs, out, **options)
         assert "\n" not in str(caught.value)
         assert not out.exists()
-    for wrong, said in ((tmp_path / "no" / "x.parquet", "no such folder"), (tmp_path, "is a folder"), (file, "is an input")):
+    for wrong, said in (
+        (tmp_path / "no" / "x.parquet", "no such folder"),
+        (tmp_path, "is a folder"),
+        (file, "is an input"),
+    ):
         with pytest.raises(bulk.BulkError, match=said):
             bulk.run([file], wrong, overwrite=True)
 

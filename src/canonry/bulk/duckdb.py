@@ -47,6 +47,9 @@ class DuckDB:
         for file in files:
             yield make_part(job, file, threads=self._threads, watch=watch)
 
+    def close(self) -> None:
+        """Nothing is left behind."""
+
     def merge(self, job: Job, parts: Sequence[Part]) -> Iterator[Any]:
         """The runs of all parts as one, in rising order of hashes, piece by piece."""
         paths = [str(path) for part in parts for path in segments_of(job, part)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -63,6 +64,8 @@ class Engine(Protocol):
 
     def merge(self, job: Job, parts: Sequence[Part]) -> Iterator[Any]: ...
 
+    def close(self) -> None: ...
+
 
 def run(
     inputs: Iterable[str | os.PathLike[str]],
@@ -96,7 +99,7 @@ def run(
     _refuse(job, overwrite=overwrite)
     chosen = _engine(engine, master)
     watch = _Watch(job, on_progress)
-    with work_folder(job):
+    with work_folder(job), closing(chosen):
         parts, kept = _parts(job, chosen, watch)
         with told_in_one_line(f"{job.out} cannot be written"):
             written, invalid = _finish(job, chosen, parts, watch)
@@ -126,7 +129,9 @@ def _refuse(job: Job, *, overwrite: bool) -> None:
     for file in (job.out, job.invalid):
         if any(os.path.exists(file) and os.path.samefile(file, each) for each in job.inputs):
             raise BulkError(f"{file} is an input; write to another file")
-        if os.path.lexists(file) and not overwrite:
+        # A run that was killed between the two renames left the side file of this job.
+        is_ours = file == job.invalid and job.work.exists()
+        if os.path.lexists(file) and not overwrite and not is_ours:
             raise BulkError(f"{file} exists; --overwrite replaces it")
 
 

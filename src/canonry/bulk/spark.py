@@ -29,16 +29,18 @@ if TYPE_CHECKING:
 pa: Any = pyarrow  # it has no types
 _PART_FIELDS = "file size changed rows written invalid empty bytes segments"
 _PARTS = ", ".join(f"{name} long" for name in _PART_FIELDS.split())
+_RANGE = 64 << 20  # bytes of parts that one task sorts
 _LOG = "spark.log"
 _OURS = "canonry.bulk.job.BulkError: "
 _MERGED = "url string, canonical_hash string, count long, first_variant string, place long, runs long"
 
 
 class Spark:
-    """The engine for many machines."""
+    """The engine for many machines; one session for a job, begun when it is first needed."""
 
     def __init__(self, master: str | None) -> None:
         self._master = master or "local[*]"
+        self._session: Any = None
         _need_java()
 
     def make_parts(self, job: Job, files: Sequence[int], watch: Callable[[Answer], None]) -> Iterator[Part]:
@@ -46,44 +48,58 @@ class Spark:
         del watch  # rows are known when their file is done
         if not files:
             return
-        with self._session(job) as spark:
-            listed = spark.createDataFrame(list(enumerate(files)), "at int, file long")
+        with self._told_in_one_line(job):
+            listed = self._started(job).createDataFrame(list(enumerate(files)), "at int, file long")
             tasks = listed.repartitionById(len(files), "at").select("file")
             for row in tasks.mapInArrow(_part_maker(job), _PARTS).toLocalIterator(prefetchPartitions=True):
                 yield Part(**row.asDict())
 
     def merge(self, job: Job, parts: Sequence[Part]) -> Iterator[Any]:
         """The runs of all parts as one, in rising order of hashes, piece by piece."""
-        paths = [path for part in parts for path in segments_of(job, part)]
+        paths = [path.absolute().as_uri() for part in parts for path in segments_of(job, part)]
         if not paths:
             return
-        with self._session(job) as spark:
-            folder = job.work / "merged"
-            size = sum(part.bytes for part in parts)
-            rows = spark.read.parquet(*(path.absolute().as_uri() for path in paths))
-            ranges = rows.repartitionByRange(size // (64 << 20) + 1, "canonical_hash")
-            ranges = ranges.sortWithinPartitions("canonical_hash", "place")
-            merged = ranges.mapInArrow(_reduce, _MERGED)
+        folder = job.work / "merged"
+        ranges = sum(part.bytes for part in parts) // _RANGE + 1
+        with self._told_in_one_line(job):
+            rows = self._started(job).read.parquet(*paths).repartitionByRange(ranges, "canonical_hash")
+            merged = rows.sortWithinPartitions("canonical_hash", "place").mapInArrow(_reduce, _MERGED)
             merged.write.mode("overwrite").parquet(folder.absolute().as_uri(), compression="lz4")
         for file in sorted(folder.glob("part-*.parquet")):
             for table in row_groups(file):
                 yield table.cast(MERGED)
-        shutil.rmtree(folder, ignore_errors=True)
+
+    def close(self) -> None:
+        """End the session, and Java: it would keep the folders of this job."""
+        if self._session is None:
+            return
+        from pyspark import SparkContext
+
+        self._session.stop()
+        context: Any = SparkContext
+        gateway = context._gateway  # noqa: SLF001
+        context._gateway = context._jvm = None  # noqa: SLF001
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait()
+
+    def _started(self, job: Job) -> Any:
+        from pyspark.sql import SparkSession
+
+        found: Any = SparkSession.getActiveSession()  # of somebody who has one already, and keeps it
+        if found is None:
+            found = self._session = _new_session(self._master, job)
+        return found
 
     @contextmanager
-    def _session(self, job: Job) -> Generator[Any]:
-        """A Spark session; what goes wrong in it is told in one line."""
+    def _told_in_one_line(self, job: Job) -> Generator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # it speaks of pandas, which we do not use
             from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # pyright: ignore[reportMissingTypeStubs]
             from pyspark.errors import PySparkException
 
             try:
-                spark = _started(self._master, job)
-                try:
-                    yield spark
-                finally:
-                    spark.stop()
+                yield
             except (PySparkException, Py4JError) as error:
                 raise _told(error, job) from None
 
@@ -98,7 +114,7 @@ def _need_java() -> None:
         )
 
 
-def _started(master: str, job: Job) -> Any:
+def _new_session(master: str, job: Job) -> Any:
     from pyspark.sql import SparkSession
 
     # Workers must find canonry: they run the Python that runs here, unless somebody says otherwise.
