@@ -6,9 +6,10 @@ import hashlib
 import random
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.corpus import dirty_urls, urls
+
 import canonry
 import corpora
-from benchmarks.corpus import dirty_urls, urls
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -52,12 +52,12 @@ class Cluster:
         return log
 
     def executors(self) -> list[int]:
-        """The processes that run tasks, by their ids: children of the workers."""
+        """The processes that run tasks, by their ids: children of the workers that are alive."""
         found: list[int] = []
         for worker in self._processes[1:]:
             tasks = Path(f"/proc/{worker.pid}/task").glob("*/children")
             found += [int(child) for task in tasks for child in task.read_text().split()]
-        return found
+        return [child for child in found if _is_executor(child)]
 
     def stop(self) -> None:
         for process in reversed(self._processes):
@@ -68,6 +68,14 @@ class Cluster:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+def _is_executor(process: int) -> bool:
+    """A dead one that nobody has asked for has no command any more."""
+    try:
+        return b"CoarseGrainedExecutorBackend" in Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return False
 
 
 def _found(log: Path, pattern: bytes) -> str:
