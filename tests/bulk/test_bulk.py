@@ -103,8 +103,10 @@ def test_text_that_is_read_in_small_blocks(tmp_path: Path, monkeypatch: pytest.M
     file = tmp_path / "a.txt"
     file.write_bytes(b"\n".join(lines))
     wanted = deduped([file])
+    sizes: list[int] = []
+    monkeypatch.setattr(job.Job, "block", property(lambda _: sizes[-1]))
     for size in (1, 2, 3, 7, 64, 1000):
-        monkeypatch.setattr(job.Job, "block", property(lambda _, size=size: size))
+        sizes.append(size)
         bulk.run([file], tmp_path / "out.parquet", overwrite=True)
         assert rows(tmp_path / "out.parquet") == wanted
 

@@ -130,9 +130,10 @@ class _Told:
 
     def progress(self, progress: Progress) -> None:
         """One line, drawn over and over."""
-        if self._is_quiet:
+        seconds = time.monotonic() - self._started
+        if self._is_quiet or seconds < 1:
             return
-        rate = progress.rows / max(time.monotonic() - self._started, 0.001)
+        rate = progress.rows / seconds
         if progress.stage == "reading":
             self.bar.resize(max(progress.of // 1000**2, 1))
             files = f"{progress.files}/{progress.of_files} files"
