@@ -13,7 +13,11 @@ import shutil
 import subprocess
 
 # What is looked for, and the Debian package that has it.
-PARTS = {("chromium-headless-shell", "chromium", "google-chrome"): "chromium", ("curl",): "curl"}
+PARTS = {
+    ("chromium-headless-shell", "chromium", "google-chrome"): "chromium",
+    ("curl",): "curl",
+    ("java",): "default-jre-headless",
+}
 
 
 def main() -> None:

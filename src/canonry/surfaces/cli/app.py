@@ -10,6 +10,7 @@ from canonry import __version__
 from canonry.core.fast import CORE
 from canonry.errors import CanonryError
 from canonry.surfaces.cli.backup import backup, restore
+from canonry.surfaces.cli.bulk import bulk
 from canonry.surfaces.cli.canonicalize import canonicalize
 from canonry.surfaces.cli.completion import completion
 from canonry.surfaces.cli.config import config
@@ -32,7 +33,8 @@ from canonry.surfaces.cli.worker import worker
 _MODULES = {
     "feeds": "aiohttp alembic dbos psycopg selectolax sqlalchemy",
     "crawl": "protego",
-    "bulk": "pyarrow",
+    "bulk": "duckdb numpy pyarrow",
+    "spark": "pandas py4j pyspark",
     "mcp": "mcp",
     "serve": "fastapi jinja2 prometheus_client pydantic python_multipart redis starlette structlog uvicorn",
 }
@@ -59,6 +61,7 @@ for command in (
     feeds,
     crawl,
     crawls,
+    bulk,
     serve,
     user,
     worker,

@@ -1,0 +1,56 @@
+"""The same job in plain Python, to compare with; and files to run it on."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.corpus import dirty_urls, urls
+
+import canonry
+import corpora
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def deduped(files: list[Path], policy: str = "bookmark") -> list[dict[str, Any]]:
+    """The rows of a dedupe over text files."""
+    found: dict[str, dict[str, Any]] = {}
+    for file in sorted(files, key=str):
+        for row, raw in enumerate(file.read_bytes().split(b"\n"), 1):
+            try:
+                given = raw.removesuffix(b"\r").decode()
+                url = canonry.normalize(given, policy)
+            except ValueError:  # no UTF-8, no URL
+                continue
+            key = hashlib.sha256(url.encode()).hexdigest()
+            first = {"first_variant": given, "first_file": str(file), "first_row": row}
+            found.setdefault(key, {"url": url, "canonical_hash": key, "count": 0, **first})["count"] += 1
+    return [found[key] for key in sorted(found)]
+
+
+def mixed_lines(count: int, seed: int = 1) -> list[bytes]:
+    """Lines as they come: clean, dirty, awkward, broken, empty, no UTF-8; a third of them again."""
+    choose = random.Random(seed)
+    known = [*urls(count // 3, seed), *dirty_urls(count // 4, seed)]
+    texts = [
+        *known,
+        *(corpora.built_url(choose) for _ in range(count // 20)),
+        *(corpora.mutated_url(choose, choose.choice(known)) for _ in range(count // 20)),
+        *(corpora.random_text(choose) for _ in range(count // 50)),
+    ]
+    lines = [text.replace("\n", "").encode("utf-8", "surrogatepass") for text in texts]
+    lines += [b"", b"\r", b"https://a.com/\xff", b"https://a.com/\x00b", b"\xed\xa0\x80", b"https://a.com/x\r"]
+    lines += choose.choices(lines, k=max(0, count - len(lines)))
+    choose.shuffle(lines)
+    return lines
+
+
+def write_lines(folder: Path, lines: list[bytes], files: int) -> list[Path]:
+    """The lines in so many text files; the last has no line break at its end."""
+    paths = [folder / f"urls-{number}.txt" for number in range(files)]
+    for number, path in enumerate(paths):
+        path.write_bytes(b"\n".join(lines[number::files]) + (b"\n" if number + 1 < files else b""))
+    return paths
