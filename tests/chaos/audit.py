@@ -74,7 +74,9 @@ def check_kept(promises: Sequence[Promise], rows: Iterable[Row], merged: Mapping
             problems.append(f"{promise.given} is at {row.url}, not {promise.wanted}")
         elif final == promise.id and promise.url == row.url and row.original_url != promise.original_url:
             problems.append(f"{promise.given}: the original URL is {row.original_url}, not {promise.original_url}")
-        elif final == promise.id and promise.url != row.url and row.original_url != (promise.original_url or promise.url):
+        elif (
+            final == promise.id and promise.url != row.url and row.original_url != (promise.original_url or promise.url)
+        ):
             problems.append(f"{promise.given}: moved, and the original URL is {row.original_url}")
     return Check("acknowledged bookmarks are there, as they were given", f"{len(promises)} answers", tuple(problems))
 

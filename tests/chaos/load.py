@@ -137,7 +137,11 @@ class Load:
         traps = self._web.content.traps
         urls = traps.spellings(f"/bookmark/{number}/{step // 20}")
         if self._web.has_names:
-            urls += [f"http://{SHORTENERS[0]}/p{number}", f"http://{SHORTENERS[0]}/d{number}", f"http://{DECOY}/{number}"]
+            urls += [
+                f"http://{SHORTENERS[0]}/p{number}",
+                f"http://{SHORTENERS[0]}/d{number}",
+                f"http://{DECOY}/{number}",
+            ]
         self.put(chance.choice(urls))
 
     def _change_text(self, number: int, step: int, chance: random.Random) -> None:

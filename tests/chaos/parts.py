@@ -10,6 +10,7 @@ import threading
 import time
 from collections import Counter
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -39,6 +40,11 @@ class Part:
         self._not_before = 0.0
         self.is_over = False
 
+    def say(self, what: str) -> None:
+        """Into its log, between what it says itself."""
+        with self._log.open("a") as log:
+            log.write(f"--- {datetime.now(UTC):%H:%M:%S.%f} {what}\n")
+
     def look(self) -> None:
         """Start it if it does not run."""
         if self.is_over:
@@ -47,6 +53,7 @@ class Part:
             self._code = self.process.poll()
             if self._code is None:
                 return
+            self.say(f"ended with {self._code}")
             if self._code != -signal.SIGKILL:
                 self.ends[self._code] += 1
             self.process = None
@@ -57,6 +64,7 @@ class Part:
         if command is None:
             self.is_over = True
             return
+        self.say(f"canonry {' '.join(command)}")
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
                 [*CANONRY, *command],

@@ -39,9 +39,9 @@ class Outcome:
 
 def short(outcome: Outcome) -> str:
     """The audit, for a terminal."""
-    rows = [("ok" if check.is_ok else "FAILED", check.looked_at, check.name) for check in outcome.checks]
+    rows = [(check.name, check.looked_at, _verdict(check)) for check in outcome.checks]
     wrong = [f"{check.name}: {check.told}" for check in outcome.checks if not check.is_ok]
-    return "\n".join([table(("", "looked at", "audit"), rows), *wrong])
+    return "\n".join([table(("audit", "looked at", ""), rows), *wrong])
 
 
 def full(outcome: Outcome) -> str:
@@ -73,12 +73,12 @@ def full(outcome: Outcome) -> str:
         (kind, f"{peak / 2**20:.0f}", f"{outcome.bounds[kind] / 2**20:.0f}" if kind in outcome.bounds else "")
         for kind, peak in sorted(outcome.peaks.items())
     ]
-    audit = [("ok" if check.is_ok else "FAILED", check.name, check.looked_at, check.told) for check in outcome.checks]
+    audit = [(check.name, check.looked_at, _verdict(check), check.told) for check in outcome.checks]
     parts = [
         f"# Chaos: {'clean' if outcome.is_clean else 'NOT CLEAN'}",
         table(("", ""), about),
         "## Audit",
-        table(("", "question", "looked at", "wrong"), audit),
+        table(("", "looked at", "", "wrong"), audit),
         "## Failures",
         table(("kind", "times", "nothing to fail", "longest pause between two acknowledged answers, s"), failures),
         "## Load",
@@ -88,6 +88,10 @@ def full(outcome: Outcome) -> str:
         *(["## Notes", "\n".join(f"- {note}" for note in outcome.notes)] if outcome.notes else []),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _verdict(check: Check) -> str:
+    return "ok" if check.is_ok else "FAILED"
 
 
 def longest_outages(failures: Sequence[Failure], acknowledged_at: Sequence[float]) -> dict[str, float]:

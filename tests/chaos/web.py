@@ -137,7 +137,8 @@ class _Answer(BaseHTTPRequestHandler):
             case _:
                 self._answer("", status=404)
 
-    do_HEAD = do_GET
+    def do_HEAD(self) -> None:
+        self.do_GET()
 
     @property
     def _traps(self) -> Traps:
