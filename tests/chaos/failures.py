@@ -110,6 +110,7 @@ def flush_redis(targets: Targets) -> bool:
         return connection.recv(16).startswith(b"+")
 
 
+OF_THE_SERVICE = {"service killed", "one of its processes killed"}
 KINDS: dict[str, Callable[[Targets], bool]] = {
     "service killed": kill_service,
     "one of its processes killed": kill_service_worker,

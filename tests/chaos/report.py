@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from benchmarks.machine import machine, table
@@ -80,7 +81,7 @@ def full(outcome: Outcome) -> str:
         "## Audit",
         table(("", "looked at", "", "wrong"), audit),
         "## Failures",
-        table(("kind", "times", "nothing to fail", "longest pause between two acknowledged answers, s"), failures),
+        table(("kind", "times", "nothing to fail", "longest time without an acknowledged answer, s"), failures),
         "## Load",
         table(("", ""), figures),
         "## Memory",
@@ -95,15 +96,16 @@ def _verdict(check: Check) -> str:
 
 
 def longest_outages(failures: Sequence[Failure], acknowledged_at: Sequence[float]) -> dict[str, float]:
-    """By kind, the longest time between two acknowledged answers from a failure to the next one."""
-    times = sorted(acknowledged_at)
-    found: dict[str, float] = {}
-    for number, failure in enumerate(failures):
-        end = failures[number + 1].at if number + 1 < len(failures) else float("inf")
-        first = max(bisect_left(times, failure.at) - 1, 0)
-        last = min(bisect_left(times, end), len(times) - 1)
-        gaps = [after - before for before, after in zip(times[first:last], times[first + 1 : last + 1], strict=True)]
-        found[failure.kind] = max(found.get(failure.kind, 0.0), *gaps, 0.0)
+    """By kind, the longest time without an acknowledged answer; it belongs to the failure it begins with."""
+    times, begun = sorted(acknowledged_at), [failure.at for failure in failures]
+    found = {failure.kind: 0.0 for failure in failures}
+    for before, after in pairwise(times):
+        number = bisect_left(begun, before)
+        if number == len(begun) or begun[number] >= after:
+            number -= 1  # nothing failed in it: what failed before?
+        if number >= 0:
+            kind = failures[number].kind
+            found[kind] = max(found[kind], after - before)
     return found
 
 

@@ -23,7 +23,7 @@ from canonry.net.browser import find_chrome
 from canonry.settings import load_settings
 from canonry.surfaces.cli.render import Bar
 from chaos import audit
-from chaos.failures import KINDS, Failure, Targets, schedule
+from chaos.failures import KINDS, OF_THE_SERVICE, Failure, Targets, schedule
 from chaos.load import ACKNOWLEDGED, Load
 from chaos.parts import CANONRY, Part, Supervisor, environment_of
 from chaos.report import Outcome
@@ -45,6 +45,7 @@ BOUNDS = {
 _SETTLE = 150.0  # seconds for what is under way: jobs of a killed worker are taken over after a minute
 _START = 180.0  # on a machine that has other things to do
 _STOP = 60.0
+_SERVED = 3.0  # seconds the service has, from a failure to an acknowledged answer, before the next one
 _LONG_AGO = "2000-01-01T00:00:00.000000Z"
 
 
@@ -149,6 +150,8 @@ class Run:
         for kind, gap in schedule(self.chance, self.options.seconds):
             self._show(time.monotonic() - self._began)
             time.sleep(max(0, min(gap, end - time.monotonic())))
+            if kind in OF_THE_SERVICE:
+                self._let_it_come_back(end)
             if time.monotonic() >= end:
                 break
             failure = Failure(kind, time.monotonic())
@@ -158,6 +161,13 @@ class Run:
                 self.outcome.failures.append(failure)
             else:
                 self.outcome.missed[kind] += 1
+
+    def _let_it_come_back(self, end: float) -> None:
+        """Where a start takes long, a service that is killed all the time would never promise anything."""
+        since = max((failure.at for failure in self.outcome.failures if failure.kind in OF_THE_SERVICE), default=0.0)
+        while time.monotonic() < end and not any(at > since + _SERVED for at in self.load.acknowledged_at[-1:]):
+            self._show(time.monotonic() - self._began)
+            time.sleep(0.2)
 
     def _keep_feeds_busy(self) -> None:
         """Feeds grow, and are due at once instead of in an hour."""

@@ -118,11 +118,11 @@ def test_marked_processes_are_found_also_those_that_drop_the_mark(tmp_path: Path
     watch = Watch(str(tmp_path))
     process = subprocess.Popen([sys.executable, "-c", script], env=marked, start_new_session=True)
     try:
+        found = watch.alive()
         for _ in range(200):
-            found = watch.alive()
             if len(found) == 2:
                 break
-            process.poll()
+            found = watch.alive()
         assert {each.group for each in found} == {process.pid}
     finally:
         assert len(watch.end_all()) == 2
