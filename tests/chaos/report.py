@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from chaos.failures import Failure
     from chaos.load import Load
 
+_LINGERS = 1.5  # seconds: less than there are between two failures
+
 
 @dataclass(slots=True)
 class Outcome:
@@ -96,11 +98,14 @@ def _verdict(check: Check) -> str:
 
 
 def longest_outages(failures: Sequence[Failure], acknowledged_at: Sequence[float]) -> dict[str, float]:
-    """By kind, the longest time without an acknowledged answer; it belongs to the failure it begins with."""
+    """By kind, the longest time without an acknowledged answer; it belongs to the first failure in it or just before.
+
+    A service whose parent was killed goes on answering for a moment.
+    """
     times, begun = sorted(acknowledged_at), [failure.at for failure in failures]
     found = {failure.kind: 0.0 for failure in failures}
     for before, after in pairwise(times):
-        number = bisect_left(begun, before)
+        number = bisect_left(begun, before - _LINGERS)
         if number == len(begun) or begun[number] >= after:
             number -= 1  # nothing failed in it: what failed before?
         if number >= 0:

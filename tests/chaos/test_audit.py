@@ -140,5 +140,6 @@ def test_every_kind_of_failure_comes_and_the_seed_decides() -> None:
 def test_longest_outage_belongs_to_the_failure_before_it() -> None:
     failures = [Failure("a", 1.0), Failure("b", 5.0)]
     assert longest_outages(failures, [0.0, 0.5, 1.5, 4.5, 5.5, 6.0]) == {"a": 3.0, "b": 1.0}
+    assert longest_outages(failures, [0.0, 2.0, 9.0]) == {"a": 7.0, "b": 0.0}  # it went on for a moment
     assert longest_outages(failures, []) == {"a": 0.0, "b": 0.0}
     assert at([3.0, 1.0, 2.0], 50) == 2.0 and at([], 99) == 0.0
