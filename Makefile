@@ -48,7 +48,7 @@ leaks: $(VENV)/test  ## ten million URLs answered natively: does memory grow?
 	PYTHONPATH=.:tests $(BIN)/python tests/native/leaks.py
 
 chaos: $(VENV)/test  ## ten minutes of killing what runs, and an audit of what was promised (CHAOS="--seconds 60 --seed 1")
-	PYTHONPATH=.:tests $(BIN)/python -W ignore -m chaos $(CHAOS)
+	PYTHONPATH=.:tests $(BIN)/python -m chaos $(CHAOS)
 
 bench: $(VENV)/bench  ## speed beside the peers
 	$(BIN)/python -m benchmarks

@@ -47,7 +47,8 @@ def main() -> int:
         os.execvp(_UNSHARE[0], [*_UNSHARE, sys.executable, "-m", "chaos", "--inside", *sys.argv[1:]])
     seed = random.SystemRandom().randrange(10**6) if given.seed is None else given.seed
     print(f"chaos for {given.seconds:g} s, --seed {seed}", file=sys.stderr)
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
     folder = Path(tempfile.mkdtemp(prefix="chaos-", dir="/tmp"))  # Chrome's socket wants a short name
     outcome = None
     try:
@@ -77,6 +78,8 @@ def main() -> int:
 
 
 def _interrupt(*_: object) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # everything is ended now, in a few seconds
     raise KeyboardInterrupt
 
 
