@@ -1,5 +1,6 @@
 PYTHON ?= python3
 SERVE :=  # options of canonry serve
+CHAOS :=  # options of the chaos run
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
@@ -7,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 unexport PYTHONDONTWRITEBYTECODE
 INPUTS := pyproject.toml setup.py constraints.txt $(wildcard src/canonry/core/_fast.c src/canonry/core/c/*.h)
 
-.PHONY: run test check tables law mutate fuzz asan leaks bench docs clean
+.PHONY: run test check tables law mutate fuzz asan leaks chaos bench docs clean
 
 run: $(VENV)/run  ## from a fresh clone to a running service: http://127.0.0.1:8000/
 	@$(BIN)/canonry serve $(SERVE)
@@ -45,6 +46,9 @@ asan: $(VENV)/test  ## the native core inside Python under AddressSanitizer and 
 
 leaks: $(VENV)/test  ## ten million URLs answered natively: does memory grow?
 	PYTHONPATH=.:tests $(BIN)/python tests/native/leaks.py
+
+chaos: $(VENV)/test  ## ten minutes of killing what runs, and an audit of what was promised (CHAOS="--seconds 60 --seed 1")
+	PYTHONPATH=.:tests $(BIN)/python -m chaos $(CHAOS)
 
 bench: $(VENV)/bench  ## speed beside the peers
 	$(BIN)/python -m benchmarks

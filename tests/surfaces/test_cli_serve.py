@@ -139,6 +139,22 @@ def test_several_processes_one_store(tmp_path: Path) -> None:
         until(lambda: not _answers(service.port), 20)
 
 
+def test_process_whose_parent_was_killed_while_it_starts_ends_at_once(tmp_path: Path) -> None:
+    starting = """
+import json, os, signal, time
+from dataclasses import asdict
+from canonry.surfaces.api import run, service
+signal.signal(signal.SIGTERM, lambda *_: None)  # as uvicorn does, which ends when all is open
+parent = str(os.getpid())  # nobody is their own
+os.environ |= {run._OPTIONS: json.dumps(asdict(service.Options())), run._PARENT: parent}
+run.app_from_environment()
+time.sleep(30)
+"""
+    environment = {**os.environ, "CANONRY_DATABASE_URL": f"sqlite:///{tmp_path / 'never.db'}"}
+    ended = subprocess.run([sys.executable, "-c", starting], env=environment, check=False, timeout=25)
+    assert ended.returncode == 1
+
+
 def _answers(port: int) -> bool:
     try:
         socket.create_connection(("127.0.0.1", port), 1).close()

@@ -166,6 +166,9 @@ _IS_KEPT = bookmarks.c.deleted_at.is_(None)
 _IS_OWN = bookmarks.c.owner_id == bindparam("owner")
 _BY_KEY = Prepared(lambda _: select(*bookmark_columns).where(_IS_OWN, bookmarks.c.key == bindparam("key"), _IS_KEPT))
 _BY_ID = Prepared(lambda _: select(*bookmark_columns).where(_IS_OWN, bookmarks.c.id == bindparam("id")))
+_TO_CHANGE = Prepared(
+    lambda _: select(*bookmark_columns).where(_IS_OWN, bookmarks.c.id == bindparam("id")).with_for_update()
+)
 
 
 class BookmarkStore:
@@ -295,8 +298,17 @@ def as_bookmark(row: Sequence[Any]) -> Bookmark:
 
 def get_now(connection: Connection, owner: int, bookmark_id: int) -> Bookmark:
     """The bookmark of an owner; NoBookmark where there is none."""
+    return _get(_BY_ID, connection, owner, bookmark_id)
+
+
+def get_to_change(connection: Connection, owner: int, bookmark_id: int) -> Bookmark:
+    """`get_now`, and nobody else changes it until the transaction ends: what is written is based on what was read."""
+    return _get(_TO_CHANGE, connection, owner, bookmark_id)
+
+
+def _get(query: Prepared, connection: Connection, owner: int, bookmark_id: int) -> Bookmark:
     if -(2**63) <= bookmark_id < 2**63:
-        for row in _BY_ID.rows(connection, owner=owner, id=bookmark_id):
+        for row in query.rows(connection, owner=owner, id=bookmark_id):
             return as_bookmark(row)
     raise NoBookmark(bookmark_id)
 
@@ -328,6 +340,12 @@ def put_now(
     if on_duplicate is OnDuplicate.ERROR:
         raise AlreadyKept(kept.id)
     if on_duplicate is OnDuplicate.UPDATE and texts:
+        try:
+            kept = get_to_change(connection, owner, kept.id)
+        except NoBookmark:
+            raise Retry from None  # made one with another
+        if kept.url != address.url or kept.deleted_at is not None:
+            raise Retry
         changed = _write(connection, owner, kept, texts, now)
         return Put(changed, PutOutcome.NO_CHANGE if changed == kept else PutOutcome.UPDATED)
     return Put(kept, PutOutcome.NO_CHANGE)
@@ -342,7 +360,7 @@ def _edit(
     address: Address | None,
     etag: str | None,
 ) -> Bookmark:
-    kept = get_now(connection, owner, bookmark_id)
+    kept = get_to_change(connection, owner, bookmark_id)
     if kept.deleted_at is not None:
         raise NoBookmark(bookmark_id)
     _require_same(kept, etag)
@@ -354,6 +372,11 @@ def _edit(
 def move_now(connection: Connection, owner: int, kept: Bookmark, address: Address, now: str) -> Bookmark:
     """Give a bookmark another URL that is known to be free."""
     return _write(connection, owner, kept, {}, now, address)
+
+
+def write_texts(connection: Connection, owner: int, kept: Bookmark, texts: Mapping[str, Any], now: str) -> Bookmark:
+    """Give a bookmark that was read to be changed other texts."""
+    return _write(connection, owner, kept, texts, now)
 
 
 def require_free(connection: Connection, owner: int, bookmark_id: int, url: str) -> None:
@@ -433,7 +456,7 @@ def _conditions(search: Search, *, is_sqlite: bool) -> Iterator[ColumnElement[bo
 
 
 def _trash(connection: Connection, owner: int, bookmark_id: int, now: str, etag: str | None) -> Bookmark:
-    kept = get_now(connection, owner, bookmark_id)
+    kept = get_to_change(connection, owner, bookmark_id)
     if kept.deleted_at is not None:
         raise NoBookmark(bookmark_id)
     _require_same(kept, etag)
@@ -446,7 +469,7 @@ def _trash(connection: Connection, owner: int, bookmark_id: int, now: str, etag:
 
 
 def _restore(connection: Connection, owner: int, bookmark_id: int, now: str) -> Bookmark:
-    kept = get_now(connection, owner, bookmark_id)
+    kept = get_to_change(connection, owner, bookmark_id)
     if kept.deleted_at is None:
         return kept
     require_free(connection, owner, bookmark_id, kept.url)

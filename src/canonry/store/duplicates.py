@@ -201,7 +201,7 @@ def _merges(connection: Connection, owner: int) -> list[Merged]:
 
 def _whole_row(connection: Connection, owner: int, bookmark_id: int) -> dict[str, Any]:
     query = select(bookmarks).where(bookmarks.c.owner_id == owner, bookmarks.c.id == bookmark_id)
-    row = connection.execute(query).mappings().first()
+    row = connection.execute(query.with_for_update()).mappings().first()  # what is made of it must be the latest
     if row is None:
         raise NoBookmark(bookmark_id)
     return dict(row)

@@ -26,10 +26,13 @@ from canonry.store.bookmarks import (
     AlreadyKept,
     BookmarkStore,
     ExpansionState,
+    NoBookmark,
     OnDuplicate,
     PutOutcome,
+    get_to_change,
     move_now,
     require_free,
+    write_texts,
 )
 from canonry.store.duplicates import merge_now
 from canonry.store.imports import ImportRow, ImportStore
@@ -201,7 +204,7 @@ class Bookmarks:
         title = await asyncio.to_thread(page_title, response.body, response.header("content-type"))
         if response.is_ok and title:
             self._count("title:found")
-            await self.store.edit(owner, bookmark_id, {"title": title}, self.clock())
+            await self._database.write(partial(_give_title, owner=owner, kept=kept, title=title, now=self.clock()))
 
     async def take_file(
         self, owner: int, data: bytes, *, form: Any = None, file_name: str = "", exact_url: bool = False
@@ -373,11 +376,31 @@ def _texts(draft: Draft) -> dict[str, Any]:
     return {name: getattr(draft, name) for name in TEXTS}
 
 
+def _give_title(connection: Connection, owner: int, kept: Bookmark, title: str, now: datetime) -> None:
+    """The title of its page for a bookmark, unless it has got one, or another URL, or is gone meanwhile."""
+    try:
+        current = get_to_change(connection, owner, kept.id)
+    except NoBookmark:
+        return
+    if not current.title and current.url == kept.url and current.deleted_at is None:
+        write_texts(connection, owner, current, {"title": title}, stamp(now))
+
+
 def _settle(connection: Connection, owner: int, kept: Bookmark, address: Address, now: str) -> None:
-    """Move a bookmark to where its short link leads, or make it one with the bookmark that is there."""
+    """Move a bookmark to where its short link leads, or make it one with the bookmark that is there.
+
+    `kept` is what was followed: one that was moved, deleted or settled meanwhile stays as it is.
+    """
+    try:
+        current = get_to_change(connection, owner, kept.id)
+    except NoBookmark:
+        return
+    is_same = (current.url, current.original_url) == (kept.url, kept.original_url)
+    if not is_same or current.expansion is not ExpansionState.PENDING or current.deleted_at is not None:
+        return
     try:
         require_free(connection, owner, kept.id, address.url)
     except AlreadyKept as error:
         merge_now(connection, owner, error.bookmark_id, [kept.id], now=now, why="expansion")
     else:
-        move_now(connection, owner, kept, address, now)
+        move_now(connection, owner, current, address, now)

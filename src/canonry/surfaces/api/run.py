@@ -50,17 +50,20 @@ def serve(options: Options, *, socket_path: str = "", workers: int = 1) -> None:
 
 def app_from_environment() -> ASGIApp:
     """The application in one of several processes."""
-    threading.Thread(target=_end_with_parent, args=(int(os.environ[_PARENT]),), daemon=True).start()
     configure_logging(as_json=not sys.stderr.isatty())
     given: dict[str, Any] = json.loads(os.environ[_OPTIONS])
     given["allowed_hosts"] = tuple(given["allowed_hosts"])
-    return make_app(Service(load_settings(), Options(**given)))
+    service = Service(load_settings(), Options(**given))
+    threading.Thread(target=_end_with_parent, args=(int(os.environ[_PARENT]), service), daemon=True).start()
+    return make_app(service)
 
 
-def _end_with_parent(parent: int) -> None:
-    """A parent that was killed leaves nobody behind who holds its port."""
+def _end_with_parent(parent: int, service: Service) -> None:
+    """A parent that was killed leaves nobody behind who holds its port: the next one needs it at once."""
     while os.getppid() == parent:
         time.sleep(1)
+    if not service.is_open:  # uvicorn would begin to serve before it ends, and nobody has been promised anything
+        os._exit(1)
     os.kill(os.getpid(), signal.SIGTERM)
 
 

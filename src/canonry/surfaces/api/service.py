@@ -73,6 +73,7 @@ class Service:
         self.settings = settings
         self.options = options
         self.clock = clock
+        self.is_open = False
         self._make_client = client or partial(_guarded_client, settings, options)
         self._stack = AsyncExitStack()
 
@@ -102,6 +103,7 @@ class Service:
         except BaseException:
             await stack.aclose()
             raise
+        self.is_open = True
         return self
 
     async def __aexit__(self, *_: object) -> None:
