@@ -75,8 +75,13 @@ def kill_crawl(targets: Targets) -> bool:
 
 
 def kill_chrome(targets: Targets) -> bool:
-    """The browser, or one of those that show its pages."""
-    found = [each for each in targets.watch.alive() if each.kind == "chrome"]
+    """The browser, or one of those that show its pages; a crawl that has just begun has none yet."""
+    found: list[Process] = []
+    for _ in range(50):
+        found = [each for each in targets.watch.alive() if each.kind == "chrome"]
+        if any("--type=renderer" in each.command for each in found):
+            break
+        time.sleep(0.1)
     browsers = [each for each in found if "--type=" not in each.command and "/bin/sh" not in each.command]
     return _kill_one(browsers if targets.chance.random() < 0.5 else found, targets.chance)
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from sqlalchemy import text
 
 from canonry.jobs.queues import POLL, Jobs
 from canonry.store.database import Database
@@ -54,6 +55,34 @@ def check_reruns(running: Workers) -> None:
     for again in runs.values():
         for earlier in again[:-1]:
             assert earlier.pid in running.killed_at, again
+
+
+def test_job_that_a_living_worker_has_lost_runs_again(database_url: str, workers: Callable[[str], Workers]) -> None:
+    """The database went away when it was begun, or when its end was to be written down."""
+    enqueue(database_url, 3, hosts=3)
+    running = workers(database_url)
+    with opened(database_url) as jobs:
+        worker = running.start(silent=1.0, seconds=0.0)
+        running.wait_for_all(range(3))
+        [executor] = [key for event, key, _, _ in running.events() if event == "open"]
+        running.wait_for(lambda: asyncio.run(jobs.counts(POLL)) == {"SUCCESS": 3})
+        table = "workflow_status" if jobs.file else "canonry_jobs.workflow_status"
+        with jobs.engine.begin() as connection:
+            taken = f"UPDATE {table} SET status = 'PENDING' WHERE queue_name = 'poll' AND executor_id = :executor"
+            assert connection.execute(text(taken), {"executor": executor}).rowcount == 3
+        running.wait_for(lambda: len(running.runs()) == 6)
+        running.wait_for(lambda: asyncio.run(jobs.counts(POLL)) == {"SUCCESS": 3})
+    assert running.stop(worker) == 0
+    assert "3 jobs that were lost here run again" in running.said()
+
+
+def test_job_that_takes_longer_than_silence_is_not_lost(database_url: str, workers: Callable[[str], Workers]) -> None:
+    enqueue(database_url, 1, hosts=1)
+    running = workers(database_url)
+    worker = running.start(silent=0.5, seconds=3.0)
+    running.wait_for_all(range(1))
+    assert running.stop(worker) == 0
+    assert len(running.runs()) == 1 and "lost here" not in running.said()
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from canonry.errors import StoreError, masked
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator, Iterable
+    from collections.abc import Awaitable, Callable, Collection, Generator, Iterable
     from datetime import datetime
 
     from canonry.store.database import Database
@@ -131,10 +131,19 @@ class Jobs:
         """The ids of the jobs that wait or run."""
         return [job.workflow_id for job in await asyncio.to_thread(self._list, queue_name=kind, status=_WAITING)]
 
-    def release(self, executor_ids: Iterable[str] | None = None) -> int:
-        """Give the running jobs of these workers, or of all, back to their queues; how many there were."""
+    def running_of(self, executor_id: str) -> list[str]:
+        """The ids of the jobs that a worker has taken and not ended."""
+        return [str(job.workflow_id) for job in self._list(status="PENDING", executor_id=[executor_id])]
+
+    def release(self, executor_ids: Iterable[str] | None = None, *, only: Collection[str] | None = None) -> int:
+        """Give the running jobs of these workers, or of all, back to their queues; how many there were.
+
+        `only` are the ids of those that are meant, where it is not all.
+        """
         wanted = None if executor_ids is None else list(executor_ids)
         running = self._list(status="PENDING", executor_id=wanted)
+        if only is not None:
+            running = [job for job in running if job.workflow_id in only]
         # What DBOS does at start for an executor of the same id: a row that is another's by now stays as it is.
         give_back = self._client._sys_db.reenqueue_for_recovery  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         with self._as_store_error():

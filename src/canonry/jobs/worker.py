@@ -70,8 +70,9 @@ class Worker:
         self._clock = clock
         # Not asyncio's own threads, which DBOS may fill: a worker must not fall silent for want of one.
         self._threads = ThreadPoolExecutor(2, "jobs")
-        self._running: set[asyncio.Task[Any]] = set()
+        self._running: dict[asyncio.Task[Any], str] = {}
         self._cuttable: set[asyncio.Task[Any]] = set()
+        self._lost: dict[str, float] = {}
         self._is_stopping = False
         self._dbos: DBOS | None = None
         self._lock: int | None = None
@@ -165,8 +166,8 @@ class Worker:
                 raise asyncio.CancelledError
             task = asyncio.current_task()
             assert task is not None
-            self._running.add(task)  # until DBOS has written down how it ended
-            task.add_done_callback(self._running.discard)
+            self._running[task] = str(DBOS.workflow_id)  # until DBOS has written down how it ended
+            task.add_done_callback(self._forget)
             if kind.can_be_cut:
                 self._cuttable.add(task)
                 task.add_done_callback(self._cuttable.discard)
@@ -185,6 +186,9 @@ class Worker:
         )
         register(job)
 
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._running.pop(task, None)
+
     async def _beat_on(self) -> None:
         while True:
             try:
@@ -200,9 +204,25 @@ class Worker:
                 if taken := self._jobs.release(silent):
                     _log.warning("%d jobs of silent workers run again", taken)
                 self._heartbeat.forget_old()
+        self._give_back_lost()
         if not self._is_stopping:
             for schedule in self._schedules:
                 schedule.enqueue(self._jobs, self._clock())
+
+    def _give_back_lost(self) -> None:
+        """Queue jobs again that the database believes to run here and that do not.
+
+        It went away between their being taken and their start, or before DBOS could write down how they ended,
+        which it gives up at some errors of a connection. Nobody else would: this worker is not silent.
+        """
+        taken = self._jobs.running_of(self.executor_id)
+        running = self._running.copy()  # at once: the loop changes it
+        lost = set(taken).difference(running.values())
+        now = time.monotonic()
+        self._lost = {job: self._lost.get(job, now) for job in lost}
+        overdue = {job for job, since in self._lost.items() if now - since >= self._times.silent}
+        if overdue and (given := self._jobs.release([self.executor_id], only=overdue)):
+            _log.warning("%d jobs that were lost here run again", given)
 
     def _leave(self) -> int:
         released = self._jobs.release([self.executor_id])
