@@ -536,6 +536,23 @@ async def test_a_killed_browser_is_started_again() -> None:
         assert processes_of(first) == {}
 
 
+@needs_chrome
+@in_a_loop
+async def test_a_killed_network_of_the_browser_costs_no_page() -> None:
+    """Chrome starts it again by itself; the new one does not know the password of the proxy."""
+    pages = {f"http://site.example/{n}": page(GOOD) for n in range(40)}
+    async with LoopbackWeb(pages) as web, opened_engine(web.lookup, tabs=3) as engine:
+        await engine.open("http://site.example/0")
+        group = engine.process_group
+        assert group is not None
+        [network] = [pid for pid, command in processes_of(group).items() if "network.mojom" in command]
+        os.kill(network, signal.SIGKILL)
+        opened = [await engine.open("http://site.example/1")]
+        opened += await asyncio.gather(*(engine.open(url) for url in pages))
+        assert [(each.status, each.error, len(each.links)) for each in opened] == [(200, "", 1)] * 41
+        assert engine.process_group == group
+
+
 @pytest.fixture
 def short_folder() -> Iterator[Path]:
     """The name of a socket has at most 107 bytes."""

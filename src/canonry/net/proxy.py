@@ -86,6 +86,7 @@ class Door:
         self._open: dict[asyncio.Task[None], Passage] = {}
         self.guard = proxy.guard
         self.refused: list[Refusal] = []
+        self.challenges = 0  # requests without the password
         self._addresses: dict[tuple[str, int], str] = {}  # that were reached for a host and port
         self.port = 0
 
@@ -175,6 +176,7 @@ class Door:
 
     def _admit(self, request: Request) -> None:
         if not self._proxy.knows(request.header("proxy-authorization")):
+            self.challenges += 1
             ask = 'Proxy-Authenticate: Basic realm="canonry"'
             raise Answered(HTTPStatus.PROXY_AUTHENTICATION_REQUIRED, header=ask)
         if request.url.startswith(HELLO):

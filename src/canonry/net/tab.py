@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
@@ -29,6 +29,7 @@ _REST_AFTER = 0.2  # seconds
 # What another try may change.
 _PASSING = ("no connection", "no answer", "no page within", "the connection was closed", "Chrome ended")
 _HINTS = {"ERR_CERT_AUTHORITY_INVALID": " (CANONRY_CA_FILE can name the CA to trust)"}
+_BROKEN_OFF = "no page (status 0)"
 # In a world of its own the page's scripts cannot change what these words mean. Its elements still can: an
 # <img name=title> hides document.title, so properties are taken from the prototypes.
 _SCRIPT = """(() => {
@@ -169,8 +170,9 @@ class Tab:
         self.pages += 1
         self._page = _Page()
         self._tell("Network.clearBrowserCookies")
+        challenges = self.door.challenges
         try:
-            return await self._visit(url, seconds, script_seconds)
+            opened = await self._visit(url, seconds, script_seconds)
         except TabLost as lost:
             self.is_spoiled = True
             # What the page before has left running may be to blame for a page that did not come, or a crash.
@@ -182,6 +184,14 @@ class Tab:
         except BrowserGone:
             self.is_spoiled = self.browser_is_gone = True
             return self._opened(url, error="Chrome ended while the page was open")
+        # Chrome's process for the network may have been killed: what it was doing is broken off without an answer,
+        # and the next one does not know the password of the proxy. A new tab tells it.
+        is_unknown = self.door.challenges > challenges and (opened.error != "" or opened.status == 407)
+        if is_unknown or opened.error == _BROKEN_OFF:
+            self.is_spoiled = self.was_held_up = True
+        if is_unknown and not opened.error:
+            return replace(opened, status=0, error="no answer: the proxy's password was lost", is_passing=True)
+        return opened
 
     async def _visit(self, url: str, seconds: float, script_seconds: float) -> Opened:
         is_late = False
