@@ -12,7 +12,8 @@ from sqlalchemy import update
 
 from canonry.net.expand import Expansion, ExpansionOutcome
 from canonry.net.response import Response
-from canonry.store.bookmarks import Address, BookmarkStore, Changed, ExpansionState, NoBookmark, Search
+from canonry.store.bookmark_values import Address, Changed, ExpansionState, NoBookmark, Search
+from canonry.store.bookmarks import BookmarkStore
 from canonry.store.database import Database
 from canonry.store.duplicates import merge_now
 from canonry.store.schema import bookmarks, stamp

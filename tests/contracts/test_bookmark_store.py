@@ -10,11 +10,10 @@ import pytest
 
 from canonry.core.bookmark import Draft
 from canonry.errors import PolicyError, StoreError
-from canonry.store.bookmarks import (
+from canonry.store.bookmark_values import (
     PERSONAL,
     Address,
     AlreadyKept,
-    BookmarkStore,
     Changed,
     ExpansionState,
     NoBookmark,
@@ -23,6 +22,7 @@ from canonry.store.bookmarks import (
     PutOutcome,
     Search,
 )
+from canonry.store.bookmarks import BookmarkStore
 from canonry.store.database import Database
 from canonry.store.duplicates import CannotUndo, DuplicateStore, NoGroup
 from canonry.store.renormalize import RenormalizeStore

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import event, text
 
-from canonry.store.bookmarks import Address, BookmarkStore, Search
+from canonry.store.bookmark_values import Address, Search
+from canonry.store.bookmarks import BookmarkStore
 from canonry.store.database import Database
 
 if TYPE_CHECKING:

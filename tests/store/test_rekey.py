@@ -627,6 +627,7 @@ def test_stored_urls(database: Database) -> None:
     assert "https://a.com/y#part-1" in urls
 
 
+@pytest.mark.slow
 def test_a_store_of_random_items(tmp_path: Path) -> None:
     """Rekeyed, it knows all of them again; undone, it is what it was; whatever the batches."""
     for seed in range(40):

@@ -100,6 +100,7 @@ def test_it_says_where_it_is_and_stops_when_asked(tmp_path: Path, number: int) -
         assert "Traceback" not in told
 
 
+@pytest.mark.slow
 def test_elsewhere_only_with_a_user(tmp_path: Path) -> None:
     for host in ("0.0.0.0", "192.0.2.1", "::", "example.com"):
         refused = canonry(tmp_path, "serve", "--host", host)
@@ -114,6 +115,7 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
     assert "Address already in use; --port takes another" in refused.stderr.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_a_socket_only_its_owner_opens(tmp_path: Path) -> None:
     path = tmp_path / "s"
     with served(tmp_path, path=str(path)) as service:
@@ -163,6 +165,7 @@ def _answers(port: int) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_users(tmp_path: Path) -> None:
     none = canonry(tmp_path, "user", "list")
     assert (none.returncode, none.stdout) == (0, "")
@@ -187,6 +190,7 @@ def test_users(tmp_path: Path) -> None:
     assert canonry(tmp_path, "user", "remove", "ada").returncode == 1  # nobody there to say yes
 
 
+@pytest.mark.slow
 def test_killed_under_load_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
     acknowledged: list[str] = []
     for round_number in range(5):

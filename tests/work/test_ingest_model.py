@@ -609,6 +609,7 @@ def test_every_key_fits(guid: str, path: str) -> None:
         assert all(len(value.encode()) <= 2000 for _, value in tables.identities)
 
 
+@pytest.mark.slow
 def test_store_is_the_model() -> None:
     run_state_machine_as_test(Feeds, settings=settings(max_examples=50, stateful_step_count=40))
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import uuid
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import Counter
-from dataclasses import dataclass, fields
-from enum import StrEnum
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,143 +13,42 @@ from sqlalchemy import Connection, bindparam, delete, func, select, tuple_, upda
 from sqlalchemy.dialects import postgresql
 
 from canonry.core.merge import keepable
-from canonry.errors import CanonryError
+from canonry.store.bookmark_rows import (
+    as_bookmark,
+    as_json,
+    bookmark_columns,
+    empty_row,
+    key_of,
+    placed,
+    row_of,
+    searchable,
+    stored_texts,
+)
+from canonry.store.bookmark_values import (
+    Address,
+    AlreadyKept,
+    Bookmark,
+    Changed,
+    ExpansionState,
+    NoBookmark,
+    OnDuplicate,
+    Page,
+    Put,
+    PutOutcome,
+    Search,
+)
 from canonry.store.database import Retry
 from canonry.store.schema import bookmarks, stamp
 from canonry.store.statements import Prepared
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from datetime import datetime
 
     from sqlalchemy import ColumnElement
 
     from canonry.store.database import Database
 
-PERSONAL = 0  # the owner of a store without users
-
-
-class ExpansionState(StrEnum):
-    """How far the following of a short link has come."""
-
-    NONE = "none"
-    PENDING = "pending"
-    EXPANDED = "expanded"
-    FAILED = "failed"
-
-
-class OnDuplicate(StrEnum):
-    """What to do with a bookmark whose URL is kept already."""
-
-    RETURN = "return"
-    UPDATE = "update"
-    ERROR = "error"
-    ALLOW = "allow"
-
-
-class PutOutcome(StrEnum):
-    """What putting a bookmark did."""
-
-    CREATED = "created"
-    UPDATED = "updated"
-    NO_CHANGE = "no_change"
-
-
-class NoBookmark(CanonryError):
-    """The owner has no bookmark with this id."""
-
-    def __init__(self, bookmark_id: int) -> None:
-        super().__init__(f"no bookmark {bookmark_id}")
-
-
-class AlreadyKept(CanonryError):
-    """Another bookmark of the owner has this URL; `bookmark_id` says which."""
-
-    def __init__(self, bookmark_id: int) -> None:
-        super().__init__(f"bookmark {bookmark_id} has this URL already")
-        self.bookmark_id = bookmark_id
-
-
-class Changed(CanonryError):
-    """The bookmark is no longer the one whose ETag was given."""
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where a bookmark leads: the URL to keep, what was given where that differs, and how it came about."""
-
-    url: str
-    original_url: str | None
-    same_url: str  # the normal form, also of an exact URL
-    exact_url: bool
-    policy: str
-    expansion: ExpansionState = ExpansionState.NONE
-    expansion_reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Bookmark:
-    """A bookmark as it is kept and shown."""
-
-    id: int
-    url: str
-    original_url: str | None
-    exact_url: bool
-    title: str
-    description: str
-    tags: tuple[str, ...]
-    folder: str
-    to_read: bool
-    private: bool
-    archive_urls: tuple[str, ...]
-    episode_urls: tuple[str, ...]
-    expansion: ExpansionState
-    expansion_reason: str
-    policy: str
-    created_at: str
-    updated_at: str
-    deleted_at: str | None
-
-    @property
-    def etag(self) -> str:
-        """Changes whenever the bookmark does."""
-        return f'"{self.id}-{hashlib.sha256(repr(self).encode(errors="replace")).hexdigest()[:16]}"'
-
-
-@dataclass(frozen=True, slots=True)
-class Put:
-    """What a put did, and the bookmark as it is now."""
-
-    bookmark: Bookmark
-    outcome: PutOutcome
-
-
-@dataclass(frozen=True, slots=True)
-class Search:
-    """Which bookmarks to list; words must all be somewhere in the texts of a bookmark."""
-
-    words: str = ""
-    tag: str = ""
-    folder: str = ""
-    to_read: bool | None = None
-    in_trash: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """Some bookmarks, the newest first, and where the next ones begin."""
-
-    bookmarks: tuple[Bookmark, ...]
-    next_cursor: str | None
-
-
-_NAMES = [each.name for each in fields(Bookmark)]
-bookmark_columns = [bookmarks.c[name] for name in _NAMES]
-_LISTS = frozenset({"tags", "archive_urls", "episode_urls"})
-_TRUTHS = frozenset({"exact_url", "to_read", "private"})
-_SEARCHED = ("url", "original_url", "title", "description", "tags", "folder", "archive_urls", "episode_urls")
-# What people write; the rest of a row is ours.
-TEXTS = ("title", "description", "tags", "folder", "to_read", "private", "archive_urls", "episode_urls")
 _INSERT = Prepared(
     lambda _: (
         # Both databases understand it; the name of the dialect is only where the construct lives.
@@ -280,22 +176,6 @@ class BookmarkStore:
         return await self.database.read(lambda connection: connection.execute(query).scalar_one())
 
 
-def key_of(url: str) -> str:
-    """What is unique for an owner: a digest of the URL."""
-    return hashlib.sha256(url.encode()).hexdigest()
-
-
-def as_bookmark(row: Sequence[Any]) -> Bookmark:
-    """A row of the table, its columns in the order of the fields."""
-    values = dict(zip(_NAMES, row, strict=True))
-    for name in _LISTS:
-        values[name] = tuple(json.loads(values[name]))
-    for name in _TRUTHS:
-        values[name] = bool(values[name])
-    values["expansion"] = ExpansionState(values["expansion"])
-    return Bookmark(**values)
-
-
 def get_now(connection: Connection, owner: int, bookmark_id: int) -> Bookmark:
     """The bookmark of an owner; NoBookmark where there is none."""
     return _get(_BY_ID, connection, owner, bookmark_id)
@@ -324,7 +204,7 @@ def put_now(
 ) -> Put:
     """`BookmarkStore.put`, in a transaction."""
     key = key_of(address.url)
-    row = {**_empty(), **_stored(texts), **_placed(address)}
+    row = {**empty_row(), **stored_texts(texts), **placed(address)}
     row |= {"owner_id": owner, "key": key, "created_at": created_at or now, "updated_at": now}
     row["haystack"] = searchable(row)
     for made in _INSERT.rows(connection, **row):
@@ -395,10 +275,10 @@ def _write(
     address: Address | None = None,
 ) -> Bookmark:
     """The bookmark with other texts, at another address; not touched where nothing differs."""
-    before = _row(kept)
-    after = {**before, **_stored(texts)}
+    before = row_of(kept)
+    after = {**before, **stored_texts(texts)}
     if address is not None:
-        after |= {**_placed(address), "key": key_of(address.url)}
+        after |= {**placed(address), "key": key_of(address.url)}
         if address.url == kept.url:
             del after["key"]  # one that was allowed beside its twin keeps its own
     changed = {name: value for name, value in after.items() if before.get(name) != value}
@@ -448,7 +328,7 @@ def _conditions(search: Search, *, is_sqlite: bool) -> Iterator[ColumnElement[bo
     if search.tag:
         # Not LIKE, which takes no notice of case on SQLite: `Polish` is not `polish`.
         place_of = func.instr if is_sqlite else func.strpos
-        yield place_of(bookmarks.c.tags, _json(keepable(search.tag))) > 0
+        yield place_of(bookmarks.c.tags, as_json(keepable(search.tag))) > 0
     if search.folder:
         yield bookmarks.c.folder == keepable(search.folder)
     if search.to_read is not None:
@@ -484,51 +364,6 @@ def _restore(connection: Connection, owner: int, bookmark_id: int, now: str) -> 
 def _require_same(kept: Bookmark, etag: str | None) -> None:
     if etag is not None and etag != "*" and kept.etag not in {each.strip() for each in etag.split(",")}:
         raise Changed("the bookmark has been changed since")
-
-
-def _empty() -> dict[str, Any]:
-    return {"title": "", "description": "", "folder": "", "to_read": 0, "private": 0} | dict.fromkeys(_LISTS, "[]")
-
-
-def _stored(texts: Mapping[str, Any]) -> dict[str, Any]:
-    """What people wrote, as the table has it."""
-    return {name: _value(name, value) for name, value in texts.items() if name in TEXTS}
-
-
-def _value(name: str, value: Any) -> object:
-    if name in _LISTS:
-        return _json([keepable(each) for each in value])
-    return int(value) if name in _TRUTHS else keepable(value)
-
-
-def _placed(address: Address) -> dict[str, Any]:
-    return {
-        "url": address.url,
-        "original_url": address.original_url,
-        "same_key": key_of(address.same_url),
-        "exact_url": int(address.exact_url),
-        "policy": address.policy,
-        "expansion": address.expansion.value,
-        "expansion_reason": keepable(address.expansion_reason),
-    }
-
-
-def _row(kept: Bookmark) -> dict[str, Any]:
-    row: dict[str, Any] = {name: getattr(kept, name) for name in _NAMES}
-    for name in _LISTS:
-        row[name] = _json(row[name])
-    for name in _TRUTHS:
-        row[name] = int(row[name])
-    return row | {"expansion": kept.expansion.value}
-
-
-def searchable(row: Mapping[str, Any]) -> str:
-    """The texts of a row that search looks at."""
-    return "\n".join(str(row[name] or "") for name in _SEARCHED).lower()
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _cursor(last: Bookmark) -> str:

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from canonry.errors import CanonryError
-from canonry.store.bookmarks import NoBookmark, as_bookmark, bookmark_columns, get_now, searchable
+from canonry.store.bookmark_rows import as_bookmark, bookmark_columns, searchable
+from canonry.store.bookmark_values import NoBookmark
+from canonry.store.bookmarks import get_now
 from canonry.store.schema import bookmark_merges, bookmarks, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from canonry.store.bookmarks import Bookmark
+    from canonry.store.bookmark_values import Bookmark
     from canonry.store.database import Database
 
 _MERGES_SHOWN = 50

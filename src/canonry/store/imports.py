@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, insert, select, update
 
 from canonry.errors import CanonryError
-from canonry.store.bookmarks import Address, OnDuplicate, PutOutcome, put_now
+from canonry.store.bookmark_values import Address, OnDuplicate, PutOutcome
+from canonry.store.bookmarks import put_now
 from canonry.store.schema import imports, stamp
 
 if TYPE_CHECKING:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, func, insert, select, update
 
 from canonry.errors import CanonryError
-from canonry.store.bookmarks import Address, AlreadyKept, as_bookmark, bookmark_columns, move_now, require_free
+from canonry.store.bookmark_rows import as_bookmark, bookmark_columns
+from canonry.store.bookmark_values import Address, AlreadyKept
+from canonry.store.bookmarks import move_now, require_free
 from canonry.store.duplicates import merge_now
 from canonry.store.policies import BOOKMARK, pinnable, pinned_or_first, repin
 from canonry.store.schema import bookmarks, renormalizations, stamp
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from canonry.store.bookmarks import Bookmark
+    from canonry.store.bookmark_values import Bookmark
     from canonry.store.database import Database
 
 _BATCH = 25  # rows in one transaction: whoever keeps a bookmark meanwhile waits for one of them

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from canonry.errors import StoreError
-from canonry.store.bookmarks import PERSONAL
+from canonry.store.bookmark_values import PERSONAL
 from canonry.store.schema import bookmark_merges, bookmarks, imports, sessions, stamp, tokens, users
 from canonry.store.statements import Prepared
 

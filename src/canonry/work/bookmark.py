@@ -20,20 +20,9 @@ from canonry.core.merge import keepable
 from canonry.core.url import read_url
 from canonry.errors import CanonryError, FetchFailed, InvalidUrl, UnsafeUrl
 from canonry.net.expand import ExpansionOutcome, is_short
-from canonry.store.bookmarks import (
-    TEXTS,
-    Address,
-    AlreadyKept,
-    BookmarkStore,
-    ExpansionState,
-    NoBookmark,
-    OnDuplicate,
-    PutOutcome,
-    get_to_change,
-    move_now,
-    require_free,
-    write_texts,
-)
+from canonry.store.bookmark_rows import TEXTS
+from canonry.store.bookmark_values import Address, AlreadyKept, ExpansionState, NoBookmark, OnDuplicate, PutOutcome
+from canonry.store.bookmarks import BookmarkStore, get_to_change, move_now, require_free, write_texts
 from canonry.store.duplicates import merge_now
 from canonry.store.imports import ImportRow, ImportStore
 from canonry.store.renormalize import RenormalizeStore
@@ -48,7 +37,7 @@ if TYPE_CHECKING:
     from canonry.core.explain import Explanation
     from canonry.net.expand import Expansion
     from canonry.net.response import Fetch
-    from canonry.store.bookmarks import Bookmark, Put
+    from canonry.store.bookmark_values import Bookmark, Put
     from canonry.store.database import Database
     from canonry.store.imports import Import
     from canonry.store.renormalize import Renormalization

@@ -421,7 +421,7 @@ def test_users_see_their_own(database_url: str) -> None:
 def test_json_is_what_the_fields_are(service: Running) -> None:
     from dataclasses import fields
 
-    from canonry.store.bookmarks import Bookmark
+    from canonry.store.bookmark_values import Bookmark
 
     assert set(service.put("https://e.com/fields").json()) == {each.name for each in fields(Bookmark)} | {"outcome"}
     assert json.loads(service.get("/api/openapi.json").body)["openapi"].startswith("3.")

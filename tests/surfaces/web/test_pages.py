@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from canonry.store.bookmarks import Bookmark
+from canonry.store.bookmark_values import Bookmark
 from canonry.surfaces.diff import token_changes
 from canonry.surfaces.web import charts
 from canonry.surfaces.web.rendering import is_link

@@ -10,7 +10,7 @@ from fastapi.routing import APIRoute
 from pydantic import ValidationError
 
 from canonry.core.bookmark import Draft
-from canonry.store.bookmarks import OnDuplicate, PutOutcome, Search
+from canonry.store.bookmark_values import OnDuplicate, PutOutcome, Search
 from canonry.surfaces.api.models import BookmarkChange, BookmarkOut, NewBookmark, PutAnswer
 from canonry.surfaces.api.problems import Refused, said
 from canonry.surfaces.api.service import Service
@@ -19,7 +19,7 @@ from canonry.work.bookmark import LONGEST
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from canonry.store.bookmarks import Bookmark, Put
+    from canonry.store.bookmark_values import Bookmark, Put
 
 
 _ALL = "/api/bookmarks"

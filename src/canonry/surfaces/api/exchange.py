@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from canonry.store.bookmarks import Search
+from canonry.store.bookmark_values import Search
 from canonry.surfaces.api.bookmarks import owner, service
 from canonry.surfaces.api.problems import said
 from canonry.surfaces.api.service import Service
@@ -18,7 +18,7 @@ from canonry.work.exchange import MAX_BYTES, Format, write_bookmarks
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from canonry.store.bookmarks import Bookmark, Page
+    from canonry.store.bookmark_values import Bookmark, Page
 
 router = APIRouter(prefix="/api", tags=["exchange"])
 _PAGE = 500

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from canonry.store.bookmarks import ExpansionState, PutOutcome
+from canonry.store.bookmark_values import ExpansionState, PutOutcome
 from canonry.work.bookmark import LONGEST
 
 Url = Annotated[

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ValidationError
 from canonry.core.bookmark import Draft
 from canonry.core.merge import keepable
 from canonry.errors import CanonryError, StoreError
-from canonry.store.bookmarks import AlreadyKept, Bookmark, OnDuplicate, Search
+from canonry.store.bookmark_values import AlreadyKept, Bookmark, OnDuplicate, Search
 from canonry.store.schema import stamp
 from canonry.store.users import User
 from canonry.surfaces.api.access import Limits

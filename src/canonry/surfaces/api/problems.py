@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from canonry.errors import CanonryError, FetchFailed, InvalidUrl, NotAFeed, PolicyError, StoreError, UnsafeUrl, masked
-from canonry.store.bookmarks import AlreadyKept, Changed, NoBookmark
+from canonry.store.bookmark_values import AlreadyKept, Changed, NoBookmark
 from canonry.store.crawls import NoCrawl
 from canonry.store.duplicates import CannotUndo, NoGroup
 from canonry.store.feed_values import NoSuchFeed

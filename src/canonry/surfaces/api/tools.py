@@ -16,7 +16,7 @@ from canonry.core.catalog import RULE_NOTES
 from canonry.core.explain import explain
 from canonry.core.score import score
 from canonry.errors import PolicyError
-from canonry.store.bookmarks import key_of
+from canonry.store.bookmark_rows import key_of
 from canonry.surfaces.api.bookmarks import Exact, owner, service
 from canonry.surfaces.api.models import BookmarkOut, Url
 from canonry.surfaces.api.problems import CandidateOut, Refused, said

@@ -9,7 +9,7 @@ from fastapi import Query, Request, Response
 
 from canonry.core.bookmark import Draft
 from canonry.errors import InvalidUrl
-from canonry.store.bookmarks import AlreadyKept, Bookmark, Changed, PutOutcome, Search
+from canonry.store.bookmark_values import AlreadyKept, Bookmark, Changed, PutOutcome, Search
 from canonry.surfaces.api.bookmarks import BookmarkId, owner, service
 from canonry.surfaces.api.problems import Refused
 from canonry.surfaces.web.entries import Entry, Shown, shown, told

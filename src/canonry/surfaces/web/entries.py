@@ -16,7 +16,7 @@ from canonry.work.bookmark import WrongFields, readable
 if TYPE_CHECKING:
     from starlette.datastructures import FormData
 
-    from canonry.store.bookmarks import Bookmark
+    from canonry.store.bookmark_values import Bookmark
     from canonry.work.bookmark import Bookmarks, Preview
 
 
