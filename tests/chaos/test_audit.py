@@ -17,6 +17,7 @@ from chaos.failures import KINDS, Failure, schedule
 from chaos.report import at, longest_outages
 from chaos.traps import Traps
 from chaos.watch import Watch
+from service import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,6 +109,7 @@ def test_traps_count_whoever_comes() -> None:
         with socket.create_connection(("127.0.0.9", traps.port)) as connection:
             connection.sendall(b"GET / HTTP/1.1\r\n\r\n")
             connection.recv(1)  # until it was let go
+        until(lambda: traps.hits != [])
         assert traps.is_counting()
         assert traps.hits == ["TCP from 127.0.0.1: [b'GET / HTTP/1.1']"]
 

@@ -186,7 +186,7 @@ class Tab:
             return self._opened(url, error="Chrome ended while the page was open")
         # Chrome's process for the network may have been killed: what it was doing is broken off without an answer,
         # and the next one does not know the password of the proxy. A new tab tells it.
-        is_unknown = self.door.challenges > challenges and (opened.error != "" or opened.status == 407)
+        is_unknown = opened.status == 407 or (self.door.challenges > challenges and opened.error != "")
         if is_unknown or opened.error == _BROKEN_OFF:
             self.is_spoiled = self.was_held_up = True
         if is_unknown and not opened.error:
