@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from canonry.net.fetch import Client
     from canonry.store.database import Database
+    from canonry.work.crawl_pages import PageLink
 
 SPELLINGS = (
     "HTTPS://M.YouTube.com:443/shorts/dQw4w9WgXcQ?si=xyz&utm_medium=social",
@@ -167,10 +169,8 @@ async def _crawled(client: Client, database: Database) -> Stop:
     )
 
 
-def _verdicts(links: tuple[object, ...]) -> str:
-    from collections import Counter
-
-    counts = Counter(str(getattr(link, "verdict", "")) for link in links)
+def _verdicts(links: tuple[PageLink, ...]) -> str:
+    counts = Counter(link.verdict for link in links)
     return ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
 
 
