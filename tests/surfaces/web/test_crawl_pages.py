@@ -16,9 +16,10 @@ from sqlalchemy import insert
 
 from canonry.store.crawl_views import Node
 from canonry.store.frontier import Found, PageState, key_of
-from canonry.store.schema import crawl_pages
+from canonry.store.schema import crawl_pages, crawls
 from canonry.surfaces.api.service import Options
 from canonry.surfaces.web import crawl_graph
+from canonry.surfaces.web import crawls as crawls_page
 from canonry.work.crawl import Options as CrawlOptions
 from crawl_server import Site, client, serving, tree
 from service import serving as service_of
@@ -198,6 +199,27 @@ def test_a_page_with_very_many_links_does_not_hold_up_the_graph(visitor: Visitor
     page = visitor.get("/crawls/1")
     assert time.process_time() - begun < 1.0
     assert "many" in page.words and len(page.tree.css("svg .found")) > 30, "where each was found is known"
+
+
+def test_earlier_crawls_are_on_the_next_page(visitor: Visitor, running: Running) -> None:
+    rows = [
+        {
+            "seed": f"https://a.com/{each}",
+            "host": "a.com",
+            "options": json.dumps(asdict(CrawlOptions())),
+            "state": "done",
+        }
+        | {"started_at": "2026-01-31T10:00:00Z", "finished_at": "2026-01-31T10:00:01Z"}
+        for each in range(crawls_page._LISTED + 1)
+    ]
+    running.service.database.write_now(lambda connection: connection.execute(insert(crawls), rows))
+    page = visitor.get("/crawls")
+    assert "Latest" not in [link.text() for link in page.tree.css("nav.pages a")]
+    following = page.tree.css_first("a[rel=next]")
+    assert following is not None
+    last = visitor.get(following.attributes["href"] or "")
+    assert "https://a.com/0" in last.text
+    assert [link.attributes["href"] for link in last.tree.css("nav.pages a")] == ["/crawls"]
 
 
 def test_crawls_are_for_admins(tmp_path: Path) -> None:
