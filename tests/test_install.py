@@ -7,9 +7,12 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
 PARTS = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "NOTICE", "constraints.txt")
@@ -84,3 +87,17 @@ def test_a_failed_compile_is_seen_where_the_native_core_is_required(tmp_path: Pa
     done, _ = install(tmp_path, NO_COMPILER | {"CANONRY_REQUIRE_NATIVE": "1"})
     assert done.returncode != 0
     assert "_fast" in done.stdout + done.stderr
+
+
+def test_what_is_pinned_runs_on_the_oldest_python() -> None:
+    """Debian 12 has Python 3.11.2: a package that asks for 3.11.5 could not be installed there."""
+    oldest = "3.11.0"
+    pinned = {canonicalize_name(line.partition("==")[0]) for line in (ROOT / "constraints.txt").read_text().split()}
+    found = [package for package in distributions() if canonicalize_name(package.name) in pinned]
+    assert len(found) > 100
+    refused = {
+        package.name: wanted
+        for package in found
+        if (wanted := package.metadata["Requires-Python"]) and not SpecifierSet(wanted).contains(oldest)
+    }
+    assert refused == {}

@@ -25,6 +25,7 @@ def configure_logging(*, as_json: bool) -> None:
         structlog.stdlib.add_log_level,
         structlog.stdlib.ExtraAdder(),
         structlog.processors.TimeStamper(fmt="iso"),
+        _said_once,
         _without_secrets,
     ]
     ends: list[Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
@@ -62,6 +63,12 @@ class _QuickRequests(structlog.stdlib.ProcessorFormatter):
 
 def _stamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+
+
+def _said_once(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """uvicorn hands its message over a second time, with colours."""
+    event.pop("color_message", None)
+    return event
 
 
 def _without_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
