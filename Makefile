@@ -8,19 +8,21 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 unexport PYTHONDONTWRITEBYTECODE
 INPUTS := pyproject.toml setup.py constraints.txt $(wildcard src/canonry/core/_fast.c src/canonry/core/c/*.h)
 
-.PHONY: run test check tables law mutate fuzz asan leaks chaos bench docs clean
+.PHONY: run test check pure tables law mutate fuzz asan leaks chaos bench docs clean
 
 run: $(VENV)/run  ## from a fresh clone to a running service: http://127.0.0.1:8000/
 	@$(BIN)/canonry serve $(SERVE)
 
-test: $(VENV)/test check  ## everything: checks, tests, coverage of the core
+test: $(VENV)/test  ## everything: checks, tests, coverage of the core
 	@$(BIN)/python tools/parts.py
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync check pure
+	$(BIN)/python -m pytest -q -n 4 --dist worksteal  # many of them wait: more than there are cores
+
+pure: $(VENV)/test  ## the core without its native half: every branch is run
 	$(BIN)/python -m coverage erase
 	CANONRY_PURE=1 $(BIN)/python -m coverage run -m pytest -q -m "not slow and not native" tests/core
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report --include "src/canonry/core/*" --fail-under 100
-	$(BIN)/python -m pytest -q -n 2 tests/core
-	$(BIN)/python -m pytest -q -n 2 --ignore tests/core
 
 check: $(VENV)/test  ## lint, types, import contracts
 	$(BIN)/ruff check

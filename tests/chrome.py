@@ -20,7 +20,8 @@ try:
 except CanonryError:
     FOUND = False
 
-needs_chrome = pytest.mark.skipif(not FOUND, reason=f"no Chrome: apt-get install {PACKAGE}")
+NO_CHROME = f"no Chrome (Debian: apt-get install {PACKAGE}), and none is named in CANONRY_CHROME"
+needs_chrome = pytest.mark.skipif(not FOUND, reason=NO_CHROME)
 
 
 def engine_of(lookup: Any = no_names, **options: Any) -> ChromeEngine:

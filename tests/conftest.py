@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import hypothesis
@@ -47,9 +48,10 @@ def pytest_report_header() -> str:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name each missing part and the command that adds it."""
-    for report in terminalreporter.stats.get("skipped", []):
-        terminalreporter.write_line(f"skipped {report.nodeid}: {report.longrepr[2]}")
+    """Name each missing part, the command that adds it, and how many tests want it."""
+    reasons = Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", []))
+    for reason, tests in reasons.most_common():
+        terminalreporter.write_line(f"skipped {tests}: {reason.removeprefix('Skipped: ')}")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -21,11 +21,13 @@ _ADDRESS = "127.0.0.1"
 # Short jobs on few cores: compile little.
 QUICK = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", "SPARK_LOCAL_IP": _ADDRESS}
 
-needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="no Java: apt-get install default-jre-headless")
+needs_java = pytest.mark.skipif(
+    shutil.which("java") is None, reason="no Java (Debian: apt-get install default-jre-headless)"
+)
 
 
 class Cluster:
-    """A standalone master and its workers, each a process of its own."""
+    """A standalone master and a worker, each a process of its own, as are those the worker starts."""
 
     def __init__(self, folder: Path) -> None:
         import pyspark
@@ -35,13 +37,12 @@ class Cluster:
         self._processes: list[subprocess.Popen[bytes]] = []
         self.master = ""
 
-    def start(self, workers: int) -> None:
+    def start(self) -> None:
         log = self._run("Master", "--host", _ADDRESS, "--port", "0", "--webui-port", "0")
         self.master = _found(log, rb"Starting Spark master at (spark://\S+)")
-        for _ in range(workers):
-            options = ["--host", _ADDRESS, "--webui-port", "0", "--cores", "1", "--memory", "1g"]
-            log = self._run("Worker", *options, "--work-dir", str(self._folder / "work"), self.master)
-            _found(log, rb"(Successfully registered with master)")
+        options = ["--host", _ADDRESS, "--webui-port", "0", "--cores", "2", "--memory", "1g"]
+        log = self._run("Worker", *options, "--work-dir", str(self._folder / "work"), self.master)
+        _found(log, rb"(Successfully registered with master)")
 
     def _run(self, kind: str, *options: str) -> Path:
         log = self._folder / f"{kind}-{len(self._processes)}.log"
@@ -52,12 +53,10 @@ class Cluster:
         return log
 
     def executors(self) -> list[int]:
-        """The processes that run tasks, by their ids: children of the workers that are alive."""
-        found: list[int] = []
-        for worker in self._processes[1:]:
-            tasks = Path(f"/proc/{worker.pid}/task").glob("*/children")
-            found += [int(child) for task in tasks for child in task.read_text().split()]
-        return [child for child in found if _is_executor(child)]
+        """The processes that run tasks, by their ids: children of the worker that are alive."""
+        tasks = Path(f"/proc/{self._processes[1].pid}/task").glob("*/children")
+        children = [int(child) for task in tasks for child in task.read_text().split()]
+        return [child for child in children if _is_executor(child)]
 
     def stop(self) -> None:
         for process in reversed(self._processes):
@@ -87,11 +86,11 @@ def _found(log: Path, pattern: bytes) -> str:
 
 
 @contextmanager
-def cluster(folder: Path, workers: int = 2) -> Generator[Cluster]:
+def cluster(folder: Path) -> Generator[Cluster]:
     """A cluster on loopback, gone at the end."""
     made = Cluster(folder)
     try:
-        made.start(workers)
+        made.start()
         yield made
     finally:
         made.stop()
@@ -109,7 +108,7 @@ def spark_session() -> Generator[Any]:
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",
     }
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # for its workers
+    os.environ.update(QUICK, PYSPARK_PYTHON=sys.executable)  # the latter for its workers
     session = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
     try:
         yield session

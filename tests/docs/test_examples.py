@@ -8,6 +8,7 @@ from __future__ import annotations
 import doctest
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -42,9 +43,14 @@ def commands(page: Path) -> list[tuple[str, str]]:
     ]
 
 
+needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="no curl (Debian: apt-get install curl)")
 CASES = [
     pytest.param(
-        command, output, [earlier for earlier, _ in found[:number]], id=f"{name(page)}: {number} {command[:40]}"
+        command,
+        output,
+        [earlier for earlier, _ in found[:number]],
+        id=f"{name(page)}: {number} {command[:40]}",
+        marks=[needs_curl] if "curl" in command else [],
     )
     for page in PAGES
     for found in [commands(page)]

@@ -10,13 +10,13 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 import terminal
 from corpora import SEED_003_OVERRIDES
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 CANONRY = [sys.executable, "-m", "canonry"]
 
@@ -90,6 +90,19 @@ def test_the_reader_may_go_away() -> None:
         assert process.stderr.read() == b""
         process.wait(timeout=30)
     assert process.returncode == 1
+
+
+@pytest.mark.parametrize("arguments", ["normalize https://a.com", "normalize --json https://a.com", "policies"])
+def test_no_room_for_the_answer_is_one_line(arguments: str) -> None:
+    command = f"{' '.join(CANONRY)} {arguments} >/dev/full"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "canonry: [Errno 28] No space left on device\n")
+
+
+def test_nowhere_to_write_the_answer() -> None:
+    command = f"{' '.join(CANONRY)} normalize https://a.com >&-"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "canonry: standard output is closed\n")
 
 
 def test_memory_stays_the_same_however_many_lines() -> None:

@@ -35,8 +35,8 @@ LONGEST_KEY = 2000
 _UNKEEPABLE = re.compile("[\0\ud800-\udfff]")
 # A place that parsing leaves as it is, whatever the policy: no www, no port, no dot segment, nothing to escape.
 _PLAIN_PLACE = re.compile(
-    r"//(?!www\.)[a-z][a-z0-9]*+(?:-[a-z0-9]++)*+(?:\.[a-z][a-z0-9]*+(?:-[a-z0-9]++)*+)++"
-    r"(?:/[\w~-][\w.~-]*+)*+/?+(?:\?[\w=&.~+-]++)?+",
+    r"//(?!www\.)[a-z][a-z0-9]*+(?>-[a-z0-9]++)*+(?>\.[a-z][a-z0-9]*+(?>-[a-z0-9]++)*+)++"
+    r"(?>/[\w~-][\w.~-]*+)*+/?+(?>\?[\w=&.~+-]++)?+",
     re.ASCII,
 )
 

@@ -61,7 +61,7 @@ _DECLARATION = re.compile(r"xmlns(?::([\w.-]+))?\s*=\s*[\"']([^\"']*)[\"']")
 _LONG_NAMESPACE = re.compile(rf"xmlns[\w:.-]*\s*=\s*(?:\"[^\"]{{{_MAX_NAMESPACE}}}|'[^']{{{_MAX_NAMESPACE}}})")
 
 # A tag ends at the next < at the latest, so that broken quotes cost one tag, and reading is linear.
-_TAG = re.compile(r"<(/?)([A-Za-z_][\w.:-]*)((?:[^<>\"']|\"[^\"<]*\"|'[^'<]*')*+[^<>]*+)>?")
+_TAG = re.compile(r"<(/?)([A-Za-z_][\w.:-]*)((?>[^<>\"']|\"[^\"<]*\"|'[^'<]*')*+[^<>]*+)>?")
 _ATTRIBUTE = re.compile(r"([\w.:-]+)\s*=\s*(?:\"([^\"]*)\"?|'([^']*)'?|([^\s\"']+))")
 _REFERENCE = re.compile(r"&(#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|\w{1,40});")
 _ENTITY = re.compile(rf"<!ENTITY\s+(\w+)\s+(?:\"([^\"]{{0,{_MAX_ENTITY}}})\"|'([^']{{0,{_MAX_ENTITY}}})')\s*>")

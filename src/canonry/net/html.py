@@ -25,7 +25,7 @@ _MAX_PAGE = 1_000_000  # bytes of a page that are looked at; links to feeds stan
 _MAX_DEPTH = 2_000  # elements left open before we stop looking: parsing takes time by the square of it
 # Seconds, then the URL: https://html.spec.whatwg.org/multipage/semantics.html#attr-meta-http-equiv-refresh
 _REFRESH = re.compile(
-    r"\s*[\d.]+(?>\s*[;,]|\s)\s*+(?:url\s*=\s*)?+(?:'([^']*)|\"([^\"]*)|(.+))", re.IGNORECASE | re.DOTALL
+    r"\s*[\d.]+(?>\s*[;,]|\s)\s*+(?>url\s*=\s*)?+(?:'([^']*)|\"([^\"]*)|(.+))", re.IGNORECASE | re.DOTALL
 )
 _TAG = re.compile(r"<(/?)(?!(?:br|img|meta|link|input|hr|p|li)\b)[a-zA-Z]")
 

@@ -54,9 +54,9 @@ _KNOWN = re.compile(
 )
 # A URL that the parser would give back as it is, proved by its characters; the second slash of `//host` is none of it.
 _SPELLED = re.compile(
-    r"https?://(?:[a-z0-9_-]++\.)*+[a-z][a-z0-9_-]*+(?::(?!80/|443/)[1-9][0-9]{0,3}+)?+"
+    r"https?://(?>[a-z0-9_-]++\.)*+[a-z][a-z0-9_-]*+(?>:(?!80/|443/)[1-9][0-9]{0,3}+)?+"
     r"/(?!/)[A-Za-z0-9\-._~!$&()*+,;=:@/]*+"
-    r"(?:\?[A-Za-z0-9\-._~!$&()*+,;=:@/?%]++)?+(?:#[A-Za-z0-9\-._~!$&()*+,;=:@/?%]++)?+"
+    r"(?>\?[A-Za-z0-9\-._~!$&()*+,;=:@/?%]++)?+(?>#[A-Za-z0-9\-._~!$&()*+,;=:@/?%]++)?+"
 )
 _SPECIAL_QUERY = frozenset(b" \"#<>'") | frozenset(range(33)) | frozenset(range(127, 256))
 _MATH_TEXT = frozenset({"mi", "mo", "mn", "ms", "mtext", "annotation-xml", "svg"})

@@ -28,9 +28,9 @@ _MAX_ATTRIBUTES = 100
 _META = re.compile(rb"<meta[^>]{0,200}charset\s*=[^>]{0,60}", re.IGNORECASE)
 _HEAD = 2_000  # bytes in which the charset and the kind of file are looked for
 _TAG = re.compile(r"<(?:!--|(/?)([a-z][a-z0-9]*+))", re.IGNORECASE)
-_REST = re.compile(r"""(?:[^>=]++|=\s*+(?:"[^"]*+"|'[^']*+')?+)*+>""")
-_COMMENT_END = re.compile(r"(?:[^-]++|-(?!->))*+-->")
-_ATTRIBUTE = re.compile(r"""([^\s/>=]++)(?:\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s>]*+)))?+""")
+_REST = re.compile(r"""(?>[^>=]++|=\s*+(?>"[^"]*+"|'[^']*+')?+)*+>""")
+_COMMENT_END = re.compile(r"(?>[^-]++|-(?!->))*+-->")
+_ATTRIBUTE = re.compile(r"""([^\s/>=]++)(?>\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s>]*+)))?+""")
 # `?a=1&copy=2` means what it says, as in browsers: only what has its semicolon is a reference.
 _REFERENCE = re.compile(r"&(?:(#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6})|([A-Za-z][A-Za-z0-9]{1,31}));")
 _BLOCKS = frozenset({"a", "dd", "dl", "dt", "h1", "h3", "li"})  # what ends the text before it

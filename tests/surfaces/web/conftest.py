@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
+from chrome import NO_CHROME
 from service import Running, serving
 from surfaces.web.visitor import Visitor
 
@@ -45,7 +46,7 @@ def browser() -> Generator[Browser]:
     """
     found = os.environ.get("CANONRY_CHROME") or next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
-        pytest.skip("no Chromium: install the Debian package `chromium`, or name one in CANONRY_CHROME")
+        pytest.skip(NO_CHROME)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=list(ARGUMENTS))
         yield browser

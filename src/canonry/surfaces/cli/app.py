@@ -88,11 +88,6 @@ def run() -> None:
             raise
         click.echo(f"canonry: {error}", err=True)
         sys.exit(1)
-    except OSError as error:
-        if "--debug" in sys.argv:
-            raise
-        click.echo(f"canonry: {error}", err=True)
-        sys.exit(1)
     except ModuleNotFoundError as error:
         extra = _EXTRAS.get((error.name or "").partition(".")[0])
         if extra is None or "--debug" in sys.argv:

@@ -36,8 +36,10 @@ class Options:
 def answer(texts: Iterable[str | InvalidUrl], options: Options) -> int:
     """Print one line for each text, problems to stderr; the exit code: 1 if any was refused."""
     refused = 0
+    if sys.__stdout__ is None:
+        raise OSError("standard output is closed")
     # Our own buffer: with PYTHONUNBUFFERED every line would be a system call.
-    with open(sys.stdout.fileno(), "w", encoding="utf-8", errors="surrogateescape", closefd=False) as out:
+    with open(sys.__stdout__.fileno(), "w", encoding="utf-8", errors="surrogateescape", closefd=False) as out:
         for number, text in enumerate(texts, 1):
             try:
                 line = _line(text, options)

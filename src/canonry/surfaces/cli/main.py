@@ -21,10 +21,23 @@ def main() -> None:
         from canonry.surfaces.cli.app import run
 
         run()
-    except BrokenPipeError:
-        # The reader (head, less) has what it wanted; nothing may be flushed to it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        if "--debug" in sys.argv:
+            raise
+        _drop_what_cannot_be_written()
+        if not isinstance(error, BrokenPipeError):  # the reader (head, less) has what it wanted
+            sys.stderr.write(f"canonry: {error}\n")
         sys.exit(1)
+
+
+def _drop_what_cannot_be_written() -> None:
+    """So that it is not tried again at exit."""
+    if sys.__stdout__ is None:
+        return
+    try:
+        sys.__stdout__.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())
 
 
 def _plain_urls(arguments: list[str]) -> list[str]:

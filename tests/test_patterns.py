@@ -1,0 +1,73 @@
+"""Regular expressions mean the same on every Python we run on.
+
+Before Python 3.11.5 a possessive group that fails after its first characters keeps them: `(?:url\\s*=)?+` eats
+the `url` of `urls`. An atomic group gives them back, so what is repeated is one of those: `(?>url\\s*=)?+`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import canonry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_PARSER: Any = re._parser  # pyright: ignore[reportAttributeAccessIssue]
+_ONE_CHARACTER = {"ANY", "IN", "LITERAL", "NOT_LITERAL"}
+# The quickest way, for which an atomic group is too slow: none of their groups fails behind a repetition.
+_KNOWN = {"canonry.core.url._PLAIN", "canonry.core.shortcut._PLAINEST"}
+
+
+def all_patterns() -> Iterator[tuple[str, re.Pattern[Any]]]:
+    for found in pkgutil.walk_packages(canonry.__path__, "canonry."):
+        if "migrations" not in found.name and not found.name.endswith("__main__"):
+            for name, value in vars(importlib.import_module(found.name)).items():
+                if isinstance(value, re.Pattern):
+                    yield f"{found.name}.{name}", value
+
+
+def keeps_what_it_failed_on(parsed: Iterable[Any]) -> bool:
+    """Is a group repeated possessively, somewhere in there, that is not atomic?"""
+    for operation, argument in parsed:
+        if str(operation) == "POSSESSIVE_REPEAT":
+            body = [str(inner) for inner, _ in argument[2]]
+            if body != ["ATOMIC_GROUP"] and not (len(body) == 1 and body[0] in _ONE_CHARACTER):
+                return True
+        if any(keeps_what_it_failed_on(inner) for inner in _inside(argument)):
+            return True
+    return False
+
+
+def _inside(argument: Any) -> Iterator[Any]:
+    for part in argument if isinstance(argument, tuple | list) else [argument]:
+        if isinstance(part, _PARSER.SubPattern):
+            yield part
+        elif isinstance(part, list):
+            yield from (each for each in part if isinstance(each, _PARSER.SubPattern))
+
+
+def test_possessive_groups_are_atomic() -> None:
+    patterns = dict(all_patterns())
+    assert len(patterns) > 40 and patterns.keys() >= _KNOWN
+    wrong = {name for name, found in patterns.items() if keeps_what_it_failed_on(_PARSER.parse(found.pattern))}
+    assert wrong == _KNOWN
+
+
+@pytest.mark.parametrize(
+    ("pattern", "wanted"),
+    [
+        (r"(?:url\s*=)?+", True),
+        (r"a|b(?:(c(?:dd|e)*+)f)", True),
+        (r"(?=(?:ab)++)", True),
+        (r"(?>url\s*=)?+", False),
+        (r"[a-z]*+a?+\s++.{0,3}+[^b]*+", False),
+    ],
+)
+def test_what_would_keep_characters(pattern: str, wanted: bool) -> None:
+    assert keeps_what_it_failed_on(_PARSER.parse(pattern)) is wanted
