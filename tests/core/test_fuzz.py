@@ -64,7 +64,7 @@ def test_real_urls_agree_with_ada() -> None:
         assert_agrees(url)
 
 
-TEN_MEGABYTES = [
+MEGABYTES = [
     "a" * 10_000_000,
     "https://a.com/" + "a" * 10_000_000,
     "https://" + "www." * 2_500_000 + "com/",
@@ -74,8 +74,8 @@ TEN_MEGABYTES = [
     "https://a.com/" + "%%34" * 2_500_000,
     "https://a.com" + "/" * 10_000_000,
     "https://a.com" + "/.." * 3_000_000,
-    "https://a.com/?" + "&" * 10_000_000,
-    "https://a.com/?" + "b&" * 2_500_000 + "a&" * 2_500_000,
+    "https://a.com/?" + "&" * 3_000_000,
+    "https://a.com/?" + "b&" * 1_000_000 + "a&" * 1_000_000,
     "https://a.com/?" + "utm_x=1&" * 1_000_000,
     "https://" + "@" * 10_000_000,
     "https://a.com/#" + ":~:" * 3_000_000,
@@ -90,8 +90,8 @@ TEN_MEGABYTES = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", TEN_MEGABYTES, ids=range(len(TEN_MEGABYTES)))
-def test_ten_megabytes(text: str) -> None:
+@pytest.mark.parametrize("text", MEGABYTES, ids=range(len(MEGABYTES)))
+def test_megabytes(text: str) -> None:
     for policy in ("feed-aggressive", "bookmark"):
         try:
             once = canonry.normalize(text, policy)

@@ -176,7 +176,7 @@ def test_other_loggers_speak_the_same_way_and_without_passwords(monkeypatch: pyt
         error = StoreError("postgresql://me:secret@db/x is away")
         logging.getLogger("uvicorn.error").error("Exception in ASGI application", exc_info=error)
         logging.getLogger("uvicorn.access").info("GET /?token=secret")
-        logging.getLogger("uvicorn.error").info("Shutting down", extra={"color_message": "\x1b[36mShutting down"})
+        logging.getLogger("uvicorn.error").error("Shutting down", extra={"color_message": "\x1b[36mShutting down"})
     first, second, third = map(json.loads, stream.getvalue().splitlines())
     assert third["event"] == "Shutting down" and "color_message" not in third
     assert (first["event"], first["logger"]) == ("https://***@example.com/ failed", "canonry.jobs")

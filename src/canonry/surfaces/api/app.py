@@ -49,7 +49,10 @@ def make_app(service: Service) -> ASGIApp:
             # What is there now stays; looking for garbage in it again and again would stop all requests meanwhile.
             gc.collect()
             gc.freeze()
-            yield
+            try:
+                yield
+            finally:
+                gc.unfreeze()
 
     app = FastAPI(
         title="canonry",
