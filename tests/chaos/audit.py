@@ -114,16 +114,18 @@ def check_items(wanted: Iterable[str], found: Iterable[str], *, what: str = "fee
     return Check(f"{what} are there exactly once", f"{len(want)}", tuple(problems))
 
 
-def check_pages(sites: Mapping[str, tuple[Mapping[str, int], Sequence[tuple[str, int]]]]) -> Check:
-    """Each page of each site is recorded once, with its status; `sites` has what is wanted and what is there."""
+def check_pages(sites: Mapping[str, tuple[Mapping[str, int], Sequence[tuple[str, int, str]]]]) -> Check:
+    """Each page of each site is recorded once, with its status; `sites` has what is wanted, and what is there and why."""
     problems: list[str] = []
     for seed, (wanted, found) in sites.items():
-        counts = Counter(url for url, _ in found)
+        counts = Counter(url for url, _, _ in found)
         problems += [f"{url} is lost" for url in wanted if url not in counts]
         problems += [f"{url} is recorded {count} times" for url, count in counts.items() if count > 1]
         problems += [f"{url} is no page of {seed}" for url in counts if url not in wanted]
         problems += [
-            f"{url} answered {status}, not {wanted[url]}" for url, status in found if status != wanted.get(url, status)
+            f"{url} answered {status}, not {wanted[url]}: {error}"
+            for url, status, error in found
+            if status != wanted.get(url, status)
         ]
     pages = sum(len(wanted) for wanted, _ in sites.values())
     return Check("crawled pages are recorded exactly once", f"{pages} of {len(sites)} crawls", tuple(problems))

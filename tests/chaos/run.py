@@ -253,10 +253,12 @@ class Run:
             time.sleep(0.5)
         return left
 
-    def _crawled(self, number: int) -> list[tuple[str, int]]:
-        """What a crawl has written out; a page that is no page has no status."""
+    def _crawled(self, number: int) -> list[tuple[str, int, str]]:
+        """What a crawl has written out; a page that is no page has no status, but an error."""
         records = [json.loads(line) for line in self.crawls.file(number).read_text().splitlines()]
-        return [(record["url"], 0 if record["error"] else record["status"]) for record in records]
+        return [
+            (record["url"], 0 if record["error"] else record["status"], record["error"] or "") for record in records
+        ]
 
     def _is_answering(self) -> bool:
         return self.load.try_once("GET", "/readyz")[0] == 200

@@ -80,13 +80,13 @@ def test_items_that_are_lost_or_there_twice() -> None:
 
 
 def test_pages_that_are_lost_or_there_twice() -> None:
-    assert audit.check_pages({"http://s/": (SITE, list(SITE.items()))}).is_ok
-    found = [("http://s/", 0), ("http://s/", 200), ("http://s/b", 200)]
+    assert audit.check_pages({"http://s/": (SITE, [(url, status, "") for url, status in SITE.items()])}).is_ok
+    found = [("http://s/", 0, "it crashed"), ("http://s/", 200, ""), ("http://s/b", 200, "")]
     assert audit.check_pages({"http://s/": (SITE, found)}).problems == (
         "http://s/a is lost",
         "http://s/ is recorded 2 times",
         "http://s/b is no page of http://s/",
-        "http://s/ answered 0, not 200",
+        "http://s/ answered 0, not 200: it crashed",
     )
 
 

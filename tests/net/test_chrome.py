@@ -29,6 +29,7 @@ from canonry.net.engine import Engine, Link, Opened
 from canonry.net.guard import Guard
 from canonry.net.response import Hop
 from canonry.settings import Settings
+from canonry.work.crawl import crawl
 from chrome import browser_process, engine_of, needs_chrome, processes_of
 from loopback import ADDRESS, EVERY_PORT, Listener, LoopbackWeb, http_answer, in_a_loop, read_request
 
@@ -517,6 +518,30 @@ async def test_a_crash_costs_one_page() -> None:
         assert [(each.error, len(each.links)) for each in good] == [("", 1)] * 3
         # The tab had been used, so the page got a second chance in a new one.
         assert (await opening).error in {"", "the tab crashed"}
+
+
+@needs_chrome
+@in_a_loop
+async def test_a_page_whose_tab_crashed_is_crawled_again() -> None:
+    slow = "http://site.example/slow"
+    pages = {PAGE: page(GOOD + "<img src=/slow>"), slow: {"delay_ms": 1000, "status": 404}}
+    async with LoopbackWeb(pages) as web, opened_engine(web.lookup, tabs=1) as engine:
+
+        async def kill_its_tab() -> None:
+            while ("GET", slow) not in web.requests:
+                await asyncio.sleep(0.01)
+            assert engine.process_group is not None
+            for pid, command in processes_of(engine.process_group).items():
+                if "--type=renderer" in command:
+                    os.kill(pid, signal.SIGKILL)
+
+        killing = asyncio.create_task(kill_its_tab())
+        [found] = [
+            each async for each in crawl(PAGE, engine=engine, store="sqlite://", depth=0, robots=False, backoff=0.01)
+        ]
+        await killing
+        assert (found.status, found.error, len(found.links)) == (200, "", 1)
+        assert web.requests.count(("GET", PAGE)) == 2
 
 
 @needs_chrome

@@ -10,6 +10,8 @@ import asyncio
 import json
 import logging
 import os
+import sqlite3
+import time
 import uuid
 from collections import Counter
 from contextlib import contextmanager
@@ -40,6 +42,8 @@ POLL, REKEY = "poll", "rekey"
 _WAITING = ["ENQUEUED", "PENDING", "DELAYED"]
 _ENDED = ["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
 _PAGE = 1000
+# Since then SQLite's unixepoch('subsec') is a time. DBOS asks for it from Python 3.12 on, whatever SQLite that has.
+_KNOWS_SUBSEC = (3, 42)
 _SAID_BY_US = ("Exception encountered in asynchronous workflow", "Asyncio task cancelled")
 
 
@@ -221,6 +225,10 @@ def _engine(database: Database, file: Path | None) -> Engine:
     return create_engine(database.engine.url, pool_size=10, pool_pre_ping=True, connect_args=options)
 
 
+def _unixepoch(_: str) -> float:
+    return time.time()
+
+
 def _sqlite_engine(file: Path, *, begins_at_once: bool = False) -> Engine:
     engine = create_engine(f"sqlite:///{file}", pool_size=10, max_overflow=20)
 
@@ -232,6 +240,8 @@ def _sqlite_engine(file: Path, *, begins_at_once: bool = False) -> Engine:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute("PRAGMA foreign_keys=ON")
+        if sqlite3.sqlite_version_info < _KNOWS_SUBSEC:
+            connection.create_function("unixepoch", 1, _unixepoch)
 
     if begins_at_once:
 

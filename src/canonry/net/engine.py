@@ -23,7 +23,7 @@ class Opened:
     """What opening a page gave; `error` says why there are no links, or fewer than the page has.
 
     `address` is the one that answered, where the engine knows it; `retry_after` the seconds the server asks
-    to wait; `is_passing` says of a page without an answer that another try may give one.
+    to wait; `is_passing` says of a page that was not read that another try may help.
     """
 
     requested_url: str

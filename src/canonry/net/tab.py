@@ -26,10 +26,15 @@ _MAX_DIALOGS = 20
 _SOON = 1.0  # seconds: a refresh that comes later is for people who stay
 _CLOSE_SECONDS = 2.0
 _REST_AFTER = 0.2  # seconds
-# What another try may change.
-_PASSING = ("no connection", "no answer", "no page within", "the connection was closed", "Chrome ended")
-_HINTS = {"ERR_CERT_AUTHORITY_INVALID": " (CANONRY_CA_FILE can name the CA to trust)"}
 _BROKEN_OFF = "no page (status 0)"
+_CRASHED = "the tab crashed"
+# What another try may change: the network, or Chrome, whose processes may have been killed.
+_PASSING = (
+    *("no connection", "no answer", "no page within", "the connection was closed"),
+    *("Chrome ended", "Chrome refused", "its links cannot be read", "the tab was closed", _CRASHED, _BROKEN_OFF),
+    *(f"not opened: ERR_{each}" for each in ("CONNECTION", "FAILED", "NETWORK", "PROXY", "SOCKET", "TUNNEL")),
+)
+_HINTS = {"ERR_CERT_AUTHORITY_INVALID": " (CANONRY_CA_FILE can name the CA to trust)"}
 # In a world of its own the page's scripts cannot change what these words mean. Its elements still can: an
 # <img name=title> hides document.title, so properties are taken from the prototypes.
 _SCRIPT = """(() => {
@@ -226,15 +231,15 @@ class Tab:
 
     async def _come(self, url: str) -> dict[str, Any]:
         """Open a page and wait until it is there; what Chrome says about it."""
-        started = await self._navigate(url)
+        started = await self._answer("Page.navigate", url=url)
         if not (started.get("errorText") or started.get("isDownload")):
             self._page.first = str(started.get("loaderId", ""))
             await self._until(self._is_settled)
         return started
 
-    async def _navigate(self, url: str) -> dict[str, Any]:
-        """Chrome's answer to the request for a page, or what ends the tab before it comes."""
-        asking = asyncio.ensure_future(self._ask("Page.navigate", url=url))
+    async def _answer(self, method: str, **params: object) -> dict[str, Any]:
+        """What the page answers, or what ends the tab before: one that has crashed never answers."""
+        asking = asyncio.ensure_future(self._ask(method, **params))
         asking.add_done_callback(lambda _: self._changed.set())
         try:
             await self._until(asking.done)
@@ -244,13 +249,15 @@ class Tab:
             await asyncio.gather(asking, return_exceptions=True)
 
     async def _until(self, holds: Callable[[], bool]) -> None:
-        while not holds():
-            self._changed.clear()
-            await self._changed.wait()
+        while True:
             if self.browser_is_gone:
                 raise BrowserGone("the browser has ended")
             if self._page.lost:
                 raise TabLost(self._page.lost)
+            if holds():
+                return
+            self._changed.clear()
+            await self._changed.wait()
 
     async def _look(self) -> None:
         """Which document is there? Chrome tells of each, except of one that another takes the place of."""
@@ -274,10 +281,10 @@ class Tab:
         """What the script found; None where the document was another one before it came to an end."""
         loader = self._loader
         try:
-            world = await self._ask("Page.createIsolatedWorld", frameId=self._frame, worldName="canonry")
+            world = await self._answer("Page.createIsolatedWorld", frameId=self._frame, worldName="canonry")
             if self._loader != loader:
                 return None
-            answer = await self._ask(
+            answer = await self._answer(
                 "Runtime.evaluate",
                 expression=_SCRIPT % {"most": MAX_LINKS, "longest": _MAX_LINK, "room": _MAX_TEXT},
                 contextId=world["executionContextId"],
@@ -285,8 +292,6 @@ class Tab:
                 timeout=script_seconds * 1000,
             )
         except Refused as refused:
-            if self._page.lost:
-                raise TabLost(self._page.lost) from None
             if self._loader != loader or self._page.is_leaving:
                 return None
             raise TabLost(f"its links cannot be read: {refused}") from None
@@ -370,7 +375,7 @@ class Tab:
             case "Page.javascriptDialogOpening":
                 self._on_dialog(params)
             case "Inspector.targetCrashed":
-                page.lost, page.is_crashed = "the tab crashed", True
+                page.lost, page.is_crashed = _CRASHED, True
             case "Inspector.detached":
                 page.lost = page.lost or "the tab was closed"
             case "Fetch.requestPaused":
