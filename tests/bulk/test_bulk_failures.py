@@ -92,6 +92,7 @@ def test_two_runs_do_not_write_one_file(tmp_path: Path) -> None:
     assert pq.read_table(out).to_pylist() == deduped([file])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_leaves_nothing_half_written(number: signal.Signals, tmp_path: Path) -> None:
     file, out = tmp_path / "a.txt", tmp_path / "out.parquet"

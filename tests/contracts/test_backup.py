@@ -310,6 +310,7 @@ def test_a_restore_that_is_stopped_changes_nothing(database_url: str, tmp_path: 
         assert contents(database) == before
 
 
+@pytest.mark.slow
 def test_memory_stays_the_same_however_many_rows(tmp_path: Path) -> None:
     peaks: list[int] = []
     for count in (2_000, 10_000):

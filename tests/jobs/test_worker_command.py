@@ -59,6 +59,7 @@ def items(url: str) -> list[StoredItem]:
         return asyncio.run(FeedStore(database).items())
 
 
+@pytest.mark.slow
 def test_worker_polls_due_feeds_until_it_is_stopped(database_url: str, site: str) -> None:
     async def add(names: list[str]) -> None:
         with Database(database_url) as database:

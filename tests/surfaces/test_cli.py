@@ -200,6 +200,7 @@ def test_policy_diff(tmp_path_factory: pytest.TempPathFactory) -> None:
     assert "merged  http://a.com/ ←" in on_terminal("policy", "diff", "bookmark", "feed-aggressive", str(file))
 
 
+@pytest.mark.slow
 def test_demo() -> None:
     done = run("demo", "--json")
     assert (done.returncode, done.stderr) == (0, "")

@@ -35,6 +35,7 @@ def make(url: str, count: int = 1) -> None:
         database.write_now(lambda on: on.execute(insert(feeds), rows))
 
 
+@pytest.mark.slow
 def test_there_and_back_by_every_way_to_name_the_store(tmp_path: Path) -> None:
     make(f"sqlite:///{tmp_path}/data/canonry/canonry.db", 3)
     done = run(tmp_path, "backup", "b.gz")
@@ -59,6 +60,7 @@ def test_on_a_terminal(tmp_path: Path) -> None:
     assert shown == "1 row restored from b.gz\n"
 
 
+@pytest.mark.slow
 def test_no_answer_is_one_line_and_exit_1(tmp_path: Path) -> None:
     make(f"sqlite:///{tmp_path}/a.db")
     run(tmp_path, "backup", "b.gz", "--db", "sqlite:///a.db")
@@ -85,6 +87,7 @@ def test_no_answer_is_one_line_and_exit_1(tmp_path: Path) -> None:
     assert run(tmp_path, "backup", ".").returncode == 2
 
 
+@pytest.mark.slow
 def test_an_old_store_is_migrated_and_it_is_said(tmp_path: Path) -> None:
     engine = _engine(f"sqlite:///{tmp_path}/old.db")
     with engine.begin() as connection:

@@ -106,6 +106,7 @@ def test_the_summary_is_on_standard_error(user: User, site: Site) -> None:
     assert re.search(r"^duplicates avoided +\d+ +links to pages that were known$", shown, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_files(user: User, site: Site) -> None:
     done = user.crawls(site.url, "--out", "site.jsonl")
     assert done.stdout == ""

@@ -57,6 +57,7 @@ def user(tmp_path: Path) -> User:
     return User(tmp_path)
 
 
+@pytest.mark.slow
 def test_crawls_are_listed_shown_exported_and_removed(user: User, site: Site) -> None:
     for number in ("3", "5"):
         user.types("crawl", f"{site.url}/0", "--engine", "http", "--max-pages", number)
@@ -116,6 +117,7 @@ def test_on_a_terminal(user: User, site: Site) -> None:
     assert "not fetched         9      left in the queue" in shown and f"{site.url}/0  done" in shown
 
 
+@pytest.mark.slow
 def test_a_crawl_is_stopped_and_removed_from_another_terminal(user: User, site: Site) -> None:
     for word, why in (("stop", "was stopped; --resume goes on"), ("remove", "no crawl has the number 1")):
         before = site.asked.total()

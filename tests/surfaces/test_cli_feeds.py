@@ -227,6 +227,7 @@ def test_a_title_cannot_steer_the_terminal(user: User, site: str) -> None:
     assert "\a" not in shown
 
 
+@pytest.mark.slow
 def test_secrets_are_masked(user: User, site: str) -> None:
     secret = site.replace("//", "//me:secret@")
     done = user.run("ingest", f"{secret}/feed/1", f"{secret}/bad", code=1)
@@ -306,6 +307,7 @@ def test_interrupted(user: User, site: str, number: signal.Signals, code: int) -
     assert len(user.records("feeds", "items")) == 3
 
 
+@pytest.mark.slow
 def test_killed_and_repeated(user: User, site: str) -> None:
     """SPEC I8: no item lost, none twice."""
     urls = [f"{site}/feed/{number}" for number in range(40)]
@@ -387,6 +389,7 @@ def test_add_without_a_request(user: User) -> None:
     assert (new["result"], new["url"]) == ("new", "http://127.0.0.1:1/feed")
 
 
+@pytest.mark.slow
 def test_list(user: User, site: str) -> None:
     assert user.records("feeds", "list") == []
     assert user.sees("feeds", "list") == "canonry: no feeds yet; `canonry feeds add URL` adds one\n"
@@ -408,6 +411,7 @@ def test_list(user: User, site: str) -> None:
     assert two.endswith("answered 410")
 
 
+@pytest.mark.slow
 def test_remove(user: User, site: str) -> None:
     user.run("ingest", f"{site}/feed/1", f"{site}/feed/2")
     done = user.run("feeds", "remove", "nope", f"{site}/none", f"{site}/feed/1", code=1)
@@ -417,6 +421,7 @@ def test_remove(user: User, site: str) -> None:
     assert {item["feed_url"] for item in user.records("feeds", "items")} == {f"{site}/feed/2"}
 
 
+@pytest.mark.slow
 def test_import_and_export(user: User, site: str) -> None:
     (user.folder / "in.opml").write_text(
         f'<opml version="2.0"><body>\n<outline text="F"><outline text="One" xmlUrl="{site}/feed/1/"/></outline>\n'
@@ -458,6 +463,7 @@ def test_import_of_what_another_program_has_seen(user: User, site: str) -> None:
     assert len(user.records("ingest", f"{site}/feed/1")) == 2
 
 
+@pytest.mark.slow
 def test_items(user: User, site: str) -> None:
     user.run("ingest", f"{site}/feed/1", f"{site}/feed/2")
     items = user.records("feeds", "items")

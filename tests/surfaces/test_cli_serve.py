@@ -132,6 +132,7 @@ def test_a_socket_only_its_owner_opens(tmp_path: Path) -> None:
     assert not path.exists()
 
 
+@pytest.mark.slow
 def test_several_processes_one_store(tmp_path: Path) -> None:
     with served(tmp_path, "--workers", "2") as service:
         statuses = [service.ask("PUT", "/api/bookmarks", {"url": "https://e.com/"}).status for _ in range(20)]

@@ -442,6 +442,7 @@ def _generated(number: int, chance: random.Random) -> Draft:
     return draft_of(row)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", Format)
 def test_ten_thousand_bookmarks_come_back(kind: Format) -> None:
     chance = random.Random(7)

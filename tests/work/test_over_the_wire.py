@@ -70,6 +70,7 @@ def peak_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
+@pytest.mark.slow
 def test_a_thousand_at_once() -> None:
     async def run() -> tuple[list[canonry.Canonical], int, int]:
         async with Site(feed_of_its_own) as site:

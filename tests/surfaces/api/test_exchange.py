@@ -60,6 +60,7 @@ def test_what_is_no_file_of_bookmarks_is_refused(service: Running, body: dict[st
     assert service.ask("POST", "/api/import", body).status == 400
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", MEDIA_TYPES)
 def test_what_is_exported_can_be_imported_again(service: Running, form: str) -> None:
     rows = [

@@ -128,6 +128,7 @@ def test_duplicates_are_merged_and_undone(page: Page, running: Running) -> None:
     assert len(running.get("/api/bookmarks").json()) == 2
 
 
+@pytest.mark.slow
 @FLOWS
 def test_a_file_is_imported_while_one_watches(page: Page, running: Running) -> None:
     rows = [{"url": f"https://example.com/{number}?utm_source=x", "title": f"n{number}"} for number in range(3000)]
@@ -204,6 +205,7 @@ def test_statistics_and_renormalization(page: Page, running: Running) -> None:
     assert running.get("/api/bookmarks").json()[0]["url"] == "https://example.com/a"
 
 
+@pytest.mark.slow
 @FLOWS
 def test_a_site_is_crawled_while_one_watches(page: Page, tmp_path: Path) -> None:
     with (
