@@ -299,6 +299,7 @@ async def test_endless_body() -> None:
     async with Listener(talk) as server, opened_engine(seconds=1.0) as engine:
         opened = await engine.open(f"http://{ADDRESS}:{server.port}/")
         assert (opened.error, opened.links, opened.status) == ("not loaded to its end within 1 s", (), 200)
+        assert opened.is_passing  # the same happens where Chrome's network was killed halfway
         assert len((await engine.open(f"http://{ADDRESS}:{server.port}/good")).links) == 1
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from canonry.net.cdp import BrowserGone, Pipe, Refused
 from canonry.net.engine import Link, Opened
-from canonry.net.response import Hop, Response
+from canonry.net.page import CRASHED, Page
+from canonry.net.response import Response
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,17 +22,13 @@ if TYPE_CHECKING:
 MAX_LINKS = 10_000
 _MAX_LINK = 100_000  # characters of one reference; longer ones hold data
 _MAX_TEXT = 8_000_000  # characters of all references together
-_MAX_DOCUMENTS = 10  # that a page may put in its place
-_MAX_DIALOGS = 20
-_SOON = 1.0  # seconds: a refresh that comes later is for people who stay
 _CLOSE_SECONDS = 2.0
 _REST_AFTER = 0.2  # seconds
 _BROKEN_OFF = "no page (status 0)"
-_CRASHED = "the tab crashed"
 # What another try may change: the network, or Chrome, whose processes may have been killed.
 _PASSING = (
-    *("no connection", "no answer", "no page within", "the connection was closed"),
-    *("Chrome ended", "Chrome refused", "its links cannot be read", "the tab was closed", _CRASHED, _BROKEN_OFF),
+    *("no connection", "no answer", "no page within", "not loaded to its end", "the connection was closed"),
+    *("Chrome ended", "Chrome refused", "its links cannot be read", "the tab was closed", CRASHED, _BROKEN_OFF),
     *(f"not opened: ERR_{each}" for each in ("CONNECTION", "FAILED", "NETWORK", "PROXY", "SOCKET", "TUNNEL")),
 )
 _HINTS = {"ERR_CERT_AUTHORITY_INVALID": " (CANONRY_CA_FILE can name the CA to trust)"}
@@ -61,33 +58,6 @@ _SCRIPT = """(() => {
 })()"""
 
 
-@dataclass(slots=True)
-class _Document:
-    """What the network said about a document."""
-
-    url: str
-    status: int = 0
-    content_type: str = ""
-    retry_after: str = ""
-    hops: list[Hop] = field(default_factory=list[Hop])
-    is_from_proxy: bool = False
-
-
-@dataclass(slots=True)
-class _Page:
-    """What is in the tab, as far as Chrome has told."""
-
-    documents: dict[str, _Document] = field(default_factory=dict[str, _Document])  # by loader, in order
-    committed: list[str] = field(default_factory=list[str])
-    first: str = ""  # the loader of the document that was asked for
-    unreachable: str = ""
-    is_loading: bool = False
-    is_leaving: bool = False
-    dialogs: int = 0
-    is_crashed: bool = False
-    lost: str = ""
-
-
 class TabLost(Exception):
     """The tab can no longer be used."""
 
@@ -104,7 +74,7 @@ class Tab:
         self._frame = target  # the main frame has the name of the target
         self._session = session
         self._mark = mark
-        self._page = _Page()
+        self._page = Page(self._frame, self._mark)
         self._changed = asyncio.Event()
         self._credentials: tuple[str, str] | None = None
         self._resting: asyncio.Task[None] | None = None
@@ -154,7 +124,7 @@ class Tab:
     async def _rest(self) -> None:
         await asyncio.sleep(_REST_AFTER)
         self._is_blank = True
-        self._page = _Page()
+        self._page = Page(self._frame, self._mark)
         try:
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await self._come("about:blank")
@@ -173,7 +143,7 @@ class Tab:
     async def visit(self, url: str, *, seconds: float, script_seconds: float) -> Opened:
         """The page with its links, or why there are none."""
         self.pages += 1
-        self._page = _Page()
+        self._page = Page(self._frame, self._mark)
         self._tell("Network.clearBrowserCookies")
         challenges = self.door.challenges
         try:
@@ -181,7 +151,7 @@ class Tab:
         except TabLost as lost:
             self.is_spoiled = True
             # What the page before has left running may be to blame for a page that did not come, or a crash.
-            self.was_held_up = self.pages > 1 and (not self._has_come or self._page.is_crashed)
+            self.was_held_up = self.pages > 1 and (not self._page.has_come or self._page.is_crashed)
             return self._opened(url, error=str(lost))
         except Refused as refused:
             self.is_spoiled = True
@@ -206,14 +176,14 @@ class Tab:
                 if started.get("errorText") or started.get("isDownload"):
                     return self._opened(url, error=self._why(started))
         except TimeoutError:
-            if not self._has_come:
+            if not self._page.has_come:
                 raise TabLost(f"no page within {seconds:g} s") from None
             is_late = True
         while True:
             if self._page.unreachable:
                 return self._opened(url, error=self._why_unreachable())
-            if self._document.is_from_proxy:
-                return self._opened(url, error=self.door.why(self._document.url) or "refused by the proxy")
+            if self._page.document.is_from_proxy:
+                return self._opened(url, error=self.door.why(self._page.document.url) or "refused by the proxy")
             try:
                 async with asyncio.timeout(script_seconds):
                     read = await self._read(script_seconds)
@@ -225,7 +195,7 @@ class Tab:
                 raise TabLost("it goes on to another page again and again")
             try:  # another document has come: that one is the page
                 async with asyncio.timeout(seconds):
-                    await self._until(self._is_settled)
+                    await self._until(self._page.is_settled)
             except TimeoutError:
                 is_late = True
 
@@ -234,7 +204,7 @@ class Tab:
         started = await self._answer("Page.navigate", url=url)
         if not (started.get("errorText") or started.get("isDownload")):
             self._page.first = str(started.get("loaderId", ""))
-            await self._until(self._is_settled)
+            await self._until(self._page.is_settled)
         return started
 
     async def _answer(self, method: str, **params: object) -> dict[str, Any]:
@@ -265,24 +235,16 @@ class Tab:
         with suppress(Refused, BrowserGone):
             frame = (await self._ask("Page.getFrameTree"))["frameTree"]["frame"]
             if page is self._page and frame["loaderId"] in page.documents and frame["loaderId"] not in page.committed:
-                self._on_commit(frame)
+                page.commit(frame)
                 page.is_loading = False
                 self._changed.set()
 
-    def _is_settled(self) -> bool:
-        return self._has_come and not self._page.is_loading and not self._page.is_leaving
-
-    @property
-    def _has_come(self) -> bool:
-        """Is the page there, or one that it has put in its place?"""
-        return self._page.first in self._page.committed
-
     async def _read(self, script_seconds: float) -> list[Any] | None:
         """What the script found; None where the document was another one before it came to an end."""
-        loader = self._loader
+        loader = self._page.loader
         try:
             world = await self._answer("Page.createIsolatedWorld", frameId=self._frame, worldName="canonry")
-            if self._loader != loader:
+            if self._page.loader != loader:
                 return None
             answer = await self._answer(
                 "Runtime.evaluate",
@@ -292,10 +254,10 @@ class Tab:
                 timeout=script_seconds * 1000,
             )
         except Refused as refused:
-            if self._loader != loader or self._page.is_leaving:
+            if self._page.loader != loader or self._page.is_leaving:
                 return None
             raise TabLost(f"its links cannot be read: {refused}") from None
-        if self._loader != loader:
+        if self._page.loader != loader:
             return None
         if thrown := answer.get("exceptionDetails"):
             said = thrown.get("exception", {}).get("description") or thrown.get("text", "")
@@ -309,20 +271,8 @@ class Tab:
         error = f"only the first {len(links)} links were read, {left} were not" if left else ""
         return self._opened(url, error=error, title=" ".join(title.split()), links=tuple(Link(*link) for link in links))
 
-    @property
-    def _loader(self) -> str:
-        return self._page.committed[-1] if self._page.committed else ""
-
-    @property
-    def _document(self) -> _Document:
-        """The latest of which something is known."""
-        documents = self._page.documents
-        if self._loader in documents:
-            return documents[self._loader]
-        return next(reversed(documents.values()), _Document(""))
-
     def _opened(self, url: str, *, error: str = "", title: str = "", links: tuple[Link, ...] = ()) -> Opened:
-        document = self._document
+        document = self._page.document
         return Opened(
             requested_url=url,
             final_url=document.url or url,
@@ -331,7 +281,7 @@ class Tab:
             links=links,
             error=error,
             content_type=document.content_type,
-            hops=tuple(hop for each in self._page.documents.values() for hop in each.hops),
+            hops=self._page.hops(),
             address=self.door.address_of(document.url),
             retry_after=Response(0, "", {"retry-after": document.retry_after}).retry_after(datetime.now(UTC)),
             is_passing=error.startswith(_PASSING),
@@ -342,85 +292,32 @@ class Tab:
         if started.get("isDownload"):
             return "a download, not a page"
         if text == "ERR_ABORTED":
-            return f"no page (status {self._document.status})"
+            return f"no page (status {self._page.document.status})"
         hint = _HINTS.get(text, "")
-        return self.door.why(self._document.url) or f"not opened: {text}{hint}"
+        return self.door.why(self._page.document.url) or f"not opened: {text}{hint}"
 
     def _why_unreachable(self) -> str:
         return self.door.why(self._page.unreachable) or f"not opened: {self._page.unreachable[:200]}"
 
-    def _on_event(self, method: str, params: dict[str, Any]) -> None:  # noqa: PLR0912
+    def _on_event(self, method: str, params: dict[str, Any]) -> None:
         page = self._page
+        is_news = page.take(method, params)
         match method:
-            case "Network.requestWillBeSent":
-                self._on_request(params)
-            case "Network.responseReceived":
-                self._on_response(params)
-            case "Network.loadingFailed" if page.documents and params["requestId"] == next(reversed(page.documents)):
-                page.is_leaving = False  # a download, or nothing
-            case "Page.frameNavigated" if params["frame"]["id"] == self._frame:
-                self._on_commit(params["frame"])
-            case "Page.frameStartedLoading" if params["frameId"] == self._frame:
-                page.is_loading = True
-            case "Page.frameStoppedLoading" if params["frameId"] == self._frame:
-                page.is_loading = False
-                if not self._has_come or page.is_leaving:
-                    self._looking = asyncio.create_task(self._look())
-            case "Page.frameScheduledNavigation" if params["frameId"] == self._frame:
-                page.is_leaving = page.is_leaving or params["delay"] <= _SOON
-            case "Page.frameClearedScheduledNavigation" if params["frameId"] == self._frame:
-                page.is_leaving = False
-            case "Page.frameStartedNavigating" if params["frameId"] == self._frame:
-                page.is_leaving = page.is_leaving or params.get("navigationType") != "sameDocument"
+            case "Page.frameStoppedLoading" if is_news and (not page.has_come or page.is_leaving):
+                self._looking = asyncio.create_task(self._look())
             case "Page.javascriptDialogOpening":
-                self._on_dialog(params)
-            case "Inspector.targetCrashed":
-                page.lost, page.is_crashed = _CRASHED, True
-            case "Inspector.detached":
-                page.lost = page.lost or "the tab was closed"
+                self._tell("Page.handleJavaScriptDialog", accept=params["type"] == "beforeunload")
             case "Fetch.requestPaused":
                 self._tell("Fetch.continueRequest", requestId=params["requestId"])
             case "Fetch.authRequired":
                 self._on_password(params)
             case "canonry.gone":
                 self.browser_is_gone = True
-            case _:
+            case _ if not is_news:
                 return
+            case _:
+                pass
         self._changed.set()
-
-    def _on_request(self, params: dict[str, Any]) -> None:
-        loader, documents = params["loaderId"], self._page.documents
-        if params.get("frameId") != self._frame or params["requestId"] != loader:
-            return
-        document = documents.setdefault(loader, _Document(""))
-        if redirect := params.get("redirectResponse"):
-            document.hops.append(Hop(redirect["status"], redirect["url"], params["request"]["url"]))
-        document.url = params["request"]["url"]
-
-    def _on_response(self, params: dict[str, Any]) -> None:
-        document = self._page.documents.get(params["requestId"])
-        if document is None:
-            return
-        response = params["response"]
-        headers = {name.lower(): value for name, value in response["headers"].items()}
-        document.status = response["status"]
-        document.content_type = headers.get("content-type", "").splitlines()[0] if headers.get("content-type") else ""
-        document.retry_after = headers.get("retry-after", "")
-        document.is_from_proxy = headers.get("canonry-proxy") == self._mark
-
-    def _on_commit(self, frame: dict[str, Any]) -> None:
-        page = self._page
-        page.committed.append(frame["loaderId"])
-        page.unreachable = frame.get("unreachableUrl", "")
-        page.is_loading, page.is_leaving = True, False
-        if len(page.committed) > _MAX_DOCUMENTS:
-            page.lost = "it goes on to another page again and again"
-
-    def _on_dialog(self, params: dict[str, Any]) -> None:
-        self._page.dialogs += 1
-        if self._page.dialogs > _MAX_DIALOGS:
-            self._page.lost = "it asks the reader again and again"
-        self._tell("Page.handleJavaScriptDialog", accept=params["type"] == "beforeunload")
 
     def _on_password(self, params: dict[str, Any]) -> None:
         user, password = self._credentials or ("", "")
