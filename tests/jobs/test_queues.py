@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,14 @@ async def until(jobs: Jobs, kind: str, wanted: dict[str, int]) -> None:
     async with asyncio.timeout(20):
         while await jobs.counts(kind) != wanted:
             await asyncio.sleep(0.05)
+
+
+def test_any_sqlite_knows_the_time(tmp_path: Path) -> None:
+    """DBOS asks for it this way from Python 3.12 on; SQLite itself answers since 3.42."""
+    with Database(f"sqlite:///{tmp_path / 'x.db'}") as database, Jobs(database) as jobs:
+        with jobs.engine.connect() as connection:
+            told = connection.execute(text("SELECT unixepoch('subsec')")).scalar_one()
+        assert abs(told - time.time()) < 60
 
 
 def test_feed_is_queued_once_until_it_is_polled(jobs: Jobs) -> None:
