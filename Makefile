@@ -16,7 +16,7 @@ run: $(VENV)/run  ## from a fresh clone to a running service: http://127.0.0.1:8
 test: $(VENV)/test  ## everything: checks, tests, coverage of the core
 	@$(BIN)/python tools/parts.py
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync check pure
-	$(BIN)/python -m pytest -q -n 5 --dist worksteal  # many of them wait: more than there are cores
+	$(BIN)/python -m pytest -q -n 4 --dist worksteal  # many of them wait: more than there are cores
 
 pure: $(VENV)/test  ## the core without its native half: every branch is run
 	$(BIN)/python -m coverage erase
