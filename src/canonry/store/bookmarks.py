@@ -42,7 +42,7 @@ from canonry.store.schema import bookmarks, stamp
 from canonry.store.statements import Prepared
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from sqlalchemy import ColumnElement
@@ -59,6 +59,7 @@ _INSERT = Prepared(
     [column.name for column in bookmarks.c if column.name not in {"id", "deleted_at"}],
 )
 _IS_KEPT = bookmarks.c.deleted_at.is_(None)
+_NEWEST_FIRST = (bookmarks.c.created_at.desc(), bookmarks.c.id.desc())
 _IS_OWN = bookmarks.c.owner_id == bindparam("owner")
 _BY_KEY = Prepared(lambda _: select(*bookmark_columns).where(_IS_OWN, bookmarks.c.key == bindparam("key"), _IS_KEPT))
 _BY_ID = Prepared(lambda _: select(*bookmark_columns).where(_IS_OWN, bookmarks.c.id == bindparam("id")))
@@ -117,6 +118,24 @@ class BookmarkStore:
         return await self.database.read(
             partial(_page, owner=owner, search=search, after=_position(cursor) if cursor else None, limit=limit)
         )
+
+    async def ids(self, owner: int) -> list[tuple[int, str]]:
+        """Every bookmark, the newest first, and its folder."""
+        query = select(bookmarks.c.id, bookmarks.c.folder).where(bookmarks.c.owner_id == owner, _IS_KEPT)
+        newest_first = query.order_by(*_NEWEST_FIRST)
+        return await self.database.read(
+            lambda connection: [(row[0], row[1]) for row in connection.execute(newest_first)]
+        )
+
+    async def several(self, owner: int, ids: Sequence[int]) -> list[Bookmark]:
+        """These bookmarks in this order, without those that are gone."""
+        query = select(*bookmark_columns).where(bookmarks.c.owner_id == owner, bookmarks.c.id.in_(ids), _IS_KEPT)
+
+        def work(connection: Connection) -> list[Bookmark]:
+            found = {kept.id: kept for kept in map(as_bookmark, connection.execute(query))}
+            return [found[bookmark_id] for bookmark_id in ids if bookmark_id in found]
+
+        return await self.database.read(work)
 
     async def trash(self, owner: int, bookmark_id: int, now: datetime, *, etag: str | None = None) -> Bookmark:
         """Put a bookmark into the trash, where its URL is free for another."""
@@ -311,7 +330,7 @@ def _page(connection: Connection, owner: int, search: Search, after: tuple[str, 
     query = (
         select(*bookmark_columns)
         .where(bookmarks.c.owner_id == owner, *_conditions(search, is_sqlite=connection.dialect.name == "sqlite"))
-        .order_by(bookmarks.c.created_at.desc(), bookmarks.c.id.desc())
+        .order_by(*_NEWEST_FIRST)
         .limit(limit + 1)
     )
     if after is not None:

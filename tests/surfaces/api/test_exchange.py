@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -88,6 +89,23 @@ def test_what_is_exported_can_be_imported_again(service: Running, form: str) -> 
     assert [{name: kept[name] for name in KEPT} for kept in listed(service)] == [
         {name: kept[name] for name in KEPT} for kept in before
     ]
+
+
+def test_a_folder_is_one_block_of_a_netscape_file(service: Running) -> None:
+    """Each block becomes a folder in a browser, also where one of that name is there."""
+    folders = ["a", "", "a/b", "a b", r"a\/b", "a/b", "b", "a", ""]
+    rows = [
+        {"url": f"https://example.com/{number}", "folder": folder, "created_at": f"2020-01-0{number + 1}T00:00:00Z"}
+        for number, folder in enumerate(folders)
+    ]
+    imported(service, json.dumps(rows))
+    page = service.get("/api/export?format=netscape").text
+    assert re.findall("<H3>(.*?)</H3>|example.com/([0-9])", page) == [
+        *(("", "8"), ("", "1"), ("a", ""), ("", "7"), ("", "0"), ("b", ""), ("", "5"), ("", "2")),
+        *(("a b", ""), ("", "3"), ("a/b", ""), ("", "4"), ("b", ""), ("", "6")),
+    ]
+    newest_first = [row["url"] for row in service.get("/api/export?format=json").json()]
+    assert newest_first == [f"https://example.com/{number}" for number in range(8, -1, -1)]
 
 
 def test_an_import_goes_to_whoever_the_owner_becomes(database_url: str) -> None:

@@ -46,5 +46,5 @@ async def import_progress(request: Request, import_id: Annotated[int, Path(ge=1,
 
 @router.get("/export/{form}")
 async def export(request: Request, form: Format) -> Response:
-    """All bookmarks in a file, the newest first."""
+    """All bookmarks in a file."""
     return await exported(service(request), owner(request), form)
