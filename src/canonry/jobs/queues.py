@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import os
 import sqlite3
 import time
@@ -25,6 +24,7 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import SQLAlchemyError
 
 from canonry.errors import StoreError, masked
+from canonry.jobs.dbos_log import calm_dbos
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Generator, Iterable
@@ -44,7 +44,6 @@ _ENDED = ["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
 _PAGE = 1000
 # Since then SQLite's unixepoch('subsec') is a time. DBOS asks for it from Python 3.12 on, whatever SQLite that has.
 _KNOWS_SUBSEC = (3, 42)
-_SAID_BY_US = ("Exception encountered in asynchronous workflow", "Asyncio task cancelled")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ class Jobs:
         self.database = database
         self.file = _file_of(database)
         self.engine = _engine(database, self.file)
-        _calm_logging()
+        calm_dbos()
         try:
             with self._as_store_error():
                 self._migrate()
@@ -250,12 +249,3 @@ def _sqlite_engine(file: Path, *, begins_at_once: bool = False) -> Engine:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     return engine
-
-
-def _calm_logging() -> None:
-    """DBOS takes over its logger and the console unless somebody was there first; what we say ourselves goes."""
-    logger = logging.getLogger("dbos")
-    if not logger.handlers:
-        logger.addHandler(logging.NullHandler())
-        logger.addFilter(lambda record: not str(record.msg).startswith(_SAID_BY_US))
-        logger.setLevel(logging.WARNING)
