@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import insert, select, text
 
 from canonry.errors import StoreError
-from canonry.jobs.kinds import DUE, RETENTION, TIDY, all_kinds, all_schedules, host_of
+from canonry.jobs.kinds import DUE, RETENTION, TIDY, feed_kinds, feed_schedules, host_of
 from canonry.jobs.queues import POLL, REKEY, Jobs, Kind
 from canonry.jobs.schedules import Schedule
 from canonry.jobs.worker import Times, Worker
@@ -166,13 +166,13 @@ def test_due_feeds_are_polled(jobs: Jobs) -> None:
     async def story() -> None:
         feeds = [(await store.add(f"https://{name}.example/feed", NOW))[0] for name in ("a", "b", "gone", "stopped")]
         await store.set_status(feeds[3].id, STOPPED)
-        kinds = all_kinds(jobs, polling)
+        kinds = feed_kinds(jobs, polling)
         due = next(kind for kind in kinds if kind.name == DUE)
         await due.run("")
         await due.run("")
         assert await jobs.counts(POLL) == {"ENQUEUED": 3}
         await store.remove(feeds[2].id)
-        async with Worker(jobs, kinds, schedules=all_schedules(), times=QUICK, clock=NOW.timestamp):
+        async with Worker(jobs, kinds, schedules=feed_schedules(), times=QUICK, clock=NOW.timestamp):
             await until(jobs, POLL, {"SUCCESS": 3})
             for name in (DUE, TIDY, RETENTION):
                 await until(jobs, name, {"SUCCESS": 1})
@@ -190,7 +190,7 @@ def test_retention_forgets_what_has_expired(jobs: Jobs) -> None:
         {"name": "new", "value": b"", "expires_at": "2026-11-01T00:00:01.000000Z"},
     ]
     jobs.database.write_now(lambda connection: connection.execute(insert(cache), rows))
-    kinds = all_kinds(jobs, Polling(unreachable, clock=lambda: NOW))
+    kinds = feed_kinds(jobs, Polling(unreachable, clock=lambda: NOW))
     asyncio.run(_run(kinds, RETENTION))
     assert jobs.database.read_now(lambda connection: connection.execute(select(cache.c.name)).scalars().all()) == [
         "new"
@@ -201,7 +201,7 @@ def test_rekey_is_a_job(jobs: Jobs) -> None:
     async def story() -> None:
         assert await jobs.enqueue_rekey("entry@1", "entry@1")
         assert not await jobs.enqueue_rekey("entry@1", "entry@1")
-        async with Worker(jobs, all_kinds(jobs, Polling(unreachable)), times=QUICK):
+        async with Worker(jobs, feed_kinds(jobs, Polling(unreachable)), times=QUICK):
             async with asyncio.timeout(20):
                 while (await jobs.counts(REKEY)).keys() & {"ENQUEUED", "PENDING"}:
                     await asyncio.sleep(0.05)

@@ -106,7 +106,7 @@ def test_on_a_terminal(store: str) -> None:
 
 REFUSED = [
     # why                      arguments                                     exit  said
-    ("both",                   "entry@1 exact@1 --dry-run --undo",           2,    "--dry-run and --undo exclude each other"),
+    ("both",                   "entry@1 exact@1 --dry-run --undo",           2,    "--dry-run, --undo and --workers exclude each other"),
     ("the same",               "entry entry@1",                              2,    "both policies are entry@1"),
     ("an empty batch",         "entry@1 exact@1 --batch 0",                  2,    "0 is not in the range"),
     ("a file",                 "entry@1 my.toml",                            1,    "canonry: my.toml: a store can be pinned to shipped policies only"),
@@ -163,3 +163,17 @@ def test_a_bar_for_what_takes_long(monkeypatch: pytest.MonkeyPatch, capfd: pytes
     said = capfd.readouterr().err
     assert "50/100 moved" in said
     assert said.endswith("\r\033[K")
+
+
+def test_left_to_a_worker(store: str) -> None:
+    told = answer("rekey", "entry@1", "feed-aggressive@1", "--db", store, "--workers")
+    assert told == {"before": "entry@1", "after": "feed-aggressive@1", "result": "queued"}
+    command = [sys.executable, "-m", "canonry", "worker", "--db", store]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as worker:
+        assert worker.stderr is not None
+        try:
+            said = next(line for line in worker.stderr if "entries are under" in line)
+        finally:
+            worker.terminate()
+    assert said.endswith("5 entries are under feed-aggressive@1, 1 of them changed\n")
+    assert run("rekey", "entry@1", "feed-aggressive@1", "--db", store, "--undo", "--workers").returncode == 2

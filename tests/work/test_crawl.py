@@ -111,6 +111,17 @@ async def test_the_records_are_what_the_store_has() -> None:
     assert len(web.requests) == before, "it was done"
 
 
+@in_a_loop
+async def test_a_link_that_is_no_url_says_why() -> None:
+    page = html(links("http://a.example:99999/", "http://[bad/", "/fine"))
+    async with LoopbackWeb(site({"/": page, "/fine": html("")})) as web:
+        start = next(each for each in await crawled(web) if each.links)
+    assert [(str(link.verdict), link.reason) for link in start.links[:2]] == [
+        ("skip", "port out of range"),
+        ("skip", "not an IPv6 address"),
+    ]
+
+
 RULES = [
     # seed 002, rule by rule: hrefs on the start page, paths that are crawled
     ("lowercase scheme and host", ["HTTP://SITE.EXAMPLE.COM/Path"], ["", "Path"]),

@@ -233,6 +233,7 @@ FIELDS = [
     ("url",                          "http://user:secret@[x/",                "not an IPv6 address"),
     ("original_url",                 "javascript:1",                          "original_url: scheme javascript: is not http or https"),
     ("archive_urls",                 ["javascript:1"],                        "archive_urls: scheme javascript: is not http or https"),
+    ("archive_urls",                 [f"{SITE}/{n}" for n in range(101)],     "more than 100 archive_urls"),
     ("episode_urls",                 "mailto:a@b.example",                    "episode_urls: scheme mailto: is not http or https"),
     ("created_at",                   "0999-01-01",                            "not a time in our days: 0999-01-01"),
     ("created_at",                   "9" * 18,                                f"not a time: {'9' * 18}"),

@@ -36,8 +36,8 @@ _POLLS_KEPT = timedelta(hours=1)  # the feed itself says how it went, and there 
 _log = logging.getLogger("canonry.jobs")
 
 
-def all_kinds(jobs: Jobs, polling: Polling) -> list[Kind]:
-    """Every kind of job, working on the database the jobs are in."""
+def feed_kinds(jobs: Jobs, polling: Polling) -> list[Kind]:
+    """What is done for feeds, and for the jobs themselves, in the database the jobs are in."""
     database, clock = jobs.database, polling.clock
     feeds = FeedStore(database)
 
@@ -58,7 +58,8 @@ def all_kinds(jobs: Jobs, polling: Polling) -> list[Kind]:
 
     async def move_keys(key: str) -> None:
         before, after = json.loads(key)
-        await rekey(RekeyStore(database), before, after, now=clock())
+        done = await rekey(RekeyStore(database), before, after, now=clock())
+        _log.info("%d entries are under %s, %d of them changed", done.entries, after, done.changed)
 
     async def forget_expired(_: str) -> None:
         await cache.forget_expired(database, clock())
@@ -77,7 +78,7 @@ def all_kinds(jobs: Jobs, polling: Polling) -> list[Kind]:
     ]
 
 
-def all_schedules(*, look_for_due: float = 30.0) -> list[Schedule]:
+def feed_schedules(*, look_for_due: float = 30.0) -> list[Schedule]:
     """Due feeds so often, in seconds; ended jobs every hour; what has expired once a day.
 
     What a feed no longer shows is forgotten when the feed is polled, not here (SPEC I5).

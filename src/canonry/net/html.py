@@ -10,6 +10,7 @@ from selectolax.lexbor import LexborHTMLParser
 from canonry.core.url import join, read_url
 from canonry.errors import InvalidUrl
 from canonry.net.charset import decode
+from canonry.net.links import shallow, title_of
 
 _FEED_TYPES = {
     "application/rss+xml": "rss",
@@ -22,12 +23,10 @@ _FEED_TYPES = {
 }
 _MAX_LINKS = 100
 _MAX_PAGE = 1_000_000  # bytes of a page that are looked at; links to feeds stand in its head
-_MAX_DEPTH = 2_000  # elements left open before we stop looking: parsing takes time by the square of it
 # Seconds, then the URL: https://html.spec.whatwg.org/multipage/semantics.html#attr-meta-http-equiv-refresh
 _REFRESH = re.compile(
     r"\s*[\d.]+(?>\s*[;,]|\s)\s*+(?>url\s*=\s*)?+(?:'([^']*)|\"([^\"]*)|(.+))", re.IGNORECASE | re.DOTALL
 )
-_TAG = re.compile(r"<(/?)(?!(?:br|img|meta|link|input|hr|p|li)\b)[a-zA-Z]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ class FeedLink:
 
 def feed_links(body: bytes, *, url: str, content_type: str = "") -> list[FeedLink]:
     """The feeds a web page names in `<link rel=alternate>` (or `rel=feed`), in its order, each once."""
-    page = LexborHTMLParser(_shallow(_text(body[:_MAX_PAGE], content_type)))
+    page = LexborHTMLParser(shallow(_text(body[:_MAX_PAGE], content_type)))
     base = _base(page, url)
     found: dict[str, FeedLink] = {}
     for link in page.css("link[rel][href]"):
@@ -71,7 +70,7 @@ def refresh_target(content: str) -> str:
 
 def meta_refresh(body: bytes, *, url: str, content_type: str = "") -> str:
     """Where a page sends its readers by `<meta http-equiv=refresh>`, of any scheme; empty where it does not."""
-    page = LexborHTMLParser(_shallow(_text(body[:_MAX_PAGE], content_type)))
+    page = LexborHTMLParser(shallow(_text(body[:_MAX_PAGE], content_type)))
     for meta in page.css("meta[http-equiv][content]"):
         is_refresh = (meta.attributes.get("http-equiv") or "").strip().lower() == "refresh"
         if is_refresh and (target := refresh_target(meta.attributes.get("content") or "")):
@@ -86,9 +85,8 @@ def page_title(body: bytes, content_type: str = "") -> str:
     """The title of a web page, of other documents none; at most a thousand characters."""
     if not is_html(content_type):
         return ""
-    page = LexborHTMLParser(_shallow(_text(body[:_MAX_PAGE], content_type)))
-    title = page.css_first("head > title") or page.css_first("title")
-    return " ".join(title.text().split())[:1000] if title else ""
+    page = LexborHTMLParser(shallow(_text(body[:_MAX_PAGE], content_type)))
+    return title_of(page)
 
 
 def is_html(content_type: str) -> bool:
@@ -110,16 +108,6 @@ def _resolved(base: str, href: str) -> str:
     except InvalidUrl:
         return ""
     return target if target.startswith(("http://", "https://")) else ""
-
-
-def _shallow(text: str) -> str:
-    """The page up to where it is nested deeper than any page is."""
-    depth = 0
-    for tag in _TAG.finditer(text):
-        depth += -1 if tag[1] else 1
-        if depth > _MAX_DEPTH:
-            return text[: tag.start()]
-    return text
 
 
 def _text(body: bytes, content_type: str) -> str:

@@ -32,7 +32,6 @@ _TAG = re.compile(
 )
 # What JavaScript's trim() takes away; Python's strip() differs.
 _JS_SPACES = "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"  # noqa: E501
-_HTML_SPACES = "\t\n\f\r "
 _C0_AND_SPACE = "".join(map(chr, range(33)))
 _META = re.compile(rb"<meta\s[^>]{0,500}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
@@ -75,7 +74,7 @@ def page_content(body: bytes, *, url: str, content_type: str = "", max_links: in
     """Title and links of a web page."""
     charset = charset_of(body, content_type)
     whole = body.decode(charset, "replace").removeprefix("\ufeff")
-    text = _shallow(whole)
+    text = shallow(whole)
     page = LexborHTMLParser(text, scripting=True)
     anchors = page.css("a[href]")
     base = _base(page, url, charset)
@@ -92,7 +91,7 @@ def page_content(body: bytes, *, url: str, content_type: str = "", max_links: in
         error = f"only the first {max_links} of {len(anchors)} links were read"
     elif text is not whole:
         error = f"nested deeper than {_MAX_DEPTH} elements; the rest was not read"
-    return PageContent(_title(page), tuple(links), error)
+    return PageContent(title_of(page), tuple(links), error)
 
 
 def resolve(base: str, href: str, charset: str = "utf-8") -> str:
@@ -180,7 +179,8 @@ def _is_mathml(anchor: LexborNode) -> bool:
     return False
 
 
-def _title(page: LexborHTMLParser) -> str:
+def title_of(page: LexborHTMLParser) -> str:
+    """The title of a page; at most a thousand characters."""
     title = page.css_first("head > title") or page.css_first("title")
     return " ".join(title.text().split())[:_MAX_TITLE] if title else ""
 
@@ -193,7 +193,7 @@ def _shown(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass")[: 2 * _TEXT].decode("utf-16-le", "ignore")
 
 
-def _shallow(text: str) -> str:
+def shallow(text: str) -> str:
     """The page up to where it is nested deeper than any page is."""
     if text.count("<") <= _MAX_DEPTH:
         return text

@@ -1,11 +1,11 @@
-"""The history of runs."""
+"""The last runs: when they began, when they ended, what they counted."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, insert, update
+from sqlalchemy import Connection, delete, insert, update
 
 from canonry.store.schema import runs, stamp
 
@@ -14,13 +14,17 @@ if TYPE_CHECKING:
 
     from canonry.store.database import Database
 
+_KEPT = 10_000
+
 
 async def start_run(database: Database, now: datetime) -> int:
-    """Remember that a run began."""
+    """Remember that a run began, and forget those that are long over."""
 
     def work(connection: Connection) -> int:
         made = connection.execute(insert(runs).values(started_at=stamp(now)).returning(runs.c.id))
-        return int(made.scalar_one())
+        run_id = int(made.scalar_one())
+        connection.execute(delete(runs).where(runs.c.id <= run_id - _KEPT))
+        return run_id
 
     return await database.write(work)
 

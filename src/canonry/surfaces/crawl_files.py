@@ -191,4 +191,3 @@ _WRITERS: dict[str, Callable[[Path], Writer]] = {
     ".graphml": partial(_Graph, form=_GRAPHML),
     ".dot": partial(_Graph, form=_DOT),
 }
-EXTENSIONS = tuple(_WRITERS)

@@ -215,7 +215,11 @@ class Bookmarks:
         if found is None:
             return
         owner, taken, data = found
-        parsed = await asyncio.to_thread(read_bookmarks, data, Format(taken.format))
+        try:
+            parsed = await asyncio.to_thread(read_bookmarks, data, Format(taken.format))
+        except CanonryError as error:  # it could be read when it was taken, by another version of canonry
+            await self.imports.finish(import_id, [], self.clock(), failure=str(error))
+            return
         refused = [asdict(row) for row in parsed.refused]
         done = taken.done
         while done < len(parsed.drafts):

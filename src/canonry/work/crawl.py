@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from canonry.core.normalize import normalize
+from canonry.core.fast import normalize
 from canonry.core.scope import CRAWL_POLICY
 from canonry.core.url import parse, read_url
 from canonry.errors import FetchFailed

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from canonry.core.normalize import normalize
-from canonry.core.scope import CRAWL_POLICY, Verdict, judge_target, judge_unresolved
+from canonry.core.fast import normalize
+from canonry.core.scope import CRAWL_POLICY, LinkVerdict, Verdict, judge_target, judge_unresolved
 from canonry.core.url import parse
 from canonry.errors import InvalidUrl
 from canonry.net.response import REDIRECTS
@@ -14,7 +14,6 @@ from canonry.store.frontier import Finished, Found, PageState
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from canonry.core.scope import LinkVerdict
     from canonry.net.engine import Link, Opened
     from canonry.store.frontier import Leased
 
@@ -127,7 +126,7 @@ class Judge:
             try:
                 verdict = judge_target(target, page="", host=self.host)
             except InvalidUrl as error:
-                verdict = judge_target(f"invalid:{error.reason}", page="", host=self.host)
+                verdict = LinkVerdict(Verdict.SKIP, error.reason, None)
             self._verdicts[target] = verdict
         return verdict
 

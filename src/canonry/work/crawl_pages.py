@@ -10,7 +10,7 @@ from canonry.core.scope import Verdict
 from canonry.errors import CanonryError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from canonry.store.crawls import Counts, Crawl, StoredPage
 
@@ -97,11 +97,6 @@ def duplicates_avoided(counts: Counts) -> int:
     """Links to pages that were known already: each of them would have been a page of its own."""
     skipped_twins = counts.skipped.get("redirects to a page of its own", 0)
     return max(0, counts.followed - (counts.known - 1)) + skipped_twins
-
-
-def link_rows(links: Iterable[PageLink]) -> list[tuple[str | None, ...]]:
-    """Links as they are stored."""
-    return [(link.href, link.url, link.text, str(link.verdict), link.reason) for link in links]
 
 
 def page_of(stored: StoredPage) -> Page:

@@ -23,6 +23,7 @@ MAX_TITLE = 10_000  # and that of a folder with all that it is in
 MAX_TEXT = 100_000  # a description, a URL, the archive URLs together
 MAX_TAG = 255
 MAX_TAGS = 500
+MAX_URLS = 100  # archive URLs, episode URLs
 
 URL_NAMES = ("url", "href", "link", "uri")
 _TITLE = ("title", "name")
@@ -222,6 +223,8 @@ def _tag_mark(said: Mapping[str, object]) -> str:
 
 def _urls(texts: Iterable[str], name: str) -> tuple[str, ...]:
     urls = dict.fromkeys(_read_url(url, f"{name}: ") for text in texts if (url := text.strip()))
+    if len(urls) > MAX_URLS:
+        raise Unusable(f"more than {MAX_URLS} {name}")
     _within("\n".join(urls), MAX_TEXT, name)
     return tuple(urls)
 

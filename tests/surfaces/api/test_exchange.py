@@ -9,7 +9,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from sqlalchemy import update
 
+from canonry.store.schema import imports
 from canonry.surfaces.api.service import Options
 from service import Running, serving, until
 
@@ -115,6 +117,24 @@ def test_an_import_goes_to_whoever_the_owner_becomes(database_url: str) -> None:
         assert service.get(answer.headers["location"], token=token).status == 200
     with serving(database_url) as service:
         until(lambda: service.get("/api/bookmarks", token=token).json())
+
+
+def test_a_file_that_cannot_be_read_any_more_says_so(database_url: str) -> None:
+    """It was taken by a version of canonry that could."""
+    with serving(database_url, Options(runs_jobs=False)) as service:
+        where = service.ask("POST", "/api/import", {"content": "url\nhttps://example.com/1\n"}).headers["location"]
+        with service.service.database.engine.begin() as connection:
+            connection.execute(update(imports).values(content=b"{", format="json"))
+    with serving(database_url) as service:
+        until(lambda: service.get(where).json()["finished_at"])
+        assert service.get(where).json()["failure"].startswith("not JSON: line 1")
+
+
+def test_folders_as_long_as_those_of_a_file_can_be_edited(service: Running) -> None:
+    """What an import keeps, the API and the form keep as well."""
+    imported(service, json.dumps([{"url": "https://example.com/1", "folder": "x" * 10_000}]))
+    [kept] = service.get("/api/bookmarks").json()
+    assert service.ask("PUT", f"/api/bookmarks/{kept['id']}", {"folder": kept["folder"], "title": "new"}).status == 200
 
 
 def test_a_file_that_is_too_long_is_refused_also_where_it_comes_in_pieces(tmp_path: Path) -> None:

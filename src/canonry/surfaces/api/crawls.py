@@ -257,8 +257,6 @@ async def resumed(parts: Service, crawl_id: int) -> Crawl:
 async def _enqueue(parts: Service, crawl: Crawl) -> None:
     from canonry.jobs.crawl import enqueue_crawl
 
-    if parts.jobs is None:
-        raise Refused(503, "there is nobody to do it")
     await enqueue_crawl(parts.jobs, crawl)
 
 

@@ -140,10 +140,7 @@ async def poll_feed(request: Request, feed_id: FeedId) -> QueuedOut:
     feed = await service(request).feeds.get(feed_id)
     if feed.status != ACTIVE:
         raise Refused(409, "the feed is stopped; adding it again starts it")
-    jobs = service(request).jobs
-    if jobs is None:
-        raise Refused(503, "there is nobody to do it")
-    return QueuedOut(queued=await jobs.enqueue_poll(feed.id, host_of(feed.url)))
+    return QueuedOut(queued=await service(request).jobs.enqueue_poll(feed.id, host_of(feed.url)))
 
 
 @router.get("/feeds/{feed_id}/items", response_model=list[ItemOut], responses=said(400, 404), summary="Items of a feed")

@@ -8,25 +8,26 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from canonry.store.bookmark_values import ExpansionState, PutOutcome
 from canonry.work.bookmark import LONGEST
+from canonry.work.exchange_rows import MAX_TAG, MAX_TAGS, MAX_TEXT, MAX_TITLE, MAX_URLS
 
 Url = Annotated[
     str, Field(max_length=LONGEST, description="An http(s) URL.", examples=["https://example.com/a?utm_source=x"])
 ]
-Tag = Annotated[str, Field(max_length=255)]
+Tag = Annotated[str, Field(max_length=MAX_TAG)]
 Id = Annotated[int, Field(ge=1, le=2**63 - 1)]
 
 
 class Texts(BaseModel):
     """What people write; a field that is left out stays as it is."""
 
-    title: Annotated[str, Field(max_length=10_000)] | None = None
-    description: Annotated[str, Field(max_length=100_000)] | None = None
-    tags: Annotated[list[Tag], Field(max_length=500)] | None = None
-    folder: Annotated[str, Field(max_length=1000)] | None = None
+    title: Annotated[str, Field(max_length=MAX_TITLE)] | None = None
+    description: Annotated[str, Field(max_length=MAX_TEXT)] | None = None
+    tags: Annotated[list[Tag], Field(max_length=MAX_TAGS)] | None = None
+    folder: Annotated[str, Field(max_length=MAX_TITLE)] | None = None
     to_read: bool | None = None
     private: bool | None = None
-    archive_urls: Annotated[list[Url], Field(max_length=100)] | None = None
-    episode_urls: Annotated[list[Url], Field(max_length=100)] | None = None
+    archive_urls: Annotated[list[Url], Field(max_length=MAX_URLS)] | None = None
+    episode_urls: Annotated[list[Url], Field(max_length=MAX_URLS)] | None = None
 
     def given(self) -> dict[str, object]:
         """The texts that were given; null is as good as nothing."""

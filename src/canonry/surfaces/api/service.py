@@ -60,7 +60,7 @@ class Service:
     crawl_views: CrawlViews
     users: UserStore
     client: Client
-    jobs: Jobs | None
+    jobs: Jobs
 
     def __init__(
         self,
@@ -89,7 +89,6 @@ class Service:
             self.duplicates = DuplicateStore(self.database)
             self.feeds = FeedStore(self.database)
             self.crawls, self.crawl_views = CrawlStore(self.database), CrawlViews(self.database)
-            self.jobs = None
             self.bookmarks = Bookmarks(
                 self.database,
                 partial(expand, client=self.client, cache=cache),
@@ -111,7 +110,7 @@ class Service:
 
     async def _open_jobs(self, stack: AsyncExitStack) -> None:
         from canonry.jobs.crawl import crawl_kinds, crawl_schedules
-        from canonry.jobs.kinds import all_kinds, all_schedules, bookmark_kinds, bookmark_schedules
+        from canonry.jobs.kinds import bookmark_kinds, bookmark_schedules, feed_kinds, feed_schedules
         from canonry.jobs.queues import Jobs
         from canonry.jobs.worker import Worker
         from canonry.work.polling import Polling
@@ -120,11 +119,11 @@ class Service:
         if not self.options.runs_jobs:
             return
         kinds = [
-            *all_kinds(self.jobs, Polling(self.client.fetch, clock=self.clock)),
+            *feed_kinds(self.jobs, Polling(self.client.fetch, clock=self.clock)),
             *bookmark_kinds(self.bookmarks),
             *crawl_kinds(self.jobs, self.settings, self.client),
         ]
-        worker = Worker(self.jobs, kinds, schedules=[*all_schedules(), *bookmark_schedules(), *crawl_schedules()])
+        worker = Worker(self.jobs, kinds, schedules=[*feed_schedules(), *bookmark_schedules(), *crawl_schedules()])
         try:
             await stack.enter_async_context(worker)
         except StoreError as error:
@@ -134,8 +133,6 @@ class Service:
 
     async def _later(self, kind: str, key: str) -> None:
         """Queue a job; where that fails, the schedule that looks for unfinished work will."""
-        if self.jobs is None:
-            return
         try:
             await self.jobs.enqueue(kind, key)
         except CanonryError as error:

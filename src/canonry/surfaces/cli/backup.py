@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from canonry.errors import StoreError
 from canonry.surfaces.cli import render
 from canonry.surfaces.cli.options import db_option, json_option
+from canonry.surfaces.cli.stores import open_store
 
 _file = click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 
@@ -29,12 +29,8 @@ def backup(file: Path, *, database_url: str, as_json: bool) -> None:
     canonry backup canonry.jsonl.gz
     """
     from canonry.store import backup as store
-    from canonry.store.database import Database, store_file
 
-    kept = store_file(database_url)
-    if kept is not None and not kept.exists():
-        raise StoreError(f"{kept}: there is no store yet")
-    with Database(database_url, say=_say) as database, _Progress("backed up") as progress:
+    with open_store(database_url) as database, _Progress("backed up") as progress:
         rows = store.backup(database, file, progress.show)
     _tell(file, rows, as_json=as_json, done="backed up to")
 
@@ -55,16 +51,11 @@ def restore(file: Path, *, database_url: str, replace: bool, as_json: bool) -> N
     canonry restore canonry.jsonl.gz --db postgresql://localhost/canonry
     """
     from canonry.store import backup as store
-    from canonry.store.database import Database
 
     store.read_header(file)  # a wrong file leaves no empty store behind
-    with Database(database_url, say=_say) as database, _Progress("restored") as progress:
+    with open_store(database_url, must_exist=False) as database, _Progress("restored") as progress:
         rows = store.restore(database, file, replace=replace, progress=progress.show)
     _tell(file, rows, as_json=as_json, done="restored from")
-
-
-def _say(message: str) -> None:
-    click.echo(f"canonry: {message}", err=True)
 
 
 def _tell(file: Path, rows: int, *, as_json: bool, done: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import shlex
-import signal
 import sys
 import time
 from importlib import import_module
@@ -18,6 +17,8 @@ from canonry.core.url import parse
 from canonry.errors import CanonryError, masked
 from canonry.surfaces.cli import render
 from canonry.surfaces.cli.options import db_option, json_option
+from canonry.surfaces.cli.signals import until_stopped
+from canonry.surfaces.cli.stores import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from canonry.store.crawls import Counts, Crawl, CrawlStore
     from canonry.work.crawl_pages import Page, Summary
 
-_EXTENSIONS = ".jsonl, .csv, .parquet, .graphml or .dot"
+_EXTENSIONS = (".jsonl", ".csv", ".parquet", ".graphml", ".dot")
 _SHOWN = 20  # pages that a terminal shows
 
 
@@ -33,8 +34,8 @@ def output_file(_context: click.Context, _parameter: click.Parameter, given: str
     if given is None:
         return None
     file = Path(given)
-    if file.suffix.lower() not in _EXTENSIONS.replace(" or", ",").split(", "):
-        raise click.BadParameter(f"{given}: the name must end in {_EXTENSIONS}")
+    if file.suffix.lower() not in _EXTENSIONS:
+        raise click.BadParameter(f"{given}: the name must end in {', '.join(_EXTENSIONS)}")
     if not file.parent.is_dir():
         raise click.BadParameter(f"{file.parent}: no such folder")
     return file
@@ -56,7 +57,10 @@ def require_writer(file: Path | None) -> None:
 @click.option("--max-pages", metavar="N", type=click.IntRange(min=1), help="Stop after so many pages.")
 @click.option("--depth", metavar="N", type=click.IntRange(min=0), help="Follow so many clicks from the start page.")
 @click.option(
-    "--out", metavar="FILE", callback=output_file, help=f"Write all pages, or the link graph, to FILE: {_EXTENSIONS}."
+    "--out",
+    metavar="FILE",
+    callback=output_file,
+    help=f"Write all pages, or the link graph, to FILE: {', '.join(_EXTENSIONS)}.",
 )
 @click.option("--resume", is_flag=True, help="Go on with the last crawl of this start page.")
 @click.option("--concurrency", metavar="N", type=click.IntRange(min=1), help="Pages at once.  [default: 16]")
@@ -92,36 +96,8 @@ def crawl(
     if options.pop("no_robots", False):
         options["robots"] = False
     session = _Session(seed, database_url, out, is_shown=render.on_terminal(as_json=as_json))
-    sys.exit(_until_stopped(session, options, resume=resume, workers=workers))
-
-
-def _until_stopped(session: _Session, options: dict[str, Any], *, resume: bool, workers: bool) -> int:
-    """The exit code; a signal ends it between two transactions, a later one at once."""
-    stops: list[tuple[int, float]] = []
-
-    async def run() -> int:
-        loop = asyncio.get_running_loop()
-        work = session.watch(options, resume=resume) if workers else session.run(options, resume=resume)
-        task = asyncio.ensure_future(work)
-
-        def stop(number: int, _: object) -> None:
-            if not stops:
-                stops.append((number, time.monotonic()))
-                loop.call_soon_threadsafe(task.cancel)
-            elif time.monotonic() > stops[0][1] + 1:  # `timeout` and some shells send it twice
-                raise KeyboardInterrupt
-
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, stop)
-        return await task
-
-    try:
-        return asyncio.run(run())
-    except asyncio.CancelledError:
-        session.bar.clear()
-        click.echo(f"canonry: stopped after {session.summary.pages} pages; to go on:", err=True)
-        click.echo(session.command(session.seed, "--resume"), err=True)
-        return 128 + stops[0][0]
+    work = session.watch if workers else session.run
+    sys.exit(until_stopped(work(options, resume=resume), session.stopped))
 
 
 class _Session:
@@ -138,17 +114,20 @@ class _Session:
         self.summary: Summary = Summary()
         self.shown: list[Page] = []
         self.started = time.monotonic()
-        self.fetched = 0
+
+    def stopped(self) -> None:
+        self.bar.clear()
+        click.echo(f"canonry: stopped after {self.summary.pages} pages; to go on:", err=True)
+        click.echo(self.command(self.seed, "--resume"), err=True)
 
     async def run(self, options: dict[str, Any], *, resume: bool) -> int:
         """Crawl in this process."""
         from canonry.store.crawls import CrawlStore
-        from canonry.store.database import Database
         from canonry.work.crawl import crawl as crawl_site
         from canonry.work.crawl_pages import StartMoved
 
         begun: list[Crawl] = []
-        with Database(self.database_url, say=lambda line: click.echo(f"canonry: {line}", err=True)) as database:
+        with open_store(self.database_url, must_exist=False) as database:
             crawls = CrawlStore(database)
             progress = asyncio.create_task(self._watch(crawls, begun))
             pages = crawl_site(self.seed, store=database, resume=resume, on_start=begun.append, **options)
@@ -172,11 +151,10 @@ class _Session:
         from canonry.jobs.crawl import enqueue_crawl
         from canonry.jobs.queues import Jobs
         from canonry.store.crawls import FAILED, RUNNING, CrawlStore
-        from canonry.store.database import Database
         from canonry.work.crawl import begin, stored_pages
         from canonry.work.crawl_pages import moved_to
 
-        with Database(self.database_url, say=lambda line: click.echo(f"canonry: {line}", err=True)) as database:
+        with open_store(self.database_url, must_exist=False) as database:
             crawls = CrawlStore(database)
             begun = await begin(crawls, self.seed, {**options, "shared": True}, datetime.now(UTC), resume=resume)
             with Jobs(database) as jobs:

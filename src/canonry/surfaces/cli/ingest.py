@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
-import time
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,10 +15,10 @@ import click
 from canonry.errors import StoreError, masked
 from canonry.surfaces.cli import render
 from canonry.surfaces.cli.options import db_option, json_option
+from canonry.surfaces.cli.signals import until_stopped
 from canonry.surfaces.cli.stores import open_feeds
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
     from io import FileIO
 
     from canonry.work.ingest_report import FeedOutcome, ItemRecord, Report
@@ -100,40 +98,15 @@ def ingest(
     with _Items(jsonl, as_json=as_json) as items:
         session = _Session(database_url, items, options)
         if watch:
-            sys.exit(_until_stopped(session.watch(asked, every), session, is_endless=True))
-        sys.exit(_until_stopped(session.once(asked), session, is_endless=False))
+            until_stopped(session.watch(asked, every), session.stopped)
+        else:
+            sys.exit(until_stopped(session.once(asked), session.stopped))
 
 
 def _listed(file: str) -> list[str]:
     from canonry.net.opml import read_opml
 
     return [feed.url for feed in read_opml(Path(file).read_bytes(), file=file)]
-
-
-def _until_stopped(work: Coroutine[Any, Any, int], session: _Session, *, is_endless: bool) -> int:
-    """The exit code of the work; a signal ends it between two transactions, a later one at once."""
-    stops: list[tuple[int, float]] = []
-
-    async def run() -> int:
-        loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
-
-        def stop(number: int, _: object) -> None:
-            if not stops:
-                stops.append((number, time.monotonic()))
-                loop.call_soon_threadsafe(task.cancel)
-            elif time.monotonic() > stops[0][1] + 1:  # `timeout` and some shells send it twice
-                raise KeyboardInterrupt
-
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, stop)
-        return await task
-
-    try:
-        return asyncio.run(run())
-    except asyncio.CancelledError:
-        session.bar.clear()
-        click.echo(f"canonry: stopped after {session.told()}; what was kept stays", err=True)
-        return 0 if is_endless else 128 + stops[0][0]
 
 
 class _Session:
@@ -145,6 +118,10 @@ class _Session:
         self.options = options
         self.bar = render.Bar(0)
         self.counts: Counter[str] = Counter()
+
+    def stopped(self) -> None:
+        self.bar.clear()
+        click.echo(f"canonry: stopped after {self.told()}; what was kept stays", err=True)
 
     async def once(self, asked: list[str]) -> int:
         """Poll what was asked for, or all there is, and tell everything about it."""

@@ -34,8 +34,19 @@ if TYPE_CHECKING:
     show_default=True,
     help="Entries in one transaction.",
 )
+@click.option("--workers", is_flag=True, help="Leave it to the `canonry worker` processes of the store.")
 @json_option
-def rekey(before: str, after: str, *, database_url: str, dry_run: bool, undo: bool, batch: int, as_json: bool) -> None:
+def rekey(
+    before: str,
+    after: str,
+    *,
+    database_url: str,
+    dry_run: bool,
+    undo: bool,
+    batch: int,
+    workers: bool,
+    as_json: bool,
+) -> None:
     """Move the keys of stored entries from policy A to policy B.
 
     A is the policy the store is pinned to, entry@1 for a new one; both are shipped policies. When it
@@ -45,11 +56,12 @@ def rekey(before: str, after: str, *, database_url: str, dry_run: bool, undo: bo
     canonry rekey entry@1 bookmark@1 --dry-run
     canonry rekey entry@1 bookmark@1
     canonry rekey entry@1 bookmark@1 --undo
+    canonry rekey entry@1 bookmark@1 --workers
     """
     from canonry.store.policies import pinnable
 
-    if dry_run and undo:
-        raise click.UsageError("--dry-run and --undo exclude each other")
+    if dry_run + undo + workers > 1:
+        raise click.UsageError("--dry-run, --undo and --workers exclude each other")
     before, after = pinnable(before), pinnable(after)
     if before == after:
         raise click.UsageError(f"both policies are {before}")
@@ -57,6 +69,9 @@ def rekey(before: str, after: str, *, database_url: str, dry_run: bool, undo: bo
         if undo:
             entries = asyncio.run(_undo(database, before, after, batch))
             _print_undone(before, after, entries, as_json=as_json)
+        elif workers:
+            asyncio.run(_enqueue(database, before, after))
+            _print_queued(before, after, as_json=as_json)
         elif dry_run:
             _print(asyncio.run(_plan(database, before, after)), title="would be rekeyed", as_json=as_json)
         else:
@@ -69,6 +84,13 @@ async def _plan(database: Database, before: str, after: str) -> RekeySummary:
 
     with _Shown("looked at") as shown:
         return await plan_rekey(RekeyStore(database), before, after, on_progress=shown.show)
+
+
+async def _enqueue(database: Database, before: str, after: str) -> None:
+    from canonry.jobs.queues import Jobs
+
+    with Jobs(database) as jobs:
+        await jobs.enqueue_rekey(before, after)
 
 
 async def _rekey(database: Database, before: str, after: str, batch: int) -> RekeySummary:
@@ -108,6 +130,13 @@ class _Shown:
         if time.monotonic() >= self._start:
             self._bar = self._bar or render.Bar(progress.total)
             self._bar.show(progress.done, self._told)
+
+
+def _print_queued(before: str, after: str, *, as_json: bool) -> None:
+    if render.on_terminal(as_json=as_json):
+        click.echo("queued: `canonry worker` or `canonry serve` moves the keys, and says when that is done")
+    else:
+        render.print_json({"before": before, "after": after, "result": "queued"})
 
 
 def _print_undone(before: str, after: str, entries: int, *, as_json: bool) -> None:

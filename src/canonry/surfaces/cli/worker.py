@@ -43,7 +43,7 @@ async def _work(database_url: str, concurrency: int, every: float) -> None:
     from functools import partial
 
     from canonry.jobs.crawl import crawl_kinds, crawl_schedules
-    from canonry.jobs.kinds import all_kinds, all_schedules, bookmark_kinds, bookmark_schedules
+    from canonry.jobs.kinds import bookmark_kinds, bookmark_schedules, feed_kinds, feed_schedules
     from canonry.jobs.queues import Jobs
     from canonry.jobs.worker import Worker
     from canonry.net.expand import expand
@@ -62,11 +62,11 @@ async def _work(database_url: str, concurrency: int, every: float) -> None:
             follow = partial(expand, client=client, cache=cache)
             bookmarks = Bookmarks(database, follow, later=jobs.enqueue, fetch=client.fetch)
             kinds = [
-                *all_kinds(jobs, Polling(client.fetch)),
+                *feed_kinds(jobs, Polling(client.fetch)),
                 *bookmark_kinds(bookmarks),
                 *crawl_kinds(jobs, settings, client),
             ]
-            schedules = [*all_schedules(look_for_due=every), *bookmark_schedules(), *crawl_schedules()]
+            schedules = [*feed_schedules(look_for_due=every), *bookmark_schedules(), *crawl_schedules()]
             stop = _on_signals()
             async with Worker(jobs, kinds, schedules=schedules, concurrency=concurrency):
                 await stop.wait()

@@ -108,7 +108,7 @@ def _charts(usage: Usage, *, by_day: bool) -> list[Chart]:
 
 
 def _named(hour: str, *, by_day: bool) -> str:
-    """`2026-01-31T10` as its day, `31 Jan`, or its time, `10:00`; the day too where that begins."""
+    """`2026-01-31T10` as its day, `31 Jan`, or with its time, `31 Jan 10:00`."""
     moment = datetime.fromisoformat(f"{hour}:00:00+00:00")
     day = f"{moment.day} {moment.strftime('%b')}"
     return day if by_day else f"{day} {moment.strftime('%H:%M')}"
