@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-import pytest
 from sqlalchemy import select
 
 from canonry.store import runs
 from canonry.store.database import Database
 from canonry.store.schema import runs as table
+
+if TYPE_CHECKING:
+    import pytest
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 
