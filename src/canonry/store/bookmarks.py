@@ -132,8 +132,8 @@ class BookmarkStore:
         query = select(*bookmark_columns).where(bookmarks.c.owner_id == owner, bookmarks.c.id.in_(ids), _IS_KEPT)
 
         def work(connection: Connection) -> list[Bookmark]:
-            found = {kept.id: kept for kept in map(as_bookmark, connection.execute(query))}
-            return [found[bookmark_id] for bookmark_id in ids if bookmark_id in found]
+            found = [as_bookmark(row) for row in connection.execute(query)]
+            return sorted(found, key=lambda kept: ids.index(kept.id))
 
         return await self.database.read(work)
 
