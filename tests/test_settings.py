@@ -82,6 +82,12 @@ MISTAKES: list[tuple[str, dict[str, str], str, list[str]]] = [
     ("port zero", {"CANONRY_ALLOW_PORTS": "0"}, "", ["CANONRY_ALLOW_PORTS: ", "'0' is not a port"]),
     ("port too big", {}, "allow_ports = [80, 65536]", ["canonry.toml: allow_ports: ", "'65536'"]),
     ("ports backwards", {}, 'allow_ports = ["90-80"]', ["canonry.toml: allow_ports: ", "'90-80'"]),
+    (
+        "port of letters",
+        {"CANONRY_ALLOW_PORTS": "abc"},
+        "",
+        ["CANONRY_ALLOW_PORTS: 'abc' is not a port or a range of ports"],
+    ),
     ("ports open", {"CANONRY_ALLOW_PORTS": "80-90-100"}, "", ["CANONRY_ALLOW_PORTS: ", "90-100"]),
     ("port word", {"CANONRY_ALLOW_PORTS": "http"}, "", ["CANONRY_ALLOW_PORTS: ", "http"]),
     ("port negative", {}, "allow_ports = [-80]", ["canonry.toml: allow_ports: "]),

@@ -78,15 +78,16 @@ _WHERE = {
     "work.ingest_report": ("Report",),
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
+_REACHED = {"net": "guard", "bulk": "arrow"}  # by `import canonry` alone
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
-    if name == "net":
-        import_module("canonry.net.guard")
-        return import_module("canonry.net")
+    if name in _REACHED:
+        import_module(f"canonry.{name}.{_REACHED[name]}")
+        return import_module(f"canonry.{name}")
     module = _MODULE_OF.get(name)
     if module is None:
         raise AttributeError(f"module 'canonry' has no attribute {name!r}")

@@ -123,7 +123,8 @@ def _ports(value: object) -> Collection[int]:
     ranges: list[range] = []
     for text in _listed([value] if isinstance(value, int) else value):
         first, _, last = text.partition("-")
-        ports = range(int(first), int(last or first) + 1)
+        is_number = first.strip().isdecimal() and (last or first).strip().isdecimal()
+        ports = range(int(first), int(last or first) + 1) if is_number else range(0)
         if not ports or ports[0] < 1 or ports[-1] > 65535:
             raise ValueError(f"{text!r} is not a port or a range of ports between 1 and 65535")
         ranges.append(ports)

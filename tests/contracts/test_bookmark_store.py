@@ -151,6 +151,11 @@ SEARCHES = [
     ("in tags", Search("boats"), {"c"}),
     ("a sign of LIKE", Search("100%"), {"c"}),
     ("no sign of LIKE", Search("1__%"), set[str]()),
+    ("a tag with quotes", Search('the "sea"'), {"c"}),
+    ("a backslash", Search("c\\d"), {"c"}),
+    ("no sign of JSON", Search("["), set[str]()),
+    ("a tag between two", Search(tag=", "), set[str]()),
+    ("a tag with a backslash", Search(tag="c\\d"), {"c"}),
     ("a tag as a whole", Search(tag="boats"), {"c"}),
     ("no part of a tag", Search(tag="boat"), set[str]()),
     ("a tag in its case", Search(tag="Boats"), set[str]()),
@@ -167,7 +172,11 @@ def test_search(database: Database, why: str, search: Search, wanted: set[str]) 
     put(database, "https://a.com/", texts={"title": "a", "description": "The harbour was quiet", "folder": "x/y"})
     given = at("https://b.com/", given="https://b.com/?utm_source=x")
     put(database, "", address=given, texts={"title": "b", "description": "Harbour", "to_read": True})
-    put(database, "https://c.com/", texts={"title": "c", "description": "100% wool", "tags": ("boats", 'the "sea"')})
+    put(
+        database,
+        "https://c.com/",
+        texts={"title": "c", "description": "100% wool", "tags": ("boats", 'the "sea"', "c\\d")},
+    )
     found = run(BookmarkStore(database).page(1, search)).bookmarks
     assert {each.title for each in found} == wanted, why
 

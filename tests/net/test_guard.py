@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +66,14 @@ def test_allowed_networks_are_open_to_people_and_to_each_other() -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["169.254.169.254", "168.63.129.16", "192.0.0.192", "100.100.100.200", "fd00:ec2::254"]
+    "address",
+    [
+        *("169.254.169.254", "168.63.129.16", "192.0.0.192", "100.100.100.200", "fd00:ec2::254"),
+        *("64:ff9b::a9fe:a9fe", "64:ff9b::a83f:8110", "64:ff9b:1::a9fe:a9fe", "2002:a9fe:a9fe::1"),  # by gateways
+        *("2001:0:1:2:3:4:5601:5601", "::a9fe:a9fe", "fd00::5efe:a9fe:a9fe"),
+        *("fd00:1:a9fe:a9fe::", "fd00:1:a9:fea9:fe::", "fd00:1:2:a9fe:a9:fe00::", "fd00:1:2:a9:fe:a9fe::"),
+        "fd00:1:2:3:a9:fea9:fe00:0",
+    ],
 )
 def test_metadata_is_never_allowed(address: str) -> None:
     guard = Guard(allow_networks=["0.0.0.0/0", "::/0"])
@@ -76,6 +85,10 @@ def test_metadata_is_never_allowed(address: str) -> None:
 
 def test_the_guard_is_reached_from_the_package() -> None:
     assert canonry.net.guard.Guard is Guard
+    code = "import canonry; canonry.net.guard.Guard; print(canonry.bulk.arrow.normalize.__name__)"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "normalize\n"
+    )
 
 
 def test_our_own_service_is_never_allowed() -> None:
@@ -83,6 +96,10 @@ def test_our_own_service_is_never_allowed() -> None:
     with pytest.raises(canonry.UnsafeUrl, match="this service itself"):
         guard.check_url("http://127.0.0.1:8000/")
     assert guard.check_url("http://127.0.0.1:8001/").port == "8001"
+    guard = Guard(allow_networks=["::/0"], own_addresses=[("10.0.0.1", 8000), ("0.0.0.0", 8000)])
+    with pytest.raises(canonry.UnsafeUrl, match="this service itself"):
+        guard.check_address("64:ff9b::a00:1", port=8000)
+    assert str(guard.check_address("fd00::1", port=8000)) == "fd00::1"
 
 
 def test_credentials_are_allowed_and_never_shown() -> None:

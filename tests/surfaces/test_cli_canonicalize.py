@@ -131,6 +131,9 @@ def test_credentials_are_masked_but_in_the_answer(site: str) -> None:
     shown = terminal.run([*COMMAND, f"{site.replace('//', '//me:secret@')}/feed/"], environment=ALLOWED)
     assert shown.count("secret") == 1
     assert "***@" in shown
+    told = run(f"{site.replace('//', '//me:secret@')}/feed/").stdout
+    assert json.loads(told)["url"] == f"{site.replace('//', '//me:secret@')}/feed"
+    assert told.count("secret") == 1
 
 
 def test_credentials_are_masked_in_an_error(site: str) -> None:

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import terminal
+from canonry.core.bookmark import Draft
 from canonry.core.identity import Item
 from canonry.store.database import Database
 from canonry.store.feed_values import FeedDocument
 from canonry.store.feeds import FeedStore
+from canonry.work.bookmark import Bookmarks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -163,6 +165,27 @@ def test_a_bar_for_what_takes_long(monkeypatch: pytest.MonkeyPatch, capfd: pytes
     said = capfd.readouterr().err
     assert "50/100 moved" in said
     assert said.endswith("\r\033[K")
+
+
+def test_what_another_policy_would_make_of_bookmarks(store: str) -> None:
+    async def keep(database: Database) -> None:
+        def never(_: str) -> Any:
+            pytest.fail("nothing is asked")
+
+        bookmarks = Bookmarks(database, never, later=lambda *_: asyncio.sleep(0))
+        for url in ("https://www.a.com/x/", "https://www.a.com/x", "https://b.com/#top"):
+            await bookmarks.put(1, Draft(url))
+        await bookmarks.put(1, Draft("https://b.com/?utm_source=x"), exact_url=True)
+
+    with Database(store) as database:
+        asyncio.run(keep(database))
+    told = answer("policy", "diff", "bookmark", "feed-aggressive", "--bookmarks", "--db", store)
+    assert {name: told[name] for name in ("urls", "changed", "merged")} == {
+        "urls": 3,
+        "changed": 3,
+        "merged": 1,
+    }
+    assert run("policy", "diff", "bookmark", "crawl", "--bookmarks", "--store", "--db", store).returncode == 2
 
 
 def test_left_to_a_worker(store: str) -> None:

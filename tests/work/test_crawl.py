@@ -236,6 +236,27 @@ async def test_robots() -> None:
         assert web.refused == []
 
 
+@in_a_loop
+async def test_what_is_skipped_does_not_count_as_a_page() -> None:
+    refused, fine = [f"/private/{number}" for number in range(20)], [f"/a/{number}" for number in range(20)]
+    again = [f"/again/{number}" for number in range(20)]
+    pages = site(
+        {
+            "/robots.txt": {
+                "status": 200,
+                "headers": {"Content-Type": "text/plain"},
+                "body": ROBOTS.replace("0.05", "0"),
+            },
+            "/": html(links(*refused, *again, *fine)),
+            **dict.fromkeys(again, moved("/")),
+            **dict.fromkeys(fine, html("")),
+        }
+    )
+    async with LoopbackWeb(pages) as web:
+        for most in (1, 2, 10, 21, 50):
+            assert len(await crawled(web, max_pages=most)) == min(most, 21)
+
+
 @pytest.mark.parametrize(("status", "count"), [(404, 2), (403, 2), (500, 1), (503, 1)])
 @in_a_loop
 async def test_robots_that_cannot_be_read(status: int, count: int) -> None:

@@ -377,6 +377,16 @@ async def test_a_store_that_breaks_in_the_middle(tmp_path: Path) -> None:
 
 
 @in_a_loop
+async def test_callbacks_see_no_passwords(tmp_path: Path) -> None:
+    url, seen = URL.replace("//", "//me:secret@"), list[object]()
+    async with running({URL: ok(rss())}, tmp_path) as runs_:
+        report = await runs_.run(url, on_feed=seen.append, on_item=seen.append)
+    assert report.new and len(seen) > report.new
+    assert "secret" not in repr(seen)
+    assert [each.feed_url for each in report.feeds] == [url]  # for the caller to know which it was
+
+
+@in_a_loop
 async def test_what_a_callback_raises_reaches_the_caller(tmp_path: Path) -> None:
     def refuse(_: object) -> None:
         raise OSError("no space left")

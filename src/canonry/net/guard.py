@@ -143,9 +143,10 @@ class Guard:
             found = _plain(ip_address(address))
         except ValueError:
             raise UnsafeUrl(str(address), "not an address") from None
-        if found in _METADATA:
+        meant = {found, *_carried(found)}
+        if meant & _METADATA:
             raise UnsafeUrl(str(address), "a metadata service of the machine")
-        if (found, port) in self._own:
+        if any((each, port) in self._own for each in meant):
             raise UnsafeUrl(str(address), "this service itself")
         if self._is_allowed(found):
             return found
@@ -195,6 +196,17 @@ def _plain(address: Address) -> Address:
     """IPv4 inside IPv6 (`::ffff:a.b.c.d`) is judged as what it is."""
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address
+
+
+def _carried(address: Address) -> set[IPv4Address]:
+    """What gateways may read in an IPv6 address: 6to4, Teredo, NAT64 with a prefix of any length (RFC 6052)."""
+    if isinstance(address, IPv4Address):
+        return set()
+    packed = address.packed
+    spread = packed[:8] + packed[9:]  # byte 8 is left out
+    inside = {packed[2:6], packed[12:], bytes(255 - byte for byte in packed[12:])}
+    inside |= {spread[start : start + 4] for start in range(4, 9)}
+    return {IPv4Address(each) for each in inside if any(each)}
 
 
 def _why_not_public(address: Address) -> str | None:

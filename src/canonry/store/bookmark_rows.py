@@ -77,7 +77,8 @@ def row_of(kept: Bookmark) -> dict[str, Any]:
 
 def searchable(row: Mapping[str, Any]) -> str:
     """The texts of a row that search looks at."""
-    return "\n".join(str(row[name] or "") for name in _SEARCHED).lower()
+    texts = {name: "\n".join(json.loads(row[name])) if name in _LISTS else row[name] or "" for name in _SEARCHED}
+    return "\n".join(texts.values()).lower()
 
 
 def as_json(value: Any) -> str:

@@ -9,7 +9,7 @@ from collections import Counter
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, bindparam, delete, func, select, tuple_, update
+from sqlalchemy import Connection, bindparam, cast, delete, func, literal, select, tuple_, update
 from sqlalchemy.dialects import postgresql
 
 from canonry.core.merge import keepable
@@ -347,7 +347,12 @@ def _conditions(search: Search, *, is_sqlite: bool) -> Iterator[ColumnElement[bo
     if search.tag:
         # Not LIKE, which takes no notice of case on SQLite: `Polish` is not `polish`.
         place_of = func.instr if is_sqlite else func.strpos
-        yield place_of(bookmarks.c.tags, as_json(keepable(search.tag))) > 0
+        tag = keepable(search.tag)
+        yield place_of(bookmarks.c.tags, as_json(tag)) > 0  # quick, but it may begin in one tag and end in the next
+        if is_sqlite:
+            yield literal(tag).in_(select(func.json_each(bookmarks.c.tags).table_valued("value").c.value))
+        else:
+            yield func.jsonb_exists(cast(bookmarks.c.tags, postgresql.JSONB), tag)
     if search.folder:
         yield bookmarks.c.folder == keepable(search.folder)
     if search.to_read is not None:

@@ -183,7 +183,10 @@ def take_turn(
         return Turn(is_over=True)
     state, taken, host = row
     until, here = stamp(now + LEASE), {"crawl_id": crawl_id, "owner": owner}
-    recorded = _keep(connection, crawl_id, owner, finished, stamp(now)) if finished else []
+    recorded, ended = _keep(connection, crawl_id, owner, finished, stamp(now)) if finished else ([], 0)
+    if ended != len(recorded):  # what was skipped leaves its room to others
+        taken += len(recorded) - ended
+        connection.execute(update(crawls).where(crawls.c.id == crawl_id).values(taken=taken))
     if renews:
         connection.execute(_RENEW, {**here, "until": until})
     connection.execute(_EXPIRE, {"crawl_id": crawl_id, "now": stamp(now)})
@@ -223,12 +226,17 @@ def _wait(retry_at: str | None, now: datetime) -> float:
     return max(0.0, (then - now).total_seconds())
 
 
-def _keep(connection: Connection, crawl_id: int, owner: str, finished: Sequence[Finished], now: str) -> list[Recorded]:
-    """What is still this owner's to keep; a page whose lease ran out is another's by now."""
+def _keep(
+    connection: Connection, crawl_id: int, owner: str, finished: Sequence[Finished], now: str
+) -> tuple[list[Recorded], int]:
+    """What is recorded of that which is still this owner's to keep, and how many of those are not tried again.
+
+    A page whose lease ran out is another's by now.
+    """
     mine = set(connection.execute(_MINE, {"crawl_id": crawl_id, "owner": owner}).scalars())
     finished = [each for each in finished if each.page.id in mine]
     if not finished:
-        return []
+        return [], 0
     # https may have been seen since the page was taken.
     urls: dict[int, str] = {
         row.id: row.url for row in connection.execute(_URLS, {"ids": [each.page.id for each in finished]})
@@ -248,7 +256,7 @@ def _keep(connection: Connection, crawl_id: int, owner: str, finished: Sequence[
     for each in finished:
         if each.leads_to and each.state is PageState.DONE:
             recorded += _keep_redirect(connection, crawl_id, each, now)
-    return recorded
+    return recorded, sum(each.state is not PageState.QUEUED for each in finished)
 
 
 def _keep_redirect(connection: Connection, crawl_id: int, each: Finished, now: str) -> list[Recorded]:

@@ -10,14 +10,14 @@ from sqlalchemy import Connection, func, insert, select, update
 
 from canonry.errors import CanonryError
 from canonry.store.bookmark_rows import as_bookmark, bookmark_columns
-from canonry.store.bookmark_values import Address, AlreadyKept
+from canonry.store.bookmark_values import Address, AlreadyKept, ExpansionState
 from canonry.store.bookmarks import move_now, require_free
 from canonry.store.duplicates import merge_now
 from canonry.store.policies import BOOKMARK, pinnable, pinned_or_first, repin
 from canonry.store.schema import bookmarks, renormalizations, stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from datetime import datetime
 
     from canonry.store.bookmark_values import Bookmark
@@ -90,6 +90,22 @@ def _start(connection: Connection, policy_id: str, now: str) -> Renormalization:
         run_id = connection.execute(insert(renormalizations).values(row).returning(renormalizations.c.id)).scalar_one()
     [found] = _runs(connection, run_id)
     return found
+
+
+def source_of(kept: Bookmark) -> str:
+    """The URL a bookmark is placed by, whatever the policy."""
+    # What a short link led to is known by now; asking again for each of many is nobody's wish.
+    return kept.url if kept.expansion is ExpansionState.EXPANDED else kept.original_url or kept.url
+
+
+def bookmarked_urls(connection: Connection, size: int = 1000) -> Iterator[str]:
+    """What a policy would place: the URLs of all bookmarks but exact ones."""
+    query = select(*bookmark_columns).where(bookmarks.c.exact_url == 0, bookmarks.c.deleted_at.is_(None))
+    position = 0
+    while rows := connection.execute(query.where(bookmarks.c.id > position).order_by(bookmarks.c.id).limit(size)).all():
+        found = [as_bookmark(row) for row in rows]
+        yield from map(source_of, found)
+        position = found[-1].id
 
 
 def _runs(connection: Connection, run_id: int | None = None) -> list[Renormalization]:

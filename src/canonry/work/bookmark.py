@@ -25,7 +25,7 @@ from canonry.store.bookmark_values import Address, AlreadyKept, ExpansionState, 
 from canonry.store.bookmarks import BookmarkStore, get_to_change, move_now, require_free, write_texts
 from canonry.store.duplicates import merge_now
 from canonry.store.imports import ImportRow, ImportStore
-from canonry.store.renormalize import RenormalizeStore
+from canonry.store.renormalize import RenormalizeStore, source_of
 from canonry.store.schema import stamp
 from canonry.store.statistics import Statistics
 
@@ -110,8 +110,8 @@ class Bookmarks:
         texts: Mapping[str, Any] | None = None,
     ) -> Put:
         """Keep a bookmark; `texts` are those of its fields that were given, where that matters for an update."""
+        texts = await self._checked(_texts(draft) if texts is None else texts, draft.url, exact_url=exact_url)
         address = await self._address(draft.url, exact_url=exact_url, patience=self._patience)
-        texts = await self._checked(_texts(draft) if texts is None else texts, exact_url=exact_url)
         put = await self.store.put(
             owner, address, texts, self.clock(), on_duplicate=on_duplicate, created_at=draft.created_at
         )
@@ -132,8 +132,8 @@ class Bookmarks:
     ) -> Bookmark:
         """Change a bookmark: only what is given."""
         await self.store.get(owner, bookmark_id)  # before anything is asked for somebody who has none
+        texts = await self._checked(texts, url, exact_url=exact_url)
         address = None if url is None else await self._address(url, exact_url=exact_url, patience=self._patience)
-        texts = await self._checked(texts, exact_url=exact_url)
         edited = await self.store.edit(owner, bookmark_id, texts, self.clock(), address=address, etag=etag)
         if address is not None and edited.expansion is ExpansionState.PENDING:
             await self._later(EXPAND, str(bookmark_id))
@@ -250,10 +250,8 @@ class Bookmarks:
 
         def place(kept: Bookmark) -> Address | None:
             given = kept.original_url or kept.url
-            # What a short link led to is known by now; asking again for each of many is nobody's wish.
-            source = kept.url if kept.expansion is ExpansionState.EXPANDED else given
             try:
-                url = normalize(readable(source), run.to_policy)
+                url = normalize(readable(source_of(kept)), run.to_policy)
             except InvalidUrl:
                 return None
             kept_url = kept.url if kept.exact_url else url
@@ -319,8 +317,11 @@ class Bookmarks:
         elif not kept.title and self._fetch is not None:
             await self._later(TITLE, str(kept.id))
 
-    async def _checked(self, texts: Mapping[str, Any], *, exact_url: bool) -> dict[str, Any]:
-        """The texts with their lists of URLs in the form they are kept; WrongFields names each that is none."""
+    async def _checked(self, texts: Mapping[str, Any], url: str | None, *, exact_url: bool) -> dict[str, Any]:
+        """The texts with their lists of URLs in the form they are kept; WrongFields names each that is none.
+
+        And the URL of the bookmark, if that is none as well.
+        """
         wrong: dict[str, str] = {}
         checked = dict(texts)
         if "tags" in checked:
@@ -336,6 +337,10 @@ class Bookmarks:
             if name in checked:
                 checked[name] = tuple(dict.fromkeys(urls))
         if wrong:
+            try:
+                readable("https://example.com/" if url is None else url)
+            except InvalidUrl as error:
+                wrong = {"url": error.reason, **wrong}
             raise WrongFields(wrong)
         return checked
 

@@ -292,7 +292,7 @@ class _Run:
         report.duplicate += outcome.duplicate
         report.no_change += outcome.result is FeedResult.NO_CHANGE
         report.failed += outcome.result in {FeedResult.FAILED, FeedResult.STOPPED}
-        self.on_feed(outcome)
+        self.on_feed(replace(outcome, feed_url=masked(outcome.feed_url)))
 
     async def _checked(self) -> list[Check]:
         """The checklist of seed 001, looked at rather than ticked off."""

@@ -157,6 +157,10 @@ def test_lists_of_urls_are_checked_one_by_one(service: Running) -> None:
         "archive_urls[2]",
         "episode_urls[0]",
     ]
+    answer = service.ask("PUT", f"/api/bookmarks/{kept['id']}", {"url": "x y", "archive_urls": ["javascript:x"]})
+    assert [error["field"] for error in answer.json()["errors"]] == ["url", "archive_urls[0]"]
+    answer = service.ask("PUT", "/api/bookmarks", b"nojson", headers={"Content-Type": "application/json"})
+    assert [error["field"] for error in answer.json()["errors"]] == ["body"]
     good = {"archive_urls": ["https://a.com/?utm_id=1", "https://a.com/"], "episode_urls": ["https://b.com/e?fbclid=1"]}
     changed = service.ask("PUT", f"/api/bookmarks/{kept['id']}", good).json()
     assert (changed["archive_urls"], changed["episode_urls"]) == (["https://a.com/"], ["https://b.com/e"])

@@ -185,6 +185,19 @@ def test_attempts_to_sign_in_are_limited(tmp_path: Path) -> None:
         assert "Too many attempts" in late.words
 
 
+def test_signed_in_one_reads_how_the_api_works(tmp_path: Path) -> None:
+    with serving(f"sqlite:///{tmp_path / 'x.db'}") as running:
+        token = add_user(running, "ada")
+        until(lambda: running.get("/api/bookmarks").status == 401)
+        stranger = Visitor(running)
+        assert stranger.get("/api/docs").answer.status == 303
+        assert stranger.get("/api/openapi.json").answer.status == 401
+        person = signed_in(running, token)
+        assert person.get("/api/docs").answer.status == 200
+        assert person.get("/api/openapi.json").answer.status == 200
+        assert person.get("/api/bookmarks").answer.status == 401
+
+
 def test_in_personal_mode_there_is_nothing_to_sign_in_to(running: Running) -> None:
     visitor = Visitor(running)
     assert visitor.get("/signin").status == 303

@@ -34,6 +34,8 @@ _log = logging.getLogger("canonry.service")
 SESSION_COOKIE = "canonry_session"
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _PROBES = frozenset({"/healthz", "/readyz"})
+_DOCS = "/api/docs"
+_DESCRIBED = frozenset({_DOCS, "/api/openapi.json"})  # what people read as well, signed in
 _OPEN = _PROBES | {"/signin"}  # and /static/: for everybody
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _USERS_FOR = 1.0  # seconds it is remembered whether there are users
@@ -121,7 +123,7 @@ class Access:
         if user is None and is_pinboard(path):
             return  # its routes look for an auth_token themselves
         if user is None:
-            if is_api(path):
+            if is_api(path) and path != _DOCS:
                 raise Refused(401, "a token is needed: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"})
             raise Refused(303, "sign in first", {"Location": _sign_in(scope, headers)})
         state["user"] = user
@@ -137,7 +139,7 @@ class Access:
             return user
         if not needs_token:
             return None if is_pinboard(path) else OWNER
-        if is_api(path):
+        if is_api(path) and path not in _DESCRIBED:
             return None
         secret = cookie(headers, SESSION_COOKIE)
         return await users.by_session(secret, self._service.clock()) if secret else None

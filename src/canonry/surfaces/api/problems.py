@@ -145,7 +145,10 @@ def add_handlers(app: FastAPI) -> None:
 
     async def validation(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
-        errors = [FieldError(field=_place(each["loc"]), reason=str(each["msg"])) for each in error.errors()]
+        errors = [
+            FieldError(field="body" if each["type"] == "json_invalid" else _place(each["loc"]), reason=str(each["msg"]))
+            for each in error.errors()
+        ]
         return problem(400, "the request is not what this route takes", request_id=_id(request), errors=errors)
 
     async def plain(request: Request, error: Exception) -> JSONResponse:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -50,13 +51,13 @@ def canonicalize(url: str, *, discover: bool, max_requests: int, as_json: bool) 
         if render.on_terminal(as_json=as_json):
             _print_candidates(tried)
         else:
-            render.print_json({"input_url": masked(url), "url": None, "error": str(error), "candidates": tried})
+            _print_record({"input_url": url, "url": None, "error": str(error), "candidates": tried})
         raise
     progress.clear()
     if render.on_terminal(as_json=as_json):
         _print(found)
     else:
-        render.print_json(found)
+        _print_record(found)
 
 
 class _Progress:
@@ -68,12 +69,27 @@ class _Progress:
     def show(self, event: Event) -> None:
         if sys.stderr.isatty():
             self._is_shown = True
-            line = f"{event.kind} {event.url}"[: shutil.get_terminal_size().columns - 1]
+            line = f"{event.kind} {masked(event.url)}"[: shutil.get_terminal_size().columns - 1]
             click.echo(f"\r\033[K{line}", nl=False, err=True)
 
     def clear(self) -> None:
         if self._is_shown:
             click.echo("\r\033[K", nl=False, err=True)
+
+
+def _print_record(record: object) -> None:
+    """A line of JSON in which no URL but the answer has a password."""
+    told = json.loads(render.json_line(record))
+    render.print_json({**_without_secrets(told), "url": told["url"]})
+
+
+def _without_secrets(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_secrets(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_without_secrets(each) for each in value]
+    is_url = isinstance(value, str) and value.lower().startswith(("http:", "https:", "feed:"))
+    return masked(value) if is_url else value
 
 
 def _print(found: Canonical) -> None:

@@ -76,12 +76,21 @@ def show(policy_name: str, *, overrides: str | None, as_json: bool) -> None:
 @click.argument("before", metavar="POLICY_A", shell_complete=complete_policy)
 @click.argument("after", metavar="POLICY_B", shell_complete=complete_policy)
 @click.argument("file", type=click.File("rb"), required=False)
-@click.option("--store", "is_stored", is_flag=True, help="Compare for the links of the store instead of a FILE.")
+@click.option("--store", "is_stored", is_flag=True, help="Compare for the feed entries of the store instead of a FILE.")
+@click.option("--bookmarks", "is_kept", is_flag=True, help="Compare for the bookmarks of the store.")
 @db_option
 @click.option("--examples", default=5, show_default=True, type=click.IntRange(0), help="How many of each kind to show.")
 @json_option
 def diff(
-    before: str, after: str, file: BinaryIO | None, *, is_stored: bool, database_url: str, examples: int, as_json: bool
+    before: str,
+    after: str,
+    file: BinaryIO | None,
+    *,
+    is_stored: bool,
+    is_kept: bool,
+    database_url: str,
+    examples: int,
+    as_json: bool,
 ) -> None:
     """What changes for the URLs of a FILE (or standard input, or a store) when policy B takes the place of A.
 
@@ -91,12 +100,13 @@ def diff(
     \b
     canonry policy diff bookmark feed-aggressive urls.txt
     canonry policy diff entry bookmark --store
+    canonry policy diff bookmark crawl --bookmarks
     """
     policies = chosen(before), chosen(after)
-    if is_stored:
-        if file is not None:
-            raise click.UsageError("a FILE and --store exclude each other")
-        found = _stored_diff(*policies, database_url, examples=examples)
+    if (file is not None) + is_stored + is_kept > 1:
+        raise click.UsageError("a FILE, --store and --bookmarks exclude each other")
+    if is_stored or is_kept:
+        found = _stored_diff(*policies, database_url, examples=examples, is_kept=is_kept)
     else:
         refused = _Refused()
         lines = input_lines(cast("BinaryIO", click.open_file("-", "rb")) if file is None else file)
@@ -110,14 +120,14 @@ def diff(
     sys.exit(1 if found.refused else 0)
 
 
-def _stored_diff(before: Policy, after: Policy, database_url: str, *, examples: int) -> PolicyDiff:
+def _stored_diff(before: Policy, after: Policy, database_url: str, *, examples: int, is_kept: bool) -> PolicyDiff:
     from canonry.store.rekey import stored_urls
+    from canonry.store.renormalize import bookmarked_urls
     from canonry.surfaces.cli.stores import open_store
 
+    urls = bookmarked_urls if is_kept else stored_urls
     with open_store(database_url) as database:
-        return database.read_now(
-            lambda connection: diff_policies(before, after, stored_urls(connection), examples=examples)
-        )
+        return database.read_now(lambda connection: diff_policies(before, after, urls(connection), examples=examples))
 
 
 class _Refused:
