@@ -6,7 +6,7 @@ import asyncio
 import json
 import shutil
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -84,12 +84,16 @@ def _print_record(record: object) -> None:
 
 
 def _without_secrets(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _without_secrets(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_without_secrets(each) for each in value]
-    is_url = isinstance(value, str) and value.lower().startswith(("http:", "https:", "feed:"))
-    return masked(value) if is_url else value
+    match value:
+        case dict():
+            told = cast("dict[str, Any]", value)
+            return {name: _without_secrets(each) for name, each in told.items()}
+        case list():
+            return [_without_secrets(each) for each in cast("list[Any]", value)]
+        case str() if value.lower().startswith(("http:", "https:", "feed:")):
+            return masked(value)
+        case _:
+            return value
 
 
 def _print(found: Canonical) -> None:
