@@ -103,6 +103,10 @@ def real_or_own_urls() -> list[str]:
     return real_urls() or urls(48_000) + dirty_urls(2_000)
 
 
+def is_real() -> bool:
+    return real_urls() is not None
+
+
 def describe() -> str:
     """Which corpus the tests use, for the head of their report."""
-    return "present" if real_urls() else "absent, a generated one stands in (CANONRY_REAL_URLS=FILE names one)"
+    return "present" if is_real() else "absent, a generated one stands in (CANONRY_REAL_URLS=FILE names one)"

@@ -114,8 +114,9 @@ def test_most_real_urls_are_answered_natively() -> None:
     from canonry.core._fast import is_simple
 
     urls = corpora.real_or_own_urls()
+    share = 0.98 if corpora.is_real() else 0.95  # those we make ourselves are dirtier
     for policy in POLICIES:
-        assert sum(is_simple(url, policy) for url in urls) >= 0.98 * len(urls)
+        assert sum(is_simple(url, policy) for url in urls) >= share * len(urls)
 
 
 @pytest.mark.parametrize("module", [fast, shortcut], ids=["fast", "shortcut"])

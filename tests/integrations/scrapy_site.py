@@ -1,4 +1,4 @@
-"""A site of pages under ten spellings each, and a process that lets Scrapy crawl it: `python scrapy_site.py conservative`.
+"""A site of pages under ten spellings each, and a process that lets Scrapy crawl it: `python scrapy_site.py conservative 800`.
 
 Prints, as JSON, what the server was asked for and what the spider was given.
 """
@@ -12,7 +12,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-PAGES = 800
 ON_A_PAGE = 3  # others, in every spelling
 # What no server tells apart, and what few do; {0} is host and port, {1} the page's number, {2} that with its first digit escaped.
 CONSERVATIVE = [
@@ -48,6 +47,7 @@ class Site(BaseHTTPRequestHandler):
     """Every page links to the next ones, in every spelling; /page/N/ is where /page/N leads."""
 
     protocol_version = "HTTP/1.1"
+    pages: int
     spellings: list[str]
     redirects = False
     asked: list[str]
@@ -59,7 +59,7 @@ class Site(BaseHTTPRequestHandler):
         assert {"a", "b"} <= {name for name, _ in parse_qsl(url.query)} or number < 0
         if self.redirects and not url.path.endswith("/"):
             return self._say(301, b"", Location=f"{url.path}/?{url.query}")
-        others = [(number * ON_A_PAGE + step) % PAGES for step in range(ON_A_PAGE)]
+        others = [(number * ON_A_PAGE + step) % self.pages for step in range(ON_A_PAGE)]
         host = self.headers["Host"]
         links = [
             f'<a href="{spelled(each, host, other)}">x</a>' for other in others for each in self._turned(number + other)
@@ -86,7 +86,7 @@ class Site(BaseHTTPRequestHandler):
         pass
 
 
-def main(way: str) -> None:
+def main(way: str, pages: int) -> None:
     import scrapy
     from scrapy.crawler import CrawlerProcess
     from scrapy.linkextractors import LinkExtractor
@@ -98,6 +98,7 @@ def main(way: str) -> None:
     Site.spellings = CONSERVATIVE if way == "conservative" else AGGRESSIVE
     Site.redirects = way == "redirects"
     Site.asked = []
+    Site.pages = pages
     server = ThreadingHTTPServer(("127.0.0.1", 0), Site)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     host = f"127.0.0.1:{server.server_port}"
@@ -139,7 +140,7 @@ def main(way: str) -> None:
         "DOWNLOAD_DELAY": 0,
         "ROBOTSTXT_OBEY": False,
         "LOG_LEVEL": "WARNING",
-        "CLOSESPIDER_PAGECOUNT": 2 * PAGES,  # should it not end by itself
+        "CLOSESPIDER_PAGECOUNT": 2 * pages,  # should it not end by itself
         "TELNETCONSOLE_ENABLED": False,
     }
     process = CrawlerProcess(settings)
@@ -150,4 +151,4 @@ def main(way: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], int(sys.argv[2]))

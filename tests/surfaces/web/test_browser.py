@@ -400,8 +400,8 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Generator[Running]:
         yield running
 
 
-def violations(page: Page) -> list[Any]:
-    found: list[Any] = Axe().run(page).response["violations"]
+def violations(page: Page, **options: Any) -> list[Any]:
+    found: list[Any] = Axe().run(page, options={"resultTypes": ["violations"], **options}).response["violations"]
     return [(each["id"], [node["html"][:200] for node in each["nodes"]]) for each in found]
 
 
@@ -410,18 +410,19 @@ def violations(page: Page) -> list[Any]:
 def test_axe_finds_nothing(browser: Browser, full: Running, scheme: Any) -> None:
     context = browser.new_context(color_scheme=scheme, bypass_csp=True)  # for axe, which is put into the page
     page = context.new_page()
+    rules: dict[str, Any] = {"runOnly": ["color-contrast"]} if scheme == "dark" else {}  # the rest is the same
     found: dict[str, list[Any]] = {}
     for path in PATHS:
         page.goto(f"{full.url}{path}")
         page.evaluate("() => document.querySelectorAll('details').forEach(each => { each.open = true })")
-        if wrong := violations(page):
+        if wrong := violations(page, **rules):
             found[path] = wrong
     page.goto(f"{full.url}/add")
     page.get_by_label("URL", exact=True).fill("https://exa mple/")
     page.get_by_label("Archived copies").fill("javascript:x")
     page.get_by_role("button", name="Save").click()
     expect(page.locator(".error").first).to_be_visible()
-    if wrong := violations(page):
+    if wrong := violations(page, **rules):
         found["errors"] = wrong
     context.close()
     assert not found

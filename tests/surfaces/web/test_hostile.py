@@ -170,12 +170,13 @@ def test_a_page_of_somebody_else_gets_nothing(
         page.goto(f"http://{name}:{port}/")
         results: list[tuple[str, str, int, str]] = page.evaluate("() => run()")
         page.goto("about:blank")
-    statuses = Counter(vars(record)["status"] for record in caplog.records if record.name == "canonry.requests")
+    records = [vars(record) for record in caplog.records if record.name == "canonry.requests"]
+    answers = Counter((record["status"], record["method"], record["route"]) for record in records)
     assert everything(secretive) == before
     assert not [result for result in results if SECRET in result[3] or "example.com/a" in result[3]]
     assert not [result for result in results if result[1] in {"basic", "cors", "default", "loaded"} and result[2] < 400]
-    assert statuses.total() > 200, "the attack did reach the service"
-    assert set(statuses) <= {401, 403, 405, 415, 421}, statuses
+    assert answers.total() > 200, "the attack did reach the service"
+    assert not [answer for answer in answers if answer[0] not in {401, 403, 405, 415, 421}]
 
 
 def test_a_name_that_is_made_to_mean_our_address_gets_nothing(page: Page, secretive: Running) -> None:

@@ -40,19 +40,17 @@ _SCHEMES = {
 }
 
 
-def make_app(service: Service) -> ASGIApp:
+def make_app(service: Service, *, owns_process: bool = False) -> ASGIApp:
     """The service as an ASGI application; it opens the service when it starts, and closes it when it ends."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         async with service:
-            # What is there now stays; looking for garbage in it again and again would stop all requests meanwhile.
-            gc.collect()
-            gc.freeze()
-            try:
-                yield
-            finally:
-                gc.unfreeze()
+            if owns_process:
+                # What is there now stays; looking for garbage in it again and again would stop all requests meanwhile.
+                gc.collect()
+                gc.freeze()
+            yield
 
     app = FastAPI(
         title="canonry",

@@ -38,7 +38,7 @@ def serve(options: Options, *, socket_path: str = "", workers: int = 1) -> None:
     with _listening(options, socket_path) as listening, _calm_signals():
         configure_logging(as_json=not sys.stderr.isatty())
         if workers == 1:
-            app = make_app(Service(load_settings(), options))
+            app = make_app(Service(load_settings(), options), owns_process=True)
             uvicorn.Server(_config(app)).run(sockets=[listening])
             return
         from uvicorn.supervisors import Multiprocess
@@ -55,7 +55,7 @@ def app_from_environment() -> ASGIApp:
     given["allowed_hosts"] = tuple(given["allowed_hosts"])
     service = Service(load_settings(), Options(**given))
     threading.Thread(target=_end_with_parent, args=(int(os.environ[_PARENT]), service), daemon=True).start()
-    return make_app(service)
+    return make_app(service, owns_process=True)
 
 
 def _end_with_parent(parent: int, service: Service) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shutil
 import sys
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +17,8 @@ from canonry.surfaces.cli.options import json_option
 
 if TYPE_CHECKING:
     from canonry.work.canonical import Candidate, Canonical, Event
+
+_URL_IN_JSON = re.compile(r'"(?:https?|feed):(?:[^"\\]|\\.)*"', re.IGNORECASE)
 
 
 @click.command()
@@ -51,13 +54,13 @@ def canonicalize(url: str, *, discover: bool, max_requests: int, as_json: bool) 
         if render.on_terminal(as_json=as_json):
             _print_candidates(tried)
         else:
-            _print_record({"input_url": url, "url": None, "error": str(error), "candidates": tried})
+            _print_record({"input_url": url, "url": None, "error": str(error), "candidates": tried}, answer=None)
         raise
     progress.clear()
     if render.on_terminal(as_json=as_json):
         _print(found)
     else:
-        _print_record(found)
+        _print_record(found, answer=found.url)
 
 
 class _Progress:
@@ -77,23 +80,11 @@ class _Progress:
             click.echo("\r\033[K", nl=False, err=True)
 
 
-def _print_record(record: object) -> None:
+def _print_record(record: object, *, answer: str | None) -> None:
     """A line of JSON in which no URL but the answer has a password."""
-    told = json.loads(render.json_line(record))
-    render.print_json({**_without_secrets(told), "url": told["url"]})
-
-
-def _without_secrets(value: Any) -> Any:
-    match value:
-        case dict():
-            told = cast("dict[str, Any]", value)
-            return {name: _without_secrets(each) for name, each in told.items()}
-        case list():
-            return [_without_secrets(each) for each in cast("list[Any]", value)]
-        case str() if value.lower().startswith(("http:", "https:", "feed:")):
-            return masked(value)
-        case _:
-            return value
+    line = _URL_IN_JSON.sub(lambda found: masked(found[0]), render.json_line(record))
+    told: dict[str, Any] = json.loads(line)
+    render.print_json({**told, "url": answer})
 
 
 def _print(found: Canonical) -> None:
