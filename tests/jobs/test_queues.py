@@ -43,7 +43,7 @@ async def unreachable(url: str, **_: object) -> Response:
 
 
 async def until(jobs: Jobs, kind: str, wanted: dict[str, int]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while await jobs.counts(kind) != wanted:
             await asyncio.sleep(0.05)
 

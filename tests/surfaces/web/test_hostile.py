@@ -172,6 +172,7 @@ def test_a_page_of_somebody_else_gets_nothing(
         page.goto("about:blank")
     records = [vars(record) for record in caplog.records if record.name == "canonry.requests"]
     answers = Counter((record["status"], record["method"], record["route"]) for record in records)
+    del answers[404, "GET", "/api/imports/{import_id}"]  # our own look at everything, whose line may come late
     assert everything(secretive) == before
     assert not [result for result in results if SECRET in result[3] or "example.com/a" in result[3]]
     assert not [result for result in results if result[1] in {"basic", "cors", "default", "loaded"} and result[2] < 400]
