@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 @needs_chrome
 def test_short_run_is_clean(tmp_path: Path) -> None:
     report = tmp_path / "chaos.md"
-    command = [sys.executable, "-m", "chaos", "--seconds", "15", "--seed", "1", "--report", str(report)]
+    command = [sys.executable, "-m", "chaos", "--seconds", "6", "--seed", "1", "--report", str(report)]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
     run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=550, check=False)
     if run.returncode == 2:

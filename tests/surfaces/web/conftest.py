@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
+from canonry.surfaces.api.service import Options
 from chrome import NO_CHROME
 from service import Running, serving
 from surfaces.web.visitor import Visitor
@@ -27,9 +28,10 @@ ARGUMENTS = (
 
 
 @pytest.fixture
-def running(tmp_path: Path) -> Generator[Running]:
-    """The service in personal mode."""
-    with serving(f"sqlite:///{tmp_path / 'canonry.db'}") as found:
+def running(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Running]:
+    """The service in personal mode; a module says by RUNS_JOBS that nothing has to be done later."""
+    options = Options(runs_jobs=getattr(request.module, "RUNS_JOBS", True))
+    with serving(f"sqlite:///{tmp_path / 'canonry.db'}", options) as found:
         yield found
 
 

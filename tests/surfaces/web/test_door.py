@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from service import Running
 
+RUNS_JOBS = False
 ROUTES: list[Any] = [route for topic in TOPICS for route in topic.router.routes]
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from service import Running
 
+RUNS_JOBS = False
 SECRET = "The title nobody else may read"
 EVIL = "https://evil.test/planted"
 # Every door at once. What a script can read of an answer goes into `results`.
