@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import os
 import random
+import re
 import signal
 import time
 from contextlib import contextmanager
