@@ -319,9 +319,14 @@ async def test_redis_says_nothing_for_a_while(redis: RedisServer, warnings: Call
         redis.thaw()
     await comes_back(cache)
     # No connection hands out the late answer to somebody else's question.
-    found = [await cache.get(name) for name in "hgfedcba" * 5]
-    assert all(value in {None, name.encode()} for name, value in zip("hgfedcba" * 5, found, strict=True))
-    assert any(found)
+    for _ in range(30):
+        found = [await cache.get(name) for name in "hgfedcba" * 5]
+        assert all(value in {None, name.encode()} for name, value in zip("hgfedcba" * 5, found, strict=True))
+        if any(found):
+            break
+        await asyncio.sleep(0.1)  # on a busy machine an answer may be late again
+    else:
+        pytest.fail("nothing comes back")
     await cache.close()
     assert len(warnings()) == 1
 
