@@ -189,6 +189,9 @@ def test_what_another_policy_would_make_of_bookmarks(store: str) -> None:
 
 
 def test_left_to_a_worker(store: str) -> None:
+    refused = run("rekey", "crawl@1", "feed-aggressive@1", "--db", store, "--workers")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "the keys of this store are under entry@1, not crawl@1" in refused.stderr
     told = answer("rekey", "entry@1", "feed-aggressive@1", "--db", store, "--workers")
     assert told == {"before": "entry@1", "after": "feed-aggressive@1", "result": "queued"}
     command = [sys.executable, "-m", "canonry", "worker", "--db", store]

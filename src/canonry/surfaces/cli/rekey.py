@@ -88,7 +88,9 @@ async def _plan(database: Database, before: str, after: str) -> RekeySummary:
 
 async def _enqueue(database: Database, before: str, after: str) -> None:
     from canonry.jobs.queues import Jobs
+    from canonry.store.rekey import RekeyStore
 
+    await RekeyStore(database).begin_plan(before, after)  # what cannot be done is said here, not in a worker's log
     with Jobs(database) as jobs:
         await jobs.enqueue_rekey(before, after)
 
