@@ -21,11 +21,6 @@ def postgres_database(postgres_url: str) -> Generator[str]:
 
 
 @pytest.fixture
-def sqlite_url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/store.db"
-
-
-@pytest.fixture
 def workers(tmp_path: Path) -> Generator[Callable[[str], Workers]]:
     """Workers of a database, given its URL."""
     opened: list[Workers] = []

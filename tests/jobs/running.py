@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from command import Forked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -33,32 +34,31 @@ class Workers:
         self.url = url
         self.folder = folder
         self.killed_at: dict[int, float] = {}
-        self._started: list[subprocess.Popen[str]] = []
+        self._started: list[Forked] = []
 
-    def start(self, *, script: Path = PROCESS, wait: bool = True, **options: float) -> subprocess.Popen[str]:
+    def start(self, *, script: Path = PROCESS, wait: bool = True, **options: float) -> Forked:
         """A worker that is open, or about to be."""
-        errors = (self.folder / f"errors-{len(self._started)}").open("w+")
-        command = [sys.executable, str(script), self.url, str(self.folder), json.dumps(options)]
-        process = subprocess.Popen(command, stderr=errors, text=True)
-        errors.close()
+        said = self.folder / f"errors-{len(self._started)}"
+        arguments = (str(script), self.url, str(self.folder), json.dumps(options))
+        process = Forked(*arguments, cwd=Path.cwd(), environment=os.environ, out=said, err=said)
         self._started.append(process)
         if wait:
             self.wait_for(lambda: any(pid == process.pid for event, _, pid, _ in self.events() if event == "open"))
         return process
 
-    def wait_for_a_job_of(self, process: subprocess.Popen[str]) -> None:
+    def wait_for_a_job_of(self, process: Forked) -> None:
         self.wait_for(lambda: any(run.pid == process.pid for run in self.runs()))
 
     def said(self) -> str:
         """What all of them wrote to standard error."""
         return "".join(file.read_text() for file in sorted(self.folder.glob("errors-*")))
 
-    def kill(self, process: subprocess.Popen[str]) -> None:
+    def kill(self, process: Forked) -> None:
         process.kill()
         process.wait()
         self.killed_at[process.pid] = time.monotonic()
 
-    def stop(self, process: subprocess.Popen[str]) -> int:
+    def stop(self, process: Forked) -> int:
         process.terminate()
         return process.wait(30)
 

@@ -6,8 +6,6 @@ import asyncio
 import json
 import os
 import random
-import subprocess
-import sys
 import time
 from collections import Counter
 from contextlib import ExitStack, contextmanager
@@ -23,6 +21,7 @@ from canonry.jobs.queues import Jobs
 from canonry.store.crawls import CrawlStore
 from canonry.store.database import Database
 from canonry.work.crawl import begin, stored_pages
+from command import Forked
 from crawl_server import SETTINGS, serving, tree
 
 if TYPE_CHECKING:
@@ -32,15 +31,13 @@ if TYPE_CHECKING:
     from jobs.running import Workers
 
 COUNT = 60
-KILLS = int(os.environ.get("CANONRY_TEST_KILLS", "10"))  # more by hand
+KILLS = int(os.environ.get("CANONRY_TEST_KILLS", "6"))  # more by hand
 WORKER = Path(__file__).with_name("crawl_worker.py")
-ENVIRONMENT = {**os.environ, **SETTINGS}
 
 
 @contextmanager
-def worker(url: str) -> Generator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", "canonry", "worker", "--db", url]
-    process = subprocess.Popen(command, env=ENVIRONMENT, stderr=subprocess.DEVNULL)
+def worker(url: str, folder: Path) -> Generator[Forked]:
+    process = canonry(folder, "worker", "--db", url)
     try:
         yield process
     finally:
@@ -48,9 +45,14 @@ def worker(url: str) -> Generator[subprocess.Popen[bytes]]:
         process.wait(40)
 
 
-def crawls(url: str, site: Site, folder: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "canonry", "crawl", f"{site.url}/0", "--engine", "http", "--workers", "--db", url]
-    return subprocess.Popen([*command, "--out", str(folder / "site.jsonl"), "--delay", "0.02"], env=ENVIRONMENT)
+def crawls(url: str, site: Site, folder: Path) -> Forked:
+    options = ("--engine", "http", "--workers", "--db", url, "--out", str(folder / "site.jsonl"), "--delay", "0.02")
+    return canonry(folder, "crawl", f"{site.url}/0", *options)
+
+
+def canonry(folder: Path, *arguments: str) -> Forked:
+    said = folder / "said"
+    return Forked("canonry", *arguments, cwd=folder, environment={**os.environ, **SETTINGS}, out=said, err=said)
 
 
 def pages(folder: Path) -> list[dict[str, Any]]:
@@ -58,7 +60,7 @@ def pages(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_one_worker(sqlite_url: str, tmp_path: Path) -> None:
-    with serving(tree(COUNT)) as site, worker(sqlite_url):
+    with serving(tree(COUNT)) as site, worker(sqlite_url, tmp_path):
         assert crawls(sqlite_url, site, tmp_path).wait(90) == 0
         assert sorted(page["title"] for page in pages(tmp_path)) == sorted(f"Page {n}" for n in range(COUNT))
         robots = site.asked.pop("/robots.txt")
@@ -66,12 +68,10 @@ def test_one_worker(sqlite_url: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_two_workers_and_one_is_killed(
-    postgres_database: str, tmp_path: Path, workers: Callable[[str], object]
-) -> None:
+def test_two_workers_and_one_is_killed(postgres_database: str, tmp_path: Path) -> None:
     with serving(tree(COUNT * 3)) as site, ExitStack() as stack:
-        first = stack.enter_context(worker(postgres_database))
-        stack.enter_context(worker(postgres_database))
+        first = stack.enter_context(worker(postgres_database, tmp_path))
+        stack.enter_context(worker(postgres_database, tmp_path))
         command = crawls(postgres_database, site, tmp_path)
         while site.asked.total() < COUNT:
             assert command.poll() is None

@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import insert, select, text
 
 from canonry.errors import StoreError
+from canonry.jobs.heartbeat import Heartbeat
 from canonry.jobs.kinds import DUE, RETENTION, TIDY, feed_kinds, feed_schedules, host_of
 from canonry.jobs.queues import POLL, REKEY, Jobs, Kind
 from canonry.jobs.schedules import Schedule
@@ -236,6 +237,17 @@ def test_jobs_of_a_worker_that_died_days_ago(postgres_database: str) -> None:
             lambda connection: connection.execute(text("SELECT * FROM canonry_jobs.workers")).all()
         )
         assert left == []
+
+
+def test_a_beat_that_comes_after_the_end_tells_nothing(postgres_database: str) -> None:
+    async def story(jobs: Jobs) -> None:
+        async with Worker(jobs, [], times=QUICK) as worker:
+            pass
+        worker._beat()
+
+    with Database(postgres_database) as database, Jobs(database) as jobs:
+        asyncio.run(story(jobs))
+        assert Heartbeat(database, "another").silent(0) == []
 
 
 def test_ended_jobs_are_tidied_away(jobs: Jobs) -> None:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
-import subprocess
-import sys
 import threading
 import time
 from datetime import UTC, datetime
@@ -15,12 +12,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import command
 from canonry.store.database import Database
 from canonry.store.feeds import FeedStore
+from command import Forked
 from feed_texts import rss
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+    from pathlib import Path
 
     from canonry.store.feeds import StoredItem
 
@@ -49,9 +49,9 @@ def site() -> Generator[str]:
         thread.join()
 
 
-def start(url: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "canonry", "worker", "--db", url, "--every", "1"]
-    return subprocess.Popen(command, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+def start(url: str, said: Path) -> Forked:
+    arguments = ("worker", "--db", url, "--every", "1")
+    return Forked("canonry", *arguments, cwd=said.parent, environment=ENVIRONMENT, out=said, err=said)
 
 
 def items(url: str) -> list[StoredItem]:
@@ -60,43 +60,35 @@ def items(url: str) -> list[StoredItem]:
 
 
 @pytest.mark.slow
-def test_worker_polls_due_feeds_until_it_is_stopped(database_url: str, site: str) -> None:
+def test_worker_polls_due_feeds_until_it_is_stopped(database_url: str, site: str, tmp_path: Path) -> None:
     async def add(names: list[str]) -> None:
         with Database(database_url) as database:
             for name in names:
                 await FeedStore(database).add(f"{site}/{name}", datetime.now(UTC))
 
     asyncio.run(add(["a", "b", "c"]))
-    worker = start(database_url)
+    worker, said = start(database_url, tmp_path / "first"), tmp_path / "first"
     try:
         deadline = time.monotonic() + 30
         while len(items(database_url)) < 9 and time.monotonic() < deadline and worker.poll() is None:
             time.sleep(0.1)
         if database_url.startswith("sqlite"):
-            second = start(database_url)
-            _, said = second.communicate(timeout=30)
-            assert second.returncode == 1
-            assert said == (
+            assert start(database_url, tmp_path / "second").wait(30) == 1
+            assert (tmp_path / "second").read_text() == (
                 f"canonry: {database_url}: another process runs the jobs of this file; several workers need PostgreSQL\n"
             )
-        worker.send_signal(signal.SIGTERM)
-        _, said = worker.communicate(timeout=30)
+        worker.terminate()
+        assert worker.wait(30) == 0, said.read_text()
     finally:
         worker.kill()
-        worker.communicate()
-    assert worker.returncode == 0, said
-    assert "3 feeds are due" in said and "/a ingested: 3 new, 0 updated" in said
+        worker.wait()
+    assert "3 feeds are due" in said.read_text() and "/a ingested: 3 new, 0 updated" in said.read_text()
     assert len(items(database_url)) == 9
 
 
-def test_store_that_cannot_be_opened() -> None:
-    refused = subprocess.run(
-        [sys.executable, "-m", "canonry", "worker", "--db", "postgresql://user:secret@127.0.0.1:1/none"],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+def test_store_that_cannot_be_opened(tmp_path: Path) -> None:
+    arguments = ("worker", "--db", "postgresql://user:secret@127.0.0.1:1/none")
+    refused = command.run(*arguments, cwd=tmp_path, environment=os.environ)
     assert refused.returncode == 1
     assert refused.stderr.startswith("canonry: postgresql://***@127.0.0.1:1/none: ")
     assert "secret" not in refused.stderr and len(refused.stderr.splitlines()) == 1

@@ -73,6 +73,8 @@ class Worker:
         self._running: dict[asyncio.Task[Any], str] = {}
         self._cuttable: set[asyncio.Task[Any]] = set()
         self._lost: dict[str, float] = {}
+        self._beats = threading.Lock()
+        self._has_left = False
         self._is_stopping = False
         self._dbos: DBOS | None = None
         self._lock: int | None = None
@@ -146,7 +148,9 @@ class Worker:
             system_database_engine=self._jobs.engine,
             dbos_system_schema=SCHEMA,
             run_migrations=False,  # done, and with a lock
-            notification_listener_polling_interval_sec=0.25,  # nobody listens; it only delays the end
+            # Nobody listens: no connection for it, and little delay of the end.
+            use_listen_notify=False,
+            notification_listener_polling_interval_sec=0.25,
             log_level="WARNING",
         )
         self._dbos = dbos = DBOS(config=config)
@@ -198,16 +202,19 @@ class Worker:
             await asyncio.sleep(self._times.beat)
 
     def _beat(self) -> None:
-        if self._heartbeat is not None:
-            self._heartbeat.beat()
-            if silent := self._heartbeat.silent(self._times.silent):
-                if taken := self._jobs.release(silent):
-                    _log.warning("%d jobs of silent workers run again", taken)
-                self._heartbeat.forget_old()
-        self._give_back_lost()
-        if not self._is_stopping:
-            for schedule in self._schedules:
-                schedule.enqueue(self._jobs, self._clock())
+        with self._beats:
+            if self._has_left:
+                return
+            if self._heartbeat is not None:
+                self._heartbeat.beat()
+                if silent := self._heartbeat.silent(self._times.silent):
+                    if taken := self._jobs.release(silent):
+                        _log.warning("%d jobs of silent workers run again", taken)
+                    self._heartbeat.forget_old()
+            self._give_back_lost()
+            if not self._is_stopping:
+                for schedule in self._schedules:
+                    schedule.enqueue(self._jobs, self._clock())
 
     def _give_back_lost(self) -> None:
         """Queue jobs again that the database believes to run here and that do not.
@@ -225,10 +232,12 @@ class Worker:
             _log.warning("%d jobs that were lost here run again", given)
 
     def _leave(self) -> int:
-        released = self._jobs.release([self.executor_id])
-        if self._heartbeat is not None:
-            self._heartbeat.leave()
-        return released
+        with self._beats:  # one under way would tell of a worker that is gone, on a connection nobody closes
+            self._has_left = True
+            released = self._jobs.release([self.executor_id])
+            if self._heartbeat is not None:
+                self._heartbeat.leave()
+            return released
 
     def _take_lock(self) -> None:
         if self._jobs.file is None:
