@@ -11,7 +11,7 @@ from fastapi import FastAPI
 import canonry
 from canonry.surfaces.api import admin, bookmarks, crawls, duplicates, exchange, feeds, operating, pinboard, tools
 from canonry.surfaces.api.access import Access, Limits
-from canonry.surfaces.api.problems import MEDIA_TYPE, add_handlers, said
+from canonry.surfaces.api.problems import add_handlers, said, schemas
 from canonry.surfaces.api.watch import Watch
 from canonry.surfaces.web.pages import add_pages
 
@@ -77,7 +77,7 @@ def make_app(service: Service, *, owns_process: bool = False) -> ASGIApp:
 
 
 def _describe_as_it_is(app: FastAPI) -> None:
-    """FastAPI describes errors as JSON, and a 422 for wrong requests; ours are problem documents, and that is a 400."""
+    """FastAPI describes a 422 for wrong requests; ours is a 400, and every error a problem document."""
     described = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -85,21 +85,15 @@ def _describe_as_it_is(app: FastAPI) -> None:
             schema = described()
             for path in schema["paths"].values():
                 for operation in path.values():
-                    _describe_errors(operation["responses"])
+                    if "application/json" in operation["responses"].get("422", {}).get("content", ()):
+                        del operation["responses"]["422"]
                     operation.setdefault("security", [{"token": []}, {}])
-            schema.setdefault("components", {})["securitySchemes"] = _SCHEMES
+            components = schema["components"]
+            components["securitySchemes"] = _SCHEMES
             for unused in ("HTTPValidationError", "ValidationError"):
-                schema["components"].get("schemas", {}).pop(unused, None)
+                components["schemas"].pop(unused, None)
+            components["schemas"].update(schemas())
         assert app.openapi_schema is not None
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]
-
-
-def _describe_errors(responses: dict[str, Any]) -> None:
-    for status in [status for status in responses if status >= "400"]:
-        schema = responses[status]["content"].pop("application/json")["schema"]
-        if schema == {"$ref": "#/components/schemas/HTTPValidationError"}:
-            del responses[status]
-        else:
-            responses[status]["content"] = {MEDIA_TYPE: {"schema": schema}}

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI, Request
 
 MEDIA_TYPE = "application/problem+json"
+_SCHEMAS = "#/components/schemas/"
 
 
 class FieldError(BaseModel):
@@ -94,8 +95,18 @@ STATUSES: dict[type[Exception], int] = {
 
 
 def said(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """What a route may answer besides success, for its description."""
-    return {status: {"model": Problem, "description": HTTPStatus(status).phrase} for status in statuses}
+    """What a route may answer besides success, for its description.
+
+    The schema is named, not given as a model: FastAPI would prepare to write it, once for every status and route.
+    """
+    content = {MEDIA_TYPE: {"schema": {"$ref": f"{_SCHEMAS}Problem"}}}
+    return {status: {"description": HTTPStatus(status).phrase, "content": content} for status in statuses}
+
+
+def schemas() -> dict[str, Any]:
+    """The schemas of what `said` describes, by name."""
+    described = Problem.model_json_schema(mode="serialization", ref_template=_SCHEMAS + "{model}")
+    return {**described.pop("$defs"), "Problem": described}
 
 
 def problem(

@@ -6,6 +6,7 @@ interpreter; everything else goes to the click commands in app.py.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -18,6 +19,7 @@ def main() -> None:
             from canonry.surfaces.cli.lines import Options, answer
 
             sys.exit(answer(urls, Options()))
+        gc.set_threshold(20_000)  # what is imported stays: to look for garbage in it takes a seventh of a start
         from canonry.surfaces.cli.app import run
 
         run()
