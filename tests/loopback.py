@@ -25,6 +25,7 @@ from canonry.net import guard
 from canonry.net.fetch import Client
 from canonry.net.guard import Guard
 from canonry.settings import Settings
+from ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
@@ -220,19 +221,9 @@ async def no_names(host: str, port: int) -> list[tuple[str, int]]:
 @asynccontextmanager
 async def twins(talk: Talk, twin_talk: Talk) -> AsyncIterator[tuple[Listener, Listener]]:
     """A public server, and one on 127.0.0.1 at the same port that nobody may reach."""
-    for attempt in range(20):
-        async with Listener(talk) as public:
-            try:
-                secret = await Listener(twin_talk, address="127.0.0.1", port=public.port).__aenter__()
-            except OSError:
-                if attempt == 19:
-                    raise
-                continue  # somebody else has that port
-            try:
-                yield public, secret
-            finally:
-                await secret.__aexit__()
-            return
+    port = free_port()
+    async with Listener(talk, port=port) as public, Listener(twin_talk, address="127.0.0.1", port=port) as secret:
+        yield public, secret
 
 
 def make_public(monkeypatch: pytest.MonkeyPatch) -> None:

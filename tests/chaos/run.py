@@ -30,6 +30,7 @@ from chaos.report import Outcome
 from chaos.traps import Traps
 from chaos.watch import MEGABYTE, Process, Watch
 from chaos.web import FEEDS, Web
+from ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,7 +102,7 @@ class Run:
         self.web = stack.enter_context(Web(self.traps, has_names=options.has_names))
         self.postgres = stack.enter_context(postgres.crashing(str(folder / "postgres")))
         self.redis = stack.enter_context(redis_server.running())
-        self.port = _free_port()
+        self.port = free_port()
         self.environment = environment_of(
             folder,
             CANONRY_DATABASE_URL=self.postgres.url,
@@ -297,7 +298,3 @@ def _engine() -> str:
     except CanonryError:
         return "http"
     return "chrome"
-
-
-def _free_port() -> int:
-    return redis_server._free_port()

@@ -19,6 +19,7 @@ import pytest
 
 import terminal
 from canonry.surfaces.api.service import Options
+from ports import free_port
 from service import serving, until
 
 ROOT = Path(__file__).parent.parent.parent
@@ -78,8 +79,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.slow
 def test_make_run(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     options = f"SERVE=--port {port} --db sqlite:///{tmp_path / 'x.db'}"
     with subprocess.Popen(["make", "run", options], cwd=ROOT, start_new_session=True) as made:
 

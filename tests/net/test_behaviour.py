@@ -28,6 +28,7 @@ import loopback
 from canonry.net.guard import Guard
 from canonry.net.lookup import system_lookup
 from loopback import ADDRESS, EVERY_PORT, Listener, LoopbackWeb, client_of, http_answer, in_a_loop, read_request
+from ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -69,8 +70,8 @@ async def test_dns_rebind() -> None:
 @in_a_loop
 async def test_dns_rebind_after_timeout() -> None:
     with socket.socket() as dead:
-        dead.bind((ADDRESS, 0))  # and does not listen
-        port = dead.getsockname()[1]
+        port = free_port()
+        dead.bind((ADDRESS, port))  # and does not listen
         async with (
             Listener(says(b"secret"), address="127.0.0.1", port=port) as secret,
             Nameserver([[ADDRESS], ["127.0.0.1"]]) as nameserver,
@@ -388,7 +389,7 @@ async def test_dns_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
             async with client_of(lookup=lookup, timeout=0.1) as client:
                 with pytest.raises(canonry.FetchFailed, match=r"within 0\.1 s"):
                     await client.fetch("https://example.com/")
-            assert time.monotonic() - started < 1
+            assert time.monotonic() - started < 5
     finally:
         may_end.set()
         for thread in threading.enumerate():
@@ -550,7 +551,7 @@ async def the_deadline_holds(start: bytes, unit: bytes) -> None:
     async with Listener(talk) as server, client_of(timeout=0.3) as client:
         with pytest.raises(canonry.FetchFailed, match=r"no whole answer within 0\.3 s"):
             await client.fetch(f"http://{ADDRESS}:{server.port}/")
-        assert 0.3 <= time.monotonic() - started < 1.5
+        assert 0.3 <= time.monotonic() - started < 5
         await server.until_quiet()
 
 

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import command
+from ports import free_port
 from service import Answer, until
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ class Served:
     """A service in a process of its own."""
 
     process: subprocess.Popen[str]
+    log: Path
     port: int
     path: str = ""
 
@@ -51,17 +54,11 @@ class Served:
             connection.close()
 
     def is_up(self) -> bool:
-        assert self.process.poll() is None, "it has ended"
+        assert self.process.poll() is None, self.log.read_text()
         try:
             return self.ask("GET", "/readyz").status == 200
         except OSError:
             return False
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextmanager
@@ -70,9 +67,10 @@ def served(folder: Path, *options: str, path: str = "", **variables: str) -> Gen
     where = ["--socket", path] if path else ["--port", str(port)]
     command = [*CANONRY, "serve", *where, "--db", f"sqlite:///{folder / 'x.db'}", *options]
     environ = {**os.environ, "XDG_DATA_HOME": str(folder), **variables}
-    with (folder / "log").open("w") as log:  # a pipe that nobody reads would hold it up
-        process = subprocess.Popen(command, env=environ, cwd=folder, text=True, stderr=log)
-    running = Served(process, port, path)
+    log = folder / "log"
+    with log.open("w") as err:  # a pipe that nobody reads would hold it up
+        process = subprocess.Popen(command, env=environ, cwd=folder, text=True, stderr=err)
+    running = Served(process, log, port, path)
     try:
         until(running.is_up, 60)
         yield running
@@ -84,7 +82,7 @@ def served(folder: Path, *options: str, path: str = "", **variables: str) -> Gen
 
 def canonry(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environ = {**os.environ, "CANONRY_DATABASE_URL": f"sqlite:///{folder / 'x.db'}", "XDG_DATA_HOME": str(folder)}
-    return subprocess.run([*CANONRY, *arguments], env=environ, cwd=folder, text=True, capture_output=True, check=False)
+    return command.run(*arguments, cwd=folder, environment=environ)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
@@ -93,7 +91,7 @@ def test_it_says_where_it_is_and_stops_when_asked(tmp_path: Path, number: int) -
         assert service.ask("PUT", "/api/bookmarks", {"url": "https://e.com/"}).status == 201
         service.process.send_signal(number)
         assert service.process.wait(30) == 0
-        told = (tmp_path / "log").read_text()
+        told = service.log.read_text()
         assert told.startswith(
             f"canonry: serving http://127.0.0.1:{service.port}/ for you alone: no user yet; sqlite:///"
         )
