@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 _ADDRESS = "127.0.0.1"
-# Short jobs on few cores: compile little.
-QUICK = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", "SPARK_LOCAL_IP": _ADDRESS}
+# Short jobs on few cores: compile little, and believe that classes are sound.
+_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+QUICK = {"JDK_JAVA_OPTIONS": _OPTIONS, "SPARK_LOCAL_IP": _ADDRESS}
 
 needs_java = pytest.mark.skipif(
     shutil.which("java") is None, reason="no Java (Debian: apt-get install default-jre-headless)"

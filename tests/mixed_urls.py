@@ -9,6 +9,8 @@ import canonry
 import corpora
 from canonry.core.merge import bounded
 
+THREE = "url_normalize({0}), url_key({0}), url_hash({0})"
+
 _ODD: list[str | None] = [
     None,
     "",
@@ -50,3 +52,8 @@ def key(url: str | None, policy: str) -> str | None:
 def digest(url: str | None, policy: str) -> str | None:
     found = normal(url, policy)
     return found and hashlib.sha256(found.encode()).hexdigest()
+
+
+def three(url: str | None, policy: str = "bookmark") -> tuple[str | None, str | None, str | None]:
+    """What the three functions in SQL must answer."""
+    return normal(url, policy), key(url, policy), digest(url, policy)

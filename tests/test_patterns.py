@@ -18,7 +18,7 @@ import canonry
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-_PARSER: Any = re._parser  # pyright: ignore[reportAttributeAccessIssue]
+_PARSER: Any = importlib.import_module("re._parser")
 _ONE_CHARACTER = {"ANY", "IN", "LITERAL", "NOT_LITERAL"}
 # The quickest way, for which an atomic group is too slow: none of their groups fails behind a repetition.
 _KNOWN = {"canonry.core.url._PLAIN", "canonry.core.shortcut._PLAINEST"}

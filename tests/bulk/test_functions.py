@@ -1,4 +1,4 @@
-"""url_normalize, url_key and url_hash inside SQLite, DuckDB and Spark: for every row what canonry.normalize says."""
+"""url_normalize, url_key and url_hash inside SQLite and DuckDB: for every row what canonry.normalize says."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 
 import canonry
 import mixed_urls
-from canonry.bulk.functions import register_duckdb, register_spark, register_sqlite
+from canonry.bulk.functions import register_duckdb, register_sqlite
 from corpora import POLICIES
-from java import needs_java, spark_session
+from mixed_urls import THREE
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -22,13 +22,10 @@ if TYPE_CHECKING:
 pa: Any = pyarrow
 URLS = mixed_urls.urls()
 MINE = canonry.policy("crawl").with_params("b").with_name("mine")
-THREE = "url_normalize({0}), url_key({0}), url_hash({0})"
 
 
 def wanted(policy: str = "bookmark") -> list[tuple[str | None, ...]]:
-    return [
-        (mixed_urls.normal(url, policy), mixed_urls.key(url, policy), mixed_urls.digest(url, policy)) for url in URLS
-    ]
+    return [mixed_urls.three(url, policy) for url in URLS]
 
 
 @pytest.fixture
@@ -150,22 +147,3 @@ def test_duckdb_registered_again(duck: Any) -> None:
         assert other.execute("SELECT url_key('https://A.com')").fetchall() == [("https://a.com/",)]
         with pytest.raises(canonry.CanonryError, match="is there already"):
             register_duckdb(other, policies=[MINE])
-
-
-@needs_java
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
-def test_spark_says_what_normalize_says() -> None:
-    with spark_session() as spark:
-        register_spark(spark, policies=[MINE])
-        pages = spark.createDataFrame(pa.table({"id": range(len(URLS)), "url": URLS}))
-        pages.repartition(2).createOrReplaceTempView("pages")
-        asked = ", ".join(THREE.format(given) for given in ("url", "url, 'article@0'"))
-        more = "url_normalize('https://a.com/x/?b=1', 'mine'), url_key(5), url_key(NULL), url_hash(url, NULL)"
-        rows = spark.sql(f"SELECT {asked}, {more} FROM pages ORDER BY id").collect()
-        rest = ("https://a.com/x", None, None, None)
-        assert [tuple(row) for row in rows] == [
-            (*one, *other, *rest) for one, other in zip(wanted(), wanted("article@0"), strict=True)
-        ]
-        with pytest.raises(Exception, match="no policy 'none'; shipped are"):
-            spark.sql("SELECT url_key(url, 'none') FROM pages").collect()

@@ -513,10 +513,10 @@ def test_eight_threads_in_memory(memory: Store) -> None:
     _check_worked(memory, sum(found))
 
 
-def test_processes_open_and_fill_a_new_store(database_url: str) -> None:
+def test_processes_open_and_fill_a_new_store(empty_url: str) -> None:
     with ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("spawn")) as pool:
-        found = list(pool.map(_merge_again_and_again, [database_url] * PROCESSES, range(PROCESSES)))
-    with Database(database_url) as database:
+        found = list(pool.map(_merge_again_and_again, [empty_url] * PROCESSES, range(PROCESSES)))
+    with Database(empty_url) as database:
         _check_worked(Store(database), sum(found), PROCESSES)
 
 

@@ -59,9 +59,9 @@ def shape(connection: Connection) -> dict[str, Any]:
     }
 
 
-def test_a_migrated_store_is_a_made_one(database_url: str) -> None:
-    make_old(database_url, with_feed=False)
-    with Database(database_url) as database:
+def test_a_migrated_store_is_a_made_one(empty_url: str) -> None:
+    make_old(empty_url, with_feed=False)
+    with Database(empty_url) as database:
         migrated = database.read_now(shape)
         assert database.read_now(lambda on: compare_metadata(MigrationContext.configure(on), metadata)) == []
 
@@ -70,7 +70,7 @@ def test_a_migrated_store_is_a_made_one(database_url: str) -> None:
             connection.execute(text("DROP TABLE alembic_version"))
 
         database.write_now(start_over)
-    with Database(database_url) as database:
+    with Database(empty_url) as database:
         assert database.read_now(shape) == migrated
         assert database.read_now(lambda on: compare_metadata(MigrationContext.configure(on), metadata)) == []
 
@@ -82,10 +82,10 @@ def test_every_version_has_a_migration() -> None:
         assert "canonry" not in file.read_text().partition('"""')[2].partition('"""')[2], "imports live code"
 
 
-def test_an_old_store_is_backed_up_and_migrated(database_url: str, tmp_path: Path) -> None:
-    make_old(database_url)
+def test_an_old_store_is_backed_up_and_migrated(empty_url: str, tmp_path: Path) -> None:
+    make_old(empty_url)
     said: list[str] = []
-    with Database(database_url, say=said.append) as database:
+    with Database(empty_url, say=said.append) as database:
         assert database.read_now(version_of) == VERSIONS[-1]
         assert database.read_now(lambda on: on.execute(text("SELECT key_url FROM feeds")).scalar()) == "k"
     (message,) = said
@@ -100,21 +100,21 @@ def test_an_old_store_is_backed_up_and_migrated(database_url: str, tmp_path: Pat
     else:
         assert file.parent == tmp_path / "data" / "canonry"
         assert read_header(file).tables == "0001"
-    with Database(database_url, say=said.append):
+    with Database(empty_url, say=said.append):
         assert len(said) == 1
 
 
 def test_a_failed_migration_leaves_the_store_as_it_was(
-    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    empty_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_old(database_url)
+    make_old(empty_url)
     shutil.copytree(run.MIGRATIONS, tmp_path / "broken", ignore=shutil.ignore_patterns("__pycache__"))
     migration = tmp_path / "broken" / "versions" / "0002_cache_and_rekeys.py"
     migration.write_text(migration.read_text() + "    op.execute('INSERT INTO nowhere VALUES (1)')\n")
     monkeypatch.setattr(run, "MIGRATIONS", tmp_path / "broken")
     with pytest.raises(StoreError, match="nowhere"):
-        Database(database_url)
-    engine = _engine(database_url)
+        Database(empty_url)
+    engine = _engine(empty_url)
     with engine.begin() as connection:
         assert version_of(connection) == "0001"
         assert "cache" not in inspect(connection).get_table_names()
@@ -122,32 +122,32 @@ def test_a_failed_migration_leaves_the_store_as_it_was(
     engine.dispose()
     monkeypatch.undo()
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    with Database(database_url) as database:
+    with Database(empty_url) as database:
         assert database.read_now(version_of) == VERSIONS[-1]
 
 
 def test_a_migration_that_makes_something_else_is_undone(
-    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    empty_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_old(database_url)
+    make_old(empty_url)
     shutil.copytree(run.MIGRATIONS, tmp_path / "broken", ignore=shutil.ignore_patterns("__pycache__"))
     migration = tmp_path / "broken" / "versions" / "0002_cache_and_rekeys.py"
     migration.write_text(migration.read_text().replace('"expires_at"', '"expires"'))
     monkeypatch.setattr(run, "MIGRATIONS", tmp_path / "broken")
     with pytest.raises(StoreError, match="the table cache is not as expected; nothing was changed"):
-        Database(database_url)
-    engine = _engine(database_url)
+        Database(empty_url)
+    engine = _engine(empty_url)
     with engine.begin() as connection:
         assert version_of(connection) == "0001"
     engine.dispose()
 
 
-def test_no_backup_no_migration(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_old(database_url)
+def test_no_backup_no_migration(empty_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_old(empty_url)
     monkeypatch.setattr(run, "_backup_file", lambda _: Path("/dev/null/backup"))
     with pytest.raises(StoreError, match="no backup, so not migrated: /dev/null/backup"):
-        Database(database_url)
-    engine = _engine(database_url)
+        Database(empty_url)
+    engine = _engine(empty_url)
     with engine.begin() as connection:
         assert version_of(connection) == "0001"
     engine.dispose()
@@ -165,24 +165,24 @@ def test_a_newer_store_is_refused_and_not_a_byte_of_it_changed(tmp_path: Path) -
     assert [each.name for each in tmp_path.iterdir()] == ["canonry.db"]
 
 
-def test_a_newer_store_on_a_server_is_refused(postgres_url: str, database_url: str) -> None:
-    Database(database_url).close()
-    engine = _engine(database_url)
+def test_a_newer_store_on_a_server_is_refused(postgres_url: str, empty_url: str) -> None:
+    Database(empty_url).close()
+    engine = _engine(empty_url)
     with engine.begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '0999'"))
     with pytest.raises(StoreError, match="newer canonry"):
-        Database(database_url)
+        Database(empty_url)
     with engine.begin() as connection:
         assert version_of(connection) == "0999"
     engine.dispose()
 
 
-def test_tables_of_something_else_are_left_alone(database_url: str) -> None:
-    engine = _engine(database_url)
+def test_tables_of_something_else_are_left_alone(empty_url: str) -> None:
+    engine = _engine(empty_url)
     with engine.begin() as connection:
         connection.execute(text("CREATE TABLE entries (dedupe_key TEXT)"))
     with pytest.raises(StoreError, match="not a store of canonry, but has tables named entries"):
-        Database(database_url)
+        Database(empty_url)
     with engine.begin() as connection:
         assert inspect(connection).get_table_names() == ["entries"]
     engine.dispose()
@@ -207,9 +207,9 @@ def _open(url: str) -> list[str]:
     return said
 
 
-def test_of_two_processes_one_migrates_and_both_go_on(database_url: str) -> None:
-    make_old(database_url)
+def test_of_two_processes_one_migrates_and_both_go_on(empty_url: str) -> None:
+    make_old(empty_url)
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
         list(pool.map(abs, range(2)))  # both are there
-        found = list(pool.map(_open, [database_url] * 4))
+        found = list(pool.map(_open, [empty_url] * 4))
     assert sorted(map(len, found)) == [0, 0, 0, 1]

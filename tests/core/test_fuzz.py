@@ -92,9 +92,9 @@ MEGABYTES = [
 @pytest.mark.slow
 @pytest.mark.parametrize("text", MEGABYTES, ids=range(len(MEGABYTES)))
 def test_megabytes(text: str) -> None:
-    for policy in ("feed-aggressive", "bookmark"):
+    for policy, long in (("feed-aggressive", text), ("bookmark", text[:1_000_000])):
         try:
-            once = canonry.normalize(text, policy)
+            once = canonry.normalize(long, policy)
         except canonry.InvalidUrl as error:
             assert len(str(error)) < 1_000
         else:

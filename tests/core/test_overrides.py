@@ -277,7 +277,7 @@ _POLICIES = st.builds(
 
 
 @pytest.mark.slow
-@settings(max_examples=500)
+@settings(max_examples=300)
 @given(_POLICIES, _REWRITES, st.text(alphabet="ab/", max_size=12))
 def test_overrides_that_load_always_settle(policy: Policy, rewrites: list[tuple[str, str]], path: str) -> None:
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -53,16 +54,18 @@ _policies = st.builds(
 )
 
 
-def assert_settled(url: str, policy: Policy) -> None:
-    try:
+def assert_settled(url: str, policy: Policy, *, is_explained: bool = True) -> None:
+    once: str | None = None
+    with suppress(canonry.InvalidUrl):
         once = canonry.normalize(url, policy)
-    except canonry.InvalidUrl:
-        with pytest.raises(canonry.InvalidUrl):
-            canonry.explain(url, policy)
-        return
-    assert canonry.normalize(once, policy) == once, policy.options()
-    assert canonry.normalize(url, policy) == once
-    assert canonry.explain(url, policy).url == once
+    if once is not None:
+        assert canonry.normalize(once, policy) == once, policy.options()
+        assert canonry.normalize(url, policy) == once
+    if is_explained:
+        explained: str | None = None
+        with suppress(canonry.InvalidUrl):
+            explained = canonry.explain(url, policy).url
+        assert explained == once
 
 
 @pytest.mark.slow
@@ -72,7 +75,8 @@ def test_batches(make: Callable[[random.Random], str]) -> None:
     @given(batches(make), _policies)
     def run(urls: list[str], composed: Policy) -> None:
         for number, url in enumerate(urls):
-            assert_settled(url, SHIPPED[number // 2 % len(SHIPPED)] if number % 2 else composed)
+            policy = SHIPPED[number // 2 % len(SHIPPED)] if number % 2 else composed
+            assert_settled(url, policy, is_explained=number % 3 == 0)
 
     run()
 

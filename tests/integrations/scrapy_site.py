@@ -1,4 +1,4 @@
-"""A site of pages under ten spellings each, and a process that lets Scrapy crawl it: `python scrapy_site.py conservative 800`.
+"""A site of pages under ten spellings each, and a process that lets Scrapy crawl it: `python scrapy_site.py conservative 400`.
 
 Prints, as JSON, what the server was asked for and what the spider was given.
 """

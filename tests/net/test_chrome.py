@@ -53,8 +53,9 @@ def connects() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def profiles(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def profiles(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """The test fails where a profile remains; in a folder of its own, for others have Chromes, too."""
+    tmp_path_factory.getbasetemp()  # or it would be made in that folder, and go with it
     with tempfile.TemporaryDirectory(prefix="c-") as folder:
         monkeypatch.setattr(tempfile, "tempdir", folder)
         yield

@@ -307,7 +307,7 @@ async def test_one_clock_for_everything() -> None:
         took = time.monotonic() - begun
     assert (found.outcome, found.reason) == (ExpansionOutcome.FAILED, "no end of it within 0.5 s")
     assert 1 <= len(found.hops) < 5
-    assert 0.5 <= took < 1
+    assert 0.5 <= took < 5
 
 
 @in_a_loop

@@ -697,7 +697,7 @@ def test_kill_at_any_moment(large: Path, tmp_path: Path) -> None:
     assert after != before
     chance, killed, arguments = random.Random(7), 0, ["--batch", "4"]
     moments: set[tuple[str, int]] = set()
-    while killed < 15:
+    while killed < 10:
         with subprocess.Popen(command(large, *arguments), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
             _wait_for_work(process, large)
             time.sleep(chance.uniform(0, 0.3))
@@ -714,7 +714,7 @@ def test_kill_at_any_moment(large: Path, tmp_path: Path) -> None:
             assert content(large) == (after if is_done else before)
             arguments = ["--batch", "4", *(["--undo"] if is_done else [])]
         moments.update(rows)
-    assert len(moments) > 10  # not always the same moment
+    assert len(moments) > 6  # not always the same moment
     subprocess.run(command(large, *arguments), check=True, capture_output=True)
     if "--undo" in arguments:
         assert content(large) == before
@@ -735,7 +735,7 @@ def _wait_for_work(process: subprocess.Popen[bytes], file: Path) -> None:
 
 @pytest.mark.slow
 def test_many_entries_in_the_memory_of_a_few(large: Path, tmp_path: Path) -> None:
-    count = 20_000
+    count = 10_000
     huge = tmp_path / "huge.db"
     shutil.copy(large, huge)
     with closing(sqlite3.connect(huge)) as connection, connection:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from sqlalchemy import insert
 
+import command
 import terminal
 from canonry.store.database import Database, _engine
 from canonry.store.migrations.run import upgrade
@@ -20,13 +21,16 @@ from canonry.store.schema import feeds
 from canonry.store.versions import VERSIONS
 from canonry.surfaces.cli import backup as cli
 
+if TYPE_CHECKING:
+    import subprocess
+
 CANONRY = str(Path(sys.executable).parent / "canonry")
 
 
 def run(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     environ = {name: value for name, value in os.environ.items() if name != "CANONRY_DATABASE_URL"}
     environ |= {"XDG_DATA_HOME": str(folder / "data")} | variables
-    return subprocess.run([CANONRY, *arguments], cwd=folder, env=environ, capture_output=True, text=True, check=False)
+    return command.run(*arguments, cwd=folder, environment=environ)
 
 
 def make(url: str, count: int = 1) -> None:

@@ -9,11 +9,13 @@ import subprocess
 import sys
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 import pytest
 
+import command
 import terminal
 from feed_texts import rss
 
@@ -64,9 +66,7 @@ def site() -> Iterator[str]:
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *arguments], capture_output=True, text=True, check=False, env={**os.environ, **ALLOWED}
-    )
+    return command.run("canonicalize", *arguments, cwd=Path.cwd(), environment={**os.environ, **ALLOWED})
 
 
 def test_json_is_the_result_as_it_is(site: str) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import command
 import terminal
 from crawl_server import SETTINGS, Site, serving, tree
 
@@ -42,16 +43,8 @@ class User:
         self.variables = {**SETTINGS, "CANONRY_DATABASE_URL": f"sqlite:///{folder / 'canonry.db'}"}
 
     def crawls(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-        command = [*CANONRY, "crawl", "--engine", "http", *arguments]
-        done = subprocess.run(
-            command,
-            cwd=self.folder,
-            env={**os.environ, **self.variables},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        variables = {**os.environ, **self.variables}
+        done = command.run("crawl", "--engine", "http", *arguments, cwd=self.folder, environment=variables)
         assert done.returncode == code, done.stderr
         return done
 

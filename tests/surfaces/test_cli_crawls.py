@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import command
 import terminal
 from crawl_server import SETTINGS, Site, serving, tree
 
@@ -35,15 +36,7 @@ class User:
         self.variables = {**os.environ, **SETTINGS, "CANONRY_DATABASE_URL": f"sqlite:///{folder / 'canonry.db'}"}
 
     def types(self, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [*CANONRY, *words],
-            cwd=self.folder,
-            env=self.variables,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        done = command.run(*words, cwd=self.folder, environment=self.variables)
         assert done.returncode == code, done.stderr
         return done
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import command
 import terminal
 from canonry.net.opml import OpmlFeed, read_opml, write_opml
 from feed_texts import rss
@@ -87,15 +88,7 @@ class User:
         self.variables = {**ALLOWED, "CANONRY_DATABASE_URL": f"sqlite:///{folder}/feeds.db"}
 
     def run(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [*CANONRY, *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=self.folder,
-            env={**os.environ, **self.variables},
-            timeout=60,
-        )
+        done = command.run(*arguments, cwd=self.folder, environment={**os.environ, **self.variables})
         assert done.returncode == code, done.stderr
         assert "Traceback" not in done.stderr
         return done

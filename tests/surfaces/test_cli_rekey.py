@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+import command
 import terminal
 from canonry.core.bookmark import Draft
 from canonry.core.identity import Item
@@ -18,9 +21,6 @@ from canonry.store.database import Database
 from canonry.store.feed_values import FeedDocument
 from canonry.store.feeds import FeedStore
 from canonry.work.bookmark import Bookmarks
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 ITEMS = (
@@ -47,13 +47,7 @@ def store(tmp_path: Path) -> str:
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "canonry", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
+    return command.run(*arguments, cwd=Path.cwd(), environment=os.environ)
 
 
 def answer(*arguments: str) -> dict[str, Any]:

@@ -707,15 +707,15 @@ def test_discovery_lists_all_and_takes_the_first() -> None:
 
 def test_a_slow_candidate_costs_its_timeout_only() -> None:
     pages = {f"{A}/feed/": ok(FEED), f"{A}/feed": {**ok(FEED), "delay_ms": 60_000}}
-    found, _ = canonical(f"{A}/feed/", pages, timeout=0.05)
+    found, _ = canonical(f"{A}/feed/", pages, timeout=0.5)
     assert found.url == f"{A}/feed/"
-    assert "within 0.05 s" in found.candidates[1].reason
+    assert "within 0.5 s" in found.candidates[1].reason
 
 
 def test_the_deadline_ends_the_call_with_what_is_proven() -> None:
     pages = {f"{A}/feed/": ok(FEED), f"{A}/feed": {**ok(FEED), "delay_ms": 60_000}}
     started = time.monotonic()
-    found, _ = canonical(f"{A}/feed/", pages, deadline=0.1)
+    found, _ = canonical(f"{A}/feed/", pages, deadline=0.5)
     assert found.url == f"{A}/feed/"
     with pytest.raises(canonry.FetchFailed, match="no feed within 0.1 s"):
         canonical(f"{A}/feed", pages, deadline=0.1)

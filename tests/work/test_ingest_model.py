@@ -611,4 +611,4 @@ def test_every_key_fits(guid: str, path: str) -> None:
 
 @pytest.mark.slow
 def test_store_is_the_model() -> None:
-    run_state_machine_as_test(Feeds, settings=settings(max_examples=60, stateful_step_count=50))
+    run_state_machine_as_test(Feeds, settings=settings(max_examples=40, stateful_step_count=50))

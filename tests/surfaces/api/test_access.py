@@ -15,7 +15,6 @@ from service import Running, serving, until
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-    from pathlib import Path
 
 
 @pytest.fixture(scope="module")
@@ -129,8 +128,8 @@ def test_every_answer_is_marked(service: Running) -> None:
     assert len(odd) == 32
 
 
-def test_a_token_can_be_wanted_without_users(tmp_path: Path) -> None:
-    with serving(f"sqlite:///{tmp_path / 'x.db'}", Options(runs_jobs=False, require_token=True)) as service:
+def test_a_token_can_be_wanted_without_users(sqlite_url: str) -> None:
+    with serving(sqlite_url, Options(runs_jobs=False, require_token=True)) as service:
         token = asyncio.run(UserStore(service.service.database).new_token("", service.service.clock()))
         assert service.get("/api/bookmarks").status == 401
         assert service.get("/api/bookmarks", token=token).status == 200
@@ -139,9 +138,9 @@ def test_a_token_can_be_wanted_without_users(tmp_path: Path) -> None:
         assert (page.status, page.headers["location"]) == (303, "/signin")
 
 
-def test_a_token_has_so_many_requests(tmp_path: Path) -> None:
+def test_a_token_has_so_many_requests(sqlite_url: str) -> None:
     options = Options(runs_jobs=False, require_token=True, requests_per_minute=5)
-    with serving(f"sqlite:///{tmp_path / 'x.db'}", options) as service:
+    with serving(sqlite_url, options) as service:
         users = UserStore(service.service.database)
         one, other = (asyncio.run(users.new_token("", service.service.clock())) for _ in range(2))
         statuses = [service.get("/api/bookmarks", token=one).status for _ in range(7)]
@@ -162,8 +161,8 @@ def test_limits_forget_the_oldest() -> None:
     limits.take("a")
 
 
-def test_the_first_user_ends_personal_mode(tmp_path: Path) -> None:
-    with serving(f"sqlite:///{tmp_path / 'x.db'}", Options(runs_jobs=False)) as service:
+def test_the_first_user_ends_personal_mode(sqlite_url: str) -> None:
+    with serving(sqlite_url, Options(runs_jobs=False)) as service:
         assert service.get("/api/bookmarks").status == 200
         _, token = asyncio.run(UserStore(service.service.database).add("ada", service.service.clock()))
         until(lambda: service.get("/api/bookmarks").status == 401)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # The service is in this process, and its threads use `random` while hypothesis looks.
 pytestmark = pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisDeprecationWarning")
-EXAMPLES = 6
+EXAMPLES = 4
 LONGEST = 60_000  # of a URL: what is longer does not get past uvicorn
 CHECKS = [
     checks.not_a_server_error,

@@ -11,7 +11,7 @@ import redis as redis_client
 import redis_server
 from canonry.surfaces.api.service import Options
 from loopback import ADDRESS, Listener, client_of, http_answer, read_request
-from service import Running, serving
+from service import Running, serving, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,18 +61,24 @@ def test_short_links_are_followed_whatever_becomes_of_redis(tmp_path: Path) -> N
             assert time.monotonic() - started < _PATIENCE
             return short.asked - before
 
-        assert (put("a"), put("a")) == (1, 0)
+        def is_asked_for_and_kept(name: str) -> bool:
+            """Once, as a rule; on a busy machine Redis may be too late for one of them."""
+            found = put(name)
+            until(lambda: put(name) == 0)
+            return found == 1
+
+        assert is_asked_for_and_kept("a")
         direct = redis_client.Redis.from_url(redis.url)
         names: Any = direct.keys("canonry:*")
         assert len(names) == 1
         direct.flushall()
-        assert (put("a"), put("a")) == (1, 0)
+        assert is_asked_for_and_kept("a")
         for garbage in (b"", b"{", b"null", b'{"url": 1}', b"\xff" * 1000, b'["https://127.0.0.1/"]'):
             direct.set(names[0], garbage)
-            assert (put("a"), put("a")) == (1, 0), garbage
+            assert is_asked_for_and_kept("a"), garbage
         direct.delete(names[0])
         direct.rpush(names[0], "a list")
-        assert (put("a"), put("a")) == (1, 0)
+        assert is_asked_for_and_kept("a")
         redis.freeze()
         for number in range(5):
             assert put(f"frozen{number}") == 1
@@ -82,6 +88,6 @@ def test_short_links_are_followed_whatever_becomes_of_redis(tmp_path: Path) -> N
             assert put(f"stopped{number}") == 1
         redis.start()
         time.sleep(1.1)  # it is not asked for a second after a failure
-        assert (put("back"), put("back")) == (1, 0)
+        assert is_asked_for_and_kept("back")
 
     asyncio.run(story())

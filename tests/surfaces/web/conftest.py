@@ -16,7 +16,6 @@ from surfaces.web.visitor import Visitor
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-    from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ARGUMENTS = (
@@ -28,10 +27,10 @@ ARGUMENTS = (
 
 
 @pytest.fixture
-def running(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Running]:
+def running(request: pytest.FixtureRequest, sqlite_url: str) -> Generator[Running]:
     """The service in personal mode; a module says by RUNS_JOBS that nothing has to be done later."""
     options = Options(runs_jobs=getattr(request.module, "RUNS_JOBS", True))
-    with serving(f"sqlite:///{tmp_path / 'canonry.db'}", options) as found:
+    with serving(sqlite_url, options) as found:
         yield found
 
 

@@ -22,7 +22,6 @@ from surfaces.web.visitor import FEED, add_user, owner_token, web_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-    from pathlib import Path
 
     from playwright.sync_api import Browser, Page
 
@@ -165,12 +164,12 @@ def test_search_and_filters(page: Page, running: Running) -> None:
 
 
 @FLOWS
-def test_a_feed_is_looked_for(page: Page, tmp_path: Path) -> None:
+def test_a_feed_is_looked_for(page: Page, sqlite_url: str) -> None:
     feed = {"headers": {"Content-Type": "application/rss+xml"}, "body": FEED.format(title="News")}
     slow = {**feed, "delay_ms": 400}
     with (
         web_of({"https://feed.test/rss?utm_source=x": slow, "https://feed.test/rss": slow}) as web,
-        serving(f"sqlite:///{tmp_path / 'x.db'}", client=web.client) as running,
+        serving(sqlite_url, client=web.client) as running,
     ):
         page.goto(f"{running.url}/canonicalize")
         page.get_by_label("Feed URL").fill("https://feed.test/rss?utm_source=x")
@@ -207,10 +206,10 @@ def test_statistics_and_renormalization(page: Page, running: Running) -> None:
 
 @pytest.mark.slow
 @FLOWS
-def test_a_site_is_crawled_while_one_watches(page: Page, tmp_path: Path) -> None:
+def test_a_site_is_crawled_while_one_watches(page: Page, sqlite_url: str) -> None:
     with (
         crawl_server.serving(crawl_server.tree(70)) as site,
-        serving(f"sqlite:///{tmp_path / 'x.db'}", client=crawl_server.client) as running,
+        serving(sqlite_url, client=crawl_server.client) as running,
     ):
         site.pages["/robots.txt"] = "User-agent: *\nCrawl-delay: 0.15"
         page.goto(f"{running.url}/")
@@ -258,8 +257,8 @@ def test_a_site_is_crawled_while_one_watches(page: Page, tmp_path: Path) -> None
 
 
 @FLOWS
-def test_sign_in_and_out(page: Page, tmp_path: Path) -> None:
-    with serving(f"sqlite:///{tmp_path / 'x.db'}", Options(require_token=True)) as running:
+def test_sign_in_and_out(page: Page, sqlite_url: str) -> None:
+    with serving(sqlite_url, Options(require_token=True)) as running:
         token = owner_token(running)
         page.goto(f"{running.url}/duplicates")
         page.wait_for_url("**/signin?next=%2Fduplicates")
@@ -400,37 +399,48 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Generator[Running]:
         yield running
 
 
-def violations(page: Page, **options: Any) -> list[Any]:
-    found: list[Any] = Axe().run(page, options={"resultTypes": ["violations"], **options}).response["violations"]
-    return [(each["id"], [node["html"][:200] for node in each["nodes"]]) for each in found]
+def violations(page: Page) -> list[Any]:
+    return told(Axe().run(page, options={"resultTypes": ["violations"]}).response)
+
+
+def told(response: Any) -> list[Any]:
+    return [(each["id"], [node["html"][:200] for node in each["nodes"]]) for each in response["violations"]]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(browser: Browser, full: Running, scheme: Any) -> None:
-    context = browser.new_context(color_scheme=scheme, bypass_csp=True)  # for axe, which is put into the page
+def test_axe_finds_nothing(browser: Browser, full: Running) -> None:
+    context = browser.new_context(bypass_csp=True)  # for axe, which is put into the page
     page = context.new_page()
-    rules: dict[str, Any] = {"runOnly": ["color-contrast"]} if scheme == "dark" else {}  # the rest is the same
     found: dict[str, list[Any]] = {}
+
+    def look(name: str) -> None:
+        page.emulate_media(color_scheme="light")
+        wrong = violations(page)
+        page.emulate_media(color_scheme="dark")
+        # The rest is the same; axe is in the page by now.
+        wrong += told(page.evaluate("() => axe.run({runOnly: ['color-contrast'], resultTypes: ['violations']})"))
+        if wrong:
+            found[name] = wrong
+
     for path in PATHS:
         page.goto(f"{full.url}{path}")
         page.evaluate("() => document.querySelectorAll('details').forEach(each => { each.open = true })")
-        if wrong := violations(page, **rules):
-            found[path] = wrong
+        if path == "/reference":  # it repeats itself: its first ten operations tell as much as all
+            page.evaluate("() => document.querySelectorAll('.card:nth-of-type(n + 11)').forEach(each => each.remove())")
+        look(path)
     page.goto(f"{full.url}/add")
     page.get_by_label("URL", exact=True).fill("https://exa mple/")
     page.get_by_label("Archived copies").fill("javascript:x")
     page.get_by_role("button", name="Save").click()
     expect(page.locator(".error").first).to_be_visible()
-    if wrong := violations(page, **rules):
-        found["errors"] = wrong
+    look("errors")
     context.close()
     assert not found
 
 
 @pytest.mark.slow
-def test_axe_finds_nothing_at_the_door(browser: Browser, tmp_path: Path) -> None:
-    with serving(f"sqlite:///{tmp_path / 'x.db'}") as running:
+def test_axe_finds_nothing_at_the_door(browser: Browser, sqlite_url: str) -> None:
+    with serving(sqlite_url) as running:
         token = add_user(running, "ada")
         until(lambda: running.get("/api/bookmarks").status == 401)
         for scheme in ("light", "dark"):

@@ -40,8 +40,8 @@ def site() -> Generator[Site]:
 
 
 @pytest.fixture
-def running(tmp_path: Path) -> Generator[Running]:
-    with service_of(f"sqlite:///{tmp_path / 'canonry.db'}", client=client) as found:
+def running(sqlite_url: str) -> Generator[Running]:
+    with service_of(sqlite_url, client=client) as found:
         yield found
 
 

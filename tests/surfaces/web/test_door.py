@@ -14,8 +14,6 @@ from service import serving, until
 from surfaces.web.visitor import Visitor, add_user, owner_token
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from service import Running
 
 RUNS_JOBS = False
@@ -113,8 +111,8 @@ def test_errors_of_pages_are_pages_and_those_of_the_api_are_not(running: Running
     assert running.get("/api/nope").headers["content-type"] == "application/problem+json"
 
 
-def test_refusals_at_the_door_are_pages_too(tmp_path: Path) -> None:
-    with serving(f"sqlite:///{tmp_path / 'x.db'}", Options(max_upload=1000, max_body=1000)) as running:
+def test_refusals_at_the_door_are_pages_too(sqlite_url: str) -> None:
+    with serving(sqlite_url, Options(max_upload=1000, max_body=1000)) as running:
         visitor = Visitor(running)
         for page, status in (
             (visitor.upload("/import", "x.csv", b"x" * 2000), 413),
@@ -127,8 +125,8 @@ def test_refusals_at_the_door_are_pages_too(tmp_path: Path) -> None:
             assert page.answer.headers["x-request-id"]
 
 
-def test_with_a_token_wanted_people_sign_in_and_out(tmp_path: Path) -> None:
-    with serving(f"sqlite:///{tmp_path / 'x.db'}", Options(require_token=True)) as running:
+def test_with_a_token_wanted_people_sign_in_and_out(sqlite_url: str) -> None:
+    with serving(sqlite_url, Options(require_token=True)) as running:
         token = owner_token(running)
         visitor = Visitor(running)
         away = visitor.get("/")
@@ -164,8 +162,8 @@ def test_with_a_token_wanted_people_sign_in_and_out(tmp_path: Path) -> None:
     ],
     ids=range(6),
 )
-def test_after_signing_in_one_goes_on_to_our_own_pages(tmp_path: Path, wanted: str, after: str) -> None:
-    with serving(f"sqlite:///{tmp_path / 'x.db'}", Options(require_token=True, runs_jobs=False)) as running:
+def test_after_signing_in_one_goes_on_to_our_own_pages(sqlite_url: str, wanted: str, after: str) -> None:
+    with serving(sqlite_url, Options(require_token=True, runs_jobs=False)) as running:
         visitor = Visitor(running)
         if wanted.startswith("/add"):
             away = visitor.get(wanted).answer.headers["location"]
@@ -175,8 +173,8 @@ def test_after_signing_in_one_goes_on_to_our_own_pages(tmp_path: Path, wanted: s
         assert gone.answer.headers["location"] == after
 
 
-def test_attempts_to_sign_in_are_limited(tmp_path: Path) -> None:
-    with serving(f"sqlite:///{tmp_path / 'x.db'}", Options(require_token=True)) as running:
+def test_attempts_to_sign_in_are_limited(sqlite_url: str) -> None:
+    with serving(sqlite_url, Options(require_token=True)) as running:
         token = owner_token(running)
         visitor = Visitor(running)
         statuses = [visitor.post("/signin", {"token": f"guess{number}"}).status for number in range(12)]
@@ -186,8 +184,8 @@ def test_attempts_to_sign_in_are_limited(tmp_path: Path) -> None:
         assert "Too many attempts" in late.words
 
 
-def test_signed_in_one_reads_how_the_api_works(tmp_path: Path) -> None:
-    with serving(f"sqlite:///{tmp_path / 'x.db'}") as running:
+def test_signed_in_one_reads_how_the_api_works(sqlite_url: str) -> None:
+    with serving(sqlite_url) as running:
         token = add_user(running, "ada")
         until(lambda: running.get("/api/bookmarks").status == 401)
         stranger = Visitor(running)
@@ -212,8 +210,8 @@ def signed_in(running: Running, token: str) -> Visitor:
     return visitor
 
 
-def test_everybody_sees_their_own_rows_and_admins_the_statistics(tmp_path: Path) -> None:
-    with serving(f"sqlite:///{tmp_path / 'x.db'}") as running:
+def test_everybody_sees_their_own_rows_and_admins_the_statistics(sqlite_url: str) -> None:
+    with serving(sqlite_url) as running:
         ada, ben = add_user(running, "ada"), add_user(running, "ben")
         until(lambda: running.get("/api/bookmarks").status == 401)
         first, second = signed_in(running, ada), signed_in(running, ben)

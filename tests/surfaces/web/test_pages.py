@@ -17,8 +17,6 @@ from service import serving, until
 from surfaces.web.visitor import FEED, Visitor, web_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from service import Running
     from surfaces.web.visitor import Page
 
@@ -126,11 +124,11 @@ def test_explaining_the_longest_url_takes_no_time(visitor: Visitor) -> None:
     assert datetime.now(UTC) - began < timedelta(seconds=10)
 
 
-def test_a_feed_is_canonicalized_with_every_attempt(tmp_path: Path) -> None:
+def test_a_feed_is_canonicalized_with_every_attempt(sqlite_url: str) -> None:
     feed = {"headers": {"Content-Type": "application/rss+xml"}, "body": FEED.format(title="<b>News</b>")}
     with (
         web_of({"https://feed.test/rss?utm_source=x": feed, "https://feed.test/rss": feed}) as web,
-        serving(f"sqlite:///{tmp_path / 'x.db'}", client=web.client) as running,
+        serving(sqlite_url, client=web.client) as running,
     ):
         visitor = Visitor(running)
         page = visitor.post("/canonicalize", {"url": "https://feed.test/rss?utm_source=x"})
