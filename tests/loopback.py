@@ -77,20 +77,22 @@ class Listener:
         self._address = address
         self._tls = tls
         self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self._is_closed = False
         self.port = port
         self.accepted = 0
         self.connections = 0  # open now
         self.peak = 0
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, self._address, self.port, ssl=self._tls, backlog=1000)
+        self._server = await asyncio.start_server(self._accept, self._address, self.port, ssl=self._tls, backlog=1000)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
     async def __aexit__(self, *_: object) -> None:
         assert self._server is not None
         self._server.close()
+        self._is_closed = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -102,25 +104,26 @@ class Listener:
             while self.connections:
                 await asyncio.sleep(0.001)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._is_closed:
+            writer.transport.abort()
+            return
         self.accepted += 1
         self.connections += 1
         self.peak = max(self.peak, self.connections)
+        task = asyncio.create_task(self._serve(reader, writer))
+        self._tasks[task] = writer
+        task.add_done_callback(self._end)
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self.connections -= 1
+        self._tasks.pop(task).transport.abort()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.transport.set_write_buffer_limits(0)  # drained means sent
-        try:
+        with suppress(OSError, EOFError):  # the client left
             await self._talk(reader, writer)
             await writer.drain()
-        except (OSError, EOFError, asyncio.CancelledError):
-            pass  # the client left, or the server is shut down
-        finally:
-            self.connections -= 1
-            writer.transport.abort()
-            with suppress(OSError, asyncio.CancelledError):
-                await writer.wait_closed()
-            self._tasks.discard(task)
 
 
 class LoopbackWeb:

@@ -83,6 +83,10 @@ class Running:
         """Keep a bookmark."""
         return self.ask("PUT", f"/api/bookmarks{query}", {"url": url, **fields})
 
+    def wait_for_short_links(self, seconds: float) -> None:
+        """So long, not 300 ms: on a busy machine even those on loopback can take longer."""
+        self.service.bookmarks._patience = seconds
+
 
 @contextmanager
 def serving(

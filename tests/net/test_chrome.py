@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -503,6 +503,14 @@ def redirect(location: str) -> dict[str, Any]:
 # --- Chrome itself ---
 
 
+def kill_tabs(engine: ChromeEngine, number: int) -> None:
+    assert engine.process_group is not None
+    for pid, command in processes_of(engine.process_group).items():
+        if "--type=renderer" in command:
+            with suppress(ProcessLookupError):  # a spare one that has ended meanwhile
+                os.kill(pid, number)
+
+
 @needs_chrome
 @in_a_loop
 async def test_a_crash_costs_one_page() -> None:
@@ -512,10 +520,7 @@ async def test_a_crash_costs_one_page() -> None:
         await engine.open("http://site.example/0")
         opening = asyncio.create_task(engine.open(PAGE))
         await asyncio.sleep(0.7)
-        assert engine.process_group is not None
-        for pid, command in processes_of(engine.process_group).items():
-            if "--type=renderer" in command:
-                os.kill(pid, signal.SIGSEGV)
+        kill_tabs(engine, signal.SIGSEGV)
         good = await asyncio.gather(*(engine.open(f"http://site.example/{n}") for n in range(1, 4)))
         assert [(each.error, len(each.links)) for each in good] == [("", 1)] * 3
         # The tab had been used, so the page got a second chance in a new one.
@@ -532,10 +537,7 @@ async def test_a_page_whose_tab_crashed_is_crawled_again() -> None:
         async def kill_its_tab() -> None:
             while ("GET", slow) not in web.requests:
                 await asyncio.sleep(0.01)
-            assert engine.process_group is not None
-            for pid, command in processes_of(engine.process_group).items():
-                if "--type=renderer" in command:
-                    os.kill(pid, signal.SIGKILL)
+            kill_tabs(engine, signal.SIGKILL)
 
         killing = asyncio.create_task(kill_its_tab())
         [found] = [

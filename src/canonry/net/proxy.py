@@ -91,7 +91,7 @@ class Door:
         self.port = 0
 
     async def listen(self) -> None:
-        self._server = await asyncio.start_server(self._serve, ADDRESS, 0, limit=self._proxy.limits.header_bytes)
+        self._server = await asyncio.start_server(self._accept, ADDRESS, 0, limit=self._proxy.limits.header_bytes)
         self.port = self._server.sockets[0].getsockname()[1]
         self._proxy.doors.add(self)
 
@@ -142,20 +142,24 @@ class Door:
                 continue
             task.cancel()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        passage = self._open[task] = Passage(reader, writer, self._proxy.limits)
-        try:
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        passage = Passage(reader, writer, self._proxy.limits)
+        if self not in self._proxy.doors:
+            passage.abort()  # it came while the door was closed
+            return
+        task = asyncio.create_task(self._serve(passage))
+        self._open[task] = passage
+        task.add_done_callback(self._end)  # which comes for one, too, that is cancelled before it has begun
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self._open.pop(task).abort()
+
+    async def _serve(self, passage: Passage) -> None:
+        """One connection from its first byte to its last."""
+        with suppress(OSError, EOFError, TimeoutError):  # one side left, or nothing was said for too long
             await self._pass(passage)
-        except (OSError, EOFError, TimeoutError, asyncio.CancelledError):
-            pass  # one side left, or nothing was said for too long
-        finally:
-            del self._open[task]
-            await passage.abort()
 
     async def _pass(self, passage: Passage) -> None:
-        """One connection from its first byte to its last."""
         request: Request | None = None
         try:
             async with asyncio.timeout(self._proxy.limits.idle_seconds):

@@ -84,12 +84,10 @@ class Passage:
         self.address = ""
         self.received = 0
 
-    async def abort(self) -> None:
+    def abort(self) -> None:
         """Both sides end, without waiting for what was not sent."""
         for writer in (self._writer, *(self._far[1:] if self._far else ())):
             writer.transport.abort()
-            with suppress(OSError):
-                await writer.wait_closed()
 
     async def say(self, answer: bytes) -> None:
         """The answer and the end."""

@@ -12,6 +12,7 @@ import pytest
 
 from canonry.store.users import UserStore
 from canonry.surfaces.api.service import Options
+from canonry.work.bookmark import PATIENCE
 from loopback import ADDRESS, Listener, client_of, http_answer, read_request
 from service import Running, serving, until
 
@@ -343,6 +344,7 @@ def test_short_links(database_url: str) -> None:
 
     def asked(client: Any) -> None:
         with serving(database_url, client=client) as service:
+            service.wait_for_short_links(10)
             quick = service.put("http://bit.ly/1", title="quick").json()
             assert (quick["url"], quick["original_url"]) == ("https://target.example.com/1", "http://bit.ly/1")
             assert quick["expansion"] == "expanded"
@@ -362,6 +364,7 @@ def test_short_links(database_url: str) -> None:
             assert "404" in failed["expansion_reason"]
             assert service.put("http://bit.ly/2", "?exact_url=true").json()["url"] == "http://bit.ly/2"
 
+            service.wait_for_short_links(PATIENCE)
             slow = service.put("http://bit.ly/slow/3", tags=["a"])
             assert slow.status == 201
             assert (slow.json()["url"], slow.json()["expansion"]) == ("http://bit.ly/slow/3", "pending")

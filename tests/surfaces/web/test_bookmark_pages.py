@@ -267,6 +267,7 @@ def test_pages_by_cursor_show_everything_once(visitor: Visitor, running: Running
 
 
 def test_a_failed_expansion_says_why(visitor: Visitor, running: Running) -> None:
+    running.wait_for_short_links(10)
     running.put("https://bit.ly/abc", title="short")
     assert "could not be followed: the name does not resolve" in visitor.get("/").words
 
