@@ -211,7 +211,7 @@ def test_schedule_runs_once_in_a_period_with_three_workers(
 def test_stopping_lets_jobs_end(database_url: str, workers: Callable[[str], Workers]) -> None:
     enqueue(database_url, 40, hosts=40)
     running = workers(database_url)
-    worker = running.start(seconds=1.0)
+    worker = running.start(seconds=2.0)
     running.wait_for(lambda: len(running.runs()) >= 8)
     assert running.stop(worker) == 0
     assert all(run.end for run in running.runs())
@@ -240,7 +240,7 @@ def test_frozen_worker_loses_its_jobs_and_does_no_harm_when_it_wakes(
 ) -> None:
     enqueue(postgres_database, 8, hosts=8)
     running = workers(postgres_database)
-    frozen = running.start(seconds=1.5)
+    frozen = running.start(seconds=4.0)
     running.wait_for(lambda: len(running.runs()) == 8)
     os.kill(frozen.pid, signal.SIGSTOP)
     running.start(seconds=0.05, silent=SILENT)

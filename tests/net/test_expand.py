@@ -300,14 +300,14 @@ async def test_a_shortener_with_a_private_address() -> None:
 
 @in_a_loop
 async def test_one_clock_for_everything() -> None:
-    slow = {url: answer | {"delay_ms": 150} for url, answer in chain(5).items()}
+    slow = {url: answer | {"delay_ms": 300} for url, answer in chain(5).items()}
     async with LoopbackWeb(slow) as web, web.client() as client:
         begun = time.monotonic()
-        found = await expand("https://bit.ly/0", client, seconds=0.5)
+        found = await expand("https://bit.ly/0", client, seconds=1)
         took = time.monotonic() - begun
-    assert (found.outcome, found.reason) == (ExpansionOutcome.FAILED, "no end of it within 0.5 s")
+    assert (found.outcome, found.reason) == (ExpansionOutcome.FAILED, "no end of it within 1 s")
     assert 1 <= len(found.hops) < 5
-    assert 0.5 <= took < 5
+    assert 1 <= took < 5
 
 
 @in_a_loop

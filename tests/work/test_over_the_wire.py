@@ -75,9 +75,8 @@ def test_a_thousand_at_once() -> None:
     async def run() -> tuple[list[canonry.Canonical], int, int]:
         async with Site(feed_of_its_own) as site:
             before = peak_memory()
-            found = await asyncio.gather(
-                *(canonry.canonicalize(f"{site.url}/{number}/?utm_source=x") for number in range(CALLS))
-            )
+            urls = [f"{site.url}/{number}/?utm_source=x" for number in range(CALLS)]
+            found = await asyncio.gather(*(canonry.canonicalize(url, timeout=60, deadline=120) for url in urls))
             grown = peak_memory() - before
             for _ in range(100):
                 if not site.connections:
