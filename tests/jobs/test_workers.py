@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from jobs.running import Run, Workers
 
-SILENT = 3.0
+SILENT = 5.0
 
 
 @contextmanager

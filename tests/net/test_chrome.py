@@ -582,6 +582,24 @@ async def test_a_killed_network_of_the_browser_costs_no_page() -> None:
         assert engine.process_group == group
 
 
+@needs_chrome
+@pytest.mark.parametrize("turns", [1, 5, 50])
+@in_a_loop
+async def test_closing_goes_on_when_it_is_cancelled(turns: int) -> None:
+    """A worker that is asked to stop cancels its crawls, also one that is about to end."""
+    async with LoopbackWeb({PAGE: page(GOOD)}) as web, opened_engine(web.lookup) as engine:
+        await engine.open(PAGE)
+        group = engine.process_group
+        assert group is not None
+        closing = asyncio.create_task(engine.close())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        assert (engine.proxy.doors, processes_of(group)) == (set(), {})
+
+
 @pytest.fixture
 def short_folder() -> Iterator[Path]:
     """The name of a socket has at most 107 bytes."""

@@ -27,7 +27,7 @@ def options_of(scenario: dict[str, Any]) -> dict[str, Any]:
             return next((canonry.Existing(url) for url in urls if url in known), None)
 
         options["exists"] = exists
-    return {**options, "timeout": 0.5}
+    return {**options, "timeout": 3.0}
 
 
 def may_send(scenario: dict[str, Any]) -> int | None:

@@ -18,6 +18,8 @@ from canonry.net.proxy import HELLO, USER, Proxy
 from canonry.net.tab import Tab
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from canonry.net.proxy import Door
     from canonry.settings import Settings
 
@@ -208,6 +210,9 @@ class Browser:
 
     async def close(self) -> None:
         """No process remains, no profile, no open door."""
+        await to_its_end(self._close())
+
+    async def _close(self) -> None:
         self.kill()
         if self._door is not None:
             await self._door.close()
@@ -279,6 +284,16 @@ class Browser:
     def _shut(self, target: str) -> None:
         if target not in self._ours and self._pipe is not None:
             self._pipe.tell("Target.closeTarget", targetId=target)
+
+
+async def to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """Who cancels it has to wait until it is done."""
+    task = asyncio.create_task(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
 
 
 def _short_folder() -> str | None:

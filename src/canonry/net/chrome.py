@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Self
 
 from canonry.errors import CanonryError, UnsafeUrl
-from canonry.net.browser import Browser, find_chrome
+from canonry.net.browser import Browser, find_chrome, to_its_end
 from canonry.net.cdp import BrowserGone, Refused
 from canonry.net.engine import Opened
 from canonry.net.lookup import Lookup, system_lookup
@@ -78,6 +78,9 @@ class ChromeEngine:
 
     async def close(self) -> None:
         """No Chrome remains."""
+        await to_its_end(self._close_all())
+
+    async def _close_all(self) -> None:
         browser, self._browser = self._browser, None
         while self._idle:
             self._close(self._idle.pop())
