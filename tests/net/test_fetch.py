@@ -662,12 +662,12 @@ async def test_a_client_without_a_guard_has_that_of_its_settings() -> None:
 
 @in_a_loop
 async def test_the_shared_client_is_one_while_somebody_uses_it() -> None:
-    async with fetch.shared_client() as first:
-        async with fetch.shared_client() as second:
+    async with fetch.shared_client("e.com") as first:
+        async with fetch.shared_client("e.com") as second:
             assert first is second
         with pytest.raises(canonry.UnsafeUrl):
             await first.fetch("http://127.0.0.1/")
-    async with fetch.shared_client() as third:
+    async with fetch.shared_client("e.com") as third:
         assert third is not first
 
 

@@ -93,6 +93,22 @@ def test_a_thousand_at_once() -> None:
     assert grown < 150 * 1024
 
 
+@pytest.mark.slow
+def test_to_wait_for_ones_turn_takes_no_time_of_a_request() -> None:
+    """Of one host only a few are asked at once."""
+
+    async def slow(request: web.Request) -> web.StreamResponse:
+        await asyncio.sleep(0.5)
+        return await feed_of_its_own(request)
+
+    async def run() -> list[canonry.Canonical]:
+        async with Site(slow) as site:
+            urls = [f"{site.url}/{number}?utm_source=x" for number in range(50)]
+            return await asyncio.gather(*(canonry.canonicalize(url, timeout=3) for url in urls))
+
+    assert Counter(each.reason for each in asyncio.run(run())) == {"content_verified": 50}
+
+
 def test_a_cancelled_call_leaves_no_connection() -> None:
     async def hang(_: web.Request) -> web.StreamResponse:
         arrived.set()

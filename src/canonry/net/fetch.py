@@ -18,7 +18,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Self, cast
 from urllib.parse import unquote_to_bytes
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -296,15 +296,19 @@ class _KnownAddress(aiohttp.ClientResponse):
 
 
 @asynccontextmanager
-async def shared_client() -> AsyncGenerator[Client]:
-    """The client of this event loop: opened by the first who asks, closed after the last, for at most 100 at once."""
+async def shared_client(site: str) -> AsyncGenerator[Client]:
+    """The client of this event loop: opened by the first who asks, closed after the last.
+
+    At most 100 have it at once, and 8 of those who ask the same site: to wait for a connection must
+    not take from the time of a request.
+    """
     loop = asyncio.get_running_loop()
     shared = _SHARED.get(loop)
     if shared is None:
         shared = _SHARED[loop] = _Shared()
     shared.users += 1
     try:
-        async with shared.slots:
+        async with shared.sites.setdefault(site, asyncio.Semaphore(_PER_HOST)), shared.slots:
             yield shared.client
     finally:
         shared.users -= 1
@@ -314,12 +318,13 @@ async def shared_client() -> AsyncGenerator[Client]:
 
 
 class _Shared:
-    """A client, how many use it, and how many may at once."""
+    """A client, how many use it, and how many may at once, in all and for a site that somebody waits for."""
 
     def __init__(self) -> None:
         self.client = Client()
         self.users = 0
         self.slots = asyncio.Semaphore(_CONNECTIONS)
+        self.sites: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
 
 _SHARED: WeakKeyDictionary[asyncio.AbstractEventLoop, _Shared] = WeakKeyDictionary()

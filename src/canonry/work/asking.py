@@ -134,7 +134,7 @@ async def asker_for(
         return
     from canonry.net.fetch import shared_client
 
-    async with shared_client() as client:
+    async with shared_client(_site(url)[0]) as client:
         guarded = partial(client.fetch, timeout=timeout, max_bytes=max_bytes)
         yield make(guarded, guard or client.guard, trusted=None)
 
