@@ -24,6 +24,7 @@ from canonry.core.url import parse
 from canonry.net import guard
 from canonry.net.fetch import Client
 from canonry.net.guard import Guard
+from canonry.net.proxy import shut
 from canonry.settings import Settings
 from ports import free_port
 
@@ -91,8 +92,8 @@ class Listener:
 
     async def __aexit__(self, *_: object) -> None:
         assert self._server is not None
-        self._server.close()
         self._is_closed = True
+        await shut(self._server)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -61,12 +61,13 @@ def check_reruns(running: Workers) -> None:
             assert earlier.pid in running.killed_at, again
 
 
+@pytest.mark.slow
 def test_job_that_a_living_worker_has_lost_runs_again(database_url: str, workers: Callable[[str], Workers]) -> None:
     """The database went away when it was begun, or when its end was to be written down."""
     enqueue(database_url, 3, hosts=3)
     running = workers(database_url)
     with opened(database_url) as jobs:
-        worker = running.start(silent=1.0, seconds=0.0)
+        worker = running.start(silent=4.0, seconds=0.0)
         running.wait_for_all(range(3))
         [executor] = [key for event, key, _, _ in running.events() if event == "open"]
         running.wait_for(lambda: asyncio.run(jobs.counts(POLL)) == {"SUCCESS": 3})
@@ -211,7 +212,7 @@ def test_schedule_runs_once_in_a_period_with_three_workers(
 def test_stopping_lets_jobs_end(database_url: str, workers: Callable[[str], Workers]) -> None:
     enqueue(database_url, 40, hosts=40)
     running = workers(database_url)
-    worker = running.start(seconds=2.0)
+    worker = running.start(seconds=2.0, drain=20.0)
     running.wait_for(lambda: len(running.runs()) >= 8)
     assert running.stop(worker) == 0
     assert all(run.end for run in running.runs())

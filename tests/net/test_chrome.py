@@ -243,6 +243,7 @@ HOSTILE: Hostile = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @needs_chrome
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile(name: str) -> None:
@@ -257,7 +258,8 @@ def test_hostile(name: str) -> None:
             PAGE: page(hostile),
             "http://site.example/next": page(GOOD),
         }
-        async with LoopbackWeb(pages) as web, opened_engine(web.lookup, seconds=3.0, script_seconds=2.0) as engine:
+        patience = {"seconds": 3.0, "script_seconds": 2.5} if "do not stop" in why else {}
+        async with LoopbackWeb(pages) as web, opened_engine(web.lookup, **patience) as engine:
             results.append(await engine.open(f"{good}?0"))
             beside = asyncio.gather(*(engine.open(f"{good}?{n}") for n in (1, 2)))
             bad = await engine.open(PAGE)
@@ -280,7 +282,7 @@ def assert_right(bad: Opened, why: str) -> None:
 @in_a_loop
 async def test_too_many_links_are_cut() -> None:
     many = page("<script>document.write('<p><a href=/x>x</a>'.repeat(2e4))</script>")
-    async with LoopbackWeb({PAGE: many}) as web, opened_engine(web.lookup, seconds=10.0) as engine:
+    async with LoopbackWeb({PAGE: many}) as web, opened_engine(web.lookup) as engine:
         opened = await engine.open(PAGE)
     wanted = "only the first 10000 links were read, 10000 were not"
     assert (len(opened.links), opened.error) == (10_000, wanted)
@@ -415,6 +417,7 @@ async def private() -> AsyncIterator[tuple[Listener, _Datagrams]]:
             transport.close()
 
 
+@pytest.mark.slow
 @needs_chrome
 @in_a_loop
 async def test_private_addresses_from_inside_a_page() -> None:
@@ -548,6 +551,7 @@ async def test_a_page_whose_tab_crashed_is_crawled_again() -> None:
         assert web.requests.count(("GET", PAGE)) == 2
 
 
+@pytest.mark.slow
 @needs_chrome
 @in_a_loop
 async def test_a_killed_browser_is_started_again() -> None:
@@ -565,6 +569,7 @@ async def test_a_killed_browser_is_started_again() -> None:
         assert processes_of(first) == {}
 
 
+@pytest.mark.slow
 @needs_chrome
 @in_a_loop
 async def test_a_killed_network_of_the_browser_costs_no_page() -> None:

@@ -99,7 +99,7 @@ class Door:
         """Nobody gets through any more."""
         self._proxy.doors.discard(self)
         if self._server is not None:
-            self._server.close()
+            await shut(self._server)
         tasks = tuple(self._open)
         for task in tasks:
             task.cancel()
@@ -255,6 +255,14 @@ class Door:
         _LOG.info("%s: %s", reason, target[:200])
         if len(self.refused) < _KEPT:
             self.refused.append(Refusal(target, reason))
+
+
+async def shut(server: asyncio.Server) -> None:
+    """Close a server; asyncio would forget connections that it has accepted and not handed over."""
+    for listening in server.sockets:
+        server.get_loop().remove_reader(listening)  # no more of them
+    await asyncio.sleep(0)  # those there are get their transports
+    server.close()
 
 
 def _origin(url: str) -> tuple[str, int]:

@@ -7,7 +7,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from canonry.surfaces.api.service import Options
 from chrome import NO_CHROME
@@ -48,6 +48,7 @@ def browser() -> Generator[Browser]:
     found = os.environ.get("CANONRY_CHROME") or next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
         pytest.skip(NO_CHROME)
+    expect.set_options(timeout=15_000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=list(ARGUMENTS))
         yield browser
