@@ -48,6 +48,7 @@ async def test_chrome_trusts_the_ca_of_the_settings() -> None:
     assert (page.error, page.status, page.title, len(page.links)) == ("", 200, "Inside", 1)
 
 
+@pytest.mark.slow
 @needs_chrome
 @in_a_loop
 async def test_chrome_trusts_no_other(tmp_path: Path) -> None:

@@ -514,6 +514,7 @@ def kill_tabs(engine: ChromeEngine, number: int) -> None:
                 os.kill(pid, number)
 
 
+@pytest.mark.slow
 @needs_chrome
 @in_a_loop
 async def test_a_crash_costs_one_page() -> None:

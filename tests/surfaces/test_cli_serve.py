@@ -85,6 +85,7 @@ def canonry(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return command.run(*arguments, cwd=folder, environment=environ)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
 def test_it_says_where_it_is_and_stops_when_asked(tmp_path: Path, number: int) -> None:
     with served(tmp_path) as service:

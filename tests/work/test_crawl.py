@@ -456,6 +456,7 @@ async def _forever(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
         await writer.drain()
 
 
+@pytest.mark.slow
 @in_a_loop
 async def test_hostile_pages_cost_one_page_each() -> None:
     async with Listener(_forever) as server, client_of(timeout=6.0) as client:

@@ -136,6 +136,7 @@ def killed_often(databases: list[str], kills: int) -> None:
         assert middle >= kills // 2
 
 
+@pytest.mark.slow
 def test_kill_a_few_times(tmp_path: Path) -> None:
     killed_often([f"sqlite:///{tmp_path}/{number}.db" for number in range(4)], 5)
 
