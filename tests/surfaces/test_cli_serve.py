@@ -15,17 +15,18 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import command
+import postgres
 from ports import free_port
 from service import Answer, until
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
-    from pathlib import Path
 
 CANONRY = [sys.executable, "-m", "canonry"]
 
@@ -139,6 +140,24 @@ def test_several_processes_one_store(tmp_path: Path) -> None:
         service.process.kill()  # the parent alone: its children go, too
         service.process.wait()
         until(lambda: not _answers(service.port), 20)
+
+
+@pytest.mark.slow
+def test_a_process_that_finds_no_database_costs_no_other_one(tmp_path: Path) -> None:
+    with postgres.crashing() as server, served(tmp_path, "--workers", "2", "--db", server.url) as service:
+        until(lambda: service.log.read_text().count("Application startup complete") == 2, 60)
+        server.crash()
+        children = Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children").read_text().split()
+        serving = [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        assert len(serving) == 2
+        os.kill(serving[0], signal.SIGKILL)
+        until(lambda: "this process does not start, another one tries again" in service.log.read_text(), 60)
+        assert service.ask("GET", "/healthz").status == 200
+        server.start()
+        until(lambda: service.log.read_text().count("Application startup complete") == 3, 60)
+        assert service.ask("PUT", "/api/bookmarks", {"url": "https://e.com/"}).status == 201
+        service.process.send_signal(signal.SIGTERM)
+        assert service.process.wait(30) == 0
 
 
 def test_process_whose_parent_was_killed_while_it_starts_ends_at_once(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import json
+import logging
 import os
 import signal
 import socket
@@ -13,11 +15,12 @@ import time
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import uvicorn
+from uvicorn.config import STARTUP_FAILURE
 
-from canonry.errors import CanonryError
+from canonry.errors import CanonryError, StoreError
 from canonry.settings import load_settings
 from canonry.surfaces.api.app import make_app
 from canonry.surfaces.api.logs import configure_logging
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
 _OPTIONS, _PARENT = "CANONRY_SERVE_OPTIONS", "CANONRY_SERVE_PARENT"  # how a parent tells its processes
 _BACKLOG = 2048
 _GRACE = 10  # seconds that running requests have to end
+_PAUSE = 1.0  # seconds before a process is replaced that could not start
+_log = logging.getLogger("canonry.service")
 
 
 def serve(options: Options, *, socket_path: str = "", workers: int = 1) -> None:
@@ -45,7 +50,10 @@ def serve(options: Options, *, socket_path: str = "", workers: int = 1) -> None:
 
         os.environ |= {_OPTIONS: json.dumps(asdict(options)), _PARENT: str(os.getpid())}
         config = _config("canonry.surfaces.api.run:app_from_environment", workers=workers)
-        Multiprocess(config, [listening]).run()
+        supervisor = Multiprocess(config, [listening])
+        supervisor.run()
+        if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
+            raise CanonryError("a process of the service does not start; what it said is above")
 
 
 def app_from_environment() -> ASGIApp:
@@ -53,9 +61,21 @@ def app_from_environment() -> ASGIApp:
     configure_logging(as_json=not sys.stderr.isatty())
     given: dict[str, Any] = json.loads(os.environ[_OPTIONS])
     given["allowed_hosts"] = tuple(given["allowed_hosts"])
-    service = Service(load_settings(), Options(**given))
+    service = _OneOfSeveral(load_settings(), Options(**given))
     threading.Thread(target=_end_with_parent, args=(int(os.environ[_PARENT]), service), daemon=True).start()
     return make_app(service, owns_process=True)
+
+
+class _OneOfSeveral(Service):
+    """Where it cannot start, another process is started for it, and the others go on."""
+
+    async def __aenter__(self) -> Self:
+        try:
+            return await super().__aenter__()
+        except StoreError as error:
+            _log.error("this process does not start, another one tries again: %s", error)
+            await asyncio.sleep(_PAUSE)
+            os._exit(1)  # uvicorn would take an end of its own for a fault of the application, and end all
 
 
 def _end_with_parent(parent: int, service: Service) -> None:
