@@ -160,6 +160,16 @@ def test_a_process_that_finds_no_database_costs_no_other_one(tmp_path: Path) -> 
         assert service.process.wait(30) == 0
 
 
+@pytest.mark.slow
+def test_processes_that_cannot_start_are_a_failure(tmp_path: Path) -> None:
+    """For those who start it again on a failure only."""
+    environ = {**os.environ, "XDG_DATA_HOME": str(tmp_path), "CANONRY_CA_FILE": str(tmp_path / "missing")}
+    command = [*CANONRY, "serve", "--workers", "2", "--port", str(free_port())]
+    ended = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines()[-1] == "canonry: a process of the service does not start; what it said is above"
+
+
 def test_process_whose_parent_was_killed_while_it_starts_ends_at_once(tmp_path: Path) -> None:
     starting = """
 import json, os, signal, time
