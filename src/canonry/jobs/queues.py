@@ -66,7 +66,7 @@ class Jobs:
         self.engine = _engine(database, self.file)
         calm_dbos()
         try:
-            with self._as_store_error():
+            with self.as_store_error():
                 self._migrate()
                 self._client = DBOSClient(
                     system_database_engine=self.engine,
@@ -119,7 +119,7 @@ class Jobs:
         if host is not None:
             options["queue_partition_key"] = host or "-"
         try:
-            with self._as_store_error():
+            with self.as_store_error():
                 self._client.enqueue(options, key)
         except (dbos_error.DBOSQueueDeduplicatedError, dbos_error.DBOSWorkflowIDInUseError):
             return False
@@ -149,7 +149,7 @@ class Jobs:
             running = [job for job in running if job.workflow_id in only]
         # What DBOS does at start for an executor of the same id: a row that is another's by now stays as it is.
         give_back = self._client._sys_db.reenqueue_for_recovery  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-        with self._as_store_error():
+        with self.as_store_error():
             return sum(give_back(job.workflow_id, [str(job.executor_id)], str(job.queue_name)) for job in running)
 
     def tidy(self, before: datetime, kind: str | None = None) -> int:
@@ -159,14 +159,14 @@ class Jobs:
             ended = self._list(status=_ENDED, queue_name=kind, completed_before=before.isoformat(), limit=_PAGE)
             if not ended:
                 return forgotten
-            with self._as_store_error():
+            with self.as_store_error():
                 self._client.delete_workflows([job.workflow_id for job in ended])
             forgotten += len(ended)
 
     def register_queues(self, kinds: Iterable[Kind], *, interval: float, concurrency: int) -> None:
         """Tell DBOS how these kinds are queued, so many at once in a worker, and how often to look: chores can wait."""
         for kind in kinds:
-            with self._as_store_error():
+            with self.as_store_error():
                 self._client.register_queue(
                     kind.name,
                     partition_concurrency=1 if kind.is_per_host else None,
@@ -180,7 +180,7 @@ class Jobs:
         return sum(self.enqueue_now(POLL, str(feed_id), host=host) for feed_id, host in new)
 
     def _list(self, **where: Any) -> list[Any]:
-        with self._as_store_error():
+        with self.as_store_error():
             return self._client.list_workflows(load_input=False, load_output=False, **where)
 
     def _migrate(self) -> None:
@@ -198,7 +198,7 @@ class Jobs:
             engine.dispose()
 
     @contextmanager
-    def _as_store_error(self) -> Generator[None]:
+    def as_store_error(self) -> Generator[None]:
         try:
             yield
         except SQLAlchemyError as error:

@@ -44,6 +44,10 @@ class Times:
     drain: float = 30.0  # how long running jobs may go on when it is asked to stop
 
 
+class JobsTaken(StoreError):
+    """Another worker runs the jobs: those of this file, or in this process."""
+
+
 class JobFailed(CanonryError):
     """Why a job failed, as it is kept with it."""
 
@@ -83,10 +87,11 @@ class Worker:
 
     async def __aenter__(self) -> Self:
         if not _ONLY.acquire(blocking=False):
-            raise StoreError("this process has a worker already")
+            raise JobsTaken("this process has a worker already")
         try:
             await self._in_thread(self._prepare)
-            self._launch()
+            with self._jobs.as_store_error():
+                self._launch()
         except BaseException:
             self._end()
             raise
@@ -248,7 +253,7 @@ class Worker:
         except OSError:
             os.close(lock)
             told = f"{masked(self._jobs.database.url)}: another process runs the jobs of this file"
-            raise StoreError(f"{told}; several workers need PostgreSQL") from None
+            raise JobsTaken(f"{told}; several workers need PostgreSQL") from None
         self._lock = lock
 
     def _in_thread(self, work: Callable[[], Any]) -> asyncio.Future[Any]:

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy.exc import OperationalError
 
 from canonry.errors import StoreError
+from canonry.jobs.worker import Worker
+from canonry.settings import Settings
 from canonry.surfaces.api.logs import configure_logging
-from canonry.surfaces.api.service import Options
+from canonry.surfaces.api.service import Options, Service
 from service import Running, serving
 
 if TYPE_CHECKING:
@@ -149,6 +152,23 @@ def logged(*, as_json: bool, monkeypatch: pytest.MonkeyPatch) -> Generator[io.St
     finally:
         root.handlers[:] = handlers
         root.setLevel(level)
+
+
+def test_a_database_that_goes_while_the_jobs_are_opened_is_a_start_that_failed(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would serve, and never follow a short link."""
+
+    def fails(_: Worker) -> None:
+        raise OperationalError("SELECT 1", {}, Exception("it went away"))
+
+    async def start() -> None:
+        async with Service(Settings(database_url=sqlite_url), Options()):
+            pass
+
+    monkeypatch.setattr(Worker, "_launch", fails)
+    with pytest.raises(StoreError, match="it went away"):
+        asyncio.run(start())
 
 
 def test_a_request_is_one_line_without_its_url(service: Running, monkeypatch: pytest.MonkeyPatch) -> None:

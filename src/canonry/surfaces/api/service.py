@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
-from canonry.errors import CanonryError, StoreError
+from canonry.errors import CanonryError
 from canonry.net.expand import expand
 from canonry.net.fetch import Client
 from canonry.net.guard import guard_of
@@ -112,7 +112,7 @@ class Service:
         from canonry.jobs.crawl import crawl_kinds, crawl_schedules
         from canonry.jobs.kinds import bookmark_kinds, bookmark_schedules, feed_kinds, feed_schedules
         from canonry.jobs.queues import Jobs
-        from canonry.jobs.worker import Worker
+        from canonry.jobs.worker import JobsTaken, Worker
         from canonry.work.polling import Polling
 
         self.jobs = stack.enter_context(await asyncio.to_thread(Jobs, self.database))
@@ -126,7 +126,7 @@ class Service:
         worker = Worker(self.jobs, kinds, schedules=[*feed_schedules(), *bookmark_schedules(), *crawl_schedules()])
         try:
             await stack.enter_async_context(worker)
-        except StoreError as error:
+        except JobsTaken as error:
             _log.info("jobs are left to another process: %s", error)
         else:
             await self.bookmarks.enqueue_unfinished()
