@@ -10,9 +10,9 @@ HEADERS = ["column.h", "mend.h", "rules.h", "scan.h", "sha256.h", "url.h"]
 setup(
     ext_modules=[
         Extension(
-            "canonry.core._fast",
-            ["src/canonry/core/_fast.c"],
-            depends=[f"src/canonry/core/c/{header}" for header in HEADERS],
+            "canonry.core.native._fast",
+            ["src/canonry/core/native/_fast.c"],
+            depends=[f"src/canonry/core/native/{header}" for header in HEADERS],
             extra_compile_args=["-std=c11", "-O3", "-Wall", "-Wextra", "-Wno-unused-parameter"],
             optional=not IS_REQUIRED,
         )

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.machine import machine, table, versions, write_json
 from canonry.errors import CanonryError
-from canonry.net.browser import find_chrome
+from canonry.net.chrome.process import find_chrome
 from canonry.settings import Settings
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _urls(port: int, pages: int) -> list[str]:
 
 
 async def _canonry(port: int, pages: int, tabs: int) -> Round:
-    from canonry.net.chrome import ChromeEngine
+    from canonry.net.chrome.engine import ChromeEngine
     from canonry.net.guard import Guard
 
     async with ChromeEngine(Settings(), Guard([f"{ADDRESS}/32"], range(1, 65536)), tabs=tabs) as engine:
@@ -141,9 +141,9 @@ async def _canonry(port: int, pages: int, tabs: int) -> Round:
 
 async def _grow(pages: int, tabs: int) -> None:
     """A line for every twentieth of a crawl: pages, pages/s, memory of this process and of all of Chrome's."""
-    from canonry.net.chrome import ChromeEngine
+    from canonry.crawler.crawl import crawl
+    from canonry.net.chrome.engine import ChromeEngine
     from canonry.net.guard import Guard
-    from canonry.work.crawl import crawl
 
     guard = Guard([f"{ADDRESS}/32"], range(1, 65536))
     with _site() as port, tempfile.TemporaryDirectory() as folder:

@@ -245,9 +245,9 @@ def run_here(library: str, port: int) -> dict[str, Any]:
 
 
 def crawl_canonry(seed: str, folder: Path) -> tuple[int, int]:
+    from canonry.crawler.crawl import crawl
     from canonry.net.fetch import Client
     from canonry.net.guard import Guard
-    from canonry.work.crawl import crawl
 
     async def lookup(_: str, port: int) -> list[tuple[str, int]]:
         return [(ADDRESS, port)]

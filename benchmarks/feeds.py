@@ -1,4 +1,4 @@
-"""How many feeds a second `canonry.net.feed.read_feed` reads, beside its peers.
+"""How many feeds a second `canonry.feeds.read.read_feed` reads, beside its peers.
 
     python -m benchmarks.feeds [--items N] [--json FILE]
 
@@ -18,7 +18,7 @@ from typing import Any
 
 import canonry
 from benchmarks.machine import machine, table, versions, write_json
-from canonry.net.feed import read_feed
+from canonry.feeds.read import read_feed
 
 # Bytes in, number of items out.
 Run = Callable[[bytes], int]

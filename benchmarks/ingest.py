@@ -1,4 +1,4 @@
-"""How many items a second `canonry.work.ingest` keeps, beside `reader`, and how its memory grows with the feeds.
+"""How many items a second `canonry.feeds.ingest` keeps, beside `reader`, and how its memory grows with the feeds.
 
     python -m benchmarks.ingest [--feeds N] [--items N] [--rounds N] [--memory N …] [--json FILE]
 
@@ -203,10 +203,10 @@ def run_here(library: str, port: int, feeds: int, *, store: str, phases: int) ->
 
 
 def _canonry(urls: list[str], store: str, port: int) -> Callable[[], int]:
+    from canonry.feeds.ingest import ingest
     from canonry.net.fetch import Client
     from canonry.net.guard import Guard
     from canonry.settings import Settings
-    from canonry.work.ingest import ingest
 
     async def lookup(_: str, __: int) -> list[tuple[str, int]]:
         return [(ADDRESS, port)]

@@ -24,7 +24,7 @@ import canonry
 from benchmarks import ada_in_c
 from benchmarks.corpus import dirty_urls, real_urls, urls
 from benchmarks.machine import machine, table, versions, write_json
-from canonry.core import fast
+from canonry.core import native as fast
 
 # Each loop is written inside its run: a call in between would weigh most on the fastest.
 Run = Callable[[list[str]], list[object]]
@@ -144,7 +144,7 @@ def measure_threads(given: list[str]) -> Threads:
 
 def native_share(given: list[str], policy: str) -> float:
     """How many of the URLs the native core answers itself."""
-    is_simple = _function("canonry.core._fast", "is_simple")
+    is_simple = _function("canonry.core.native._fast", "is_simple")
     return sum(is_simple(url, policy) for url in given) / len(given)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from canonry.errors import CanonryError
-from canonry.net.browser import PACKAGE, find_chrome
-from canonry.net.chrome import ChromeEngine
+from canonry.net.chrome.engine import ChromeEngine
+from canonry.net.chrome.process import PACKAGE, find_chrome
 from canonry.net.guard import Guard
 from canonry.settings import Settings, load_settings
 from loopback import ADDRESS, EVERY_PORT, no_names

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
     [
-        "canonry.jobs.crawl",
+        "canonry.jobs.crawl_jobs",
         "canonry.jobs.kinds",
         "canonry.jobs.worker",
-        "canonry.net.opml",
+        "canonry.feeds.opml",
         "canonry.store.backup",
-        "canonry.store.users",
-        "canonry.surfaces.cli.app",
-        "canonry.work.crawl",
-        "canonry.work.ingest",
+        "canonry.accounts",
+        "canonry.cli.app",
+        "canonry.crawler.crawl",
+        "canonry.feeds.ingest",
     ]
 )
 
@@ -81,6 +81,6 @@ def _become(arguments: tuple[str, ...], cwd: Path, environment: dict[str, str], 
     if arguments[0] != "canonry":
         runpy.run_path(arguments[0], run_name="__main__")
         return
-    from canonry.surfaces.cli.main import main
+    from canonry.cli.main import main
 
     main()

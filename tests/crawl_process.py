@@ -12,10 +12,10 @@ import os
 import sys
 import traceback
 
+from canonry.crawler.crawl import crawl
 from canonry.net.fetch import Client
 from canonry.net.guard import Guard
 from canonry.settings import Settings
-from canonry.work.crawl import crawl
 
 
 def main() -> None:

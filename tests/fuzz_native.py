@@ -87,7 +87,7 @@ def answer(normalize: object, url: str, policy: Policy) -> object:
 
 def differences(urls: list[str], policy: Policy, layouts: Sequence[str] = LAYOUTS) -> list[tuple[str, object, object]]:
     """Where native and reference do not agree: the input and both answers."""
-    from canonry.core import _fast as native
+    from canonry.core.native import _fast as native
 
     found: list[tuple[str, object, object]] = []
     wanted: list[str | None] = []
@@ -127,7 +127,7 @@ def _unequal(urls: list[str], wanted: object, got: object) -> list[tuple[str, ob
 
 def main() -> None:
     """Fuzz until done; the first difference ends it."""
-    from canonry.core._fast import is_simple
+    from canonry.core.native._fast import is_simple
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=100_000)

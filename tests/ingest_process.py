@@ -18,11 +18,11 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, event
 
+from canonry.feeds.ingest import ingest
 from canonry.net.fetch import Client
 from canonry.net.guard import Guard
 from canonry.settings import Settings
 from canonry.store.statements import DriverCursor
-from canonry.work.ingest import ingest
 
 ADDRESS = "127.0.0.2"
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -22,9 +22,9 @@ import trustme
 
 from canonry.core.url import parse
 from canonry.net import guard
+from canonry.net.chrome.proxy import shut
 from canonry.net.fetch import Client
 from canonry.net.guard import Guard
-from canonry.net.proxy import shut
 from canonry.settings import Settings
 from ports import free_port
 

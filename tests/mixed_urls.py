@@ -7,7 +7,7 @@ import random
 
 import canonry
 import corpora
-from canonry.core.merge import bounded
+from canonry.core.keys import bounded
 
 THREE = "url_normalize({0}), url_key({0}), url_hash({0})"
 

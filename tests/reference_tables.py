@@ -8,8 +8,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from canonry.server.service import Options
 from canonry.settings import MEANINGS, variable_of
-from canonry.surfaces.api.service import Options
 from service import serving
 
 if TYPE_CHECKING:

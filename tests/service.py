@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
+from canonry.server.app import make_app
+from canonry.server.service import Options, Service
 from canonry.settings import Settings
-from canonry.surfaces.api.app import make_app
-from canonry.surfaces.api.service import Options, Service
 from loopback import client_of
 
 if TYPE_CHECKING:

@@ -7,19 +7,16 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from canonry.core.content import FeedSignature as FeedSignature
-    from canonry.core.content import content_hash as content_hash
-    from canonry.core.content import feed_signature as feed_signature
     from canonry.core.explain import Explanation as Explanation
     from canonry.core.explain import Step as Step
     from canonry.core.explain import explain as explain
-    from canonry.core.fast import canonical_hash as canonical_hash
-    from canonry.core.fast import normalize as normalize
-    from canonry.core.fast import normalize_many as normalize_many
-    from canonry.core.identity import Item as Item
-    from canonry.core.identity import Key as Key
-    from canonry.core.identity import dedupe_key as dedupe_key
-    from canonry.core.identity import identity_keys as identity_keys
+    from canonry.core.keys import Item as Item
+    from canonry.core.keys import Key as Key
+    from canonry.core.keys import dedupe_key as dedupe_key
+    from canonry.core.keys import identity_keys as identity_keys
+    from canonry.core.native import canonical_hash as canonical_hash
+    from canonry.core.native import normalize as normalize
+    from canonry.core.native import normalize_many as normalize_many
     from canonry.core.policy import Policy as Policy
     from canonry.core.presets import policies as policies
     from canonry.core.presets import policy as policy
@@ -31,6 +28,10 @@ if TYPE_CHECKING:
     from canonry.core.url import read_url as read_url
     from canonry.core.variants import Variant as Variant
     from canonry.core.variants import variants as variants
+    from canonry.crawler.crawl import crawl as crawl
+    from canonry.crawler.pages import Page as Page
+    from canonry.crawler.pages import PageLink as PageLink
+    from canonry.crawler.pages import StartMoved as StartMoved
     from canonry.errors import CanonryError as CanonryError
     from canonry.errors import FetchFailed as FetchFailed
     from canonry.errors import InvalidUrl as InvalidUrl
@@ -38,29 +39,28 @@ if TYPE_CHECKING:
     from canonry.errors import PolicyError as PolicyError
     from canonry.errors import StoreError as StoreError
     from canonry.errors import UnsafeUrl as UnsafeUrl
-    from canonry.files import load_policy as load_policy
+    from canonry.feeds.canonicalize import canonicalize as canonicalize
+    from canonry.feeds.canonicalize import canonicalize_sync as canonicalize_sync
+    from canonry.feeds.canonicalize.result import Candidate as Candidate
+    from canonry.feeds.canonicalize.result import Canonical as Canonical
+    from canonry.feeds.canonicalize.result import Event as Event
+    from canonry.feeds.canonicalize.result import Existing as Existing
+    from canonry.feeds.content import FeedSignature as FeedSignature
+    from canonry.feeds.content import content_hash as content_hash
+    from canonry.feeds.content import feed_signature as feed_signature
+    from canonry.feeds.ingest import ingest as ingest
+    from canonry.feeds.ingest_report import Report as Report
     from canonry.net import guard as _guard  # pyright: ignore[reportUnusedImport]  # noqa: F401
     from canonry.net.response import Hop as Hop
     from canonry.net.response import Response as Response
     from canonry.net.response import Validators as Validators
-    from canonry.work.canonical import Candidate as Candidate
-    from canonry.work.canonical import Canonical as Canonical
-    from canonry.work.canonical import Event as Event
-    from canonry.work.canonical import Existing as Existing
-    from canonry.work.canonicalize import canonicalize as canonicalize
-    from canonry.work.canonicalize import canonicalize_sync as canonicalize_sync
-    from canonry.work.crawl import crawl as crawl
-    from canonry.work.crawl_pages import Page as Page
-    from canonry.work.crawl_pages import PageLink as PageLink
-    from canonry.work.crawl_pages import StartMoved as StartMoved
-    from canonry.work.ingest import ingest as ingest
-    from canonry.work.ingest_report import Report as Report
+    from canonry.policy_files import load_policy as load_policy
 
 _WHERE = {
-    "core.content": ("FeedSignature", "content_hash", "feed_signature"),
+    "feeds.content": ("FeedSignature", "content_hash", "feed_signature"),
     "core.explain": ("Explanation", "Step", "explain"),
-    "core.fast": ("canonical_hash", "normalize", "normalize_many"),
-    "core.identity": ("Item", "Key", "dedupe_key", "identity_keys"),
+    "core.native": ("canonical_hash", "normalize", "normalize_many"),
+    "core.keys": ("Item", "Key", "dedupe_key", "identity_keys"),
     "core.policy": ("Policy",),
     "core.presets": ("policies", "policy"),
     "core.scope": ("LinkVerdict", "Verdict", "judge_link"),
@@ -68,14 +68,14 @@ _WHERE = {
     "core.url": ("read_url",),
     "core.variants": ("Variant", "variants"),
     "errors": ("CanonryError", "FetchFailed", "InvalidUrl", "NotAFeed", "PolicyError", "StoreError", "UnsafeUrl"),
-    "files": ("load_policy",),
+    "policy_files": ("load_policy",),
     "net.response": ("Hop", "Response", "Validators"),
-    "work.canonical": ("Candidate", "Canonical", "Event", "Existing"),
-    "work.canonicalize": ("canonicalize", "canonicalize_sync"),
-    "work.crawl": ("crawl",),
-    "work.crawl_pages": ("Page", "PageLink", "StartMoved"),
-    "work.ingest": ("ingest",),
-    "work.ingest_report": ("Report",),
+    "feeds.canonicalize.result": ("Candidate", "Canonical", "Event", "Existing"),
+    "feeds.canonicalize": ("canonicalize", "canonicalize_sync"),
+    "crawler.crawl": ("crawl",),
+    "crawler.pages": ("Page", "PageLink", "StartMoved"),
+    "feeds.ingest": ("ingest",),
+    "feeds.ingest_report": ("Report",),
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
 _REACHED = {"net": "guard", "bulk": "arrow"}  # by `import canonry` alone

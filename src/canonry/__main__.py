@@ -1,5 +1,5 @@
 """`python -m canonry`."""
 
-from canonry.surfaces.cli.main import main
+from canonry.cli.main import main
 
 main()

@@ -126,6 +126,6 @@ def test_without_the_native_core_the_answers_are_the_same(monkeypatch: pytest.Mo
     for kind in KINDS:
         native = [arrow.normalize(pa.array(URLS, kind)), arrow.normalize(pa.array(URLS, kind), "entry", hash=True)]
         with monkeypatch.context() as pure:
-            pure.setattr("canonry.core.fast.CORE", "pure Python")
+            pure.setattr("canonry.core.native.CORE", "pure Python")
             assert arrow.normalize(pa.array(URLS, kind)).equals(native[0])
             assert arrow.normalize(pa.array(URLS, kind), "entry", hash=True).equals(native[1])

@@ -18,10 +18,10 @@ import psycopg
 import canonry
 import postgres
 import redis_server
+from canonry.cli.render import Bar
 from canonry.errors import CanonryError
-from canonry.net.browser import find_chrome
+from canonry.net.chrome.process import find_chrome
 from canonry.settings import load_settings
-from canonry.surfaces.cli.render import Bar
 from chaos import audit
 from chaos.failures import KINDS, OF_THE_SERVICE, Failure, Targets, schedule
 from chaos.load import ACKNOWLEDGED, Load

@@ -17,16 +17,16 @@ import pytest
 from sqlalchemy import insert, select, text
 
 import postgres
-from canonry.core.identity import Item
+from canonry.core.keys import Item
 from canonry.errors import StoreError
+from canonry.feeds.feed_store import FeedStore
+from canonry.feeds.feed_values import FeedDocument
 from canonry.store import backup as backup_module
 from canonry.store.backup import backup, read_header, restore
 from canonry.store.database import Database, _engine
-from canonry.store.feed_values import FeedDocument
-from canonry.store.feeds import FeedStore
 from canonry.store.migrations.run import upgrade
 from canonry.store.schema import cache, entries, feeds, metadata, rekeyed_rows, rekeys
-from canonry.store.versions import VERSIONS
+from canonry.store.schema_versions import VERSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

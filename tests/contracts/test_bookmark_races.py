@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import update
 
-from canonry.net.expand import Expansion, ExpansionOutcome
+from canonry.bookmarks.bookmark import Address, Changed, ExpansionState, NoBookmark, Search
+from canonry.bookmarks.bookmark_store import BookmarkStore
+from canonry.bookmarks.duplicates import merge_now
+from canonry.bookmarks.expand import Expansion, ExpansionOutcome
+from canonry.bookmarks.save import Bookmarks
 from canonry.net.response import Response
-from canonry.store.bookmark_values import Address, Changed, ExpansionState, NoBookmark, Search
-from canonry.store.bookmarks import BookmarkStore
 from canonry.store.database import Database
-from canonry.store.duplicates import merge_now
 from canonry.store.schema import bookmarks, stamp
-from canonry.work.bookmark import Bookmarks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator

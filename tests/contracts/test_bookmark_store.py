@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from canonry.core.bookmark import Draft
-from canonry.errors import PolicyError, StoreError
-from canonry.store.bookmark_values import (
+from canonry.accounts import OWNER, SESSION, UserStore
+from canonry.bookmarks.bookmark import (
     PERSONAL,
     Address,
     AlreadyKept,
@@ -22,13 +21,14 @@ from canonry.store.bookmark_values import (
     PutOutcome,
     Search,
 )
-from canonry.store.bookmarks import BookmarkStore
+from canonry.bookmarks.bookmark_store import BookmarkStore
+from canonry.bookmarks.draft import Draft
+from canonry.bookmarks.duplicates import CannotUndo, DuplicateStore, NoGroup
+from canonry.bookmarks.save import Bookmarks
+from canonry.bookmarks.statistics import Statistics
+from canonry.errors import PolicyError, StoreError
+from canonry.rekey.bookmark_store_rekey import RenormalizeStore
 from canonry.store.database import Database
-from canonry.store.duplicates import CannotUndo, DuplicateStore, NoGroup
-from canonry.store.renormalize import RenormalizeStore
-from canonry.store.statistics import Statistics
-from canonry.store.users import OWNER, SESSION, UserStore
-from canonry.work.bookmark import Bookmarks
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -1,4 +1,4 @@
-"""SPEC B2, S1: the contract of `canonry.core.cache`, one suite for the table on both databases and for a real Redis."""
+"""SPEC B2, S1: the contract of `canonry.store.cache_contract`, one suite for the table on both databases and for a real Redis."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sqlalchemy import insert, select, text
 import canonry
 import postgres
 import redis_server
-from canonry.net.expand import expand
+from canonry.bookmarks.expand import expand
 from canonry.settings import Settings
 from canonry.store import cache as caches
 from canonry.store import schema
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
     from pathlib import Path
 
-    from canonry.core.cache import Cache
+    from canonry.store.cache_contract import Cache
     from redis_server import RedisServer
 
 PROMISED = 0.1  # seconds

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from canonry.store.crawl_views import CrawlViews
-from canonry.store.crawls import CrawlStore, NoCrawl
+from canonry.crawler.crawl_store import CrawlStore, NoCrawl
+from canonry.crawler.crawl_views import CrawlViews
+from canonry.crawler.frontier import LEASE, Finished, Found, Leased, PageState, Turn
 from canonry.store.database import Database
-from canonry.store.frontier import LEASE, Finished, Found, Leased, PageState, Turn
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -15,13 +15,13 @@ import pytest
 from sqlalchemy import Connection, func, select, text
 from sqlalchemy.exc import IntegrityError
 
-from canonry.core.identity import Item, KeyType, canonical_link
-from canonry.core.merge import Outcome
+from canonry.core.keys import Item, KeyType, canonical_link
 from canonry.errors import StoreError
+from canonry.feeds.feed_store import FeedState, FeedStore, StoredItem
+from canonry.feeds.feed_values import FeedDocument, MergedFeed, NoSuchFeed
+from canonry.feeds.item_matching import Outcome
+from canonry.feeds.items import merge_document
 from canonry.store.database import Database
-from canonry.store.feed_merge import merge_document
-from canonry.store.feed_values import FeedDocument, MergedFeed, NoSuchFeed
-from canonry.store.feeds import FeedState, FeedStore, StoredItem
 from canonry.store.schema import entries, entry_identities, feeds, sightings, stamp
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import select
 
-from canonry.core.identity import Item, dedupe_key
-from canonry.core.merge import Outcome
+from canonry.core.keys import Item, dedupe_key
 from canonry.errors import StoreError
+from canonry.feeds.feed_store import FeedStore
+from canonry.feeds.feed_values import FeedDocument, MergedFeed
+from canonry.feeds.item_matching import Outcome
+from canonry.feeds.legacy_entries import import_legacy
 from canonry.store.database import Database
-from canonry.store.feed_values import FeedDocument, MergedFeed
-from canonry.store.feeds import FeedStore
-from canonry.store.legacy import import_legacy
 from canonry.store.schema import entries, entry_identities
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from canonry.store.backup import read_header
 from canonry.store.database import Database, _engine
 from canonry.store.migrations import run
 from canonry.store.schema import metadata
-from canonry.store.versions import VERSIONS, version_of
+from canonry.store.schema_versions import VERSIONS, version_of
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
-from canonry.store import runs
+from canonry.feeds import runs
 from canonry.store.database import Database
 from canonry.store.schema import runs as table
 

@@ -8,10 +8,10 @@ import pytest
 
 import canonry
 from canonry.core.catalog import RULE_NOTES
-from canonry.core.diff import Change, Group, diff_policies
 from canonry.core.explain import explain_text
 from canonry.core.normalize import RULES
 from canonry.core.policy import Policy
+from canonry.core.policy_diff import Change, Group, diff_policies
 from corpora import SEED_003_OVERRIDES
 
 EVERYTHING = Policy(

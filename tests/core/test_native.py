@@ -21,9 +21,10 @@ from benchmarks.corpus import dirty_urls
 import canonry
 import corpora
 import fuzz_native
-from canonry.core import fast, shortcut
+from canonry.core import native as fast
 from canonry.core import normalize as reference
-from canonry.core.native import tables_of
+from canonry.core.native import shortcut
+from canonry.core.native.policy_tables import tables_of
 from canonry.core.policy import Policy
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def test_fuzzed_inputs(seed: int) -> None:
 
 @needs_native
 def test_most_real_urls_are_answered_natively() -> None:
-    from canonry.core._fast import is_simple
+    from canonry.core.native._fast import is_simple
 
     urls = corpora.real_or_own_urls()
     share = 0.98 if corpora.is_real() else 0.95  # those we make ourselves are dirtier
@@ -232,7 +233,7 @@ def test_a_policy_that_was_used_can_be_copied_and_compared() -> None:
 
 @needs_native
 def test_columns_that_lie_are_refused() -> None:
-    from canonry.core import _fast
+    from canonry.core.native import _fast
 
     native: Any = _fast
     normalize_column = native.normalize_column
@@ -265,7 +266,7 @@ def test_columns_that_lie_are_refused() -> None:
 
 @pytest.mark.parametrize("pure", ["", "0", "1"])
 def test_which_core_is_active(pure: str) -> None:
-    code = "import canonry.core.fast as f; print(f.CORE, f.normalize('https://a.com/?utm_x'))"
+    code = "import canonry.core.native as f; print(f.CORE, f.normalize('https://a.com/?utm_x'))"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"CANONRY_PURE": pure}
     )

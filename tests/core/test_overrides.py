@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import canonry
-from canonry.core import circles
+from canonry.core import rewrite_cycles as circles
 from canonry.core.overrides import Rewrite
 from canonry.core.policy import Policy
 

@@ -11,8 +11,8 @@ import pytest
 
 import canonry
 from canonry.core.policy import OPTIONS, Policy
-from canonry.core.policy_file import policy_from_toml
-from canonry.files import DEFAULT_OVERRIDES, choose_policy
+from canonry.core.policy_toml import policy_from_toml
+from canonry.policy_files import DEFAULT_OVERRIDES, choose_policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,8 +10,8 @@ import pytest
 
 import canonry
 import reference_tables
+from canonry.cli.app import canonry as cli
 from canonry.core.catalog import RULE_NOTES
-from canonry.surfaces.cli.app import canonry as cli
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

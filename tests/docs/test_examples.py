@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import terminal
-from canonry.surfaces.api.service import Options
+from canonry.server.service import Options
 from ports import free_port
 from service import serving, until
 

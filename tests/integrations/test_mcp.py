@@ -139,7 +139,7 @@ def test_it_ends_with_its_client() -> None:
 
 
 def test_without_the_sdk_it_says_what_to_install() -> None:
-    code = "import sys; sys.modules['mcp'] = None; from canonry.surfaces.cli.main import main; main()"
+    code = "import sys; sys.modules['mcp'] = None; from canonry.cli.main import main; main()"
     done = subprocess.run([sys.executable, "-c", code, "mcp"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "canonry: this needs more than the base install: pip install 'canonry[mcp]'\n"

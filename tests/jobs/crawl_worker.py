@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from canonry.jobs.crawl import crawl_kinds, crawl_schedules
+from canonry.jobs.crawl_jobs import crawl_kinds, crawl_schedules
 from canonry.jobs.queues import Jobs
 from canonry.jobs.worker import Times, Worker
 from canonry.settings import Settings

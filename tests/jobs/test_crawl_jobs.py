@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import text
 
-from canonry.jobs.crawl import enqueue_crawl
+from canonry.crawler.crawl import begin, stored_pages
+from canonry.crawler.crawl_store import CrawlStore
+from canonry.jobs.crawl_jobs import enqueue_crawl
 from canonry.jobs.queues import Jobs
-from canonry.store.crawls import CrawlStore
 from canonry.store.database import Database
-from canonry.work.crawl import begin, stored_pages
 from command import Forked
 from crawl_server import SETTINGS, serving, tree
 

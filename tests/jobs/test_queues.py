@@ -13,15 +13,15 @@ import pytest
 from sqlalchemy import insert, select, text
 
 from canonry.errors import StoreError
+from canonry.feeds.feed_store import STOPPED, FeedStore
+from canonry.feeds.polling import Polling
 from canonry.jobs.heartbeat import Heartbeat
 from canonry.jobs.kinds import DUE, RETENTION, TIDY, feed_kinds, feed_schedules, host_of
 from canonry.jobs.queues import POLL, REKEY, Jobs, Kind
 from canonry.jobs.schedules import Schedule
 from canonry.jobs.worker import Times, Worker
 from canonry.store.database import Database
-from canonry.store.feeds import STOPPED, FeedStore
 from canonry.store.schema import cache
-from canonry.work.polling import Polling
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import command
+from canonry.feeds.feed_store import FeedStore
 from canonry.store.database import Database
-from canonry.store.feeds import FeedStore
 from command import Forked
 from feed_texts import rss
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-    from canonry.store.feeds import StoredItem
+    from canonry.feeds.feed_store import StoredItem
 
 ENVIRONMENT = {**os.environ, "CANONRY_ALLOW_NETWORKS": "127.0.0.0/8", "CANONRY_ALLOW_PORTS": "1-65535"}
 

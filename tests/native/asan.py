@@ -42,7 +42,7 @@ def main() -> int:
         "PYTHONMALLOC": "malloc",
         "PYTHONPATH": str(COPY / "src"),
     }
-    code = "import canonry.core._fast as f, sys; sys.exit('build/asan' not in f.__file__)"
+    code = "import canonry.core.native._fast as f, sys; sys.exit('build/asan' not in f.__file__)"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=running, check=True)
     tests = [sys.executable, "-m", "pytest", "-q", "-s", "-m", "not slow", "-p", "no:cacheprovider", *TESTS]
     return subprocess.run(tests, cwd=ROOT, env=running, check=False).returncode

@@ -28,7 +28,7 @@ def main() -> int:
     corpus.mkdir(parents=True, exist_ok=True)
     write_seeds(corpus)
     sanitize = "-fsanitize=fuzzer,address,undefined"
-    sources = ["-I", str(ROOT / "src/canonry/core/c"), str(ROOT / "tests/native/fuzz_url.c")]
+    sources = ["-I", str(ROOT / "src/canonry/core/native"), str(ROOT / "tests/native/fuzz_url.c")]
     build = [
         "clang",
         "-g",

@@ -15,7 +15,7 @@ from benchmarks.corpus import dirty_urls
 import corpora
 import fuzz_native
 from canonry.bulk import arrow
-from canonry.core import _fast
+from canonry.core.native import _fast
 
 MEGABYTE = 1024 * 1024
 WARM_UP = 3

@@ -20,9 +20,9 @@ import trustme
 import canonry
 import loopback
 from canonry.net import fetch
+from canonry.net.dns import system_lookup
 from canonry.net.fetch import Client
 from canonry.net.guard import DEFAULT_PORTS, Guard, guard_of
-from canonry.net.lookup import system_lookup
 from canonry.net.response import Hop, Response, Validators
 from canonry.settings import Settings
 from loopback import ADDRESS, EVERY_PORT, Listener, LoopbackWeb, client_of, http_answer, in_a_loop, read_request

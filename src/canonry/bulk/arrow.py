@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 
-from canonry.core import fast
+from canonry.core import native as fast
 from canonry.core.normalize import resolved
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _answers(array: Any, policy: Policy, *, with_hash: bool) -> Answers:
 def _native_column() -> Callable[..., Any] | None:
     if fast.CORE != "native":
         return None
-    from canonry.core._fast import normalize_column
+    from canonry.core.native._fast import normalize_column
 
     return normalize_column
 

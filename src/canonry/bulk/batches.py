@@ -12,7 +12,7 @@ import pyarrow.compute  # pyright: ignore[reportMissingTypeStubs]
 from canonry.bulk import arrow
 from canonry.bulk.job import ROW_BITS, BulkError, Job, Mode
 from canonry.bulk.rows import refused_row
-from canonry.core.fast import normalize
+from canonry.core.native import normalize
 from canonry.errors import InvalidUrl
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow.compute  # pyright: ignore[reportMissingTypeStubs]
 
 from canonry.bulk import arrow
-from canonry.core.merge import LONGEST_KEY, bounded
+from canonry.core.keys import LONGEST_KEY, bounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable

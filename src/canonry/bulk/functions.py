@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from canonry.core.fast import canonical_hash, normalize
-from canonry.core.merge import bounded
+from canonry.core.keys import bounded
+from canonry.core.native import canonical_hash, normalize
 from canonry.core.presets import policy as shipped
 from canonry.errors import CanonryError, InvalidUrl, PolicyError
 

@@ -118,8 +118,8 @@ class Policy:
             parse or not any(others), "parse", "false hands the text back as it is, so every other rule must be off"
         )
         if overrides is not None:
-            from canonry.core.circles import refuse_circles
             from canonry.core.overrides import Overrides as Kind
+            from canonry.core.rewrite_cycles import refuse_circles
 
             _require(_is(overrides, Kind), "overrides", "must come from with_overrides")
             refuse_circles(overrides, self)

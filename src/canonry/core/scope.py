@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from canonry.core.fast import normalize
+from canonry.core.native import normalize
 from canonry.core.tables import SKIPPED_EXTENSIONS
 from canonry.core.url import join, parse
 from canonry.errors import InvalidUrl

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from canonry.core.fast import normalize
+from canonry.core.native import normalize
 from canonry.core.normalize import resolved
 from canonry.core.score import Score, score
 

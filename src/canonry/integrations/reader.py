@@ -15,9 +15,8 @@ from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 import canonry
-from canonry.core.content import is_overlapping, is_same_signature
-from canonry.core.identity import canonical_link
-from canonry.core.merge import place_of
+from canonry.core.keys import canonical_link, place_of
+from canonry.feeds.content import is_overlapping, is_same_signature
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

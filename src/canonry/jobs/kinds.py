@@ -11,22 +11,22 @@ import logging
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from canonry.bookmarks.save import EXPAND, IMPORT, RENORMALIZE, TITLE
 from canonry.core.url import parse
 from canonry.errors import InvalidUrl, masked
+from canonry.feeds.feed_store import ACTIVE, FeedStore
+from canonry.feeds.feed_values import NoSuchFeed
+from canonry.feeds.polling import poll_feed
 from canonry.jobs.queues import POLL, REKEY, Kind
 from canonry.jobs.schedules import KEPT, Schedule
+from canonry.rekey.entry_store import RekeyStore
+from canonry.rekey.run import rekey
 from canonry.store import cache
-from canonry.store.feed_values import NoSuchFeed
-from canonry.store.feeds import ACTIVE, FeedStore
-from canonry.store.rekey import RekeyStore
-from canonry.work.bookmark import EXPAND, IMPORT, RENORMALIZE, TITLE
-from canonry.work.polling import poll_feed
-from canonry.work.rekey import rekey
 
 if TYPE_CHECKING:
+    from canonry.bookmarks.save import Bookmarks
+    from canonry.feeds.polling import Polling
     from canonry.jobs.queues import Jobs
-    from canonry.work.bookmark import Bookmarks
-    from canonry.work.polling import Polling
 
 DUE, TIDY, RETENTION = "due", "tidy", "retention"
 UNFINISHED, TRASH = "unfinished", "trash"

@@ -26,8 +26,8 @@ from yarl import URL
 
 from canonry.core.url import join
 from canonry.errors import CanonryError, FetchFailed, InvalidUrl, UnsafeUrl, masked
+from canonry.net.dns import Lookup, checked_lookup, system_lookup
 from canonry.net.guard import Guard, guard_of
-from canonry.net.lookup import Lookup, checked_lookup, system_lookup
 from canonry.net.response import REDIRECTS, Hop, Response, Validators
 from canonry.settings import Settings, load_settings
 

@@ -27,7 +27,7 @@ from sqlalchemy import Connection, LargeBinary, MetaData, Table, delete, func, i
 import canonry
 from canonry.errors import StoreError, masked
 from canonry.store.schema import metadata, stamp
-from canonry.store.versions import VERSIONS, lock_rows, lock_tables, version_of
+from canonry.store.schema_versions import VERSIONS, lock_rows, lock_tables, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator

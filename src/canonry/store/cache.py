@@ -1,4 +1,4 @@
-"""The caches there are: a table of the store, or Redis where one is set up. `canonry.core.cache` has their contract."""
+"""Cache implementations: a table of the store, or Redis where one is configured."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from canonry.core.cache import Cache
     from canonry.settings import Settings
+    from canonry.store.cache_contract import Cache
     from canonry.store.database import Database
 
 T = TypeVar("T")

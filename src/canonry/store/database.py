@@ -20,7 +20,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 from sqlalchemy.pool import StaticPool
 
 from canonry.errors import StoreError, masked
-from canonry.store.versions import bring_up_to_date
+from canonry.store.schema_versions import bring_up_to_date
 
 if TYPE_CHECKING:
     from collections.abc import Callable

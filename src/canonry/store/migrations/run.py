@@ -18,7 +18,7 @@ from canonry.errors import StoreError, masked
 from canonry.settings import data_folder
 from canonry.store.backup import write_backup
 from canonry.store.schema import metadata
-from canonry.store.versions import VERSIONS, lock_rows, lock_tables, version_of
+from canonry.store.schema_versions import VERSIONS, lock_rows, lock_tables, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,0 +1,1 @@
+"""Keep bookmarks: each link once for each owner."""

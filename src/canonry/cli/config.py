@@ -1,0 +1,59 @@
+"""canonry config: the settings in force, and who set them."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from canonry.cli import render
+from canonry.cli.options import json_option
+from canonry.errors import masked
+from canonry.settings import MEANINGS, Settings, given_settings, variable_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+
+@click.command()
+@json_option
+def config(*, as_json: bool) -> None:
+    """Show the settings in force, where each was set, and what it is for.
+
+    A flag of a command goes before a variable, a variable before canonry.toml in the folder you are in.
+
+    \b
+    canonry config
+    CANONRY_ALLOW_NETWORKS=10.0.0.0/8 canonry config --json
+    """
+    given, usual = given_settings(), Settings()
+    records: list[dict[str, object]] = []
+    for each in fields(Settings):
+        value, source = given.get(each.name, (getattr(usual, each.name), "default"))
+        records.append(
+            {
+                "setting": each.name,
+                "value": _shown(value),
+                "source": source,
+                "variable": variable_of(each.name),
+                "meaning": MEANINGS[each.name],
+            }
+        )
+    if not render.on_terminal(as_json=as_json):
+        for record in records:
+            render.print_json(record)
+        return
+    rows = [tuple(str(record[name] or "–") for name in ("setting", "value", "source", "meaning")) for record in records]
+    render.print_table(("setting", "value", "set by", "what it is for"), rows)
+
+
+def _shown(value: object) -> str:
+    """As it would be set; passwords stay out of sight."""
+    if value is None:
+        return ""
+    if isinstance(value, range):
+        return f"{value[0]}-{value[-1]}"
+    if isinstance(value, tuple | frozenset):
+        return ", ".join(map(str, sorted(cast("Collection[Any]", value))))
+    return masked(str(value))

@@ -1,0 +1,187 @@
+"""canonry crawls: what was crawled, and what is to be forgotten of it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from canonry.cli import render
+from canonry.cli.crawl import output_file, print_summary, require_writer, write_pages
+from canonry.cli.options import db_option, json_option
+from canonry.cli.stores import open_store
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Generator
+    from pathlib import Path
+
+    from canonry.crawler.crawl_store import Counts, Crawl, CrawlStore
+    from canonry.crawler.pages import Summary
+
+id_argument = click.argument("crawl_id", metavar="ID", type=click.IntRange(1, 2**63 - 1))
+
+
+@click.group()
+def crawls() -> None:
+    """The crawls of the store, and their pages."""
+
+
+@crawls.command("list")
+@click.option("--limit", metavar="N", type=click.IntRange(min=1), default=100, show_default=True, help="The latest N.")
+@db_option
+@json_option
+def list_crawls(*, limit: int, database_url: str, as_json: bool) -> None:
+    """The crawls there are, the latest first.
+
+    \b
+    canonry crawls list
+    """
+    from canonry.crawler.crawl_views import CrawlViews
+
+    async def read(store: CrawlStore) -> list[tuple[Crawl, Counter[str]]]:
+        found = await store.all(limit)
+        standing = await CrawlViews(store.database).standing([crawl.id for crawl in found])
+        return [(crawl, standing[crawl.id]) for crawl in found]
+
+    with _open(database_url) as store:
+        found = asyncio.run(read(store))
+    if not render.on_terminal(as_json=as_json):
+        for crawl, pages in found:
+            render.print_json(_record(crawl, pages))
+    elif found:
+        rows = [
+            (
+                str(crawl.id),
+                crawl.state,
+                str(pages["done"] + pages["failed"]),
+                str(pages["queued"] + pages["fetching"]),
+                crawl.started_at[:16].replace("T", " "),
+                crawl.seed,
+            )
+            for crawl, pages in found
+        ]
+        render.print_table(("id", "state", "pages", "queue", "started", "seed"), rows)
+    else:
+        click.echo("canonry: no crawls yet; `canonry crawl SEED` begins one", err=True)
+
+
+@crawls.command()
+@id_argument
+@db_option
+@json_option
+def show(crawl_id: int, *, database_url: str, as_json: bool) -> None:
+    """What a crawl found: pages, and what was skipped why.
+
+    \b
+    canonry crawls show 3
+    """
+    from canonry.crawler.crawl import stored_pages
+    from canonry.crawler.pages import Summary
+
+    async def read(store: CrawlStore) -> tuple[Crawl, Counts, Summary]:
+        crawl, summary = await store.get(crawl_id), Summary()
+        counts = await store.counts(crawl_id)
+        bar = render.Bar(counts.done + counts.failed)
+        async for page in stored_pages(store, crawl_id):
+            summary.add(page)
+            bar.show(summary.pages, "pages")
+        bar.clear()
+        return crawl, counts, summary
+
+    with _open(database_url) as store:
+        crawl, counts, summary = asyncio.run(read(store))
+    if not render.on_terminal(as_json=as_json):
+        pages = {"queued": counts.queued, "fetching": counts.fetching, "done": counts.done, "failed": counts.failed}
+        skipped = {"skipped": dict(counts.skipped), "links_skipped": dict(summary.skipped)}
+        render.print_json({**_record(crawl, pages), **skipped, "externals": summary.externals})
+        return
+    click.echo(
+        f"{render.bold(render.visible(crawl.seed))}  {crawl.state}{f': {crawl.failure}' if crawl.failure else ''}"
+    )
+    print_summary(summary, counts, f"begun {crawl.started_at[:16].replace('T', ' ')}", err=False)
+
+
+@crawls.command()
+@id_argument
+@click.argument("file", callback=output_file)
+@db_option
+def export(crawl_id: int, file: Path, *, database_url: str) -> None:
+    """Write the pages of a crawl, or its link graph, to FILE.
+
+    By its extension: .jsonl, .csv, .parquet, .graphml or .dot. What was read so far, also of a crawl
+    that goes on.
+
+    \b
+    canonry crawls export 3 links.graphml
+    """
+    require_writer(file)
+
+    async def write(store: CrawlStore) -> None:
+        await store.get(crawl_id)
+        counts, done = await store.counts(crawl_id), 0
+        bar = render.Bar(counts.done + counts.failed)
+
+        def told() -> None:
+            nonlocal done
+            done += 1
+            bar.show(done, "pages")
+
+        await write_pages(file, store, crawl_id, told)
+        bar.clear()
+
+    with _open(database_url) as store:
+        asyncio.run(write(store))
+
+
+@crawls.command()
+@id_argument
+@db_option
+def stop(crawl_id: int, *, database_url: str) -> None:
+    """Stop a crawl, whoever works on it; what was read stays.
+
+    `canonry crawl SEED --resume` goes on with it.
+
+    \b
+    canonry crawls stop 3
+    """
+    with _open(database_url) as store:
+        crawl = asyncio.run(store.stop(crawl_id, datetime.now(UTC)))
+    click.echo(f"canonry: crawl {crawl.id} is {crawl.state}", err=True)
+
+
+@crawls.command()
+@click.argument("crawl_ids", metavar="ID...", nargs=-1, required=True, type=click.IntRange(1, 2**63 - 1))
+@db_option
+def remove(crawl_ids: tuple[int, ...], *, database_url: str) -> None:
+    """Forget crawls and their pages; whoever works on one ends.
+
+    \b
+    canonry crawls remove 1 2
+    """
+
+    async def forget(store: CrawlStore) -> None:
+        for crawl_id in crawl_ids:  # all or none
+            await store.get(crawl_id)
+        for crawl_id in crawl_ids:
+            await store.remove(crawl_id)
+
+    with _open(database_url) as store:
+        asyncio.run(forget(store))
+
+
+@contextmanager
+def _open(database_url: str) -> Generator[CrawlStore]:
+    from canonry.crawler.crawl_store import CrawlStore
+
+    with open_store(database_url) as database:
+        yield CrawlStore(database)
+
+
+def _record(crawl: Crawl, pages: Any) -> dict[str, Any]:
+    names = ("id", "seed", "host", "state", "failure", "started_at", "finished_at")
+    counted = {state: pages.get(state, 0) for state in ("queued", "fetching", "done", "failed")}
+    return {**{name: getattr(crawl, name) for name in names}, "options": dict(crawl.options), "pages": counted}

@@ -1,0 +1,158 @@
+"""canonry rekey: move the keys of a store from one policy to another, and back."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from canonry.cli import render
+from canonry.cli.options import complete_policy, db_option, json_option
+from canonry.cli.policies import print_examples
+from canonry.cli.stores import open_store
+
+if TYPE_CHECKING:
+    from canonry.rekey.key_counts import RekeySummary
+    from canonry.rekey.run import Progress
+    from canonry.store.database import Database
+
+
+@click.command()
+@click.argument("before", metavar="POLICY_A", shell_complete=complete_policy)
+@click.argument("after", metavar="POLICY_B", shell_complete=complete_policy)
+@db_option
+@click.option("--dry-run", is_flag=True, help="Only show what would change.")
+@click.option("--undo", is_flag=True, help="Give every entry the keys it had before the rekey from A to B.")
+@click.option(
+    "--batch",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="Entries in one transaction.",
+)
+@click.option("--workers", is_flag=True, help="Leave it to the `canonry worker` processes of the store.")
+@json_option
+def rekey(
+    before: str,
+    after: str,
+    *,
+    database_url: str,
+    dry_run: bool,
+    undo: bool,
+    batch: int,
+    workers: bool,
+    as_json: bool,
+) -> None:
+    """Move the keys of stored entries from policy A to policy B.
+
+    A is the policy the store is pinned to, entry@1 for a new one; both are shipped policies. When it
+    is interrupted, the same command goes on; until it is finished or undone nothing is ingested.
+
+    \b
+    canonry rekey entry@1 bookmark@1 --dry-run
+    canonry rekey entry@1 bookmark@1
+    canonry rekey entry@1 bookmark@1 --undo
+    canonry rekey entry@1 bookmark@1 --workers
+    """
+    from canonry.store.pinned_policies import pinnable
+
+    if dry_run + undo + workers > 1:
+        raise click.UsageError("--dry-run, --undo and --workers exclude each other")
+    before, after = pinnable(before), pinnable(after)
+    if before == after:
+        raise click.UsageError(f"both policies are {before}")
+    with open_store(database_url) as database:
+        if undo:
+            entries = asyncio.run(_undo(database, before, after, batch))
+            _print_undone(before, after, entries, as_json=as_json)
+        elif workers:
+            asyncio.run(_enqueue(database, before, after))
+            _print_queued(before, after, as_json=as_json)
+        elif dry_run:
+            _print(asyncio.run(_plan(database, before, after)), title="would be rekeyed", as_json=as_json)
+        else:
+            _print(asyncio.run(_rekey(database, before, after, batch)), title="rekeyed", as_json=as_json)
+
+
+async def _plan(database: Database, before: str, after: str) -> RekeySummary:
+    from canonry.rekey.entry_store import RekeyStore
+    from canonry.rekey.run import plan_rekey
+
+    with _Shown("looked at") as shown:
+        return await plan_rekey(RekeyStore(database), before, after, on_progress=shown.show)
+
+
+async def _enqueue(database: Database, before: str, after: str) -> None:
+    from canonry.jobs.queues import Jobs
+    from canonry.rekey.entry_store import RekeyStore
+
+    await RekeyStore(database).begin_plan(before, after)  # what cannot be done is said here, not in a worker's log
+    with Jobs(database) as jobs:
+        await jobs.enqueue_rekey(before, after)
+
+
+async def _rekey(database: Database, before: str, after: str, batch: int) -> RekeySummary:
+    from canonry.rekey.entry_store import RekeyStore
+    from canonry.rekey.run import rekey
+
+    with _Shown("moved") as shown:
+        store, now = RekeyStore(database), datetime.now(UTC)
+        return await rekey(store, before, after, now=now, batch=batch, on_progress=shown.show)
+
+
+async def _undo(database: Database, before: str, after: str, batch: int) -> int:
+    from canonry.rekey.entry_store import RekeyStore
+    from canonry.rekey.run import undo_rekey
+
+    with _Shown("moved back") as shown:
+        store, now = RekeyStore(database), datetime.now(UTC)
+        return await undo_rekey(store, before, after, now=now, batch=batch, on_progress=shown.show)
+
+
+class _Shown:
+    """The bar of a job that takes more than a second."""
+
+    def __init__(self, told: str) -> None:
+        self._told = told
+        self._start = time.monotonic() + 1
+        self._bar: render.Bar | None = None
+
+    def __enter__(self) -> _Shown:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.clear()
+
+    def show(self, progress: Progress) -> None:
+        if time.monotonic() >= self._start:
+            self._bar = self._bar or render.Bar(progress.total)
+            self._bar.show(progress.done, self._told)
+
+
+def _print_queued(before: str, after: str, *, as_json: bool) -> None:
+    if render.on_terminal(as_json=as_json):
+        click.echo("queued: `canonry worker` or `canonry serve` moves the keys, and says when that is done")
+    else:
+        render.print_json({"before": before, "after": after, "result": "queued"})
+
+
+def _print_undone(before: str, after: str, entries: int, *, as_json: bool) -> None:
+    if render.on_terminal(as_json=as_json):
+        click.echo(f"undone: {entries} {'entry is' if entries == 1 else 'entries are'} under {before} again")
+    else:
+        render.print_json({"before": before, "after": after, "result": "undone", "entries": entries})
+
+
+def _print(summary: RekeySummary, *, title: str, as_json: bool) -> None:
+    if not render.on_terminal(as_json=as_json):
+        render.print_json(summary)
+        return
+    click.echo(f"{summary.before} → {summary.after}, {title}")
+    names = ("entries", "changed", "merged", "split")
+    render.print_table(("what", "count"), [(name, str(getattr(summary, name))) for name in names])
+    print_examples(summary)

@@ -1,0 +1,48 @@
+"""canonry rules: every rule, site and parameter there is."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from importlib.resources import files
+from typing import Any
+
+import click
+
+from canonry.cli import render
+from canonry.cli.options import json_option
+from canonry.core.catalog import RULE_NOTES
+
+
+@click.command()
+@json_option
+def rules(*, as_json: bool) -> None:
+    """The rules in the order they run, the sites and the tracking parameters; --json adds their sources.
+
+    \b
+    canonry rules
+    canonry rules --json | grep '"kind": "param"'
+    """
+    sites, params = _data("sites.toml"), _data("params.toml")
+    by_host: dict[str, dict[str, Any]] = params.pop("on")
+    hosted = {f"{name} (on {host})": note for host, names in by_host.items() for name, note in names.items()}
+    if not render.on_terminal(as_json=as_json):
+        for note in RULE_NOTES:
+            render.print_json({"kind": "rule", **dataclasses.asdict(note)})
+        for site, table in sites.items():
+            render.print_json({"kind": "site", "site": site, **table})
+        for name, table in {**params, **hosted}.items():
+            render.print_json({"kind": "param", "name": name, **table})
+        return
+    for number, note in enumerate(RULE_NOTES, 1):
+        click.echo(f"{number:2} {render.rule_label(note.rule)}  {note.what}")
+        click.echo(f"     {render.token_diff(note.before, note.after)}")
+    click.echo()
+    render.print_table(("site", "what it does"), [(site, table["about"]) for site, table in sites.items()])
+    click.echo()
+    rows = [(name, table["owner"], table["what"]) for name, table in {**params, **hosted}.items()]
+    render.print_table(("parameter", "owner", "what it is"), rows)
+
+
+def _data(name: str) -> dict[str, Any]:
+    return tomllib.loads((files("canonry.core") / "data" / name).read_text(encoding="utf-8"))

@@ -1,0 +1,87 @@
+"""canonry user: who may use the service."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+import click
+
+from canonry.cli import render
+from canonry.cli.options import db_option, json_option
+from canonry.cli.stores import open_users
+
+
+@click.group()
+def user() -> None:
+    """Who may use the service."""
+
+
+@user.command()
+@click.argument("name")
+@click.option("--admin", is_flag=True, help="May see statistics and move bookmarks to another policy.")
+@db_option
+def add(name: str, *, admin: bool, database_url: str) -> None:
+    """Add a user and print a token, which is shown this once.
+
+    The first user is an admin and gets the bookmarks that are there.
+
+    \b
+    canonry user add ada
+    """
+    with open_users(database_url) as users:
+        added, token = asyncio.run(users.add(name, datetime.now(UTC), is_admin=admin))
+    click.echo(f"canonry: {added.name} added{', an admin' if added.is_admin else ''}; the token:", err=True)
+    click.echo(token)
+
+
+@user.command("list")
+@db_option
+@json_option
+def list_users(*, database_url: str, as_json: bool) -> None:
+    """Who there is.
+
+    \b
+    canonry user list
+    """
+    with open_users(database_url) as users:
+        found = asyncio.run(users.all())
+    if not render.on_terminal(as_json=as_json):
+        for each in found:
+            render.print_json(each)
+    elif found:
+        rows = [(each.name, "admin" if each.is_admin else "", each.created_at[:16].replace("T", " ")) for each in found]
+        render.print_table(("name", "role", "since"), rows)
+    else:
+        click.echo("canonry: no users: the service is yours alone; `canonry user add NAME` adds one", err=True)
+
+
+@user.command()
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@db_option
+def remove(name: str, *, yes: bool, database_url: str) -> None:
+    """Remove a user with all bookmarks, tokens and sessions.
+
+    \b
+    canonry user remove ada
+    """
+    if not yes:
+        click.confirm(f"Remove {name} and every bookmark of {name}?", abort=True, err=True)
+    with open_users(database_url) as users:
+        count = asyncio.run(users.remove(name))
+    click.echo(f"removed {name} and {count} bookmarks")
+
+
+@user.command()
+@click.argument("name", default="")
+@click.option("--revoke", is_flag=True, help="End all older tokens and sessions.")
+@db_option
+def token(name: str, *, revoke: bool, database_url: str) -> None:
+    """Print another token for a user, or for yourself where there are no users.
+
+    \b
+    canonry user token ada --revoke
+    """
+    with open_users(database_url) as users:
+        click.echo(asyncio.run(users.new_token(name, datetime.now(UTC), revokes=revoke)))

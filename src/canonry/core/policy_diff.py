@@ -1,0 +1,80 @@
+"""What changes for stored URLs when one policy takes the place of another (SPEC N10)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from canonry.core.native import normalize
+from canonry.core.normalize import resolved
+from canonry.errors import InvalidUrl
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from canonry.core.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A URL whose normal form differs between the policies."""
+
+    url: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One key of a policy and the several keys that the other policy has for its URLs."""
+
+    key: str
+    others: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class PolicyDiff:
+    """How the URLs fare: counts over all of them, and the first examples of each kind."""
+
+    before: str
+    after: str
+    urls: int = 0
+    refused: int = 0
+    changed: int = 0
+    merged: int = 0
+    split: int = 0
+    changes: list[Change] = field(default_factory=list[Change])
+    merges: list[Group] = field(default_factory=list[Group])
+    splits: list[Group] = field(default_factory=list[Group])
+
+
+def diff_policies(before: Policy | str, after: Policy | str, urls: Iterable[str], *, examples: int = 5) -> PolicyDiff:
+    """How many URLs change their key, which keys merge, which split.
+
+    Holds every distinct key in memory: that is what merging and splitting are about.
+    """
+    before, after = resolved(before), resolved(after)
+    diff = PolicyDiff(before.id, after.id)
+    news: dict[str, set[str]] = {}
+    olds: dict[str, set[str]] = {}
+    for url in urls:
+        diff.urls += 1
+        try:
+            old, new = normalize(url, before), normalize(url, after)
+        except InvalidUrl:
+            diff.refused += 1
+            continue
+        news.setdefault(old, set()).add(new)
+        olds.setdefault(new, set()).add(old)
+        if old != new:
+            diff.changed += 1
+            if len(diff.changes) < examples:
+                diff.changes.append(Change(url, old, new))
+    merges, splits = _groups(olds), _groups(news)
+    diff.merged, diff.split = len(merges), len(splits)
+    diff.merges, diff.splits = merges[:examples], splits[:examples]
+    return diff
+
+
+def _groups(others: dict[str, set[str]]) -> list[Group]:
+    return [Group(key, tuple(sorted(keys))) for key, keys in others.items() if len(keys) > 1]

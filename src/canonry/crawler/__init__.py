@@ -1,0 +1,1 @@
+"""Crawl one site, each page once."""

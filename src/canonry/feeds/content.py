@@ -1,0 +1,110 @@
+"""Content: has an item changed, and are two documents the same feed? (SPEC I2, F5)"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from canonry.core.keys import Item, canonical_link, digest_of
+from canonry.core.rules import without_www
+from canonry.core.url import parse
+from canonry.errors import InvalidUrl
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_COMMON = 3  # items two documents must share before their overlap means anything
+_NEW = 2  # posts that may have come or gone between two fetches
+
+
+@dataclass(frozen=True, slots=True)
+class ItemIdentity:
+    """An item as a signature sees it: nothing that changes between two fetches of one feed."""
+
+    name: str
+    title: str
+    enclosures: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FeedSignature:
+    """What stays the same when one feed is fetched twice or from two addresses."""
+
+    title: str
+    items: frozenset[ItemIdentity]
+    text_length: int
+
+
+def content_hash(item: object) -> str:
+    """Hex sha256 over what readers see of an item: another hash, an update."""
+    seen = Item.of(item)
+    return content_hash_at(canonical_link(seen.link), seen)
+
+
+def content_hash_at(canonical_url: str, item: Item) -> str:
+    """`content_hash` of an item whose canonical URL is known."""
+    link = canonical_url or item.link.strip()
+    return digest_of(item.title.strip(), link, item.text.strip(), item.published.strip(), sorted(item.enclosures))
+
+
+def feed_signature(title: str, items: Iterable[object], *feed_urls: str) -> FeedSignature:
+    """The signature of a feed, which ignores scheme and `www.` of the hosts it is served from.
+
+    To compare a feed with its mirror, give both the URLs of both. Items that say nothing are left out.
+    """
+    listed = [item for item in map(Item.of, items) if _says_something(item)]
+    own_hosts = {without_www(parse(url).host) for url in feed_urls}
+    identities = frozenset(
+        ItemIdentity(
+            _name(item, own_hosts),
+            " ".join(item.title.split()),
+            tuple(sorted(_path(enclosure) for enclosure in item.enclosures)),
+        )
+        for item in listed
+    )
+    return FeedSignature(" ".join(title.split()), identities, sum(len(item.text) for item in listed))
+
+
+def is_same_signature(one: FeedSignature, other: FeedSignature) -> bool:
+    """Same title, same items in any order, and texts within a factor of two; never without items."""
+    shorter, longer = sorted((one.text_length, other.text_length))
+    return bool(one.items) and one.title == other.title and one.items == other.items and longer <= 2 * shorter
+
+
+def is_overlapping(one: FeedSignature, other: FeedSignature) -> bool:
+    """Same title and nearly the same items: 80 % of the larger set, or all but two of it.
+
+    Evidence only for two URLs with the same `feed-aggressive` form.
+    """
+    common = len(one.items & other.items)
+    larger = max(len(one.items), len(other.items))
+    return one.title == other.title and common >= _COMMON and (common * 5 >= larger * 4 or common >= larger - _NEW)
+
+
+def _says_something(item: Item) -> bool:
+    return any(text.strip() for text in (item.guid, item.link, item.title, item.text, *item.enclosures))
+
+
+def _name(item: Item, own_hosts: set[str]) -> str:
+    """The id, else the link: an http(s) URL without tracking, and on own hosts without scheme and www.
+
+    An item that has neither, nor a title, is known by its text alone.
+    """
+    name = item.guid.strip() or item.link.strip()
+    if not name and not item.title.strip():
+        return digest_of(item.text.strip())
+    url = canonical_link(name)
+    if not url:
+        return name
+    parts = parse(url)
+    if without_www(parts.host) not in own_hosts:
+        return url
+    parts.host = without_www(parts.host)
+    return str(parts).partition(":")[2]
+
+
+def _path(enclosure: str) -> str:
+    try:
+        return parse(enclosure).path
+    except InvalidUrl:
+        return enclosure

@@ -1,0 +1,1 @@
+"""Move stored keys from one policy to another, and back."""

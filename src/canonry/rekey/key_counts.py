@@ -1,0 +1,83 @@
+"""Which keys merge and which split, counted on disk: the memory stays the same for any number of keys."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from canonry.core.policy_diff import Change, Group
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_SHOWN = 100  # keys of one group
+
+
+@dataclass(frozen=True, slots=True)
+class RekeySummary:
+    """What a rekey does or did: counts, and the first examples of each kind, as in `policy diff`."""
+
+    before: str
+    after: str
+    entries: int
+    changed: int  # entries that get another key
+    merged: int  # keys that several keys become
+    split: int  # keys that become several
+    changes: list[Change]
+    merges: list[Group]
+    splits: list[Group]
+
+
+class RekeyCounts:
+    """Old and new keys, gathered page by page."""
+
+    def __init__(self, before: str, after: str) -> None:
+        self.before = before
+        self.after = after
+        self.entries = 0
+        # The empty name is a database of our own in a temporary file, gone when it is closed. The pages come from
+        # several threads, one after the other.
+        self._disk = sqlite3.connect("", check_same_thread=False, isolation_level=None)
+        self._disk.execute("CREATE TABLE pairs (url TEXT NOT NULL, old TEXT NOT NULL, new TEXT NOT NULL)")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._disk.close()
+
+    def add(self, entries: int, keys: Sequence[Change]) -> None:
+        """Count a page of entries, and the keys of those that have one."""
+        self.entries += entries
+        self._disk.execute("BEGIN")
+        rows = [(each.url, each.before, each.after) for each in keys]
+        self._disk.executemany("INSERT INTO pairs VALUES (?, ?, ?)", rows)
+        self._disk.execute("COMMIT")
+
+    def summary(self, *, examples: int) -> RekeySummary:
+        """What all pages amount to, examples in the order of the entries."""
+        changed = self._disk.execute("SELECT count(*) FROM pairs WHERE old <> new").fetchone()[0]
+        changes = self._disk.execute("SELECT * FROM pairs WHERE old <> new ORDER BY rowid LIMIT ?", (examples,))
+        merged, merges = self._groups("new", "old", examples)
+        split, splits = self._groups("old", "new", examples)
+        return RekeySummary(
+            before=self.before,
+            after=self.after,
+            entries=self.entries,
+            changed=changed,
+            merged=merged,
+            split=split,
+            changes=[Change(*row) for row in changes],
+            merges=merges,
+            splits=splits,
+        )
+
+    def _groups(self, key: str, other: str, examples: int) -> tuple[int, list[Group]]:
+        several = f"SELECT {key}, min(rowid) FROM pairs GROUP BY {key} HAVING count(DISTINCT {other}) > 1"  # noqa: S608
+        count = self._disk.execute(f"SELECT count(*) FROM ({several})").fetchone()[0]  # noqa: S608
+        keys = self._disk.execute(f"{several} ORDER BY 2 LIMIT ?", (examples,)).fetchall()
+        others = f"SELECT DISTINCT {other} FROM pairs WHERE {key} = ? ORDER BY 1 LIMIT ?"  # noqa: S608
+        return count, [
+            Group(value, tuple(row[0] for row in self._disk.execute(others, (value, _SHOWN)))) for value, _ in keys
+        ]

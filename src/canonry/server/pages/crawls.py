@@ -1,0 +1,169 @@
+"""Crawls: start one, watch it, look at the links between its pages; for admins."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import Path, Query, Request, Response
+from pydantic import ValidationError
+
+from canonry.bookmarks.save import LONGEST, WrongFields
+from canonry.crawler.crawl_store import RUNNING
+from canonry.crawler.pages import duplicates_avoided, moved_to
+from canonry.errors import CanonryError, masked
+from canonry.net.chrome.process import find_chrome
+from canonry.server.api.admin import require_admin
+from canonry.server.api.bookmarks import service
+from canonry.server.api.crawls import (
+    MAX_PAGES,
+    Format,
+    How,
+    exported,
+    pages_per_second,
+    resumed,
+    shown,
+    started,
+)
+from canonry.server.pages import crawl_graph
+from canonry.server.pages.forms import page_router, see, text_of
+from canonry.server.pages.rendering import render, wants_piece
+
+if TYPE_CHECKING:
+    from starlette.datastructures import FormData
+
+router = page_router()
+CrawlId = Annotated[int, Path(ge=1, le=2**63 - 1)]
+_LISTED = 20
+_NUMBERS = ("max_pages", "depth")
+_NOTICES = {"removed": "Removed, with its pages."}
+
+
+@router.get("/crawls")
+async def list_crawls(
+    request: Request,
+    seed: Annotated[str, Query(max_length=LONGEST)] = "",
+    before: Annotated[int | None, Query(ge=0, le=2**63 - 1)] = None,
+    notice: Annotated[str, Query(max_length=20)] = "",
+) -> Response:
+    return await _list(request, {"seed": seed}, before=before, notice=_NOTICES.get(notice, ""))
+
+
+@router.post("/crawls")
+async def start(request: Request) -> Response:
+    """Have a site crawled, in the background."""
+    require_admin(request)
+    form = await request.form()
+    given = {name: text_of(form, name) for name in ("seed", "engine", *_NUMBERS, "sitemaps")}
+    try:
+        how = _read(form)
+        begun = await started(service(request), given["seed"], how.model_dump())
+    except ValidationError as error:
+        errors = {str(each["loc"][0]): each["msg"] for each in error.errors()}
+        return await _list(request, given, errors=errors)
+    except WrongFields as error:
+        return await _list(request, given, errors={name: masked(why) for name, why in error.reasons.items()})
+    return see(f"/crawls/{begun.id}")
+
+
+@router.get("/crawls/{crawl_id}")
+async def watch(request: Request, crawl_id: CrawlId) -> Response:
+    """How far a crawl is; for htmx only what changes."""
+    require_admin(request)
+    context = await _progress(request, crawl_id)
+    if wants_piece(request):
+        return render(request, "_crawl_progress.html", is_piece=True, **context)
+    return render(request, "crawl.html", formats=list(Format), **context, **await _graph(request, crawl_id))
+
+
+@router.get("/crawls/{crawl_id}/graph")
+async def graph(request: Request, crawl_id: CrawlId) -> Response:
+    """The link graph alone, for htmx."""
+    require_admin(request)
+    crawl = await service(request).crawls.get(crawl_id)
+    if not wants_piece(request):
+        return see(f"/crawls/{crawl_id}")
+    return render(request, "_crawl_graph.html", crawl=crawl, is_piece=True, **await _graph(request, crawl_id))
+
+
+@router.post("/crawls/{crawl_id}/stop")
+async def stop(request: Request, crawl_id: CrawlId) -> Response:
+    require_admin(request)
+    parts = service(request)
+    await parts.crawls.stop(crawl_id, parts.clock())
+    return see(f"/crawls/{crawl_id}")
+
+
+@router.post("/crawls/{crawl_id}/resume")
+async def resume(request: Request, crawl_id: CrawlId) -> Response:
+    require_admin(request)
+    await resumed(service(request), crawl_id)
+    return see(f"/crawls/{crawl_id}")
+
+
+@router.post("/crawls/{crawl_id}/remove")
+async def remove(request: Request, crawl_id: CrawlId) -> Response:
+    require_admin(request)
+    await service(request).crawls.remove(crawl_id)
+    return see("/crawls?notice=removed")
+
+
+@router.get("/crawls/{crawl_id}/export/{form}")
+async def export(request: Request, crawl_id: CrawlId, form: Format) -> Response:
+    require_admin(request)
+    return await exported(service(request), crawl_id, form)
+
+
+async def _list(
+    request: Request,
+    given: dict[str, str],
+    *,
+    errors: dict[str, str] | None = None,
+    before: int | None = None,
+    notice: str = "",
+) -> Response:
+    require_admin(request)
+    parts = service(request)
+    has_chrome = False
+    with suppress(CanonryError):
+        has_chrome = bool(find_chrome(parts.settings))
+    found = await parts.crawls.all(_LISTED + 1, before=before)
+    defaults = {"seed": "", "engine": "chrome" if has_chrome else "http", "max_pages": str(MAX_PAGES), "depth": ""}
+    return render(
+        request,
+        "crawls.html",
+        status=400 if errors else 200,
+        crawls=await shown(parts, found[:_LISTED]),
+        following=found[_LISTED - 1].id if len(found) > _LISTED else None,
+        is_later=before is not None,
+        given={**defaults, "sitemaps": "", **given},
+        errors=errors or {},
+        has_chrome=has_chrome,
+        notice=notice,
+    )
+
+
+def _read(form: FormData) -> How:
+    """What the form says; ValidationError where a number is none."""
+    given: dict[str, Any] = {"engine": text_of(form, "engine"), "sitemaps": bool(text_of(form, "sitemaps"))}
+    return How.model_validate({**given, **{name: text_of(form, name).strip() or None for name in _NUMBERS}})
+
+
+async def _progress(request: Request, crawl_id: int) -> dict[str, Any]:
+    parts = service(request)
+    crawl = await parts.crawls.get(crawl_id)
+    counts = await parts.crawls.counts(crawl_id)
+    return {
+        "crawl": crawl,
+        "is_running": crawl.state == RUNNING,
+        "counts": counts,
+        "glance": await parts.crawl_views.glance(crawl_id),
+        "rate": pages_per_second(crawl, counts, parts.clock()),
+        "avoided": duplicates_avoided(counts),
+        "moved_to": moved_to(crawl),
+    }
+
+
+async def _graph(request: Request, crawl_id: int) -> dict[str, Any]:
+    pages = await service(request).crawl_views.graph(crawl_id, crawl_graph.PAGES)
+    return {"graph": crawl_graph.graph_of(pages), "sheet": crawl_graph}

@@ -1,0 +1,46 @@
+"""Explain a URL: every step with its reason, how clean the result is, and what other policies make of it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Query, Request, Response
+
+from canonry.bookmarks.save import LONGEST, readable
+from canonry.core.explain import explain
+from canonry.core.presets import policies, policy
+from canonry.core.score import score
+from canonry.core.variants import variants
+from canonry.errors import InvalidUrl, PolicyError
+from canonry.server.api.bookmarks import service
+from canonry.server.pages.forms import page_router
+from canonry.server.pages.rendering import render
+from canonry.server.problems import Refused
+
+router = page_router()
+_MOST = 270  # points a URL can have, see core/score.py
+
+
+@router.get("/explain")
+async def explain_url(
+    request: Request,
+    url: Annotated[str, Query(max_length=LONGEST)] = "",
+    under: Annotated[str, Query(alias="policy", max_length=100)] = "",
+) -> Response:
+    pinned = await service(request).bookmarks.policy()
+    try:
+        chosen = policy(under or pinned)
+    except PolicyError as error:
+        raise Refused(400, str(error)) from None
+    shipped = [each.id for each in policies()]
+    page: dict[str, Any] = {"url": url, "policy": chosen.id, "pinned": pinned, "shipped": shipped, "most": _MOST}
+    if not url.strip():
+        return render(request, "explain.html", **page, told=None, error="", variants=[], score=None)
+    try:
+        given = readable(url)
+        told = explain(url if given == url.strip() else given, chosen)
+        others = variants(told.url, [chosen, *shipped])
+    except InvalidUrl as error:
+        page["error"] = error.reason
+        return render(request, "explain.html", status=400, **page, told=None, variants=[], score=None)
+    return render(request, "explain.html", **page, told=told, error="", variants=others, score=score(told.url))

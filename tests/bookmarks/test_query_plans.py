@@ -1,0 +1,45 @@
+"""What is asked at every request is found by an index, however many bookmarks there are."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from sqlalchemy import event, text
+
+from canonry.bookmarks.bookmark import Address, Search
+from canonry.bookmarks.bookmark_store import BookmarkStore
+from canonry.store.database import Database
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from pathlib import Path
+
+NOW = datetime(2026, 1, 31, 10, tzinfo=UTC)
+URL = "https://a.com/"
+
+
+@pytest.mark.parametrize(
+    ("ask", "index"),
+    [
+        (lambda store: store.find(1, URL), "bookmarks_by_key"),
+        (lambda store: store.page(1, Search()), "bookmarks_by_age"),
+        (lambda store: store.get(1, 1), "INTEGER PRIMARY KEY"),
+    ],
+    ids=["find", "page", "get"],
+)
+def test_by_an_index(tmp_path: Path, ask: Callable[[BookmarkStore], Coroutine[Any, Any, Any]], index: str) -> None:
+    asked: list[str] = []
+    with Database(f"sqlite:///{tmp_path}/x.db") as database:
+        store = BookmarkStore(database)
+        asyncio.run(store.put(1, Address(URL, None, URL, exact_url=False, policy="bookmark@1"), {}, NOW))
+        database.engine.dispose()  # those that are opened from now on tell
+        event.listen(database.engine, "connect", lambda driver, _: driver.set_trace_callback(asked.append))
+        asyncio.run(ask(store))
+        [query] = [each for each in asked if each.lstrip().startswith("SELECT")]
+        plan = database.read_now(lambda connection: connection.execute(text(f"EXPLAIN QUERY PLAN {query}")).all())
+    steps = [row[3] for row in plan]
+    assert index in steps[0]
+    assert not [step for step in steps if step.startswith("SCAN")]

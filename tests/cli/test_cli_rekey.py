@@ -1,0 +1,199 @@
+"""canonry rekey and policy diff --store, as a person and as a program use them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import command
+import terminal
+from canonry.bookmarks.draft import Draft
+from canonry.bookmarks.save import Bookmarks
+from canonry.core.keys import Item
+from canonry.feeds.feed_store import FeedStore
+from canonry.feeds.feed_values import FeedDocument
+from canonry.store.database import Database
+
+NOW = datetime(2026, 1, 31, tzinfo=UTC)
+ITEMS = (
+    Item(guid="1", link="https://www.a.com/x/?yclid=1", title="1"),
+    Item(guid="2", link="https://a.com/x", title="2"),
+    Item(guid="3", link="https://a.com/y#1", title="3"),
+    Item(guid="4", link="https://a.com/y#2", title="4"),
+    Item(guid="5", title="no link"),
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    url = f"sqlite:///{tmp_path / 'canonry.db'}"
+
+    async def fill(database: Database) -> None:
+        feeds = FeedStore(database)
+        feed, _ = await feeds.add("https://a.com/feed", NOW)
+        await feeds.merge(feed.id, FeedDocument("A", "rss20", (), ITEMS), NOW, seen_ttl_days=30)
+
+    with Database(url) as database:
+        asyncio.run(fill(database))
+    return url
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return command.run(*arguments, cwd=Path.cwd(), environment=os.environ)
+
+
+def answer(*arguments: str) -> dict[str, Any]:
+    done = run(*arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_there_and_back(store: str) -> None:
+    planned = answer("rekey", "entry@1", "feed-aggressive@1", "--db", store, "--dry-run")
+    assert planned == {
+        "before": "entry@1",
+        "after": "feed-aggressive@1",
+        "entries": 5,
+        "changed": 1,
+        "merged": 1,
+        "split": 0,
+        "changes": [
+            {
+                "url": "https://www.a.com/x/?yclid=1",
+                "before": "https://www.a.com/x/?yclid=1",
+                "after": "https://a.com/x",
+            }
+        ],
+        "merges": [{"key": "https://a.com/x", "others": ["https://a.com/x", "https://www.a.com/x/?yclid=1"]}],
+        "splits": [],
+    }
+    assert answer("rekey", "entry", "feed-aggressive", "--db", store, "--batch", "2") == planned
+    undone = {"before": "entry@1", "after": "feed-aggressive@1", "result": "undone", "entries": 5}
+    assert answer("rekey", "entry", "feed-aggressive", "--db", store, "--undo") == undone
+
+
+def test_on_a_terminal(store: str) -> None:
+    command = [sys.executable, "-m", "canonry", "rekey", "entry@1", "exact@1", "--db", store]
+    assert terminal.run([*command, "--dry-run"]) == (
+        "entry@1 → exact@1, would be rekeyed\n"
+        "what     count\n"
+        "entries  5\n"
+        "changed  2\n"
+        "merged   0\n"
+        "split    1\n"
+        "changed  https://a.com/y{+#1+}\n"
+        "changed  https://a.com/y{+#2+}\n"
+        "split  https://a.com/y →\n"
+        "    https://a.com/y#1\n"
+        "    https://a.com/y#2\n"
+    )
+    assert terminal.run(command).startswith("entry@1 → exact@1, rekeyed\n")
+    assert terminal.run([*command, "--undo"]) == "undone: 5 entries are under entry@1 again\n"
+
+
+REFUSED = [
+    # why                      arguments                                     exit  said
+    ("both",                   "entry@1 exact@1 --dry-run --undo",           2,    "--dry-run, --undo and --workers exclude each other"),
+    ("the same",               "entry entry@1",                              2,    "both policies are entry@1"),
+    ("an empty batch",         "entry@1 exact@1 --batch 0",                  2,    "0 is not in the range"),
+    ("a file",                 "entry@1 my.toml",                            1,    "canonry: my.toml: a store can be pinned to shipped policies only"),
+    ("no policy",              "entry@1 nope",                               1,    "canonry: no policy 'nope'"),
+    ("pinned to another",      "bookmark@1 exact@1",                         1,    "canonry: the keys of this store are under entry@1, not bookmark@1"),
+    ("pinned to another, dry", "bookmark@1 exact@1 --dry-run",               1,    "canonry: the keys of this store are under entry@1, not bookmark@1"),
+    ("nothing to undo",        "entry@1 exact@1 --undo",                     1,    "canonry: no rekey from entry@1 to exact@1 that could be undone"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("why", "arguments", "code", "said"), REFUSED)
+def test_refused(store: str, why: str, arguments: str, code: int, said: str) -> None:
+    done = run("rekey", *arguments.split(), "--db", store)
+    assert (done.returncode, done.stdout) == (code, ""), why
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command", ["rekey entry exact --dry-run", "rekey entry exact", "policy diff entry exact --store"]
+)
+def test_a_store_that_is_not_there_is_not_made(tmp_path: Path, command: str) -> None:
+    file = tmp_path / "nothing.db"
+    done = run(*command.split(), "--db", f"sqlite:///{file}")
+    assert done.returncode == 1
+    assert "there is no store yet" in done.stderr
+    assert not file.exists()
+
+
+def test_policy_diff_of_a_store(store: str) -> None:
+    found = answer("policy", "diff", "entry", "exact", "--store", "--db", store)
+    assert (found["urls"], found["refused"], found["changed"], found["split"]) == (4, 0, 2, 1)
+    assert found["splits"] == [{"key": "https://a.com/y", "others": ["https://a.com/y#1", "https://a.com/y#2"]}]
+
+
+def test_policy_diff_of_a_store_and_a_file(store: str, tmp_path: Path) -> None:
+    file = tmp_path / "urls.txt"
+    file.write_text("https://a.com/\n")
+    done = run("policy", "diff", "entry", "exact", str(file), "--store", "--db", store)
+    assert done.returncode == 2
+    assert "exclude each other" in done.stderr
+    assert answer("policy", "diff", "entry", "exact", str(file))["urls"] == 1
+
+
+def test_a_bar_for_what_takes_long(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    from canonry.cli import rekey
+    from canonry.rekey.run import Progress
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    seconds = iter(range(100))
+    monkeypatch.setattr("time.monotonic", lambda: float(next(seconds)))
+    with rekey._Shown("moved") as shown:
+        for done in (10, 50, 100):
+            shown.show(Progress(done, 100))
+    said = capfd.readouterr().err
+    assert "50/100 moved" in said
+    assert said.endswith("\r\033[K")
+
+
+def test_what_another_policy_would_make_of_bookmarks(store: str) -> None:
+    async def keep(database: Database) -> None:
+        def never(_: str) -> Any:
+            pytest.fail("nothing is asked")
+
+        bookmarks = Bookmarks(database, never, later=lambda *_: asyncio.sleep(0))
+        for url in ("https://www.a.com/x/", "https://www.a.com/x", "https://b.com/#top"):
+            await bookmarks.put(1, Draft(url))
+        await bookmarks.put(1, Draft("https://b.com/?utm_source=x"), exact_url=True)
+
+    with Database(store) as database:
+        asyncio.run(keep(database))
+    told = answer("policy", "diff", "bookmark", "feed-aggressive", "--bookmarks", "--db", store)
+    assert {name: told[name] for name in ("urls", "changed", "merged")} == {
+        "urls": 3,
+        "changed": 3,
+        "merged": 1,
+    }
+    assert run("policy", "diff", "bookmark", "crawl", "--bookmarks", "--store", "--db", store).returncode == 2
+
+
+def test_left_to_a_worker(store: str) -> None:
+    refused = run("rekey", "crawl@1", "feed-aggressive@1", "--db", store, "--workers")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "the keys of this store are under entry@1, not crawl@1" in refused.stderr
+    told = answer("rekey", "entry@1", "feed-aggressive@1", "--db", store, "--workers")
+    assert told == {"before": "entry@1", "after": "feed-aggressive@1", "result": "queued"}
+    command = [sys.executable, "-m", "canonry", "worker", "--db", store]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as worker:
+        assert worker.stderr is not None
+        try:
+            said = next(line for line in worker.stderr if "entries are under" in line)
+        finally:
+            worker.terminate()
+    assert said.endswith("5 entries are under feed-aggressive@1, 1 of them changed\n")
+    assert run("rekey", "entry@1", "feed-aggressive@1", "--db", store, "--undo", "--workers").returncode == 2

@@ -1,0 +1,170 @@
+"""`kill -9` at any moment of a crawl, then resume: the same pages as undisturbed, none twice (SPEC C6)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import pytest
+from sqlalchemy import text
+
+import postgres
+from canonry.crawler.crawl import stored_pages
+from canonry.crawler.crawl_store import CrawlStore
+from canonry.store.database import Database
+from crawl_server import Site, serving, tree
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+SCRIPT = Path(__file__).parents[1] / "crawl_process.py"
+PAGES = {**tree(120), "/120": "->/121", "/121": "<title>to</title>", "/5": "<a href=/120></a><a href=/16></a>"}
+
+
+class Crawls:
+    """Starts crawls in processes of their own and kills them; a context manager."""
+
+    def __init__(self) -> None:
+        self._parent = subprocess.Popen([sys.executable, str(SCRIPT)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._parent.stdin and self._parent.stdout
+        self._parent.stdin.close()
+        self._parent.wait(30)
+        self._parent.stdout.close()
+
+    def start(self, database_url: str, seed: str) -> int:
+        assert self._parent.stdin
+        self._parent.stdin.write(f"{json.dumps([database_url, seed])}\n".encode())
+        self._parent.stdin.flush()
+        return self._line()
+
+    def kill(self, process: int) -> bool:
+        """Was it before its end?"""
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+        status = self._line()
+        assert status in {0, signal.SIGKILL}
+        return status == signal.SIGKILL
+
+    def end(self) -> None:
+        assert self._line() == 0
+
+    def _line(self) -> int:
+        assert self._parent.stdout
+        return int(self._parent.stdout.readline())
+
+
+def kept(database_url: str) -> Counter[tuple[str, int, str]]:
+    async def read() -> Counter[tuple[str, int, str]]:
+        with Database(database_url) as database:
+            crawls = CrawlStore(database)
+            [crawl] = await crawls.all()
+            assert crawl.state == "done"
+            return Counter([(page.url, page.depth, repr(page.links)) async for page in stored_pages(crawls, crawl.id)])
+
+    return asyncio.run(read())
+
+
+def disturb(site: Site, database_url: str, kills: int, chance: random.Random) -> tuple[int, int]:
+    """Crawl, killed so often at moments spread over the whole crawl; how many were in its middle, and crawls."""
+    killed = middle = rounds = 0
+    with Crawls() as crawls:
+        while killed < kills:
+            rounds += 1
+            assert rounds < kills * 10
+            before = site.asked.total()
+            process = crawls.start(database_url, site.url + "/0")
+            wanted = chance.randint(0, 2 * len(PAGES) // max(kills, 4))
+            deadline = time.monotonic() + 5
+            while site.asked.total() - before < wanted and time.monotonic() < deadline:
+                time.sleep(0.0005)
+            time.sleep(chance.uniform(0, 0.01))
+            if not crawls.kill(process):
+                break
+            killed += 1
+            middle += site.asked.total() > before
+        crawls.start(database_url, site.url + "/0")
+        crawls.end()
+    return killed, middle
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def fresh(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[list[str]]:
+    """New databases, one for each trial."""
+    if request.param == "sqlite":
+        yield [f"sqlite:///{tmp_path}/{number}.db" for number in range(20)]
+        return
+    from contextlib import ExitStack
+
+    server: str = request.getfixturevalue("postgres_url")
+    with ExitStack() as stack:
+        yield [stack.enter_context(postgres.fresh_database(server)) for _ in range(20)]
+
+
+def killed_often(databases: list[str], kills: int) -> None:
+    chance = random.Random(20260131)
+    with serving(PAGES) as site:
+        calm, *rest = databases
+        with Crawls() as crawls:
+            crawls.start(calm, site.url + "/0")
+            crawls.end()
+        wanted = kept(calm)
+        assert len(wanted) == 121, "one of them by a redirect"
+        assert max(site.asked.values()) == 1
+        killed = middle = 0
+        for database in rest:
+            some, inside = disturb(site, database, min(8, kills - killed), chance)
+            killed, middle = killed + some, middle + inside
+            assert kept(database) == wanted
+            if killed >= kills:
+                break
+        assert killed >= kills
+        assert middle >= kills // 2
+
+
+@pytest.mark.slow
+def test_kill_a_few_times(tmp_path: Path) -> None:
+    killed_often([f"sqlite:///{tmp_path}/{number}.db" for number in range(4)], 5)
+
+
+@pytest.mark.slow
+def test_kill_again_and_again(fresh: list[str]) -> None:
+    killed_often(fresh, 50 if fresh[0].startswith("sqlite") else 25)  # fifty for the crawl, half of it for the database
+
+
+@pytest.mark.slow
+def test_two_processes_share_a_crawl(fresh: list[str]) -> None:
+    """Both at once, one of them killed: the other takes its pages."""
+    with serving(PAGES) as site, Crawls() as one, Crawls() as other:
+        one.start(fresh[0], site.url + "/0")
+        one.end()
+        wanted = kept(fresh[0])
+        site.asked.clear()
+        process = one.start(fresh[1], site.url + "/0")
+        while site.asked.total() < 10:
+            time.sleep(0.001)
+        other.start(fresh[1], site.url + "/0")
+        while site.asked.total() < 40:
+            time.sleep(0.001)
+        one.kill(process)
+        one.start(fresh[1], site.url + "/0")  # it sees that the first is gone
+        one.end()
+        other.end()
+        assert kept(fresh[1]) == wanted
+        with Database(fresh[1]) as database:
+            twice = text("SELECT key FROM crawl_pages GROUP BY crawl_id, key HAVING COUNT(*) > 1")
+            assert database.read_now(lambda connection: connection.execute(twice).all()) == []

@@ -1,0 +1,22 @@
+"""Who is dead: only a process of this machine that is no more."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from canonry.crawler.lease_owners import dead_owners, new_owner
+
+
+def test_owners() -> None:
+    mine = new_owner()
+    assert mine != new_owner()
+    machine, process, started, _ = mine.split(" ")
+    assert int(process) == os.getpid()
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    dead = f"{machine} {ended.pid} 1 x"
+    reused = f"{machine} {process} {int(started) - 1} x"
+    elsewhere = f"other/{machine} {ended.pid} 1 x"
+    assert dead_owners([mine, dead, reused, elsewhere, "me", ""]) == [dead, reused]

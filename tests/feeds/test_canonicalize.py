@@ -1,0 +1,766 @@
+"""SPEC F1–F14: which URL is returned, why, and what was asked for on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import time
+from typing import Any
+
+import pytest
+
+import canonry
+from canonry.feeds.canonicalize.result import CandidateVerdict, EventKind, Reason, Source
+from dict_web import DictWeb
+from feed_texts import empty_rss, gone, moved, ok, rss
+
+A, WWW = "https://example.com", "https://www.example.com"
+FEED = rss()
+
+
+def permalinks(build: int) -> str:
+    """A feed as blogs make it: ids are links to the own host."""
+    items = "".join(f"<item><title>P{n}</title><guid>{A}/p/{n}</guid></item>" for n in range(5))
+    own = f'<atom:link xmlns:atom="http://www.w3.org/2005/Atom" rel="self" href="{A}/feed"/>'
+    return f'<rss version="2.0"><channel><title>B</title>{own}<lastBuildDate>{build}</lastBuildDate>{items}</channel></rss>'
+
+
+def canonical(url: str, pages: dict[str, Any], **options: Any) -> tuple[canonry.Canonical, DictWeb]:
+    web = DictWeb(pages)
+    return canonry.canonicalize_sync(url, fetch=web.fetch, **options), web
+
+
+# The ten edge cases of seed 000, by their numbers: input, pages, answer, requests after the first.
+SEED_CASES: dict[int, tuple[str, dict[str, Any], str, int]] = {
+    1: (
+        f"{A}/feed?utm_source=twitter",
+        {
+            f"{A}/feed{query}": ok(rss(self_url=f"{A}/feed?utm_source=rss"))
+            for query in ("?utm_source=twitter", "?utm_source=rss", "")
+        },
+        f"{A}/feed",
+        1,
+    ),
+    2: (f"{WWW}/feed", {f"{host}/feed": ok(rss(self_url=f"{A}/feed")) for host in (A, WWW)}, f"{A}/feed", 1),
+    3: (
+        "http://example.com/feed",
+        {f"{scheme}://example.com/feed": ok(rss(self_url="http://example.com/feed")) for scheme in ("http", "https")},
+        f"{A}/feed",
+        1,
+    ),
+    4: (
+        f"{A}/feed.php?id=123&utm_source=twitter",
+        {
+            f"{A}/feed.php?id=123&utm_source=twitter": ok(rss(self_url=f"{A}/feed.php?id=123")),
+            f"{A}/feed.php?id=123": ok(rss(self_url=f"{A}/feed.php?id=123")),
+            f"{A}/feed.php": ok(rss("other")),
+        },
+        f"{A}/feed.php?id=123",
+        1,
+    ),
+    5: (
+        f"{A}/feed",
+        {f"{A}/feed": ok(rss(self_url=f"{A}/old-feed")), f"{A}/old-feed": ok(rss("old", title="Old"))},
+        f"{A}/feed",
+        1,
+    ),
+    6: (
+        "https://old.example.com/rss",
+        {
+            "https://old.example.com/rss": moved("https://new.example.com/rss"),
+            "https://new.example.com/rss": moved(f"{A}/feed"),
+            f"{A}/feed": ok(rss(self_url=f"{A}/feed")),
+        },
+        f"{A}/feed",
+        0,
+    ),
+    7: (
+        "https://cdn.example.com/feed",
+        {f"{host}/feed": ok(rss(self_url=f"{A}/feed")) for host in (A, "https://cdn.example.com")},
+        f"{A}/feed",
+        1,
+    ),
+    8: (
+        f"{A}/feed",
+        {
+            f"{A}/feed": ok(rss(self_url=f"{WWW}/feed")),
+            f"{WWW}/feed": ok(rss(self_url=f"{WWW}/feed", extra="<ttl>5</ttl>")),
+        },
+        f"{A}/feed",
+        0,
+    ),
+    9: (f"{A}//feed", {f"{A}{path}": ok(rss(self_url=f"{A}/feed")) for path in ("//feed", "/feed")}, f"{A}/feed", 1),
+    10: (
+        "https://münchen.example.com/feed",
+        {"https://xn--mnchen-3ya.example.com/feed": ok(rss(self_url="https://münchen.example.com/feed"))},
+        "https://xn--mnchen-3ya.example.com/feed",
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("number", SEED_CASES)
+def test_edge_case_of_the_seed(number: int) -> None:
+    url, pages, wanted, requests = SEED_CASES[number]
+    found, _ = canonical(url, pages)
+    assert found.url == wanted
+    assert found.requests == requests
+
+
+# why, input, pages, options, answer, reason
+CASES: list[tuple[str, str, dict[str, Any], dict[str, Any], str, Reason]] = [
+    ("clean", f"{A}/feed", {f"{A}/feed": ok(FEED)}, {}, f"{A}/feed", Reason.RESPONSE_URL),
+    (
+        "variant",
+        f"{A}/feed/",
+        {f"{A}/feed/": ok(FEED), f"{A}/feed": ok(FEED)},
+        {},
+        f"{A}/feed",
+        Reason.CONTENT_VERIFIED,
+    ),
+    (
+        "nothing cleaner works",
+        f"{A}/feed?utm_id=1",
+        {f"{A}/feed?utm_id=1": ok(FEED)},
+        {},
+        f"{A}/feed?utm_id=1",
+        Reason.FALLBACK,
+    ),
+    (
+        "a temporary target is not adopted",
+        f"{A}/feed",
+        {f"{A}/feed": moved("https://cdn.example.net/x1", 302), "https://cdn.example.net/x1": ok(FEED)},
+        {},
+        f"{A}/feed",
+        Reason.RESPONSE_URL,
+    ),
+    (
+        "permanent, then temporary",
+        "https://old.example.com/a",
+        {
+            "https://old.example.com/a": moved(f"{A}/feed", 308),
+            f"{A}/feed": moved("https://cdn.example.net/x1", 307),
+            "https://cdn.example.net/x1": moved("https://cdn.example.net/x2", 301),
+            "https://cdn.example.net/x2": ok(FEED),
+        },
+        {},
+        f"{A}/feed",
+        Reason.RESPONSE_URL,
+    ),
+    (
+        "a variant that leads back confirms",
+        f"{A}/feed/",
+        {f"{A}/feed/": ok(FEED), f"{A}/feed": moved(f"{A}/feed/", 302)},
+        {},
+        f"{A}/feed/",
+        Reason.REDIRECT_VERIFIED,
+    ),
+    (
+        "the input that led here is not asked again",
+        f"{A}/feed",
+        {f"{A}/feed": moved(f"{WWW}/feed/"), f"{WWW}/feed/": ok(FEED)},
+        {},
+        f"{WWW}/feed/",
+        Reason.REDIRECT_VERIFIED,
+    ),
+    (
+        "a variant that moved for good gives its place",
+        f"{WWW}/feed",
+        {f"{WWW}/feed": ok(FEED), f"{A}/feed": moved(f"{A}/rss.xml"), f"{A}/rss.xml": ok(FEED)},
+        {},
+        f"{A}/rss.xml",
+        Reason.CONTENT_VERIFIED,
+    ),
+    (
+        "a self link that leads back confirms the response",
+        f"{A}/rss",
+        {f"{A}/rss": ok(rss(self_url=f"{A}/self")), f"{A}/self": moved(f"{A}/rss")},
+        {},
+        f"{A}/rss",
+        Reason.REDIRECT_VERIFIED,
+    ),
+    (
+        "self differs by a build date",
+        "https://mirror.example.net/f",
+        {
+            "https://mirror.example.net/f": ok(rss(self_url=f"{A}/feed", extra="<lastBuildDate>1</lastBuildDate>")),
+            f"{A}/feed": ok(rss(self_url=f"{A}/feed", extra="<lastBuildDate>2</lastBuildDate>")),
+        },
+        {},
+        f"{A}/feed",
+        Reason.SIGNATURE_VERIFIED,
+    ),
+    (
+        "no signatures",
+        "https://mirror.example.net/f",
+        {
+            "https://mirror.example.net/f": ok(rss(self_url=f"{A}/feed", extra="<lastBuildDate>1</lastBuildDate>")),
+            f"{A}/feed": ok(rss(self_url=f"{A}/feed", extra="<lastBuildDate>2</lastBuildDate>")),
+        },
+        {"use_signature": False},
+        "https://mirror.example.net/f",
+        Reason.RESPONSE_URL,
+    ),
+    (
+        "overlap is no evidence between places",
+        "https://mirror.example.net/f",
+        {
+            "https://mirror.example.net/f": ok(rss(1, 2, 3, self_url=f"{A}/feed")),
+            f"{A}/feed": ok(rss(1, 2, 3, 4, self_url=f"{A}/feed")),
+        },
+        {},
+        "https://mirror.example.net/f",
+        Reason.RESPONSE_URL,
+    ),
+    (
+        "an excerpt feed is another one",
+        "https://mirror.example.net/f",
+        {
+            "https://mirror.example.net/f": ok(rss(self_url=f"{A}/feed", text="A long text " * 20)),
+            f"{A}/feed": ok(rss(self_url=f"{A}/feed")),
+        },
+        {},
+        "https://mirror.example.net/f",
+        Reason.RESPONSE_URL,
+    ),
+    (
+        "empty feeds are not merged",
+        "https://mirror.example.net/f",
+        {
+            "https://mirror.example.net/f": ok(
+                empty_rss().replace(
+                    "</title>", f'</title><link xmlns="http://www.w3.org/2005/Atom" rel="self" href="{A}/feed"/>'
+                )
+            ),
+            f"{A}/feed": ok(
+                empty_rss().replace(
+                    "</title>", f'</title><link xmlns="http://www.w3.org/2005/Atom" rel="self" href="{A}/feed"/>'
+                )
+            ),
+        },
+        {},
+        "https://mirror.example.net/f",
+        Reason.RESPONSE_URL,
+    ),
+    (
+        "an empty feed and its own clean form, byte for byte",
+        f"{A}/feed/",
+        {f"{A}/feed/": ok(empty_rss()), f"{A}/feed": ok(empty_rss())},
+        {},
+        f"{A}/feed",
+        Reason.CONTENT_VERIFIED,
+    ),
+    (
+        "an empty feed and its own clean form, one byte off",
+        f"{A}/feed/",
+        {f"{A}/feed/": ok(empty_rss()), f"{A}/feed": ok(empty_rss() + " ")},
+        {},
+        f"{A}/feed/",
+        Reason.RESPONSE_URL,
+    ),
+    (
+        "https self of an http feed, one request",
+        "http://example.com/feed",
+        {u: ok(rss(self_url=f"{A}/feed")) for u in ("http://example.com/feed", f"{A}/feed")},
+        {"max_requests": 1},
+        f"{A}/feed",
+        Reason.CONTENT_VERIFIED,
+    ),
+    (
+        "https is not wanted",
+        "http://example.com/feed",
+        {u: ok(FEED) for u in ("http://example.com/feed", f"{A}/feed")},
+        {"prefer_https": False},
+        "http://example.com/feed",
+        Reason.RESPONSE_URL,
+    ),
+    (
+        "https that leads back to http",
+        "http://example.com/feed",
+        {"http://example.com/feed": ok(FEED), f"{A}/feed": moved("http://example.com/feed")},
+        {},
+        "http://example.com/feed",
+        Reason.RESPONSE_URL,
+    ),
+    (
+        "www stays",
+        f"{WWW}/feed/",
+        {f"{host}{path}": ok(FEED) for host in (A, WWW) for path in ("/feed", "/feed/")},
+        {"prefer_no_www": False},
+        f"{WWW}/feed",
+        Reason.CONTENT_VERIFIED,
+    ),
+    (
+        "another list of tracking parameters",
+        f"{A}/feed?from=mail&utm_id=1",
+        {f"{A}/feed{query}": ok(FEED) for query in ("?from=mail&utm_id=1", "?utm_id=1", "")},
+        {"tracking_params": ["from"]},
+        f"{A}/feed?utm_id=1",
+        Reason.CONTENT_VERIFIED,
+    ),
+    (
+        "one preset",
+        f"{WWW}/feed/?utm_id=1",
+        {f"{host}{path}": ok(FEED) for host in (A, WWW) for path in ("/feed", "/feed/", "/feed/?utm_id=1")},
+        {"presets": ["feed-conservative"]},
+        f"{WWW}/feed/",
+        Reason.CONTENT_VERIFIED,
+    ),
+    (
+        "no requests",
+        "http://example.com/feed/",
+        {u: ok(FEED) for u in ("http://example.com/feed/", "http://example.com/feed", f"{A}/feed/")},
+        {"max_requests": 0},
+        "http://example.com/feed/",
+        Reason.RESPONSE_URL,
+    ),
+    (
+        "WordPress, atom, in a folder, other parameters kept",
+        f"{A}/blog/index.php?cat=5&feed=atom",
+        {f"{A}/blog/index.php?cat=5&feed=atom": ok(FEED), f"{A}/blog/feed/atom/?cat=5": ok(FEED)},
+        {},
+        f"{A}/blog/feed/atom/?cat=5",
+        Reason.CONTENT_VERIFIED,
+    ),
+    (
+        "a probe that serves another feed",
+        f"{A}/?feed=rss2",
+        {f"{A}/?feed=rss2": ok(FEED), f"{A}/feed/": ok(rss("other"))},
+        {},
+        f"{A}/?feed=rss2",
+        Reason.RESPONSE_URL,
+    ),
+    (
+        "no probes",
+        f"{A}/?feed=rss2",
+        {f"{A}/?feed=rss2": ok(FEED), f"{A}/feed/": ok(FEED)},
+        {"probes": False},
+        f"{A}/?feed=rss2",
+        Reason.RESPONSE_URL,
+    ),
+    (
+        "Blogger's country host",
+        "http://blog.blogspot.de/atom.xml",
+        {"https://blog.blogspot.com/feeds/posts/default": ok(FEED)},
+        {},
+        "https://blog.blogspot.com/feeds/posts/default",
+        Reason.RESPONSE_URL,
+    ),
+    (
+        "the rewritten form is dead, the given one lives",
+        "https://feedproxy.google.com/Blog",
+        {"https://feedproxy.google.com/Blog": ok(FEED), "https://feeds.feedburner.com/Blog": gone()},
+        {},
+        "https://feedproxy.google.com/Blog",
+        Reason.FALLBACK,
+    ),
+    (
+        "no rewrites",
+        "https://feedproxy.google.com/Blog",
+        {f"https://{host}/Blog": ok(FEED) for host in ("feedproxy.google.com", "feeds.feedburner.com")},
+        {"rewrites": False, "max_requests": 0},
+        "https://feedproxy.google.com/Blog",
+        Reason.FALLBACK,
+    ),
+    (
+        "a mirror of a feed whose items are known by links on its own host",
+        "https://cdn.example.net/feed",
+        {f"{host}/feed": ok(permalinks(build)) for build, host in enumerate(("https://cdn.example.net", A))},
+        {},
+        f"{A}/feed",
+        Reason.SIGNATURE_VERIFIED,
+    ),
+    (
+        "items that say nothing are no evidence",
+        "https://mirror.example.net/f",
+        {
+            f"{host}": ok(rss(self_url=f"{A}/f").split("<item>")[0] + f"<item/><item/><ttl>{n}</ttl></channel></rss>")
+            for n, host in enumerate(("https://mirror.example.net/f", f"{A}/f"))
+        },
+        {},
+        "https://mirror.example.net/f",
+        Reason.RESPONSE_URL,
+    ),
+    (
+        "a variant that moved to a worse place is no gain",
+        f"{WWW}/f",
+        {
+            f"{WWW}/f": ok(FEED),
+            f"{A}/f": moved("http://old.example.net/f/?utm_id=1"),
+            "http://old.example.net/f/?utm_id=1": ok(FEED),
+        },
+        {},
+        f"{WWW}/f",
+        Reason.RESPONSE_URL,
+    ),
+    (
+        "a self link cannot plant credentials",
+        f"{A}/f",
+        {f"{A}/f": ok(rss(self_url="https://a:pw@example.com/f"))},
+        {},
+        f"{A}/f",
+        Reason.RESPONSE_URL,
+    ),
+    ("feed scheme", "feed://example.com/feed", {f"{A}/feed": ok(FEED)}, {}, f"{A}/feed", Reason.RESPONSE_URL),
+    (
+        "feed scheme, http only",
+        "feed://example.com/feed",
+        {"http://example.com/feed": ok(FEED)},
+        {},
+        "http://example.com/feed",
+        Reason.RESPONSE_URL,
+    ),
+    (
+        "a self link with other entities is left alone",
+        f"{A}/x",
+        {f"{A}/x": ok(rss(self_url=f"{A}/f?a=1&amp;copy=2&amp;amp=3")), f"{A}/f?a=1&copy=2&amp=3": ok(FEED)},
+        {},
+        f"{A}/f?a=1&copy=2&amp=3",
+        Reason.SIGNATURE_VERIFIED,
+    ),
+    (
+        "a self link that is no URL",
+        f"{A}/dir/feed",
+        {f"{A}/dir/feed": ok(rss(self_url="https://"))},
+        {},
+        f"{A}/dir/feed",
+        Reason.RESPONSE_URL,
+    ),
+    (
+        "a self link of another scheme",
+        f"{A}/feed",
+        {f"{A}/feed": ok(rss(self_url="mailto:me@example.com"))},
+        {},
+        f"{A}/feed",
+        Reason.RESPONSE_URL,
+    ),
+]
+
+
+@pytest.mark.parametrize("case", [pytest.param(row, id=row[0]) for row in CASES])
+def test_answer_and_reason(case: tuple[str, str, dict[str, Any], dict[str, Any], str, Reason]) -> None:
+    _, url, pages, options, wanted, reason = case
+    found, web = canonical(url, pages, **options)
+    assert (found.url, found.reason) == (wanted, reason)
+    assert found.url in web.fetched
+    assert len(web.asked) == len(set(web.asked)) == found.total_requests
+    assert found.requests <= options.get("max_requests", 3)
+    assert found.url not in found.aliases
+
+
+def test_the_whole_result() -> None:
+    pages = {
+        "http://www.example.com/feed/?utm_source=x": moved("http://www.example.com/feed/"),
+        "http://www.example.com/feed/": ok(rss(title="A blog", self_url="http://www.example.com/feed/")),
+        "http://example.com/feed": ok(rss(title="A blog", self_url="http://www.example.com/feed/")),
+        f"{A}/feed": ok(rss(title="A blog", self_url="http://www.example.com/feed/")),
+    }
+    found, _ = canonical("http://www.example.com/feed/?utm_source=x", pages)
+    assert found.url == f"{A}/feed"
+    assert (found.reason, found.source, found.preset) == (Reason.UPGRADE_HTTPS, Source.RESPONSE, "feed-aggressive")
+    assert (found.requests, found.total_requests) == (2, 3)
+    assert found.feed is not None
+    assert (found.feed.title, found.feed.format, found.feed.item_count) == ("A blog", "rss", 3)
+    assert found.input_url == "http://www.example.com/feed/?utm_source=x"
+    assert found.response_url == found.self_url == "http://www.example.com/feed/"
+    assert [(hop.status, hop.location) for hop in found.hops] == [(301, "http://www.example.com/feed/")]
+    assert found.aliases == (
+        "http://www.example.com/feed/?utm_source=x",
+        "http://www.example.com/feed/",
+        "http://example.com/feed",
+    )
+    assert [each.verdict for each in found.candidates] == [
+        CandidateVerdict.FETCHED,
+        CandidateVerdict.SAME,
+        CandidateVerdict.SAME,
+    ]
+    assert found.candidates[1].score == canonry.score("http://example.com/feed").total
+    again = json.loads(json.dumps(dataclasses.asdict(found)))
+    assert again["reason"] == "upgrade_https"
+    assert again["candidates"][0]["verdict"] == "fetched"
+
+
+@pytest.mark.parametrize(
+    ("why", "url", "pages", "error", "reason"),
+    [
+        ("no server", f"{A}/feed", {}, canonry.FetchFailed, "ConnectionRefused"),
+        ("an error", f"{A}/feed", {f"{A}/feed": gone(500)}, canonry.FetchFailed, "answered 500"),
+        ("a page", f"{A}/", {f"{A}/": ok("<html><title>x</title></html>")}, canonry.NotAFeed, "it names none"),
+        (
+            "a page with a feed",
+            f"{A}/",
+            {f"{A}/": ok('<html><link rel="alternate" type="application/rss+xml" href="/feed">')},
+            canonry.NotAFeed,
+            "it names 1: discover",
+        ),
+        ("nothing", f"{A}/feed", {f"{A}/feed": ok("")}, canonry.NotAFeed, "empty"),
+        ("a private address", f"{A}/feed", {f"{A}/feed": moved("http://10.0.0.1/f")}, canonry.UnsafeUrl, "private"),
+    ],
+)
+def test_no_answer(why: str, url: str, pages: dict[str, Any], error: type[canonry.FetchFailed], reason: str) -> None:
+    pages = {**pages, "http://10.0.0.1/f": ok(FEED)}
+    with pytest.raises(error, match=reason) as caught:
+        canonical(url, pages)
+    assert [getattr(each, "url", "") for each in caught.value.tried] == [url]
+
+
+def test_a_rate_limit_says_when_to_come_back() -> None:
+    with pytest.raises(canonry.FetchFailed) as caught:
+        canonical(f"{A}/feed", {f"{A}/feed": gone(429, **{"retry-after": "120"})})
+    assert (caught.value.status, caught.value.retry_after) == (429, 120)
+    found, _ = canonical(f"{A}/feed/", {f"{A}/feed/": ok(FEED), f"{A}/feed": gone(503, **{"retry-after": "60"})})
+    assert found.candidates[1].reason == "answered 503, asks to wait 60 s"
+
+
+@pytest.mark.parametrize("text", ["", "not a url", "mailto:a@example.com", "ftp://example.com/feed"])
+def test_what_is_no_url_is_refused(text: str) -> None:
+    with pytest.raises(canonry.InvalidUrl):
+        canonical(text, {})
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1/feed", "http://169.254.169.254/", "http://localhost/feed"])
+def test_the_guarded_client_refuses(url: str) -> None:
+    with pytest.raises(canonry.UnsafeUrl):
+        canonry.canonicalize_sync(url)
+
+
+@pytest.mark.parametrize("self_url", ["http://192.168.1.1/feed", "http://localhost/feed", "http://example.com:22/feed"])
+def test_an_unsafe_self_link_is_never_asked_for(self_url: str) -> None:
+    found, web = canonical(f"{A}/feed", {f"{A}/feed": ok(rss(self_url=self_url)), self_url: ok(FEED)})
+    assert web.asked == [f"{A}/feed"]
+    assert found.url == f"{A}/feed"
+    assert [each.verdict for each in found.candidates] == [CandidateVerdict.FETCHED, CandidateVerdict.UNSAFE]
+    assert found.self_url is None
+
+
+def test_a_variant_that_leads_to_a_private_address_is_not_adopted() -> None:
+    pages = {f"{A}/feed/": ok(FEED), f"{A}/feed": moved("http://10.0.0.1/f"), "http://10.0.0.1/f": ok(FEED)}
+    found, _ = canonical(f"{A}/feed/", pages)
+    assert found.url == f"{A}/feed/"
+    assert found.candidates[1].verdict is CandidateVerdict.UNSAFE
+
+
+def test_what_exists_is_asked_in_one_batch() -> None:
+    batches: list[list[str]] = []
+
+    async def exists(urls: list[str]) -> canonry.Existing | None:
+        batches.append(urls)
+        return None
+
+    pages = {f"{WWW}/feed/": ok(rss(self_url="https://self.example.com/f")), f"{A}/feed": ok(FEED)}
+    canonical(f"{WWW}/feed/", pages, exists=exists)
+    assert len(batches) == 1
+    hosts = ("www.example.com/feed/", "example.com/feed", "www.example.com/feed", "self.example.com/f")
+    assert set(batches[0]) == {f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts}
+    canonical(f"{WWW}/feed/", pages, exists=exists, check_before_fetch=True)
+    assert len(batches) == 3
+    assert "https://self.example.com/f" not in batches[1]
+
+
+def test_the_store_is_authoritative() -> None:
+    async def exists(urls: list[str]) -> canonry.Existing | None:
+        return canonry.Existing("https://elsewhere.example.com/known", {"id": 7})
+
+    found, web = canonical(f"{A}/feed", {}, exists=exists, check_before_fetch=True)
+    assert web.asked == []
+    assert (found.url, found.reason) == ("https://elsewhere.example.com/known", Reason.EXISTS_IN_DB)
+    assert (found.data, found.total_requests, found.feed, found.response_url) == ({"id": 7}, 0, None, None)
+    found, web = canonical(f"{A}/feed", {f"{A}/feed": ok(FEED)}, exists=exists)
+    assert (found.url, found.requests, found.total_requests) == ("https://elsewhere.example.com/known", 0, 1)
+
+
+def test_a_veto_is_heard() -> None:
+    pages = {f"{WWW}/feed/": ok(FEED), f"{A}/feed": ok(FEED), f"{WWW}/feed": ok(FEED)}
+    found, web = canonical(f"{WWW}/feed/", pages, verify=lambda url: url != f"{A}/feed")
+    assert found.url == f"{WWW}/feed"
+    assert f"{A}/feed" not in web.asked
+
+    async def never(url: str) -> bool:
+        return False
+
+    with pytest.raises(canonry.UnsafeUrl, match="vetoed"):
+        canonical(f"{A}/feed", pages, verify=never)
+
+
+def test_own_parser_and_own_hash() -> None:
+    from canonry.feeds.read import read_feed
+
+    pages = {f"{A}/feed/": ok(rss(extra="<ttl>1</ttl>")), f"{A}/feed": ok(rss(extra="<ttl>2</ttl>"))}
+    read: list[str] = []
+
+    def parse(response: canonry.Response) -> Any:
+        read.append(response.url)
+        return read_feed(response.body, url=response.url)
+
+    found, _ = canonical(f"{A}/feed/", pages, parse=parse, hash=lambda text: "equal", use_signature=False)
+    assert (found.url, found.reason) == (f"{A}/feed", Reason.CONTENT_VERIFIED)
+    assert read == [f"{A}/feed/", f"{A}/feed"]
+
+
+class Broken(Exception):
+    """What a caller's callback may raise."""
+
+
+@pytest.mark.parametrize("callback", ["exists", "verify", "parse", "hash", "on_event"])
+def test_an_exception_of_a_callback_reaches_the_caller(callback: str) -> None:
+    def broken(*_: object) -> Any:
+        raise Broken(callback)
+
+    with pytest.raises(Broken, match=callback):
+        canonical(f"{A}/feed/", {f"{A}/feed/": ok(FEED), f"{A}/feed": ok(FEED)}, **{callback: broken})
+
+
+@pytest.mark.parametrize("callback", ["verify", "hash", "on_event"])
+def test_an_exception_of_ours_from_a_callback_reaches_the_caller_too(callback: str) -> None:
+    calls: list[object] = []
+
+    def broken(value: object) -> Any:
+        calls.append(value)
+        if len(calls) > 1:
+            raise canonry.FetchFailed("the callback's own")
+        return True
+
+    with pytest.raises(canonry.FetchFailed, match="the callback's own"):
+        canonical(f"{A}/feed/", {f"{A}/feed/": ok(FEED), f"{A}/feed": ok(FEED)}, **{callback: broken})
+
+
+def test_an_exception_of_the_fetch_reaches_the_caller() -> None:
+    async def fetch(url: str, **_: object) -> canonry.Response:
+        raise Broken(url)
+
+    with pytest.raises(Broken):
+        canonry.canonicalize_sync(f"{A}/feed", fetch=fetch)
+
+
+def test_progress_is_told_with_credentials_masked() -> None:
+    events: list[canonry.Event] = []
+    pages = {
+        f"{A}/feed/": {**ok(FEED), "require_auth": "me:secret"},
+        f"{A}/feed": {**ok(FEED), "require_auth": "me:secret"},
+    }
+    found, _ = canonical("https://me:secret@example.com/feed/", pages, on_event=events.append)
+    assert found.url == "https://me:secret@example.com/feed"
+    assert [event.kind for event in events] == [
+        EventKind.FETCHING,
+        EventKind.FETCHED,
+        EventKind.FETCHING,
+        EventKind.FETCHED,
+        EventKind.MATCHED,
+    ]
+    assert "secret" not in repr(events)
+    assert events[0].url == "https://***@example.com/feed/"
+    for url, error in (("/none", canonry.FetchFailed), ("/page", canonry.NotAFeed), ("/feed", canonry.UnsafeUrl)):
+        web = {f"{A}/page": ok("<html>"), f"{A}/feed": moved("http://10.0.0.1/")}
+        with pytest.raises(error) as caught:
+            canonical(f"https://me:secret@example.com{url}", {**web, "http://10.0.0.1/": ok(FEED)})
+        assert "secret" not in f"{caught.value}{caught.value!r}{caught.value.tried}"
+    with pytest.raises(canonry.InvalidUrl) as refused:
+        canonical("https://me:secret@example.com:99999/", {})
+    assert "secret" not in str(refused.value)
+
+
+def test_credentials_stay_with_their_host_and_scheme() -> None:
+    pages = {f"{host}{path}": ok(FEED) for host in (A, WWW) for path in ("/feed", "/feed/")}
+    found, web = canonical("https://me:pw@www.example.com/feed/", pages)
+    assert found.url == "https://me:pw@www.example.com/feed"
+    assert all("@example.com" not in url for url in web.asked)
+    assert found.candidates[1].reason == "credentials stay with their host"
+    with pytest.raises(canonry.FetchFailed):
+        _, web = canonical("feed://me:pw@example.com/feed", {"http://example.com/feed": ok(FEED)})
+
+
+def test_not_modified_stands_for_the_body_the_caller_has() -> None:
+    seen: list[dict[str, object]] = []
+
+    async def fetch(url: str, **options: object) -> canonry.Response:
+        seen.append(options)
+        return canonry.Response(304 if options else 200, url, {}, b"" if options else FEED.encode())
+
+    validators = canonry.Validators(etag='"1"')
+    found = canonry.canonicalize_sync(f"{A}/feed/", fetch=fetch, validators=validators, body=FEED.encode())
+    assert found.url == f"{A}/feed"
+    assert seen == [{"validators": validators}, {}]
+    with pytest.raises(canonry.FetchFailed, match="304"):
+        canonry.canonicalize_sync(f"{A}/feed/", fetch=fetch, validators=validators)
+
+
+def test_discovery_lists_all_and_takes_the_first() -> None:
+    page = (
+        '<html><head><base href="/blog/"><link rel="alternate" type="application/rss+xml" title="Posts" href="feed/">'
+        '<link rel="alternate" type="application/atom+xml" href="http://10.0.0.1/atom">'
+    )
+    pages = {f"{A}/": ok(page), f"{A}/blog/feed/": ok(FEED), f"{A}/blog/feed": moved(f"{A}/blog/feed/")}
+    found, _ = canonical("example.com", pages, discover=True)
+    assert found.url == f"{A}/blog/feed/"
+    assert [(link.url, link.title, link.format) for link in found.discovered] == [
+        (f"{A}/blog/feed/", "Posts", "rss"),
+        ("http://10.0.0.1/atom", "", "atom"),
+    ]
+    assert found.input_url == f"{A}/"
+    assert (found.requests, found.total_requests) == (1, 3)
+    with pytest.raises(canonry.UnsafeUrl):
+        canonical(
+            f"{A}/", {**pages, f"{A}/": ok(page.replace('href="feed/"', 'href="http://10.0.0.1/"'))}, discover=True
+        )
+
+
+def test_a_slow_candidate_costs_its_timeout_only() -> None:
+    pages = {f"{A}/feed/": ok(FEED), f"{A}/feed": {**ok(FEED), "delay_ms": 60_000}}
+    found, _ = canonical(f"{A}/feed/", pages, timeout=0.5)
+    assert found.url == f"{A}/feed/"
+    assert "within 0.5 s" in found.candidates[1].reason
+
+
+def test_the_deadline_ends_the_call_with_what_is_proven() -> None:
+    pages = {f"{A}/feed/": ok(FEED), f"{A}/feed": {**ok(FEED), "delay_ms": 60_000}}
+    started = time.monotonic()
+    found, _ = canonical(f"{A}/feed/", pages, deadline=0.5)
+    assert found.url == f"{A}/feed/"
+    with pytest.raises(canonry.FetchFailed, match="no feed within 0.1 s"):
+        canonical(f"{A}/feed", pages, deadline=0.1)
+    assert time.monotonic() - started < 5
+
+
+def test_a_store_that_does_not_answer_is_not_taken_for_a_no() -> None:
+    async def exists(urls: list[str]) -> canonry.Existing | None:
+        await asyncio.sleep(60)
+        return None
+
+    with pytest.raises(canonry.FetchFailed, match="within"):
+        canonical(f"{A}/feed", {f"{A}/feed": ok(FEED)}, exists=exists, deadline=0.1)
+
+
+def test_credentials_in_a_location_of_a_callers_fetch_are_dropped() -> None:
+    pages = {f"{A}/feed": moved("https://a:pw@example.org/g"), "https://example.org/g": ok(FEED)}
+    assert canonical(f"{A}/feed", pages)[0].url == "https://example.org/g"
+
+
+def test_inside_an_event_loop_the_sync_door_says_what_to_do() -> None:
+    async def run() -> None:
+        with pytest.raises(RuntimeError, match="await canonicalize"):
+            canonry.canonicalize_sync(f"{A}/feed")
+
+    asyncio.run(run())
+
+
+def test_a_body_over_the_limit_is_refused() -> None:
+    with pytest.raises(canonry.FetchFailed, match="more than 100 bytes"):
+        canonical(f"{A}/feed", {f"{A}/feed": ok(FEED)}, max_bytes=100)
+
+
+def test_unknown_probes_are_refused() -> None:
+    with pytest.raises(ValueError, match="unknown: joomla; known: wordpress"):
+        canonical(f"{A}/feed", {}, probes=["joomla"])
+
+
+def test_a_cancelled_call_ends() -> None:
+    async def run() -> None:
+        web = DictWeb({f"{A}/feed": {**ok(FEED), "delay_ms": 60_000}})
+        task = asyncio.create_task(canonry.canonicalize(f"{A}/feed", fetch=web.fetch))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(run())

@@ -1,0 +1,614 @@
+"""Random feeds, random edits, moves, outages and months of time: the store beside a model made from SPEC I1–I5.
+
+The model keeps a list of entries and looks through all of it; it says which entries an item may be, not
+how to find them. Where the SPEC leaves a choice it takes any, and goes on with what the store has chosen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from html import escape
+from typing import TYPE_CHECKING, TypeAlias
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from sqlalchemy import Connection, select
+
+import canonry
+from canonry.feeds.ingest import ingest
+from canonry.feeds.ingest_report import FeedOutcome, FeedResult, ItemRecord
+from canonry.store import schema
+from canonry.store.database import Database
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+TTL = timedelta(days=30)
+START = datetime(2026, 1, 1, tzinfo=UTC)
+ADOPT_AFTER = 3
+# How strongly I3 says that a post is an entry.
+GUID, PLACE, LEGACY, ELSEWHERE, HASH = range(5)
+
+Name: TypeAlias = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """An item as its publisher writes it."""
+
+    guid: str
+    link: str
+    title: str
+    published: str
+    text: str
+
+    @property
+    def address(self) -> str:
+        """What `entry@1` leaves of the links of this test: no tracking; empty where it is no URL."""
+        return self.link.removesuffix("?utm_source=rss") if self.link.startswith("http") else ""
+
+    @property
+    def place(self) -> str:
+        return self.address.partition(":")[2].replace("//www.", "//", 1)
+
+    @property
+    def said(self) -> Name:
+        """How a sighting of it is recognized."""
+        return self.guid, canonry.content_hash(self)
+
+    @property
+    def nameless(self) -> Name:
+        """What it is known by where neither guid nor URL identifies it."""
+        return self.title, f"{self.published} {self.link}"
+
+
+@dataclass(slots=True)
+class Shown:
+    """A post as a feed last showed it, in its document of that number."""
+
+    post: Post
+    seen: datetime
+    document: int
+
+
+NEVER = Shown(Post("", "", "", "", ""), START, 0)
+
+
+@dataclass(slots=True)
+class Entry:
+    """An entry of the model: what it says itself, what each feed showed of it, and the keys it has learned."""
+
+    post: Post
+    by_feed: dict[str, Shown] = field(default_factory=dict[str, Shown])
+    guids: set[Name] = field(default_factory=set[Name])  # feed and guid
+    legacy_guids: set[str] = field(default_factory=set[str])
+    hashes: set[tuple[str, Name]] = field(default_factory=set[tuple[str, Name]])
+
+    def as_known_to(self, feed: str) -> Post:
+        return self.by_feed[feed].post if feed in self.by_feed else self.post
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A row of the store."""
+
+    entry: int
+    said: Name
+    document: int
+    seen: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """What the store has; feeds are named by the URL they were first stored under."""
+
+    entries: set[int]
+    urls: dict[str, str]
+    sightings: dict[str, list[Sighting]]
+    identities: dict[Name, int]
+    ambiguous: set[tuple[str, str, str]]
+
+    @classmethod
+    def read(cls, connection: Connection) -> Tables:
+        feeds = {row.id: row for row in connection.execute(select(schema.feeds))}
+        sightings: dict[str, list[Sighting]] = {feed.key_url: [] for feed in feeds.values()}
+        for row in connection.execute(select(schema.sightings)):
+            said = row.guid, row.content_hash
+            shown = Sighting(row.entry_id, said, row.document, row.last_seen_at)
+            sightings[feeds[row.feed_id].key_url].append(shown)
+        return cls(
+            set(connection.execute(select(schema.entries.c.id)).scalars()),
+            {feed.key_url: feed.url for feed in feeds.values()},
+            sightings,
+            {(row[0], row[1]): row[2] for row in connection.execute(select(schema.entry_identities))},
+            {(feeds[row[0]].key_url, row[1], row[2]) for row in connection.execute(select(schema.ambiguous_keys))},
+        )
+
+
+class Model:
+    """What the store must hold."""
+
+    def __init__(self) -> None:
+        self.entries: dict[int, Entry] = {}
+        self.ambiguous: set[tuple[str, str, str]] = set()
+        self.documents: Counter[str] = Counter()
+
+    def merge(self, feed: str, posts: Sequence[Post], sightings: Sequence[Sighting], now: datetime) -> Counter[str]:
+        """Check what the store made of a document, and learn it; how many items were what."""
+        self.documents[feed] += 1
+        posts = self._distinct(feed, posts)
+        latest = [row for row in sightings if row.document == self.documents[feed]]
+        assert sorted(row.said for row in latest) == sorted(post.said for post in posts), "each item is there, once"
+        chosen = {row.said: row.entry for row in latest}
+        levels = {post.said: self._levels(feed, post, posts) for post in posts}
+        for post in posts:
+            _check(post.said, chosen, levels, set(self.entries))
+        outcomes = Counter(self._show(feed, post, chosen[post.said], now) for post in posts)
+        for post in posts:
+            self._learn(feed, post, self.entries[chosen[post.said]])
+        self._forget(feed, now)
+        return outcomes
+
+    def touch(self, feed: str, now: datetime) -> None:
+        """304: what was in the last document has been seen."""
+        for entry in self.entries.values():
+            shown = entry.by_feed.get(feed)
+            if shown is not None and shown.document == self.documents[feed]:
+                shown.seen = now
+
+    def _distinct(self, feed: str, posts: Sequence[Post]) -> list[Post]:
+        """Each item once: no word-for-word twin, and none that nothing tells apart from another."""
+        once: dict[object, Post] = {}
+        for post in posts:
+            once.setdefault(post.said, post)
+        for kind, values in (
+            ("guid", [post.guid for post in once.values()]),
+            ("canonical_url", [post.place for post in once.values()]),
+        ):
+            self.ambiguous |= {(feed, kind, value) for value, times in Counter(values).items() if value and times > 1}
+        for post in once.values():
+            if self._identifies(feed, "guid", post.guid) and any(
+                (feed, post.guid) in entry.guids and _is_reused(post, entry.as_known_to(feed))
+                for entry in self.entries.values()
+            ):
+                self.ambiguous.add((feed, "guid", post.guid))
+        named: dict[object, Post] = {}
+        for post in once.values():
+            named.setdefault(post if self._is_named(feed, post) else post.nameless, post)
+        return list(named.values())
+
+    def _levels(self, feed: str, post: Post, posts: Sequence[Post]) -> dict[int, int]:
+        """The entries this post may be, and how strongly I3 says so."""
+        return {
+            number: level
+            for number, entry in self.entries.items()
+            if (level := self._level(feed, post, posts, entry)) is not None
+        }
+
+    def _level(self, feed: str, post: Post, posts: Sequence[Post], entry: Entry) -> int | None:
+        known, is_here = entry.as_known_to(feed), feed in entry.by_feed
+        has_guid = self._identifies(feed, "guid", post.guid)
+        has_place = self._identifies(feed, "canonical_url", post.place)
+        if has_guid and (feed, post.guid) in entry.guids:
+            return GUID
+        if has_place and is_here and known.place == post.place:
+            # A guid that identifies nothing does not say that the old item is still there.
+            is_old_there = any(other.guid == known.guid for other in posts) and self._identifies(
+                feed, "guid", known.guid
+            )
+            is_alike = _says_same(post.title, known.title) or _says_same(post.published, known.published)
+            has_one_guid = not post.guid or not known.guid or post.guid == known.guid
+            if has_one_guid or (is_alike and not is_old_there):
+                return PLACE
+        if has_guid and is_here and post.guid in entry.legacy_guids and not _is_reused(post, known):
+            return LEGACY
+        is_alike = _says_same(post.guid, entry.post.guid) or _says_same(post.title, entry.post.title)
+        if has_place and not is_here and post.address == entry.post.address and is_alike:
+            return ELSEWHERE
+        if not has_guid and not has_place and (feed, post.nameless) in entry.hashes:
+            return HASH
+        return None
+
+    def _show(self, feed: str, post: Post, number: int, now: datetime) -> str:
+        outcome = "duplicate"
+        if number not in self.entries:
+            self.entries[number] = Entry(post)
+            outcome = "new"
+        entry = self.entries[number]
+        if feed in entry.by_feed and entry.by_feed[feed].post.said[1] != post.said[1]:
+            entry.post = post
+            outcome = "updated"
+        entry.by_feed[feed] = Shown(post, now, self.documents[feed])
+        return outcome
+
+    def _learn(self, feed: str, post: Post, entry: Entry) -> None:
+        others = self.entries.values()
+        if self._identifies(feed, "guid", post.guid):
+            owner = next((other for other in others if (feed, post.guid) in other.guids), entry)
+            # A guid whose entry is there under another one has gone to this item.
+            if owner is entry or owner.by_feed.get(feed, NEVER).document == self.documents[feed]:
+                owner.guids.discard((feed, post.guid))
+                entry.guids.add((feed, post.guid))
+            if not any(post.guid in other.legacy_guids for other in others):
+                entry.legacy_guids.add(post.guid)
+        elif not self._is_named(feed, post):
+            owner = next((other for other in others if (feed, post.nameless) in other.hashes), entry)
+            if owner is entry or owner.by_feed.get(feed, NEVER).document == self.documents[feed]:
+                owner.hashes.discard((feed, post.nameless))
+                entry.hashes.add((feed, post.nameless))
+
+    def _forget(self, feed: str, now: datetime) -> None:
+        """I5: what a document lacks and was last seen thirty days before it."""
+        for number, entry in list(self.entries.items()):
+            shown = entry.by_feed.get(feed)
+            if shown is not None and shown.document < self.documents[feed] and now - shown.seen >= TTL:
+                del entry.by_feed[feed]
+                if not entry.by_feed:
+                    del self.entries[number]
+
+    def _is_named(self, feed: str, post: Post) -> bool:
+        return self._identifies(feed, "guid", post.guid) or self._identifies(feed, "canonical_url", post.place)
+
+    def _identifies(self, feed: str, kind: str, value: str) -> bool:
+        return bool(value) and (feed, kind, value) not in self.ambiguous
+
+
+def _check(
+    said: Name, chosen: Mapping[Name, int], levels: Mapping[Name, Mapping[int, int]], known: Collection[int]
+) -> None:
+    """The post is one of its strongest entries that no other post has as good a right to, or else a new one."""
+    mine = chosen[said]
+    for level in (GUID, PLACE, LEGACY, ELSEWHERE, HASH):
+        possible = {entry for entry, strength in levels[said].items() if strength == level}
+        if mine in possible:
+            return
+        taken = {
+            entry for other, entry in chosen.items() if other != said and levels[other].get(entry, HASH + 1) <= level
+        }
+        assert not possible - taken, f"{said} is {possible - taken}, not {mine}"
+    assert mine not in known, f"{said} is none of the known entries, not {mine}"
+
+
+def _is_reused(post: Post, known: Post) -> bool:
+    return bool(post.place and known.place) and post.place != known.place and post.title != known.title
+
+
+def _says_same(one: str, other: str) -> bool:
+    return bool(one) and one == other
+
+
+@dataclass(slots=True)
+class Publisher:
+    """A feed on the web: what it says, where it is, and what is wrong with it today."""
+
+    home: str
+    posts: list[Post] = field(default_factory=list[Post])
+    urls: list[str] = field(default_factory=list[str])  # each leads to the next, the last one serves
+    past: list[Post] = field(default_factory=list[Post])
+    has_etag: bool = True
+    trouble: str = ""
+
+    def document(self) -> str:
+        items = "".join(
+            "<item>"
+            + (f'<guid isPermaLink="false">{post.guid}</guid>' if post.guid else "")
+            + (f"<link>{escape(post.link)}</link>" if post.link else "")
+            + (f"<title>{post.title}</title>" if post.title else "")
+            + (f"<pubDate>{post.published}</pubDate>" if post.published else "")
+            + f"<description>{post.text}</description></item>"
+            for post in self.posts
+        )
+        return f'<rss version="2.0"><channel><title>A feed</title>{items}</channel></rss>'
+
+    def answer(self, url: str, validators: canonry.Validators) -> canonry.Response:
+        stops = self.urls[self.urls.index(url) :]
+        hops = tuple(canonry.Hop(301, one, other) for one, other in itertools.pairwise(stops))
+        body = self.document().encode()
+        match self.trouble:
+            case "timeout":
+                raise canonry.FetchFailed(url, "no whole answer within 10 s")
+            case "error":
+                return canonry.Response(500, stops[-1], hops=hops)
+            case "page":
+                return canonry.Response(200, stops[-1], body=b"<!doctype html><title>Back soon</title>", hops=hops)
+            case "garbage":
+                return canonry.Response(200, stops[-1], body=b"\x00\xff<rss", hops=hops)
+            case _ if not self.has_etag:
+                return canonry.Response(200, stops[-1], body=body, hops=hops)
+        etag = f'"{canonry.content_hash({"text": body.decode()})[:12]}"'
+        is_same = validators.etag == etag
+        return canonry.Response(304 if is_same else 200, stops[-1], {"etag": etag}, b"" if is_same else body, hops)
+
+
+# Few of each, so that they meet.
+FEEDS = st.integers(0, 2)
+PLACES = st.integers(0, 5)
+GUIDS = st.sampled_from(["", "", "g1", "g2", "g3", "g4", "http://blog0.example.com/1"])
+TITLES = st.sampled_from(["", "One", "Two", "Three", "Four"])
+DATES = st.sampled_from(["", "", "Mon, 05 Jan 2026 10:00:00 GMT", "Tue, 06 Jan 2026 10:00:00 GMT"])
+TEXTS = st.sampled_from(["a", "b", "c"])
+LINKS = st.one_of(
+    st.just(""),
+    st.builds(
+        "{}://{}{}/{}{}".format,
+        st.sampled_from(["http", "https"]),
+        st.sampled_from(["", "", "www."]),
+        st.sampled_from(["blog0.example.com", "blog1.example.com"]),
+        st.integers(1, 4),
+        st.sampled_from(["", "", "?utm_source=rss"]),
+    ),
+    st.just("mailto:editor@example.com"),
+)
+POSTS = st.builds(Post, GUIDS, LINKS, TITLES, DATES, TEXTS)
+
+
+class Feeds(RuleBasedStateMachine):
+    """Three publishers, one store."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.database = Database("sqlite://")
+        self.model = Model()
+        self.now = START
+        self.publishers = [Publisher(home := f"http://blog{n}.example.com/feed", urls=[home]) for n in range(3)]
+        self.fetched_from = {publisher.home: publisher.home for publisher in self.publishers}
+        self.moves: Counter[Name] = Counter()  # sightings in a row, by home and target
+        self.answers: dict[str, canonry.Response | None] = {}
+
+    def teardown(self) -> None:
+        self.database.close()
+
+    @initialize(documents=st.lists(st.lists(POSTS, max_size=4), min_size=3, max_size=3))
+    def begin(self, documents: list[list[Post]]) -> None:
+        for publisher, posts in zip(self.publishers, documents, strict=True):
+            publisher.posts = posts
+
+    @rule(feed=FEEDS, post=POSTS)
+    def publish(self, feed: int, post: Post) -> None:
+        self.publishers[feed].posts[:0] = [post]
+
+    @rule(feed=FEEDS, place=PLACES, title=TITLES)
+    def edit_title(self, feed: int, place: int, title: str) -> None:
+        self._edit(feed, place, title=title)
+
+    @rule(feed=FEEDS, place=PLACES, text=TEXTS)
+    def edit_text(self, feed: int, place: int, text: str) -> None:
+        self._edit(feed, place, text=text)
+
+    @rule(feed=FEEDS, place=PLACES, link=LINKS)
+    def edit_link(self, feed: int, place: int, link: str) -> None:
+        self._edit(feed, place, link=link)
+
+    @rule(feed=FEEDS, place=PLACES, guid=GUIDS)
+    def edit_guid(self, feed: int, place: int, guid: str) -> None:
+        self._edit(feed, place, guid=guid)
+
+    @rule(feed=FEEDS, place=PLACES, post=POSTS)
+    def reuse_guid(self, feed: int, place: int, post: Post) -> None:
+        if old := self._post(feed, place):
+            self.publishers[feed].posts[self.publishers[feed].posts.index(old)] = replace(post, guid=old.guid)
+
+    @rule(feed=FEEDS, place=PLACES, post=POSTS)
+    def share_guid(self, feed: int, place: int, post: Post) -> None:
+        if old := self._post(feed, place):
+            self.publishers[feed].posts.append(replace(post, guid=old.guid))
+
+    @rule(feed=FEEDS, place=PLACES, post=POSTS)
+    def share_url(self, feed: int, place: int, post: Post) -> None:
+        if old := self._post(feed, place):
+            self.publishers[feed].posts.append(replace(post, link=old.link))
+
+    @rule(feed=FEEDS, place=PLACES, other=PLACES)
+    def swap_guids(self, feed: int, place: int, other: int) -> None:
+        one, two = self._post(feed, place), self._post(feed, other)
+        if one and two:
+            self._edit(feed, place, guid=two.guid)
+            self._edit(feed, other, guid=one.guid)
+
+    @rule(feed=FEEDS, other=FEEDS, place=PLACES, guid=GUIDS, title=st.one_of(st.none(), TITLES), keeps=st.booleans())
+    def link_to(self, feed: int, other: int, place: int, guid: str, title: str | None, keeps: bool) -> None:
+        """A link blog: another feed's post under its title or an own one."""
+        if post := self._post(other, place):
+            copied = replace(post, guid=post.guid if keeps else guid, title=post.title if title is None else title)
+            self.publishers[feed].posts.append(copied)
+
+    @rule(feed=FEEDS, place=PLACES)
+    def remove(self, feed: int, place: int) -> None:
+        if post := self._post(feed, place):
+            self.publishers[feed].posts.remove(post)
+            self.publishers[feed].past.append(post)
+
+    @rule(feed=FEEDS, place=PLACES, link=st.one_of(st.none(), LINKS), title=st.one_of(st.none(), TITLES))
+    def bring_back(self, feed: int, place: int, link: str | None, title: str | None) -> None:
+        """A post as it once was, at the same place or not, beside what has become of it."""
+        publisher = self.publishers[feed]
+        if publisher.past:
+            old = publisher.past[-1 - place % len(publisher.past)]
+            back = replace(old, link=old.link if link is None else link, title=old.title if title is None else title)
+            publisher.posts.append(back)
+
+    @rule(feed=FEEDS, start=st.integers(0, 3), end=st.integers(1, 6))
+    def cut(self, feed: int, start: int, end: int) -> None:
+        self.publishers[feed].posts[:] = self.publishers[feed].posts[start:end]
+
+    @rule(feed=FEEDS)
+    def turn_round(self, feed: int) -> None:
+        self.publishers[feed].posts.reverse()
+
+    @rule(feed=FEEDS, has_etag=st.booleans())
+    def set_etag(self, feed: int, has_etag: bool) -> None:
+        self.publishers[feed].has_etag = has_etag
+
+    @rule(feed=FEEDS, trouble=st.sampled_from(["", "", "", "timeout", "error", "page", "garbage"]))
+    def set_trouble(self, feed: int, trouble: str) -> None:
+        self.publishers[feed].trouble = trouble
+
+    @rule(feed=FEEDS, is_https=st.booleans())
+    def move(self, feed: int, is_https: bool) -> None:
+        publisher = self.publishers[feed]
+        host = f"moved{len(publisher.urls)}.blog{feed}.example.org" if not is_https else f"blog{feed}.example.com"
+        if (url := f"https://{host}/feed") not in publisher.urls:
+            publisher.urls.append(url)
+
+    @rule(time=st.sampled_from([timedelta(hours=1), *(timedelta(days=days) for days in (1, 10, 29, 30, 31, 60))]))
+    def wait(self, time: timedelta) -> None:
+        self.now += time
+
+    @rule(feeds=st.lists(FEEDS, min_size=1, max_size=3, unique=True), is_at_home=st.booleans())
+    def poll(self, feeds: list[int], is_at_home: bool) -> None:
+        homes = [self.publishers[feed].home for feed in feeds]
+        self._ingest(homes if is_at_home else [self.fetched_from[home] for home in homes])
+
+    @rule()
+    def poll_all_twice(self) -> None:
+        """The second time nothing is new, and nothing is updated."""
+        for publisher in self.publishers:
+            publisher.has_etag = False
+        homes = [publisher.home for publisher in self.publishers]
+        self._ingest(homes)
+        before = set(self.model.entries)
+        report = self._ingest(homes)
+        assert (report.new, report.updated) == (0, 0)
+        assert set(self.model.entries) <= before
+
+    @invariant()
+    def store_is_the_model(self) -> None:
+        """Nothing lost, nothing twice, nothing deleted too early or kept too long; every key leads to an entry."""
+        tables = self.database.read_now(Tables.read)
+        assert tables.entries == set(self.model.entries)
+        assert tables.ambiguous == self.model.ambiguous
+        assert set(tables.identities.values()) <= tables.entries
+        assert {url: number for (kind, url), number in tables.identities.items() if kind == "guid"} == {
+            f"{feed}:{guid}": number for number, entry in self.model.entries.items() for feed, guid in entry.guids
+        }
+        assert tables.urls == {home: self.fetched_from[home] for home in tables.urls}
+        for home, rows in tables.sightings.items():
+            assert {(row.entry, row.said, row.document, row.seen) for row in rows} == {
+                (number, shown.post.said, shown.document, schema.stamp(shown.seen))
+                for number, entry in self.model.entries.items()
+                for feed, shown in entry.by_feed.items()
+                if feed == home
+            }
+
+    def _post(self, feed: int, place: int) -> Post | None:
+        posts = self.publishers[feed].posts
+        return posts[place % len(posts)] if posts else None
+
+    def _edit(self, feed: int, place: int, **changes: str) -> None:
+        posts = self.publishers[feed].posts
+        if posts:
+            self.publishers[feed].past.append(posts[place % len(posts)])
+            posts[place % len(posts)] = replace(posts[place % len(posts)], **changes)
+
+    def _ingest(self, urls: list[str]) -> canonry.Report:
+        items: list[ItemRecord] = []
+        report = asyncio.run(
+            ingest(
+                urls,
+                self.database,
+                fetch=self._fetch,
+                clock=lambda: self.now,
+                concurrency=1,
+                on_feed=self._on_feed,
+                on_item=items.append,
+            )
+        )
+        assert len(report.feeds) == len(urls)
+        for name in ("new", "updated", "duplicate"):
+            assert getattr(report, name) == sum(getattr(feed, name) for feed in report.feeds)
+        assert Counter(item.outcome for item in items) == +Counter(new=report.new, updated=report.updated)
+        assert report.no_change == sum(feed.result is FeedResult.NO_CHANGE for feed in report.feeds)
+        assert report.failed == sum(feed.result is FeedResult.FAILED for feed in report.feeds)
+        assert all(check.is_met for check in report.checklist), report.checklist
+        assert not report.warnings
+        return report
+
+    async def _fetch(self, url: str, validators: canonry.Validators) -> canonry.Response:
+        publisher = next(publisher for publisher in self.publishers if url in publisher.urls)
+        assert url == self.fetched_from[publisher.home]
+        self.answers[publisher.home] = None
+        response = self.answers[publisher.home] = publisher.answer(url, validators)
+        return response
+
+    def _on_feed(self, outcome: FeedOutcome) -> None:
+        """One feed is done: the model does the same."""
+        publisher = next(publisher for publisher in self.publishers if outcome.feed_url in publisher.urls)
+        answer, counts = self.answers[publisher.home], Counter[str]()
+        tables = self.database.read_now(Tables.read)
+        if publisher.trouble or answer is None:
+            assert outcome.result is FeedResult.FAILED
+        elif answer.is_not_modified:
+            assert outcome.result is FeedResult.NO_CHANGE
+            self.model.touch(publisher.home, self.now)
+            self._follow(publisher, tables.urls[publisher.home], is_known=True, is_sure=False)
+        else:
+            assert outcome.result is FeedResult.INGESTED
+            rows = tables.sightings[publisher.home]
+            counts = self.model.merge(publisher.home, publisher.posts, rows, self.now)
+            is_known = bool(counts["updated"] + counts["duplicate"])
+            self._follow(publisher, tables.urls[publisher.home], is_known=is_known, is_sure=True)
+        assert counts == +Counter(new=outcome.new, updated=outcome.updated, duplicate=outcome.duplicate)
+
+    def _follow(self, publisher: Publisher, url: str, *, is_known: bool, is_sure: bool) -> None:
+        """A move is followed after three sightings of it with items we know; whether a 304 counts is left open."""
+        home, target = publisher.home, publisher.urls[-1]
+        sightings = self.moves[home, target] + 1
+        if url == self.fetched_from[home] != target:
+            assert not (is_known and is_sure and sightings >= ADOPT_AFTER)
+            self.moves = Counter({key: times for key, times in self.moves.items() if key[0] != home})
+            self.moves[home, target] = sightings
+        elif url != self.fetched_from[home]:
+            assert url == target and is_known and sightings >= ADOPT_AFTER
+            self.fetched_from[home] = url
+
+
+A = Post("a", "https://blog0.example.com/1", "One", "", "a")
+B = Post("b", "", "Two", "", "b")
+C = replace(A, guid="c", title="Three")  # at the URL of A, which is none then
+D = replace(B, link="https://blog0.example.com/2")
+# What the model has found: why, and what the first two feeds say, step by step.
+FOUND = [
+    ("a guid its entry has given up", [([A], []), ([replace(A, guid="b")], []), ([replace(A, link=""), B], [])]),
+    ("a URL shared here is not that of elsewhere", [([], [A]), ([A, replace(A, guid="b", title="Two")], [A])]),
+    ("a guid shared here hides no twin elsewhere", [([B], [A, C]), ([B, replace(A, guid="b")], [A, C])]),
+    ("a guid used again hides no twin elsewhere", [([D], [A, C]), ([replace(A, guid="b")], [A, C])]),
+]
+
+
+@pytest.mark.parametrize(("why", "steps"), FOUND)
+def test_found(why: str, steps: list[tuple[list[Post], list[Post]]]) -> None:
+    feeds = Feeds()
+    for documents in steps:
+        for publisher, posts in zip(feeds.publishers, documents, strict=False):
+            publisher.posts = list(posts)
+        feeds.poll_all_twice()
+        feeds.store_is_the_model()
+    feeds.teardown()
+
+
+@pytest.mark.parametrize("guid", ["", "a", "a" * 3000])
+@pytest.mark.parametrize("path", ["1", "1" * 3000, "\u00e9" * 900])
+def test_every_key_fits(guid: str, path: str) -> None:
+    """PostgreSQL has no room for a key of more than 2,704 bytes in an index."""
+    with Database("sqlite://") as database:
+        answer = Publisher("", [Post(guid, f"https://blog0.example.com/{path}", "One", "", "a")]).document().encode()
+
+        async def fetch(url: str, **_: object) -> canonry.Response:
+            return canonry.Response(200, url, body=answer)
+
+        reports = [asyncio.run(ingest(["https://blog0.example.com/feed"], database, fetch=fetch)) for _ in range(2)]
+        assert [(report.new, report.duplicate) for report in reports] == [(1, 0), (0, 1)]
+        assert all(check.is_met for report in reports for check in report.checklist)
+        tables = database.read_now(Tables.read)
+        assert all(len(value.encode()) <= 2000 for _, value in tables.identities)
+
+
+@pytest.mark.slow
+def test_store_is_the_model() -> None:
+    run_state_machine_as_test(Feeds, settings=settings(max_examples=40, stateful_step_count=50))

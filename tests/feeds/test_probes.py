@@ -1,0 +1,32 @@
+"""SPEC F14: the address under which WordPress serves the same feed."""
+
+from __future__ import annotations
+
+import pytest
+
+from canonry.feeds.canonicalize.probes import wordpress
+
+
+@pytest.mark.parametrize(
+    ("url", "wanted"),
+    [
+        ("https://a.com/?feed=rss2", "https://a.com/feed/"),
+        ("https://a.com/?feed=feed", "https://a.com/feed/"),
+        ("https://a.com/?feed=ATOM", "https://a.com/feed/atom/"),
+        ("https://a.com/?feed=rss", "https://a.com/feed/rss/"),
+        ("https://a.com/?feed=rdf#x", "https://a.com/feed/rdf/"),
+        ("https://a.com/?feed=comments-rss2", "https://a.com/comments/feed/"),
+        ("https://a.com/blog/?cat=5&feed=rss2&tag=x", "https://a.com/blog/feed/?cat=5&tag=x"),
+        ("https://me:pw@a.com:8080/blog/index.php?feed=rss2", "https://me:pw@a.com:8080/blog/feed/"),
+        # not WordPress, or not one feed
+        ("https://a.com/", None),
+        ("https://a.com/?feed=", None),
+        ("https://a.com/?feed", None),
+        ("https://a.com/?feed=posts", None),
+        ("https://a.com/?feed=rss2&feed=atom", None),
+        ("https://a.com/feed.php?feed=rss2", None),
+        ("https://a.com/?myfeed=rss2", None),
+    ],
+)
+def test_wordpress(url: str, wanted: str | None) -> None:
+    assert wordpress(url) == wanted

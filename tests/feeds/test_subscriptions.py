@@ -1,0 +1,239 @@
+"""Subscriptions: each feed once, whatever it is called (SPEC F16)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from canonry.errors import FetchFailed, InvalidUrl, NotAFeed, StoreError, UnsafeUrl
+from canonry.feeds.feed_store import FeedStore
+from canonry.feeds.opml import OpmlFeed
+from canonry.feeds.subscriptions import Added, add_feed, import_feeds, import_unfetched
+from canonry.store.database import Database
+from dict_web import DictWeb
+from feed_texts import gone, moved, ok, rss
+from loopback import in_a_loop
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+NOW = datetime(2026, 1, 31, 10, tzinfo=UTC)
+CLEAN = "https://example.com/feed"
+MESSY = "http://www.example.com/feed/?utm_source=x"
+TWINS: dict[str, dict[str, Any]] = {
+    url: ok(rss())
+    for url in (
+        CLEAN,
+        MESSY,
+        "https://www.example.com/feed/",
+        "https://www.example.com/feed",
+        "http://example.com/feed",
+    )
+}
+
+
+@pytest.fixture
+def store() -> Iterator[FeedStore]:
+    with Database("sqlite://") as database:
+        yield FeedStore(database)
+
+
+async def add(url: str, store: FeedStore, pages: Mapping[str, Mapping[str, Any]]) -> tuple[Added, list[str]]:
+    web = DictWeb(pages)
+    return await add_feed(url, store, now=NOW, fetch=web.fetch), web.asked
+
+
+def rows(*urls: str) -> list[OpmlFeed]:
+    return [OpmlFeed(url, f"Title {number}") for number, url in enumerate(urls)]
+
+
+def told(added: list[Added]) -> list[tuple[str, str]]:
+    return [(str(each.result), each.url) for each in added]
+
+
+@in_a_loop
+async def test_a_new_feed_is_kept_under_its_canonical_url_with_its_aliases(store: FeedStore) -> None:
+    added, _ = await add(MESSY, store, TWINS)
+    assert (added.result, added.input_url, added.url, added.title) == ("new", MESSY, CLEAN, "Blog")
+    assert MESSY in added.aliases
+    (feed,) = await store.all()
+    assert (feed.url, feed.key_url, feed.title) == (CLEAN, CLEAN, "Blog")
+    for alias in added.aliases:
+        found = await store.find([alias])
+        assert found is not None and found.id == feed.id
+
+
+@pytest.mark.parametrize("again", [CLEAN, MESSY, "feed://example.com/feed/", "example.com/feed?utm_campaign=y#top"])
+@in_a_loop
+async def test_a_known_feed_is_named_and_costs_no_request(store: FeedStore, again: str) -> None:
+    await add(MESSY, store, TWINS)
+    added, asked = await add(again, store, TWINS)
+    assert (added.result, added.url, added.title, asked) == ("known", CLEAN, "Blog", [])
+    assert len(await store.all()) == 1
+
+
+@in_a_loop
+async def test_a_twin_that_only_the_network_shows(store: FeedStore) -> None:
+    pages = {**TWINS, "https://old.example.org/rss": moved(CLEAN)}
+    await add(CLEAN, store, pages)
+    added, asked = await add("https://old.example.org/rss", store, pages)
+    assert (added.result, added.url) == ("known", CLEAN)
+    assert asked == ["https://old.example.org/rss"]
+    assert (await add("https://old.example.org/rss", store, pages))[1] == []  # an alias now
+
+
+@in_a_loop
+async def test_a_feed_that_was_added_unseen_is_recognized(store: FeedStore) -> None:
+    await import_unfetched(rows("http://www.example.com/feed/?utm_source=x"), store, now=NOW)
+    added, _ = await add(CLEAN, store, TWINS)
+    assert (added.result, added.url) == ("known", MESSY)
+    assert len(await store.all()) == 1
+
+
+@in_a_loop
+async def test_what_looks_alike_and_is_not_stays_apart(store: FeedStore) -> None:
+    pages = {"https://www.example.com/feed": ok(rss(7, 8, 9, title="Other")), CLEAN: ok(rss())}
+    await import_unfetched(rows("https://www.example.com/feed"), store, now=NOW)
+    added, _ = await add(CLEAN, store, pages)
+    assert (added.result, added.url) == ("new", CLEAN)
+
+
+@in_a_loop
+async def test_a_page_is_another_name_of_its_feed(store: FeedStore) -> None:
+    page = ok('<html><link rel="alternate" type="application/rss+xml" href="/feed">')
+    pages = {**TWINS, "https://example.com/": page}
+    assert (await add("example.com", store, pages))[0].url == CLEAN
+    again, asked = await add("https://example.com/", store, pages)
+    assert (again.result, asked) == ("known", [])
+
+
+@in_a_loop
+async def test_a_stopped_feed_is_polled_again(store: FeedStore) -> None:
+    await add(CLEAN, store, TWINS)
+    (feed,) = await store.all()
+    await store.fail(feed.id, "answered 410", NOW, is_gone=True)
+    added, _ = await add(CLEAN, store, TWINS)
+    assert (added.result, added.reason) == ("known", "it was stopped and is polled again")
+    assert [each.id for each in await store.due(NOW)] == [feed.id]
+
+
+@pytest.mark.parametrize(
+    ("url", "error"),
+    [
+        ("nope", InvalidUrl),
+        ("https://example.com/none", FetchFailed),
+        ("https://example.com/page", NotAFeed),
+        ("https://example.com/inside", UnsafeUrl),
+    ],
+)
+@in_a_loop
+async def test_no_feed_is_not_kept(store: FeedStore, url: str, error: type[Exception]) -> None:
+    pages = {
+        "https://example.com/none": gone(),
+        "http://example.com/none": gone(),
+        "https://example.com/page": ok("<html>"),
+        "https://example.com/inside": moved("http://10.0.0.1/feed"),
+        "http://10.0.0.1/feed": ok(rss()),
+    }
+    with pytest.raises(error):
+        await add(url, store, pages)
+    assert await store.all() == []
+
+
+@in_a_loop
+async def test_import_reports_every_row(store: FeedStore) -> None:
+    known = "https://known.example.com/rss"
+    pages = {**TWINS, known: ok(rss(5, title="Known")), "https://gone.example.com/": gone(410)}
+    await add(known, store, pages)
+    listed = rows(MESSY, "nope", known, CLEAN, "https://gone.example.com/", f"{known}?utm_source=x", "")
+    heard: list[Added] = []
+    web = DictWeb(pages)
+    added = await import_feeds(listed, store, now=NOW, fetch=web.fetch, on_added=heard.append)
+    assert told(added) == [
+        ("new", CLEAN),
+        ("refused", ""),
+        ("known", known),
+        ("twin", CLEAN),
+        ("refused", ""),
+        ("twin", known),
+        ("refused", ""),
+    ]
+    assert added[1].reason == "no scheme and no host name"
+    assert added[3].reason == f"the same feed as {MESSY}"
+    assert added[4].reason == "answered 410"
+    assert added[6].reason == "empty"
+    assert len(heard) == 7
+    assert len(web.asked) == len(set(web.asked))  # the twins cost nothing
+
+
+@in_a_loop
+async def test_twins_that_do_not_look_alike(store: FeedStore) -> None:
+    """Both are asked for at once; whichever comes second finds the first."""
+    one, two = "https://feeds.example.net/a", "https://blog.example.org/b"
+    pages = {one: moved("https://example.com/feed"), two: moved("https://example.com/feed"), CLEAN: ok(rss())}
+    added = await import_feeds(rows(one, two), store, now=NOW, fetch=DictWeb(pages).fetch)
+    assert told(added) == [("new", CLEAN), ("twin", CLEAN)]
+    assert len(await store.all()) == 1
+
+
+@in_a_loop
+async def test_import_asks_few_at_once(store: FeedStore) -> None:
+    urls = [f"https://{host}.example.com/{number}" for host in "abc" for number in range(4)]
+    web = DictWeb({url: {**ok(rss(url)), "delay_ms": 10} for url in urls})
+    open_now: list[str] = []
+    most: list[int] = []
+
+    async def fetch(url: str, **options: object) -> Any:
+        host = url.split("/")[2]
+        open_now.append(host)
+        most.append(max(len(open_now) * 100, open_now.count(host)))
+        assert len(open_now) <= 3
+        assert open_now.count(host) <= 2
+        try:
+            return await web.fetch(url, **options)
+        finally:
+            open_now.remove(host)
+
+    added = await import_feeds(rows(*urls), store, now=NOW, fetch=fetch, concurrency=3, per_host=2)
+    assert {each.result for each in added} == {"new"}
+    assert max(most) == 300
+
+
+@in_a_loop
+async def test_import_unfetched(store: FeedStore) -> None:
+    added = await import_unfetched(
+        rows(CLEAN, MESSY, "nope", "https://other.example.com/a/", "http://other.example.com/a", "feed:b.com"),
+        store,
+        now=NOW,
+    )
+    assert told(added) == [
+        ("new", CLEAN),
+        ("twin", CLEAN),
+        ("refused", ""),
+        ("new", "https://other.example.com/a/"),
+        ("twin", "https://other.example.com/a/"),
+        ("new", "https://b.com/"),
+    ]
+    assert added[1].reason == f"the same feed as {CLEAN}"
+    assert {feed.title for feed in await store.all()} == {"Title 0", "Title 3", "Title 5"}
+    again = await import_unfetched(rows(MESSY, CLEAN), store, now=NOW)
+    assert told(again) == [("known", CLEAN), ("twin", CLEAN)]
+
+
+@in_a_loop
+async def test_credentials_are_not_told(store: FeedStore) -> None:
+    url = "https://me:secret@example.com/feed"
+    added = await import_unfetched(rows(url, url), store, now=NOW)
+    assert added[1].reason == "the same feed as https://***@example.com/feed"
+    assert [feed.url for feed in await store.all()] == [url]
+
+
+@in_a_loop
+async def test_a_lost_store_is_said_as_it_is() -> None:
+    with Database("sqlite://") as database:
+        store = FeedStore(database)
+        await database.write(lambda connection: connection.exec_driver_sql("DROP TABLE feed_aliases"))
+        with pytest.raises(StoreError):
+            await import_feeds(rows(CLEAN, "https://a.com/"), store, now=NOW, fetch=DictWeb(TWINS).fetch)

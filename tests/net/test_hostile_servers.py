@@ -1,0 +1,648 @@
+"""SPEC G1, G3, G5: what hostile servers and nameservers do, done for real; one test for each vector of that kind.
+
+127.0.0.2 stands for the public internet. A server with a secret listens on 127.0.0.1 where an attack
+leads there, and every connection this process asks for is recorded: none may go to a refused address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import socket
+import sys
+import threading
+import time
+import zlib
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import brotli  # type: ignore[import-untyped,unused-ignore]
+import dnslib  # type: ignore[import-untyped]
+import pytest
+from backports import zstd
+
+import canonry
+import loopback
+from canonry.net.dns import system_lookup
+from canonry.net.guard import Guard
+from loopback import ADDRESS, EVERY_PORT, Listener, LoopbackWeb, client_of, http_answer, in_a_loop, read_request
+from ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
+
+    from loopback import Request, Talk
+
+NAMESERVER = "127.0.0.4"
+VECTORS = json.loads((Path(__file__).parent.parent / "cases" / "ssrf_vectors.json").read_text())
+
+
+@pytest.fixture(autouse=True)
+def connects() -> Iterator[list[str]]:
+    """Every address a connection was asked for; the test fails if one was refused."""
+    loopback.CONNECTS.clear()
+    yield loopback.CONNECTS
+    assert set(loopback.CONNECTS) <= {ADDRESS, NAMESERVER}
+
+
+def test_every_vector_is_tried() -> None:
+    wanted = {f"test_{row['vector'].replace('-', '_')}" for row in VECTORS if row["kind"] == "behaviour"}
+    assert {name for name in globals() if name.startswith("test_")} - {"test_every_vector_is_tried"} == wanted
+
+
+@in_a_loop
+async def test_dns_rebind() -> None:
+    async with (
+        loopback.twins(says(b"public", connection="close"), says(b"secret")) as (public, secret),
+        Nameserver([[ADDRESS], ["127.0.0.1"]]) as nameserver,
+        client_of(lookup=nameserver.lookup) as client,
+    ):
+        url = f"http://rebind.example.com:{public.port}/"
+        response = await client.fetch(url)
+        assert (response.body, response.address, nameserver.asked) == (b"public", ADDRESS, ["rebind.example.com."])
+        with pytest.raises(canonry.UnsafeUrl, match="loopback"):  # a new connection: asked and checked again
+            await client.fetch(url)
+        assert (public.accepted, secret.accepted, len(nameserver.asked)) == (1, 0, 2)
+
+
+@in_a_loop
+async def test_dns_rebind_after_timeout() -> None:
+    with socket.socket() as dead:
+        port = free_port()
+        dead.bind((ADDRESS, port))  # and does not listen
+        async with (
+            Listener(says(b"secret"), address="127.0.0.1", port=port) as secret,
+            Nameserver([[ADDRESS], ["127.0.0.1"]]) as nameserver,
+            client_of(lookup=nameserver.lookup) as client,
+        ):
+            with pytest.raises(canonry.FetchFailed, match="no connection"):
+                await client.fetch(f"http://rebind.example.com:{port}/")
+            assert (secret.accepted, len(nameserver.asked)) == (0, 1)
+
+
+@in_a_loop
+async def test_rebind_pooled_connection() -> None:
+    async with (
+        loopback.twins(says(b"intranet"), says(b"secret")) as (public, secret),
+        Nameserver([[ADDRESS], ["127.0.0.1"]]) as nameserver,
+        client_of(lookup=nameserver.lookup) as client,
+    ):
+        url = f"http://intranet.example.com:{public.port}/"
+        for _ in range(2):  # the second goes over the same connection, whose address was checked
+            assert (await client.fetch(url)).address == ADDRESS
+        assert (public.accepted, public.connections, len(nameserver.asked)) == (1, 1, 1)
+        # What a public page links to has another guard, so it must not find the open connection.
+        with pytest.raises(canonry.UnsafeUrl):
+            await client.fetch(url, came_from="93.184.216.34")
+        assert (public.accepted, secret.accepted, len(nameserver.asked)) == (1, 0, 2)
+
+
+@in_a_loop
+async def test_cname_to_internal() -> None:
+    async with (
+        Nameserver([["10.0.0.1"]], alias="internal.corp") as nameserver,
+        client_of(lookup=nameserver.lookup) as client,
+    ):
+        with pytest.raises(canonry.UnsafeUrl, match=r"private \(10\.0\.0\.1\)"):
+            await client.fetch("http://public.example.com/")
+        assert nameserver.asked == ["public.example.com."]
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1", "127.1", "0x7f000001", "2130706433", "017700000001", "[::ffff:127.0.0.1]", "[::1]", "localhost"],
+)
+@in_a_loop
+async def test_redirect_to_private_literal(host: str) -> None:
+    async with secret_behind(lambda port: f"http://{host}:{port}/") as (url, public, secret, client):
+        with pytest.raises(canonry.UnsafeUrl, match="loopback|outside of 2000"):
+            await client.fetch(url)
+        assert (public.accepted, secret.accepted) == (1, 0)
+
+
+@in_a_loop
+async def test_redirect_scheme_relative() -> None:
+    async with secret_behind(lambda port: f"//127.0.0.1:{port}/") as (url, public, secret, client):
+        with pytest.raises(canonry.UnsafeUrl, match="loopback"):
+            await client.fetch(url)
+        assert (public.accepted, secret.accepted) == (1, 0)
+
+
+@in_a_loop
+async def test_redirect_https_to_http() -> None:
+    pages = {"https://example.com/": redirect("http://example.com/"), "http://example.com/": {"body": "plain"}}
+    async with LoopbackWeb(pages) as web, web.client() as client:
+        response = await client.fetch("https://example.com/")
+        assert (response.body, response.url, response.is_downgraded) == (b"plain", "http://example.com/", True)
+        assert not (await client.fetch("http://example.com/")).is_downgraded
+
+
+@in_a_loop
+async def test_redirect_loop() -> None:
+    pages = {
+        "https://example.com/a": redirect("/b"),
+        "https://example.com/b": redirect("/a"),
+        "https://example.com/self": redirect("#again"),
+    }
+    async with LoopbackWeb(pages) as web, web.client() as client:
+        with pytest.raises(canonry.FetchFailed, match="in a circle"):
+            await client.fetch("https://example.com/a")
+        with pytest.raises(canonry.FetchFailed, match="in a circle"):
+            await client.fetch("https://example.com/self")
+        assert [url[-1] for _, url in web.requests] == ["a", "b", "f"]
+
+
+@in_a_loop
+async def test_redirect_endless() -> None:
+    pages = {f"https://example.com/{n}": redirect(f"/{n + 1}") for n in range(50)} | {"https://example.com/50": {}}
+    async with LoopbackWeb(pages) as web, web.client() as client:
+        with pytest.raises(canonry.FetchFailed, match="more than 10 redirects"):
+            await client.fetch("https://example.com/0")
+        assert len(web.requests) == 11
+        assert len((await client.fetch("https://example.com/40")).hops) == 10
+    async with LoopbackWeb(pages) as web, web.client(max_redirects=0) as client:
+        with pytest.raises(canonry.FetchFailed, match="more than 0 redirects"):
+            await client.fetch("https://example.com/0")
+        assert len(web.requests) == 1
+
+
+@in_a_loop
+async def test_redirect_bad_port() -> None:
+    pages = {
+        "http://example.com/": redirect("http://example.com:6379/"),
+        "http://example.com:6379/": {"body": "secret"},
+        "http://example.com/web": redirect("http://example.com:8080/"),
+        "http://example.com:8080/": {"body": "web"},
+    }
+    async with LoopbackWeb(pages) as web, web.client(guard=Guard([f"{ADDRESS}/32"])) as client:
+        with pytest.raises(canonry.UnsafeUrl, match="port 6379"):
+            await client.fetch("http://example.com/")
+        assert web.requests == [("GET", "http://example.com/")]
+        assert (await client.fetch("http://example.com/web")).body == b"web"
+
+
+@in_a_loop
+async def test_redirect_userinfo() -> None:
+    pages = {
+        "https://example.com/": redirect("https://user:pw@example.com/same"),
+        "https://example.com/same": redirect("https://user:pw@other.example.com/"),
+        "https://other.example.com/": {"body": "there"},
+    }
+    async with LoopbackWeb(pages) as web, web.client() as client:
+        response = await client.fetch("https://example.com/")
+        assert (response.body, response.url, len(web.requests)) == (b"there", "https://other.example.com/", 3)
+        assert not any("authorization" in request.headers for request in web.seen)
+        assert "pw" not in repr(response.hops)
+
+
+@pytest.mark.parametrize("location", [b"/a\x01b", b"/a\tb", b"/a\x00b", b"/a\rX-More: b", b"/a\x7fb"])
+@in_a_loop
+async def test_redirect_crlf(location: bytes) -> None:
+    requests: list[Request] = []
+    answer = b"HTTP/1.1 302 Found\r\nLocation: " + location + b"\r\nContent-Length: 0\r\n\r\n"
+    async with Listener(sends(answer, requests)) as server, client_of() as client:
+        with pytest.raises(canonry.FetchFailed) as caught:
+            await client.fetch(f"http://{ADDRESS}:{server.port}/")
+        assert [request.target for request in requests] == ["/"]
+        assert str(caught.value).isprintable()
+
+
+@in_a_loop
+async def test_redirect_huge_location() -> None:
+    requests: list[Request] = []
+    answer = http_answer(302, {"Location": "/" + "a" * 1_000_000})
+    async with Listener(sends(answer, requests)) as server, client_of() as client:
+        with pytest.raises(canonry.FetchFailed, match="no valid HTTP answer") as caught:
+            await client.fetch(f"http://{ADDRESS}:{server.port}/")
+        assert len(requests) == 1
+        assert len(str(caught.value)) < 400
+
+
+@in_a_loop
+async def test_refresh_header() -> None:
+    async with loopback.twins(says(b"stay", refresh="0;url=http://127.0.0.1:{port}/"), says(b"secret")) as servers:
+        await nothing_is_followed(*servers)
+
+
+@in_a_loop
+async def test_meta_refresh_private() -> None:
+    page = b'<meta http-equiv="refresh" content="0;url=http://127.0.0.1:%d/">'
+    async with loopback.twins(says(page, content_type="text/html"), says(b"secret")) as servers:
+        await nothing_is_followed(*servers)
+
+
+@pytest.mark.parametrize("header", ["gzip, gzip, gzip", "gzip\r\nContent-Encoding: gzip\r\nContent-Encoding: gzip"])
+@in_a_loop
+async def test_nested_gzip(header: str) -> None:
+    body = gzip.compress(gzip.compress(gzip.compress(b"inside")))
+    answer = http_answer(200, {"Content-Encoding": header}, body=body)
+    async with Listener(sends(answer)) as server, client_of() as client:
+        with pytest.raises(canonry.FetchFailed, match="encoded as 'gzip, gzip, gzip'"):
+            await client.fetch(f"http://{ADDRESS}:{server.port}/")
+
+
+@in_a_loop
+async def test_brotli_zstd_bomb(tmp_path: Path) -> None:
+    """Memory of a process of its own, with gzip and deflate for good measure."""
+    script = tmp_path / "fetch_bombs.py"
+    script.write_text(FETCH_BOMBS)
+    bombs = {"gzip": deflated(31), "deflate": deflated(15), "br": brotli_of_zeros(), "zstd": zstd_of_zeros()}
+    assert zlib.decompressobj(31).decompress(bombs["gzip"], 1000) == bytes(1000)
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await read_request(reader)
+        assert request is not None
+        encoding = request.target.removeprefix("/")
+        headers = {"Content-Encoding": encoding} if encoding in bombs else {}
+        writer.write(http_answer(200, headers, body=bombs.get(encoding, b"small")))
+
+    async with Listener(talk) as server:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, script, f"http://{ADDRESS}:{server.port}/", *bombs, stdout=asyncio.subprocess.PIPE
+        )
+        output, _ = await process.communicate()
+    grown, *reasons = output.decode().splitlines()
+    assert int(grown) < 20 * 1024, "KiB"
+    assert reasons == [
+        "a body of more than 10485760 bytes",
+        "a body of more than 10485760 bytes",
+        "encoded as 'br', which was not asked for",
+        "encoded as 'zstd', which was not asked for",
+    ]
+
+
+FETCH_BOMBS = """
+import asyncio, resource, sys
+from canonry import FetchFailed
+from canonry.net.fetch import Client
+from canonry.net.guard import Guard
+from canonry.settings import Settings
+
+async def main(url, *encodings):
+    async with Client(Guard(["127.0.0.2/32"], range(1, 65536)), settings=Settings()) as client:
+        assert (await client.fetch(url)).body == b"small"
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        reasons = []
+        for encoding in encodings:
+            try:
+                await client.fetch(url + encoding)
+            except FetchFailed as error:
+                reasons.append(error.reason)
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, *reasons, sep="\\n")
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+@in_a_loop
+async def test_slow_body() -> None:
+    await the_deadline_holds(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", b"x")
+
+
+@pytest.mark.parametrize(
+    ("start", "unit"),
+    [(b"", b""), (b"HTTP/1.1 200 OK\r\n", b"X-More: x\r\n"), (b"HTTP/1.1 200 OK\r\nX-Slow: ", b"x")],
+    ids=["silence", "lines", "one line"],
+)
+@in_a_loop
+async def test_slow_headers(start: bytes, unit: bytes) -> None:
+    await the_deadline_holds(start, unit)
+
+
+@pytest.mark.parametrize(
+    ("start", "unit"),
+    [
+        (b"HTTP/1.1 200 OK\r\n", b"X-More: and more\r\n" * 100),
+        (b"HTTP/1.1 200 OK\r\nX-Long: ", b"x" * 1000),
+        (b"HTTP/1.1 200 ", b"OK" * 500),
+        (b"HTTP/1.1 200 OK\r\n", b"x" * 1000),
+    ],
+)
+@in_a_loop
+async def test_endless_headers(start: bytes, unit: bytes) -> None:
+    """Also one header, a status line and a header name without end."""
+    assert await bytes_taken(start, unit, "no valid HTTP answer") < 4_000_000
+
+
+@in_a_loop
+async def test_chunked_endless() -> None:
+    start = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    unit = b"3e8\r\n" + b"x" * 1000 + b"\r\n"
+    assert await bytes_taken(start, unit, "a body of more than 100000 bytes", max_bytes=100_000) < 16_000_000
+
+
+@in_a_loop
+async def test_netrc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor the proxies of the environment."""
+    (tmp_path / ".netrc").write_text(f"machine {ADDRESS} login me password secret\ndefault login me password secret\n")
+    (tmp_path / ".netrc").chmod(0o600)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
+    requests: list[Request] = []
+    async with Listener(says(b"proxied")) as proxy, Listener(sends(http_answer(200, {}), requests)) as server:
+        for name in ("http_proxy", "https_proxy", "all_proxy", "ws_proxy"):
+            monkeypatch.setenv(name, f"http://{ADDRESS}:{proxy.port}")
+            monkeypatch.setenv(name.upper(), f"http://{ADDRESS}:{proxy.port}")
+        monkeypatch.delenv("REQUEST_METHOD", raising=False)
+        async with client_of() as client:
+            assert (await client.fetch(f"http://{ADDRESS}:{server.port}/")).body == b""
+        assert (proxy.accepted, server.accepted) == (0, 1)
+    assert "authorization" not in requests[0].headers
+    assert "proxy-authorization" not in requests[0].headers
+
+
+@in_a_loop
+async def test_tls_sni_host() -> None:
+    requests: list[Request] = []
+    names: list[str | None] = []
+    tls = loopback.server_tls("name.example.com")
+    tls.sni_callback = lambda _socket, name, _context: names.append(name)
+    async with Listener(sends(http_answer(200, {}), requests), tls=tls) as server:
+
+        async def lookup(host: str, port: int) -> list[tuple[str, int]]:
+            return [(ADDRESS, server.port)]
+
+        async with client_of(lookup=lookup) as client:
+            assert (await client.fetch("https://name.example.com/")).address == ADDRESS
+            with pytest.raises(canonry.FetchFailed, match="certificate"):  # the address is in no certificate
+                await client.fetch(f"https://{ADDRESS}:{server.port}/")
+    assert names[0] == "name.example.com"
+    assert [request.headers["host"] for request in requests] == ["name.example.com"]
+
+
+@in_a_loop
+async def test_dns_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a lookup of ours nor the system's, which nobody can interrupt, outlasts the deadline."""
+    may_end = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: may_end.wait(10) and [])
+
+    async def never(host: str, port: int) -> list[tuple[str, int]]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    lookups: list[Callable[[str, int], Awaitable[list[tuple[str, int]]]]] = [never, system_lookup]
+    try:
+        for lookup in lookups:
+            started = time.monotonic()
+            async with client_of(lookup=lookup, timeout=0.1) as client:
+                with pytest.raises(canonry.FetchFailed, match=r"within 0\.1 s"):
+                    await client.fetch("https://example.com/")
+            assert time.monotonic() - started < 5
+    finally:
+        may_end.set()
+        for thread in threading.enumerate():
+            if thread.name.startswith("lookup"):
+                thread.join(5)
+
+
+@pytest.mark.parametrize("address", ["fe80::1%lo", "fe80::1%1", "fe80::1", "2606:4700::1%lo"])
+@in_a_loop
+async def test_ipv6_scope_in_dns(address: str) -> None:
+    async def lookup(host: str, port: int) -> list[tuple[str, int]]:
+        return [(address, port)]
+
+    async with client_of(lookup=lookup) as client:
+        with pytest.raises(canonry.UnsafeUrl, match="not public"):
+            await client.fetch("https://example.com/")
+
+
+@in_a_loop
+async def test_hosts_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Listener(says(b"secret"), address="127.0.0.1") as secret:
+        assert "localhost" in Path("/etc/hosts").read_text(), "or the network would be asked"
+        # The real file: the name is refused, and where names are free, the address it stands for.
+        async with client_of(guard=Guard(allow_ports=EVERY_PORT), lookup=system_lookup) as client:
+            with pytest.raises(canonry.UnsafeUrl, match="a name of the local network"):
+                await client.fetch(f"http://localhost:{secret.port}/")
+        async with client_of(lookup=system_lookup) as client:
+            with pytest.raises(canonry.UnsafeUrl, match=r"loopback \(127\.0\.0\.1\)|outside of 2000::/3 \(::1\)"):
+                await client.fetch(f"http://localhost:{secret.port}/")
+        # A file in which a name that looks public is private.
+        found = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", secret.port))
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [found])
+        async with client_of(guard=Guard(allow_ports=EVERY_PORT), lookup=system_lookup) as client:
+            with pytest.raises(canonry.UnsafeUrl, match=r"loopback \(127\.0\.0\.1\)"):
+                await client.fetch(f"http://www.example.com:{secret.port}/")
+        assert secret.accepted == 0
+
+
+@in_a_loop
+async def test_self_request() -> None:
+    async with Listener(says(b"ourselves")) as own, LoopbackWeb({}) as web:
+
+        async def lookup(host: str, port: int) -> list[tuple[str, int]]:
+            return [(ADDRESS, own.port)]
+
+        location = f"http://{ADDRESS}:{own.port}/"
+        guard = Guard([f"{ADDRESS}/32"], EVERY_PORT, own_addresses=[(ADDRESS, own.port)])
+        async with Listener(says(b"", status=302, location=location)) as other:
+            async with client_of(guard=guard, lookup=lookup) as client:
+                for url in (
+                    location,
+                    f"http://[::ffff:{ADDRESS}]:{own.port}/",
+                    f"http://canonry.example.com:{own.port}/",
+                    "http://canonry.example.com/",
+                    f"http://{ADDRESS}:{other.port}/",
+                ):
+                    with pytest.raises(canonry.UnsafeUrl, match="this service itself"):
+                        await client.fetch(url)
+            assert (own.accepted, other.accepted) == (0, 1)
+        assert not web.requests
+
+
+@in_a_loop
+async def test_unix_socket_transport(tmp_path: Path) -> None:
+    came: list[object] = []
+    path = tmp_path / "secret"
+    server = await asyncio.start_unix_server(lambda *streams: came.append(streams), path)
+    escaped = str(path).replace("/", "%2F")
+    urls = [
+        f"http+unix://{escaped}/",
+        f"https+unix://{escaped}/",
+        f"unix://{path}",
+        f"http://unix:{path}:/",
+        f"http://{escaped}/",
+        f"file://{path}",
+    ]
+    for url in urls:
+        async with client_of() as client:
+            with pytest.raises((canonry.UnsafeUrl, canonry.FetchFailed)):
+                await client.fetch(url)
+        async with LoopbackWeb({"http://example.com/": redirect(url)}) as web, web.client() as client:
+            with pytest.raises((canonry.UnsafeUrl, canonry.FetchFailed)):
+                await client.fetch("http://example.com/")
+            assert (len(web.requests), web.refused) == (1, [])
+    assert not came
+    server.close()
+    await server.wait_closed()
+
+
+# What the servers say, and what comes of it.
+
+
+def redirect(location: str, status: int = 302) -> dict[str, Any]:
+    return {"status": status, "headers": {"location": location}}
+
+
+def sends(answer: bytes, requests: list[Request] | None = None) -> Talk:
+    """A server with the same bytes for everybody."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while (request := await read_request(reader)) is not None:
+            if requests is not None:
+                requests.append(request)
+            writer.write(answer)
+            await writer.drain()
+
+    return talk
+
+
+def says(body: bytes, *, status: int = 200, **headers: str) -> Talk:
+    """A server with one page; `{port}` and `%d` in it are the server's own."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        port = writer.get_extra_info("sockname")[1]
+        filled = {name: value.replace("{port}", str(port)) for name, value in named.items()}
+        while await read_request(reader) is not None:
+            writer.write(http_answer(status, filled, body=body.replace(b"%d", b"%d" % port)))
+            await writer.drain()
+
+    return talk
+
+
+@asynccontextmanager
+async def secret_behind(location: Callable[[int], str]) -> Any:
+    """A public page that redirects to a secret, in the spelling `location` has for its port."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        port = writer.get_extra_info("sockname")[1]
+        writer.write(http_answer(302, {"Location": location(port)}))
+
+    async def lookup(host: str, port: int) -> list[tuple[str, int]]:
+        return [(ADDRESS if host == "public.example.com" else "127.0.0.1", port)]
+
+    async with loopback.twins(talk, says(b"secret")) as (public, secret), client_of(lookup=lookup) as client:
+        yield f"http://public.example.com:{public.port}/", public, secret, client
+
+
+async def nothing_is_followed(public: Listener, secret: Listener) -> None:
+    async with client_of() as client:
+        response = await client.fetch(f"http://{ADDRESS}:{public.port}/")
+    assert (response.status, response.hops, public.accepted, secret.accepted) == (200, (), 1, 0)
+    assert str(public.port) in f"{response.header('refresh')} {response.body!r}"
+
+
+async def the_deadline_holds(start: bytes, unit: bytes) -> None:
+    """A server that always says a little more, too soon for any timeout of a single read."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(start)
+        while not reader.at_eof():
+            writer.write(unit)
+            await writer.drain()
+            await asyncio.sleep(0.02)
+
+    started = time.monotonic()
+    async with Listener(talk) as server, client_of(timeout=0.3) as client:
+        with pytest.raises(canonry.FetchFailed, match=r"no whole answer within 0\.3 s"):
+            await client.fetch(f"http://{ADDRESS}:{server.port}/")
+        assert 0.3 <= time.monotonic() - started < 5
+        await server.until_quiet()
+
+
+async def bytes_taken(start: bytes, unit: bytes, reason: str, **options: Any) -> int:
+    """How much of an answer without end was sent before the client hung up."""
+    sent = 0
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        await read_request(reader)
+        writer.write(start)
+        while not reader.at_eof():
+            writer.write(unit)
+            await writer.drain()
+            sent += len(unit)
+
+    async with Listener(talk) as server, client_of() as client:
+        with pytest.raises(canonry.FetchFailed, match=reason):
+            await client.fetch(f"http://{ADDRESS}:{server.port}/", **options)
+        await server.until_quiet()
+    return sent
+
+
+# 1 GiB of zeros, made quickly: the same compressed piece again and again.
+
+
+def deflated(wbits: int) -> bytes:
+    compress = zlib.compressobj(9, zlib.DEFLATED, wbits)
+    head = compress.compress(b"") + compress.flush(zlib.Z_FULL_FLUSH)
+    return head + (compress.compress(bytes(2**24)) + compress.flush(zlib.Z_FULL_FLUSH)) * 64
+
+
+def zstd_of_zeros() -> bytes:
+    return zstd.compress(bytes(2**24)) * 64
+
+
+def brotli_of_zeros() -> bytes:
+    """256 MiB: its pieces cannot be repeated, but all of them are a few hundred bytes."""
+    compressor = brotli.Compressor(quality=1)
+    return b"".join([*(compressor.process(bytes(2**22)) for _ in range(64)), compressor.finish()])
+
+
+class Nameserver:
+    """A nameserver on a UDP port: each question gets the next answer, the last one repeats."""
+
+    def __init__(self, answers: Sequence[Sequence[str]], *, alias: str = "") -> None:
+        self._answers = answers
+        self._alias = alias
+        self._transport: asyncio.DatagramTransport | None = None
+        self.asked: list[str] = []
+
+    async def __aenter__(self) -> Self:
+        loop = asyncio.get_running_loop()
+        self._transport, _ = await loop.create_datagram_endpoint(lambda: _Answering(self), (NAMESERVER, 0))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._transport is not None
+        self._transport.close()
+        await asyncio.sleep(0)
+
+    def answer(self, question: bytes) -> bytes:
+        record = dnslib.DNSRecord.parse(question)
+        name = record.q.qname
+        addresses = self._answers[min(len(self.asked), len(self._answers) - 1)]
+        self.asked.append(str(name))
+        reply = record.reply()
+        if self._alias:
+            reply.add_answer(dnslib.RR(name, dnslib.QTYPE.CNAME, rdata=dnslib.CNAME(self._alias), ttl=0))
+        for address in addresses:
+            reply.add_answer(dnslib.RR(self._alias or name, dnslib.QTYPE.A, rdata=dnslib.A(address), ttl=0))
+        return bytes(reply.pack())
+
+    async def lookup(self, host: str, port: int) -> list[tuple[str, int]]:
+        """Ask it, over UDP."""
+        assert self._transport is not None
+        loop = asyncio.get_running_loop()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+            asking.setblocking(False)
+            await loop.sock_connect(asking, self._transport.get_extra_info("sockname"))
+            await loop.sock_sendall(asking, dnslib.DNSRecord.question(host).pack())
+            reply = dnslib.DNSRecord.parse(await loop.sock_recv(asking, 4096))
+        return [(str(record.rdata), port) for record in reply.rr if record.rtype == dnslib.QTYPE.A]
+
+
+class _Answering(asyncio.DatagramProtocol):
+    def __init__(self, nameserver: Nameserver) -> None:
+        self._nameserver = nameserver
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.DatagramTransport", transport)
+
+    def datagram_received(self, data: bytes, addr: tuple[str | Any, int]) -> None:
+        self._transport.sendto(self._nameserver.answer(data), addr)

@@ -1,0 +1,139 @@
+"""SPEC N10: what keys become under another policy, and what an undo makes of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import canonry
+from canonry.core.keys import Item, bounded, canonical_link, place_of
+from canonry.feeds.content import content_hash
+from canonry.feeds.item_matching import keyed
+from canonry.rekey.entry_keys import KeyedEntry, UrlKeys, rekeyed, rekeyed_link, rekeyed_place, restored
+
+ENTRY, COARSE, EXACT = "entry@1", "feed-aggressive@1", "exact@1"
+LONG = f"https://www.a.com/?q={'x' * 2000}"
+
+
+def test_keys_are_made_under_the_policy() -> None:
+    item = Item(guid="1", link=" https://www.A.com/x/?yclid=1#y\n", title="T")
+    keys = canonry.identity_keys(item, "https://f.com/", policy=COARSE)
+    assert [(key.key_type, key.policy) for key in keys] == [
+        ("guid", ENTRY),
+        ("canonical_url", COARSE),
+        ("legacy_guid", ENTRY),
+    ]
+    assert keys[1].key_value == "https://a.com/x"
+    assert canonry.dedupe_key(replace(item, guid=""), "https://f.com/", policy=COARSE) == "url:https://a.com/x"
+    assert canonical_link(item.link, policy=EXACT) == "https://www.A.com/x/?yclid=1#y"
+
+
+def test_the_content_hash_is_the_same_under_every_policy() -> None:
+    item = Item(link="https://a.com/x/?yclid=1#y", title="T")
+    hashes = {keyed([item], "https://f.com/", policy)[0].content_hash for policy in (ENTRY, COARSE, EXACT)}
+    assert hashes == {content_hash(item)}
+
+
+LINKS = [
+    # why                           link                       key under entry@1        to      wanted
+    ("coarser",                     "https://a.com/x/?yclid=1", "https://a.com/x/?yclid=1", COARSE, "https://a.com/x"),
+    ("finer, from the link",        "https://a.com/x#1",       "https://a.com/x",       EXACT,  "https://a.com/x#1"),
+    ("a key of another link",       "https://a.com/x#1",       "https://a.com/old/",    EXACT,  "https://a.com/old/"),
+    ("a key of another link",       "",                        "https://a.com/old/",    COARSE, "https://a.com/old"),
+    ("no key",                      "/relative",               "",                      COARSE, ""),
+    ("no key, though it has a link", "https://a.com/x",        "",                      COARSE, ""),
+    ("a long one",                  LONG,                      bounded(LONG),           COARSE, bounded(LONG.replace("www.", ""))),
+    ("a digest of another link",    "https://a.com/x",         bounded(LONG),           COARSE, bounded(LONG)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("why", "link", "key", "after", "wanted"), LINKS)
+def test_links(why: str, link: str, key: str, after: str, wanted: str) -> None:
+    assert rekeyed_link(link, key, ENTRY, after) == wanted, why
+
+
+def test_places() -> None:
+    assert rekeyed_place("//a.com/x/?yclid=1", COARSE) == "//a.com/x"
+    assert rekeyed_place("", COARSE) == ""
+    assert rekeyed_place(bounded(LONG), COARSE) == bounded(LONG)
+
+
+def entry(url: str, *registered: str, dedupe_key: str = "guid:1", policy: str = ENTRY, **places: str) -> KeyedEntry:
+    """An entry as it is ingested under the policy."""
+    key = keyed([Item(link=url)], "https://f.com/", policy)[0].canonical_url
+    there = {1: place_of(key)} | {int(feed[1:]): place for feed, place in places.items()}
+    return KeyedEntry(url, "2026", UrlKeys(key, dedupe_key, registered or (key,), there))
+
+
+def moved(one: KeyedEntry, after: str = COARSE) -> KeyedEntry:
+    return replace(one, keys=rekeyed(one, ENTRY, after))
+
+
+def test_an_entry() -> None:
+    one = entry(
+        "https://www.a.com/x/#1",
+        "https://www.a.com/x/",
+        "https://a.com/old/",
+        dedupe_key="url:https://www.a.com/x/",
+        f2="//b.com/y/",
+    )
+    assert rekeyed(one, ENTRY, COARSE) == UrlKeys(
+        "https://a.com/x",
+        "url:https://a.com/x",
+        ("https://a.com/x", "https://a.com/old"),
+        {1: "//a.com/x", 2: "//b.com/y"},
+    )
+
+
+DEDUPE_KEYS = [
+    # why                   link    key                             wanted
+    ("a guid",              "https://a.com/x/", "guid:https://a.com/x/", "guid:https://a.com/x/"),
+    ("a hash",              "https://a.com/x/", "hash:00",               "hash:00"),
+    ("the URL",             "https://a.com/x/", "url:https://a.com/x/",  "url:https://a.com/x"),
+    ("of another program",  "https://a.com/x/", "url:a.com/x",           "url:a.com/x"),
+    ("a digest of the URL", LONG,   bounded(f"url:{LONG}"),         bounded(f"url:{LONG.replace('www.', '')}")),
+    ("no URL",              "",     "url:",                         "url:"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("why", "link", "key", "wanted"), DEDUPE_KEYS)
+def test_dedupe_keys(why: str, link: str, key: str, wanted: str) -> None:
+    assert rekeyed(entry(link, dedupe_key=key), ENTRY, COARSE).dedupe_key == wanted, why
+
+
+def test_undo_of_what_is_as_the_rekey_left_it() -> None:
+    one = entry(
+        "https://www.a.com/x/#1", "https://a.com/not-its-own/", dedupe_key="url:https://www.a.com/x/", f2="//b.com/y/"
+    )
+    assert restored(moved(one), one, ENTRY, COARSE) == one.keys
+
+
+def test_undo_of_what_came_since() -> None:
+    new = entry("https://www.a.com/new/#1", policy=COARSE)
+    wanted = UrlKeys("https://www.a.com/new/", "guid:1", ("https://www.a.com/new/",), {1: "//a.com/new/"})
+    assert restored(new, None, ENTRY, COARSE) == wanted
+    assert restored(new, replace(new, first_seen_at="2025"), ENTRY, COARSE) == wanted  # under the id of a deleted one
+
+
+def test_undo_of_what_learned_a_url_and_a_place_since() -> None:
+    one = entry("https://www.a.com/x/#1")
+    now = moved(one)
+    keys = replace(
+        now.keys, registered=(*now.keys.registered, "https://b.com/y"), places={1: "//a.com/x", 2: "//b.com/y"}
+    )
+    assert restored(replace(now, keys=keys), one, ENTRY, COARSE) == UrlKeys(
+        "https://www.a.com/x/", "guid:1", ("https://www.a.com/x/", "https://b.com/y"), {1: "//a.com/x/", 2: "//b.com/y"}
+    )
+
+
+def test_undo_of_what_has_another_link_since() -> None:
+    one = entry("https://www.a.com/x/#1", f2="//a.com/elsewhere/")
+    keys = replace(moved(one).keys, registered=("https://a.com/x",))
+    same_place = replace(one, url="https://a.com/x?yclid=2", keys=keys)
+    assert restored(same_place, one, ENTRY, COARSE) == UrlKeys(
+        "https://a.com/x?yclid=2",
+        "guid:1",
+        ("https://www.a.com/x/", "https://a.com/x?yclid=2"),
+        {1: "//a.com/x?yclid=2", 2: "//a.com/elsewhere/"},
+    )

@@ -1,0 +1,786 @@
+"""SPEC N10: a store moves from one policy to another, in batches that may be interrupted, and back."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from sqlalchemy import Column, Connection, Table, func, select, update
+
+from canonry.core.keys import Item
+from canonry.errors import PolicyError, StoreError
+from canonry.feeds.feed_store import FeedStore
+from canonry.feeds.feed_values import FeedDocument, MergedFeed
+from canonry.rekey import entry_store as store_rekey
+from canonry.rekey.entry_store import RekeyStore, stored_urls
+from canonry.rekey.run import Progress, plan_rekey, rekey, undo_rekey
+from canonry.store.database import Database
+from canonry.store.pinned_policies import ENTRY, RekeyUnfinished, pinnable, pinned, unfinished
+from canonry.store.schema import entries, entry_identities, metadata
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable
+    from pathlib import Path
+
+    from canonry.rekey.key_counts import RekeySummary
+
+NOW = datetime(2026, 1, 31, 10, tzinfo=UTC)
+LATER, AFTERWARDS = NOW + timedelta(days=1), NOW + timedelta(days=2)  # when a rekey happens, and after it
+BEFORE = "entry@1"
+# Coarser than entry@1 in some ways and finer in others.
+AFTERS = ("bookmark@1", "feed-aggressive@1", "exact@1", "crawl@1")
+JOURNAL = {"rekeys", "rekeyed_rows"}
+
+Dump = dict[str, list[tuple[Any, ...]]]
+
+
+@pytest.fixture
+def database(database_url: str) -> Generator[Database]:
+    with Database(database_url) as opened:
+        yield opened
+
+
+@dataclass
+class Feeds:
+    """Feeds that are polled again and again."""
+
+    database: Database
+    now: datetime = NOW
+    ids: dict[str, int] = field(default_factory=dict[str, int])
+
+    def show(self, url: str, *items: Item) -> MergedFeed:
+        """The feed at this URL has these items now."""
+        return asyncio.run(self._show(url, items))
+
+    def later(self) -> Feeds:
+        """After a rekey."""
+        self.now = max(self.now, AFTERWARDS)
+        return self
+
+    async def _show(self, url: str, items: tuple[Item, ...]) -> MergedFeed:
+        store = FeedStore(self.database)
+        if url not in self.ids:
+            self.ids[url] = (await store.add(url, self.now))[0].id
+        self.now += timedelta(minutes=1)
+        return await store.merge(self.ids[url], FeedDocument("T", "rss20", (), items), self.now, seen_ttl_days=30)
+
+
+ONE, OTHER = "https://one.example/feed", "https://other.example/feed"
+DOCUMENTS = {
+    ONE: (
+        Item(guid="1", link="https://a.com/x?yclid=1", title="X from the search"),
+        Item(guid="2", link="https://a.com/y#part-1", title="Y, part 1"),
+        Item(guid="3", link="https://a.com/y#part-2", title="Y, part 2"),
+        Item(guid="4", link="https://a.com/w/", title="W with a slash"),
+        Item(link="https://a.com/bare/?utm_source=one", title="Without guid"),
+        Item(link="https://a.com/twin", title="Twin 1"),
+        Item(link="https://a.com/twin/", title="Twin 2"),
+        Item(link="https://a.com/z#1", title="Z 1"),
+        Item(link="https://a.com/z#2", title="Z 2"),
+        Item(guid="5", title="Without link"),
+        Item(title="With nothing but a title", published="today"),
+        Item(guid="6", link="/relative", title="No URL"),
+        Item(guid="7", link=f"https://a.com/long?q={'x' * 3000}&utm_source=one", title="Long"),
+        Item(link=f"https://a.com/longer?q={'x' * 3000}#1", title="Longer"),
+        Item(guid="8", link=" HTTPS://WWW.a.com/spaced ", title="Spaced"),
+        Item(guid="same", link="https://a.com/s1", title="S 1"),
+        Item(guid="same", link="https://a.com/s2", title="S 2"),
+    ),
+    OTHER: (
+        Item(guid="1", link="https://a.com/x", title="X"),
+        Item(guid="9", link="https://www.a.com/w", title="W"),
+        Item(guid="10", link="https://a.com/bare/", title="Without guid"),
+        Item(link="https://a.com/q?b=2&a=1", title="Q"),
+        Item(link="https://a.com/q?a=1&b=2", title="Q as well"),
+    ),
+}
+
+
+def filled(database: Database) -> Feeds:
+    shown = Feeds(database)
+    for url, items in DOCUMENTS.items():
+        shown.show(url, *items)
+    return shown
+
+
+def filled_with_history(database: Database) -> Feeds:
+    """With an entry that is known by two URLs, and a place that is ambiguous in a feed that has dropped it."""
+    shown = filled(database)
+    shown.show(OTHER, *DOCUMENTS[OTHER][:2], Item(guid="10", link="https://a.com/bare-moved#x", title="Without guid"))
+    shown.show(ONE, *DOCUMENTS[ONE][:2])
+    return shown
+
+
+def outcomes(merged: MergedFeed) -> list[str]:
+    return [str(item.outcome) for item in merged.items]
+
+
+def dump(database: Database, *, without: Iterable[str] = JOURNAL) -> Dump:
+    """Every row of every table."""
+
+    def read(connection: Connection) -> Dump:
+        return {
+            table.name: sorted((tuple(row) for row in connection.execute(select(*_columns(table)))), key=repr)
+            for table in metadata.sorted_tables
+            if table.name not in without
+        }
+
+    return database.read_now(read)
+
+
+def _columns(table: Table) -> list[Column[Any]]:
+    """All but the numbers of the journal, of which PostgreSQL leaves some out after a crash."""
+    return [column for column in table.columns if (table.name, column.name) != ("rekeyed_rows", "id")]
+
+
+def keys_of(database: Database) -> dict[str, int]:
+    """Whose each URL is."""
+    i = entry_identities.c
+    query = select(i.key_value, i.entry_id).where(i.key_type == "canonical_url")
+    return database.read_now(lambda connection: {row[0]: row[1] for row in connection.execute(query)})
+
+
+def canonical_urls(database: Database) -> dict[str, str]:
+    query = select(entries.c.title, entries.c.canonical_url)
+    return database.read_now(lambda connection: {row[0]: row[1] for row in connection.execute(query)})
+
+
+def pin_of(database: Database) -> str:
+    return database.write_now(lambda connection: pinned(connection, ENTRY))
+
+
+def move(database: Database, after: str, *, before: str = BEFORE, batch: int = 3, **options: Any) -> RekeySummary:
+    return asyncio.run(rekey(RekeyStore(database), before, after, now=LATER, batch=batch, **options))
+
+
+def undo(database: Database, after: str, *, before: str = BEFORE, batch: int = 3) -> int:
+    return asyncio.run(undo_rekey(RekeyStore(database), before, after, now=LATER, batch=batch))
+
+
+def plan(database: Database, after: str, *, before: str = BEFORE) -> RekeySummary:
+    return asyncio.run(plan_rekey(RekeyStore(database), before, after))
+
+
+def test_a_new_store_is_pinned_at_its_first_document(database: Database) -> None:
+    assert dump(database)["pinned_policies"] == []
+    Feeds(database).show(ONE, Item(guid="1", link="https://a.com/"))
+    assert dump(database)["pinned_policies"] == [("entry", "entry@1")]
+    assert pin_of(database) == "entry@1"
+
+
+def test_a_dry_run_changes_nothing(database: Database) -> None:
+    filled(database)
+    before = dump(database, without=())
+    for after in AFTERS:
+        plan(database, after)
+    assert dump(database, without=()) == before
+
+
+def test_a_dry_run_of_an_empty_store_pins_nothing(database: Database) -> None:
+    assert plan(database, "exact@1").entries == 0
+    assert dump(database)["pinned_policies"] == []
+
+
+@pytest.mark.parametrize("after", AFTERS)
+def test_a_rekey_does_what_its_dry_run_said(database: Database, after: str) -> None:
+    filled(database)
+    planned = plan(database, after)
+    assert move(database, after) == planned
+    assert pin_of(database) == after
+
+
+def test_merges(database: Database) -> None:
+    filled(database)
+    summary = move(database, "feed-aggressive@1")
+    merges = {group.key: group.others for group in summary.merges}
+    assert merges["https://a.com/x"] == ("https://a.com/x", "https://a.com/x?yclid=1")
+    assert merges["https://a.com/w"] == ("https://a.com/w/", "https://www.a.com/w")
+    assert (summary.merged, summary.split) == (4, 0)
+    urls = canonical_urls(database)
+    assert urls["X"] == urls["X from the search"] == "https://a.com/x"  # two entries still, at one URL
+    first = database.read_now(
+        lambda c: c.execute(select(func.min(entries.c.id)).where(entries.c.canonical_url == "https://a.com/x")).scalar()
+    )
+    assert keys_of(database)["https://a.com/x"] == first
+
+
+def test_splits(database: Database) -> None:
+    filled(database)
+    assert canonical_urls(database)["Y, part 1"] == canonical_urls(database)["Y, part 2"] == "https://a.com/y"
+    summary = move(database, "exact@1")
+    splits = {group.key: group.others for group in summary.splits}
+    assert splits["https://a.com/y"] == ("https://a.com/y#part-1", "https://a.com/y#part-2")
+    owned = keys_of(database)
+    assert owned["https://a.com/y#part-1"] != owned["https://a.com/y#part-2"]
+    assert "https://a.com/y" not in owned
+
+
+def test_every_url_key_is_under_the_new_policy(database: Database) -> None:
+    filled_with_history(database)
+    move(database, "bookmark@1")
+    rows = dump(database)["entry_identities"]
+    assert {row[3] for row in rows if row[0] == "canonical_url"} == {"bookmark@1"}
+    assert {row[0] for row in rows} == {"canonical_url", "guid", "legacy_guid", "fallback_hash"}
+
+
+def test_dedupe_keys_made_of_the_url_follow_it(database: Database) -> None:
+    filled(database)
+    move(database, "feed-aggressive@1")
+    found = {row[0] for row in database.read_now(lambda c: c.execute(select(entries.c.dedupe_key)).all())}
+    assert {"url:https://a.com/twin", "url:https://a.com/q?a=1&b=2"} <= found
+    assert not {"url:https://a.com/twin/", "url:https://a.com/q?b=2&a=1"} & found
+    assert f"guid:{ONE}:1" in found
+
+
+@pytest.mark.parametrize("after", AFTERS)
+def test_a_rekeyed_store_knows_its_items_again(database: Database, after: str) -> None:
+    shown = Feeds(database)
+    for url, items in DOCUMENTS.items():
+        shown.show(url, *items)
+    move(database, after)
+    for url, items in DOCUMENTS.items():
+        assert set(outcomes(shown.later().show(url, *items))) == {"duplicate"}, url
+
+
+@pytest.mark.parametrize("after", AFTERS)
+def test_a_rekeyed_store_has_the_keys_of_one_that_was_filled_under_the_policy(tmp_path: Path, after: str) -> None:
+    """What a document alone decides; who registers a URL also depends on what was shared in it."""
+    found: list[object] = []
+    for name in ("moved", "pinned"):
+        with Database(f"sqlite:///{tmp_path / name}.db") as database:
+            if name == "pinned":
+                _pin(database, after)
+            shown = Feeds(database)
+            shown.show(ONE, *(item for item in DOCUMENTS[ONE] if item.guid))
+            if name == "moved":
+                move(database, after)
+            rows = dump(database)
+            found.append((rows["entries"], rows["sightings"], rows["pinned_policies"]))
+    assert found[0] == found[1]
+
+
+def _pin(database: Database, policy: str) -> None:
+    def work(connection: Connection) -> None:
+        pinned(connection, ENTRY)
+        connection.execute(update(metadata.tables["pinned_policies"]).values(policy=policy))
+
+    database.write_now(work)
+
+
+def test_items_that_become_one_place_keep_apart(database: Database) -> None:
+    """Guidless items of one document at one URL are known by their hash from then on."""
+    shown = filled(database)
+    move(database, "feed-aggressive@1")
+    assert (shown.ids[ONE], "canonical_url", "//a.com/twin") in dump(database)["ambiguous_keys"]
+    alone = shown.later().show(ONE, Item(link="https://a.com/twin", title="Twin 1"))
+    assert outcomes(alone) == ["duplicate"]
+    titles = database.read_now(lambda c: dict(c.execute(select(entries.c.id, entries.c.title)).all()))
+    assert titles[alone.items[0].entry_id] == "Twin 1"
+
+
+def test_ingestion_goes_on_under_the_new_policy(database: Database) -> None:
+    shown = filled(database)
+    move(database, "feed-aggressive@1")
+    merged = shown.later().show(ONE, Item(guid="n", link="http://www.new.example/a/?yclid=4", title="N"))
+    assert [(key.key_value, key.policy) for key in merged.items[0].keys][1] == (
+        "http://new.example/a",
+        "feed-aggressive@1",
+    )
+    assert outcomes(shown.later().show(ONE, Item(guid="n", link="http://www.new.example/a", title="N"))) == ["updated"]
+
+
+def test_a_rekey_makes_nothing_look_updated(database: Database) -> None:
+    shown = filled(database)
+    hashes = {row[0]: row[7] for row in dump(database)["entries"]}
+    move(database, "exact@1")
+    assert {row[0]: row[7] for row in dump(database)["entries"]} == hashes
+    assert "updated" not in outcomes(shown.later().show(ONE, *DOCUMENTS[ONE]))
+
+
+@pytest.mark.parametrize("after", AFTERS)
+@pytest.mark.parametrize("batch", [1, 2, 1000])
+def test_undo_restores_every_row(database: Database, after: str, batch: int) -> None:
+    filled_with_history(database)
+    before = dump(database)
+    move(database, after, batch=batch)
+    assert dump(database) != before
+    undo(database, after, batch=3 if batch == 1 else batch)
+    assert dump(database) == before
+    assert dump(database, without=())["rekeyed_rows"] == []
+
+
+@pytest.mark.parametrize("after", AFTERS)
+def test_back_and_forth(database: Database, after: str) -> None:
+    """There and back again by a second rekey: the links are kept, so the URLs are what they were."""
+    filled_with_history(database)
+    before = dump(database)
+    move(database, after)
+    move(database, BEFORE, before=after)
+    now = dump(database)
+    assert (now["entries"], now["pinned_policies"]) == (before["entries"], before["pinned_policies"])
+    undo(database, BEFORE, before=after)
+    undo(database, after)
+    assert dump(database) == before
+
+
+@pytest.mark.parametrize("after", AFTERS)
+def test_undo_of_a_store_that_went_on(database: Database, after: str) -> None:
+    """What came after the rekey is under the first policy too; what was there is as it was."""
+    shown = filled(database)
+    before = dump(database)
+    move(database, after)
+    new = (
+        Item(guid="n1", link="https://www.n.example/a/?yclid=1&b=2#f", title="N 1"),
+        Item(link="https://n.example/b?utm_source=x&z=1&a=2", title="N 2"),
+        Item(link="https://n.example/c#1", title="N 3"),
+        Item(link="https://n.example/c#2", title="N 4"),
+    )
+    later = (*DOCUMENTS[ONE], *new)
+    assert outcomes(shown.later().show(ONE, *later))[-4:] == ["new"] * 4
+    undo(database, after)
+    now = dump(database)
+    assert {row[:-1] for row in before["entries"]} < {row[:-1] for row in now["entries"]}
+    urls = canonical_urls(database)
+    assert urls["N 1"] == "https://www.n.example/a/?yclid=1&b=2"
+    assert urls["N 2"] == "https://n.example/b?z=1&a=2"
+    assert urls["N 3"] == urls["N 4"] == "https://n.example/c"
+    owned = keys_of(database)
+    assert {row[3] for row in now["entry_identities"]} == {"entry@1"}
+    assert set(before["entry_identities"]) < set(now["entry_identities"])
+    assert "https://n.example/b?z=1&a=2" in owned
+    places = {row[3] for row in now["sightings"]}
+    assert {"//n.example/a/?yclid=1&b=2", "//n.example/b?z=1&a=2", "//n.example/c"} <= places
+    # And it knows all of them again.
+    assert set(outcomes(shown.later().show(ONE, *later))) == {"duplicate"}
+
+
+def test_undo_of_an_entry_that_changed_since(database: Database) -> None:
+    shown = filled(database)
+    move(database, "feed-aggressive@1")
+    changed = [
+        Item(guid=item.guid, link="https://www.moved.example/x/?yclid=9", title=item.title)
+        if item.guid == "1"
+        else item
+        for item in DOCUMENTS[ONE]
+    ]
+    assert outcomes(shown.later().show(ONE, *changed))[0] == "updated"
+    undo(database, "feed-aggressive@1")
+    assert canonical_urls(database)["X from the search"] == "https://www.moved.example/x/?yclid=9"
+    owned = keys_of(database)
+    assert owned["https://www.moved.example/x/?yclid=9"] == owned["https://a.com/x?yclid=1"]
+    assert set(outcomes(shown.later().show(ONE, *changed))) == {"duplicate"}
+
+
+def test_undo_after_entries_and_a_feed_went(database: Database) -> None:
+    shown = filled_with_history(database)
+    before = dump(database)
+    move(database, "feed-aggressive@1")
+    asyncio.run(FeedStore(database).remove(shown.ids[ONE]))
+    undo(database, "feed-aggressive@1")
+    now = dump(database)
+    assert set(now["entries"]) < set(before["entries"])
+    assert set(now["entry_identities"]) <= set(before["entry_identities"])
+    assert set(now["sightings"]) < set(before["sightings"])
+
+
+def test_a_new_entry_under_the_id_of_a_deleted_one(tmp_path: Path) -> None:
+    """SQLite gives the highest id again."""
+    with Database(f"sqlite:///{tmp_path / 'canonry.db'}") as database:
+        shown = Feeds(database)
+        shown.show(ONE, Item(guid="1", link="https://a.com/1#x", title="1"))
+        shown.show(OTHER, Item(link="https://a.com/2/#x", title="2"))
+        move(database, "feed-aggressive@1")
+        asyncio.run(FeedStore(database).remove(shown.ids.pop(OTHER)))
+        shown.later().show(OTHER, Item(link="https://a.com/3/#x", title="3"))
+        assert max(row[0] for row in dump(database)["entries"]) == 2
+        undo(database, "feed-aggressive@1")
+        assert canonical_urls(database) == {"1": "https://a.com/1", "3": "https://a.com/3/"}
+        assert set(keys_of(database)) == {"https://a.com/1", "https://a.com/3/"}
+
+
+class Crash(Exception):
+    """The process is gone."""
+
+
+def crashing_after(batches: int) -> Callable[[Progress], None]:
+    left = [batches]
+
+    def show(_: Progress) -> None:
+        left[0] -= 1
+        if not left[0]:
+            raise Crash
+
+    return show
+
+
+def undisturbed(tmp_path: Path, after: str) -> Dump:
+    """What a rekey without a crash leaves, in a store of the same content."""
+    with Database(f"sqlite:///{tmp_path / 'undisturbed.db'}") as database:
+        filled(database)
+        move(database, after)
+        return dump(database, without=())
+
+
+@pytest.mark.parametrize("after", AFTERS)
+def test_a_crash_between_batches(database: Database, tmp_path: Path, after: str) -> None:
+    filled(database)
+    crashes = 0
+    while True:
+        try:
+            move(database, after, batch=2, on_progress=crashing_after(1))
+        except Crash:
+            crashes += 1
+        else:
+            break
+        if not database.read_now(unfinished):
+            break
+    assert crashes > 5
+    assert dump(database, without=()) == undisturbed(tmp_path, after)
+
+
+@pytest.mark.parametrize("after", AFTERS)
+def test_a_crash_inside_a_batch(
+    database: Database, tmp_path: Path, after: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever statement is the last one of a process, the next goes on from the batch before."""
+    filled(database)
+    for name in ("keep_entries", "_change", "_register", "move_places", "_finish"):
+        for times in (1, 3):
+            _crash_in(monkeypatch, database, name, times=times, after=after)
+    move(database, after)
+    assert dump(database, without=()) == undisturbed(tmp_path, after)
+
+
+def _crash_in(monkeypatch: pytest.MonkeyPatch, database: Database, name: str, *, times: int, after: str) -> None:
+    left, real = [times], getattr(store_rekey, name)
+
+    def crash(*arguments: Any) -> Any:
+        left[0] -= 1
+        result = real(*arguments)
+        if not left[0]:
+            raise Crash
+        return result
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store_rekey, name, crash)
+        if times == 1 or name not in {"move_places", "_finish"}:
+            with pytest.raises(Crash):
+                move(database, after, batch=1)
+
+
+@pytest.mark.parametrize("batches", [1, 4, 100])
+def test_undo_of_an_unfinished_rekey(database: Database, batches: int) -> None:
+    filled_with_history(database)
+    before = dump(database)
+    for after in AFTERS:
+        if batches < 100:
+            with pytest.raises(Crash):
+                move(database, after, batch=2, on_progress=crashing_after(batches))
+            assert dump(database) != before
+        else:
+            move(database, after, batch=2)
+        undo(database, after)
+        assert dump(database) == before
+
+
+def test_an_interrupted_undo_goes_on(database: Database) -> None:
+    filled_with_history(database)
+    before = dump(database)
+    move(database, "feed-aggressive@1")
+    store = RekeyStore(database)
+    undoing = partial(undo_rekey, store, BEFORE, "feed-aggressive@1", now=LATER, batch=2)
+    for _ in range(4):
+        with pytest.raises(Crash):
+            asyncio.run(undoing(on_progress=crashing_after(1)))
+    with pytest.raises(RekeyUnfinished, match="undo of a rekey is unfinished: run `canonry rekey .* --undo`"):
+        move(database, "feed-aggressive@1")
+    asyncio.run(undoing())
+    assert dump(database) == before
+
+
+def test_nothing_is_ingested_while_a_rekey_is_unfinished(database: Database) -> None:
+    shown = filled(database)
+    with pytest.raises(Crash):
+        move(database, "exact@1", on_progress=crashing_after(2))
+    before = dump(database, without=())
+    reason = "a rekey is unfinished: run `canonry rekey entry@1 exact@1` to finish it, or with --undo to take it back"
+    with pytest.raises(StoreError, match=reason):
+        shown.later().show(ONE, *DOCUMENTS[ONE])
+    assert dump(database, without=()) == before
+    for other in (("entry@1", "bookmark@1"), ("exact@1", "entry@1")):
+        with pytest.raises(StoreError, match=reason):
+            move(database, other[1], before=other[0])
+        with pytest.raises(StoreError, match=reason):
+            plan(database, other[1], before=other[0])
+    move(database, "exact@1")
+    assert set(outcomes(shown.later().show(ONE, *DOCUMENTS[ONE]))) == {"duplicate"}
+
+
+def test_the_store_must_be_at_the_first_policy(database: Database) -> None:
+    filled(database)
+    for call in (move, plan):
+        with pytest.raises(StoreError, match="keys of this store are under entry@1, not bookmark@1"):
+            call(database, "exact@1", before="bookmark@1")
+    with pytest.raises(StoreError, match="no rekey from entry@1 to exact@1 that could be undone: there is none"):
+        undo(database, "exact@1")
+    move(database, "exact@1")
+    move(database, "bookmark@1", before="exact@1")
+    with pytest.raises(StoreError, match="the last is from exact@1 to bookmark@1"):
+        undo(database, "exact@1")
+
+
+def test_again_is_no_error(database: Database) -> None:
+    """The process may die after its last transaction."""
+    filled(database)
+    before = dump(database)
+    first = move(database, "exact@1")
+    rows = dump(database, without=())
+    assert move(database, "exact@1") == first
+    assert dump(database, without=()) == rows
+    undo(database, "exact@1")
+    assert undo(database, "exact@1") == len(before["entries"])
+    assert dump(database) == before
+    move(database, "exact@1")
+    assert dump(database)["pinned_policies"] == [("entry", "exact@1")]
+
+
+def test_only_shipped_policies_can_be_pinned() -> None:
+    assert pinnable("entry") == pinnable("entry@1") == "entry@1"
+    with pytest.raises(PolicyError, match=r"my\.toml: a store can be pinned to shipped policies only"):
+        pinnable("my.toml")
+    with pytest.raises(PolicyError, match="no policy 'nope'"):
+        pinnable("nope")
+
+
+def test_two_processes_share_the_work(database_url: str, tmp_path: Path) -> None:
+    with Database(database_url) as one, Database(database_url) as other:
+        filled(one)
+
+        async def both() -> list[RekeySummary]:
+            runs = (rekey(RekeyStore(each), BEFORE, "feed-aggressive@1", now=LATER, batch=1) for each in (one, other))
+            return await asyncio.gather(*runs)
+
+        first, second = asyncio.run(both())
+        assert first == second
+        assert dump(one, without=()) == undisturbed(tmp_path, "feed-aggressive@1")
+
+
+def test_a_rekey_that_another_process_takes_back(database: Database) -> None:
+    filled(database)
+
+    async def story() -> None:
+        store = RekeyStore(database)
+        state = await store.begin(BEFORE, "exact@1", NOW)
+        await store.move_batch(state.id, 2, NOW)
+        await store.begin_undo(BEFORE, "exact@1")
+        with pytest.raises(StoreError, match="another process has made this rekey undoing"):
+            await store.move_batch(state.id, 2, NOW)
+
+    asyncio.run(story())
+
+
+def test_merges_and_a_rekey_at_once(database_url: str) -> None:
+    """Documents arrive while a rekey begins, runs and ends: each is kept whole under one policy or refused."""
+    with Database(database_url) as database, Database(database_url) as other:
+        shown = filled(database)
+        store = FeedStore(other)
+
+        async def ingest() -> int:
+            refused = 0
+            for number in range(60):
+                item = Item(guid=f"i{number}", link=f"https://n.example/{number}/?yclid=1#f", title=str(number))
+                document = FeedDocument("T", "rss20", (), (item,))
+                try:
+                    await store.merge(shown.ids[ONE], document, AFTERWARDS, seen_ttl_days=30)
+                except RekeyUnfinished:
+                    refused += 1
+                await asyncio.sleep(0)
+            return refused
+
+        async def both() -> None:
+            await asyncio.gather(ingest(), rekey(RekeyStore(database), BEFORE, "feed-aggressive@1", now=LATER, batch=1))
+
+        asyncio.run(both())
+        new = [row for row in dump(database)["entries"] if row[3].startswith("https://n.example")]
+        assert {row[4] for row in new} <= {f"https://n.example/{number}" for number in range(60)}
+        assert {row[3] for row in dump(database)["entry_identities"] if row[0] == "canonical_url"} == {
+            "feed-aggressive@1"
+        }
+
+
+def test_stored_urls(database: Database) -> None:
+    filled(database)
+    urls = database.read_now(lambda connection: list(stored_urls(connection, size=2)))
+    assert len(urls) == len([row for row in dump(database)["entries"] if row[4]])
+    assert "https://a.com/y#part-1" in urls
+
+
+@pytest.mark.slow
+def test_a_store_of_random_items(tmp_path: Path) -> None:
+    """Rekeyed, it knows all of them again; undone, it is what it was; whatever the batches."""
+    for seed in range(15):
+        chance = random.Random(seed)
+        with Database(f"sqlite:///{tmp_path / str(seed)}.db") as database:
+            shown = Feeds(database)
+            documents = {url: random_items(chance) for url in (ONE, OTHER)}
+            for url in (ONE, OTHER, ONE):
+                shown.show(url, *documents[url])
+            before, after = dump(database), chance.choice(AFTERS)
+            move(database, after, batch=chance.randint(1, 7))
+            rekeyed = dump(database)
+            undo(database, after, batch=chance.randint(1, 7))
+            assert dump(database) == before, (seed, after)
+            move(database, after, batch=chance.randint(1, 7))
+            assert dump(database) == rekeyed, (seed, after)
+            for url in (ONE, OTHER):
+                found = outcomes(shown.later().show(url, *documents[url]))
+                if after != "exact@1":  # which tells links apart of which a store keeps one for both feeds
+                    assert "new" not in found, (seed, after, url)
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    """A store in which keys merge, split and wait for each other, all over its entries."""
+    file = tmp_path / "large.db"
+    with Database(f"sqlite:///{file}") as database:
+        shown = Feeds(database)
+        for feed in range(4):
+            shown.show(f"https://{feed}.example/feed", *(_large_item(feed, number) for number in range(500)))
+    return file
+
+
+def _large_item(feed: int, number: int) -> Item:
+    path = f"{(feed * 500 + number * 7) % 1600}{'/' * (number % 2)}"
+    link = f"https://{'www.' * (feed % 2)}a.com/{path}?b={number % 3}&a=1{'&yclid=1' * (feed > 1)}#{number % 5}"
+    return Item(guid=f"{feed}-{number}" if number % 4 else "", link=link, title=f"{feed} {number}")
+
+
+def command(file: Path, *arguments: str) -> list[str]:
+    return [
+        sys.executable,
+        "-m",
+        "canonry",
+        "rekey",
+        BEFORE,
+        "feed-aggressive@1",
+        "--db",
+        f"sqlite:///{file}",
+        *arguments,
+    ]
+
+
+def content(file: Path) -> Dump:
+    with Database(f"sqlite:///{file}") as database:
+        return dump(database)
+
+
+@pytest.mark.slow
+def test_kill_at_any_moment(large: Path, tmp_path: Path) -> None:
+    """kill -9 of real processes, there and back; after the last clean run it is as if nothing had happened."""
+    undisturbed = tmp_path / "undisturbed.db"
+    shutil.copy(large, undisturbed)
+    before = content(large)
+    subprocess.run(command(undisturbed), check=True, capture_output=True)
+    after = content(undisturbed)
+    assert after != before
+    chance, killed, arguments = random.Random(7), 0, ["--batch", "4"]
+    moments: set[tuple[str, int]] = set()
+    while killed < 10:
+        with subprocess.Popen(command(large, *arguments), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+            _wait_for_work(process, large)
+            time.sleep(chance.uniform(0, 0.3))
+            process.send_signal(signal.SIGKILL)
+            _, said = process.communicate()
+        assert process.returncode in {0, -signal.SIGKILL}, said
+        killed += process.returncode != 0
+        with closing(sqlite3.connect(large)) as connection:
+            assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+            assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+            rows = connection.execute("SELECT status, position FROM rekeys ORDER BY id DESC LIMIT 1").fetchall()
+        if rows and rows[0][0] in {"done", "undone"}:
+            is_done = rows[0][0] == "done"
+            assert content(large) == (after if is_done else before)
+            arguments = ["--batch", "4", *(["--undo"] if is_done else [])]
+        moments.update(rows)
+    assert len(moments) > 6  # not always the same moment
+    subprocess.run(command(large, *arguments), check=True, capture_output=True)
+    if "--undo" in arguments:
+        assert content(large) == before
+        subprocess.run(command(large), check=True, capture_output=True)
+    assert content(large) == after
+    subprocess.run(command(large, "--undo"), check=True, capture_output=True)
+    assert content(large) == before
+
+
+def _wait_for_work(process: subprocess.Popen[bytes], file: Path) -> None:
+    """Starting takes longer than working."""
+    with closing(sqlite3.connect(file)) as connection:
+        query = "SELECT id, status, position FROM rekeys ORDER BY id DESC LIMIT 1"
+        start = connection.execute(query).fetchall()
+        while process.poll() is None and connection.execute(query).fetchall() == start:
+            time.sleep(0.002)
+
+
+@pytest.mark.slow
+def test_many_entries_in_the_memory_of_a_few(large: Path, tmp_path: Path) -> None:
+    count = 10_000
+    huge = tmp_path / "huge.db"
+    shutil.copy(large, huge)
+    with closing(sqlite3.connect(huge)) as connection, connection:
+        have = connection.execute("SELECT max(id) FROM entries").fetchone()[0]
+        new = range(have + 1, count + 1)
+        links = {number: f"https://www.b.com/{number // 2}/?n={number % 2}&yclid={number}#{number}" for number in new}
+        connection.executemany(
+            "INSERT INTO entries (id, dedupe_key, guid, url, canonical_url, title, match_confidence, first_seen_at,"
+            " last_seen_at) VALUES (?, 'guid:' || ?, ?, ?, ?, 'T', 'high', '2026', '2026')",
+            [(number, number, number, link, link.partition("#")[0]) for number, link in links.items()],
+        )
+        connection.executemany(
+            "INSERT INTO entry_identities VALUES ('canonical_url', ?, ?, 'entry@1')",
+            [(link.partition("#")[0], number) for number, link in links.items()],
+        )
+        connection.executemany(
+            "INSERT INTO sightings VALUES (1, ?, ?, ?, 'T', '', '', 1, '2026', '2026', '')",
+            [(number, number, link.partition("#")[0].replace("https://www.", "//")) for number, link in links.items()],
+        )
+    before = content(huge)
+    small, _ = _measured(command(large))
+    for name, arguments in (("dry run", ["--dry-run"]), ("rekey", []), ("undo", ["--undo"])):
+        memory, seconds = _measured(command(huge, *arguments))
+        print(f"{name}: {count / seconds:,.0f} entries/s, {memory:.0f} MiB (2,000 entries: {small:.0f} MiB)")
+        assert memory < small + 20, name
+    assert content(huge) == before
+
+
+def _measured(command: list[str]) -> tuple[float, float]:
+    """The most memory in MiB, and seconds."""
+    code = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); "
+    code += "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    start = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", code, *command], check=True, capture_output=True, text=True)
+    return int(done.stdout) / 1024, time.monotonic() - start
+
+
+def random_items(chance: random.Random) -> list[Item]:
+    items: dict[str, Item] = {}
+    for number in range(chance.randint(1, 12)):
+        host = chance.choice(("a.com", "www.a.com", "A.com"))
+        path = chance.choice(("x", "x/", "y", "%7Ey", "z//"))
+        query = chance.choice(("", "?utm_source=f", "?yclid=1", "?b=1&a=2", "?a=2&b=1"))
+        fragment = chance.choice(("", "", "#1", "#2"))
+        guid = chance.choice(("", f"g{number}", "same"))
+        link = f"{chance.choice(('http', 'https'))}://{host}/{path}{query}{fragment}"
+        items[f"{guid} {link}"] = Item(guid=guid, link=link, title=f"T {number}", published=chance.choice(("", "now")))
+    return list(items.values())

@@ -1,0 +1,242 @@
+"""Crawls over HTTP: started, watched, stopped, gone on with, removed; run by the service itself (SPEC C, S2)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from canonry.net.fetch import Client
+from canonry.net.guard import Guard
+from canonry.server.service import Options
+from canonry.settings import Settings
+from chrome import needs_chrome
+from crawl_server import ADDRESS, Site, client, serving, tree
+from service import Running, until
+from service import serving as service_of
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+COUNT = 30
+
+
+@pytest.fixture
+def site() -> Generator[Site]:
+    with serving({**tree(COUNT), "/away": "->http://other.example.org/x"}) as made:
+        yield made
+
+
+@pytest.fixture
+def running(sqlite_url: str) -> Generator[Running]:
+    with service_of(sqlite_url, client=client) as found:
+        yield found
+
+
+def start(running: Running, seed: str, **options: Any) -> str:
+    answer = running.ask("POST", "/api/crawls", {"seed": seed, "engine": "http", **options})
+    assert answer.status == 201, answer.text
+    return answer.headers["location"]
+
+
+def ended(running: Running, where: str) -> dict[str, Any]:
+    until(lambda: running.get(where).json()["state"] != "running")
+    found: dict[str, Any] = running.get(where).json()
+    return found
+
+
+def test_the_service_crawls_a_site(database_url: str, site: Site) -> None:
+    with service_of(database_url, client=client) as running:
+        crawl = ended(running, start(running, f"{site.url}/0"))
+        assert (crawl["state"], crawl["failure"], crawl["pages"]["done"]) == ("done", "", COUNT)
+        assert crawl["duplicates_avoided"] > COUNT and crawl["pages_per_second"] > 0 and crawl["open"] == []
+        [listed] = running.get("/api/crawls").json()
+        assert {name: crawl[name] for name in listed} == listed
+    assert max(count for path, count in site.asked.items() if path != "/robots.txt") == 1
+
+
+def test_pages_come_with_their_links_and_a_cursor(running: Running, site: Site) -> None:
+    where = start(running, f"{site.url}/0")
+    ended(running, where)
+    pages: list[Any] = []
+    following = f"{where}/pages?limit=12"
+    while following:
+        answer = running.get(following)
+        pages += answer.json()
+        following = answer.headers.get("link", "").partition(">")[0].lstrip("<")
+    assert sorted(page["title"] for page in pages) == sorted(f"Page {number}" for number in range(COUNT))
+    verdicts = {link["verdict"] for link in pages[0]["links"]}
+    assert verdicts == {"crawl", "external", "skip"}
+    assert [link["url"] for link in pages[0]["external"]] == ["https://other.example.org/"]
+    assert running.get("/api/crawls/9/pages").status == 404
+
+
+def test_files(running: Running, site: Site) -> None:
+    where = start(running, f"{site.url}/0", max_pages=5)
+    ended(running, where)
+    for form, begins in (("jsonl", '{"url"'), ("csv", "url,"), ("graphml", "<?xml"), ("dot", "digraph")):
+        answer = running.get(f"{where}/export?format={form}")
+        assert (answer.status, answer.text[: len(begins)]) == (200, begins)
+        assert answer.headers["content-disposition"] == f'attachment; filename="crawl-1.{form}"'
+        if form == "jsonl":
+            assert [json.loads(line) for line in answer.text.splitlines()] == running.get(f"{where}/pages").json()
+    assert running.get("/api/crawls/9/export").status == 404
+    assert running.get(f"{where}/export?format=exe").status == 400
+
+
+def test_a_crawl_is_stopped_gone_on_with_and_removed(running: Running, site: Site) -> None:
+    where = start(running, f"{site.url}/0", delay=0.2, per_host=1)
+    until(lambda: running.get(where).json()["pages"]["done"] >= 2)
+    stopped = running.ask("POST", f"{where}/stop").json()
+    assert (stopped["state"], stopped["finished_at"] is not None) == ("stopped", True)
+    until(lambda: not running.get(where).json()["pages"]["fetching"])
+    asked = site.asked.total()
+    time.sleep(0.6)
+    assert site.asked.total() == asked, "nobody goes on"
+    assert running.ask("POST", f"{where}/stop").json()["state"] == "stopped"
+    resumed = running.ask("POST", f"{where}/resume")
+    assert (resumed.status, resumed.json()["state"], resumed.json()["finished_at"]) == (200, "running", None)
+    until(lambda: running.get(where).json()["pages"]["done"] >= 4)
+    assert running.ask("DELETE", where).status == 204, "while it runs"
+    for method, path in (("GET", where), ("DELETE", where), ("POST", f"{where}/stop"), ("POST", f"{where}/resume")):
+        assert running.ask(method, path).status == 404
+    assert running.get("/api/crawls").json() == []
+    asked = site.asked.total()
+    time.sleep(0.6)
+    assert site.asked.total() <= asked + 1
+
+
+def test_a_crawl_that_waits_long_is_stopped_soon(running: Running, site: Site) -> None:
+    where = start(running, f"{site.url}/0", delay=60, per_host=1)
+    until(lambda: running.get(where).json()["pages"]["done"] == 1)
+    running.ask("POST", f"{where}/stop")
+    until(lambda: not running.get(where).json()["pages"]["fetching"], 8)
+    assert running.get(where).json()["pages"] == {"queued": 3, "fetching": 0, "done": 1, "failed": 0, "skipped": 0}
+
+
+def test_one_that_is_over_is_not_gone_on_with(running: Running, site: Site) -> None:
+    where = start(running, f"{site.url}/0", max_pages=2)
+    assert ended(running, where)["pages"]["done"] == 2
+    assert running.ask("POST", f"{where}/resume").status == 409
+
+
+def test_a_start_page_on_another_host_ends_it(running: Running, site: Site) -> None:
+    crawl = ended(running, start(running, f"{site.url}/away"))
+    assert (crawl["state"], crawl["failure"]) == ("failed", "redirects to http://other.example.org/x")
+    assert running.ask("POST", f"/api/crawls/{crawl['id']}/resume").status == 409
+
+
+REFUSED = [
+    # seed                                     why
+    ("http://127.0.0.1:8000/",                 "refused: not public: loopback"),
+    ("http://10.0.0.1/",                       "refused: not public: private"),
+    ("http://169.254.169.254/latest/meta-data", "refused: "),
+    ("http://[::ffff:10.0.0.1]/",              "refused: "),
+    ("http://0x7f.1/",                         "refused: "),
+    ("file:///etc/passwd",                     "not http"),
+    ("javascript:alert(1)",                    "not http"),
+    ("",                                       "empty"),
+    (f"http://me:secret@{ADDRESS}/",           "user and password are kept nowhere"),
+]  # fmt: skip
+
+
+def test_what_may_not_be_asked_for_is_refused(running: Running) -> None:
+    for seed, why in REFUSED:
+        answer = running.ask("POST", "/api/crawls", {"seed": seed, "engine": "http"})
+        assert answer.status == 400, seed
+        [error] = answer.json()["errors"]
+        assert error["field"] == "seed" and why in error["reason"], error
+        assert "secret" not in answer.text
+    assert running.get("/api/crawls").json() == []
+
+
+def test_a_name_that_means_a_private_address_is_refused_when_it_is_asked(tmp_path: Path) -> None:
+    async def lookup(_host: str, port: int) -> list[tuple[str, int]]:
+        return [("10.0.0.1", port)]
+
+    def misled() -> Client:
+        return Client(settings=Settings(), lookup=lookup)
+
+    with service_of(f"sqlite:///{tmp_path}/x.db", client=misled) as running:
+        where = start(running, "http://inside.example.com/", robots=False)
+        assert ended(running, where)["pages"]["failed"] == 1
+        [page] = running.get(f"{where}/pages").json()
+        assert (page["status"], page["error"]) == (
+            0,
+            "refused: not public: private (10.0.0.1): 'http://inside.example.com/'",
+        )
+
+
+def test_the_service_does_not_crawl_itself(tmp_path: Path) -> None:
+    """Not even where its network is allowed."""
+    with socket.create_server(("127.0.0.1", 0)) as own:
+        port = own.getsockname()[1]
+
+        def allowed() -> Client:
+            return Client(Guard(["127.0.0.0/8"], range(1, 65536), [("127.0.0.1", port)]), settings=Settings())
+
+        with service_of(f"sqlite:///{tmp_path}/x.db", client=allowed) as running:
+            answer = running.ask("POST", "/api/crawls", {"seed": f"http://127.0.0.1:{port}/", "engine": "http"})
+            assert (answer.status, answer.json()["errors"][0]["reason"]) == (400, "refused: this service itself")
+
+
+def test_no_chrome_is_said(tmp_path: Path, site: Site) -> None:
+    with service_of(f"sqlite:///{tmp_path}/x.db", client=client, chrome="/no/chrome") as running:
+        crawl = ended(running, start(running, f"{site.url}/0", engine="chrome"))
+        assert crawl["state"] == "failed"
+        assert crawl["failure"] == "no Chrome at /no/chrome (setting chrome, CANONRY_CHROME)"
+
+
+@needs_chrome
+def test_chrome_opens_the_pages(tmp_path: Path, site: Site) -> None:
+    site.pages["/0"] += "<script>document.write('<a href=/made>made</a>')</script>"
+    site.pages["/made"] = "<title>Made by a script</title>"
+    with service_of(f"sqlite:///{tmp_path}/x.db", client=client) as running:
+        where = start(running, f"{site.url}/0", engine="chrome", depth=1)
+        assert ended(running, where)["pages"]["done"] == 5
+        pages = running.get(f"{where}/pages").json()
+        assert {page["engine"] for page in pages} == {"chrome"}
+        assert "Made by a script" in {page["title"] for page in pages}
+
+
+def test_a_crawl_outlives_the_service(tmp_path: Path, site: Site) -> None:
+    url = f"sqlite:///{tmp_path}/x.db"
+    with service_of(url, client=client) as running:
+        where = start(running, f"{site.url}/0", delay=0.1, per_host=1)
+        until(lambda: running.get(where).json()["pages"]["done"] >= 3)
+        begun = time.monotonic()
+    assert time.monotonic() - begun < 5, "it does not wait for the turn of a crawl to end"
+    with service_of(url, client=client) as running:
+        assert ended(running, where)["pages"]["done"] == COUNT
+    assert max(count for path, count in site.asked.items() if path != "/robots.txt") <= 2
+
+
+def test_a_service_that_runs_no_jobs_leaves_it_to_others(tmp_path: Path, site: Site) -> None:
+    url = f"sqlite:///{tmp_path}/x.db"
+    with service_of(url, Options(runs_jobs=False), client=client) as running:
+        where = start(running, f"{site.url}/0", max_pages=3)
+        time.sleep(0.5)
+        assert running.get(where).json()["pages"] == {"queued": 1, "fetching": 0, "done": 0, "failed": 0, "skipped": 0}
+    with service_of(url, client=client) as running:
+        assert ended(running, where)["pages"]["done"] == 3
+
+
+def test_crawls_are_for_admins(tmp_path: Path, site: Site) -> None:
+    with service_of(f"sqlite:///{tmp_path}/x.db", Options(runs_jobs=False), client=client) as running:
+        parts = running.service
+        _, ada = asyncio.run(parts.users.add("ada", parts.clock()))
+        _, bob = asyncio.run(parts.users.add("bob", parts.clock()))
+        body = {"seed": f"{site.url}/0", "engine": "http"}
+        assert running.ask("POST", "/api/crawls", body, token=bob).status == 403
+        where = running.ask("POST", "/api/crawls", body, token=ada).headers["location"]
+        for method, path in (
+            *(("GET", "/api/crawls"), ("GET", where), ("GET", f"{where}/pages"), ("GET", f"{where}/export")),
+            *(("POST", f"{where}/stop"), ("POST", f"{where}/resume"), ("DELETE", where)),
+        ):
+            assert running.ask(method, path, token=bob).status == 403
+        assert running.get(where, token=ada).json()["state"] == "running"

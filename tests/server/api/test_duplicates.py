@@ -1,0 +1,92 @@
+"""Duplicates over HTTP: shown in groups, merged, and made several again."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from canonry.server.service import Options
+from service import Running, serving
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+TWIN = "https://example.com/a?utm_source=x"
+
+
+@pytest.fixture
+def service(database_url: str) -> Generator[Running]:
+    """A service that keeps an exact twin of a bookmark, and something else."""
+    with serving(database_url, Options(runs_jobs=False)) as running:
+        running.put("https://example.com/a", title="first", tags=["one"], description="Mine.")
+        running.put(TWIN, "?exact_url=true", tags=["two"], description="Theirs.", private=True)
+        running.put("https://example.com/b")
+        yield running
+
+
+def test_a_group_has_the_bookmarks_that_lead_to_the_same_place(service: Running) -> None:
+    [group] = service.get("/api/duplicates").json()
+    assert [each["url"] for each in group["bookmarks"]] == ["https://example.com/a", TWIN]
+    assert service.get("/api/merges").json() == []
+
+
+def test_merging_loses_no_text_and_undoing_brings_every_bookmark_back(service: Running) -> None:
+    [group] = service.get("/api/duplicates").json()
+    answer = service.ask("POST", f"/api/duplicates/{group['id']}/merge")
+    kept = answer.json()
+    assert (answer.status, kept["id"], answer.headers["etag"][:2]) == (
+        200,
+        group["bookmarks"][0]["id"],
+        f'"{kept["id"]}',
+    )
+    assert (kept["tags"], kept["description"], kept["private"]) == (["one", "two"], "Mine.\n\nTheirs.", True)
+    assert service.get("/api/duplicates").json() == []
+    [merge] = service.get("/api/merges").json()
+    gone = group["bookmarks"][1]["id"]
+    assert (merge["id"], merge["kept_id"], merge["merged_ids"], merge["why"]) == (
+        group["id"],
+        kept["id"],
+        [gone],
+        "review",
+    )
+    assert service.get(f"/api/bookmarks/{gone}").status == 404
+
+    back = service.ask("POST", f"/api/duplicates/{group['id']}/undo")
+    assert (back.status, back.json()) == (200, group["bookmarks"])
+    assert service.get("/api/duplicates").json() == [group]
+
+
+def test_the_one_to_keep_can_be_chosen(service: Running) -> None:
+    [group] = service.get("/api/duplicates").json()
+    chosen = group["bookmarks"][1]["id"]
+    assert service.ask("POST", f"/api/duplicates/{group['id']}/merge", {"keep": chosen}).json()["id"] == chosen
+
+
+def test_one_that_is_not_in_the_group_cannot_be_kept(service: Running) -> None:
+    [group] = service.get("/api/duplicates").json()
+    other = service.get("/api/bookmarks?url=https://example.com/b").json()[0]["id"]
+    assert service.ask("POST", f"/api/duplicates/{group['id']}/merge", {"keep": other}).status == 404
+    assert service.get("/api/duplicates").json() == [group]
+
+
+def test_what_is_no_group_is_not_found(service: Running) -> None:
+    for what in ("merge", "undo"):
+        assert service.ask("POST", f"/api/duplicates/{'0' * 64}/{what}").status == 404
+        assert service.ask("POST", f"/api/duplicates/x/{what}").status == 400
+
+
+def test_an_undo_that_something_newer_is_in_the_way_of_says_so(service: Running) -> None:
+    [group] = service.get("/api/duplicates").json()
+    service.ask("POST", f"/api/duplicates/{group['id']}/merge")
+    service.put(TWIN, "?exact_url=true")
+    assert service.ask("POST", f"/api/duplicates/{group['id']}/undo").status == 409
+
+
+def test_what_the_owner_merged_can_be_undone_when_the_owner_has_a_name(service: Running) -> None:
+    [group] = service.get("/api/duplicates").json()
+    service.ask("POST", f"/api/duplicates/{group['id']}/merge")
+    _, token = asyncio.run(service.service.users.add("ada", service.service.clock()))
+    back = service.ask("POST", f"/api/duplicates/{group['id']}/undo", token=token)
+    assert (back.status, back.json()) == (200, group["bookmarks"])

@@ -1,0 +1,160 @@
+"""Bookmarks in and out of files, over HTTP (SPEC B5, B8)."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from sqlalchemy import update
+
+from canonry.server.service import Options
+from canonry.store.schema import imports
+from service import Running, serving, until
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+MEDIA_TYPES = {"netscape": "text/html; charset=utf-8", "json": "application/json", "csv": "text/csv; charset=utf-8"}
+JSON = {"Content-Type": "application/json"}
+KEPT = ("url", "title", "description", "tags", "to_read", "private", "created_at")
+
+
+@pytest.fixture
+def service(database_url: str) -> Generator[Running]:
+    with serving(database_url) as running:
+        yield running
+
+
+def imported(service: Running, content: str, **options: Any) -> dict[str, Any]:
+    """The import when it is done."""
+    answer = service.ask("POST", "/api/import", {"content": content, **options})
+    assert answer.status == 202, answer.text
+    where = answer.headers["location"]
+    until(lambda: service.get(where).json()["finished_at"])
+    found: dict[str, Any] = service.get(where).json()
+    return found
+
+
+def test_an_import_answers_at_once_and_lists_what_it_refuses(service: Running) -> None:
+    rows = "url,title\nhttps://example.com/1?utm_source=x,one\njavascript:alert(1),two\nhttps://example.com/1,again\n"
+    done = imported(service, rows)
+    assert (done["format"], done["total"], done["done"], done["created"]) == ("csv", 2, 2, 1)
+    [refused] = done["refused"]
+    assert (refused["row"], refused["text"]) == (3, "javascript:alert(1)")
+    [kept] = service.get("/api/bookmarks").json()
+    assert (kept["url"], kept["title"]) == ("https://example.com/1", "one")
+
+
+def test_an_import_can_keep_urls_exactly(service: Running) -> None:
+    imported(service, '[{"url": "https://example.com/?utm_source=x"}]', format="json", exact_url=True)
+    [kept] = service.get("/api/bookmarks").json()
+    assert (kept["url"], kept["exact_url"]) == ("https://example.com/?utm_source=x", True)
+
+
+@pytest.mark.parametrize(
+    "body", [{"content": ""}, {"content": "{", "format": "json"}, {"content": "a,b\n1,2"}, {}], ids=range(4)
+)
+def test_what_is_no_file_of_bookmarks_is_refused(service: Running, body: dict[str, str]) -> None:
+    assert service.ask("POST", "/api/import", body).status == 400
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", MEDIA_TYPES)
+def test_what_is_exported_can_be_imported_again(service: Running, form: str) -> None:
+    rows = [
+        {
+            "url": f"https://example.com/{number}",
+            "title": f"Nr {number} <&> ü",
+            "description": "Two\nlines" if number % 3 else "",
+            "tags": ["a", "b c"] if number % 2 else [],
+            "to_read": number % 5 == 0,
+            "private": number % 7 == 0,
+            "created_at": f"2020-01-01T00:{number // 60 % 60:02}:{number % 60:02}.000000Z",
+        }
+        for number in range(501)  # more than a page
+    ]
+    imported(service, json.dumps(rows))
+    before = listed(service)
+    assert len(before) == len(rows)
+    answer = service.get(f"/api/export?format={form}")
+    assert answer.headers["content-type"] == MEDIA_TYPES[form]
+    assert answer.headers["content-disposition"].startswith('attachment; filename="bookmarks.')
+    for kept in before:
+        service.ask("DELETE", f"/api/bookmarks/{kept['id']}")
+    done = imported(service, answer.text)
+    assert (done["format"], done["created"], done["refused"]) == (form, len(rows), [])
+    assert [{name: kept[name] for name in KEPT} for kept in listed(service)] == [
+        {name: kept[name] for name in KEPT} for kept in before
+    ]
+
+
+def test_a_folder_is_one_block_of_a_netscape_file(service: Running) -> None:
+    """Each block becomes a folder in a browser, also where one of that name is there."""
+    folders = ["a", "", "a/b", "a b", r"a\/b", "a/b", "b", "a", ""]
+    rows = [
+        {"url": f"https://example.com/{number}", "folder": folder, "created_at": f"2020-01-0{number + 1}T00:00:00Z"}
+        for number, folder in enumerate(folders)
+    ]
+    imported(service, json.dumps(rows))
+    page = service.get("/api/export?format=netscape").text
+    assert re.findall("<H3>(.*?)</H3>|example.com/([0-9])", page) == [
+        *(("", "8"), ("", "1"), ("a", ""), ("", "7"), ("", "0"), ("b", ""), ("", "5"), ("", "2")),
+        *(("a b", ""), ("", "3"), ("a/b", ""), ("", "4"), ("b", ""), ("", "6")),
+    ]
+    newest_first = [row["url"] for row in service.get("/api/export?format=json").json()]
+    assert newest_first == [f"https://example.com/{number}" for number in range(8, -1, -1)]
+
+
+def test_an_import_goes_to_whoever_the_owner_becomes(database_url: str) -> None:
+    with serving(database_url, Options(runs_jobs=False)) as service:
+        answer = service.ask("POST", "/api/import", {"content": "url\nhttps://example.com/1\n"})
+        _, token = asyncio.run(service.service.users.add("ada", service.service.clock()))
+        assert service.get(answer.headers["location"], token=token).status == 200
+    with serving(database_url) as service:
+        until(lambda: service.get("/api/bookmarks", token=token).json())
+
+
+def test_a_file_that_cannot_be_read_any_more_says_so(database_url: str) -> None:
+    """It was taken by a version of canonry that could."""
+    with serving(database_url, Options(runs_jobs=False)) as service:
+        where = service.ask("POST", "/api/import", {"content": "url\nhttps://example.com/1\n"}).headers["location"]
+        with service.service.database.engine.begin() as connection:
+            connection.execute(update(imports).values(content=b"{", format="json"))
+    with serving(database_url) as service:
+        until(lambda: service.get(where).json()["finished_at"])
+        assert service.get(where).json()["failure"].startswith("not JSON: line 1")
+
+
+def test_folders_as_long_as_those_of_a_file_can_be_edited(service: Running) -> None:
+    """What an import keeps, the API and the form keep as well."""
+    imported(service, json.dumps([{"url": "https://example.com/1", "folder": "x" * 10_000}]))
+    [kept] = service.get("/api/bookmarks").json()
+    assert service.ask("PUT", f"/api/bookmarks/{kept['id']}", {"folder": kept["folder"], "title": "new"}).status == 200
+
+
+def test_a_file_that_is_too_long_is_refused_also_where_it_comes_in_pieces(tmp_path: Path) -> None:
+    options = Options(runs_jobs=False, max_upload=1000, max_body=100)
+    with serving(f"sqlite:///{tmp_path / 'x.db'}", options) as service:
+        for path, limit in (("/api/import", 1000), ("/api/normalize", 100)):
+            assert service.ask("POST", path, b"x" * (limit + 1), headers=JSON).status == 413
+            connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=30)
+            connection.request("POST", path, iter([b'{"url":"', b"x" * limit]), JSON, encode_chunked=True)
+            answer = connection.getresponse()
+            assert (answer.status, json.load(answer)["detail"]) == (413, f"a body of at most {limit} bytes is taken")
+            connection.close()
+
+
+def listed(service: Running) -> list[dict[str, Any]]:
+    """All bookmarks, page by page."""
+    found: list[dict[str, Any]] = []
+    path = "/api/bookmarks?limit=500"
+    while path:
+        answer = service.get(path)
+        found += answer.json()
+        path = answer.headers.get("link", "").partition(">")[0].removeprefix("<")
+    return found

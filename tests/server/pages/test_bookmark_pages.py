@@ -1,0 +1,279 @@
+"""List, add, change, delete: over HTTP, as a browser without JavaScript does it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from server.pages.visitor import Page, Visitor
+    from service import Running
+
+HOSTILE = ["javascript:alert(1)", "data:text/html,<script>alert(1)</script>", "JaVaScRiPt:alert(1)", "\tjavascript:alert(1)", "vbscript:x", "file:///etc/passwd"]  # fmt: skip
+
+
+def bookmark(running: Running, bookmark_id: int = 1) -> dict[str, object]:
+    found: dict[str, object] = running.get(f"/api/bookmarks/{bookmark_id}").json()
+    return found
+
+
+def has_only_safe_links(page: Page) -> bool:
+    return all(link.startswith(("/", "http://", "https://", "#", "?")) for link in page.links)
+
+
+def test_an_empty_list_says_what_to_do(visitor: Visitor) -> None:
+    page = visitor.get("/")
+    assert page.status == 200
+    assert "Nothing is kept yet" in page.words
+    assert {"/add", "/import"} <= set(page.links)
+
+
+def test_a_bookmark_is_added_listed_changed_deleted_and_restored(visitor: Visitor, running: Running) -> None:
+    fields = {
+        "url": "https://Example.com/a?utm_source=mail&b=1",
+        "title": "A page",
+        "description": "two\r\nlines",
+        "tags": "one, two words , one",
+        "folder": "read/later",
+        "archive_urls": "https://archive.test/1\r\n\r\nhttps://archive.test/2?utm_source=x",
+        "to_read": "1",
+    }
+    listed = visitor.follow(visitor.post("/add", fields))
+    assert "Kept." in listed.words
+    kept = bookmark(running)
+    assert kept["url"] == "https://example.com/a?b=1"
+    assert kept["original_url"] == "https://Example.com/a?utm_source=mail&b=1"
+    assert (kept["tags"], kept["folder"], kept["to_read"], kept["private"]) == (
+        ["one", "two words"],
+        "read/later",
+        True,
+        False,
+    )
+    assert kept["description"] == "two\nlines"
+    assert kept["archive_urls"] == ["https://archive.test/1", "https://archive.test/2"]
+    for shown in (
+        "A page",
+        "https://example.com/a?b=1",
+        "given as https://Example.com/a?utm_source=mail&b=1",
+        "two words",
+        "in read/later",
+        "to read",
+        "2 archived",
+    ):
+        assert shown in listed.words
+    assert "https://example.com/a?b=1" in listed.links
+    assert listed.tree.css_first("time[datetime]") is not None
+
+    form = visitor.get("/bookmarks/1/edit")
+    assert form.value("url") == "https://Example.com/a?utm_source=mail&b=1"
+    assert form.value("tags") == "one, two words"
+    assert form.value("description") == "two\nlines"
+    assert form.is_ticked("to_read") and not form.is_ticked("exact_url")
+    fields |= {"title": "Another title", "etag": form.value("etag"), "to_read": "", "private": "1"}
+    assert "Changed." in visitor.follow(visitor.post("/bookmarks/1/edit", fields)).words
+    changed = bookmark(running)
+    assert (changed["title"], changed["to_read"], changed["private"]) == ("Another title", False, True)
+    assert changed["original_url"] == kept["original_url"], "what was given is not lost by an edit of the title"
+
+    listed = visitor.follow(visitor.post("/bookmarks/1/delete"))
+    assert "In the trash" in listed.words
+    assert "Another title" not in listed.words
+    assert "Another title" in visitor.get("/?trash=1").words
+    assert "restore it to change it" in visitor.get("/bookmarks/1/edit").words
+    assert visitor.post("/bookmarks/1/edit", fields).status == 404
+    assert "Another title" in visitor.follow(visitor.post("/bookmarks/1/restore")).words
+
+
+def test_the_exact_toggle_keeps_what_was_given(visitor: Visitor, running: Running) -> None:
+    url = "https://Example.com/a?utm_source=mail"
+    visitor.follow(visitor.post("/add", {"url": url}))
+    form = visitor.get("/bookmarks/1/edit")
+    visitor.follow(
+        visitor.post("/bookmarks/1/edit", {"url": form.value("url"), "exact_url": "1", "etag": form.value("etag")})
+    )
+    assert bookmark(running)["url"] == url
+    assert visitor.get("/bookmarks/1/edit").is_ticked("exact_url")
+    visitor.follow(visitor.post("/bookmarks/1/edit", {"url": url}))
+    assert bookmark(running)["url"] == "https://example.com/a"
+
+
+def test_opening_the_form_writes_nothing(visitor: Visitor, running: Running) -> None:
+    page = visitor.get("/add?url=https%3A%2F%2FExample.com%2Fa%3Futm_source%3Dx&title=%3Cb%3E")
+    assert page.value("url") == "https://Example.com/a?utm_source=x"
+    assert page.value("title") == "<b>"
+    assert "https://example.com/a" in page.words  # the preview
+    assert running.get("/api/bookmarks").json() == []
+
+
+def test_a_preview_without_javascript(visitor: Visitor, running: Running) -> None:
+    page = visitor.post("/add", {"url": "https://Example.com/?utm_source=x", "title": "kept", "action": "preview"})
+    assert page.status == 200
+    assert "strip_params" in page.words and "utm_source" in page.words
+    assert page.value("title") == "kept"
+    assert running.get("/api/bookmarks").json() == []
+    exact = visitor.post("/add", {"url": "https://Example.com/?utm_source=x", "exact_url": "1", "action": "preview"})
+    assert "Kept as it is." in exact.words
+    assert exact.is_ticked("exact_url")
+
+
+def test_the_live_preview_is_a_piece(visitor: Visitor) -> None:
+    piece = visitor.post("/preview", {"url": "https://Example.com/a?utm_source=x"}, **{"HX-Request": "true"})
+    assert "<html" not in piece.text
+    assert "https://example.com/a" in piece.words
+    assert "not http" in visitor.post("/preview", {"url": "javascript:alert(1)"}).words
+    assert "A short link" in visitor.post("/preview", {"url": "https://bit.ly/x"}).words
+    assert "stands here" in visitor.post("/preview", {"url": " "}).words
+
+
+def test_the_preview_names_the_bookmark_that_has_the_url(visitor: Visitor, running: Running) -> None:
+    running.put("https://example.com/a", title="The first")
+    page = visitor.post("/preview", {"url": "https://example.com/a?utm_source=x"})
+    assert "Kept already: The first" in page.words
+    assert "Kept already" not in visitor.post("/preview", {"url": "https://example.com/a", "bookmark": "1"}).words
+
+
+def test_a_collision_is_shown_with_a_link_and_the_input_is_kept(visitor: Visitor, running: Running) -> None:
+    running.put("https://example.com/a", title="The first")
+    page = visitor.post("/add", {"url": "https://example.com/a?utm_source=x", "title": "The second"})
+    assert page.status == 409
+    assert "kept already, as bookmark 1: The first" in page.words
+    assert "/bookmarks/1/edit" in page.links
+    assert page.value("title") == "The second"
+    running.put("https://example.com/b", title="Another")
+    page = visitor.post("/bookmarks/2/edit", {"url": "https://example.com/a?utm_source=x", "title": "Another"})
+    assert page.status == 409
+    assert "/bookmarks/1/edit" in page.links
+    assert bookmark(running, 2)["url"] == "https://example.com/b"
+
+
+def test_an_edit_of_what_somebody_else_changed_is_not_lost_silently(visitor: Visitor, running: Running) -> None:
+    running.put("https://example.com/a", title="first")
+    form = visitor.get("/bookmarks/1/edit")
+    running.ask("PUT", "/api/bookmarks/1", {"title": "second"})
+    page = visitor.post("/bookmarks/1/edit", {"url": form.value("url"), "title": "third", "etag": form.value("etag")})
+    assert page.status == 412
+    assert "changed this bookmark since" in page.words
+    assert page.value("title") == "third"
+    assert bookmark(running)["title"] == "second"
+
+
+WRONG = [
+    # field, value, what is said at it
+    ("url", "", ""),
+    ("url", "javascript:alert(1)", "not http"),
+    ("url", "https://exa mple.com:99999/", ""),
+    ("title", "x" * 10_001, "10000"),
+    ("archive_urls", "https://fine.test/\njavascript:alert(1)", "2: "),
+    ("tags", ",".join(f"t{n}" for n in range(501)), "500"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "said"), WRONG, ids=range(len(WRONG)))
+def test_errors_stand_at_their_field_and_the_input_is_kept(
+    visitor: Visitor, running: Running, name: str, value: str, said: str
+) -> None:
+    fields = {"url": "https://example.com/", "description": "typed long ago", name: value}
+    page = visitor.post("/add", fields)
+    assert page.status == 400
+    error = page.tree.css_first(f"#{name}-error")
+    assert error is not None and said in error.text()
+    field = page.tree.css_first(f"[name={name}]")
+    assert field is not None and field.attributes["aria-invalid"] == "true"
+    assert f"{name}-error" in (field.attributes["aria-describedby"] or "")
+    assert page.value("description") == "typed long ago"
+    assert page.value(name) == value
+    assert running.get("/api/bookmarks").json() == []
+
+
+def test_everything_that_is_wrong_is_said_at_once(visitor: Visitor) -> None:
+    page = visitor.post("/add", {"url": "ftp://x/", "title": "x" * 10_001, "archive_urls": "\n\nftp://y/"})
+    said = {node.attributes["id"]: node.text() for node in page.tree.css(".error[id]")}
+    assert set(said) == {"url-error", "title-error", "archive_urls-error"}
+    assert said["archive_urls-error"].startswith("3: "), "the line, as it is counted in the field"
+
+
+@pytest.mark.parametrize("url", HOSTILE)
+def test_what_is_not_http_never_becomes_a_link(visitor: Visitor, running: Running, url: str) -> None:
+    running.put("https://example.com/", title="fine", exact_url=True)
+    for path, fields in (
+        ("/add", {"url": url}),
+        ("/add", {"url": url, "exact_url": "1"}),
+        ("/bookmarks/1/edit", {"url": url, "exact_url": "1"}),
+        ("/bookmarks/1/edit", {"url": "https://example.com/", "archive_urls": url}),
+        ("/preview", {"url": url}),
+        ("/canonicalize", {"url": url}),
+    ):
+        page = visitor.post(path, fields)
+        assert page.status in {200, 400}
+        assert has_only_safe_links(page)
+    for path in (
+        "/",
+        f"/add?url={url}",
+        f"/explain?url={url}",
+        f"/canonicalize?url={url}",
+        f"/?q={url}",
+        f"/?tag={url}&folder={url}",
+    ):
+        assert has_only_safe_links(visitor.get(path.replace("\t", "%09").replace(" ", "%20"))), path
+    visitor.upload("/import", "x.html", f'<DL><DT><A HREF="{url}">x</A></DL>'.encode())
+    visitor.upload("/import", "x.json", f'[{{"url": "https://ok.test/", "archive_urls": ["{url.strip()}"]}}]'.encode())
+    assert has_only_safe_links(visitor.get("/imports/1"))
+    assert all(str(kept["url"]).startswith("https://") for kept in running.get("/api/bookmarks").json())
+
+
+def test_texts_are_texts(visitor: Visitor) -> None:
+    text = "\"><script>alert(1)</script>'{{ 7 * 7 }}"
+    fields = dict.fromkeys(("title", "description", "tags", "folder"), text)
+    visitor.follow(visitor.post("/add", {"url": "https://example.com/", **fields}))
+    for path in ("/", "/bookmarks/1/edit", "/add?url=https://example.com/", "/?trash=1", "/duplicates"):
+        page = visitor.get(path)
+        assert "<script>alert" not in page.text
+        assert [node.attributes.get("src") for node in page.tree.css("script")] and all(
+            (node.attributes.get("src") or "").startswith("/static/") for node in page.tree.css("script")
+        )
+        assert not page.tree.css("style, [style], [onclick], [onload], [onerror]")
+
+
+def test_search_tags_folders_and_what_is_to_read(visitor: Visitor, running: Running) -> None:
+    running.put("https://example.com/1", title="Apples", tags=["fruit"], folder="a", to_read=True)
+    running.put("https://example.com/2", title="Pears", tags=["fruit", "green"], folder="b")
+    for query, wanted in (
+        ("q=apple", {"Apples"}),
+        ("tag=green", {"Pears"}),
+        ("folder=a", {"Apples"}),
+        ("to_read=no", {"Pears"}),
+        ("to_read=yes", {"Apples"}),
+        ("tag=fruit", {"Apples", "Pears"}),
+        ("q=plum", set[str]()),
+    ):
+        page = visitor.get(f"/?{query}")
+        assert {node.text().strip() for node in page.tree.css(".bookmarks h2")} == wanted, query
+    assert "Nothing here is like that" in visitor.get("/?q=plum").words
+
+
+def test_pages_by_cursor_show_everything_once(visitor: Visitor, running: Running) -> None:
+    for number in range(120):
+        running.put(f"https://example.com/{number}", title=f"n{number}", tags=["t&x"])
+    seen: list[str] = []
+    path = "/?tag=t%26x"
+    while path:
+        page = visitor.get(path)
+        seen += [node.text().strip() for node in page.tree.css(".bookmarks h2")]
+        following = page.tree.css_first("a[rel=next]")
+        path = (following.attributes["href"] or "") if following else ""
+    assert seen == [f"n{number}" for number in reversed(range(120))]
+    assert visitor.get("/?cursor=nonsense").status == 400
+
+
+def test_a_failed_expansion_says_why(visitor: Visitor, running: Running) -> None:
+    running.wait_for_short_links(10)
+    running.put("https://bit.ly/abc", title="short")
+    assert "could not be followed: the name does not resolve" in visitor.get("/").words
+
+
+def test_deleting_what_is_not_there_is_a_page_too(visitor: Visitor) -> None:
+    for path in ("/bookmarks/9/delete", "/bookmarks/9/restore", "/bookmarks/9/edit"):
+        page = visitor.post(path)
+        assert page.status == 404
+        assert page.tree.css_first("h1") is not None

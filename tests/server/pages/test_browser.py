@@ -1,0 +1,489 @@
+"""The pages in a real Chromium: every flow with JavaScript and without, axe, dark, 390 pixels wide."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
+from playwright.sync_api import expect
+
+import crawl_server
+from canonry.crawler.crawl import Options as CrawlOptions
+from canonry.crawler.frontier import Finished, Found, PageState
+from canonry.server.service import Options
+from server.pages.visitor import FEED, add_user, owner_token, web_of
+from service import serving, until
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from playwright.sync_api import Browser, Page
+
+    from service import Running
+
+GIVEN = "https://Example.com/a?utm_source=mail&b=1"
+PHONE = {"width": 390, "height": 800}
+FLOWS = pytest.mark.parametrize("page", ["with JavaScript", "without JavaScript"], indirect=True)
+
+
+@pytest.fixture
+def page(browser: Browser, request: pytest.FixtureRequest) -> Generator[Page]:
+    """A tab that complains about everything that goes wrong in it."""
+    is_scripted = getattr(request, "param", "with JavaScript") == "with JavaScript"
+    context = browser.new_context(java_script_enabled=is_scripted)
+    context.set_default_timeout(15_000)
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on(
+        "console",
+        lambda message: complaints.append(message.text) if "Content Security Policy" in message.text else None,
+    )
+    yield page
+    context.close()
+    assert not complaints
+
+
+def knows_scripts(page: Page) -> bool:
+    """Playwright looks into the page also where that runs no script of its own."""
+    return bool(page.evaluate("() => typeof htmx") == "object")
+
+
+@FLOWS
+def test_add_with_the_exact_toggle_then_edit_delete_and_undo(page: Page, running: Running) -> None:
+    page.goto(f"{running.url}/")
+    page.get_by_role("link", name="Add", exact=True).click()
+    page.get_by_label("URL", exact=True).fill(GIVEN)
+    page.get_by_label("Title").fill("Typed by hand")
+    preview = page.locator("#preview")
+    scripted = knows_scripts(page)
+    if not scripted:
+        page.get_by_role("button", name="Preview").click()
+    expect(preview.locator(".result")).to_have_text("https://example.com/a?b=1")
+    expect(preview).to_contain_text("strip_params")
+    page.get_by_label("Keep exactly this URL").check()
+    if not scripted:
+        page.get_by_role("button", name="Preview").click()
+    expect(preview.locator(".result")).to_have_text(GIVEN)
+    expect(page.get_by_label("Title")).to_have_value("Typed by hand")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("status")).to_contain_text("Kept.")
+    expect(page.get_by_role("link", name="Typed by hand", exact=True)).to_have_attribute("href", GIVEN)
+
+    page.get_by_role("link", name="Edit Typed by hand").click()
+    expect(page.get_by_label("Keep exactly this URL")).to_be_checked()
+    page.get_by_label("Keep exactly this URL").uncheck()
+    page.get_by_label("Tags").fill("one, two")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("link", name="Typed by hand", exact=True)).to_have_attribute(
+        "href", "https://example.com/a?b=1"
+    )
+    expect(page.locator(".tag", has_text="two")).to_be_visible()
+
+    page.get_by_role("button", name="Delete Typed by hand").click()
+    expect(page.get_by_role("status")).to_contain_text("In the trash")
+    assert running.get("/api/bookmarks").json() == []
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("link", name="Typed by hand", exact=True)).to_be_visible()
+
+
+@FLOWS
+def test_a_collision_names_the_bookmark_that_is_there(page: Page, running: Running) -> None:
+    running.put("https://example.com/a?b=1", title="The first")
+    page.goto(f"{running.url}/add")
+    page.get_by_label("URL", exact=True).fill(GIVEN)
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("alert")).to_contain_text("kept already")
+    page.get_by_role("alert").get_by_role("link", name="The first").click()
+    expect(page.get_by_label("Title")).to_have_value("The first")
+
+
+def test_the_preview_follows_the_typing_and_names_twins(page: Page, running: Running) -> None:
+    running.put("https://example.com/a?b=1", title="The first")
+    page.goto(f"{running.url}/add")
+    page.get_by_label("URL", exact=True).press_sequentially("https://example.com/a?b=1", delay=5)
+    expect(page.locator("#preview")).to_contain_text("Kept already: The first")
+    page.get_by_label("URL", exact=True).fill("javascript:alert(1)")
+    expect(page.locator("#preview .error")).to_contain_text("not http")
+
+
+@FLOWS
+def test_duplicates_are_merged_and_undone(page: Page, running: Running) -> None:
+    running.put("https://example.com/a?b=1", title="First")
+    running.put(GIVEN, "?exact_url=true", title="Second", tags=["x"])
+    page.goto(f"{running.url}/duplicates")
+    page.get_by_label("Keep Second").check()
+    page.get_by_role("button", name="Merge").click()
+    expect(page.get_by_role("status")).to_contain_text("Merged")
+    assert [kept["title"] for kept in running.get("/api/bookmarks").json()] == ["Second"]
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("status")).to_contain_text("Undone")
+    assert len(running.get("/api/bookmarks").json()) == 2
+
+
+@pytest.mark.slow
+@FLOWS
+def test_a_file_is_imported_while_one_watches(page: Page, running: Running) -> None:
+    rows = [{"url": f"https://example.com/{number}?utm_source=x", "title": f"n{number}"} for number in range(3000)]
+    content = json.dumps([*rows, {"url": "javascript:alert(1)", "title": "no"}]).encode()
+    page.goto(f"{running.url}/import")
+    page.get_by_label("File").set_input_files({"name": "b.json", "mimeType": "application/json", "buffer": content})
+    page.get_by_role("button", name="Import").click()
+    page.wait_for_url("**/imports/1")
+    progress = page.locator("#progress")
+    expect(progress.get_by_role("progressbar")).to_be_visible()
+    if not knows_scripts(page):
+        until(lambda: running.get("/api/imports/1").json()["finished_at"])
+        if page.get_by_role("link", name="Look again").is_visible():
+            page.get_by_role("link", name="Look again").click()
+    expect(progress).to_contain_text("3,000 new, 0 kept already, 1 refused", timeout=60_000)
+    expect(progress.locator(".error")).to_contain_text("not http")
+    with page.expect_download() as download:
+        page.goto(f"{running.url}/import")
+        page.get_by_role("link", name="JSON", exact=True).click()
+    assert len(json.loads(download.value.path().read_text())) == 3000
+
+
+@FLOWS
+def test_search_and_filters(page: Page, running: Running) -> None:
+    running.put("https://example.com/1", title="Apples", tags=["fruit"])
+    running.put("https://example.com/2", title="Pears")
+    page.goto(f"{running.url}/")
+    page.get_by_label("Words").fill("apples")
+    if not knows_scripts(page):
+        page.get_by_role("button", name="Search").click()
+    expect(page.locator(".bookmarks h2")).to_have_text(["Apples"])
+    page.get_by_role("link", name="fruit").click()
+    expect(page.get_by_label("Tag")).to_have_value("fruit")
+
+
+@FLOWS
+def test_a_feed_is_looked_for(page: Page, sqlite_url: str) -> None:
+    feed = {"headers": {"Content-Type": "application/rss+xml"}, "body": FEED.format(title="News")}
+    slow = {**feed, "delay_ms": 400}
+    with (
+        web_of({"https://feed.test/rss?utm_source=x": slow, "https://feed.test/rss": slow}) as web,
+        serving(sqlite_url, client=web.client) as running,
+    ):
+        page.goto(f"{running.url}/canonicalize")
+        page.get_by_label("Feed URL").fill("https://feed.test/rss?utm_source=x")
+        page.get_by_role("button", name="Look").click()
+        outcome = page.locator("#outcome")
+        if knows_scripts(page):
+            expect(outcome).to_contain_text("Looking")
+            expect(outcome.locator(".progress-events li").first).to_contain_text("fetching")
+        expect(outcome.locator(".result")).to_have_text("https://feed.test/rss")
+        expect(outcome).to_contain_text("Every attempt")
+        asked = len(web.requests)
+        page.wait_for_timeout(1500)
+        assert len(web.requests) == asked, "the stream is not opened again"
+
+
+@FLOWS
+def test_statistics_and_renormalization(page: Page, running: Running) -> None:
+    for _ in range(2):
+        running.put("https://www.example.com/a?utm_source=x", title="A")
+    page.goto(f"{running.url}/admin")
+    expect(page.locator(".numbers > div", has_text="Duplicates avoided").locator("dd")).to_have_text("1")
+    expect(page.get_by_role("img", name="Duplicates avoided")).to_be_visible()
+    page.get_by_text("Duplicates avoided as a table").click()
+    expect(page.locator("details[open] table")).to_be_visible()
+    page.get_by_label("Policy").select_option("feed-aggressive@1")
+    page.get_by_role("button", name="Re-normalize").click()
+    page.wait_for_url("**/admin/renormalizations/1")
+    if not knows_scripts(page):
+        until(lambda: running.get("/api/admin/renormalizations/1").json()["finished_at"])
+        page.reload()
+    expect(page.locator("#progress")).to_contain_text("Done.")
+    assert running.get("/api/bookmarks").json()[0]["url"] == "https://example.com/a"
+
+
+@pytest.mark.slow
+@FLOWS
+def test_a_site_is_crawled_while_one_watches(page: Page, sqlite_url: str) -> None:
+    with (
+        crawl_server.serving(crawl_server.tree(70)) as site,
+        serving(sqlite_url, client=crawl_server.client) as running,
+    ):
+        site.pages["/robots.txt"] = "User-agent: *\nCrawl-delay: 0.15"
+        page.goto(f"{running.url}/")
+        page.get_by_role("link", name="Crawls").click()
+        page.get_by_label("Start page").fill("http://10.0.0.1/")
+        page.get_by_label("Engine").select_option("http")
+        page.get_by_role("button", name="Crawl", exact=True).click()
+        expect(page.locator("#seed-error")).to_have_text("refused: not public: private")
+        page.get_by_label("Start page").fill(f"{site.url}/0")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/crawls/1")
+        progress = page.locator("#progress")
+        scripted = knows_scripts(page)
+        if scripted:
+            read = progress.locator(".numbers > div", has_text="Read").locator("dd")
+            expect(read).not_to_have_text("0")
+            expect(page.locator("#graph svg .node").nth(2)).to_be_visible()
+            page.get_by_text("The link graph as a table").click()
+            rows = page.locator("#graph-table tbody tr").count()
+            page.get_by_role("button", name="Stop crawl 1").focus()
+            expect(page.locator("#graph-table tbody tr").nth(rows + 2)).to_be_visible()  # it stays open, and grows
+            expect(page.get_by_role("button", name="Stop crawl 1")).to_be_focused()
+        else:
+            until(lambda: running.get("/api/crawls/1").json()["pages"]["done"] > 3)
+            page.get_by_role("link", name="Look again").click()
+            expect(page.locator("#graph svg .node").nth(2)).to_be_visible()
+        page.get_by_role("button", name="Stop crawl 1").click()
+        expect(progress).to_contain_text("pages are left")
+        site.pages["/robots.txt"] = ""
+        page.get_by_role("button", name="Go on with crawl 1").click()
+        expect(progress).to_contain_text("running")
+        if not scripted:
+            until(lambda: running.get("/api/crawls/1").json()["state"] == "done")
+            page.reload()
+        expect(progress).to_contain_text("70 pages", timeout=30_000)
+        expect(progress.locator(".tag").first).to_have_text("done")
+        expect(page.locator("#graph svg .node")).to_have_count(70)
+        expect(page.get_by_role("img", name="70 pages of")).to_be_visible()
+        with page.expect_download() as download:
+            page.get_by_role("link", name="Download as graphml").click()
+        assert download.value.path().read_text().startswith("<?xml")
+        page.get_by_label("Remove crawl 1 …").click()
+        page.get_by_role("button", name="Remove crawl 1 and its pages").click()
+        expect(page.get_by_role("status")).to_contain_text("Removed")
+
+
+@FLOWS
+def test_sign_in_and_out(page: Page, sqlite_url: str) -> None:
+    with serving(sqlite_url, Options(require_token=True)) as running:
+        token = owner_token(running)
+        page.goto(f"{running.url}/duplicates")
+        page.wait_for_url("**/signin?next=%2Fduplicates")
+        page.get_by_label("Token").fill("wrong")
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_role("alert")).to_contain_text("not known")
+        page.get_by_label("Token").fill(token)
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_role("heading", name="Duplicates", exact=True)).to_be_visible()
+        [session] = [each for each in page.context.cookies() if each.get("name") == "canonry_session"]
+        assert session.get("httpOnly") and session.get("sameSite") == "Lax"
+        page.get_by_role("link", name="API").click()
+        expect(page.get_by_role("heading", name="API", exact=True)).to_be_visible()
+        page.get_by_role("button", name="Sign out").click()
+        page.wait_for_url("**/signin")
+        page.goto(f"{running.url}/")
+        page.wait_for_url("**/signin")
+
+
+def test_the_bookmarklet_opens_a_filled_form(page: Page, running: Running) -> None:
+    page.goto(f"{running.url}/bookmarklet")
+    script = page.get_by_role("link", name="Keep in canonry").get_attribute("href") or ""
+    with web_page(page, "A page & more") as elsewhere:
+        with page.expect_popup() as popup:
+            page.evaluate(script.removeprefix("javascript:"))
+        expect(popup.value.get_by_label("URL", exact=True)).to_have_value(elsewhere)
+        expect(popup.value.get_by_label("Title")).to_have_value("A page & more")
+        assert running.get("/api/bookmarks").json() == []
+        popup.value.get_by_role("button", name="Save").click()
+        expect(popup.value.get_by_role("status")).to_contain_text("Kept.")
+
+
+class web_page:  # noqa: N801
+    """A page of somebody else that the tab is at."""
+
+    def __init__(self, page: Page, title: str) -> None:
+        self._page, self._title = page, title
+        self.url = "http://evil.test:8123/page?x=1"
+
+    def __enter__(self) -> str:
+        body = f"<!doctype html><title>{self._title.replace('&', '&amp;')}</title>"
+        self._page.route(self.url, lambda route: route.fulfill(body=body, content_type="text/html"))
+        self._page.goto(self.url)
+        return self.url
+
+    def __exit__(self, *_: object) -> None:
+        self._page.unroute(self.url)
+
+
+def fill(running: Running) -> None:
+    """Something of everything that pages show."""
+    running.put(
+        GIVEN,
+        title="A page",
+        tags=["one", "two words"],
+        folder="a/b",
+        to_read=True,
+        private=True,
+        description="Words",
+        archive_urls=["https://archive.test/1"],
+    )
+    running.put(GIVEN, "?exact_url=true", title="Its twin")
+    running.put("https://bit.ly/abc", title="Short")
+    running.put("https://example.com/" + "long-segment/" * 40 + "?" + "x" * 200)
+    running.put("https://example.com/gone", title="Gone " + "w" * 300)
+    running.ask("DELETE", "/api/bookmarks/5")
+    running.put("https://example.com/m")
+    running.put("https://Example.com/m", "?exact_url=true")
+    group = next(
+        each["id"]
+        for each in running.get("/api/duplicates").json()
+        if any(kept["url"].endswith("/m") for kept in each["bookmarks"])
+    )
+    running.ask("POST", f"/api/duplicates/{group}/merge", {})
+    running.ask(
+        "POST", "/api/import", {"content": "url\nhttps://example.com/i\njavascript:alert(1)\n" + "x" * 300 + "\n"}
+    )
+    until(lambda: running.get("/api/imports/1").json()["finished_at"])
+    running.ask("POST", "/api/admin/renormalizations", {"policy": "bookmark@1"})
+    until(lambda: running.get("/api/admin/renormalizations/1").json()["finished_at"])
+    fill_crawls(running)
+    statistics, now = running.service.bookmarks.statistics, datetime.now(UTC)
+    for day in range(7):
+        for name, count in (
+            ("put:created", 12345 + day),
+            ("put:no_change", day),
+            ("cache:hit", 5),
+            ("cache:miss", day),
+            ("latency:20", 9),
+            ("latency:more", 1),
+            ("expansion:failed", 2),
+        ):
+            statistics.count(name, now - timedelta(days=day), count)
+
+
+def fill_crawls(running: Running) -> None:
+    """One that is done, with failures and long names; one that runs, and one whose start page leads away."""
+    crawls, now = running.service.crawls, datetime.now(UTC)
+    seed, options = "https://site.example/", asdict(CrawlOptions(engine="http"))
+
+    async def fill() -> None:
+        for number in range(3):
+            crawl = await crawls.start(Found(seed, seed), "site.example", options, now)
+            [start] = (await crawls.turn(crawl.id, "me", [], want=1, now=now)).leased
+            found = [
+                Found(f"{seed}{name}", f"{seed}{name}") for name in ("a", "b", "c/" + "long-segment/" * 20, "x<y>")
+            ]
+            rows = [(each.url, each.url, "text", "crawl", "the same site") for each in found]
+            values = {"title": "Home " + "w" * 200, "links": rows, "found": found, "followed": len(rows)}
+            page = Finished(start, PageState.DONE, seed, 200, seed, engine="http", **values)  # type: ignore[arg-type]
+            if number == 2:
+                await crawls.fail(crawl.id, "redirects to https://other.example/" + "y" * 200, now)
+                continue
+            leased = (await crawls.turn(crawl.id, "me", [page], want=3, now=now)).leased
+            states = (PageState.DONE, PageState.FAILED, PageState.SKIPPED)
+            done = [
+                Finished(each, state, each.url, 200, each.url, error="no answer " + "e" * 100, engine="http")
+                for each, state in zip(leased, states, strict=True)
+            ]
+            await crawls.turn(crawl.id, "me", done, want=1, now=now)
+        await crawls.stop(1, now)
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, fill()).result()
+
+
+LONG = (
+    "HTTPS%3A%2F%2FM.YouTube.com%3A443%2F%2Fshorts%2FdQw4w9WgXcQ%2F%3Futm_source%3Dnewsletter%26si%3Dabc123%26t%3D42%23"
+    + "x" * 200
+)
+PATHS = ["/", "/?notice=deleted&about=5", "/?trash=1", "/?q=nothing", "/add", f"/add?url={LONG}", "/bookmarks/1/edit", "/bookmarks/5/edit", "/explain", f"/explain?url={LONG}", "/explain?url=javascript%3Ax", "/canonicalize", "/duplicates", "/import", "/imports/1", "/admin", "/admin?days=1", "/admin/renormalizations/1", "/crawls", "/crawls?notice=removed&seed=https%3A%2F%2Fexample.com%2F", "/crawls/1", "/crawls/2", "/crawls/3", "/about", "/tour", "/bookmarklet", "/reference", "/nope"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Generator[Running]:
+    with serving(f"sqlite:///{tmp_path_factory.mktemp('full') / 'x.db'}") as running:
+        fill(running)
+        yield running
+
+
+def violations(page: Page) -> list[Any]:
+    return told(Axe().run(page, options={"resultTypes": ["violations"]}).response)
+
+
+def told(response: Any) -> list[Any]:
+    return [(each["id"], [node["html"][:200] for node in each["nodes"]]) for each in response["violations"]]
+
+
+@pytest.mark.slow
+def test_axe_finds_nothing(browser: Browser, full: Running) -> None:
+    context = browser.new_context(bypass_csp=True)  # for axe, which is put into the page
+    page = context.new_page()
+    found: dict[str, list[Any]] = {}
+
+    def look(name: str) -> None:
+        page.emulate_media(color_scheme="light")
+        wrong = violations(page)
+        page.emulate_media(color_scheme="dark")
+        # The rest is the same; axe is in the page by now.
+        wrong += told(page.evaluate("() => axe.run({runOnly: ['color-contrast'], resultTypes: ['violations']})"))
+        if wrong:
+            found[name] = wrong
+
+    for path in PATHS:
+        page.goto(f"{full.url}{path}")
+        page.evaluate("() => document.querySelectorAll('details').forEach(each => { each.open = true })")
+        if path == "/reference":  # it repeats itself: its first ten operations tell as much as all
+            page.evaluate("() => document.querySelectorAll('.card:nth-of-type(n + 11)').forEach(each => each.remove())")
+        look(path)
+    page.goto(f"{full.url}/add")
+    page.get_by_label("URL", exact=True).fill("https://exa mple/")
+    page.get_by_label("Archived copies").fill("javascript:x")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator(".error").first).to_be_visible()
+    look("errors")
+    context.close()
+    assert not found
+
+
+@pytest.mark.slow
+def test_axe_finds_nothing_at_the_door(browser: Browser, sqlite_url: str) -> None:
+    with serving(sqlite_url) as running:
+        token = add_user(running, "ada")
+        until(lambda: running.get("/api/bookmarks").status == 401)
+        for scheme in ("light", "dark"):
+            context = browser.new_context(color_scheme=scheme, bypass_csp=True, viewport=PHONE)  # type: ignore[arg-type]
+            page = context.new_page()
+            page.goto(f"{running.url}/signin")
+            assert violations(page) == []
+            page.get_by_label("Token").fill("wrong")
+            page.get_by_role("button", name="Sign in").click()
+            assert violations(page) == []
+            page.get_by_label("Token").fill(token)
+            page.get_by_role("button", name="Sign in").click()
+            expect(page.get_by_role("button", name="Sign out ada")).to_be_visible()
+            assert violations(page) == []
+            context.close()
+
+
+@pytest.mark.slow
+def test_nothing_runs_over_the_edge_of_a_phone(browser: Browser, full: Running) -> None:
+    context = browser.new_context(viewport={"width": 390, "height": 800})
+    page = context.new_page()
+    wide: dict[str, int] = {}
+    for path in PATHS:
+        page.goto(f"{full.url}{path}")
+        page.evaluate("() => document.querySelectorAll('details').forEach(each => { each.open = true })")
+        if (width := page.evaluate("() => document.documentElement.scrollWidth")) > 390:
+            wide[path] = width
+    context.close()
+    assert not wide
+
+
+def test_everything_is_reached_with_the_keyboard(page: Page, running: Running) -> None:
+    page.goto(f"{running.url}/")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    page.goto(f"{running.url}/add")
+    page.get_by_label("URL", exact=True).focus()
+    page.keyboard.type("https://example.com/keys")
+    for _ in range(20):
+        if page.evaluate("() => document.activeElement.textContent") == "Save":
+            break
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("status")).to_contain_text("Kept.")

@@ -1,0 +1,254 @@
+"""The other pages over HTTP: duplicates, files, explain, canonicalize, statistics, the API."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from canonry.bookmarks.bookmark import Bookmark
+from canonry.bookmarks.usage import Bucket
+from canonry.core.url_diff import token_changes
+from canonry.server.pages import charts
+from canonry.server.pages.rendering import is_link
+from server.pages.visitor import FEED, Visitor, web_of
+from service import serving, until
+
+if TYPE_CHECKING:
+    from server.pages.visitor import Page
+    from service import Running
+
+
+def test_duplicates_are_merged_into_the_chosen_one_and_undone(visitor: Visitor, running: Running) -> None:
+    running.put("https://example.com/a", title="First", tags=["x"])
+    running.put("https://Example.com/a?utm_source=x", "?exact_url=true", title="Second", tags=["y"])
+    page = visitor.get("/duplicates")
+    assert "2 that look the same" in page.words
+    merge = next(link for link in page.links if link.endswith("/merge"))
+    assert visitor.post(merge).status == 400
+    assert visitor.post(merge, {"keep": "77"}).status == 404
+    page = visitor.follow(visitor.post(merge, {"keep": "2"}))
+    assert "Merged into one." in page.words and "stands for 1 more: merged here" in page.words
+    [kept] = running.get("/api/bookmarks").json()
+    assert (kept["id"], set(kept["tags"])) == (2, {"x", "y"})
+    undo = next(link for link in page.links if link.endswith("/undo"))
+    page = visitor.follow(visitor.post(undo))
+    assert "Undone" in page.words and "2 that look the same" in page.words
+    assert len(running.get("/api/bookmarks").json()) == 2
+    assert visitor.post(undo).status == 404
+    assert visitor.post("/duplicates/nonsense/merge", {"keep": "1"}).status == 400
+
+
+def test_an_undo_that_something_is_in_the_way_of_says_so(visitor: Visitor, running: Running) -> None:
+    running.put("https://example.com/a", title="First")
+    running.put("https://Example.com/a?utm_source=x", "?exact_url=true", title="Second")
+    merge = next(link for link in visitor.get("/duplicates").links if link.endswith("/merge"))
+    page = visitor.follow(visitor.post(merge, {"keep": "2"}))
+    running.put("https://example.com/a", title="Newcomer")
+    page = visitor.post(next(link for link in page.links if link.endswith("/undo")))
+    assert page.status == 409
+    assert "has come since" in page.words
+
+
+def finished(visitor: Visitor, page: Page) -> Page:
+    path = page.answer.headers["location"]
+    until(lambda: "To the bookmarks" in visitor.get(path).words)
+    return visitor.get(path)
+
+
+FILES = [
+    ("x.html", b'<!DOCTYPE NETSCAPE-Bookmark-file-1><DL><DT><A HREF="https://Example.com/a?utm_source=x">A</A><DT><A HREF="javascript:alert(1)">B</A></DL>'),
+    ("x.json", b'[{"url": "https://Example.com/a?utm_source=x", "title": "A"}, {"url": "javascript:alert(1)"}]'),
+    ("x.csv", b"url,title\nhttps://Example.com/a?utm_source=x,A\njavascript:alert(1),B\n"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "content"), FILES, ids=[name for name, _ in FILES])
+def test_a_file_is_imported_and_refused_rows_have_reasons(
+    visitor: Visitor, running: Running, name: str, content: bytes
+) -> None:
+    page = finished(visitor, visitor.upload("/import", name, content))
+    assert "1 new, 0 kept already, 1 refused" in page.words
+    assert "javascript:alert(1)" in page.words and "not http" in page.words
+    assert not any(link.startswith("javascript:") for link in page.links)
+    [kept] = running.get("/api/bookmarks").json()
+    assert kept["url"] == "https://example.com/a"
+    again = finished(visitor, visitor.upload("/import", name, content))
+    assert "0 new, 1 kept already" in again.words
+
+
+def test_an_import_can_be_exact(visitor: Visitor, running: Running) -> None:
+    finished(visitor, visitor.upload("/import", "x.csv", b"url\nhttps://Example.com/?utm_source=x\n", exact_url="1"))
+    assert running.get("/api/bookmarks").json()[0]["url"] == "https://Example.com/?utm_source=x"
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\x00\xff", b"name\nx\n"])
+def test_what_is_no_file_of_bookmarks_is_said_at_the_field(visitor: Visitor, content: bytes) -> None:
+    page = visitor.upload("/import", "x.json" if content == b"{" else "x.csv", content)
+    assert page.status == 400
+    error = page.tree.css_first("#file-error")
+    assert error is not None and error.text()
+    assert visitor.post("/import").status == 400, "no file at all"
+
+
+@pytest.mark.parametrize(("form", "ending"), [("netscape", "html"), ("json", "json"), ("csv", "csv")])
+def test_an_export_is_a_file_that_can_be_imported(visitor: Visitor, running: Running, form: str, ending: str) -> None:
+    running.put("https://example.com/a", title="A <b>", tags=["x", "y"])
+    answer = visitor.get(f"/export/{form}").answer
+    assert answer.headers["content-disposition"] == f'attachment; filename="bookmarks.{ending}"'
+    page = finished(visitor, visitor.upload("/import", f"x.{ending}", answer.body))
+    assert "0 new, 1 kept already, 0 refused" in page.words
+    assert visitor.get("/export/exe").status == 400
+
+
+def test_explain_shows_every_step_the_score_and_the_variants(visitor: Visitor) -> None:
+    page = visitor.get("/explain?url=HTTPS%3A%2F%2FWww.Example.com%3A443%2Fa%2F%3Futm_source%3Dx%26b%3D1%26a%3D2")
+    assert page.status == 200
+    assert [node.text() for node in page.tree.css(".steps strong")] == ["parse", "strip_params", "sort_params"]
+    assert "scheme in lower case" in page.words
+    assert page.tree.css(".steps del") and page.tree.css(".steps ins")
+    assert "no tracking" in page.words and page.tree.css(".variants li")
+    under = visitor.get("/explain?url=https%3A%2F%2Fwww.example.com%2F&policy=feed-aggressive@1")
+    assert "under feed-aggressive@1" in under.words
+    assert visitor.get("/explain?url=x&policy=nonsense").status == 400
+    wrong = visitor.get("/explain?url=javascript%3Aalert(1)")
+    assert wrong.status == 400 and "not http" in wrong.words and wrong.value("url") == "javascript:alert(1)"
+
+
+def test_explaining_the_longest_url_takes_no_time(visitor: Visitor) -> None:
+    began = datetime.now(UTC)
+    page = visitor.post("/preview", {"url": "https://example.com/?" + "&".join(f"{n % 7}" for n in range(25_000))})
+    assert page.status == 200
+    assert datetime.now(UTC) - began < timedelta(seconds=10)
+
+
+def test_a_feed_is_canonicalized_with_every_attempt(sqlite_url: str) -> None:
+    feed = {"headers": {"Content-Type": "application/rss+xml"}, "body": FEED.format(title="<b>News</b>")}
+    with (
+        web_of({"https://feed.test/rss?utm_source=x": feed, "https://feed.test/rss": feed}) as web,
+        serving(sqlite_url, client=web.client) as running,
+    ):
+        visitor = Visitor(running)
+        page = visitor.post("/canonicalize", {"url": "https://feed.test/rss?utm_source=x"})
+        assert page.status == 200
+        assert page.tree.css_first(".result") is not None
+        assert "https://feed.test/rss" in page.words and "<b>News</b>" in page.words
+        assert "Every attempt" in page.words
+        piece = visitor.post("/canonicalize", {"url": "https://feed.test/rss?utm_source=x"}, **{"HX-Request": "true"})
+        [events] = [link for link in piece.links if link.startswith("/canonicalize/events?")]
+        assert visitor.get(events).status == 406, "no image and no link of another page starts a search"
+        told = visitor.get(events, Accept="text/event-stream")
+        assert told.answer.headers["content-type"].startswith("text/event-stream")
+        names = [line for line in told.text.splitlines() if line.startswith("event:")]
+        assert names[0] == "event: progress" and names[-1] == "event: result"
+        assert "https://feed.test/rss" in told.text
+        lost = visitor.get(events, Accept="text/event-stream", **{"Last-Event-ID": "1"})
+        assert "the connection was lost" in lost.text
+        nothing = visitor.post("/canonicalize", {"url": "https://nowhere.test/"})
+        assert nothing.status == 200 and nothing.tree.css_first(".notice.bad") is not None
+        secret = visitor.post("/canonicalize", {"url": "https://user:secret@nowhere.test/"})
+        assert "secret" not in secret.tree.css_first("#outcome").text()  # type: ignore[union-attr]
+
+
+def test_the_statistics_say_in_words_what_the_charts_draw(visitor: Visitor, running: Running) -> None:
+    for _ in range(3):
+        running.put("https://example.com/a?utm_source=x")
+    page = visitor.get("/admin")
+    numbers = {node.css_first("dt").text(): node.css_first("dd").text() for node in page.tree.css(".numbers > div")}  # type: ignore[union-attr]
+    assert (numbers["Bookmarks kept"], numbers["Added"], numbers["Duplicates avoided"]) == ("1", "1", "2")
+    assert numbers["URLs normalized"] == "3" and numbers["Cache hit rate"] == "–"
+    for chart in page.tree.css("svg.chart"):
+        assert chart.attributes["role"] == "img" and chart.attributes["aria-label"]
+    assert "Duplicates avoided as a table" in page.words
+    assert "strip_params" in page.words
+    for days in (1, 30, 90):
+        assert visitor.get(f"/admin?days={days}").status == 200
+    assert visitor.get("/admin?days=0").status == 400
+
+
+def test_bookmarks_are_renormalized_with_progress(visitor: Visitor, running: Running) -> None:
+    running.put("https://www.example.com/a", title="First")
+    running.put("https://example.com/a", title="Second")
+    page = visitor.post("/admin/renormalize", {"policy": "feed-aggressive@1"})
+    path = page.answer.headers["location"]
+    until(lambda: "Done." in visitor.get(path).words)
+    assert "1 merged" in visitor.get(path).words
+    assert visitor.get(path).tree.css_first("progress") is not None
+    assert "To feed-aggressive@1" in visitor.get("/admin").words
+    wrong = visitor.post("/admin/renormalize", {"policy": "nonsense"})
+    assert wrong.status == 400 and wrong.tree.css_first("#policy-error") is not None
+    assert visitor.get("/admin/renormalizations/99").status == 404
+
+
+def test_the_bookmarklet_opens_the_form_of_this_service_and_nothing_else(visitor: Visitor, running: Running) -> None:
+    page = visitor.get("/bookmarklet")
+    [script] = [link for link in page.links if link.startswith("javascript:")]
+    assert script.startswith(f'javascript:void(open("{running.url}/add?url="+')
+    assert visitor.get("/bookmarklet", Host='evil.com"+alert(1)+"').status in {400, 421}
+
+
+@pytest.mark.parametrize("path", ["/api/docs", "/reference"])
+def test_the_api_page_names_every_operation(visitor: Visitor, running: Running, path: str) -> None:
+    page = visitor.get(path)
+    assert page.answer.headers["content-type"].startswith("text/html")
+    described = running.get("/api/openapi.json").json()["paths"]
+    listed = {" ".join(node.text().split()) for node in page.tree.css("section h2")}
+    assert listed == {f"{method.upper()} {path}" for path, item in described.items() for method in item}
+    assert "NewBookmark" in page.words and "on_duplicate" in page.words
+    pages = [path for path in described if not path.startswith(("/api", "/v1", "/metrics", "/healthz", "/readyz"))]
+    assert not pages, "pages are not part of the API"
+
+
+def test_only_http_is_a_link() -> None:
+    assert is_link("https://a.com/") and is_link("HTTP://a.com/")
+    for text in (
+        "javascript:alert(1)",
+        "data:text/html,x",
+        " https://a.com",
+        "https:a.com",
+        "//a.com",
+        "",
+        None,
+        "https://\n",
+    ):
+        assert not is_link(text), text
+
+
+def test_changes_are_tokens() -> None:
+    changes = token_changes("HTTPS://A.com/x/y?b=1&utm=2#f", "https://a.com/x/y?b=1#f")
+    assert [(change.gone, change.came) for change in changes if not change.is_same] == [
+        ("HTTPS://A.com", "https://a.com"),
+        ("&utm=2", ""),
+    ]
+    for before, after in (("", ""), ("a", ""), ("", "a"), ("https://a.com/a/a/a", "https://a.com/a")):
+        changes = token_changes(before, after)
+        assert "".join(change.gone for change in changes) == before
+        assert "".join(change.came for change in changes) == after
+
+
+def test_bars_of_a_histogram_are_as_wide_as_their_buckets_and_their_area_is_the_count() -> None:
+    chart = charts.latencies("Latency", [Bucket(10, 8), Bucket(20, 8), Bucket(50, 8), Bucket(100, 8), Bucket(None, 8)])
+    widths = [bar.width + 1 for bar in chart.bars]
+    assert widths[1] == pytest.approx(widths[0]) and widths[2] == pytest.approx(widths[0] * 1.3219, rel=1e-3)
+    areas = [(bar.width + 1) * bar.height for bar in chart.bars]
+    assert areas == pytest.approx([areas[0]] * 5)
+    assert chart.rows[0] == ("at most 10 µs", "8") and chart.rows[-1] == ("more than 100 µs", "8")
+    assert charts.latencies("Latency", [Bucket(10, 0), Bucket(None, 0)]).is_empty
+    assert charts.quantile([Bucket(10, 1), Bucket(20, 1), Bucket(None, 0)], 0.5) == "≤ 10 µs"
+    assert charts.quantile([Bucket(10, 0), Bucket(None, 1)], 0.5) == "> 10 µs"
+    assert charts.quantile([Bucket(10, 0), Bucket(None, 0)], 0.5) == "–"
+
+
+def test_a_line_is_broken_where_nothing_was_counted() -> None:
+    chart = charts.share_over_time("Rate", ["a", "b", "c", "d", "e"], [0.5, 1.0, None, 0.0, 0.25])
+    assert len(chart.lines) == 2 and len(chart.dots) == 4
+    assert [row[0] for row in chart.rows] == ["a", "b", "d", "e"]
+    assert charts.share_over_time("Rate", ["a"], [None]).is_empty
+
+
+def test_the_export_has_every_field_of_a_bookmark(visitor: Visitor, running: Running) -> None:
+    running.put("https://example.com/a")
+    [row] = json.loads(visitor.get("/export/json").text)
+    assert set(row) <= set(Bookmark.__dataclass_fields__)

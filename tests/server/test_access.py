@@ -1,0 +1,170 @@
+"""Who may ask: personal mode, origins, hosts, tokens, limits (SPEC B6)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from canonry.accounts import UserStore
+from canonry.server.access import Limits
+from canonry.server.problems import Refused
+from canonry.server.service import Options
+from service import Running, serving, until
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Generator[Running]:
+    options = Options(runs_jobs=False, allowed_hosts=("Bookmarks.home",))
+    with serving(f"sqlite:///{tmp_path_factory.mktemp('service') / 'x.db'}", options) as running:
+        yield running
+
+
+HOSTS = [
+    # Host, is it ours?
+    ("127.0.0.1", True),
+    ("127.0.0.1:8000", True),
+    ("127.9.9.9", True),
+    ("localhost", True),
+    ("LocalHost:1", True),
+    ("localhost.", True),
+    ("[::1]:8000", True),
+    ("bookmarks.home", True),
+    ("BOOKMARKS.home:80", True),
+    ("evil.com", False),
+    ("localhost.evil.com", False),
+    ("127.0.0.1.evil.com", False),
+    ("evil.localhost", False),
+    ("192.168.1.2", False),
+    ("0.0.0.0", False),
+    ("", False),
+    ("127.0.0.1:8000:1", False),
+    ("127.0.0.1@evil.com", False),
+]
+
+
+@pytest.mark.parametrize(("host", "is_ours"), HOSTS, ids=[host or "none" for host, _ in HOSTS])
+@pytest.mark.parametrize("path", ["/api/bookmarks", "/", "/healthz", "/static/x", "/v1/posts/all", "/nowhere"])
+def test_personal_mode_answers_under_its_own_names(service: Running, path: str, host: str, is_ours: bool) -> None:
+    status = service.get(path, headers={"Host": host}).status
+    assert (status not in {400, 421}) == is_ours
+
+
+FOREIGN = [
+    {"Origin": "https://evil.com"},
+    {"Origin": "null"},
+    {"Origin": "http://127.0.0.1:1"},
+    {"Origin": "http://localhost"},
+    {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "same-site"},
+    {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"},
+    {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"},
+    {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"},
+]
+
+
+@pytest.mark.parametrize("headers", FOREIGN, ids=range(len(FOREIGN)))
+def test_other_pages_reach_no_api(service: Running, headers: dict[str, str]) -> None:
+    before = service.get("/api/bookmarks").body
+    for method, path, body in (
+        ("GET", "/api/bookmarks", None),
+        ("PUT", "/api/bookmarks", {"url": "https://evil.com/"}),
+        ("POST", "/api/normalize", {"url": "https://evil.com/"}),
+        ("DELETE", "/api/bookmarks/1", None),
+        ("OPTIONS", "/api/bookmarks", None),
+    ):
+        answer = service.ask(method, path, body, headers=headers)
+        assert answer.status == 403
+        assert "access-control-allow-origin" not in answer.headers
+    assert service.get("/api/bookmarks").body == before
+
+
+def test_our_own_pages_do(service: Running) -> None:
+    for headers in ({"Origin": service.url}, {"Sec-Fetch-Site": "same-origin"}, {"Sec-Fetch-Site": "none"}):
+        assert service.get("/api/bookmarks", headers=headers).status == 200
+
+
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/json", ""]
+)
+def test_a_form_is_no_api_request(service: Running, kind: str) -> None:
+    headers = {"Content-Type": kind} if kind else {}
+    answer = service.ask("PUT", "/api/bookmarks", b'{"url": "https://evil.com/"}', headers=headers)
+    assert answer.status == 415
+    assert service.get("/api/bookmarks?url=https://evil.com/").json() == []
+
+
+def test_an_error_of_ours_is_an_answer_like_any_other(
+    service: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(service.service.bookmarks.store, "get", broken)
+    answer = service.get("/api/bookmarks/1")
+    assert answer.status == 500
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["x-frame-options"] == "DENY"
+    request_id = answer.headers["x-request-id"]
+    assert answer.json()["request_id"] == request_id
+    assert "broken" not in answer.text
+    [told] = [record for record in caplog.records if request_id in record.getMessage()]
+    assert told.exc_info is not None
+
+
+def test_every_answer_is_marked(service: Running) -> None:
+    for path in ("/api/bookmarks", "/api/bookmarks/99", "/nowhere", "/healthz"):
+        answer = service.get(path)
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+        assert answer.headers["x-frame-options"] == "DENY"
+        assert len(answer.headers["x-request-id"]) == 32
+    assert service.get("/healthz", headers={"X-Request-ID": "mine-1"}).headers["x-request-id"] == "mine-1"
+    odd = service.get("/healthz", headers={"X-Request-ID": "a b<script>"}).headers["x-request-id"]
+    assert len(odd) == 32
+
+
+def test_a_token_can_be_wanted_without_users(sqlite_url: str) -> None:
+    with serving(sqlite_url, Options(runs_jobs=False, require_token=True)) as service:
+        token = asyncio.run(UserStore(service.service.database).new_token("", service.service.clock()))
+        assert service.get("/api/bookmarks").status == 401
+        assert service.get("/api/bookmarks", token=token).status == 200
+        assert service.get("/healthz").status in {200, 404}
+        page = service.get("/")
+        assert (page.status, page.headers["location"]) == (303, "/signin")
+
+
+def test_a_token_has_so_many_requests(sqlite_url: str) -> None:
+    options = Options(runs_jobs=False, require_token=True, requests_per_minute=5)
+    with serving(sqlite_url, options) as service:
+        users = UserStore(service.service.database)
+        one, other = (asyncio.run(users.new_token("", service.service.clock())) for _ in range(2))
+        statuses = [service.get("/api/bookmarks", token=one).status for _ in range(7)]
+        assert statuses[:5] == [200] * 5 and 429 in statuses[5:]
+        refused = next(
+            answer for answer in (service.get("/api/bookmarks", token=one) for _ in range(3)) if answer.status == 429
+        )
+        assert 1 <= int(refused.headers["retry-after"]) <= 60
+        assert service.get("/api/bookmarks", token=other).status == 200
+
+
+def test_limits_forget_the_oldest() -> None:
+    limits = Limits(1, remembered=2)
+    for name in ("a", "b", "c"):
+        limits.take(name)
+    with pytest.raises(Refused):
+        limits.take("c")
+    limits.take("a")
+
+
+def test_the_first_user_ends_personal_mode(sqlite_url: str) -> None:
+    with serving(sqlite_url, Options(runs_jobs=False)) as service:
+        assert service.get("/api/bookmarks").status == 200
+        _, token = asyncio.run(UserStore(service.service.database).add("ada", service.service.clock()))
+        until(lambda: service.get("/api/bookmarks").status == 401)
+        # With users, another name is no danger: nobody is signed in under it.
+        assert service.get("/api/bookmarks", headers={"Host": "bookmarks.example"}, token=token).status == 200
