@@ -1,4 +1,4 @@
-"""SPEC O: what canonry installs is under licences that fit MIT; LGPL and MPL only unmodified and named in NOTICE."""
+"""contract O: what canonry installs is under licences that fit MIT; LGPL and MPL only unmodified and named in NOTICE."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SPEC G4, O: settings from variables and `canonry.toml`, and where each mistake in them is."""
+"""contract G4, O: settings from variables and `canonry.toml`, and where each mistake in them is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Users, their tokens and their sessions; of both only digests are kept (SPEC B6)."""
+"""Users, their tokens and their sessions; of both only digests are kept (contract B6)."""
 
 from __future__ import annotations
 

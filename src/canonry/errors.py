@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 
 _SHOWN = 200  # characters of a hostile input that a message repeats
 
@@ -22,6 +23,46 @@ def _without_user(match: re.Match[str]) -> str:
 def _shown(given: object) -> str:
     shown = repr(masked(given) if isinstance(given, str) else given)
     return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}… ({len(shown)} characters)"
+
+
+class FailureKind(StrEnum):
+    """Why a request or a page gave no usable answer."""
+
+    DNS = "dns"  # the name does not resolve
+    CONNECT = "connect"
+    TLS = "tls"
+    CERTIFICATE = "certificate"
+    TIMEOUT = "timeout"
+    DISCONNECTED = "disconnected"  # closed before or during the answer
+    PROTOCOL = "protocol"  # not a valid HTTP answer
+    ENCODING = "encoding"  # a content encoding that was not asked for, or broken
+    TOO_LARGE = "too_large"
+    REDIRECT_LOOP = "redirect_loop"
+    TOO_MANY_REDIRECTS = "too_many_redirects"
+    BAD_REDIRECT = "bad_redirect"  # Location is not a usable URL
+    STATUS = "status"  # the server answered with an error status
+    REFUSED = "refused"  # by the guard
+    INVALID_URL = "invalid_url"
+    PROXY = "proxy"
+    DOWNLOAD = "download"  # the URL is a file, not a page
+    TRUNCATED = "truncated"  # only part of the page was read
+    SCRIPT_TIMEOUT = "script_timeout"  # scripts of the page did not stop
+    BROWSER = "browser"  # Chrome refused a command, crashed or ended
+    OTHER = "other"
+
+
+TRANSIENT_FAILURES = frozenset(
+    {
+        FailureKind.DNS,
+        FailureKind.CONNECT,
+        FailureKind.TLS,
+        FailureKind.TIMEOUT,
+        FailureKind.DISCONNECTED,
+        FailureKind.PROTOCOL,
+        FailureKind.BROWSER,
+        FailureKind.OTHER,
+    }
+)
 
 
 class CanonryError(Exception):
@@ -87,11 +128,13 @@ class FetchFailed(_Failed):
         tried: tuple[object, ...] = (),
         status: int | None = None,
         retry_after: float | None = None,
+        kind: FailureKind = FailureKind.OTHER,
     ) -> None:
         super().__init__(target, reason, tried)
-        self.args = (self.target, reason, tried, status, retry_after)
+        self.args = (self.target, reason, tried, status, retry_after, kind)
         self.status = status
         self.retry_after = retry_after
+        self.kind = kind
 
 
 class NotAFeed(_Failed):

@@ -1,4 +1,4 @@
-"""Bookmarks in and out of files: what every tool writes, what is refused, and that nothing is lost (SPEC B8)."""
+"""Bookmarks in and out of files: what every tool writes, what is refused, and that nothing is lost (contract B8)."""
 
 from __future__ import annotations
 

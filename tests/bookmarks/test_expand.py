@@ -1,4 +1,4 @@
-"""SPEC B2: where short links lead, what is never asked, and what is never believed; over real connections."""
+"""contract B2: where short links lead, what is never asked, and what is never believed; over real connections."""
 
 from __future__ import annotations
 

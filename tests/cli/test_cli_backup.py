@@ -1,4 +1,4 @@
-"""SPEC O: `canonry backup` and `canonry restore`, as they are typed."""
+"""contract O: `canonry backup` and `canonry restore`, as they are typed."""
 
 from __future__ import annotations
 

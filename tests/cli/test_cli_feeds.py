@@ -302,7 +302,7 @@ def test_interrupted(user: User, site: str, number: signal.Signals, code: int) -
 
 @pytest.mark.slow
 def test_killed_and_repeated(user: User, site: str) -> None:
-    """SPEC I8: no item lost, none twice."""
+    """contract I8: no item lost, none twice."""
     urls = [f"{site}/feed/{number}" for number in range(40)]
     for lines in (1, 20, 50):
         with user.starts("ingest", *urls, "--concurrency", "4", "--delay", "0.01") as process:

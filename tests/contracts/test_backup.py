@@ -1,4 +1,4 @@
-"""SPEC O: backup and restore, within and between databases; a damaged file changes nothing."""
+"""contract O: backup and restore, within and between databases; a damaged file changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SPEC B2, S1: the contract of `canonry.store.cache_contract`, one suite for the table on both databases and for a real Redis."""
+"""contract B2, S1: the contract of `canonry.store.cache_contract`, one suite for the table on both databases and for a real Redis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SPEC I1–I5, row by row, against every database: a file, memory, a server."""
+"""contract I1–I5, row by row, against every database: a file, memory, a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SPEC I3: what another program has seen is not new here."""
+"""contract I3: what another program has seen is not new here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SPEC N9, N10: every step that changed something, and what changes between policies."""
+"""contract N9, N10: every step that changed something, and what changes between policies."""
 
 from __future__ import annotations
 

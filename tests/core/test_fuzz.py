@@ -1,4 +1,4 @@
-"""SPEC N1: what ada accepts we accept, what it refuses is InvalidUrl, and nothing else ever comes out."""
+"""contract N1: what ada accepts we accept, what it refuses is InvalidUrl, and nothing else ever comes out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SPEC N6, I2, F5: hashes, keys, signatures."""
+"""contract N6, I2, F5: hashes, keys, signatures."""
 
 from __future__ import annotations
 

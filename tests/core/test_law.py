@@ -1,4 +1,4 @@
-"""The version law (SPEC N2, N5): what a shipped policy answers, it answers for good."""
+"""The version law (contract N2, N5): what a shipped policy answers, it answers for good."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SPEC N1 to N4: each rule alone, what it must change and what it must leave alone."""
+"""contract N1 to N4: each rule alone, what it must change and what it must leave alone."""
 
 from __future__ import annotations
 

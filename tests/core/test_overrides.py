@@ -1,4 +1,4 @@
-"""SPEC N4 rule 12 and N5: the overrides file, what it does and what it must not be."""
+"""contract N4 rule 12 and N5: the overrides file, what it does and what it must not be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SPEC N5: policies as values, shipped and users' own."""
+"""contract N5: policies as values, shipped and users' own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SHIPPED = {
-    # id: www, slash, collapse, escapes, sort, fragment, sites (the table of SPEC N5)
+    # id: www, slash, collapse, escapes, sort, fragment, sites (the table of contract N5)
     "feed-aggressive@1": (True, True, True, True, True, "drop", ("blogger@1", "feedburner@1")),
     "feed-moderate@1": (False, True, True, True, True, "drop", ("blogger@1", "feedburner@1")),
     "feed-conservative@1": (False, False, True, True, True, "drop", ("blogger@1", "feedburner@1")),

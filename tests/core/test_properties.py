@@ -1,4 +1,4 @@
-"""SPEC N2, N9 as properties: a fixed point, the same every time, and explained as it is."""
+"""contract N2, N9 as properties: a fixed point, the same every time, and explained as it is."""
 
 from __future__ import annotations
 

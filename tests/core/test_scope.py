@@ -1,4 +1,4 @@
-"""SPEC C2, C3: crawl, external or skip, and why."""
+"""contract C2, C3: crawl, external or skip, and why."""
 
 from __future__ import annotations
 

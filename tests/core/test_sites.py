@@ -1,4 +1,4 @@
-"""SPEC N8: what site rules merge, and what must stay apart."""
+"""contract N8: what site rules merge, and what must stay apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SPEC N1, N7: the door for people, and links on pages."""
+"""contract N1, N7: the door for people, and links on pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SPEC C: one site, each page once. Seed 002 rule by rule, and a site with every trap, over real connections."""
+"""contract C: one site, each page once. Seed 002 rule by rule, and a site with every trap, over real connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kill -9` at any moment of a crawl, then resume: the same pages as undisturbed, none twice (SPEC C6)."""
+"""`kill -9` at any moment of a crawl, then resume: the same pages as undisturbed, none twice (contract C6)."""
 
 from __future__ import annotations
 

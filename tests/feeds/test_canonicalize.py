@@ -1,4 +1,4 @@
-"""SPEC F1–F14: which URL is returned, why, and what was asked for on the way."""
+"""contract F1–F14: which URL is returned, why, and what was asked for on the way."""
 
 from __future__ import annotations
 

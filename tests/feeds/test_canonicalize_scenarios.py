@@ -1,4 +1,4 @@
-"""SPEC F15: every scenario over a real loopback web behind the guarded client, and over a dict as the web."""
+"""contract F15: every scenario over a real loopback web behind the guarded client, and over a dict as the web."""
 
 from __future__ import annotations
 

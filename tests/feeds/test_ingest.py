@@ -1,4 +1,4 @@
-"""ingest over a real web on loopback: seed 001 point by point (SPEC I1–I6), then what users expect beyond it (I7)."""
+"""ingest over a real web on loopback: seed 001 point by point (contract I1–I6), then what users expect beyond it (I7)."""
 
 from __future__ import annotations
 

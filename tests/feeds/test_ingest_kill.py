@@ -1,4 +1,4 @@
-"""`kill -9` at any moment, eight processes at once, a server that stops: no item lost, none twice (SPEC I6, I8)."""
+"""`kill -9` at any moment, eight processes at once, a server that stops: no item lost, none twice (contract I6, I8)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Random feeds, random edits, moves, outages and months of time: the store beside a model made from SPEC I1–I5.
+"""Random feeds, random edits, moves, outages and months of time: the store beside a model made from contract I1–I5.
 
 The model keeps a list of entries and looks through all of it; it says which entries an item may be, not
-how to find them. Where the SPEC leaves a choice it takes any, and goes on with what the store has chosen.
+how to find them. Where the contract leaves a choice it takes any, and goes on with what the store has chosen.
 """
 
 from __future__ import annotations

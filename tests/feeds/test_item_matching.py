@@ -1,4 +1,4 @@
-"""SPEC I3, I4 without a store: what each item of a document is, given what the keys point to."""
+"""contract I3, I4 without a store: what each item of a document is, given what the keys point to."""
 
 from __future__ import annotations
 

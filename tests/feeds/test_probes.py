@@ -1,4 +1,4 @@
-"""SPEC F14: the address under which WordPress serves the same feed."""
+"""contract F14: the address under which WordPress serves the same feed."""
 
 from __future__ import annotations
 

@@ -112,7 +112,9 @@ def comparable(told: dict[str, Any], url: str) -> dict[str, Any]:
     itself = absolute(told["self_url"], url)
     return {
         "title": plain(told["title"]),
-        "self_url": "" if itself == absolute(url, url) else itself,  # that a feed is where it is says nothing (SPEC F4)
+        "self_url": ""
+        if itself == absolute(url, url)
+        else itself,  # that a feed is where it is says nothing (contract F4)
         "items": [(item["guid"] or "", absolute(item["link"], url), plain(item["title"])) for item in told["items"]],
     }
 

@@ -1,4 +1,4 @@
-"""Subscriptions: each feed once, whatever it is called (SPEC F16)."""
+"""Subscriptions: each feed once, whatever it is called (contract F16)."""
 
 from __future__ import annotations
 

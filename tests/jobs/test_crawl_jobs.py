@@ -85,7 +85,7 @@ def test_two_workers_and_one_is_killed(postgres_database: str, tmp_path: Path) -
 def test_two_workers_of_which_one_is_killed_again_and_again(
     postgres_database: str, workers: Callable[[str], Workers]
 ) -> None:
-    """The same pages as undisturbed, at the same depths with the same links, and none twice (SPEC C6)."""
+    """The same pages as undisturbed, at the same depths with the same links, and none twice (contract C6)."""
     chance, count = random.Random(20260131), 300
     with serving(tree(count)) as site, Database(postgres_database) as database, Jobs(database) as jobs:
         crawls, both = CrawlStore(database), workers(postgres_database)

@@ -1,4 +1,4 @@
-"""Workers that are killed, frozen, upgraded and stopped: every job is done, its effect is there once (SPEC S2, I8)."""
+"""Workers that are killed, frozen, upgraded and stopped: every job is done, its effect is there once (contract S2, I8)."""
 
 from __future__ import annotations
 

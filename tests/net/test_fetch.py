@@ -1,4 +1,4 @@
-"""SPEC F3, F9, G1, G3, G4: what a fetch gives, what it sends, and what it leaves behind; over real connections."""
+"""contract F3, F9, G1, G3, G4: what a fetch gives, what it sends, and what it leaves behind; over real connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SPEC G2, G4, G5: what the guard refuses and what it lets through."""
+"""contract G2, G4, G5: what the guard refuses and what it lets through."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SPEC G2: a second opinion on the guard. What ssrfguard (MIT, its own tables) refuses, we refuse."""
+"""contract G2: a second opinion on the guard. What ssrfguard (MIT, its own tables) refuses, we refuse."""
 
 from __future__ import annotations
 

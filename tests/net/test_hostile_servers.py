@@ -1,4 +1,4 @@
-"""SPEC G1, G3, G5: what hostile servers and nameservers do, done for real; one test for each vector of that kind.
+"""contract G1, G3, G5: what hostile servers and nameservers do, done for real; one test for each vector of that kind.
 
 127.0.0.2 stands for the public internet. A server with a secret listens on 127.0.0.1 where an attack
 leads there, and every connection this process asks for is recorded: none may go to a refused address.

@@ -1,4 +1,4 @@
-"""SPEC F14: the feeds a web page names."""
+"""contract F14: the feeds a web page names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SPEC N10: what keys become under another policy, and what an undo makes of them."""
+"""contract N10: what keys become under another policy, and what an undo makes of them."""
 
 from __future__ import annotations
 

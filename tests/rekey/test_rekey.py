@@ -1,4 +1,4 @@
-"""SPEC N10: a store moves from one policy to another, in batches that may be interrupted, and back."""
+"""contract N10: a store moves from one policy to another, in batches that may be interrupted, and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may ask: personal mode, origins, hosts, tokens, limits (SPEC B6)."""
+"""Who may ask: personal mode, origins, hosts, tokens, limits (contract B6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nobody reaches the bookmarks of somebody else, by whichever route (SPEC B6)."""
+"""Nobody reaches the bookmarks of somebody else, by whichever route (contract B6)."""
 
 from __future__ import annotations
 

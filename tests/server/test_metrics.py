@@ -1,4 +1,4 @@
-"""Health, readiness, metrics and logs (SPEC B9)."""
+"""Health, readiness, metrics and logs (contract B9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bookmarks: each link of an owner once, however many put it there at once (SPEC B3–B5)."""
+"""Bookmarks: each link of an owner once, however many put it there at once (contract B3–B5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bookmark as somebody gives it, before it has an owner and a normal form (SPEC B4)."""
+"""A bookmark as somebody gives it, before it has an owner and a normal form (contract B4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bookmarks that look the same: shown in groups, made one, and made several again (SPEC B7)."""
+"""Bookmarks that look the same: shown in groups, made one, and made several again (contract B7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bookmarks in and out of files (SPEC B8): Netscape HTML, JSON and CSV.
+"""Bookmarks in and out of files (contract B8): Netscape HTML, JSON and CSV.
 
 A file is hostile until it is read: there are limits for all of it, and what is no bookmark is refused
 with its row and the reason, while the rest of the file goes on.

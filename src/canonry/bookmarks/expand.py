@@ -1,4 +1,4 @@
-"""Short links: where they lead, found out without asking there (SPEC B2).
+"""Short links: where they lead, found out without asking there (contract B2).
 
 Only hosts of the shortener list are asked, one guarded request at a time. What they lead to is
 checked like a redirect of a public server, whatever an operator allows for typed URLs.

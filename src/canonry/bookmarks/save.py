@@ -1,4 +1,4 @@
-"""Keep bookmarks: from what was given to where it leads, each link once (SPEC B1–B5).
+"""Keep bookmarks: from what was given to where it leads, each link once (contract B1–B5).
 
 The network is never asked inside a transaction, and never holds a request: what takes longer than
 `PATIENCE` is kept as it is, and a job finishes it.

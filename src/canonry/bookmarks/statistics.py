@@ -1,4 +1,4 @@
-"""What the service counts, by the hour: names and numbers, never a URL or a host (SPEC B7, B9)."""
+"""What the service counts, by the hour: names and numbers, never a URL or a host (contract B7, B9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the service was used for: the counts of the store as numbers and series (SPEC B7)."""
+"""What the service was used for: the counts of the store as numbers and series (contract B7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a bulk job is: which files, which column, which policy, where the answer goes (SPEC S3)."""
+"""What a bulk job is: which files, which column, which policy, where the answer goes (contract S3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bulk job from its files to its answer: parts, merge, output (SPEC S3)."""
+"""A bulk job from its files to its answer: parts, merge, output (contract S3)."""
 
 from __future__ import annotations
 

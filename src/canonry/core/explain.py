@@ -1,4 +1,4 @@
-"""explain: the same answer as normalize, with every step that led to it (SPEC N9)."""
+"""explain: the same answer as normalize, with every step that led to it (contract N9)."""
 
 from __future__ import annotations
 

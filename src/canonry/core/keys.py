@@ -1,4 +1,4 @@
-"""Identity: the hash of a URL and the keys by which a feed item is known again (SPEC N6, I2)."""
+"""Identity: the hash of a URL and the keys by which a feed item is known again (contract N6, I2)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class KeyType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One identity of an item: equal type and value, the same item (SPEC I3 has the exceptions)."""
+    """One identity of an item: equal type and value, the same item (contract I3 has the exceptions)."""
 
     key_type: KeyType
     key_value: str

@@ -1,4 +1,4 @@
-"""normalize: text to text under a policy, the readable reference (SPEC N4).
+"""normalize: text to text under a policy, the readable reference (contract N4).
 
 A policy becomes a plan once: the rules that are on, in order, each an edit of the parts in place.
 `explain` (explain.py) runs the same plan and writes down what each rule changed.
@@ -92,7 +92,7 @@ def normalized_or_none(url: str, policy: Policy | str) -> str | None:
 
 
 def canonical_hash(url: str, policy: Policy | str = "article@0") -> str:
-    """Hex sha256 of the URL as the policy writes it (SPEC N6)."""
+    """Hex sha256 of the URL as the policy writes it (contract N6)."""
     return sha256(normalize(url, policy))
 
 

@@ -1,4 +1,4 @@
-"""Rule 12: the overrides file of a user, read in its exact JSON format (SPEC N4, N5).
+"""Rule 12: the overrides file of a user, read in its exact JSON format (contract N4, N5).
 
 {"overrides": [{"match": {"host": "example.com"},
                 "drop_query_params": ["src"],

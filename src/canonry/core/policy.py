@@ -1,4 +1,4 @@
-"""Policy: what counts as the same URL, as a value with an id `name@version` and a digest (SPEC N5).
+"""Policy: what counts as the same URL, as a value with an id `name@version` and a digest (contract N5).
 
 Written without dataclasses: their import alone would cost `canonry normalize` a third of its time.
 """
@@ -199,7 +199,7 @@ class Policy:
         return self._copy({"name": name, "version": version})
 
     def with_overrides(self, text: str, *, file: str = "overrides") -> Policy:
-        """With the overrides in this JSON text (SPEC N4 rule 12); refused as a whole if anything is wrong."""
+        """With the overrides in this JSON text (contract N4 rule 12); refused as a whole if anything is wrong."""
         from canonry.core.overrides import read_overrides
 
         return self._changed({"overrides": read_overrides(text, file)})

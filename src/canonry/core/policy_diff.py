@@ -1,4 +1,4 @@
-"""What changes for stored URLs when one policy takes the place of another (SPEC N10)."""
+"""What changes for stored URLs when one policy takes the place of another (contract N10)."""
 
 from __future__ import annotations
 

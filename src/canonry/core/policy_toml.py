@@ -1,4 +1,4 @@
-"""A user's own policy, from TOML text (SPEC N5).
+"""A user's own policy, from TOML text (contract N5).
 
 name = "my-reader"
 version = 1

@@ -1,4 +1,4 @@
-"""Overrides whose rewrites can run in a circle are refused when they are loaded (SPEC N4 rule 12).
+"""Overrides whose rewrites can run in a circle are refused when they are loaded (contract N4 rule 12).
 
 A state is the known beginning of a URL after a rewrite. From there it may fit further rewrites; a
 way round that does not make the URL shorter is a circle. So `/amp/` → `/` may repeat itself, but

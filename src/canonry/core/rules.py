@@ -1,4 +1,4 @@
-"""What the rules do to pieces of a URL: plain functions from text to text (SPEC N4).
+"""What the rules do to pieces of a URL: plain functions from text to text (contract N4).
 
 Each leaves alone what it does not name, and doing it twice changes nothing more. normalize.py
 puts them in order; sites.py and overrides.py hold the rules that need tables.

@@ -1,4 +1,4 @@
-"""Scope: does a crawl follow a link, only record it, or skip it, and why (SPEC C2, C3)."""
+"""Scope: does a crawl follow a link, only record it, or skip it, and why (contract C2, C3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cleanliness: how good a URL is as the one to keep, in named parts that add up (SPEC F7)."""
+"""Cleanliness: how good a URL is as the one to keep, in named parts that add up (contract F7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Site rules 2 and 8: mirror hosts and the spellings of one thing on sites we know (SPEC N8).
+"""Site rules 2 and 8: mirror hosts and the spellings of one thing on sites we know (contract N8).
 
 A site looks at the host without leading `www.` and at the path as rules 5 to 7 would leave it, so
 it answers the same under every policy, and it writes the clean form.

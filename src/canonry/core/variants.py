@@ -1,4 +1,4 @@
-"""Variants: what several policies make of one URL, cleanest first (SPEC F6, F7)."""
+"""Variants: what several policies make of one URL, cleanest first (contract F6, F7)."""
 
 from __future__ import annotations
 

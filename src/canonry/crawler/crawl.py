@@ -1,4 +1,4 @@
-"""Crawl: one site, each page once, with the links a person could click (SPEC C).
+"""Crawl: one site, each page once, with the links a person could click (contract C).
 
 The story of a page is `_Run._open`, that of a crawl `_Run.pages`: take some pages, open a few at a time, keep what
 they say and where they lead in one transaction, until the frontier is empty.

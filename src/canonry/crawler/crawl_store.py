@@ -1,4 +1,4 @@
-"""Crawls, and the pages they have (SPEC C6); how pages are taken and kept is in frontier.py."""
+"""Crawls, and the pages they have (contract C6); how pages are taken and kept is in frontier.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Content: has an item changed, and are two documents the same feed? (SPEC I2, F5)"""
+"""Content: has an item changed, and are two documents the same feed? (contract I2, F5)"""
 
 from __future__ import annotations
 

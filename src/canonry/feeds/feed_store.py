@@ -1,4 +1,4 @@
-"""Feeds and their entries: what a document, a 304 or a failure changes, each in one transaction (SPEC I1–I5)."""
+"""Feeds and their entries: what a document, a 304 or a failure changes, each in one transaction (contract I1–I5)."""
 
 from __future__ import annotations
 

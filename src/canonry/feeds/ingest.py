@@ -1,4 +1,4 @@
-"""Ingest: poll feeds at any cadence, keep each item once (SPEC I).
+"""Ingest: poll feeds at any cadence, keep each item once (contract I).
 
 The story of one feed is `poll_feed` (polling.py), that of a run `_Run.run`: many feeds at once, few at one
 host, one transaction for each, and a report that says what happened to every one of them.

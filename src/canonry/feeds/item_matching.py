@@ -1,4 +1,4 @@
-"""Merge: which items of a document are known, and what to remember of them (SPEC I3, I4).
+"""Merge: which items of a document are known, and what to remember of them (contract I3, I4).
 
 Pure: the store looks up what the keys of a document point to, this decides, the store writes.
 """

@@ -1,4 +1,4 @@
-"""A document into the store: each of its items once, in one transaction with what else it says (SPEC I2–I5)."""
+"""A document into the store: each of its items once, in one transaction with what else it says (contract I2–I5)."""
 
 from __future__ import annotations
 

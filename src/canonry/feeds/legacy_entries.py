@@ -1,4 +1,4 @@
-"""Entries of another program's store, so that what it has seen is not new here (SPEC I3)."""
+"""Entries of another program's store, so that what it has seen is not new here (contract I3)."""
 
 from __future__ import annotations
 

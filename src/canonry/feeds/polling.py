@@ -1,4 +1,4 @@
-"""Polling one feed: one request, one transaction, whatever comes of it (SPEC I1, I6, I7)."""
+"""Polling one feed: one request, one transaction, whatever comes of it (contract I1, I6, I7)."""
 
 from __future__ import annotations
 

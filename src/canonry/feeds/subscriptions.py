@@ -1,4 +1,4 @@
-"""Subscriptions: the feeds somebody follows, each once, whatever the URL it was named by (SPEC F16)."""
+"""Subscriptions: the feeds somebody follows, each once, whatever the URL it was named by (contract F16)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Crawls as jobs: several workers open the pages of one site, each a page at a time (SPEC S2).
+"""Crawls as jobs: several workers open the pages of one site, each a page at a time (contract S2).
 
 A site is one host, so a crawl has as many lanes as pages may be open there at once. A job opens pages in its lane for
 a while and then queues the lane's next turn, until the frontier is empty. Which pages it opened is in the frontier:

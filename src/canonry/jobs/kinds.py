@@ -81,7 +81,7 @@ def feed_kinds(jobs: Jobs, polling: Polling) -> list[Kind]:
 def feed_schedules(*, look_for_due: float = 30.0) -> list[Schedule]:
     """Due feeds so often, in seconds; ended jobs every hour; what has expired once a day.
 
-    What a feed no longer shows is forgotten when the feed is polled, not here (SPEC I5).
+    What a feed no longer shows is forgotten when the feed is polled, not here (contract I5).
     """
     return [Schedule(DUE, look_for_due), Schedule(TIDY, 3600.0), Schedule(RETENTION, 86400.0)]
 

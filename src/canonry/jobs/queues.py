@@ -1,4 +1,4 @@
-"""The queues of a database: put a job in, see what waits, give back what a dead worker had (SPEC S2).
+"""The queues of a database: put a job in, see what waits, give back what a dead worker had (contract S2).
 
 DBOS keeps them: on PostgreSQL in a schema of their own, on SQLite in a file beside the store's, so that its many
 small transactions do not stand in the way of ours. See docs/decisions/0008-jobs.md.

@@ -1,4 +1,4 @@
-"""A worker: runs the jobs of a database while it is open, and takes those of workers that fell silent (SPEC S2)."""
+"""A worker: runs the jobs of a database while it is open, and takes those of workers that fell silent (contract S2)."""
 
 from __future__ import annotations
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from canonry.errors import TRANSIENT_FAILURES, FailureKind
+
 if TYPE_CHECKING:
     from canonry.net.response import Hop
 
@@ -16,6 +18,22 @@ class Link:
     href: str
     url: str
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PageFailure:
+    """Why a page was not read, or not read to its end; `detail` is for people and decides nothing."""
+
+    kind: FailureKind
+    detail: str
+
+    @property
+    def is_transient(self) -> bool:
+        """Whether another attempt may succeed."""
+        return self.kind in TRANSIENT_FAILURES
+
+    def __str__(self) -> str:
+        return self.detail
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +55,7 @@ class Opened:
     address: str = ""
     retry_after: float | None = None
     is_passing: bool = False
+    failure: PageFailure | None = None
 
 
 class Engine(Protocol):

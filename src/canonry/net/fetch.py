@@ -1,4 +1,4 @@
-"""The one way out: an HTTP client that connects only where the guard lets it (SPEC G1–G4).
+"""The one way out: an HTTP client that connects only where the guard lets it (contract G1–G4).
 
 A name is resolved once, all its addresses are checked, and the connection goes to one of them; the
 socket factory looks again at the very address, also where a URL spells it. Redirects are followed
@@ -265,7 +265,7 @@ class _CheckedResolver(AbstractResolver):
         self,
         host: str,
         port: int = 0,
-        family: socket.AddressFamily = socket.AF_UNSPEC,  # noqa: ARG002
+        family: socket.AddressFamily = socket.AddressFamily(0),  # any  # noqa: ARG002
     ) -> list[ResolveResult]:
         found = await checked_lookup(host, port, guard=self._guard, lookup=self._lookup)
         return [

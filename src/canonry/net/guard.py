@@ -1,4 +1,4 @@
-"""The guard: which addresses, names, ports and schemes a request may reach (SPEC G2, G4).
+"""The guard: which addresses, names, ports and schemes a request may reach (contract G2, G4).
 
 It only judges; the fetcher asks it about every URL, every address a name resolves to, and every hop.
 """

@@ -1,4 +1,4 @@
-"""The engine without a browser: one guarded request a page, its links from the HTML that came (SPEC C5)."""
+"""The engine without a browser: one guarded request a page, its links from the HTML that came (contract C5)."""
 
 from __future__ import annotations
 

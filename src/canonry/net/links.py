@@ -1,4 +1,4 @@
-"""The links of a web page as a browser sees them: absolute `a.href` and the first 50 characters of the text (SPEC C5).
+"""The links of a web page as a browser sees them: absolute `a.href` and the first 50 characters of the text (contract C5).
 
 https://html.spec.whatwg.org/multipage/links.html, with scripting taken to be on: what stands in `<noscript>` is text.
 """
@@ -57,7 +57,7 @@ _SPELLED = re.compile(
     r"/(?!/)[A-Za-z0-9\-._~!$&()*+,;=:@/]*+"
     r"(?>\?[A-Za-z0-9\-._~!$&()*+,;=:@/?%]++)?+(?>#[A-Za-z0-9\-._~!$&()*+,;=:@/?%]++)?+"
 )
-_SPECIAL_QUERY = frozenset(b" \"#<>'") | frozenset(range(33)) | frozenset(range(127, 256))
+_ESCAPED_IN_QUERY = frozenset(b" \"#<>'") | frozenset(range(33)) | frozenset(range(127, 256))
 _MATH_TEXT = frozenset({"mi", "mo", "mn", "ms", "mtext", "annotation-xml", "svg"})
 
 
@@ -152,7 +152,7 @@ def _bytes_of(character: str, charset: str) -> str:
         encoded = character.encode(charset)
     except UnicodeEncodeError:
         return f"%26%23{ord(character)}%3B"
-    return "".join(f"%{byte:02X}" if byte in _SPECIAL_QUERY else chr(byte) for byte in encoded)
+    return "".join(f"%{byte:02X}" if byte in _ESCAPED_IN_QUERY else chr(byte) for byte in encoded)
 
 
 def _base(page: LexborHTMLParser, url: str, charset: str) -> str:

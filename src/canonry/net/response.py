@@ -61,7 +61,7 @@ class Response:
 
     @property
     def permanent_url(self) -> str:
-        """The end of the leading run of permanent redirects: where the resource has moved (SPEC F3)."""
+        """The end of the leading run of permanent redirects: where the resource has moved (contract F3)."""
         for hop in self.hops:
             if hop.status not in PERMANENT:
                 return hop.url

@@ -1,4 +1,4 @@
-"""Rekey: what the keys of an entry become when another policy takes the place of theirs (SPEC N10)."""
+"""Rekey: what the keys of an entry become when another policy takes the place of theirs (contract N10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rekey: move the keys of a store from one policy to another, batch by batch, and back (SPEC N10).
+"""Rekey: move the keys of a store from one policy to another, batch by batch, and back (contract N10).
 
 A batch is one transaction: the next entries by id, after `rekeys.position`. Nothing is ingested meanwhile. A URL that
 becomes the key of several entries belongs to the first of them. Where an entry that is not moved yet still has this

@@ -1,4 +1,4 @@
-"""Rekey of places that identify nothing in a feed, because several items of one document carry them (SPEC I3)."""
+"""Rekey of places that identify nothing in a feed, because several items of one document carry them (contract I3)."""
 
 from __future__ import annotations
 

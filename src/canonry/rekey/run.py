@@ -1,4 +1,4 @@
-"""Rekey: move the keys of a store from one policy to another, and back (SPEC N10)."""
+"""Rekey: move the keys of a store from one policy to another, and back (contract N10)."""
 
 from __future__ import annotations
 

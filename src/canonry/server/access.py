@@ -1,4 +1,4 @@
-"""Who asks, and whether they may: the door every request goes through (SPEC B6).
+"""Who asks, and whether they may: the door every request goes through (contract B6).
 
 Without users the service is personal: every request acts as the owner. So nothing that another page
 in the same browser can send may pass: foreign hosts, foreign origins, cross-site requests, forms.

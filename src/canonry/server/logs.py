@@ -1,4 +1,4 @@
-"""What the service says of itself, one line an event: for eyes, or as JSON (SPEC B9)."""
+"""What the service says of itself, one line an event: for eyes, or as JSON (contract B9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/healthz`, `/readyz`, `/metrics`: for those who run the service (SPEC B9)."""
+"""`/healthz`, `/readyz`, `/metrics`: for those who run the service (contract B9)."""
 
 from __future__ import annotations
 

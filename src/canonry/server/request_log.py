@@ -1,4 +1,4 @@
-"""Every request counted, and told in one line, by the template of its route: never with its URL (SPEC B9)."""
+"""Every request counted, and told in one line, by the template of its route: never with its URL (contract B9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policies a store is pinned to: its keys are their answers until a rekey moves them (SPEC N10)."""
+"""The policies a store is pinned to: its keys are their answers until a rekey moves them (contract N10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SPEC C4, C5, C7: links as Chrome sees them, and hostile pages served for real.
+"""contract C4, C5, C7: links as Chrome sees them, and hostile pages served for real.
 
 127.0.0.2 stands for the public internet. A listener on 127.0.0.1 and a UDP socket stand for what nobody may
 reach; every connection this process asks for is recorded.
@@ -465,7 +465,7 @@ async def test_private_addresses_as_the_page() -> None:
 
 @needs_chrome
 def test_a_page_from_a_public_address_does_not_reach_an_allowed_range(monkeypatch: pytest.MonkeyPatch) -> None:
-    """SPEC G4, with 127.0.0.2 as the public internet and 127.0.0.3 as an intranet that is allowed."""
+    """contract G4, with 127.0.0.2 as the public internet and 127.0.0.3 as an intranet that is allowed."""
     loopback.make_public(monkeypatch)
     intranet_seen: list[str] = []
 

@@ -1,4 +1,4 @@
-"""SPEC G1–G4 for a browser: the proxy lets through what the guard does, and says why it does not.
+"""contract G1–G4 for a browser: the proxy lets through what the guard does, and says why it does not.
 
 127.0.0.2 stands for the public internet, 127.0.0.1 for what nobody may reach; every connection is recorded.
 """
@@ -229,7 +229,7 @@ async def test_a_name_is_looked_up_once_for_each_connection() -> None:
 
 
 def test_what_a_public_address_gave_leads_to_no_allowed_range(monkeypatch: pytest.MonkeyPatch) -> None:
-    """SPEC G4, with 127.0.0.2 as the public internet and 127.0.0.3 as an intranet that is allowed."""
+    """contract G4, with 127.0.0.2 as the public internet and 127.0.0.3 as an intranet that is allowed."""
     loopback.make_public(monkeypatch)
 
     async def names(host: str, port: int) -> list[tuple[str, int]]:

@@ -1,4 +1,4 @@
-"""Bookmarks over HTTP: SPEC B1–B5 and seed 004, on a running service."""
+"""Bookmarks over HTTP: contract B1–B5 and seed 004, on a running service."""
 
 from __future__ import annotations
 

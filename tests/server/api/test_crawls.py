@@ -1,4 +1,4 @@
-"""Crawls over HTTP: started, watched, stopped, gone on with, removed; run by the service itself (SPEC C, S2)."""
+"""Crawls over HTTP: started, watched, stopped, gone on with, removed; run by the service itself (contract C, S2)."""
 
 from __future__ import annotations
 

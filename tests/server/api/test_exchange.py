@@ -1,4 +1,4 @@
-"""Bookmarks in and out of files, over HTTP (SPEC B5, B8)."""
+"""Bookmarks in and out of files, over HTTP (contract B5, B8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Feeds over HTTP: added once whatever their URL, polled, shown with their items (SPEC F16)."""
+"""Feeds over HTTP: added once whatever their URL, polled, shown with their items (contract F16)."""
 
 from __future__ import annotations
 

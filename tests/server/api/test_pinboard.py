@@ -1,4 +1,4 @@
-"""Pinboard's API: the published client works here, unchanged but for its address (SPEC B8)."""
+"""Pinboard's API: the published client works here, unchanged but for its address (contract B8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A hostile page in the same browser, in personal mode: it reads nothing and changes nothing (SPEC B6)."""
+"""A hostile page in the same browser, in personal mode: it reads nothing and changes nothing (contract B6)."""
 
 from __future__ import annotations
 

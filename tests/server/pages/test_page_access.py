@@ -1,4 +1,4 @@
-"""Who may do what on pages: forms of our own only, one's own rows only, sessions, admins (SPEC B6)."""
+"""Who may do what on pages: forms of our own only, one's own rows only, sessions, admins (contract B6)."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ static PyObject *normalize(PyObject *module, PyObject *const *args, Py_ssize_t c
 }
 
 PyDoc_STRVAR(canonical_hash_doc, "canonical_hash($module, /, url, policy='article@0')\n--\n\n"
-"Hex sha256 of the URL as the policy writes it (SPEC N6).");
+"Hex sha256 of the URL as the policy writes it (contract N6).");
 
 static PyObject *canonical_hash(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {

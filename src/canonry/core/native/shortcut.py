@@ -69,7 +69,7 @@ def normalize_and_hash_many(urls: Iterable[str], policy: Policy | str = "bookmar
 
 
 def canonical_hash(url: str, policy: Policy | str = "article@0") -> str:
-    """Hex sha256 of the URL as the policy writes it (SPEC N6)."""
+    """Hex sha256 of the URL as the policy writes it (contract N6)."""
     return reference.sha256(normalize(url, policy))
 
 

@@ -1,4 +1,4 @@
-"""Canonicalize: which URL stands for this feed, with evidence from the network (SPEC F)."""
+"""Canonicalize: which URL stands for this feed, with evidence from the network (contract F)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Probes: the address under which a publishing system serves the same feed (SPEC F14)."""
+"""Probes: the address under which a publishing system serves the same feed (contract F14)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evidence: do two answers show the same feed? (SPEC F5)"""
+"""Evidence: do two answers show the same feed? (contract F5)"""
 
 from __future__ import annotations
 

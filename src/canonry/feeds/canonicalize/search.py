@@ -1,4 +1,4 @@
-"""The search for a feed's canonical URL (SPEC F); the story is `Search.canonical`.
+"""The search for a feed's canonical URL (contract F); the story is `Search.canonical`.
 
 Fetch the input, ask the caller's store, validate the self link, probe, test the variants cleanest
 first, upgrade to https.

@@ -1,4 +1,4 @@
-"""A tree to what it tells: the titles, links, ids and dates of a feed and its items (SPEC F4, I2).
+"""A tree to what it tells: the titles, links, ids and dates of a feed and its items (contract F4, I2).
 
 The rules are those readers know from feedparser; where it loses something, the comment says so.
 """

@@ -1,4 +1,4 @@
-"""A Chrome of our own: found, started with nothing but a pipe and our proxy, and gone when we are (SPEC C7)."""
+"""A Chrome of our own: found, started with nothing but a pipe and our proxy, and gone when we are (contract C7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The way out for a browser: a forward proxy on loopback that connects only where the guard lets it (SPEC G1, C7).
+"""The way out for a browser: a forward proxy on loopback that connects only where the guard lets it (contract G1, C7).
 
 Each tab has a door of its own, a port with a password. A name is resolved once, all its addresses are
 checked, and the connection goes to one of them. Nothing is followed or cached here: each connection

@@ -1,4 +1,4 @@
-"""One tab of Chrome: it opens a page, waits for it, and reads its links (SPEC C4)."""
+"""One tab of Chrome: it opens a page, waits for it, and reads its links (contract C4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/api/admin`: how the service is doing, and bookmarks under a newer policy; for admins (SPEC B7)."""
+"""`/api/admin`: how the service is doing, and bookmarks under a newer policy; for admins (contract B7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/api/bookmarks`: keep, find, change, delete (SPEC B3, B4)."""
+"""`/api/bookmarks`: keep, find, change, delete (contract B3, B4)."""
 
 from __future__ import annotations
 

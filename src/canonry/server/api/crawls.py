@@ -1,4 +1,4 @@
-"""`/api/crawls`: sites that are crawled, how far they are, and their pages; for admins (SPEC C)."""
+"""`/api/crawls`: sites that are crawled, how far they are, and their pages; for admins (contract C)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/api/duplicates`, `/api/merges`: bookmarks that look the same, made one and made several again (SPEC B7)."""
+"""`/api/duplicates`, `/api/merges`: bookmarks that look the same, made one and made several again (contract B7)."""
 
 from __future__ import annotations
 

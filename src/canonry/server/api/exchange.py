@@ -1,4 +1,4 @@
-"""`/api/import`, `/api/export`: bookmarks in and out of files (SPEC B8)."""
+"""`/api/import`, `/api/export`: bookmarks in and out of files (contract B8)."""
 
 from __future__ import annotations
 

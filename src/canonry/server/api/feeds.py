@@ -1,4 +1,4 @@
-"""`/api/feeds`, `/api/items`: what the service follows, shared by all who use it (SPEC F16)."""
+"""`/api/feeds`, `/api/items`: what the service follows, shared by all who use it (contract F16)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/v1`: Pinboard's API, so that its clients work here with another address (SPEC B8, https://pinboard.in/api).
+"""`/v1`: Pinboard's API, so that its clients work here with another address (contract B8, https://pinboard.in/api).
 
 Its GETs write, so every request must bring its token, also where the rest of the service wants none.
 """

@@ -1,1 +1,1 @@
-"""Pages for people: rendered on the server, usable without JavaScript (SPEC B7)."""
+"""Pages for people: rendered on the server, usable without JavaScript (contract B7)."""

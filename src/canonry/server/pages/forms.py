@@ -1,4 +1,4 @@
-"""What forms send: only our own forms, which carry the token of the browser's cookie (SPEC B6)."""
+"""What forms send: only our own forms, which carry the token of the browser's cookie (contract B6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sign in with a token, and out again (SPEC B6)."""
+"""Sign in with a token, and out again (contract B6)."""
 
 from __future__ import annotations
 
