@@ -1,4 +1,4 @@
-"""Files of bookmarks that were handed in: kept until every row of them is, so that a crash loses none (contract B5, B8)."""
+"""Uploaded bookmark files, stored until every row is imported, so that a crash loses none (contract B5, B8)."""
 
 from __future__ import annotations
 

@@ -265,7 +265,7 @@ class _CheckedResolver(AbstractResolver):
         self,
         host: str,
         port: int = 0,
-        family: socket.AddressFamily = socket.AddressFamily(0),  # any  # noqa: ARG002
+        family: int = 0,  # noqa: ARG002
     ) -> list[ResolveResult]:
         found = await checked_lookup(host, port, guard=self._guard, lookup=self._lookup)
         return [

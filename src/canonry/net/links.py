@@ -1,4 +1,4 @@
-"""The links of a web page as a browser sees them: absolute `a.href` and the first 50 characters of the text (contract C5).
+"""The links of a web page as a browser sees them: absolute `a.href`, first 50 characters of the text (contract C5).
 
 https://html.spec.whatwg.org/multipage/links.html, with scripting taken to be on: what stands in `<noscript>` is text.
 """

@@ -1,4 +1,4 @@
-"""Bookmarks under a newer policy: in batches, resumable, and what turns out to be the same made one (contract B7, N10)."""
+"""Move bookmarks to a newer policy in resumable batches; merge those that become equal (contract B7, N10)."""
 
 from __future__ import annotations
 

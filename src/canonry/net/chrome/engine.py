@@ -1,4 +1,4 @@
-"""The chrome engine: pages opened by a real Chrome, all of whose traffic goes through our guarded proxy (contract C4, C7).
+"""The chrome engine: opens pages in a real Chrome whose traffic goes through our guarded proxy (contract C4, C7).
 
 A page costs itself and nothing else: what crashes, hangs or kills the browser is given up with a
 reason, and the others go on in a new tab or a new browser.
