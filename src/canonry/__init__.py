@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from canonry.core.policy import Policy as Policy
     from canonry.core.presets import policies as policies
     from canonry.core.presets import policy as policy
+    from canonry.core.scope import LinkRule as LinkRule
     from canonry.core.scope import LinkVerdict as LinkVerdict
     from canonry.core.scope import Verdict as Verdict
     from canonry.core.scope import judge_link as judge_link
@@ -63,7 +64,7 @@ _WHERE = {
     "core.keys": ("Item", "Key", "dedupe_key", "identity_keys"),
     "core.policy": ("Policy",),
     "core.presets": ("policies", "policy"),
-    "core.scope": ("LinkVerdict", "Verdict", "judge_link"),
+    "core.scope": ("LinkRule", "LinkVerdict", "Verdict", "judge_link"),
     "core.score": ("Score", "score"),
     "core.url": ("read_url",),
     "core.variants": ("Variant", "variants"),

@@ -84,8 +84,8 @@ def test_pages_are_json_lines(user: User, site: Site) -> None:
     zero = next(record for record in records if record["title"] == "Page 0")
     assert [link["url"] for link in zero["external"]] == ["https://other.example.org/"]
     assert [link["reason"] for link in zero["links"] if link["verdict"] == "skip"] == [
-        "leads to the page itself",
-        "leads to the page itself",
+        "links to the page itself",
+        "links to the page itself",
         "a .pdf file is not a page",
     ]
     assert max(site.asked.values()) == 1

@@ -61,7 +61,7 @@ def test_crawls_are_listed_shown_exported_and_removed(user: User, site: Site) ->
     assert {name: shown[name] for name in listed[0]} == listed[0]
     assert (shown["externals"], shown["links_skipped"]) == (
         1,
-        {"a .pdf file is not a page": 5, "leads to the page itself": 2},
+        {"a .pdf file is not a page": 5, "links to the page itself": 2},
     )
     user.types("crawls", "export", "1", "old.jsonl")
     assert len((user.folder / "old.jsonl").read_text().splitlines()) == 3

@@ -5,52 +5,79 @@ from __future__ import annotations
 import pytest
 
 import canonry
+from canonry.core.scope import LinkRule, judge_target
 
 PAGE, SEED = "https://example.com/dir/page?q=1", "https://example.com/"
 EXTENSIONS = "pdf jpg jpeg png gif svg webp css js ico zip tar gz mp4 mov avi mp3 wav".split()
 CASES = [
-    # href, verdict, part of the reason, normalized url
-    ("next", "crawl", "on example.com", "https://example.com/dir/next"),
-    ("/about/", "crawl", "on example.com", "https://example.com/about"),
-    ("HTTP://EXAMPLE.com:80/a#x", "crawl", "on example.com", "http://example.com/a"),
-    ("https://example.com:8443/a", "crawl", "on example.com", "https://example.com:8443/a"),
-    ("?q=2", "crawl", "on example.com", "https://example.com/dir/page?q=2"),
-    ("//example.com/x", "crawl", "on example.com", "https://example.com/x"),
-    ("http://example.com/dir/page?q=1", "crawl", "on example.com", "http://example.com/dir/page?q=1"),
-    ("https://www.example.com/", "external", "host www.example.com is not example.com", "https://www.example.com/"),
-    ("https://sub.example.com/", "external", "host sub.example.com is not example.com", "https://sub.example.com/"),
-    ("https://example.org/a/", "external", "host example.org is not example.com", "https://example.org/a"),
-    ("", "skip", "the link is empty", None),
-    (" \n", "skip", "the link is empty", None),
-    ("#top", "skip", "a place on the same page", None),
-    (" #", "skip", "a place on the same page", None),
-    ("page?q=1", "skip", "the page itself", "https://example.com/dir/page?q=1"),
-    ("https://example.com/dir/page/?q=1#x", "skip", "the page itself", "https://example.com/dir/page?q=1"),
-    ("mailto:a@b.c", "skip", "scheme mailto:", None),
-    ("tel:123", "skip", "scheme tel:", None),
-    ("JavaScript:alert(1)", "skip", "scheme javascript:", None),
-    ("java\tscript:alert(1)", "skip", "scheme javascript:", None),
-    ("data:text/html,x", "skip", "scheme data:", None),
-    ("ftp://example.com/", "skip", "scheme ftp:", None),
-    ("file:///etc/passwd", "skip", "scheme file:", None),
-    ("https://[", "skip", "leads nowhere", None),
-    ("\ud800", "skip", "leads nowhere", None),
-    ("/a.pdf.html", "crawl", "on example.com", "https://example.com/a.pdf.html"),
-    ("/pdf", "crawl", "on example.com", "https://example.com/pdf"),
-    ("/x.pdf/y", "crawl", "on example.com", "https://example.com/x.pdf/y"),
-    ("/view?file=a.pdf", "crawl", "on example.com", "https://example.com/view?file=a.pdf"),
-    ("/a.tar.gz", "skip", "a .gz file", "https://example.com/a.tar.gz"),
-    ("/a.%70df", "skip", "a .pdf file", "https://example.com/a.pdf"),
-    ("https://other.org/a.PNG?x=1#y", "skip", "a .png file", "https://other.org/a.PNG?x=1"),
-    *((f"/a.{extension.upper()}?v=1", "skip", f"a .{extension} file", f"https://example.com/a.{extension.upper()}?v=1") for extension in EXTENSIONS),
+    # href, verdict, rule, normalized url
+    ("next", "crawl", "same_host", "https://example.com/dir/next"),
+    ("/about/", "crawl", "same_host", "https://example.com/about"),
+    ("HTTP://EXAMPLE.com:80/a#x", "crawl", "same_host", "http://example.com/a"),
+    ("https://example.com:8443/a", "crawl", "same_host", "https://example.com:8443/a"),
+    ("?q=2", "crawl", "same_host", "https://example.com/dir/page?q=2"),
+    ("//example.com/x", "crawl", "same_host", "https://example.com/x"),
+    ("http://example.com/dir/page?q=1", "crawl", "same_host", "http://example.com/dir/page?q=1"),
+    ("https://www.example.com/", "external", "other_host", "https://www.example.com/"),
+    ("https://sub.example.com/", "external", "other_host", "https://sub.example.com/"),
+    ("https://example.org/a/", "external", "other_host", "https://example.org/a"),
+    ("", "skip", "empty", None),
+    (" \n", "skip", "empty", None),
+    ("#top", "skip", "fragment_only", None),
+    (" #", "skip", "fragment_only", None),
+    ("page?q=1", "skip", "page_itself", "https://example.com/dir/page?q=1"),
+    ("https://example.com/dir/page/?q=1#x", "skip", "page_itself", "https://example.com/dir/page?q=1"),
+    ("mailto:a@b.c", "skip", "not_http", None),
+    ("tel:123", "skip", "not_http", None),
+    ("JavaScript:alert(1)", "skip", "not_http", None),
+    ("java\tscript:alert(1)", "skip", "not_http", None),
+    ("data:text/html,x", "skip", "not_http", None),
+    ("ftp://example.com/", "skip", "not_http", None),
+    ("file:///etc/passwd", "skip", "not_http", None),
+    ("https://[", "skip", "invalid_url", None),
+    ("\ud800", "skip", "invalid_url", None),
+    ("/a.pdf.html", "crawl", "same_host", "https://example.com/a.pdf.html"),
+    ("/pdf", "crawl", "same_host", "https://example.com/pdf"),
+    ("/x.pdf/y", "crawl", "same_host", "https://example.com/x.pdf/y"),
+    ("/view?file=a.pdf", "crawl", "same_host", "https://example.com/view?file=a.pdf"),
+    ("/a.tar.gz", "skip", "file_extension", "https://example.com/a.tar.gz"),
+    ("/a.%70df", "skip", "file_extension", "https://example.com/a.pdf"),
+    ("https://other.org/a.PNG?x=1#y", "skip", "file_extension", "https://other.org/a.PNG?x=1"),
+    *((f"/a.{extension.upper()}?v=1", "skip", "file_extension", f"https://example.com/a.{extension.upper()}?v=1") for extension in EXTENSIONS),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("href", "verdict", "reason", "url"), CASES)
-def test_judge_link(href: str, verdict: str, reason: str, url: str | None) -> None:
+@pytest.mark.parametrize(("href", "verdict", "rule", "url"), CASES)
+def test_judge_link(href: str, verdict: str, rule: str, url: str | None) -> None:
     judged = canonry.judge_link(href, PAGE, SEED)
-    assert (judged.verdict, judged.url) == (verdict, url)
-    assert reason in judged.reason
+    assert (judged.verdict, judged.rule, judged.url) == (verdict, rule, url)
+
+
+# A row for every rule.
+SENTENCES = [
+    ("next", "on example.com"),
+    ("https://www.example.com/", "host www.example.com is not example.com"),
+    ("", "the link is empty"),
+    ("#top", "links to a fragment of the same page"),
+    ("page?q=1", "links to the page itself"),
+    ("mailto:a@b.c", "scheme mailto: is not http or https"),
+    ("/a.PDF", "a .pdf file is not a page"),
+    ("https://[", f"cannot be resolved against {PAGE}"),
+]
+
+
+@pytest.mark.parametrize(("href", "reason"), SENTENCES)
+def test_the_reason_names_what_decided(href: str, reason: str) -> None:
+    assert canonry.judge_link(href, PAGE, SEED).reason == reason
+
+
+def test_every_rule_has_a_row() -> None:
+    assert {canonry.judge_link(href, PAGE, SEED).rule for href, _ in SENTENCES} == set(LinkRule)
+
+
+def test_an_absolute_url_that_cannot_be_parsed_is_skipped() -> None:
+    judged = judge_target("https://a b/", page="", host="example.com")
+    assert (judged.verdict, judged.rule, judged.url) == ("skip", "invalid_url", None)
 
 
 def test_www_of_the_seed_counts() -> None:

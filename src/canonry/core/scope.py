@@ -1,4 +1,4 @@
-"""Scope: does a crawl follow a link, only record it, or skip it, and why (contract C2, C3)."""
+"""Decide for each link of a crawled page: follow it, record it as external, or skip it (contract C2, C3)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from canonry.core.url import join, parse
 from canonry.errors import InvalidUrl
 
 CRAWL_POLICY = "crawl@1"
-_SPACES = "\t\n\f\r "
+_HTML_WHITESPACE = "\t\n\f\r "
 
 
 class Verdict(StrEnum):
@@ -22,53 +22,95 @@ class Verdict(StrEnum):
     SKIP = "skip"
 
 
+class LinkRule(StrEnum):
+    """The rule that decided the verdict on a link."""
+
+    SAME_HOST = "same_host"
+    OTHER_HOST = "other_host"
+    EMPTY = "empty"
+    FRAGMENT_ONLY = "fragment_only"
+    PAGE_ITSELF = "page_itself"
+    NOT_HTTP = "not_http"
+    FILE_EXTENSION = "file_extension"
+    INVALID_URL = "invalid_url"
+
+
+# The sentence for each rule; the placeholders are `LinkVerdict.details`.
+_SENTENCES = {
+    LinkRule.SAME_HOST: "on {}",
+    LinkRule.OTHER_HOST: "host {} is not {}",
+    LinkRule.EMPTY: "the link is empty",
+    LinkRule.FRAGMENT_ONLY: "links to a fragment of the same page",
+    LinkRule.PAGE_ITSELF: "links to the page itself",
+    LinkRule.NOT_HTTP: "scheme {}: is not http or https",
+    LinkRule.FILE_EXTENSION: "a .{} file is not a page",
+    LinkRule.INVALID_URL: "{}",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class LinkVerdict:
-    """The verdict on one link; `url` is its normalized form, None where it has none."""
+    """The verdict on one link, and the rule that decided it.
+
+    `url` is the normalized target, or None if the link has none. `details` are the values that the
+    sentence in `reason` names: a host, a scheme, a file extension.
+    """
 
     verdict: Verdict
-    reason: str
-    url: str | None
+    rule: LinkRule
+    url: str | None = None
+    details: tuple[str, ...] = ()
+
+    @property
+    def reason(self) -> str:
+        """The rule as a sentence for people; code decides by `rule`."""
+        return _SENTENCES[self.rule].format(*self.details)
 
 
 def judge_link(href: str, page_url: str, seed_url: str) -> LinkVerdict:
-    """Crawl, external or skip, for a link as written on a page of the site that `seed_url` names."""
+    """Judge a link as written on the page `page_url`, in a crawl of the host of `seed_url`."""
     page, seed = normalize(page_url, CRAWL_POLICY), parse(seed_url)
+    verdict = judge_unresolved(href)
+    if verdict is not None:
+        return verdict
     try:
-        target = join(page_url, href.strip(_SPACES))
+        target = join(page_url, href.strip(_HTML_WHITESPACE))
     except InvalidUrl as error:
-        return judge_unresolved(href) or _skip(error.reason)
-    return judge_unresolved(href) or judge_target(target, page=page, host=seed.host)
+        return _skip(LinkRule.INVALID_URL, error.reason)
+    return judge_target(target, page=page, host=seed.host)
 
 
 def judge_unresolved(href: str) -> LinkVerdict | None:
-    """Skip, for a link that leads nowhere else by the way it is written; None for any other."""
-    reference = href.strip(_SPACES)
+    """Return the verdict on a link that is empty or only a fragment, None for any other link."""
+    reference = href.strip(_HTML_WHITESPACE)
     if not reference:
-        return _skip("the link is empty")
+        return _skip(LinkRule.EMPTY)
     if reference.startswith("#"):
-        return _skip("leads to a place on the same page")
+        return _skip(LinkRule.FRAGMENT_ONLY)
     return None
 
 
 def judge_target(target: str, *, page: str, host: str) -> LinkVerdict:
-    """Crawl, external or skip, for the absolute URL of a link; `page` is normalized, `host` the one of the site."""
+    """Judge the absolute URL of a link; `page` is the normalized URL of its page, `host` the crawled host."""
     scheme = target.partition(":")[0]
     if scheme not in ("http", "https"):
-        return _skip(f"scheme {scheme}: is not http or https")
-    url = normalize(target, CRAWL_POLICY)
+        return _skip(LinkRule.NOT_HTTP, scheme)
+    try:
+        url = normalize(target, CRAWL_POLICY)
+    except InvalidUrl as error:
+        return _skip(LinkRule.INVALID_URL, error.reason)
     _, _, authority, path = url.split("/", 3)
     name = path.partition("?")[0].rpartition("/")[2]
     extension = name.rpartition(".")[2].lower() if "." in name else ""
     if extension in SKIPPED_EXTENSIONS:
-        return _skip(f"a .{extension} file is not a page", url)
+        return _skip(LinkRule.FILE_EXTENSION, extension, url=url)
     if url == page:
-        return _skip("leads to the page itself", url)
-    found = authority.rpartition("@")[2]
-    if found != host and (found := parse(url).host) != host:
-        return LinkVerdict(Verdict.EXTERNAL, f"host {found} is not {host}", url)
-    return LinkVerdict(Verdict.CRAWL, f"on {host}", url)
+        return _skip(LinkRule.PAGE_ITSELF, url=url)
+    target_host = authority.rpartition("@")[2]
+    if target_host != host and (target_host := parse(url).host) != host:
+        return LinkVerdict(Verdict.EXTERNAL, LinkRule.OTHER_HOST, url, (target_host, host))
+    return LinkVerdict(Verdict.CRAWL, LinkRule.SAME_HOST, url, (host,))
 
 
-def _skip(reason: str, url: str | None = None) -> LinkVerdict:
-    return LinkVerdict(Verdict.SKIP, reason, url)
+def _skip(rule: LinkRule, *details: str, url: str | None = None) -> LinkVerdict:
+    return LinkVerdict(Verdict.SKIP, rule, url, details)

@@ -108,7 +108,7 @@ def join(base: str, reference: str) -> str:
     try:
         return join_url(base, reference)
     except ValueError:
-        raise InvalidUrl(reference, f"leads nowhere from {base}") from None
+        raise InvalidUrl(reference, f"cannot be resolved against {base}") from None
 
 
 def read_url(text: str) -> str:

@@ -87,10 +87,7 @@ class Judge:
 
     def listed(self, url: str) -> Found | None:
         """A page that a sitemap names, if it is to be crawled."""
-        try:
-            verdict = judge_target(url, page="", host=self.host)
-        except InvalidUrl:
-            return None
+        verdict = judge_target(url, page="", host=self.host)
         if verdict.verdict is not Verdict.CRAWL or verdict.url is None or self._depth == 0:
             return None
         self._known[_schemeless(verdict.url)] = verdict.url.startswith("https:")
@@ -123,11 +120,7 @@ class Judge:
         if verdict is None:
             if len(self._verdicts) >= _KEPT:
                 self._verdicts.clear()
-            try:
-                verdict = judge_target(target, page="", host=self.host)
-            except InvalidUrl as error:
-                verdict = LinkVerdict(Verdict.SKIP, error.reason, None)
-            self._verdicts[target] = verdict
+            self._verdicts[target] = verdict = judge_target(target, page="", host=self.host)
         return verdict
 
 
