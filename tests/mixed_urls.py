@@ -7,7 +7,7 @@ import random
 
 import canonry
 import corpora
-from canonry.core.keys import bounded
+from canonry.core.keys import shorten_key
 
 THREE = "url_normalize({0}), url_key({0}), url_hash({0})"
 
@@ -46,7 +46,7 @@ def normal(url: str | None, policy: str) -> str | None:
 
 def key(url: str | None, policy: str) -> str | None:
     found = normal(url, policy)
-    return found and bounded(found)
+    return found and shorten_key(found)
 
 
 def digest(url: str | None, policy: str) -> str | None:

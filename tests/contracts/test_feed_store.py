@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import Connection, func, select, text
 from sqlalchemy.exc import IntegrityError
 
-from canonry.core.keys import Item, KeyType, canonical_link
+from canonry.core.keys import Item, KeyType, normalize_link
 from canonry.errors import StoreError
 from canonry.feeds.feed_store import FeedState, FeedStore, StoredItem
 from canonry.feeds.feed_values import FeedDocument, MergedFeed, NoSuchFeed
@@ -498,7 +498,7 @@ def _check_worked(store: Store, new: int, workers: int = WORKERS) -> None:
     assert (store.count(), new) == (wanted, wanted)
     assert store.count(feeds) == workers + 1
     assert store.count(sightings) == (workers + 1) * wanted
-    assert {canonical_link(item.url) for item in store.items()} == {post(each).link for each in range(wanted)}
+    assert {normalize_link(item.url) for item in store.items()} == {post(each).link for each in range(wanted)}
 
 
 def test_eight_threads(store: Store) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from canonry.core.keys import Item, Key, KeyType, bounded, keepable, place_of, url_key
+from canonry.core.keys import Item, Key, KeyType, make_url_key, replace_unstorable, shorten_key, strip_scheme_and_www
 from canonry.feeds.item_matching import (
     Conflict,
     Known,
@@ -225,17 +225,17 @@ def test_every_text_can_be_kept() -> None:
     (each,) = keyed([Item(guid="a\0", link="https://a.com/\0", title="\ud800x", published="\udfff")], FEED)
     assert (each.guid, each.title, each.item.published) == ("a\ufffd", "\ufffdx", "\ufffd")
     assert each.canonical_url == "https://a.com/%EF%BF%BD"
-    assert keepable("fine 😀") == "fine 😀"
+    assert replace_unstorable("fine 😀") == "fine 😀"
 
 
 def test_every_key_fits_an_index() -> None:
     long = "é" * 1001
-    assert bounded("é" * 1000) == "é" * 1000
-    assert bounded(long) != bounded(long + "x")
+    assert shorten_key("é" * 1000) == "é" * 1000
+    assert shorten_key(long) != shorten_key(long + "x")
     (each,) = keyed([Item(guid=long, link=f"https://a.com/{long}")], FEED)
     texts = each.guid, each.canonical_url, each.place, each.dedupe_key, *(key.key_value for key in each.keys)
     assert all(text.startswith("sha256:") and len(text) == 71 for text in texts)
-    assert url_key("no url") == ""
+    assert make_url_key("no url") == ""
 
 
 @pytest.mark.parametrize(
@@ -248,4 +248,4 @@ def test_every_key_fits_an_index() -> None:
     ],
 )
 def test_place(url: str, place: str) -> None:
-    assert place_of(url) == place
+    assert strip_scheme_and_www(url) == place

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 import canonry
-from canonry.core.keys import Item, bounded, canonical_link, place_of
+from canonry.core.keys import Item, normalize_link, shorten_key, strip_scheme_and_www
 from canonry.feeds.content import content_hash
 from canonry.feeds.item_matching import keyed
 from canonry.rekey.entry_keys import KeyedEntry, UrlKeys, rekeyed, rekeyed_link, rekeyed_place, restored
@@ -26,7 +26,7 @@ def test_keys_are_made_under_the_policy() -> None:
     ]
     assert keys[1].key_value == "https://a.com/x"
     assert canonry.dedupe_key(replace(item, guid=""), "https://f.com/", policy=COARSE) == "url:https://a.com/x"
-    assert canonical_link(item.link, policy=EXACT) == "https://www.A.com/x/?yclid=1#y"
+    assert normalize_link(item.link, policy=EXACT) == "https://www.A.com/x/?yclid=1#y"
 
 
 def test_the_content_hash_is_the_same_under_every_policy() -> None:
@@ -43,8 +43,8 @@ LINKS = [
     ("a key of another link",       "",                        "https://a.com/old/",    COARSE, "https://a.com/old"),
     ("no key",                      "/relative",               "",                      COARSE, ""),
     ("no key, though it has a link", "https://a.com/x",        "",                      COARSE, ""),
-    ("a long one",                  LONG,                      bounded(LONG),           COARSE, bounded(LONG.replace("www.", ""))),
-    ("a digest of another link",    "https://a.com/x",         bounded(LONG),           COARSE, bounded(LONG)),
+    ("a long one",                  LONG,                      shorten_key(LONG),           COARSE, shorten_key(LONG.replace("www.", ""))),
+    ("a digest of another link",    "https://a.com/x",         shorten_key(LONG),           COARSE, shorten_key(LONG)),
 ]  # fmt: skip
 
 
@@ -56,13 +56,13 @@ def test_links(why: str, link: str, key: str, after: str, wanted: str) -> None:
 def test_places() -> None:
     assert rekeyed_place("//a.com/x/?yclid=1", COARSE) == "//a.com/x"
     assert rekeyed_place("", COARSE) == ""
-    assert rekeyed_place(bounded(LONG), COARSE) == bounded(LONG)
+    assert rekeyed_place(shorten_key(LONG), COARSE) == shorten_key(LONG)
 
 
 def entry(url: str, *registered: str, dedupe_key: str = "guid:1", policy: str = ENTRY, **places: str) -> KeyedEntry:
     """An entry as it is ingested under the policy."""
     key = keyed([Item(link=url)], "https://f.com/", policy)[0].canonical_url
-    there = {1: place_of(key)} | {int(feed[1:]): place for feed, place in places.items()}
+    there = {1: strip_scheme_and_www(key)} | {int(feed[1:]): place for feed, place in places.items()}
     return KeyedEntry(url, "2026", UrlKeys(key, dedupe_key, registered or (key,), there))
 
 
@@ -92,7 +92,7 @@ DEDUPE_KEYS = [
     ("a hash",              "https://a.com/x/", "hash:00",               "hash:00"),
     ("the URL",             "https://a.com/x/", "url:https://a.com/x/",  "url:https://a.com/x"),
     ("of another program",  "https://a.com/x/", "url:a.com/x",           "url:a.com/x"),
-    ("a digest of the URL", LONG,   bounded(f"url:{LONG}"),         bounded(f"url:{LONG.replace('www.', '')}")),
+    ("a digest of the URL", LONG,   shorten_key(f"url:{LONG}"),         shorten_key(f"url:{LONG.replace('www.', '')}")),
     ("no URL",              "",     "url:",                         "url:"),
 ]  # fmt: skip
 

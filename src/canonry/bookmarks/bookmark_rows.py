@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from canonry.bookmarks.bookmark import Address, Bookmark, ExpansionState
-from canonry.core.keys import keepable
+from canonry.core.keys import replace_unstorable
 from canonry.store.schema import bookmarks
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ def stored_texts(texts: Mapping[str, Any]) -> dict[str, Any]:
 
 def _value(name: str, value: Any) -> object:
     if name in _LISTS:
-        return as_json([keepable(each) for each in value])
-    return int(value) if name in _TRUTHS else keepable(value)
+        return as_json([replace_unstorable(each) for each in value])
+    return int(value) if name in _TRUTHS else replace_unstorable(value)
 
 
 def placed(address: Address) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def placed(address: Address) -> dict[str, Any]:
         "exact_url": int(address.exact_url),
         "policy": address.policy,
         "expansion": address.expansion.value,
-        "expansion_reason": keepable(address.expansion_reason),
+        "expansion_reason": replace_unstorable(address.expansion_reason),
     }
 
 

@@ -36,7 +36,7 @@ from canonry.bookmarks.bookmark_rows import (
     searchable,
     stored_texts,
 )
-from canonry.core.keys import keepable
+from canonry.core.keys import replace_unstorable
 from canonry.store.database import Retry
 from canonry.store.schema import bookmarks, stamp
 from canonry.store.statements import Prepared
@@ -342,19 +342,19 @@ def _page(connection: Connection, owner: int, search: Search, after: tuple[str, 
 
 def _conditions(search: Search, *, is_sqlite: bool) -> Iterator[ColumnElement[bool]]:
     yield bookmarks.c.deleted_at.is_not(None) if search.in_trash else _IS_KEPT
-    for word in keepable(search.words).lower().split():
+    for word in replace_unstorable(search.words).lower().split():
         yield bookmarks.c.haystack.contains(word, autoescape=True)
     if search.tag:
         # Not LIKE, which takes no notice of case on SQLite: `Polish` is not `polish`.
         place_of = func.instr if is_sqlite else func.strpos
-        tag = keepable(search.tag)
+        tag = replace_unstorable(search.tag)
         yield place_of(bookmarks.c.tags, as_json(tag)) > 0  # quick, but it may begin in one tag and end in the next
         if is_sqlite:
             yield literal(tag).in_(select(func.json_each(bookmarks.c.tags).table_valued("value").c.value))
         else:
             yield func.jsonb_exists(cast(bookmarks.c.tags, postgresql.JSONB), tag)
     if search.folder:
-        yield bookmarks.c.folder == keepable(search.folder)
+        yield bookmarks.c.folder == replace_unstorable(search.folder)
     if search.to_read is not None:
         yield bookmarks.c.to_read == int(search.to_read)
 
@@ -398,4 +398,4 @@ def _position(cursor: str) -> tuple[str, int]:
     created_at, _, bookmark_id = urlsafe_b64decode(cursor).decode().rpartition(" ")
     if not bookmark_id.isdecimal() or len(bookmark_id) > 18 or not created_at:
         raise ValueError("not a cursor")
-    return keepable(created_at), int(bookmark_id)
+    return replace_unstorable(created_at), int(bookmark_id)

@@ -22,7 +22,7 @@ from canonry.bookmarks.expand import ExpansionOutcome, is_short
 from canonry.bookmarks.pending_imports import ImportRow, ImportStore
 from canonry.bookmarks.statistics import Statistics
 from canonry.core.explain import explain
-from canonry.core.keys import keepable
+from canonry.core.keys import replace_unstorable
 from canonry.core.native import normalize
 from canonry.core.url import read_url
 from canonry.errors import CanonryError, FetchFailed, InvalidUrl, UnsafeUrl
@@ -359,14 +359,14 @@ def readable(text: str) -> str:
     if len(text) > LONGEST:
         raise InvalidUrl(text, f"longer than {LONGEST} characters")
     url = read_url(text)
-    if keepable(url) != url:
+    if replace_unstorable(url) != url:
         raise InvalidUrl(text, "has halves of characters, which no database keeps")
     return url
 
 
 def _other(text: str, url: str) -> str | None:
     """What was given, where that is not what is kept."""
-    given = keepable(text.strip())
+    given = replace_unstorable(text.strip())
     return given if given != url else None
 
 

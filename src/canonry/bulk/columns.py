@@ -8,7 +8,7 @@ import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow.compute  # pyright: ignore[reportMissingTypeStubs]
 
 from canonry.bulk import arrow
-from canonry.core.keys import LONGEST_KEY, bounded
+from canonry.core.keys import MAX_KEY_BYTES, shorten_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,9 +37,9 @@ def keyed(urls: Any, policy: Policy | str) -> Any:
     """The normal form, or a digest where an index has no room for it: equal keys, equal normal forms."""
     keys = normalized(urls, policy)
     longest = pc.max(pc.binary_length(keys.cast(pa.large_string()))).as_py()
-    if longest is None or longest <= LONGEST_KEY:
+    if longest is None or longest <= MAX_KEY_BYTES:
         return keys
-    made = [key and bounded(key) for key in keys.to_pylist()]
+    made = [key and shorten_key(key) for key in keys.to_pylist()]
     return pa.array(made, keys.type) if isinstance(keys, pa.Array) else pa.chunked_array([made], keys.type)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from canonry.core.keys import bounded
+from canonry.core.keys import shorten_key
 from canonry.core.native import canonical_hash, normalize
 from canonry.core.presets import policy as shipped
 from canonry.errors import CanonryError, InvalidUrl, PolicyError
@@ -104,7 +104,7 @@ def _for_one(answer: Callable[[str, Policy], str], known: _Policies) -> Callable
 
 
 def _key(url: str, policy: Policy) -> str:
-    return bounded(normalize(url, policy))
+    return shorten_key(normalize(url, policy))
 
 
 def _for_columns(policies: Iterable[Policy]) -> dict[str, Callable[..., Any]]:

@@ -176,14 +176,14 @@ def items(*, since: str | None, duplicates: bool, database_url: str, as_json: bo
     canonry feeds items --since 2026-01-31
     canonry feeds items --duplicates
     """
-    from canonry.core.keys import canonical_link
+    from canonry.core.keys import normalize_link
     from canonry.feeds.ingest_report import masked_key
 
     after = None if since is None else _stamp(since)
     with open_feeds(database_url) as store:
         found = asyncio.run(store.items(after, only_duplicates=duplicates))
     if duplicates:
-        found.sort(key=lambda item: (canonical_link(item.url), item.entry_id))
+        found.sort(key=lambda item: (normalize_link(item.url), item.entry_id))
     if not render.on_terminal(as_json=as_json):
         for item in found:
             render.print_json(replace(item, feed_url=masked(item.feed_url), dedupe_key=masked_key(item.dedupe_key)))

@@ -1,4 +1,7 @@
-"""Identity: the hash of a URL and the keys by which a feed item is known again (contract N6, I2)."""
+"""Identity keys: the texts by which a feed item is recognised when it comes again (contract I2, I3).
+
+The hash of a URL (contract N6) is `canonry.canonical_hash`, in `normalize.py`.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +19,17 @@ from canonry.core.url import parse
 from canonry.errors import InvalidUrl
 
 ENTRY_POLICY = "entry@1"
-# Bytes of the longest key that is kept as it is; PostgreSQL has no room for more than 2,704 in an index.
-LONGEST_KEY = 2000
-# What a text of a database may not hold, and a careless feed has.
-UNKEEPABLE = re.compile("[\0\ud800-\udfff]")
-# A place that parsing leaves as it is, whatever the policy: no www, no port, no dot segment, nothing to escape.
-_PLAIN_PLACE = re.compile(
+# Longer keys are stored as a digest: an index row of PostgreSQL has room for 2,704 bytes.
+MAX_KEY_BYTES = 2000
+# NUL and lone surrogates: feeds contain them, and databases refuse them in a text.
+UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+# What follows `https:` in a URL that parsing does not change: no www, port, dot segment or character to escape.
+_PLAIN_ADDRESS = re.compile(
     r"//(?!www\.)[a-z][a-z0-9]*+(?>-[a-z0-9]++)*+(?>\.[a-z][a-z0-9]*+(?>-[a-z0-9]++)*+)++"
     r"(?>/[\w~-][\w.~-]*+)*+/?+(?>\?[\w=&.~+-]++)?+",
     re.ASCII,
 )
-_SPACE = " \t\n\v\f\r\x1c\x1d\x1e\x1f"
+_WHITESPACE = " \t\n\v\f\r\x1c\x1d\x1e\x1f"
 
 
 class KeyType(StrEnum):
@@ -40,7 +43,7 @@ class KeyType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One identity of an item: equal type and value, the same item (contract I3 has the exceptions)."""
+    """One identity of an item. Items with an equal type and value are the same (contract I3 has the exceptions)."""
 
     key_type: KeyType
     key_value: str
@@ -49,7 +52,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """What a feed says of one item, as far as identity and change go; empty where it says nothing."""
+    """The fields of a feed item that decide its identity and whether it changed; empty if the feed has none."""
 
     guid: str = ""
     link: str = ""
@@ -61,7 +64,7 @@ class Item:
 
     @classmethod
     def of(cls, item: object) -> Item:
-        """The item itself, or one from a mapping or object with these names (`id` and `url` also count)."""
+        """Return the item, made from a mapping or object with these field names (or `id`, `url`, `content`)."""
         if isinstance(item, Item):
             return item
         fields = cast("Mapping[str, object]", item) if isinstance(item, Mapping) else _attributes(item)
@@ -79,16 +82,16 @@ class Item:
 
 
 def identity_keys(item: object, feed_url: str, *, policy: str = ENTRY_POLICY) -> list[Key]:
-    """The keys of an item, in the order they are looked up; there is always at least one.
+    """Return the keys of an item in the order of lookup: at least one.
 
-    The item is an `Item`, or a mapping or object that has its fields. `policy` is the id of the policy for its link.
+    The item is an `Item`, or a mapping or object that has its fields. Its link is normalized under `policy`.
     """
     known = Item.of(item)
-    return keys_at(canonical_link(known.link, policy=policy), known, feed_url, policy=policy)
+    return make_keys(normalize_link(known.link, policy=policy), known, feed_url, policy=policy)
 
 
-def keys_at(canonical_url: str, item: Item, feed_url: str, *, policy: str) -> list[Key]:
-    """`identity_keys` of an item whose canonical URL is known."""
+def make_keys(canonical_url: str, item: Item, feed_url: str, *, policy: str) -> list[Key]:
+    """Return the identity keys of an item whose normalized link is known."""
     guid = item.guid.strip()
     keys: list[Key] = []
     if guid:
@@ -97,67 +100,71 @@ def keys_at(canonical_url: str, item: Item, feed_url: str, *, policy: str) -> li
         keys.append(Key(KeyType.CANONICAL_URL, canonical_url, policy))
     if guid:
         keys.append(Key(KeyType.LEGACY_GUID, f"guid:{guid}"))
-    return keys or [Key(KeyType.FALLBACK_HASH, fallback_hash(item, feed_url))]
+    return keys or [Key(KeyType.FALLBACK_HASH, make_fallback_hash(item, feed_url))]
 
 
 def dedupe_key(item: object, feed_url: str, *, policy: str = ENTRY_POLICY) -> str:
-    """The item's identity as one readable text, for stores that have a single column for it."""
-    return readable(identity_keys(item, feed_url, policy=policy)[0])
+    """Return the first key of an item as one readable text, for stores with a single column for it."""
+    return format_dedupe_key(identity_keys(item, feed_url, policy=policy)[0])
 
 
-def readable(key: Key) -> str:
-    """The first key of an item as its `dedupe_key`."""
+def format_dedupe_key(key: Key) -> str:
+    """Write a key as a `dedupe_key`: `guid:…`, `url:…` or `hash:…`."""
     prefix = {KeyType.GUID: "guid", KeyType.CANONICAL_URL: "url"}.get(key.key_type, "hash")
     return f"{prefix}:{key.key_value}"
 
 
-def canonical_link(link: str, *, policy: str = ENTRY_POLICY) -> str:
-    """The link under the entry policy; empty where it is no http(s) URL and so identifies nothing."""
+def normalize_link(link: str, *, policy: str = ENTRY_POLICY) -> str:
+    """Normalize the link of an item; return an empty text if it is not an http(s) URL and identifies nothing."""
     try:
-        # White space around a link means nothing; only a policy that keeps the text as it is would see it.
-        return normalize(link.strip(_SPACE), policy)
+        # Only a policy with `parse = false` would keep the white space around a link.
+        return normalize(link.strip(_WHITESPACE), policy)
     except InvalidUrl:
         return ""
 
 
-def url_key(link: str, *, policy: str = ENTRY_POLICY) -> str:
-    """The link as it is compared: canonical, or a digest of that; empty where it is no URL."""
-    return bounded(canonical_link(link, policy=policy))
+def make_url_key(link: str, *, policy: str = ENTRY_POLICY) -> str:
+    """Return the key of a link: normalized, as a digest if that is too long, empty if it is not a URL."""
+    return shorten_key(normalize_link(link, policy=policy))
 
 
-def bounded(key: str) -> str:
-    """The key, or its digest where an index has no room for it."""
-    is_short = len(key) <= LONGEST_KEY // 4 or len(key.encode()) <= LONGEST_KEY
+def shorten_key(key: str) -> str:
+    """Return the key, or its digest if it is longer than `MAX_KEY_BYTES`."""
+    is_short = len(key) <= MAX_KEY_BYTES // 4 or len(key.encode()) <= MAX_KEY_BYTES
     return key if is_short else f"sha256:{hashlib.sha256(key.encode()).hexdigest()}"
 
 
-def keepable(text: str) -> str:
-    """The text with � for what no database keeps: NUL and halves of characters."""
-    return UNKEEPABLE.sub("\ufffd", text)
+def replace_unstorable(text: str) -> str:
+    """Replace the characters that databases refuse (NUL, lone surrogates) with U+FFFD."""
+    return UNSTORABLE.sub("\ufffd", text)
 
 
-def place_of(canonical_url: str) -> str:
-    """The URL whatever its scheme and www: how a feed names one place over the years."""
-    if not canonical_url.startswith("http"):  # none, or a digest
+def strip_scheme_and_www(canonical_url: str) -> str:
+    """Return `//example.com/a` for `http://www.example.com/a`; an empty text or a digest is returned as it is.
+
+    Feeds move between http and https, and to or from www, while their items stay the same.
+    """
+    if not canonical_url.startswith("http"):
         return canonical_url
-    place = canonical_url.partition(":")[2]
-    if _PLAIN_PLACE.fullmatch(place):  # as most are
-        return place
+    address = canonical_url.partition(":")[2]
+    if _PLAIN_ADDRESS.fullmatch(address):  # true for most URLs, and much faster than parsing
+        return address
     parts = parse(canonical_url)
     parts.host = without_www(parts.host)
     return str(parts).partition(":")[2]
 
 
-def digest_of(*fields: object) -> str:
-    """Hex sha256 over fields, each kept apart from the next."""
-    # ASCII escapes, so that lone surrogates from a broken feed have bytes too.
+def hash_fields(*fields: object) -> str:
+    """Return the hex sha256 of several fields; moving text from one field to the next changes it."""
+    # ASCII escapes, because a lone surrogate from a broken feed has no UTF-8 bytes.
     return hashlib.sha256(json.dumps(fields, ensure_ascii=True).encode()).hexdigest()
 
 
-def fallback_hash(item: Item, feed_url: str) -> str:
-    # A link that is no URL still tells two items apart.
+def make_fallback_hash(item: Item, feed_url: str) -> str:
+    """Return the hash that identifies an item without guid and without a usable link."""
+    # A link that is not a URL still distinguishes two items.
     link = [item.link.strip()] if item.link.strip() else []
-    return digest_of(feed_url, item.title.strip(), item.published.strip(), *link)
+    return hash_fields(feed_url, item.title.strip(), item.published.strip(), *link)
 
 
 def _attributes(item: object) -> dict[str, object]:
@@ -166,5 +173,5 @@ def _attributes(item: object) -> dict[str, object]:
 
 
 def _text(item: Mapping[str, object], *names: str) -> str:
-    """The first of these fields that says something."""
+    """Return the first of these fields that is not empty."""
     return next((str(value) for value in map(item.get, names) if value not in (None, "")), "")

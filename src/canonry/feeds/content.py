@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from canonry.core.keys import Item, canonical_link, digest_of
+from canonry.core.keys import Item, hash_fields, normalize_link
 from canonry.core.rules import without_www
 from canonry.core.url import parse
 from canonry.errors import InvalidUrl
@@ -38,13 +38,13 @@ class FeedSignature:
 def content_hash(item: object) -> str:
     """Hex sha256 over what readers see of an item: another hash, an update."""
     seen = Item.of(item)
-    return content_hash_at(canonical_link(seen.link), seen)
+    return content_hash_at(normalize_link(seen.link), seen)
 
 
 def content_hash_at(canonical_url: str, item: Item) -> str:
     """`content_hash` of an item whose canonical URL is known."""
     link = canonical_url or item.link.strip()
-    return digest_of(item.title.strip(), link, item.text.strip(), item.published.strip(), sorted(item.enclosures))
+    return hash_fields(item.title.strip(), link, item.text.strip(), item.published.strip(), sorted(item.enclosures))
 
 
 def feed_signature(title: str, items: Iterable[object], *feed_urls: str) -> FeedSignature:
@@ -92,8 +92,8 @@ def _name(item: Item, own_hosts: set[str]) -> str:
     """
     name = item.guid.strip() or item.link.strip()
     if not name and not item.title.strip():
-        return digest_of(item.text.strip())
-    url = canonical_link(name)
+        return hash_fields(item.text.strip())
+    url = normalize_link(name)
     if not url:
         return name
     parts = parse(url)

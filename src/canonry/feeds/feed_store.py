@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, and_, bindparam, delete, func, insert, or_, select, update
 from sqlalchemy import exists as exists_where
 
-from canonry.core.keys import keepable
+from canonry.core.keys import replace_unstorable
 from canonry.feeds.feed_values import NoSuchFeed
 from canonry.feeds.items import delete_unseen, merge_document
 from canonry.store.schema import entries, feed_aliases, feeds, sightings, stamp
@@ -176,7 +176,7 @@ class FeedStore:
     ) -> None:
         """Remember why a feed could not be read, and when to try again; a feed that is gone is stopped."""
         values: dict[str, Any] = {
-            "failure": keepable(reason),
+            "failure": replace_unstorable(reason),
             "failures": feeds.c.failures + 1,
             "last_checked_at": stamp(now),
             "next_check_at": _stamped(next_check_at),
@@ -263,7 +263,9 @@ def _add(
         connection.execute(_ADD_ALONE)
     known = _find(connection, (url, *aliases))
     if known is None:
-        _INSERT_FEEDS.insert(connection, [(url, url, keepable(title), stamp(now), keepable(folder))])
+        _INSERT_FEEDS.insert(
+            connection, [(url, url, replace_unstorable(title), stamp(now), replace_unstorable(folder))]
+        )
         known = _find(connection, (url,))
         assert known is not None
         is_new = True

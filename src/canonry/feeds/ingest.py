@@ -16,7 +16,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from canonry.core.keys import KeyType, url_key
+from canonry.core.keys import KeyType, make_url_key
 from canonry.core.url import parse, read_url
 from canonry.errors import InvalidUrl, StoreError, masked
 from canonry.feeds.canonicalize.fetcher import plain
@@ -299,7 +299,7 @@ class _Run:
         ids = sorted({item.entry_id for item in self.last})
         kept = await self.memory.do(lambda store: store.count(ids))
         not_canonical = sum(
-            key.key_value != url_key(item.url, policy=key.policy)
+            key.key_value != make_url_key(item.url, policy=key.policy)
             for item in self.last
             for key in item.keys
             if key.key_type is KeyType.CANONICAL_URL

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from canonry.core.keys import (
     ENTRY_POLICY,
-    LONGEST_KEY,
-    UNKEEPABLE,
+    MAX_KEY_BYTES,
+    UNSTORABLE,
     Item,
     Key,
     KeyType,
-    bounded,
-    canonical_link,
-    fallback_hash,
-    keepable,
-    keys_at,
-    place_of,
-    readable,
+    format_dedupe_key,
+    make_fallback_hash,
+    make_keys,
+    normalize_link,
+    replace_unstorable,
+    shorten_key,
+    strip_scheme_and_www,
 )
 from canonry.feeds.content import content_hash, content_hash_at
 
@@ -143,22 +143,22 @@ def keyed(items: Iterable[Item], feed_url: str, policy: str = ENTRY_POLICY) -> l
     """The items of a document with their keys, links under the policy; one that is there twice, word for word, once."""
     found: dict[object, Keyed] = {}
     for item in map(_keepable, items):
-        canonical_url = canonical_link(item.link, policy=policy)
+        canonical_url = normalize_link(item.link, policy=policy)
         # The hash stays under its own policy: after a rekey nothing looks updated that nobody touched.
         digest = content_hash_at(canonical_url, item) if policy == ENTRY_POLICY else content_hash(item)
-        guid, link = item.guid.strip(), bounded(canonical_url)
+        guid, link = item.guid.strip(), shorten_key(canonical_url)
         if (guid, link, digest) in found:
             continue
-        keys = keys_at(canonical_url, item, feed_url, policy=policy)
-        name = readable(keys[0])
-        if len(name) + len(canonical_url) > LONGEST_KEY // 4:  # else every key fits
-            guid, name, keys = bounded(guid), bounded(name), list(map(_fitting, keys))
+        keys = make_keys(canonical_url, item, feed_url, policy=policy)
+        name = format_dedupe_key(keys[0])
+        if len(name) + len(canonical_url) > MAX_KEY_BYTES // 4:  # else every key fits
+            guid, name, keys = shorten_key(guid), shorten_key(name), list(map(_fitting, keys))
         found[item.guid.strip(), link, digest] = Keyed(
             item,
             guid,
             " ".join(item.title.split()),
             link,
-            place_of(link),
+            strip_scheme_and_www(link),
             digest,
             tuple(keys),
             name,
@@ -192,7 +192,7 @@ def hash_keys(
     """The fallback hash of each item that may be known by nothing else: its URL does not identify it."""
     several = shared(items)
     return [
-        fallback_hash(each.item, feed_url)
+        make_fallback_hash(each.item, feed_url)
         for each in items
         if not each.place or (name := (KeyType.CANONICAL_URL, each.place)) in ambiguous or name in several
     ]
@@ -314,7 +314,7 @@ class _Matching:
         is_by_guid = self._identifies(KeyType.GUID, each.guid)
         is_by_place = self._identifies(KeyType.CANONICAL_URL, each.place)
         if not is_by_guid and not is_by_place:
-            digest = fallback_hash(each.item, self.feed_url)
+            digest = make_fallback_hash(each.item, self.feed_url)
             only = (Key(KeyType.FALLBACK_HASH, digest),)
             return each._replace(keys=only, dedupe_key=f"hash:{digest}", is_certain=False)
         if each.guid and not is_by_guid:
@@ -328,24 +328,24 @@ class _Matching:
         """The fallback hash of an item that has no other identity; empty for the others."""
         if self._identifies(KeyType.GUID, each.guid) or self._identifies(KeyType.CANONICAL_URL, each.place):
             return ""
-        return fallback_hash(each.item, self.feed_url)
+        return make_fallback_hash(each.item, self.feed_url)
 
 
 def _fitting(key: Key) -> Key:
-    value = bounded(key.key_value)
+    value = shorten_key(key.key_value)
     return key if value is key.key_value else replace(key, key_value=value)
 
 
 def _keepable(item: Item) -> Item:
     text = f"{item.guid}{item.link}{item.title}{item.published}"
-    if (text.isascii() and "\0" not in text) or not UNKEEPABLE.search(text):
+    if (text.isascii() and "\0" not in text) or not UNSTORABLE.search(text):
         return item
     return replace(
         item,
-        guid=keepable(item.guid),
-        link=keepable(item.link),
-        title=keepable(item.title),
-        published=keepable(item.published),
+        guid=replace_unstorable(item.guid),
+        link=replace_unstorable(item.link),
+        title=replace_unstorable(item.title),
+        published=replace_unstorable(item.published),
     )
 
 

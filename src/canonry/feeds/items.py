@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from sqlalchemy import Connection, Integer, and_, bindparam, delete, func, insert, select, update
 from sqlalchemy import exists as exists_where
 
-from canonry.core.keys import KeyType, keepable
+from canonry.core.keys import KeyType, replace_unstorable
 from canonry.feeds.feed_values import FeedDocument, MergedFeed, MergedItem, NoSuchFeed
 from canonry.feeds.item_matching import Decision, Outcome, keyed, merged
 from canonry.feeds.key_lookup import Owners, chunks, looked_up
@@ -139,12 +139,12 @@ def merge_document(
     _PARSED.run(
         connection,
         feed_id=feed_id,
-        title=keepable(document.title),
+        title=replace_unstorable(document.title),
         format=str(document.format),
-        hubs=keepable("\n".join(document.hubs)),
+        hubs=replace_unstorable("\n".join(document.hubs)),
         ttl=document.ttl,
-        etag=keepable(document.etag),
-        last_modified=keepable(document.last_modified),
+        etag=replace_unstorable(document.etag),
+        last_modified=replace_unstorable(document.last_modified),
         number=number,
         now=now,
         next_check_at=None if document.next_check_at is None else stamp(document.next_check_at),

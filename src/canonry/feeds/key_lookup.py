@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from sqlalchemy import Connection, and_, bindparam, or_, select
 
-from canonry.core.keys import KeyType, place_of
+from canonry.core.keys import KeyType, strip_scheme_and_www
 from canonry.feeds.item_matching import Keyed, Known, Lookup, hash_keys, shared
 from canonry.store.schema import entries, entry_identities, sightings
 from canonry.store.statements import Prepared
@@ -200,7 +200,7 @@ def _elsewhere(
             guid=guid,
             title=title,
             published=published,
-            place=place_of(url),
+            place=strip_scheme_and_www(url),
             content_hash=digest,
             is_imported=entry_id not in shown,
         )

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from sqlalchemy import Connection, bindparam, insert, select
 
-from canonry.core.keys import Key, KeyType, bounded, keepable, url_key
+from canonry.core.keys import Key, KeyType, make_url_key, replace_unstorable, shorten_key
 from canonry.errors import StoreError
 from canonry.store.pinned_policies import ENTRY, pinned
 from canonry.store.schema import entries, entry_identities, stamp
@@ -115,7 +115,7 @@ def _decoded(raw: bytes) -> str:
 def _text(value: object) -> str:
     if value is None:
         return ""
-    return keepable(_decoded(value) if isinstance(value, bytes) else str(value)).strip()
+    return replace_unstorable(_decoded(value) if isinstance(value, bytes) else str(value)).strip()
 
 
 def _time(value: object) -> str:
@@ -137,34 +137,34 @@ def _keys(row: _Row, policy: str) -> list[Key]:
     """
     kind, _, rest = row.dedupe_key.partition(":")
     if kind == "guid" and row.guid and rest.endswith(f":{row.guid}"):
-        return [Key(KeyType.GUID, bounded(rest))]
+        return [Key(KeyType.GUID, shorten_key(rest))]
     if kind == "guid" and rest:
-        return [Key(KeyType.LEGACY_GUID, bounded(row.dedupe_key))]
-    if kind == "url" and (url := url_key(rest, policy=policy)):
+        return [Key(KeyType.LEGACY_GUID, shorten_key(row.dedupe_key))]
+    if kind == "url" and (url := make_url_key(rest, policy=policy)):
         return [Key(KeyType.CANONICAL_URL, url, policy)]
-    return [Key(KeyType.FALLBACK_HASH, bounded(rest))] if kind == "hash" and rest else []
+    return [Key(KeyType.FALLBACK_HASH, shorten_key(rest))] if kind == "hash" and rest else []
 
 
 def _guid(row: _Row) -> str:
     """Its guid where that is certain: no URL of a feed can be in front of it."""
     kind, _, rest = row.dedupe_key.partition(":")
     is_whole = kind == "guid" and (not rest.startswith("http") or ":" not in rest.partition(":")[2])
-    return bounded(row.guid or (rest if is_whole else ""))
+    return shorten_key(row.guid or (rest if is_whole else ""))
 
 
 def _register(connection: Connection, batch: list[_Row], policy: str) -> int:
     """Insert those rows that are not known yet, with their keys."""
     keys = {row: _keys(row, policy) for row in batch}
-    known = set(connection.execute(_KNOWN_KEYS, {"values": [bounded(row.dedupe_key) for row in batch]}).scalars())
+    known = set(connection.execute(_KNOWN_KEYS, {"values": [shorten_key(row.dedupe_key) for row in batch]}).scalars())
     values = [key.key_value for found in keys.values() for key in found]
     # A scoped guid may be registered already without our having been able to tell it is one.
-    values += [bounded(row.dedupe_key.partition(":")[2]) for row in batch]
+    values += [shorten_key(row.dedupe_key.partition(":")[2]) for row in batch]
     owned = {(str(kind), value) for kind, value in connection.execute(_OWNED, {"values": values})}
     new: dict[str, _Row] = {}
     for row, found in keys.items():
         names = {(str(key.key_type), key.key_value) for key in found}
-        scoped = str(KeyType.GUID), bounded(row.dedupe_key.partition(":")[2])
-        if bounded(row.dedupe_key) not in known and not names & owned and scoped not in owned:
+        scoped = str(KeyType.GUID), shorten_key(row.dedupe_key.partition(":")[2])
+        if shorten_key(row.dedupe_key) not in known and not names & owned and scoped not in owned:
             new.setdefault(row.dedupe_key, row)
             owned |= names
     if not new:
@@ -183,10 +183,10 @@ def _register(connection: Connection, batch: list[_Row], policy: str) -> int:
 def _entry(row: _Row, policy: str) -> dict[str, object]:
     kind, _, rest = row.dedupe_key.partition(":")
     return {
-        "dedupe_key": bounded(row.dedupe_key),
+        "dedupe_key": shorten_key(row.dedupe_key),
         "guid": _guid(row),
         "url": row.link or (rest if kind == "url" else ""),
-        "canonical_url": url_key(row.link or (rest if kind == "url" else ""), policy=policy),
+        "canonical_url": make_url_key(row.link or (rest if kind == "url" else ""), policy=policy),
         "title": row.title,
         "published": row.published,
         "content_hash": row.content_hash,

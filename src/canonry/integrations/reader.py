@@ -15,7 +15,7 @@ from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 import canonry
-from canonry.core.keys import canonical_link, place_of
+from canonry.core.keys import normalize_link, strip_scheme_and_www
 from canonry.feeds.content import is_overlapping, is_same_signature
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class _Entries:
 
 
 def _place(entry: Entry) -> tuple[str, str]:
-    return place_of(canonical_link(entry.link or "")), entry.title or ""
+    return strip_scheme_and_www(normalize_link(entry.link or "")), entry.title or ""
 
 
 def _merge_entry(reader: Reader, ours: Entry, theirs: Entry) -> None:

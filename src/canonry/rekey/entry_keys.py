@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from canonry.core.keys import bounded, canonical_link, place_of, url_key
+from canonry.core.keys import make_url_key, normalize_link, shorten_key, strip_scheme_and_www
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,19 +35,19 @@ def rekeyed_link(url: str, key: str, before: str, after: str) -> str:
 
     Made from the link if the key was; else from the key, which is then all that is known.
     """
-    return url_key(url, policy=after) if url_key(url, policy=before) == key else _rekeyed_key(key, after)
+    return make_url_key(url, policy=after) if make_url_key(url, policy=before) == key else _rekeyed_key(key, after)
 
 
 def rekeyed_place(place: str, after: str) -> str:
     """A place under another policy where its link is not known."""
-    return place_of(_rekeyed_key(f"https:{place}", after)) if place.startswith("//") else place
+    return strip_scheme_and_www(_rekeyed_key(f"https:{place}", after)) if place.startswith("//") else place
 
 
 def rekeyed(entry: KeyedEntry, before: str, after: str) -> UrlKeys:
     """The keys of an entry under the policy `after`, which are under `before` now."""
     keys = entry.keys
     old, new = keys.canonical_url, rekeyed_link(entry.url, keys.canonical_url, before, after)
-    old_place, new_place = place_of(old), place_of(new)
+    old_place, new_place = strip_scheme_and_www(old), strip_scheme_and_www(new)
     return UrlKeys(
         canonical_url=new,
         dedupe_key=_rekeyed_dedupe_key(entry, new, before, after),
@@ -72,7 +72,7 @@ def restored(entry: KeyedEntry, kept: KeyedEntry | None, before: str, after: str
     is_same = entry.url == kept.url and entry.keys.dedupe_key == left.dedupe_key
     own, claimed = (kept.keys, ()) if is_same else (anew, (anew.canonical_url,))
     # The same place under `after` may have been reached by another link since.
-    moved = "" if is_same else place_of(entry.keys.canonical_url)
+    moved = "" if is_same else strip_scheme_and_www(entry.keys.canonical_url)
     return UrlKeys(
         canonical_url=own.canonical_url,
         dedupe_key=own.dedupe_key,
@@ -86,7 +86,7 @@ def restored(entry: KeyedEntry, kept: KeyedEntry | None, before: str, after: str
 
 def _rekeyed_key(key: str, after: str) -> str:
     """A key under another policy where its link is not known; of a digest nothing is known at all."""
-    return url_key(key, policy=after) if key.startswith("http") else key
+    return make_url_key(key, policy=after) if key.startswith("http") else key
 
 
 def _rekeyed_dedupe_key(entry: KeyedEntry, new: str, before: str, after: str) -> str:
@@ -96,8 +96,8 @@ def _rekeyed_dedupe_key(entry: KeyedEntry, new: str, before: str, after: str) ->
     if key == f"url:{entry.keys.canonical_url}":
         return f"url:{new}"
     # A long one is a digest of the whole.
-    is_digest = key == bounded(f"url:{canonical_link(entry.url, policy=before)}")
-    return bounded(f"url:{canonical_link(entry.url, policy=after)}") if is_digest else key
+    is_digest = key == shorten_key(f"url:{normalize_link(entry.url, policy=before)}")
+    return shorten_key(f"url:{normalize_link(entry.url, policy=after)}") if is_digest else key
 
 
 def _named(urls: tuple[str, ...]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, and_, delete, func, insert, or_, select
 
-from canonry.core.keys import ENTRY_POLICY, Item, KeyType, fallback_hash
+from canonry.core.keys import ENTRY_POLICY, Item, KeyType, make_fallback_hash
 from canonry.feeds.key_lookup import chunks
 from canonry.rekey.entry_keys import rekeyed_place
 from canonry.rekey.journal import KeptFeed, keep_feeds, take_feeds
@@ -102,7 +102,7 @@ def _learn_hashes(connection: Connection, feed_id: int, places: Collection[str])
             .order_by(s.entry_id)
         )
         for entry_id, title, published, url, key_url in connection.execute(query):
-            digest = fallback_hash(Item(title=title, published=published, link=url), key_url)
+            digest = make_fallback_hash(Item(title=title, published=published, link=url), key_url)
             found.setdefault(digest, entry_id)
     for chunk in chunks(sorted(found)):
         taken = select(i.key_value).where(i.key_type == KeyType.FALLBACK_HASH.value, i.key_value.in_(chunk))

@@ -21,7 +21,7 @@ from canonry.accounts import User
 from canonry.bookmarks.bookmark import AlreadyKept, Bookmark, OnDuplicate, Search
 from canonry.bookmarks.draft import Draft
 from canonry.bookmarks.exchange_rows import Unusable, read_time
-from canonry.core.keys import keepable
+from canonry.core.keys import replace_unstorable
 from canonry.errors import CanonryError, StoreError
 from canonry.server.access import Limits
 from canonry.server.api.bookmarks import service
@@ -375,7 +375,9 @@ def _element(name: str, **attributes: str) -> ElementTree.Element:
 
 def _without_controls(text: str) -> str:
     """XML 1.0 has no control characters but tab and line ends, and neither U+FFFE nor U+FFFF."""
-    return "".join(each for each in keepable(text) if each in "\t\n\r" or (each >= " " and each not in "\ufffe\uffff"))
+    return "".join(
+        each for each in replace_unstorable(text) if each in "\t\n\r" or (each >= " " and each not in "\ufffe\uffff")
+    )
 
 
 def _number(question: Asked, name: str, otherwise: int) -> int:
