@@ -10,7 +10,7 @@ import socket
 import ssl
 import sys
 import tempfile
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, wraps
 from http import HTTPStatus
@@ -18,9 +18,11 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeAlias
 
+import pytest
 import trustme
 
 from canonry.core.url import parse
+from canonry.errors import FailureKind, FetchFailed
 from canonry.net import guard
 from canonry.net.chrome.proxy import shut
 from canonry.net.fetch import Client
@@ -29,9 +31,7 @@ from canonry.settings import Settings
 from ports import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-
-    import pytest
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 
     Talk: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[object]]
 
@@ -238,6 +238,14 @@ def make_public(monkeypatch: pytest.MonkeyPatch) -> None:
         "_NOT_PUBLIC",
         (*others, (ip_network("127.0.0.1/32"), "loopback"), (ip_network("127.0.0.3/32"), "loopback")),
     )
+
+
+@contextmanager
+def fails(kind: FailureKind) -> Iterator[pytest.ExceptionInfo[FetchFailed]]:
+    """Expect a `FetchFailed` of this kind in the block."""
+    with pytest.raises(FetchFailed) as caught:
+        yield caught
+    assert caught.value.kind is kind
 
 
 def http_answer(status: int, headers: Mapping[str, str], method: str = "GET", body: bytes = b"") -> bytes:

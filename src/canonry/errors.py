@@ -33,17 +33,17 @@ class FailureKind(StrEnum):
     TLS = "tls"
     CERTIFICATE = "certificate"
     TIMEOUT = "timeout"
-    DISCONNECTED = "disconnected"  # closed before or during the answer
-    PROTOCOL = "protocol"  # not a valid HTTP answer
-    ENCODING = "encoding"  # a content encoding that was not asked for, or broken
+    DISCONNECTED = "disconnected"  # closed before the end of the response
+    PROTOCOL = "protocol"  # not a valid HTTP response
+    ENCODING = "encoding"  # a content encoding that was not requested, or broken
     TOO_LARGE = "too_large"
     REDIRECT_LOOP = "redirect_loop"
     TOO_MANY_REDIRECTS = "too_many_redirects"
-    BAD_REDIRECT = "bad_redirect"  # Location is not a usable URL
+    BAD_REDIRECT = "bad_redirect"  # the Location header is not a usable URL
     STATUS = "status"  # the server answered with an error status
     REFUSED = "refused"  # by the guard
     INVALID_URL = "invalid_url"
-    PROXY = "proxy"
+    PROXY = "proxy"  # the proxy of the settings cannot be used
     DOWNLOAD = "download"  # the URL is a file, not a page
     TRUNCATED = "truncated"  # only part of the page was read
     SCRIPT_TIMEOUT = "script_timeout"  # scripts of the page did not stop
@@ -51,6 +51,7 @@ class FailureKind(StrEnum):
     OTHER = "other"
 
 
+# Failures that another attempt may not meet; code decides by this set, never by the text of a message.
 TRANSIENT_FAILURES = frozenset(
     {
         FailureKind.DNS,
@@ -59,6 +60,8 @@ TRANSIENT_FAILURES = frozenset(
         FailureKind.TIMEOUT,
         FailureKind.DISCONNECTED,
         FailureKind.PROTOCOL,
+        FailureKind.ENCODING,
+        FailureKind.PROXY,
         FailureKind.BROWSER,
         FailureKind.OTHER,
     }
@@ -135,6 +138,11 @@ class FetchFailed(_Failed):
         self.status = status
         self.retry_after = retry_after
         self.kind = kind
+
+    @property
+    def is_transient(self) -> bool:
+        """Whether another attempt may succeed."""
+        return self.kind in TRANSIENT_FAILURES
 
 
 class NotAFeed(_Failed):

@@ -19,13 +19,14 @@ import trustme
 
 import canonry
 import loopback
+from canonry.errors import FailureKind
 from canonry.net import fetch
 from canonry.net.dns import system_lookup
 from canonry.net.fetch import Client
 from canonry.net.guard import DEFAULT_PORTS, Guard, guard_of
 from canonry.net.response import Hop, Response, Validators
 from canonry.settings import Settings
-from loopback import ADDRESS, EVERY_PORT, Listener, LoopbackWeb, client_of, http_answer, in_a_loop, read_request
+from loopback import ADDRESS, EVERY_PORT, Listener, LoopbackWeb, client_of, fails, http_answer, in_a_loop, read_request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +88,7 @@ async def test_where_a_location_leads() -> None:
         "http://other.example.com:8080/choice": {"status": 300, "headers": {"location": "/none"}, "body": "choose"},
     }
     async with LoopbackWeb(pages) as web, web.client() as client:
-        with pytest.raises(canonry.FetchFailed, match="in a circle"):
+        with fails(FailureKind.REDIRECT_LOOP):
             await client.fetch("http://example.com/a/b?c=1#fragment")
         assert [url for _, url in web.requests] == list(pages)[:3]
         for page, body in {"empty": b"nowhere", "none": b"none", "choice": b"choose"}.items():
@@ -98,7 +99,7 @@ async def test_where_a_location_leads() -> None:
 @in_a_loop
 async def test_a_location_that_is_no_url() -> None:
     async with LoopbackWeb({"http://example.com/": redirect("http://[oops/")}) as web, web.client() as client:
-        with pytest.raises(canonry.FetchFailed, match="a Location that is not a URL"):
+        with fails(FailureKind.BAD_REDIRECT):
             await client.fetch("http://example.com/")
 
 
@@ -185,7 +186,7 @@ async def test_a_name_without_an_address(error: Exception) -> None:
         return []
 
     async with client_of(lookup=lookup) as client:
-        with pytest.raises(canonry.FetchFailed, match=str(error)):
+        with fails(FailureKind.DNS):
             await client.fetch("http://example.com/")
     async with client_of(lookup=empty) as client:
         with pytest.raises(canonry.UnsafeUrl, match="has no address"):
@@ -199,7 +200,7 @@ def test_a_lookup_of_the_system_that_outlives_its_loop(monkeypatch: pytest.Monke
 
     async def ask() -> None:
         async with client_of(lookup=system_lookup, timeout=0.05) as client:
-            with pytest.raises(canonry.FetchFailed):
+            with fails(FailureKind.TIMEOUT):
                 await client.fetch("https://outlives.example.com/")
 
     asyncio.run(ask())
@@ -431,7 +432,7 @@ async def test_bodies_are_decoded_up_to_the_cap(encoding: str, body: bytes) -> N
     async with Listener(sends(answer)) as server, client_of(max_bytes=1000) as client:
         url = f"http://{ADDRESS}:{server.port}/"
         assert (await client.fetch(url)).body == b"feed" * 250
-        with pytest.raises(canonry.FetchFailed, match="a body of more than 999 bytes"):
+        with fails(FailureKind.TOO_LARGE):
             await client.fetch(url, max_bytes=999)
 
 
@@ -440,7 +441,7 @@ async def test_bodies_are_decoded_up_to_the_cap(encoding: str, body: bytes) -> N
 async def test_a_body_that_is_not_what_it_says(encoding: str, body: bytes) -> None:
     answer = http_answer(200, {"Content-Encoding": encoding}, body=body)
     async with Listener(sends(answer)) as server, client_of() as client:
-        with pytest.raises(canonry.FetchFailed, match="broke off or is encoded wrongly"):
+        with fails(FailureKind.ENCODING):
             await client.fetch(f"http://{ADDRESS}:{server.port}/")
 
 
@@ -449,34 +450,38 @@ async def test_a_body_that_is_not_what_it_says(encoding: str, body: bytes) -> No
 async def test_an_encoding_nobody_asked_for(encoding: str) -> None:
     answer = http_answer(200, {"Content-Encoding": encoding}, body=b"x")
     async with Listener(sends(answer)) as server, client_of() as client:
-        with pytest.raises(canonry.FetchFailed) as caught:
+        with fails(FailureKind.ENCODING) as caught:
             await client.fetch(f"http://{ADDRESS}:{server.port}/")
     assert str(caught.value).isprintable()
 
 
 BROKEN = [
-    # what                   the server's bytes                                                    reason
-    ("length too long", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort", "broke off"),
-    ("length huge", b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999\r\n\r\nx", "a body of more than"),
-    ("length negative", b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\nx", "no valid HTTP answer"),
-    ("two lengths", b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx", "no valid HTTP answer"),
-    ("chunk cut off", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", "broke off"),
-    ("chunks without end", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n", "broke off"),
-    ("chunk size nonsense", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "."),
-    ("closed at once", b"", "closed without an answer"),
-    ("closed in the headers", b"HTTP/1.1 200 OK\r\nContent-", "closed without an answer"),
-    ("not HTTP", b"220 mail.example.com ESMTP\r\n", "no valid HTTP answer"),
-    ("not even text", bytes(range(256)), "no valid HTTP answer"),
-    ("a header of 1 MB", b"HTTP/1.1 200 OK\r\nX-Big: " + b"x" * 1_000_000 + b"\r\n\r\n", "no valid HTTP answer"),
-    ("a status of words", b"HTTP/1.1 OK OK\r\n\r\n", "no valid HTTP answer"),
+    # what                   the server's bytes                                                    kind
+    ("length too long", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort", FailureKind.DISCONNECTED),
+    ("length huge", b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999\r\n\r\nx", FailureKind.TOO_LARGE),
+    ("length negative", b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\nx", FailureKind.PROTOCOL),
+    ("two lengths", b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx", FailureKind.PROTOCOL),
+    ("chunk cut off", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", FailureKind.DISCONNECTED),
+    (
+        "chunks without end",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n",
+        FailureKind.DISCONNECTED,
+    ),
+    ("chunk size nonsense", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", FailureKind.PROTOCOL),
+    ("closed at once", b"", FailureKind.DISCONNECTED),
+    ("closed in the headers", b"HTTP/1.1 200 OK\r\nContent-", FailureKind.DISCONNECTED),
+    ("not HTTP", b"220 mail.example.com ESMTP\r\n", FailureKind.PROTOCOL),
+    ("not even text", bytes(range(256)), FailureKind.PROTOCOL),
+    ("a header of 1 MB", b"HTTP/1.1 200 OK\r\nX-Big: " + b"x" * 1_000_000 + b"\r\n\r\n", FailureKind.PROTOCOL),
+    ("a status of words", b"HTTP/1.1 OK OK\r\n\r\n", FailureKind.PROTOCOL),
 ]
 
 
-@pytest.mark.parametrize(("answer", "reason"), [pytest.param(*row[1:], id=row[0]) for row in BROKEN])
+@pytest.mark.parametrize(("answer", "kind"), [pytest.param(*row[1:], id=row[0]) for row in BROKEN])
 @in_a_loop
-async def test_broken_answers(answer: bytes, reason: str) -> None:
+async def test_broken_answers(answer: bytes, kind: FailureKind) -> None:
     async with Listener(sends(answer, once=True)) as server, client_of() as client:
-        with pytest.raises(canonry.FetchFailed, match=reason) as caught:
+        with fails(kind) as caught:
             await client.fetch(f"http://{ADDRESS}:{server.port}/")
         await server.until_quiet()
     assert caught.value.target == f"http://{ADDRESS}:{server.port}/"
@@ -515,7 +520,7 @@ async def test_certificates_must_be_valid() -> None:
                 return [(ADDRESS, to)]
 
             async with client_of(lookup=lookup) as client:
-                with pytest.raises(canonry.FetchFailed, match="certificate is not valid"):
+                with fails(FailureKind.CERTIFICATE):
                     await client.fetch("https://example.com/")
 
 
@@ -525,7 +530,7 @@ async def test_our_ca_is_not_trusted_without_the_setting() -> None:
         LoopbackWeb({"https://example.com/": {}}) as web,
         Client(Guard([f"{ADDRESS}/32"]), settings=Settings(), lookup=web.lookup) as client,
     ):
-        with pytest.raises(canonry.FetchFailed, match="certificate is not valid"):
+        with fails(FailureKind.CERTIFICATE):
             await client.fetch("https://example.com/")
 
 
@@ -580,11 +585,18 @@ async def test_behind_a_proxy_an_answer_leads_to_no_allowed_network() -> None:
     assert seen == ["GET http://example.com/"]
 
 
-@pytest.mark.parametrize("proxy", ["http://op:secret@127.0.0.2:1", "socks5://op:secret@127.0.0.2:1", "op:secret@x"])
+@pytest.mark.parametrize(
+    ("proxy", "kind"),
+    [
+        ("http://op:secret@127.0.0.2:1", FailureKind.PROXY),
+        ("socks5://op:secret@127.0.0.2:1", FailureKind.PROXY),
+        ("op:secret@x", FailureKind.PROXY),
+    ],
+)
 @in_a_loop
-async def test_a_proxy_that_does_not_work(proxy: str) -> None:
+async def test_a_proxy_that_does_not_work(proxy: str, kind: FailureKind) -> None:
     async with client_of(settings=Settings(proxy=proxy)) as client:
-        with pytest.raises(canonry.FetchFailed) as caught:
+        with fails(kind) as caught:
             await client.fetch("http://example.com/")
     assert "secret" not in str(caught.value)
 

@@ -25,9 +25,10 @@ from backports import zstd
 
 import canonry
 import loopback
+from canonry.errors import FailureKind
 from canonry.net.dns import system_lookup
 from canonry.net.guard import Guard
-from loopback import ADDRESS, EVERY_PORT, Listener, LoopbackWeb, client_of, http_answer, in_a_loop, read_request
+from loopback import ADDRESS, EVERY_PORT, Listener, LoopbackWeb, client_of, fails, http_answer, in_a_loop, read_request
 from ports import free_port
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ async def test_dns_rebind_after_timeout() -> None:
             Nameserver([[ADDRESS], ["127.0.0.1"]]) as nameserver,
             client_of(lookup=nameserver.lookup) as client,
         ):
-            with pytest.raises(canonry.FetchFailed, match="no connection"):
+            with fails(FailureKind.CONNECT):
                 await client.fetch(f"http://rebind.example.com:{port}/")
             assert (secret.accepted, len(nameserver.asked)) == (0, 1)
 
@@ -147,9 +148,9 @@ async def test_redirect_loop() -> None:
         "https://example.com/self": redirect("#again"),
     }
     async with LoopbackWeb(pages) as web, web.client() as client:
-        with pytest.raises(canonry.FetchFailed, match="in a circle"):
+        with fails(FailureKind.REDIRECT_LOOP):
             await client.fetch("https://example.com/a")
-        with pytest.raises(canonry.FetchFailed, match="in a circle"):
+        with fails(FailureKind.REDIRECT_LOOP):
             await client.fetch("https://example.com/self")
         assert [url[-1] for _, url in web.requests] == ["a", "b", "f"]
 
@@ -158,12 +159,12 @@ async def test_redirect_loop() -> None:
 async def test_redirect_endless() -> None:
     pages = {f"https://example.com/{n}": redirect(f"/{n + 1}") for n in range(50)} | {"https://example.com/50": {}}
     async with LoopbackWeb(pages) as web, web.client() as client:
-        with pytest.raises(canonry.FetchFailed, match="more than 10 redirects"):
+        with fails(FailureKind.TOO_MANY_REDIRECTS):
             await client.fetch("https://example.com/0")
         assert len(web.requests) == 11
         assert len((await client.fetch("https://example.com/40")).hops) == 10
     async with LoopbackWeb(pages) as web, web.client(max_redirects=0) as client:
-        with pytest.raises(canonry.FetchFailed, match="more than 0 redirects"):
+        with fails(FailureKind.TOO_MANY_REDIRECTS):
             await client.fetch("https://example.com/0")
         assert len(web.requests) == 1
 
@@ -214,7 +215,7 @@ async def test_redirect_huge_location() -> None:
     requests: list[Request] = []
     answer = http_answer(302, {"Location": "/" + "a" * 1_000_000})
     async with Listener(sends(answer, requests)) as server, client_of() as client:
-        with pytest.raises(canonry.FetchFailed, match="no valid HTTP answer") as caught:
+        with fails(FailureKind.PROTOCOL) as caught:
             await client.fetch(f"http://{ADDRESS}:{server.port}/")
         assert len(requests) == 1
         assert len(str(caught.value)) < 400
@@ -239,7 +240,7 @@ async def test_nested_gzip(header: str) -> None:
     body = gzip.compress(gzip.compress(gzip.compress(b"inside")))
     answer = http_answer(200, {"Content-Encoding": header}, body=body)
     async with Listener(sends(answer)) as server, client_of() as client:
-        with pytest.raises(canonry.FetchFailed, match="encoded as 'gzip, gzip, gzip'"):
+        with fails(FailureKind.ENCODING):
             await client.fetch(f"http://{ADDRESS}:{server.port}/")
 
 
@@ -263,14 +264,9 @@ async def test_brotli_zstd_bomb(tmp_path: Path) -> None:
             sys.executable, script, f"http://{ADDRESS}:{server.port}/", *bombs, stdout=asyncio.subprocess.PIPE
         )
         output, _ = await process.communicate()
-    grown, *reasons = output.decode().splitlines()
+    grown, *kinds = output.decode().splitlines()
     assert int(grown) < 20 * 1024, "KiB"
-    assert reasons == [
-        "a body of more than 10485760 bytes",
-        "a body of more than 10485760 bytes",
-        "encoded as 'br', which was not asked for",
-        "encoded as 'zstd', which was not asked for",
-    ]
+    assert kinds == ["too_large", "too_large", "encoding", "encoding"]
 
 
 FETCH_BOMBS = """
@@ -284,13 +280,13 @@ async def main(url, *encodings):
     async with Client(Guard(["127.0.0.2/32"], range(1, 65536)), settings=Settings()) as client:
         assert (await client.fetch(url)).body == b"small"
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        reasons = []
+        kinds = []
         for encoding in encodings:
             try:
                 await client.fetch(url + encoding)
             except FetchFailed as error:
-                reasons.append(error.reason)
-        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, *reasons, sep="\\n")
+                kinds.append(error.kind)
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, *kinds, sep="\\n")
 
 asyncio.run(main(*sys.argv[1:]))
 """
@@ -323,14 +319,14 @@ async def test_slow_headers(start: bytes, unit: bytes) -> None:
 @in_a_loop
 async def test_endless_headers(start: bytes, unit: bytes) -> None:
     """Also one header, a status line and a header name without end."""
-    assert await bytes_taken(start, unit, "no valid HTTP answer") < 4_000_000
+    assert await bytes_taken(start, unit, FailureKind.PROTOCOL) < 4_000_000
 
 
 @in_a_loop
 async def test_chunked_endless() -> None:
     start = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     unit = b"3e8\r\n" + b"x" * 1000 + b"\r\n"
-    assert await bytes_taken(start, unit, "a body of more than 100000 bytes", max_bytes=100_000) < 16_000_000
+    assert await bytes_taken(start, unit, FailureKind.TOO_LARGE, max_bytes=100_000) < 16_000_000
 
 
 @in_a_loop
@@ -366,7 +362,7 @@ async def test_tls_sni_host() -> None:
 
         async with client_of(lookup=lookup) as client:
             assert (await client.fetch("https://name.example.com/")).address == ADDRESS
-            with pytest.raises(canonry.FetchFailed, match="certificate"):  # the address is in no certificate
+            with fails(FailureKind.CERTIFICATE):  # the address is in no certificate
                 await client.fetch(f"https://{ADDRESS}:{server.port}/")
     assert names[0] == "name.example.com"
     assert [request.headers["host"] for request in requests] == ["name.example.com"]
@@ -387,7 +383,7 @@ async def test_dns_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
         for lookup in lookups:
             started = time.monotonic()
             async with client_of(lookup=lookup, timeout=0.1) as client:
-                with pytest.raises(canonry.FetchFailed, match=r"within 0\.1 s"):
+                with fails(FailureKind.TIMEOUT):
                     await client.fetch("https://example.com/")
             assert time.monotonic() - started < 5
     finally:
@@ -549,13 +545,13 @@ async def the_deadline_holds(start: bytes, unit: bytes) -> None:
 
     started = time.monotonic()
     async with Listener(talk) as server, client_of(timeout=0.3) as client:
-        with pytest.raises(canonry.FetchFailed, match=r"no whole answer within 0\.3 s"):
+        with fails(FailureKind.TIMEOUT):
             await client.fetch(f"http://{ADDRESS}:{server.port}/")
         assert 0.3 <= time.monotonic() - started < 5
         await server.until_quiet()
 
 
-async def bytes_taken(start: bytes, unit: bytes, reason: str, **options: Any) -> int:
+async def bytes_taken(start: bytes, unit: bytes, kind: FailureKind, **options: Any) -> int:
     """How much of an answer without end was sent before the client hung up."""
     sent = 0
 
@@ -569,7 +565,7 @@ async def bytes_taken(start: bytes, unit: bytes, reason: str, **options: Any) ->
             sent += len(unit)
 
     async with Listener(talk) as server, client_of() as client:
-        with pytest.raises(canonry.FetchFailed, match=reason):
+        with fails(kind):
             await client.fetch(f"http://{ADDRESS}:{server.port}/", **options)
         await server.until_quiet()
     return sent

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from canonry.errors import FailureKind
+from canonry.net.engine import PageFailure
 from canonry.net.links import charset_of, page_content, resolve
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parents[1] / "cases" / "anchor_cases.json").read_text())[
@@ -114,14 +116,15 @@ def test_a_million_links_are_ten_thousand() -> None:
     started = time.process_time()
     content = page_content(b"<a href=/x>x</a>" * 300_000, url=PAGE)
     assert len(content.links) == 10_000
-    assert content.error == "only the first 10000 of 300000 links were read"
+    assert content.failure == PageFailure(FailureKind.TRUNCATED, "only the first 10000 of 300000 links were read")
     assert time.process_time() - started < 10
 
 
 def test_deep_pages_end_somewhere() -> None:
     content = page_content(b"<a href=/x>x</a>" + b"<div>" * 1_000_000 + b"<a href=/y>y</a>", url=PAGE)
     assert [link.text for link in content.links] == ["x"]
-    assert "nested deeper" in content.error
+    assert content.failure is not None
+    assert content.failure.kind is FailureKind.TRUNCATED
 
 
 def test_html_inside_of_formulas_and_pictures() -> None:

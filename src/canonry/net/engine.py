@@ -57,6 +57,12 @@ class Opened:
     is_passing: bool = False
     failure: PageFailure | None = None
 
+    def __post_init__(self) -> None:
+        # Until every engine sets `failure`, the older fields repeat it.
+        if self.failure is not None:
+            object.__setattr__(self, "error", str(self.failure))
+            object.__setattr__(self, "is_passing", self.failure.is_transient)
+
 
 class Engine(Protocol):
     """Opens pages; `came_from` is the address whose answer named the URL, None where a person did.

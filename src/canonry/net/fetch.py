@@ -22,10 +22,11 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.http_exceptions import ContentEncodingError
 from yarl import URL
 
 from canonry.core.url import join
-from canonry.errors import CanonryError, FetchFailed, InvalidUrl, UnsafeUrl, masked
+from canonry.errors import CanonryError, FailureKind, FetchFailed, InvalidUrl, UnsafeUrl, masked
 from canonry.net.dns import Lookup, checked_lookup, system_lookup
 from canonry.net.guard import Guard, guard_of
 from canonry.net.response import REDIRECTS, Hop, Response, Validators
@@ -126,7 +127,7 @@ class Client:
                     url, method, validators or Validators(), came_from, limit, reading or Reading()
                 )
         except TimeoutError:
-            raise FetchFailed(masked(url), f"no whole answer within {seconds:g} s") from None
+            raise FetchFailed(url, f"no whole answer within {seconds:g} s", kind=FailureKind.TIMEOUT) from None
 
     async def ask(
         self, url: str, *, method: str = "GET", came_from: str | None = None, max_bytes: int | None = None
@@ -160,9 +161,11 @@ class Client:
             target.userinfo = userinfo if _origin(target) == origin else None
             hops.append(Hop(response.status, str(parts), str(target)))
             if any(hop.url == str(target) for hop in hops):
-                raise FetchFailed(masked(url), f"redirects in a circle, back to {masked(str(target))}")
+                reason = f"redirects in a circle, back to {masked(str(target))}"
+                raise FetchFailed(url, reason, kind=FailureKind.REDIRECT_LOOP)
             if len(hops) > self._max_redirects:
-                raise FetchFailed(masked(url), f"more than {self._max_redirects} redirects")
+                reason = f"more than {self._max_redirects} redirects"
+                raise FetchFailed(url, reason, kind=FailureKind.TOO_MANY_REDIRECTS)
             if not reading.follows(str(parts), str(target)):
                 return Response(response.status, str(parts), response.headers, b"", tuple(hops), response.address)
             parts = target
@@ -204,7 +207,8 @@ class Client:
         except UnsafeUrl as error:
             failure: UnsafeUrl | FetchFailed = UnsafeUrl(url, f"{error.reason} ({error.target})")
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            failure = FetchFailed(url, _why(error))
+            kind, reason = _classify(error)
+            failure = FetchFailed(url, reason, kind=kind)
         # Raised out here, it does not hold on to the connection's buffers by way of tracebacks.
         raise failure
 
@@ -333,17 +337,18 @@ _SHARED: WeakKeyDictionary[asyncio.AbstractEventLoop, _Shared] = WeakKeyDictiona
 async def _body(answer: aiohttp.ClientResponse, url: str, limit: int, *, cuts: bool) -> bytes:
     encoding = ", ".join(answer.headers.getall("Content-Encoding", ())).strip().lower()
     if encoding not in _ENCODINGS:
-        raise FetchFailed(url, f"encoded as {encoding[:40]!r}, which was not asked for")
+        reason = f"encoded as {encoding[:40]!r}, which was not asked for"
+        raise FetchFailed(url, reason, kind=FailureKind.ENCODING)
     too_long = f"a body of more than {limit} bytes"
     if (answer.content_length or 0) > limit and answer.method != "HEAD" and not cuts:
-        raise FetchFailed(url, too_long)
+        raise FetchFailed(url, too_long, kind=FailureKind.TOO_LARGE)
     body = bytearray()
     async for chunk in answer.content.iter_any():
         body += chunk
         if len(body) > limit:
             if cuts:
                 return bytes(body[:limit])
-            raise FetchFailed(url, too_long)
+            raise FetchFailed(url, too_long, kind=FailureKind.TOO_LARGE)
     return bytes(body)
 
 
@@ -365,11 +370,13 @@ def _origin(parts: Parts) -> tuple[str, str, int]:
 def _target(url: str, location: str, guard: Guard) -> Parts:
     """Where a Location header leads; user and password in it are not ours to send."""
     if re.search(r"[\x00-\x1f\x7f]", location):
-        raise FetchFailed(masked(url), "redirects to a Location with control characters")
+        reason = "redirects to a Location with control characters"
+        raise FetchFailed(url, reason, kind=FailureKind.BAD_REDIRECT)
     try:
         target = join(url, location)
     except InvalidUrl:
-        raise FetchFailed(masked(url), "redirects to a Location that is not a URL") from None
+        reason = "redirects to a Location that is not a URL"
+        raise FetchFailed(url, reason, kind=FailureKind.BAD_REDIRECT) from None
     parts = guard.check_url(target)
     parts.userinfo = parts.fragment = None
     return parts
@@ -384,24 +391,45 @@ def tls_of(ca_file: str) -> ssl.SSLContext:
         raise CanonryError(f"CA file {ca_file}: {error.strerror or error}") from None
 
 
-def _why(error: Exception) -> str:
-    """What went wrong, in words for the person who asked."""
+def _classify(error: Exception) -> tuple[FailureKind, str]:
+    """Return the kind of a failed request and its description for people."""
+    match error:
+        case aiohttp.ClientConnectorError() | aiohttp.ClientConnectorCertificateError() | UnicodeError():
+            return _classify_connect(error)
+        case aiohttp.ServerDisconnectedError():
+            return FailureKind.DISCONNECTED, "the connection was closed without an answer"
+        case aiohttp.ClientPayloadError() if isinstance(error.__cause__, ContentEncodingError):
+            return FailureKind.ENCODING, "the body is not in the content encoding that the server named"
+        case aiohttp.ClientPayloadError():
+            return FailureKind.DISCONNECTED, "the connection was closed within the body"
+        case aiohttp.ClientHttpProxyError():
+            return FailureKind.PROXY, f"the proxy of the settings answered {error.status}"
+        case aiohttp.ClientResponseError():
+            return FailureKind.PROTOCOL, f"no valid HTTP answer ({' '.join(error.message.split())[:100]})"
+        case aiohttp.InvalidURL():  # the request's own URL was parsed before; the text would show the password
+            return FailureKind.PROXY, "the proxy of the settings is not a URL"
+        case ConnectionError() | aiohttp.ClientOSError():
+            return FailureKind.DISCONNECTED, f"the connection was closed ({error.strerror or type(error).__name__})"
+        case _:
+            return FailureKind.OTHER, f"{type(error).__name__}: {' '.join(str(error).split())[:100]}"
+
+
+def _classify_connect(error: Exception) -> tuple[FailureKind, str]:
+    """Return the same for a request that got no connection."""
     match error:
         case aiohttp.ClientConnectorDNSError():
-            return f"the name does not resolve ({error.os_error.strerror or error.os_error})"
+            return FailureKind.DNS, f"the name does not resolve ({error.os_error.strerror or error.os_error})"
+        case UnicodeError():  # from the lookup of a name that cannot be encoded
+            return FailureKind.DNS, f"the name does not resolve ({error})"
         case aiohttp.ClientConnectorCertificateError():
-            return f"its certificate is not valid ({getattr(error.certificate_error, 'verify_message', '')})"
+            detail = getattr(error.certificate_error, "verify_message", "")
+            return FailureKind.CERTIFICATE, f"its certificate is not valid ({detail})"
         case aiohttp.ClientConnectorSSLError():
-            return "no TLS connection could be made"
+            return FailureKind.TLS, "no TLS connection could be made"
+        case aiohttp.ClientProxyConnectionError():
+            return FailureKind.PROXY, f"no connection to the proxy ({error.os_error.strerror or error.os_error})"
         case aiohttp.ClientConnectorError():
-            return f"no connection ({error.os_error.strerror or str(error.os_error) or 'it was closed'})"
-        case aiohttp.ServerDisconnectedError():
-            return "the connection was closed without an answer"
-        case aiohttp.ClientPayloadError():
-            return "the body broke off or is encoded wrongly"
-        case aiohttp.ClientResponseError():
-            return f"no valid HTTP answer ({' '.join(error.message.split())[:100]})"
-        case aiohttp.InvalidURL():  # ours has been parsed; its text would show the password
-            return "the proxy of the settings is not a URL"
+            detail = error.os_error.strerror or str(error.os_error) or "it was closed"
+            return FailureKind.CONNECT, f"no connection ({detail})"
         case _:
-            return f"{type(error).__name__}: {' '.join(str(error).split())[:100]}"
+            return FailureKind.CONNECT, f"no connection ({type(error).__name__})"

@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from canonry.core.url import parse
-from canonry.errors import FetchFailed, InvalidUrl, UnsafeUrl, masked
-from canonry.net.engine import Opened
+from canonry.errors import FailureKind, FetchFailed, InvalidUrl, UnsafeUrl, masked
+from canonry.net.engine import Opened, PageFailure
 from canonry.net.html import is_html
 from canonry.net.links import PageContent, page_content
 
@@ -32,14 +32,15 @@ class HttpEngine:
     async def open(self, url: str, *, came_from: str | None = None) -> Opened:
         try:
             response = await self._fetch(url, **({} if came_from is None else {"came_from": came_from}))
-        except (UnsafeUrl, InvalidUrl) as error:
-            return Opened(url, error=str(error))
+        except UnsafeUrl as error:
+            return Opened(url, failure=PageFailure(FailureKind.REFUSED, str(error)))
+        except InvalidUrl as error:
+            return Opened(url, failure=PageFailure(FailureKind.INVALID_URL, str(error)))
         except FetchFailed as error:
-            # A circle of redirects or a Location that is none will be there the next time, too.
-            return Opened(url, error=str(error), is_passing="redirects" not in error.reason)
-        except OSError as error:  # of a fetch of the caller's own
-            reason = f"not fetched: {type(error).__name__}: {masked(str(error))}"
-            return Opened(url, error=reason, is_passing=True)
+            return Opened(url, failure=PageFailure(error.kind, str(error)))
+        except OSError as error:  # a caller's own fetch may raise these
+            detail = f"not fetched: {type(error).__name__}: {masked(str(error))}"
+            return Opened(url, failure=PageFailure(FailureKind.OTHER, detail))
         content = await self._content(response)
         return Opened(
             url,
@@ -47,25 +48,27 @@ class HttpEngine:
             response.status,
             content.title,
             content.links,
-            content.error,
-            response.header("content-type"),
-            response.hops,
-            response.address,
-            response.retry_after(datetime.now(UTC)) if response.header("retry-after") else None,
+            content_type=response.header("content-type"),
+            hops=response.hops,
+            address=response.address,
+            retry_after=response.retry_after(datetime.now(UTC)) if response.header("retry-after") else None,
+            failure=content.failure,
         )
 
     async def _content(self, response: Response) -> PageContent:
         kind = response.header("content-type")
         if not response.is_ok:
-            why = "" if _is_left(response) else f"the server answered {response.status}"
-            return PageContent("", (), why)
+            if _is_left(response):
+                return PageContent("", ())
+            return PageContent("", (), PageFailure(FailureKind.STATUS, f"the server answered {response.status}"))
         if not is_html(kind):
             return PageContent("", ())
         body = response.body[: self._max_page]
         read = partial(page_content, body, url=_document_url(response.url), content_type=kind)
         content = await asyncio.to_thread(read) if len(body) > _THREAD_FROM else read()
         if len(body) == self._max_page:
-            return PageContent(content.title, content.links, f"only the first {self._max_page} bytes were read")
+            detail = f"only the first {self._max_page} bytes were read"
+            return PageContent(content.title, content.links, PageFailure(FailureKind.TRUNCATED, detail))
         return content
 
 

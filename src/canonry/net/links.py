@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from selectolax.lexbor import LexborHTMLParser
 
 from canonry.core.url import join
-from canonry.errors import InvalidUrl
-from canonry.net.engine import Link
+from canonry.errors import FailureKind, InvalidUrl
+from canonry.net.engine import Link, PageFailure
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
@@ -63,11 +63,11 @@ _MATH_TEXT = frozenset({"mi", "mo", "mn", "ms", "mtext", "annotation-xml", "svg"
 
 @dataclass(frozen=True, slots=True)
 class PageContent:
-    """What a page says: its title and its links in their order; `error` where not all of it was looked at."""
+    """Title and links of a page, in document order; `failure` if not all of the page was read."""
 
     title: str
     links: tuple[Link, ...]
-    error: str = ""
+    failure: PageFailure | None = None
 
 
 def page_content(body: bytes, *, url: str, content_type: str = "", max_links: int = MAX_LINKS) -> PageContent:
@@ -86,12 +86,14 @@ def page_content(body: bytes, *, url: str, content_type: str = "", max_links: in
             continue  # xlink:href, which the selector of a browser does not match, or a part of a formula
         href = attributes["href"] or ""  # None for an attribute without value
         links.append(Link(href, resolve(base, href, charset), _shown(anchor.text())))
-    error = ""
+    failure: PageFailure | None = None
     if len(anchors) > max_links:
-        error = f"only the first {max_links} of {len(anchors)} links were read"
+        detail = f"only the first {max_links} of {len(anchors)} links were read"
+        failure = PageFailure(FailureKind.TRUNCATED, detail)
     elif text is not whole:
-        error = f"nested deeper than {_MAX_DEPTH} elements; the rest was not read"
-    return PageContent(title_of(page), tuple(links), error)
+        detail = f"nested deeper than {_MAX_DEPTH} elements; the rest was not read"
+        failure = PageFailure(FailureKind.TRUNCATED, detail)
+    return PageContent(title_of(page), tuple(links), failure)
 
 
 def resolve(base: str, href: str, charset: str = "utf-8") -> str:

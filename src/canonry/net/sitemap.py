@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from xml.parsers import expat
 
-from canonry.errors import FetchFailed, InvalidUrl, UnsafeUrl
+from canonry.errors import FailureKind, FetchFailed, InvalidUrl, UnsafeUrl
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable
@@ -55,10 +55,12 @@ async def sitemap_pages(
         try:
             response = await fetch(url, **options)
         except (FetchFailed, UnsafeUrl, InvalidUrl, OSError) as error:
-            yield FetchFailed(url, getattr(error, "reason", type(error).__name__))
+            kind = error.kind if isinstance(error, FetchFailed) else FailureKind.OTHER
+            yield FetchFailed(url, getattr(error, "reason", type(error).__name__), kind=kind)
             continue
         if not response.is_ok:
-            yield FetchFailed(url, f"the server answered {response.status}", status=response.status)
+            detail = f"the server answered {response.status}"
+            yield FetchFailed(url, detail, status=response.status, kind=FailureKind.STATUS)
             continue
         found = read_sitemap(response.body)
         waiting.extend(found.sitemaps[:MAX_FILES])
