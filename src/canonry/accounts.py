@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
-from canonry.bookmarks.bookmark import PERSONAL
 from canonry.errors import StoreError
 from canonry.store.schema import bookmark_merges, bookmarks, imports, sessions, stamp, tokens, users
 from canonry.store.statements import Prepared
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     from canonry.store.database import Database
 
+PERSONAL = 0  # the owner id of all rows while a store has no users
 SESSION = timedelta(days=14)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 

@@ -166,7 +166,7 @@ def test_what_another_policy_would_make_of_bookmarks(store: str) -> None:
         def never(_: str) -> Any:
             pytest.fail("nothing is asked")
 
-        bookmarks = Bookmarks(database, never, later=lambda *_: asyncio.sleep(0))
+        bookmarks = Bookmarks(database, never, enqueue=lambda *_: asyncio.sleep(0))
         for url in ("https://www.a.com/x/", "https://www.a.com/x", "https://b.com/#top"):
             await bookmarks.put(1, Draft(url))
         await bookmarks.put(1, Draft("https://b.com/?utm_source=x"), exact_url=True)

@@ -49,9 +49,9 @@ def expanding(
         await meanwhile(store, kept.id)
         return Expansion(TARGET, ExpansionOutcome.EXPANDED)
 
-    async def later(_: str, __: str) -> None: ...
+    async def enqueue(_: str, __: str) -> None: ...
 
-    found = Bookmarks(database, expand, later=later)
+    found = Bookmarks(database, expand, enqueue=enqueue)
     asyncio.run(found.finish_expansion(kept.id))
     return found, kept.id
 
@@ -101,7 +101,7 @@ def test_title_that_was_given_while_the_page_was_asked_for_it(database: Database
 
     async def unused(*_: str) -> Any: ...
 
-    asyncio.run(Bookmarks(database, unused, later=unused, fetch=fetch).finish_title(kept.id))
+    asyncio.run(Bookmarks(database, unused, enqueue=unused, fetch=fetch).finish_title(kept.id))
     found = asyncio.run(store.get(1, kept.id))
     assert (found.title, found.folder) == (("Mine", "") if has_title else ("Of the page", "f"))
 

@@ -1,4 +1,4 @@
-"""Bookmarks, duplicates, users, imports and re-normalizations: one suite for both databases."""
+"""Bookmarks, duplicates, users, imports and rekeys of bookmarks: one suite for both databases."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from canonry.accounts import OWNER, SESSION, UserStore
+from canonry.accounts import OWNER, PERSONAL, SESSION, UserStore
 from canonry.bookmarks.bookmark import (
-    PERSONAL,
     Address,
     AlreadyKept,
     Changed,
@@ -27,7 +26,8 @@ from canonry.bookmarks.duplicates import CannotUndo, DuplicateStore, NoGroup
 from canonry.bookmarks.save import Bookmarks
 from canonry.bookmarks.statistics import Statistics
 from canonry.errors import PolicyError, StoreError
-from canonry.rekey.bookmark_store_rekey import RenormalizeStore
+from canonry.rekey.bookmark_rekey import BookmarkRekeys
+from canonry.rekey.bookmark_rekey_store import BookmarkRekeyStore
 from canonry.store.database import Database
 
 if TYPE_CHECKING:
@@ -321,18 +321,18 @@ def test_statistics_of_several_processes_add_up(database: Database) -> None:
     assert run(one.since(NOW)) == {"y": {"2026-01-31T11": 1}}
 
 
-def nothing_later(database: Database) -> Bookmarks:
+def bookmarks_without_network(database: Database) -> Bookmarks:
     async def never(*_: object) -> Any:
         raise AssertionError("nobody asks the network here")
 
-    async def later(*_: object) -> None:
+    async def enqueue(*_: object) -> None:
         return None
 
-    return Bookmarks(database, never, later=later, clock=lambda: NOW)
+    return Bookmarks(database, never, enqueue=enqueue, clock=lambda: NOW)
 
 
 def test_bookmarks_move_to_another_policy(database: Database) -> None:
-    bookmarks = nothing_later(database)
+    bookmarks = bookmarks_without_network(database)
 
     async def keep(url: str, **options: Any) -> int:
         return (await bookmarks.put(1, Draft(url, tags=(url[8:11],)), **options)).bookmark.id
@@ -343,11 +343,12 @@ def test_bookmarks_move_to_another_policy(database: Database) -> None:
         second = await keep("https://a.com/x")
         exact = await keep("https://www.a.com/E?utm_id=1", exact_url=True)
         many = [await keep(f"https://b.com/{n}") for n in range(450)]
-        run_ = await bookmarks.start_renormalizing("feed-aggressive@1")
-        assert (run_.total, run_.finished_at) == (453, None)
-        assert (await bookmarks.start_renormalizing("feed-aggressive@1")).id == run_.id  # the one under way
-        await bookmarks.finish_renormalizing(run_.id)
-        done = await bookmarks.renormalizations.get(run_.id)
+        rekeys = BookmarkRekeys(bookmarks)
+        started = await rekeys.start("feed-aggressive@1")
+        assert (started.total, started.finished_at) == (453, None)
+        assert (await rekeys.start("feed-aggressive@1")).id == started.id  # the one under way
+        await rekeys.finish(started.id)
+        done = await rekeys.store.get(started.id)
         assert done.finished_at is not None and done.done >= 452 and done.merged == 1
         store = bookmarks.store
         kept = await store.get(1, first)
@@ -365,9 +366,9 @@ def test_bookmarks_move_to_another_policy(database: Database) -> None:
 
 def test_only_shipped_policies(database: Database) -> None:
     with pytest.raises(PolicyError):
-        run(RenormalizeStore(database).start("mine.toml", NOW))
+        run(BookmarkRekeyStore(database).start("mine.toml", NOW))
     with pytest.raises(PolicyError):
-        run(RenormalizeStore(database).start("nothing@9", NOW))
+        run(BookmarkRekeyStore(database).start("nothing@9", NOW))
 
 
 def test_pending_expansions_are_found_again(database: Database) -> None:

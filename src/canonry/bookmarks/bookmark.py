@@ -8,8 +8,6 @@ from enum import StrEnum
 
 from canonry.errors import CanonryError
 
-PERSONAL = 0  # the owner of a store without users
-
 
 class ExpansionState(StrEnum):
     """How far the following of a short link has come."""

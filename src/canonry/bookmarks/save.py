@@ -26,7 +26,7 @@ from canonry.core.keys import replace_unstorable
 from canonry.core.native import normalize
 from canonry.core.url import read_url
 from canonry.errors import CanonryError, FetchFailed, InvalidUrl, UnsafeUrl
-from canonry.rekey.bookmark_store_rekey import RenormalizeStore, source_of
+from canonry.store.pinned_policies import BOOKMARK, pinned_or_first
 from canonry.store.schema import stamp
 
 if TYPE_CHECKING:
@@ -39,14 +39,13 @@ if TYPE_CHECKING:
     from canonry.bookmarks.pending_imports import Import
     from canonry.core.explain import Explanation
     from canonry.net.response import Fetch
-    from canonry.rekey.bookmark_store_rekey import Renormalization
     from canonry.store.database import Database
 
     Expand = Callable[[str], Awaitable[Expansion]]
-    # Have a job done later: its kind and its key.
-    Later = Callable[[str, str], Awaitable[object]]
+    # Queue a background job: its kind and its key.
+    Enqueue = Callable[[str, str], Awaitable[object]]
 
-EXPAND, TITLE, RENORMALIZE, IMPORT = "expand", "title", "renormalize", "import"
+EXPAND, TITLE, IMPORT = "expand", "title", "import"
 PATIENCE = 0.3  # seconds a request waits for a short link
 LONGEST = 65_536  # characters of a URL
 _POLICY_FOR = 2.0  # seconds the policy of the store is remembered
@@ -82,7 +81,7 @@ class Bookmarks:
         database: Database,
         expand: Expand,
         *,
-        later: Later,
+        enqueue: Enqueue,
         fetch: Fetch | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         patience: float = PATIENCE,
@@ -90,12 +89,11 @@ class Bookmarks:
         """`fetch` is given where missing titles are to be looked up."""
         self.store = BookmarkStore(database)
         self.imports = ImportStore(database)
-        self.renormalizations = RenormalizeStore(database)
         self.statistics = Statistics(database)
         self.clock = clock
         self._database = database
         self._expand = expand
-        self._later = later
+        self.enqueue = enqueue
         self._fetch = fetch
         self._patience = patience
         self._policy = ("", 0.0)
@@ -136,23 +134,23 @@ class Bookmarks:
         address = None if url is None else await self._address(url, exact_url=exact_url, patience=self._patience)
         edited = await self.store.edit(owner, bookmark_id, texts, self.clock(), address=address, etag=etag)
         if address is not None and edited.expansion is ExpansionState.PENDING:
-            await self._later(EXPAND, str(bookmark_id))
+            await self.enqueue(EXPAND, str(bookmark_id))
         return edited
 
     async def find(self, owner: int, text: str, *, exact_url: bool = False) -> list[Bookmark]:
         """The bookmarks a URL leads to, without asking the network."""
-        given = readable(text)
+        given = read_http_url(text)
         # A short link whose expansion failed, or waits, is kept under its own normal form.
         return await self.store.find(owner, given if exact_url else normalize(given, await self.policy()))
 
     async def preview(self, text: str, *, exact_url: bool = False) -> Preview:
         """What `put` would keep."""
-        given = readable(text)
+        given = read_http_url(text)
         told: Explanation | None = None if exact_url else explain(given, await self.policy())
         url = given if told is None else told.url
         return Preview(
             url,
-            _other(text, url),
+            original_if_different(text, url),
             await self.policy(),
             () if told is None else told.steps,
             not exact_url and is_short(given),
@@ -162,9 +160,13 @@ class Bookmarks:
         """The id of the policy bookmarks are under."""
         policy, until = self._policy
         if time.monotonic() >= until:
-            policy = await self.renormalizations.policy()
+            policy = await self._database.read(lambda connection: pinned_or_first(connection, BOOKMARK))
             self._policy = policy, time.monotonic() + _POLICY_FOR
         return policy
+
+    def forget_policy(self) -> None:
+        """Read the policy from the store again: a rekey has changed it."""
+        self._policy = ("", 0.0)
 
     # In the background. Each may be called again after a crash, and then does what is left.
 
@@ -204,7 +206,7 @@ class Bookmarks:
         form = form or guess_format(data, file_name)
         parsed = await asyncio.to_thread(read_bookmarks, data, form, file_name)
         taken = await self.imports.start(owner, str(form), data, len(parsed.drafts), self.clock(), exact_url=exact_url)
-        await self._later(IMPORT, str(taken.id))
+        await self.enqueue(IMPORT, str(taken.id))
         return taken
 
     async def finish_import(self, import_id: int) -> None:
@@ -235,55 +237,23 @@ class Bookmarks:
             await asyncio.sleep(0)
         await self.imports.finish(import_id, refused, self.clock())
         for bookmark_id in await self.store.pending(self.clock()):
-            await self._later(EXPAND, str(bookmark_id))
-
-    async def start_renormalizing(self, to_policy: str) -> Renormalization:
-        """Have all bookmarks moved to a policy."""
-        run = await self.renormalizations.start(to_policy, self.clock())
-        self._policy = ("", 0.0)
-        await self._later(RENORMALIZE, str(run.id))
-        return run
-
-    async def finish_renormalizing(self, run_id: int) -> None:
-        """Move what is left, a batch at a time, so that others can write in between."""
-        run = await self.renormalizations.get(run_id)
-
-        def place(kept: Bookmark) -> Address | None:
-            given = kept.original_url or kept.url
-            try:
-                url = normalize(readable(source_of(kept)), run.to_policy)
-            except InvalidUrl:
-                return None
-            kept_url = kept.url if kept.exact_url else url
-            return Address(
-                kept_url,
-                _other(given, kept_url),
-                url,
-                kept.exact_url,
-                run.to_policy,
-                kept.expansion,
-                kept.expansion_reason,
-            )
-
-        while await self.renormalizations.move_some(run_id, place, self.clock()):
-            await asyncio.sleep(0)
+            await self.enqueue(EXPAND, str(bookmark_id))
 
     async def enqueue_unfinished(self) -> None:
         """Have everything finished that a crash, or a job that was never queued, has left."""
         for bookmark_id in await self.store.pending(self.clock()):
-            await self._later(EXPAND, str(bookmark_id))
+            await self.enqueue(EXPAND, str(bookmark_id))
         for import_id in await self.imports.unfinished():
-            await self._later(IMPORT, str(import_id))
-        for run in await self.renormalizations.all():
-            if run.finished_at is None:
-                await self._later(RENORMALIZE, str(run.id))
+            await self.enqueue(IMPORT, str(import_id))
 
     async def _address(self, text: str, *, exact_url: bool, patience: float | None) -> Address:
         """Where a text leads. A short link is followed for so many seconds, None: to the end; after that it waits."""
-        given = readable(text)
+        given = read_http_url(text)
         policy = await self.policy()
         if exact_url:
-            return Address(given, _other(text, given), normalize(given, policy), exact_url=True, policy=policy)
+            return Address(
+                given, original_if_different(text, given), normalize(given, policy), exact_url=True, policy=policy
+            )
         state, reason, target = ExpansionState.NONE, "", given
         if is_short(given):
             state, reason, target = await self._expanded(given, patience)
@@ -294,7 +264,7 @@ class Bookmarks:
             state, reason = ExpansionState.FAILED, "leads to a URL that cannot be used"
             told = explain(given, policy)
         self._count_normalization(time.perf_counter() - started, told)
-        return Address(told.url, _other(text, told.url), told.url, False, policy, state, reason)  # noqa: FBT003
+        return Address(told.url, original_if_different(text, told.url), told.url, False, policy, state, reason)  # noqa: FBT003
 
     async def _expanded(self, url: str, patience: float | None) -> tuple[ExpansionState, str, str]:
         if patience == 0:
@@ -313,9 +283,9 @@ class Bookmarks:
 
     async def _have_finished(self, kept: Bookmark) -> None:
         if kept.expansion is ExpansionState.PENDING:
-            await self._later(EXPAND, str(kept.id))
+            await self.enqueue(EXPAND, str(kept.id))
         elif not kept.title and self._fetch is not None:
-            await self._later(TITLE, str(kept.id))
+            await self.enqueue(TITLE, str(kept.id))
 
     async def _checked(self, texts: Mapping[str, Any], url: str | None, *, exact_url: bool) -> dict[str, Any]:
         """The texts with their lists of URLs in the form they are kept; WrongFields names each that is none.
@@ -330,7 +300,7 @@ class Bookmarks:
             urls: list[str] = []
             for index, text in enumerate(checked.get(name, ())):
                 try:
-                    given = readable(text)
+                    given = read_http_url(text)
                     urls.append(given if exact_url else normalize(given, await self.policy()))
                 except InvalidUrl as error:
                     wrong[f"{name}[{index}]"] = error.reason
@@ -338,7 +308,7 @@ class Bookmarks:
                 checked[name] = tuple(dict.fromkeys(urls))
         if wrong:
             try:
-                readable("https://example.com/" if url is None else url)
+                read_http_url("https://example.com/" if url is None else url)
             except InvalidUrl as error:
                 wrong = {"url": error.reason, **wrong}
             raise WrongFields(wrong)
@@ -354,7 +324,7 @@ class Bookmarks:
             self._count(f"rule:{rule}")
 
 
-def readable(text: str) -> str:
+def read_http_url(text: str) -> str:
     """The http(s) URL in what was given, not touched otherwise; InvalidUrl where there is none."""
     if len(text) > LONGEST:
         raise InvalidUrl(text, f"longer than {LONGEST} characters")
@@ -364,7 +334,7 @@ def readable(text: str) -> str:
     return url
 
 
-def _other(text: str, url: str) -> str | None:
+def original_if_different(text: str, url: str) -> str | None:
     """What was given, where that is not what is kept."""
     given = replace_unstorable(text.strip())
     return given if given != url else None

@@ -122,10 +122,10 @@ def diff(
 
 def _stored_diff(before: Policy, after: Policy, database_url: str, *, examples: int, is_kept: bool) -> PolicyDiff:
     from canonry.cli.stores import open_store
-    from canonry.rekey.bookmark_store_rekey import bookmarked_urls
+    from canonry.rekey.bookmark_rekey_store import stream_bookmarked_urls
     from canonry.rekey.entry_store import stored_urls
 
-    urls = bookmarked_urls if is_kept else stored_urls
+    urls = stream_bookmarked_urls if is_kept else stored_urls
     with open_store(database_url) as database:
         return database.read_now(lambda connection: diff_policies(before, after, urls(connection), examples=examples))
 

@@ -50,6 +50,7 @@ async def _work(database_url: str, concurrency: int, every: float) -> None:
     from canonry.jobs.queues import Jobs
     from canonry.jobs.worker import Worker
     from canonry.net.fetch import Client
+    from canonry.rekey.bookmark_rekey import BookmarkRekeys
     from canonry.settings import load_settings
     from canonry.store.cache import open_cache
     from canonry.store.database import Database
@@ -60,10 +61,10 @@ async def _work(database_url: str, concurrency: int, every: float) -> None:
         async with Client(settings=settings) as client:
             cache = open_cache(settings, database)
             follow = partial(expand, client=client, cache=cache)
-            bookmarks = Bookmarks(database, follow, later=jobs.enqueue, fetch=client.fetch)
+            bookmarks = Bookmarks(database, follow, enqueue=jobs.enqueue, fetch=client.fetch)
             kinds = [
                 *feed_kinds(jobs, Polling(client.fetch)),
-                *bookmark_kinds(bookmarks),
+                *bookmark_kinds(bookmarks, BookmarkRekeys(bookmarks)),
                 *crawl_kinds(jobs, settings, client),
             ]
             schedules = [*feed_schedules(look_for_due=every), *bookmark_schedules(), *crawl_schedules()]

@@ -142,9 +142,9 @@ async def _bookmarked(client: Client, database: Database) -> Stop:
     from canonry.bookmarks.expand import expand
     from canonry.bookmarks.save import Bookmarks
 
-    async def later(_kind: str, _key: str) -> None: ...
+    async def enqueue(_kind: str, _key: str) -> None: ...
 
-    keep = Bookmarks(database, partial(expand, client=client), later=later, patience=5)
+    keep = Bookmarks(database, partial(expand, client=client), enqueue=enqueue, patience=5)
     puts = [(url, await keep.put(0, Draft(url))) for url in SHORT_AND_LONG]
     rows = tuple((url, put.outcome, put.bookmark.url) for url, put in puts)
     result = f"{await keep.store.count()} bookmark"

@@ -11,7 +11,7 @@ import logging
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from canonry.bookmarks.save import EXPAND, IMPORT, RENORMALIZE, TITLE
+from canonry.bookmarks.save import EXPAND, IMPORT, TITLE
 from canonry.core.url import parse
 from canonry.errors import InvalidUrl, masked
 from canonry.feeds.feed_store import ACTIVE, FeedStore
@@ -19,6 +19,7 @@ from canonry.feeds.feed_values import NoSuchFeed
 from canonry.feeds.polling import poll_feed
 from canonry.jobs.queues import POLL, REKEY, Kind
 from canonry.jobs.schedules import KEPT, Schedule
+from canonry.rekey.bookmark_rekey import BOOKMARK_REKEY_JOB
 from canonry.rekey.entry_store import RekeyStore
 from canonry.rekey.run import rekey
 from canonry.store import cache
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from canonry.bookmarks.save import Bookmarks
     from canonry.feeds.polling import Polling
     from canonry.jobs.queues import Jobs
+    from canonry.rekey.bookmark_rekey import BookmarkRekeys
 
 DUE, TIDY, RETENTION = "due", "tidy", "retention"
 UNFINISHED, TRASH = "unfinished", "trash"
@@ -86,7 +88,7 @@ def feed_schedules(*, look_for_due: float = 30.0) -> list[Schedule]:
     return [Schedule(DUE, look_for_due), Schedule(TIDY, 3600.0), Schedule(RETENTION, 86400.0)]
 
 
-def bookmark_kinds(bookmarks: Bookmarks) -> list[Kind]:
+def bookmark_kinds(bookmarks: Bookmarks, rekeys: BookmarkRekeys) -> list[Kind]:
     """What bookmarks leave to be done later; keys are ids."""
 
     async def expand(key: str) -> None:
@@ -98,11 +100,12 @@ def bookmark_kinds(bookmarks: Bookmarks) -> list[Kind]:
     async def take_in(key: str) -> None:
         await bookmarks.finish_import(int(key))
 
-    async def renormalize(key: str) -> None:
-        await bookmarks.finish_renormalizing(int(key))
+    async def rekey_bookmarks(key: str) -> None:
+        await rekeys.finish(int(key))
 
     async def enqueue_unfinished(_: str) -> None:
         await bookmarks.enqueue_unfinished()
+        await rekeys.enqueue_unfinished()
 
     async def empty_trash(_: str) -> None:
         now = bookmarks.clock()
@@ -113,7 +116,7 @@ def bookmark_kinds(bookmarks: Bookmarks) -> list[Kind]:
         Kind(EXPAND, expand, seconds=30.0),
         Kind(TITLE, title, seconds=30.0),
         Kind(IMPORT, take_in, seconds=None),
-        Kind(RENORMALIZE, renormalize, seconds=None),
+        Kind(BOOKMARK_REKEY_JOB, rekey_bookmarks, seconds=None),
         Kind(UNFINISHED, enqueue_unfinished),
         Kind(TRASH, empty_trash),
     ]

@@ -19,7 +19,7 @@ from canonry.crawler.crawl_store import NoCrawl
 from canonry.errors import CanonryError, FetchFailed, InvalidUrl, NotAFeed, PolicyError, StoreError, UnsafeUrl, masked
 from canonry.feeds.canonicalize.result import Candidate, CandidateVerdict, Source
 from canonry.feeds.feed_values import NoSuchFeed
-from canonry.rekey.bookmark_store_rekey import NoRenormalization
+from canonry.rekey.bookmark_rekey_store import NoSuchBookmarkRekey
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,7 +85,7 @@ STATUSES: dict[type[Exception], int] = {
     NoCrawl: 404,
     NoGroup: 404,
     NoImport: 404,
-    NoRenormalization: 404,
+    NoSuchBookmarkRekey: 404,
     NoSuchFeed: 404,
     NotAFeed: 422,
     PolicyError: 400,

@@ -21,6 +21,7 @@ from canonry.errors import CanonryError
 from canonry.feeds.feed_store import FeedStore
 from canonry.net.fetch import Client
 from canonry.net.guard import guard_of
+from canonry.rekey.bookmark_rekey import BookmarkRekeys
 from canonry.store.cache import open_cache
 from canonry.store.database import Database
 
@@ -54,6 +55,7 @@ class Service:
 
     database: Database
     bookmarks: Bookmarks
+    bookmark_rekeys: BookmarkRekeys
     duplicates: DuplicateStore
     feeds: FeedStore
     crawls: CrawlStore
@@ -92,10 +94,11 @@ class Service:
             self.bookmarks = Bookmarks(
                 self.database,
                 partial(expand, client=self.client, cache=cache),
-                later=self._later,
+                enqueue=self._enqueue,
                 fetch=self.client.fetch if self.options.fetch_titles else None,
                 clock=self.clock,
             )
+            self.bookmark_rekeys = BookmarkRekeys(self.bookmarks)
             await self._open_jobs(stack)
             flushing = asyncio.create_task(self._flush_on())
             stack.push_async_callback(self._end_flushing, flushing)
@@ -120,7 +123,7 @@ class Service:
             return
         kinds = [
             *feed_kinds(self.jobs, Polling(self.client.fetch, clock=self.clock)),
-            *bookmark_kinds(self.bookmarks),
+            *bookmark_kinds(self.bookmarks, self.bookmark_rekeys),
             *crawl_kinds(self.jobs, self.settings, self.client),
         ]
         worker = Worker(self.jobs, kinds, schedules=[*feed_schedules(), *bookmark_schedules(), *crawl_schedules()])
@@ -130,8 +133,9 @@ class Service:
             _log.info("jobs are left to another process: %s", error)
         else:
             await self.bookmarks.enqueue_unfinished()
+            await self.bookmark_rekeys.enqueue_unfinished()
 
-    async def _later(self, kind: str, key: str) -> None:
+    async def _enqueue(self, kind: str, key: str) -> None:
         """Queue a job; where that fails, the schedule that looks for unfinished work will."""
         try:
             await self.jobs.enqueue(kind, key)

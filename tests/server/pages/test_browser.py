@@ -186,7 +186,7 @@ def test_a_feed_is_looked_for(page: Page, sqlite_url: str) -> None:
 
 
 @FLOWS
-def test_statistics_and_renormalization(page: Page, running: Running) -> None:
+def test_statistics_and_a_rekey_of_bookmarks(page: Page, running: Running) -> None:
     for _ in range(2):
         running.put("https://www.example.com/a?utm_source=x", title="A")
     page.goto(f"{running.url}/admin")
@@ -195,7 +195,7 @@ def test_statistics_and_renormalization(page: Page, running: Running) -> None:
     page.get_by_text("Duplicates avoided as a table").click()
     expect(page.locator("details[open] table")).to_be_visible()
     page.get_by_label("Policy").select_option("feed-aggressive@1")
-    page.get_by_role("button", name="Re-normalize").click()
+    page.get_by_role("button", name="Rekey all bookmarks").click()
     page.wait_for_url("**/admin/renormalizations/1")
     if not knows_scripts(page):
         until(lambda: running.get("/api/admin/renormalizations/1").json()["finished_at"])

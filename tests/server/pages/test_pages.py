@@ -168,7 +168,7 @@ def test_the_statistics_say_in_words_what_the_charts_draw(visitor: Visitor, runn
     assert visitor.get("/admin?days=0").status == 400
 
 
-def test_bookmarks_are_renormalized_with_progress(visitor: Visitor, running: Running) -> None:
+def test_bookmarks_are_rekeyed_with_progress(visitor: Visitor, running: Running) -> None:
     running.put("https://www.example.com/a", title="First")
     running.put("https://example.com/a", title="Second")
     page = visitor.post("/admin/renormalize", {"policy": "feed-aggressive@1"})

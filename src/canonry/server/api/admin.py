@@ -60,14 +60,14 @@ class StatisticsOut(UsageOut):
     pending: int = Field(description="Short links that are still to be followed.")
 
 
-class RenormalizeIn(BaseModel):
-    """The policy bookmarks are to be under."""
+class BookmarkRekeyIn(BaseModel):
+    """The policy to rekey all bookmarks to."""
 
     policy: Annotated[str, Field(max_length=100, examples=["bookmark@1"])]
 
 
-class RenormalizationOut(BaseModel):
-    """How far a move to a policy has come; `refused` stay where they are."""
+class BookmarkRekeyOut(BaseModel):
+    """A rekey of all bookmarks and its progress; `refused` bookmarks keep their URL."""
 
     id: int
     to_policy: str
@@ -95,31 +95,31 @@ async def get_statistics(request: Request, days: Annotated[int, Query(ge=1, le=9
 
 @router.post(
     "/renormalizations",
-    response_model=RenormalizationOut,
+    response_model=BookmarkRekeyOut,
     status_code=202,
     responses=said(400),
-    summary="Have all bookmarks under a policy",
+    summary="Rekey all bookmarks to a policy",
 )
-async def start_renormalizing(request: Request, body: RenormalizeIn, response: Response) -> object:
-    """New bookmarks are under it at once, the others follow in the background; asking again changes nothing."""
+async def start_bookmark_rekey(request: Request, body: BookmarkRekeyIn, response: Response) -> object:
+    """New bookmarks use the policy at once; a background job moves the others. A repeated call changes nothing."""
     require_admin(request)
-    run = await service(request).bookmarks.start_renormalizing(body.policy)
+    run = await service(request).bookmark_rekeys.start(body.policy)
     response.headers["Location"] = f"/api/admin/renormalizations/{run.id}"
     return run
 
 
-@router.get("/renormalizations", response_model=list[RenormalizationOut], summary="The latest moves to a policy")
-async def list_renormalizations(request: Request) -> object:
+@router.get("/renormalizations", response_model=list[BookmarkRekeyOut], summary="The latest rekeys of bookmarks")
+async def list_bookmark_rekeys(request: Request) -> object:
     require_admin(request)
-    return await service(request).bookmarks.renormalizations.all()
+    return await service(request).bookmark_rekeys.store.list_latest()
 
 
 @router.get(
-    "/renormalizations/{run_id}", response_model=RenormalizationOut, responses=said(404), summary="One of the moves"
+    "/renormalizations/{run_id}", response_model=BookmarkRekeyOut, responses=said(404), summary="One rekey of bookmarks"
 )
-async def get_renormalization(request: Request, run_id: Annotated[int, Path(ge=1, le=2**63 - 1)]) -> object:
+async def get_bookmark_rekey(request: Request, run_id: Annotated[int, Path(ge=1, le=2**63 - 1)]) -> object:
     require_admin(request)
-    return await service(request).bookmarks.renormalizations.get(run_id)
+    return await service(request).bookmark_rekeys.store.get(run_id)
 
 
 def require_admin(request: Request) -> None:

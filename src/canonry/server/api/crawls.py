@@ -13,7 +13,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, Field
 
-from canonry.bookmarks.save import WrongFields, readable
+from canonry.bookmarks.save import WrongFields, read_http_url
 from canonry.core.url import parse
 from canonry.crawler.crawl import begin, go_on
 from canonry.crawler.crawl_store import DONE, RUNNING, Counts
@@ -230,7 +230,7 @@ async def export_crawl(
 async def started(parts: Service, seed: str, options: dict[str, Any]) -> Crawl:
     """A new crawl, whose pages are left to workers; WrongFields where its start page cannot be asked for."""
     try:
-        url = readable(seed)
+        url = read_http_url(seed)
         parts.client.guard.check_url(url)
     except InvalidUrl as error:
         raise WrongFields({"seed": error.reason}) from None

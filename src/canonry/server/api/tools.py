@@ -12,7 +12,7 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from canonry.bookmarks.bookmark_rows import key_of
-from canonry.bookmarks.save import Preview, readable
+from canonry.bookmarks.save import Preview, read_http_url
 from canonry.core import presets
 from canonry.core.catalog import RULE_NOTES
 from canonry.core.explain import explain
@@ -260,7 +260,7 @@ async def _checked(request: Request, text: str, *, exact_url: bool) -> CheckOut:
 
 def _under(policy: str, told: Preview, text: str) -> Preview:
     """The same under another policy."""
-    other = explain(readable(text), presets.policy(policy))
+    other = explain(read_http_url(text), presets.policy(policy))
     given = told.original_url or told.url
     original_url = given if given != other.url else None
     return Preview(other.url, original_url, other.policy, other.steps, told.is_short)

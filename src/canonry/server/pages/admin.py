@@ -34,11 +34,11 @@ async def statistics(request: Request, days: Annotated[int, Query(ge=1, le=90)] 
 
 
 @router.post("/admin/renormalize")
-async def renormalize(request: Request) -> Response:
-    """Have all bookmarks moved to a policy, in the background."""
+async def start_bookmark_rekey(request: Request) -> Response:
+    """Start to rekey all bookmarks in the background."""
     require_admin(request)
     try:
-        run = await service(request).bookmarks.start_renormalizing(text_of(await request.form(), "policy"))
+        run = await service(request).bookmark_rekeys.start(text_of(await request.form(), "policy"))
     except PolicyError as error:
         return await _page(request, 7, error=str(error), status=400)
     return see(f"/admin/renormalizations/{run.id}")
@@ -47,7 +47,7 @@ async def renormalize(request: Request) -> Response:
 @router.get("/admin/renormalizations/{run_id}")
 async def progress(request: Request, run_id: Annotated[int, Path(ge=1, le=2**63 - 1)]) -> Response:
     require_admin(request)
-    return render(request, "renormalization.html", run=await service(request).bookmarks.renormalizations.get(run_id))
+    return render(request, "bookmark_rekey.html", run=await service(request).bookmark_rekeys.store.get(run_id))
 
 
 async def _page(request: Request, days: int, *, error: str = "", status: int = 200) -> Response:
@@ -65,7 +65,7 @@ async def _page(request: Request, days: int, *, error: str = "", status: int = 2
         sheet=charts,
         quantiles=[(f"{share:.0%}", charts.quantile(usage.latency, share)) for share in (0.5, 0.95, 0.99)],
         bookmarks=await parts.bookmarks.store.count(),
-        runs=await parts.bookmarks.renormalizations.all(),
+        runs=await parts.bookmark_rekeys.store.list_latest(),
         policy=await parts.bookmarks.policy(),
         shipped=[each.id for each in policies()],
         error=error,

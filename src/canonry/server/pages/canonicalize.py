@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from fastapi import Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from canonry.bookmarks.save import LONGEST, readable
+from canonry.bookmarks.save import LONGEST, read_http_url
 from canonry.errors import FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl, masked
 from canonry.feeds.canonicalize import canonicalize
 from canonry.feeds.canonicalize.result import Candidate, Canonical, Event
@@ -48,7 +48,7 @@ async def search(request: Request) -> Response:
     form = await request.form()
     url, discover = text_of(form, "url"), bool(text_of(form, "discover"))
     try:
-        readable(url)
+        read_http_url(url)
     except InvalidUrl as error:
         if wants_piece(request):
             return render(request, "_canonical.html", outcome=Outcome(None, error.reason, ()))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 from pydantic import ValidationError
 
 from canonry.bookmarks.draft import clean_tags
-from canonry.bookmarks.save import WrongFields, readable
+from canonry.bookmarks.save import WrongFields, read_http_url
 from canonry.errors import InvalidUrl
 from canonry.server.api.models import NewBookmark
 from canonry.server.pages.forms import text_of
@@ -131,7 +131,7 @@ def told(reasons: dict[str, str]) -> dict[str, str]:
 def _unusable(text: str) -> str:
     """Why a text is no URL that can be kept; empty where it is one."""
     try:
-        readable(text)
+        read_http_url(text)
     except InvalidUrl as error:
         return error.reason
     return ""

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import Query, Request, Response
 
-from canonry.bookmarks.save import LONGEST, readable
+from canonry.bookmarks.save import LONGEST, read_http_url
 from canonry.core.explain import explain
 from canonry.core.presets import policies, policy
 from canonry.core.score import score
@@ -37,7 +37,7 @@ async def explain_url(
     if not url.strip():
         return render(request, "explain.html", **page, told=None, error="", variants=[], score=None)
     try:
-        given = readable(url)
+        given = read_http_url(url)
         told = explain(url if given == url.strip() else given, chosen)
         others = variants(told.url, [chosen, *shipped])
     except InvalidUrl as error:
