@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from canonry.crawler.crawl_store import CrawlStore, NoCrawl
+from canonry.crawler.crawl_options import CrawlOptions
+from canonry.crawler.crawl_store import CrawlNotFound, CrawlState, CrawlStore
 from canonry.crawler.crawl_views import CrawlViews
-from canonry.crawler.frontier import LEASE, Finished, Found, Leased, PageState, Turn
+from canonry.crawler.frontier import LEASE, FrontierBatch, LeasedPage, PageResult, PageState, PageUrl
 from canonry.store.database import Database
 
 if TYPE_CHECKING:
@@ -27,12 +28,12 @@ def store(database_url: str) -> Generator[CrawlStore]:
         yield CrawlStore(database)
 
 
-def found(*paths: str, scheme: str = "http") -> tuple[Found, ...]:
-    return tuple(Found(f"{scheme}://a.example{path}", f"{scheme}://a.example{path}") for path in paths)
+def found(*paths: str, scheme: str = "http") -> tuple[PageUrl, ...]:
+    return tuple(PageUrl(f"{scheme}://a.example{path}", f"{scheme}://a.example{path}") for path in paths)
 
 
-def done(page: Leased, *paths: str, **values: Any) -> Finished:
-    finished = Finished(page, PageState.DONE, page.url, 200, page.requested_url, engine="http", found=found(*paths))
+def done(page: LeasedPage, *paths: str, **values: Any) -> PageResult:
+    finished = PageResult(page, PageState.DONE, page.url, 200, page.requested_url, engine="http", found=found(*paths))
     return replace(finished, **values)
 
 
@@ -43,15 +44,15 @@ class Site:
         self.store = store
         self.now = NOW
         self.max_pages: int | None = None
-        self.id = asyncio.run(store.start(Found(SEED, SEED), "a.example", {"depth": 3}, NOW)).id
+        self.id = asyncio.run(store.start(PageUrl(SEED, SEED), "a.example", CrawlOptions(depth=3), NOW)).id
 
-    def turn(self, *finished: Finished, want: int = 10, owner: str = "me", renews: bool = False) -> Turn:
-        turn = self.store.turn(
+    def turn(self, *finished: PageResult, want: int = 10, owner: str = "me", renews: bool = False) -> FrontierBatch:
+        turn = self.store.record_and_lease(
             self.id, owner, finished, want=want, now=self.now, max_pages=self.max_pages, renews=renews
         )
         return asyncio.run(turn)
 
-    def begin(self, *paths: str) -> list[Leased]:
+    def begin(self, *paths: str) -> list[LeasedPage]:
         """The pages that the seed leads to, taken."""
         [seed] = self.turn().leased
         return list(self.turn(done(seed, *paths)).leased)
@@ -142,9 +143,9 @@ def test_https_is_preferred(site: Site) -> None:
     }
 
 
-async def _taken(site: Site) -> list[Leased]:
+async def _taken(site: Site) -> list[LeasedPage]:
     await site.store.release(site.id, ["me"])
-    turn = await site.store.turn(site.id, "me", (), want=10, now=site.now)
+    turn = await site.store.record_and_lease(site.id, "me", (), want=10, now=site.now)
     return list(turn.leased)
 
 
@@ -161,7 +162,7 @@ def test_not_more_than_the_limit(site: Site) -> None:
     assert [page.url for page in pages] == ["http://a.example/a", "http://a.example/b"]
     assert site.turn(*map(done, pages)).is_over
     assert asyncio.run(site.store.counts(site.id)).queued == 2
-    asyncio.run(site.store.reopen(site.id, {"max_pages": 4}))
+    asyncio.run(site.store.reopen(site.id, CrawlOptions(max_pages=4)))
     site.max_pages = 4
     [c] = site.turn().leased
     assert site.turn(done(c)).is_over
@@ -214,7 +215,7 @@ def test_crawls_of_a_seed(store: CrawlStore) -> None:
     assert asyncio.run(store.latest(SEED)) is None
     first, second = Site(store), Site(store)
     latest = asyncio.run(store.latest(SEED))
-    assert latest is not None and latest.id == second.id and latest.options == {"depth": 3}
+    assert latest is not None and latest.id == second.id and latest.options == CrawlOptions(depth=3)
     assert [crawl.id for crawl in asyncio.run(store.all())] == [second.id, first.id]
     second.begin("/a")
     asyncio.run(store.remove(second.id))
@@ -232,9 +233,9 @@ def test_many_processes_take_each_page_once(site: Site, database_url: str) -> No
     async def work(owner: str) -> None:
         with Database(database_url) as database:
             mine = CrawlStore(database)
-            pages: tuple[Leased, ...] = ()
+            pages: tuple[LeasedPage, ...] = ()
             while not (
-                turn := await mine.turn(site.id, owner, [done(page) for page in pages], want=3, now=NOW)
+                turn := await mine.record_and_lease(site.id, owner, [done(page) for page in pages], want=3, now=NOW)
             ).is_over:
                 pages = turn.leased
                 taken.extend(page.id for page in pages)
@@ -254,7 +255,7 @@ def test_a_crawl_that_is_stopped_gives_no_more_pages_and_keeps_what_comes(site: 
     turn = site.turn(done(first, "/c"))
     assert (turn.is_over, turn.leased, [each.url for each in turn.recorded]) == (True, (), ["http://a.example/a"])
     asyncio.run(site.store.release(site.id, ["me"]))
-    asyncio.run(site.store.reopen(site.id, {}))
+    asyncio.run(site.store.reopen(site.id, CrawlOptions()))
     assert {page.url for page in site.turn().leased} == {second.url}, "/c waits for its level"
     assert asyncio.run(site.store.stop(site.id, NOW)).state == "stopped"
     asyncio.run(site.store.fail(site.id, "why", NOW))
@@ -267,35 +268,35 @@ def test_a_crawl_that_is_removed_while_it_runs_is_over(site: Site) -> None:
     turn = site.turn(done(page, "/a"))
     assert (turn.is_over, turn.leased, turn.recorded) == (True, (), ())
     for asked in (site.store.get(site.id), site.store.remove(site.id), site.store.stop(site.id, NOW)):
-        with pytest.raises(NoCrawl, match=f"no crawl has the number {site.id}"):
+        with pytest.raises(CrawlNotFound, match=f"no crawl has the number {site.id}"):
             asyncio.run(asked)
     assert asyncio.run(site.store.pages(site.id)) == []
 
 
 def test_crawls_by_state_and_before_a_number(site: Site) -> None:
-    other = asyncio.run(site.store.start(Found(SEED, SEED), "a.example", {}, NOW))
+    other = asyncio.run(site.store.start(PageUrl(SEED, SEED), "a.example", CrawlOptions(), NOW))
     asyncio.run(site.store.stop(other.id, NOW))
-    assert [crawl.id for crawl in asyncio.run(site.store.all(state="running"))] == [site.id]
+    assert [crawl.id for crawl in asyncio.run(site.store.all(state=CrawlState.RUNNING))] == [site.id]
     assert [crawl.id for crawl in asyncio.run(site.store.all(before=other.id))] == [site.id]
     assert [crawl.id for crawl in asyncio.run(site.store.all(1))] == [other.id]
 
 
 def test_what_is_shown_of_a_crawl(site: Site) -> None:
     views = CrawlViews(site.store.database)
-    assert asyncio.run(views.graph(site.id, 10)) == [] and asyncio.run(views.standing([])) == {}
+    assert asyncio.run(views.graph(site.id, 10)) == [] and asyncio.run(views.count_states([])) == {}
     links = [[SEED, f"{SEED}{name}", "x", verdict, "r"] for name, verdict in (("a", "crawl"), ("b", "external"))]
     [seed] = site.turn().leased
     a, b, c, d = site.turn(done(seed, "/a", "/b", "/c", "/d", title="Home", links=links * 2)).leased
     failed = replace(done(b), state=PageState.FAILED, error="why", status=0)
     site.turn(done(a, "/e"), failed, replace(done(c), state=PageState.SKIPPED, error="robots"), want=0)
-    assert asyncio.run(views.standing([site.id, 77])) == {
+    assert asyncio.run(views.count_states([site.id, 77])) == {
         site.id: {"done": 2, "failed": 1, "skipped": 1, "fetching": 1, "queued": 1}
     }
     [home, *others] = asyncio.run(views.graph(site.id, 10))
     assert (home.url, home.title, home.depth, home.referrer, home.targets) == (SEED, "Home", 0, "", (f"{SEED}a",))
     assert [(node.url, node.referrer, node.is_failed) for node in others] == [(a.url, SEED, False), (b.url, SEED, True)]
     assert [node.url for node in asyncio.run(views.graph(site.id, 2))] == [SEED, a.url]
-    glance = asyncio.run(views.glance(site.id, 2))
+    glance = asyncio.run(views.get_activity(site.id, 2))
     assert (glance.open, [node.url for node in glance.latest]) == ((d.requested_url,), [b.url, a.url])
     site.turn(done(d, links=[[SEED, SEED, "x" * 50, "crawl", "r"]] * 5000))
     assert asyncio.run(views.graph(site.id, 10))[-1].targets is None, "so many are not looked at"

@@ -19,7 +19,7 @@ import pytest
 from sqlalchemy import text
 
 import postgres
-from canonry.crawler.crawl import stored_pages
+from canonry.crawler.crawl import read_pages
 from canonry.crawler.crawl_store import CrawlStore
 from canonry.store.database import Database
 from crawl_server import Site, serving, tree
@@ -74,7 +74,7 @@ def kept(database_url: str) -> Counter[tuple[str, int, str]]:
             crawls = CrawlStore(database)
             [crawl] = await crawls.all()
             assert crawl.state == "done"
-            return Counter([(page.url, page.depth, repr(page.links)) async for page in stored_pages(crawls, crawl.id)])
+            return Counter([(page.url, page.depth, repr(page.links)) async for page in read_pages(crawls, crawl.id)])
 
     return asyncio.run(read())
 

@@ -6,12 +6,12 @@ import os
 import subprocess
 import sys
 
-from canonry.crawler.lease_owners import dead_owners, new_owner
+from canonry.crawler.lease_owners import find_dead_owners, make_owner_id
 
 
 def test_owners() -> None:
-    mine = new_owner()
-    assert mine != new_owner()
+    mine = make_owner_id()
+    assert mine != make_owner_id()
     machine, process, started, _ = mine.split(" ")
     assert int(process) == os.getpid()
     ended = subprocess.Popen([sys.executable, "-c", ""])
@@ -19,4 +19,4 @@ def test_owners() -> None:
     dead = f"{machine} {ended.pid} 1 x"
     reused = f"{machine} {process} {int(started) - 1} x"
     elsewhere = f"other/{machine} {ended.pid} 1 x"
-    assert dead_owners([mine, dead, reused, elsewhere, "me", ""]) == [dead, reused]
+    assert find_dead_owners([mine, dead, reused, elsewhere, "me", ""]) == [dead, reused]

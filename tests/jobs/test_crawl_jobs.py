@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import text
 
-from canonry.crawler.crawl import begin, stored_pages
+from canonry.crawler.crawl import read_pages, start_crawl
+from canonry.crawler.crawl_options import CrawlOptions
 from canonry.crawler.crawl_store import CrawlStore
 from canonry.jobs.crawl_jobs import enqueue_crawl
 from canonry.jobs.queues import Jobs
@@ -92,8 +93,8 @@ def test_two_workers_of_which_one_is_killed_again_and_again(
         pair = [both.start(script=WORKER), both.start(script=WORKER)]
 
         def start() -> int:
-            options = {"engine": "http", "shared": True, "delay": 0.01}
-            crawl = asyncio.run(begin(crawls, f"{site.url}/0", options, datetime.now(UTC)))
+            options = CrawlOptions(engine="http", shared=True, delay=0.01)
+            crawl = asyncio.run(start_crawl(crawls, f"{site.url}/0", options, datetime.now(UTC)))
             asyncio.run(enqueue_crawl(jobs, crawl))
             return crawl.id
 
@@ -101,7 +102,7 @@ def test_two_workers_of_which_one_is_killed_again_and_again(
             return asyncio.run(crawls.get(crawl_id)).state == "done"
 
         async def kept(crawl_id: int) -> Counter[tuple[str, int, str]]:
-            return Counter([(page.url, page.depth, repr(page.links)) async for page in stored_pages(crawls, crawl_id)])
+            return Counter([(page.url, page.depth, repr(page.links)) async for page in read_pages(crawls, crawl_id)])
 
         calm = start()
         both.wait_for(lambda: is_over(calm), 120)
@@ -132,9 +133,9 @@ def test_two_workers_of_which_one_is_killed_again_and_again(
 def test_a_crawl_whose_jobs_were_lost_goes_on(sqlite_url: str, workers: Callable[[str], Workers]) -> None:
     with serving(tree(10)) as site, Database(sqlite_url) as database:
         crawls = CrawlStore(database)
-        options = {"engine": "http", "shared": True}
-        lost = asyncio.run(begin(crawls, f"{site.url}/0", options, datetime.now(UTC)))
-        alone = asyncio.run(begin(crawls, f"{site.url}/0", {"engine": "http"}, datetime.now(UTC)))
+        options = CrawlOptions(engine="http", shared=True)
+        lost = asyncio.run(start_crawl(crawls, f"{site.url}/0", options, datetime.now(UTC)))
+        alone = asyncio.run(start_crawl(crawls, f"{site.url}/0", CrawlOptions(engine="http"), datetime.now(UTC)))
         both = workers(sqlite_url)
         both.start(script=WORKER)
         both.wait_for(lambda: asyncio.run(crawls.get(lost.id)).state == "done", 30)

@@ -9,7 +9,7 @@ import sys
 import time
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -23,6 +23,7 @@ from canonry.errors import CanonryError, masked
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from canonry.crawler.crawl_options import OptionChanges
     from canonry.crawler.crawl_store import Counts, Crawl, CrawlStore
     from canonry.crawler.pages import Page, Summary
 
@@ -92,12 +93,18 @@ def crawl(
     canonry crawl https://example.com/ --resume --out site.jsonl
     """
     require_writer(out)
-    options = {name: value for name, value in given.items() if value not in (None, False)}
-    if options.pop("no_robots", False):
-        options["robots"] = False
+    options = _read_options(given)
     session = _Session(seed, database_url, out, is_shown=render.on_terminal(as_json=as_json))
     work = session.watch if workers else session.run
     sys.exit(until_stopped(work(options, resume=resume), session.stopped))
+
+
+def _read_options(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the crawl options that were given on the command line."""
+    options = {name: value for name, value in given.items() if value not in (None, False)}
+    if options.pop("no_robots", False):
+        options["robots"] = False
+    return options
 
 
 class _Session:
@@ -148,26 +155,27 @@ class _Session:
         """Leave it to workers, and watch."""
         from datetime import UTC, datetime
 
-        from canonry.crawler.crawl import begin, stored_pages
-        from canonry.crawler.crawl_store import FAILED, RUNNING, CrawlStore
+        from canonry.crawler.crawl import read_pages, start_or_resume
+        from canonry.crawler.crawl_store import CrawlState, CrawlStore
         from canonry.crawler.pages import moved_to
         from canonry.jobs.crawl_jobs import enqueue_crawl
         from canonry.jobs.queues import Jobs
 
         with open_store(self.database_url, must_exist=False) as database:
             crawls = CrawlStore(database)
-            begun = await begin(crawls, self.seed, {**options, "shared": True}, datetime.now(UTC), resume=resume)
+            changes = cast("OptionChanges", {**options, "shared": True})
+            begun = await start_or_resume(crawls, self.seed, changes, datetime.now(UTC), resume=resume)
             with Jobs(database) as jobs:
                 await enqueue_crawl(jobs, begun)
-            while (now := await crawls.get(begun.id)).state == RUNNING:
+            while (now := await crawls.get(begun.id)).state is CrawlState.RUNNING:
                 self._show(await crawls.counts(begun.id), now.host)
                 await asyncio.sleep(0.5)
             self.bar.clear()
             if target := moved_to(now):
                 return self._moved(target)
-            if now.state == FAILED:
+            if now.state is CrawlState.FAILED:
                 raise CanonryError(now.failure)
-            async for page in stored_pages(crawls, begun.id):
+            async for page in read_pages(crawls, begun.id):
                 self.take(page)
             await self._write_out(crawls, begun.id)
             return await self._finish(crawls, begun.id)
@@ -218,7 +226,7 @@ class _Session:
             await write_pages(self.out, crawls, crawl_id)
 
     async def _finish(self, crawls: CrawlStore, crawl_id: int) -> int:
-        from canonry.crawler.crawl_store import STOPPED
+        from canonry.crawler.crawl_store import CrawlState
 
         summary, counts, state = self.summary, await crawls.counts(crawl_id), (await crawls.get(crawl_id)).state
         if self.shown:
@@ -228,9 +236,9 @@ class _Session:
                 click.echo(f"and {summary.pages - len(self.shown)} more")
         seconds = time.monotonic() - self.started
         print_summary(summary, counts, f"{summary.pages / max(seconds, 0.001):.1f} pages/s", err=True)
-        if state == STOPPED:
+        if state is CrawlState.STOPPED:
             click.echo("canonry: the crawl was stopped; --resume goes on with it", err=True)
-        return 1 if state == STOPPED or summary.failed or summary.is_seed_failed or not summary.pages else 0
+        return 1 if state is CrawlState.STOPPED or summary.failed or summary.is_seed_failed or not summary.pages else 0
 
 
 def print_summary(summary: Summary, counts: Counts, told: str, *, err: bool) -> None:
@@ -255,10 +263,10 @@ async def write_pages(
     file: Path, crawls: CrawlStore, crawl_id: int, on_page: Callable[[], object] = lambda: None
 ) -> None:
     """All pages of a crawl, or the links between them, into a file."""
-    from canonry.crawler.crawl import stored_pages
-    from canonry.crawler.export import writing
+    from canonry.crawler.crawl import read_pages
+    from canonry.crawler.export import open_writer
 
-    with writing(file) as writer:
-        async for page in stored_pages(crawls, crawl_id):
+    with open_writer(file) as writer:
+        async for page in read_pages(crawls, crawl_id):
             writer.add(page)
             on_page()

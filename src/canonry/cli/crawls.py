@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,7 @@ def list_crawls(*, limit: int, database_url: str, as_json: bool) -> None:
 
     async def read(store: CrawlStore) -> list[tuple[Crawl, Counter[str]]]:
         found = await store.all(limit)
-        standing = await CrawlViews(store.database).standing([crawl.id for crawl in found])
+        standing = await CrawlViews(store.database).count_states([crawl.id for crawl in found])
         return [(crawl, standing[crawl.id]) for crawl in found]
 
     with _open(database_url) as store:
@@ -79,14 +80,14 @@ def show(crawl_id: int, *, database_url: str, as_json: bool) -> None:
     \b
     canonry crawls show 3
     """
-    from canonry.crawler.crawl import stored_pages
+    from canonry.crawler.crawl import read_pages
     from canonry.crawler.pages import Summary
 
     async def read(store: CrawlStore) -> tuple[Crawl, Counts, Summary]:
         crawl, summary = await store.get(crawl_id), Summary()
         counts = await store.counts(crawl_id)
         bar = render.Bar(counts.done + counts.failed)
-        async for page in stored_pages(store, crawl_id):
+        async for page in read_pages(store, crawl_id):
             summary.add(page)
             bar.show(summary.pages, "pages")
         bar.clear()
@@ -184,4 +185,4 @@ def _open(database_url: str) -> Generator[CrawlStore]:
 def _record(crawl: Crawl, pages: Any) -> dict[str, Any]:
     names = ("id", "seed", "host", "state", "failure", "started_at", "finished_at")
     counted = {state: pages.get(state, 0) for state in ("queued", "fetching", "done", "failed")}
-    return {**{name: getattr(crawl, name) for name in names}, "options": dict(crawl.options), "pages": counted}
+    return {**{name: getattr(crawl, name) for name in names}, "options": asdict(crawl.options), "pages": counted}

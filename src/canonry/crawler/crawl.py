@@ -9,20 +9,21 @@ from __future__ import annotations
 import asyncio
 import random
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from canonry.core.native import normalize
 from canonry.core.scope import CRAWL_POLICY
 from canonry.core.url import parse, read_url
-from canonry.crawler.crawl_store import RUNNING, Crawl, CrawlStore
-from canonry.crawler.frontier import LEASE, Finished, Found, Leased, PageState
+from canonry.crawler.crawl_options import UNSET, CrawlOptions, Unset
+from canonry.crawler.crawl_store import Crawl, CrawlState, CrawlStore
+from canonry.crawler.frontier import LEASE, LeasedPage, PageResult, PageState, PageUrl
 from canonry.crawler.judge import Judge
-from canonry.crawler.lease_owners import dead_owners, new_owner
-from canonry.crawler.pages import Page, PageLink, StartMoved, externals_of, moved, page_of
-from canonry.crawler.politeness import REFUSED, Manners
+from canonry.crawler.lease_owners import find_dead_owners, make_owner_id
+from canonry.crawler.pages import Page, PageLink, StartMoved, externals_of, make_page, moved
+from canonry.crawler.politeness import REFUSED, Politeness
 from canonry.errors import FetchFailed
 from canonry.net import robots as robots_txt
 from canonry.net.dns import system_lookup
@@ -39,7 +40,8 @@ from canonry.store.database import Database
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
-    from canonry.crawler.frontier import Recorded, Turn
+    from canonry.crawler.crawl_options import OptionChanges
+    from canonry.crawler.frontier import FrontierBatch, RecordedPage
     from canonry.net.engine import Engine
     from canonry.net.response import Fetch
     from canonry.settings import Settings
@@ -49,24 +51,6 @@ _ACCEPT = "text/html, application/xhtml+xml, */*;q=0.8"
 _LONGEST_WAIT = 120.0  # seconds a server can ask us to wait
 _LOOK = 5.0  # seconds after which we look at the frontier in any case
 _SITEMAP_BATCH = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How a site is crawled; `depth` counts clicks from the start page."""
-
-    engine: str = "chrome"
-    max_pages: int | None = None
-    depth: int | None = None
-    concurrency: int = 16
-    per_host: int = 4
-    delay: float = 0.0
-    robots: bool = True
-    sitemaps: bool = False
-    follow_start: bool = False
-    retries: int = 2
-    backoff: float = 1.0  # seconds before the second try; twice as long before each other
-    shared: bool = False  # are its pages left to workers?
 
 
 async def crawl(
@@ -79,7 +63,16 @@ async def crawl(
     client: Client | None = None,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     on_start: Callable[[Crawl], object] = lambda _: None,
-    **options: Any,
+    max_pages: int | Unset | None = UNSET,
+    depth: int | Unset | None = UNSET,
+    concurrency: int | Unset = UNSET,
+    per_host: int | Unset = UNSET,
+    delay: float | Unset = UNSET,
+    robots: bool | Unset = UNSET,
+    sitemaps: bool | Unset = UNSET,
+    follow_start: bool | Unset = UNSET,
+    retries: int | Unset = UNSET,
+    backoff: float | Unset = UNSET,
 ) -> AsyncGenerator[Page]:
     """The pages of the site that `seed` is on, each once, as they are read.
 
@@ -94,12 +87,25 @@ async def crawl(
         if database is not store:
             stack.callback(database.close)
         crawls = CrawlStore(database)
-        if engine is not None:
-            options["engine"] = engine if isinstance(engine, str) else engine.name
-        begun = await begin(crawls, seed, {**options, "shared": False}, clock(), resume=resume)
+        given: dict[str, object] = {
+            "engine": UNSET if engine is None else engine if isinstance(engine, str) else engine.name,
+            "max_pages": max_pages,
+            "depth": depth,
+            "concurrency": concurrency,
+            "per_host": per_host,
+            "delay": delay,
+            "robots": robots,
+            "sitemaps": sitemaps,
+            "follow_start": follow_start,
+            "retries": retries,
+            "backoff": backoff,
+            "shared": False,
+        }
+        changes = cast("OptionChanges", {name: value for name, value in given.items() if value is not UNSET})
+        begun = await start_or_resume(crawls, seed, changes, clock(), resume=resume)
         on_start(begun)
         if resume:
-            async for page in stored_pages(crawls, begun.id):
+            async for page in read_pages(crawls, begun.id):
                 yield page
         opens = None if engine is None or isinstance(engine, str) else engine
         run = await stack.enter_async_context(
@@ -111,38 +117,45 @@ async def crawl(
             yield page
 
 
-async def begin(
-    crawls: CrawlStore, seed: str, options: dict[str, Any], now: datetime, *, resume: bool = False
+async def start_or_resume(
+    crawls: CrawlStore, seed: str, changes: OptionChanges, now: datetime, *, resume: bool = False
 ) -> Crawl:
-    """A new crawl, or with `resume` the last one of this seed, under its options and those that are given."""
+    """Start a crawl, or with `resume` reopen the latest one of this seed if there is one."""
+    if resume and (latest := await crawls.latest(_start_url(seed).url)) is not None:
+        return await reopen_crawl(crawls, latest, replace(latest.options, **changes))
+    return await start_crawl(crawls, seed, replace(CrawlOptions(), **changes), now)
+
+
+async def start_crawl(crawls: CrawlStore, seed: str, options: CrawlOptions, now: datetime) -> Crawl:
+    """Store a new crawl whose first page is queued."""
+    start = _start_url(seed)
+    return await crawls.start(start, parse(start.requested_url).host, options, now)
+
+
+def _start_url(seed: str) -> PageUrl:
+    """Return the URL of the start page without credentials, which are never stored, and fragment."""
     start = parse(read_url(seed))
     start.userinfo = start.fragment = None
-    url = normalize(str(start), CRAWL_POLICY)
-    latest = await crawls.latest(url) if resume else None
-    if latest is None:
-        chosen = asdict(Options(**options))
-        return await crawls.start(Found(url, str(start)), start.host, chosen, now)
-    return await go_on(crawls, latest, options)
+    return PageUrl(normalize(str(start), CRAWL_POLICY), str(start))
 
 
-async def go_on(crawls: CrawlStore, before: Crawl, options: dict[str, Any]) -> Crawl:
-    """A crawl of before, opened again under its options and those that are given; its state is as it was found."""
-    chosen = asdict(Options(**{**before.options, **options}))
-    await crawls.release(before.id, dead_owners(await crawls.owners(before.id)))
-    await crawls.reopen(before.id, chosen)
+async def reopen_crawl(crawls: CrawlStore, before: Crawl, options: CrawlOptions) -> Crawl:
+    """Let a crawl continue under these options; the returned `state` is the one before."""
+    await crawls.release(before.id, find_dead_owners(await crawls.owners(before.id)))
+    await crawls.reopen(before.id, options)
     return replace(await crawls.get(before.id), state=before.state)
 
 
-async def stored_pages(crawls: CrawlStore, crawl_id: int) -> AsyncGenerator[Page]:
+async def read_pages(crawls: CrawlStore, crawl_id: int) -> AsyncGenerator[Page]:
     """The pages a crawl has, in the order they were found in."""
     after = 0
     while found := await crawls.pages(crawl_id, after=after):
         for stored in found:
-            yield page_of(stored)
+            yield make_page(stored)
         after = found[-1].id
 
 
-async def crawl_on(
+async def work_on_crawl(
     crawls: CrawlStore,
     begun: Crawl,
     *,
@@ -153,10 +166,10 @@ async def crawl_on(
     clock: Callable[[], datetime],
 ) -> bool:
     """Take part in a crawl for a while, one page at a time, as one of so many; is it over?"""
-    if begun.state != RUNNING:
+    if begun.state is not CrawlState.RUNNING:
         return True
-    await crawls.release(begun.id, dead_owners(await crawls.owners(begun.id)))
-    shared = replace(begun, options={**begun.options, "delay": begun.options["delay"] * lanes, "per_host": 1})
+    await crawls.release(begun.id, find_dead_owners(await crawls.owners(begun.id)))
+    shared = replace(begun, options=replace(begun.options, delay=begun.options.delay * lanes, per_host=1))
     try:
         async with _Run(crawls, shared, engine=engine, client=client, clock=clock, seconds=seconds, lanes=lanes) as run:
             async for _ in run.pages():
@@ -184,11 +197,11 @@ class _Run:
     ) -> None:
         self.crawls = crawls
         self.begun = begun
-        self.options = Options(**begun.options)
+        self.options = begun.options
         self.clock = clock
         self.is_over = False
         self._lanes = lanes
-        self._owner = new_owner()
+        self._owner = make_owner_id()
         self._stack = AsyncExitStack()
         self._engine = engine
         self._fetch = fetch
@@ -196,8 +209,8 @@ class _Run:
         self._seed = seed
         self._judge = Judge(begun.host, self.options.depth)
         self._address: str | None = begun.address or None
-        self._queue: asyncio.Queue[Leased] = asyncio.Queue()
-        self._finished: list[Finished] = []
+        self._queue: asyncio.Queue[LeasedPage] = asyncio.Queue()
+        self._finished: list[PageResult] = []
         self._busy = 0
         self._news = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -217,7 +230,7 @@ class _Run:
             pages: Fetch = partial(client.fetch, max_bytes=MAX_PAGE, reading=reading)
         else:
             self._sitemap_fetch = pages = plain
-        self._manners = Manners(
+        self._manners = Politeness(
             plain if self.options.robots else None,
             token=token_of(settings.user_agent),
             delay=self.options.delay,
@@ -238,19 +251,19 @@ class _Run:
 
         client = self._client
         guard, lookup = (guard_of(settings), system_lookup) if client is None else (client.guard, client.lookup)
-        return await self._stack.enter_async_context(ChromeEngine(settings, guard, lookup, tabs=self._count))
-
-    @property
-    def _count(self) -> int:
-        """Pages at once: a site is one host."""
-        return min(self.options.concurrency, self.options.per_host)
+        return await self._stack.enter_async_context(ChromeEngine(settings, guard, lookup, tabs=self.options.slots))
 
     async def pages(self) -> AsyncGenerator[Page]:
         """The pages this process keeps, until the frontier is empty or the time is up."""
-        count = self._count
+        count = self.options.slots
         workers = [asyncio.create_task(self._work()) for _ in range(count)]
         try:
-            if self.options.sitemaps and self.begun.state == RUNNING and self.begun.taken and self._deadline is None:
+            if (
+                self.options.sitemaps
+                and self.begun.state is CrawlState.RUNNING
+                and self.begun.taken
+                and self._deadline is None
+            ):
                 await self._read_sitemaps(self.begun.seed)  # again: whoever read them may have been interrupted
             while True:
                 self._news.clear()
@@ -281,12 +294,12 @@ class _Run:
             await self._manners.close()
             await self.crawls.release(self.begun.id, [self._owner])
 
-    async def _turn(self, finished: list[Finished], *, want: int) -> Turn:
+    async def _turn(self, finished: list[PageResult], *, want: int) -> FrontierBatch:
         """Keep these, and take more."""
         renews = self._loop.time() > self._renew_at
         if renews:
             self._renew_at = self._loop.time() + LEASE.total_seconds() / 4
-        turn = await self.crawls.turn(
+        turn = await self.crawls.record_and_lease(
             self.begun.id,
             self._owner,
             finished,
@@ -323,13 +336,13 @@ class _Run:
         finally:
             self._news.set()
 
-    async def _open(self, page: Leased) -> Finished:
+    async def _open(self, page: LeasedPage) -> PageResult:
         """What came of a page: asked for if robots.txt allows it, at its turn, and looked at."""
         refusal = await self._manners.turn(page.requested_url)
         if refusal:
             is_skipped = page.depth and refusal == REFUSED
             state = PageState.SKIPPED if is_skipped else PageState.FAILED
-            return Finished(page, state, page.url, error=refusal, engine=self.options.engine)
+            return PageResult(page, state, page.url, error=refusal, engine=self.options.engine)
         assert self._engine is not None
         url = self._manners.with_credentials(page.requested_url)
         opened = await self._engine.open(url, came_from=self._address if page.depth else None)
@@ -342,14 +355,14 @@ class _Run:
                 wait = max(wait, min(opened.retry_after, _LONGEST_WAIT))
                 self._manners.wait(wait)
             retry_at = self.clock() + timedelta(seconds=wait)
-            return Finished(page, PageState.QUEUED, page.url, opened.status, error=opened.error, retry_at=retry_at)
+            return PageResult(page, PageState.QUEUED, page.url, opened.status, error=opened.error, retry_at=retry_at)
         finished = self._judge.judged(page, opened, self.options.engine, self._manners.refuses)
         is_start = not page.depth and finished.state is PageState.DONE
         if is_start and parse(finished.final_url).host != self._judge.host:
             return replace(finished, state=PageState.SKIPPED, error="redirects to another host", links=())
         return finished
 
-    async def _look_at_start(self, start: Finished) -> None:
+    async def _look_at_start(self, start: PageResult) -> None:
         """A start page on another host is the site's only if we were told so."""
         if start.state is not PageState.SKIPPED or (host := parse(start.final_url).host) == self._judge.host:
             return
@@ -358,10 +371,10 @@ class _Run:
             raise StartMoved(self.begun.seed, start.final_url)
         self._judge = Judge(host, self.options.depth)
         await self.crawls.set_start(self.begun.id, host, self._address or "")  # before another takes the new start
-        found = Found(normalize(start.final_url, CRAWL_POLICY), start.final_url)
+        found = PageUrl(normalize(start.final_url, CRAWL_POLICY), start.final_url)
         await self.crawls.add(self.begun.id, [found], depth=0, referrer=start.url)
 
-    async def _after_start(self, start: Finished) -> None:
+    async def _after_start(self, start: PageResult) -> None:
         """What is known once the start page is."""
         await self.crawls.set_start(self.begun.id, self._judge.host, self._address or "")
         if self.options.sitemaps and start.state is PageState.DONE:
@@ -374,7 +387,7 @@ class _Run:
     async def _read_sitemaps(self, start_url: str) -> None:
         """Queue what the site's own list names."""
         starts = await self._manners.sitemaps(start_url)
-        waiting: list[Found] = []
+        waiting: list[PageUrl] = []
         async for found in sitemap_pages(starts, self._sitemap_fetch, came_from=self._address):
             if isinstance(found, FetchFailed):
                 continue
@@ -386,7 +399,7 @@ class _Run:
         await self.crawls.add(self.begun.id, waiting, depth=1, referrer=starts[0])
 
 
-def _page(recorded: Recorded) -> Page:
+def _page(recorded: RecordedPage) -> Page:
     each = recorded.finished
     links = tuple([PageLink(*row) for row in each.links])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     return Page(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, delete, insert, select, text, update
 
-from canonry.crawler.frontier import RECORDED, PageState, add_pages, take_turn
+from canonry.crawler import frontier
+from canonry.crawler.crawl_options import parse_options
+from canonry.crawler.frontier import RECORDED, PageState, add_pages
 from canonry.errors import CanonryError
 from canonry.store.schema import crawl_pages, crawls, stamp
 
@@ -17,14 +20,21 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
-    from canonry.crawler.frontier import Finished, Found, Turn
+    from canonry.crawler.crawl_options import CrawlOptions
+    from canonry.crawler.frontier import FrontierBatch, PageResult, PageUrl
     from canonry.store.database import Database
 
 
-RUNNING, DONE, FAILED, STOPPED = "running", "done", "failed", "stopped"  # states of a crawl
+class CrawlState(StrEnum):
+    """Whether a crawl still runs, and how it ended."""
+
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    STOPPED = "stopped"
 
 
-class NoCrawl(CanonryError, LookupError):
+class CrawlNotFound(CanonryError, LookupError):
     """No crawl has this number; it may have been removed a moment ago."""
 
     def __init__(self, crawl_id: int) -> None:
@@ -42,8 +52,8 @@ class Crawl:
     id: int
     seed: str
     host: str
-    options: Mapping[str, Any]
-    state: str
+    options: CrawlOptions
+    state: CrawlState
     failure: str
     address: str
     taken: int
@@ -94,11 +104,11 @@ class CrawlStore:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    async def start(self, seed: Found, host: str, options: Mapping[str, Any], now: datetime) -> Crawl:
+    async def start(self, seed: PageUrl, host: str, options: CrawlOptions, now: datetime) -> Crawl:
         """A new crawl with its first page in the queue."""
 
         def work(connection: Connection) -> Crawl:
-            values = {"seed": seed.url, "host": host, "options": json.dumps(dict(options)), "started_at": stamp(now)}
+            values = {"seed": seed.url, "host": host, "options": options.to_json(), "started_at": stamp(now)}
             crawl = _crawl(connection.execute(insert(crawls).values(values).returning(*_CRAWL)).one())
             add_pages(connection, crawl.id, [seed], depth=0, referrer="")
             return crawl
@@ -109,7 +119,7 @@ class CrawlStore:
         query = select(*_CRAWL).where(crawls.c.id == crawl_id)
         row = await self.database.read(lambda connection: connection.execute(query).first())
         if row is None:
-            raise NoCrawl(crawl_id)
+            raise CrawlNotFound(crawl_id)
         return _crawl(row)
 
     async def latest(self, seed: str) -> Crawl | None:
@@ -118,7 +128,7 @@ class CrawlStore:
         row = await self.database.read(lambda connection: connection.execute(query).first())
         return None if row is None else _crawl(row)
 
-    async def all(self, limit: int = 100, *, before: int | None = None, state: str | None = None) -> list[Crawl]:
+    async def all(self, limit: int = 100, *, before: int | None = None, state: CrawlState | None = None) -> list[Crawl]:
         """The crawls there are, the latest first; those before a number, those in a state."""
         query = select(*_CRAWL).order_by(crawls.c.id.desc()).limit(limit)
         if before is not None:
@@ -131,48 +141,48 @@ class CrawlStore:
         """Forget a crawl and its pages; whoever works on it ends."""
         forget = delete(crawls).where(crawls.c.id == crawl_id)
         if not await self.database.write(lambda connection: connection.execute(forget).rowcount):
-            raise NoCrawl(crawl_id)
+            raise CrawlNotFound(crawl_id)
 
     async def stop(self, crawl_id: int, now: datetime) -> Crawl:
         """Have nobody take any more pages of it; one that is over stays as it is."""
-        values = {"state": STOPPED, "finished_at": stamp(now)}
-        change = update(crawls).where(crawls.c.id == crawl_id, crawls.c.state == RUNNING).values(values)
+        values = {"state": CrawlState.STOPPED, "finished_at": stamp(now)}
+        change = update(crawls).where(crawls.c.id == crawl_id, crawls.c.state == CrawlState.RUNNING).values(values)
         await self.database.write(lambda connection: connection.execute(change))
         return await self.get(crawl_id)
 
-    async def reopen(self, crawl_id: int, options: Mapping[str, Any]) -> None:
+    async def reopen(self, crawl_id: int, options: CrawlOptions) -> None:
         """Go on with a crawl, under these options."""
-        values = {"state": RUNNING, "finished_at": None, "failure": "", "options": json.dumps(dict(options))}
+        values = {"state": CrawlState.RUNNING, "finished_at": None, "failure": "", "options": options.to_json()}
         await self._change(crawl_id, values)
 
     async def fail(self, crawl_id: int, failure: str, now: datetime) -> None:
-        await self._change(crawl_id, {"state": FAILED, "failure": failure, "finished_at": stamp(now)})
+        await self._change(crawl_id, {"state": CrawlState.FAILED, "failure": failure, "finished_at": stamp(now)})
 
     async def set_start(self, crawl_id: int, host: str, address: str) -> None:
         """Remember whose pages are crawled, and where the first one came from."""
         await self._change(crawl_id, {"host": host, "address": address})
 
-    async def add(self, crawl_id: int, pages: Sequence[Found], *, depth: int, referrer: str) -> None:
+    async def add(self, crawl_id: int, pages: Sequence[PageUrl], *, depth: int, referrer: str) -> None:
         """Queue pages that are not known yet."""
         await self.database.write(partial(add_pages, crawl_id=crawl_id, pages=pages, depth=depth, referrer=referrer))
 
-    async def turn(
+    async def record_and_lease(
         self,
         crawl_id: int,
         owner: str,
-        finished: Sequence[Finished],
+        finished: Sequence[PageResult],
         *,
         want: int,
         now: datetime,
         max_pages: int | None = None,
         renews: bool = False,
-    ) -> Turn:
+    ) -> FrontierBatch:
         """Keep what came of pages this owner took, and take so many more; not more than `max_pages` in all.
 
         Who wants none does not end the crawl either: it may have more to add.
         """
         work = partial(
-            take_turn,
+            frontier.record_and_lease,
             crawl_id=crawl_id,
             owner=owner,
             finished=finished,
@@ -240,7 +250,7 @@ def _counts(connection: Connection, crawl_id: int) -> Counts:
 
 def _crawl(row: Sequence[Any]) -> Crawl:
     values: dict[str, Any] = dict(zip(Crawl.__dataclass_fields__, row, strict=True))
-    values["options"] = json.loads(values["options"])
+    values["options"], values["state"] = parse_options(values["options"]), CrawlState(values["state"])
     return Crawl(**values)
 
 

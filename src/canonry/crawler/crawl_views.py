@@ -44,7 +44,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Glance:
+class CrawlActivity:
     """What goes on in a crawl: pages that are open, and those that were kept last."""
 
     open: tuple[str, ...]
@@ -78,7 +78,7 @@ class CrawlViews:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def standing(self, crawl_ids: Collection[int]) -> Mapping[int, Counter[str]]:
+    async def count_states(self, crawl_ids: Collection[int]) -> Mapping[int, Counter[str]]:
         """How many pages of these crawls are in which state."""
         query = (
             select(crawl_pages.c.crawl_id, crawl_pages.c.state, func.count())
@@ -103,13 +103,13 @@ class CrawlViews:
 
         return await self._database.read(work)
 
-    async def glance(self, crawl_id: int, limit: int = 10) -> Glance:
+    async def get_activity(self, crawl_id: int, limit: int = 10) -> CrawlActivity:
         """What is open, and what was kept last: pages are taken in the order of their depth."""
 
-        def work(connection: Connection) -> Glance:
+        def work(connection: Connection) -> CrawlActivity:
             found = sorted(_ids(connection, crawl_id, limit, from_end=True), reverse=True)
             urls = connection.execute(_OPEN, {"crawl_id": crawl_id}).scalars()
-            return Glance(tuple(urls), tuple(_nodes(connection, found[:limit], whole=False)))
+            return CrawlActivity(tuple(urls), tuple(_nodes(connection, found[:limit], whole=False)))
 
         return await self._database.read(work)
 

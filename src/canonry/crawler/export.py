@@ -30,7 +30,7 @@ _BATCH = 500  # pages of a Parquet row group
 _NO_XML = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 65534, 65535, *range(55296, 57344)), "�")
 
 
-class Writer(Protocol):
+class PageWriter(Protocol):
     """Takes the pages one by one."""
 
     def add(self, page: Page) -> None: ...
@@ -39,7 +39,7 @@ class Writer(Protocol):
 
 
 @contextmanager
-def writing(file: Path) -> Generator[Writer]:
+def open_writer(file: Path) -> Generator[PageWriter]:
     """A writer for the file, which is replaced when all is written and left alone if not."""
     handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     os.close(handle)
@@ -184,7 +184,7 @@ _GRAPHML = _GraphForm(
     "</graph>\n</graphml>\n",
 )
 _DOT = _GraphForm("digraph site {\n", _dot_node, lambda source, target: f"  n{source} -> n{target};\n", "}\n")
-_WRITERS: dict[str, Callable[[Path], Writer]] = {
+_WRITERS: dict[str, Callable[[Path], PageWriter]] = {
     ".jsonl": _Jsonl,
     ".csv": _Csv,
     ".parquet": _Parquet,

@@ -38,7 +38,7 @@ RECORDED = (PageState.DONE, PageState.FAILED)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PageUrl:
     """A page somebody leads to: normalized, and as it was found."""
 
     url: str
@@ -46,7 +46,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Leased:
+class LeasedPage:
     """A page to be fetched by whoever took it."""
 
     id: int
@@ -57,13 +57,13 @@ class Leased:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class PageResult:
     """What came of a page; QUEUED asks for another try at `retry_at`.
 
     `url` is the page's own, `leads_to` the normalized URL of another page of the site that it redirects to.
     """
 
-    page: Leased
+    page: LeasedPage
     state: PageState
     url: str
     status: int = 0
@@ -73,38 +73,38 @@ class Finished:
     error: str = ""
     links: Sequence[Sequence[str | None]] = ()
     followed: int = 0
-    found: Sequence[Found] = ()
+    found: Sequence[PageUrl] = ()
     leads_to: str = ""
     retry_at: datetime | None = None
     is_fetched: bool = True  # or is what it leads to another's to fetch?
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedPage:
     """A page that is kept now, under this URL."""
 
-    finished: Finished
+    finished: PageResult
     url: str
     depth: int
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class FrontierBatch:
     """Pages that were kept and pages that were taken; without either, the seconds until it is worth looking again."""
 
-    recorded: tuple[Recorded, ...] = ()
-    leased: tuple[Leased, ...] = ()
+    recorded: tuple[RecordedPage, ...] = ()
+    leased: tuple[LeasedPage, ...] = ()
     is_over: bool = False
     wait: float = 0.0
     host: str = ""
 
 
-def key_of(url: str) -> str:
+def make_page_key(url: str) -> str:
     """What a normalized URL is known by: a digest of it without its scheme."""
     return blake2b(url.partition(":")[2].encode(), digest_size=16).hexdigest()
 
 
-_LEASED = [crawl_pages.c[name] for name in Leased.__dataclass_fields__]
+_LEASED = [crawl_pages.c[name] for name in LeasedPage.__dataclass_fields__]
 # https is preferred where both are seen: the page's URL becomes https, and what is asked for if it was not yet.
 _ADD = text(
     "INSERT INTO crawl_pages (crawl_id, key, url, requested_url, depth, referrer)"
@@ -164,23 +164,23 @@ _LEASE = text(
 _SOON = 0.5  # seconds until it is worth looking what other processes have found
 
 
-def take_turn(
+def record_and_lease(
     connection: Connection,
     crawl_id: int,
     owner: str,
-    finished: Sequence[Finished],
+    finished: Sequence[PageResult],
     want: int,
     now: datetime,
     max_pages: int | None,
     *,
     renews: bool,
-) -> Turn:
+) -> FrontierBatch:
     # One turn at a time: others wait here, so that no two take the same page or pass the limit together.
     row = connection.execute(
         select(crawls.c.state, crawls.c.taken, crawls.c.host).where(crawls.c.id == crawl_id).with_for_update()
     ).first()
     if row is None:  # removed meanwhile
-        return Turn(is_over=True)
+        return FrontierBatch(is_over=True)
     state, taken, host = row
     until, here = stamp(now + LEASE), {"crawl_id": crawl_id, "owner": owner}
     recorded, ended = _keep(connection, crawl_id, owner, finished, stamp(now)) if finished else ([], 0)
@@ -191,31 +191,31 @@ def take_turn(
         connection.execute(_RENEW, {**here, "until": until})
     connection.execute(_EXPIRE, {"crawl_id": crawl_id, "now": stamp(now)})
     if state != "running":
-        return Turn(tuple(recorded), is_over=True)
+        return FrontierBatch(tuple(recorded), is_over=True)
     room = want if max_pages is None else min(want, max_pages - taken)
     fresh_level, busy_level, retry_at = connection.execute(_LEVELS, {"crawl_id": crawl_id}).one()
-    leased: list[Leased] = []
+    leased: list[LeasedPage] = []
     if want > 0 and retry_at is not None and retry_at <= stamp(now):
         leased += [
-            Leased(*row) for row in connection.execute(_AGAIN, {"of": crawl_id, "now": stamp(now), "count": want})
+            LeasedPage(*row) for row in connection.execute(_AGAIN, {"of": crawl_id, "now": stamp(now), "count": want})
         ]
     room = min(room, want - len(leased))
     # Those that are taken again count as well: a process that is killed again and again must not get ahead of them.
     open_levels = [page.depth for page in leased] + ([] if busy_level is None else [busy_level])
     if room > 0 and fresh_level is not None and fresh_level <= min(open_levels, default=fresh_level):
         fresh = connection.execute(_FRESH, {"of": crawl_id, "level": fresh_level, "count": room})
-        new = [Leased(*row) for row in fresh]
+        new = [LeasedPage(*row) for row in fresh]
         connection.execute(update(crawls).where(crawls.c.id == crawl_id).values(taken=taken + len(new)))
         leased += new
     if leased:
         rows = [{"id": page.id, "owner": owner, "until": until, "now": stamp(now)} for page in leased]
         connection.execute(_LEASE, rows)
-        return Turn(tuple(recorded), tuple(leased), host=host)
+        return FrontierBatch(tuple(recorded), tuple(leased), host=host)
     has_fresh = fresh_level is not None and (max_pages is None or taken < max_pages)
     if want > 0 and busy_level is None and retry_at is None and not has_fresh:
         connection.execute(update(crawls).where(crawls.c.id == crawl_id).values(state="done", finished_at=stamp(now)))
-        return Turn(tuple(recorded), is_over=True)
-    return Turn(tuple(recorded), wait=_wait(retry_at, now) if busy_level is None else _SOON)
+        return FrontierBatch(tuple(recorded), is_over=True)
+    return FrontierBatch(tuple(recorded), wait=_wait(retry_at, now) if busy_level is None else _SOON)
 
 
 def _wait(retry_at: str | None, now: datetime) -> float:
@@ -227,8 +227,8 @@ def _wait(retry_at: str | None, now: datetime) -> float:
 
 
 def _keep(
-    connection: Connection, crawl_id: int, owner: str, finished: Sequence[Finished], now: str
-) -> tuple[list[Recorded], int]:
+    connection: Connection, crawl_id: int, owner: str, finished: Sequence[PageResult], now: str
+) -> tuple[list[RecordedPage], int]:
     """What is recorded of that which is still this owner's to keep, and how many of those are not tried again.
 
     A page whose lease ran out is another's by now.
@@ -245,7 +245,7 @@ def _keep(
     if plain:
         connection.execute(_KEEP, [_row(each, _preferred(each.url, urls[each.page.id]), now) for each in plain])
     recorded = [
-        Recorded(each, _preferred(each.url, urls[each.page.id]), each.page.depth)
+        RecordedPage(each, _preferred(each.url, urls[each.page.id]), each.page.depth)
         for each in plain
         if each.state in RECORDED
     ]
@@ -259,12 +259,12 @@ def _keep(
     return recorded, sum(each.state is not PageState.QUEUED for each in finished)
 
 
-def _keep_redirect(connection: Connection, crawl_id: int, each: Finished, now: str) -> list[Recorded]:
+def _keep_redirect(connection: Connection, crawl_id: int, each: PageResult, now: str) -> list[RecordedPage]:
     """A page that redirects to another: one of the two is kept."""
-    target = {"crawl_id": crawl_id, "key": key_of(each.leads_to)}
+    target = {"crawl_id": crawl_id, "key": make_page_key(each.leads_to)}
     if not each.is_fetched:  # whoever knows the target may not have kept it yet
         add_pages(
-            connection, crawl_id, [Found(each.leads_to, each.final_url)], depth=each.page.depth, referrer=each.url
+            connection, crawl_id, [PageUrl(each.leads_to, each.final_url)], depth=each.page.depth, referrer=each.url
         )
     other = connection.execute(_BY_KEY, target).first()
     if other is not None and other.id == each.page.id:
@@ -274,13 +274,13 @@ def _keep_redirect(connection: Connection, crawl_id: int, each: Finished, now: s
         if other is None and each.page.url == each.url:
             # So that a link to the target, found later, is not a page of its own.
             add_pages(
-                connection, crawl_id, [Found(each.leads_to, each.final_url)], depth=each.page.depth, referrer=each.url
+                connection, crawl_id, [PageUrl(each.leads_to, each.final_url)], depth=each.page.depth, referrer=each.url
             )
             alias = connection.execute(_BY_KEY, target).one()
             skip = update(crawl_pages).where(crawl_pages.c.id == alias.id)
             connection.execute(skip.values(state=PageState.SKIPPED, error=f"the same page as {each.url}", begun_at=now))
-        return [Recorded(each, each.url, each.page.depth)]
-    skipped = Finished(
+        return [RecordedPage(each, each.url, each.page.depth)]
+    skipped = PageResult(
         each.page,
         PageState.SKIPPED,
         each.url,
@@ -294,15 +294,15 @@ def _keep_redirect(connection: Connection, crawl_id: int, each: Finished, now: s
         return []
     url = _preferred(each.leads_to, other.url)
     connection.execute(_KEEP, {**_row(each, url, now), "id": other.id})
-    return [Recorded(each, url, other.depth)]
+    return [RecordedPage(each, url, other.depth)]
 
 
-def _row(each: Finished, url: str, now: str) -> dict[str, object]:
+def _row(each: PageResult, url: str, now: str) -> dict[str, object]:
     is_again = each.state is PageState.QUEUED
     return {
         "id": each.page.id,
         "state": each.state,
-        "key": key_of(url),
+        "key": make_page_key(url),
         "url": url,
         "requested_url": each.page.requested_url,
         "status": each.status,
@@ -324,11 +324,11 @@ def _preferred(url: str, stored: str) -> str:
     return stored if is_better and stored.partition(":")[2] == url.partition(":")[2] else url
 
 
-def add_pages(connection: Connection, crawl_id: int, pages: Iterable[Found], depth: int, referrer: str) -> None:
+def add_pages(connection: Connection, crawl_id: int, pages: Iterable[PageUrl], depth: int, referrer: str) -> None:
     rows = [
         {
             "crawl_id": crawl_id,
-            "key": key_of(page.url),
+            "key": make_page_key(page.url),
             "url": page.url,
             "requested_url": page.requested_url,
             "depth": depth,

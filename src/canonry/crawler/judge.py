@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from canonry.core.native import normalize
 from canonry.core.scope import CRAWL_POLICY, LinkVerdict, Verdict, judge_target, judge_unresolved
 from canonry.core.url import parse
-from canonry.crawler.frontier import Finished, Found, PageState
+from canonry.crawler.frontier import PageResult, PageState, PageUrl
 from canonry.errors import InvalidUrl
 from canonry.net.response import REDIRECTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from canonry.crawler.frontier import Leased
+    from canonry.crawler.frontier import LeasedPage
     from canonry.net.engine import Link, Opened
 
 _KEPT = 50_000  # verdicts that are remembered; the links of a site repeat
@@ -31,31 +31,31 @@ class Judge:
         self._known: dict[str, bool] = {}  # by URL without scheme: was https seen?
         self._leads: dict[str, str] = {}  # pages that were left for others they lead to
 
-    def judged(self, page: Leased, opened: Opened, engine: str, refuses: Callable[[str], bool]) -> Finished:
+    def judged(self, page: LeasedPage, opened: Opened, engine: str, refuses: Callable[[str], bool]) -> PageResult:
         """What is kept of a page."""
         url = page.url
         if not opened.status or opened.status == 429 or opened.status >= 500:
-            return Finished(
+            return PageResult(
                 page, PageState.FAILED, url, opened.status, _plain(opened.final_url), engine=engine, error=opened.error
             )
         final_url = _plain(opened.final_url)
         try:
             final = normalize(final_url, CRAWL_POLICY)
         except InvalidUrl as error:
-            return Finished(page, PageState.FAILED, url, opened.status, final_url, engine=engine, error=str(error))
+            return PageResult(page, PageState.FAILED, url, opened.status, final_url, engine=engine, error=str(error))
         if parse(final).host != self.host:
             # Where it leads is another site's; the start page may be allowed to go there.
             row = (final_url, final, "", Verdict.EXTERNAL, "the page redirects there")
-            return Finished(page, PageState.DONE, url, opened.status, final_url, engine=engine, links=[row])
+            return PageResult(page, PageState.DONE, url, opened.status, final_url, engine=engine, links=[row])
         is_same = _schemeless(final) == _schemeless(url)
         if is_same and final.startswith("https:"):
             url = final
         is_left = opened.status in REDIRECTS and bool(opened.hops) and opened.hops[-1].location == opened.final_url
         if is_left and refuses(final_url):
             why = "redirects to what robots.txt refuses"
-            return Finished(page, PageState.SKIPPED, url, opened.status, final_url, engine=engine, error=why)
+            return PageResult(page, PageState.SKIPPED, url, opened.status, final_url, engine=engine, error=why)
         rows, found = self._links(opened.links, page=final, depth=page.depth)
-        return Finished(
+        return PageResult(
             page,
             PageState.DONE,
             url,
@@ -85,19 +85,19 @@ class Judge:
         self._leads[here] = there
         return False
 
-    def listed(self, url: str) -> Found | None:
+    def listed(self, url: str) -> PageUrl | None:
         """A page that a sitemap names, if it is to be crawled."""
         verdict = judge_target(url, page="", host=self.host)
         if verdict.verdict is not Verdict.CRAWL or verdict.url is None or self._depth == 0:
             return None
         self._known[_schemeless(verdict.url)] = verdict.url.startswith("https:")
-        return Found(verdict.url, url.partition("#")[0])
+        return PageUrl(verdict.url, url.partition("#")[0])
 
     def _links(
         self, links: tuple[Link, ...], *, page: str, depth: int
-    ) -> tuple[list[tuple[str | None, ...]], list[Found]]:
+    ) -> tuple[list[tuple[str | None, ...]], list[PageUrl]]:
         rows: list[tuple[str | None, ...]] = []
-        found: list[Found] = []
+        found: list[PageUrl] = []
         goes_on = self._depth is None or depth < self._depth
         for link in links:
             verdict = judge_unresolved(link.href) or self._verdict(link.url)
@@ -111,7 +111,7 @@ class Judge:
                     if len(self._known) >= _KNOWN:
                         self._known.clear()
                     self._known[key] = is_https
-                    found.append(Found(verdict.url, link.url.partition("#")[0]))
+                    found.append(PageUrl(verdict.url, link.url.partition("#")[0]))
         return rows, found
 
     def _verdict(self, target: str) -> LinkVerdict:

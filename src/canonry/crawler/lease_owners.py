@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def new_owner() -> str:
+def make_owner_id() -> str:
     """A name nobody else has: machine, process and chance."""
     return f"{_machine()} {os.getpid()} {_started(os.getpid())} {uuid.uuid4().hex}"
 
 
-def dead_owners(owners: Iterable[str]) -> list[str]:
+def find_dead_owners(owners: Iterable[str]) -> list[str]:
     """Those that were processes of this machine and are no more; of others only the clock can tell."""
     return [owner for owner in owners if _is_dead(owner)]
 

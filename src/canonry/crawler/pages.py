@@ -99,7 +99,7 @@ def duplicates_avoided(counts: Counts) -> int:
     return max(0, counts.followed - (counts.known - 1)) + skipped_twins
 
 
-def page_of(stored: StoredPage) -> Page:
+def make_page(stored: StoredPage) -> Page:
     """A page as it was stored."""
     links = tuple(PageLink(href, url, text, Verdict(verdict), why) for href, url, text, verdict, why in stored.links)
     return Page(

@@ -1,4 +1,4 @@
-"""Manners at a site: what robots.txt allows, how fast, and as whom."""
+"""Politeness at a site: what robots.txt allows, how fast, and as whom."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REFUSED = "robots.txt refuses it"
 _TRIES = 3
 
 
-class Manners:
+class Politeness:
     """Asks robots.txt of each origin once, and keeps the pauses; `fetch` is None where robots.txt does not count.
 
     `lanes` is how many others do the same at the site at the same time. User and password of the seed are

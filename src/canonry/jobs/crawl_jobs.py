@@ -12,8 +12,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from canonry.crawler.crawl import crawl_on
-from canonry.crawler.crawl_store import RUNNING, CrawlStore, NoCrawl
+from canonry.crawler.crawl import work_on_crawl
+from canonry.crawler.crawl_store import CrawlNotFound, CrawlState, CrawlStore
 from canonry.errors import CanonryError, StoreError
 from canonry.jobs.queues import Kind
 from canonry.jobs.schedules import Schedule
@@ -36,7 +36,7 @@ async def enqueue_crawl(jobs: Jobs, crawl: Crawl) -> None:
     """Have the pages of a crawl opened by workers; a lane that is queued or runs already stays as it is."""
     begin = int(datetime.now(UTC).timestamp() * 1000)  # a crawl that is resumed has new turns
     waiting = {job.rpartition("-")[0] for job in await jobs.waiting(CRAWL)}
-    for lane in range(_lanes(crawl)):
+    for lane in range(crawl.options.slots):
         if f"{CRAWL}-{crawl.id}-{lane}" not in waiting:
             await _enqueue(jobs, crawl.id, crawl.host, lane, begin)
 
@@ -51,7 +51,7 @@ def crawl_kinds(jobs: Jobs, settings: Settings, client: Client, *, seconds: floa
         try:
             begun = await crawls.get(crawl_id)
             is_over = await crawled(begun)
-        except NoCrawl:
+        except CrawlNotFound:
             return  # removed since
         except StoreError:
             raise
@@ -62,14 +62,14 @@ def crawl_kinds(jobs: Jobs, settings: Settings, client: Client, *, seconds: floa
             await _enqueue(jobs, crawl_id, host, lane, number + 1)
 
     async def crawled(begun: Crawl) -> bool:
-        if begun.state != RUNNING:
+        if begun.state is not CrawlState.RUNNING:
             return True
         async with AsyncExitStack() as stack:
-            engine = await stack.enter_async_context(chrome.lent()) if begun.options["engine"] == "chrome" else None
-            return await crawl_on(
+            engine = await stack.enter_async_context(chrome.lent()) if begun.options.engine == "chrome" else None
+            return await work_on_crawl(
                 crawls,
                 begun,
-                lanes=_lanes(begun),
+                lanes=begun.options.slots,
                 seconds=seconds,
                 engine=engine,
                 client=client,
@@ -77,8 +77,8 @@ def crawl_kinds(jobs: Jobs, settings: Settings, client: Client, *, seconds: floa
             )
 
     async def look_after(_: str) -> None:
-        for crawl in await crawls.all(limit=1000, state=RUNNING):
-            if crawl.options.get("shared"):
+        for crawl in await crawls.all(limit=1000, state=CrawlState.RUNNING):
+            if crawl.options.shared:
                 await enqueue_crawl(jobs, crawl)
 
     return [Kind(CRAWL, run, is_per_host=True, can_be_cut=True), Kind(CRAWLS, look_after)]
@@ -113,10 +113,6 @@ class _Chrome:
             if not self._users:
                 self._engine = None
                 await engine.close()
-
-
-def _lanes(crawl: Crawl) -> int:
-    return int(min(crawl.options["per_host"], crawl.options["concurrency"]))
 
 
 async def _enqueue(jobs: Jobs, crawl_id: int, host: str, lane: int, number: int) -> None:

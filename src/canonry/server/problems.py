@@ -15,7 +15,7 @@ from canonry.bookmarks.bookmark import AlreadyKept, Changed, NoBookmark
 from canonry.bookmarks.duplicates import CannotUndo, NoGroup
 from canonry.bookmarks.pending_imports import NoImport
 from canonry.bookmarks.save import WrongFields
-from canonry.crawler.crawl_store import NoCrawl
+from canonry.crawler.crawl_store import CrawlNotFound
 from canonry.errors import CanonryError, FetchFailed, InvalidUrl, NotAFeed, PolicyError, StoreError, UnsafeUrl, masked
 from canonry.feeds.canonicalize.result import Candidate, CandidateVerdict, Source
 from canonry.feeds.feed_values import NoSuchFeed
@@ -82,7 +82,7 @@ STATUSES: dict[type[Exception], int] = {
     Changed: 412,
     FetchFailed: 424,  # a URL that does not answer is no failure of ours: monitors look at 5xx
     NoBookmark: 404,
-    NoCrawl: 404,
+    CrawlNotFound: 404,
     NoGroup: 404,
     NoImport: 404,
     NoSuchBookmarkRekey: 404,

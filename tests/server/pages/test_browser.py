@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +13,8 @@ from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-unt
 from playwright.sync_api import expect
 
 import crawl_server
-from canonry.crawler.crawl import Options as CrawlOptions
-from canonry.crawler.frontier import Finished, Found, PageState
+from canonry.crawler.crawl_options import CrawlOptions
+from canonry.crawler.frontier import PageResult, PageState, PageUrl
 from canonry.server.service import Options
 from server.pages.visitor import FEED, add_user, owner_token, web_of
 from service import serving, until
@@ -357,28 +356,28 @@ def fill(running: Running) -> None:
 def fill_crawls(running: Running) -> None:
     """One that is done, with failures and long names; one that runs, and one whose start page leads away."""
     crawls, now = running.service.crawls, datetime.now(UTC)
-    seed, options = "https://site.example/", asdict(CrawlOptions(engine="http"))
+    seed, options = "https://site.example/", CrawlOptions(engine="http")
 
     async def fill() -> None:
         for number in range(3):
-            crawl = await crawls.start(Found(seed, seed), "site.example", options, now)
-            [start] = (await crawls.turn(crawl.id, "me", [], want=1, now=now)).leased
+            crawl = await crawls.start(PageUrl(seed, seed), "site.example", options, now)
+            [start] = (await crawls.record_and_lease(crawl.id, "me", [], want=1, now=now)).leased
             found = [
-                Found(f"{seed}{name}", f"{seed}{name}") for name in ("a", "b", "c/" + "long-segment/" * 20, "x<y>")
+                PageUrl(f"{seed}{name}", f"{seed}{name}") for name in ("a", "b", "c/" + "long-segment/" * 20, "x<y>")
             ]
             rows = [(each.url, each.url, "text", "crawl", "the same site") for each in found]
             values = {"title": "Home " + "w" * 200, "links": rows, "found": found, "followed": len(rows)}
-            page = Finished(start, PageState.DONE, seed, 200, seed, engine="http", **values)  # type: ignore[arg-type]
+            page = PageResult(start, PageState.DONE, seed, 200, seed, engine="http", **values)  # type: ignore[arg-type]
             if number == 2:
                 await crawls.fail(crawl.id, "redirects to https://other.example/" + "y" * 200, now)
                 continue
-            leased = (await crawls.turn(crawl.id, "me", [page], want=3, now=now)).leased
+            leased = (await crawls.record_and_lease(crawl.id, "me", [page], want=3, now=now)).leased
             states = (PageState.DONE, PageState.FAILED, PageState.SKIPPED)
             done = [
-                Finished(each, state, each.url, 200, each.url, error="no answer " + "e" * 100, engine="http")
+                PageResult(each, state, each.url, 200, each.url, error="no answer " + "e" * 100, engine="http")
                 for each, state in zip(leased, states, strict=True)
             ]
-            await crawls.turn(crawl.id, "me", done, want=1, now=now)
+            await crawls.record_and_lease(crawl.id, "me", done, want=1, now=now)
         await crawls.stop(1, now)
 
     with ThreadPoolExecutor(1) as pool:

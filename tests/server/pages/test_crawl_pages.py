@@ -7,16 +7,16 @@ import json
 import re
 import time
 import xml.etree.ElementTree as ET
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
 from sqlalchemy import insert
 
-from canonry.crawler.crawl import Options as CrawlOptions
+from canonry.crawler.crawl_options import CrawlOptions
 from canonry.crawler.crawl_views import Node
-from canonry.crawler.frontier import Found, PageState, key_of
+from canonry.crawler.frontier import PageState, PageUrl, make_page_key
 from canonry.server.pages import crawl_graph
 from canonry.server.pages import crawls as crawls_page
 from canonry.server.service import Options
@@ -155,15 +155,15 @@ def fill(running: Running, count: int, links: int = 30) -> None:
     """A crawl with so many pages, as if it had been read."""
     store, now = running.service.crawls, datetime.now(UTC)
     seed = "http://big.example/"
-    options = asdict(CrawlOptions(engine="http"))
-    crawl = asyncio.run(store.start(Found(seed, seed), "big.example", options, now))
+    options = CrawlOptions(engine="http")
+    crawl = asyncio.run(store.start(PageUrl(seed, seed), "big.example", options, now))
     urls = [f"{seed}p/{number}" for number in range(1, count)]
 
     def row(number: int, url: str) -> dict[str, object]:
         targets = [f"{seed}p/{(number * 7 + step) % count}" for step in range(links)]
         return {
             "crawl_id": crawl.id,
-            "key": key_of(url),
+            "key": make_page_key(url),
             "url": url,
             "requested_url": url,
             "depth": 1 + number // 40,
@@ -206,7 +206,7 @@ def test_earlier_crawls_are_on_the_next_page(visitor: Visitor, running: Running)
         {
             "seed": f"https://a.com/{each}",
             "host": "a.com",
-            "options": json.dumps(asdict(CrawlOptions())),
+            "options": CrawlOptions().to_json(),
             "state": "done",
         }
         | {"started_at": "2026-01-31T10:00:00Z", "finished_at": "2026-01-31T10:00:01Z"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from dataclasses import asdict, replace
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path as FilePath
@@ -15,10 +16,12 @@ from pydantic import BaseModel, Field
 
 from canonry.bookmarks.save import WrongFields, read_http_url
 from canonry.core.url import parse
-from canonry.crawler.crawl import begin, go_on
-from canonry.crawler.crawl_store import DONE, RUNNING, Counts
-from canonry.crawler.export import writing
-from canonry.crawler.pages import duplicates_avoided, moved_to, page_of, page_record
+from canonry.crawler.crawl import reopen_crawl
+from canonry.crawler.crawl import start_crawl as store_crawl
+from canonry.crawler.crawl_options import CrawlOptions
+from canonry.crawler.crawl_store import Counts, CrawlState
+from canonry.crawler.export import open_writer
+from canonry.crawler.pages import duplicates_avoided, make_page, moved_to, page_record
 from canonry.errors import InvalidUrl, UnsafeUrl
 from canonry.server.api.admin import require_admin
 from canonry.server.api.bookmarks import service
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from canonry.crawler.crawl_store import Crawl, StoredPage
-    from canonry.crawler.export import Writer
+    from canonry.crawler.export import PageWriter
 
 router = APIRouter(prefix="/api/crawls", tags=["crawls"])
 CrawlId = Annotated[int, Path(ge=1, le=2**63 - 1)]
@@ -162,7 +165,7 @@ async def get_crawl(request: Request, crawl_id: CrawlId) -> object:
     require_admin(request)
     parts = service(request)
     crawl = await parts.crawls.get(crawl_id)
-    counts, glance = await parts.crawls.counts(crawl_id), await parts.crawl_views.glance(crawl_id)
+    counts, glance = await parts.crawls.counts(crawl_id), await parts.crawl_views.get_activity(crawl_id)
     return {
         **(await shown(parts, [crawl]))[0],
         "skipped": dict(counts.skipped),
@@ -204,7 +207,7 @@ async def list_crawl_pages(
     crawls = service(request).crawls
     await crawls.get(crawl_id)
     found = await crawls.pages(crawl_id, after=cursor or 0, limit=limit)
-    records = await asyncio.to_thread(lambda: [page_record(page_of(page)) for page in found])
+    records = await asyncio.to_thread(lambda: [page_record(make_page(page)) for page in found])
     return JSONResponse(records, headers=_next(request, found[-1].id if len(found) == limit else None))
 
 
@@ -238,7 +241,7 @@ async def started(parts: Service, seed: str, options: dict[str, Any]) -> Crawl:
         raise WrongFields({"seed": f"refused: {error.reason}"}) from None
     if parse(url).userinfo:
         raise WrongFields({"seed": "user and password are kept nowhere: `canonry crawl` can use them"})
-    begun = await begin(parts.crawls, url, {**options, "shared": True}, parts.clock())
+    begun = await store_crawl(parts.crawls, url, CrawlOptions(**options, shared=True), parts.clock())
     await _enqueue(parts, begun)
     return begun
 
@@ -246,9 +249,9 @@ async def started(parts: Service, seed: str, options: dict[str, Any]) -> Crawl:
 async def resumed(parts: Service, crawl_id: int) -> Crawl:
     """A crawl that goes on with the pages that are left; Refused where it is over."""
     crawl = await parts.crawls.get(crawl_id)
-    if crawl.state == DONE or moved_to(crawl):
+    if crawl.state is CrawlState.DONE or moved_to(crawl):
         raise Refused(409, "this crawl is over; a new one may find more")
-    await go_on(parts.crawls, crawl, {"shared": True})
+    await reopen_crawl(parts.crawls, crawl, replace(crawl.options, shared=True))
     crawl = await parts.crawls.get(crawl_id)
     await _enqueue(parts, crawl)
     return crawl
@@ -262,19 +265,23 @@ async def _enqueue(parts: Service, crawl: Crawl) -> None:
 
 async def shown(parts: Service, found: list[Crawl]) -> list[dict[str, Any]]:
     """Crawls as they are told."""
-    standing = await parts.crawl_views.standing([crawl.id for crawl in found])
+    standing = await parts.crawl_views.count_states([crawl.id for crawl in found])
     return [_shown(crawl, standing.get(crawl.id)) for crawl in found]
 
 
 def _shown(crawl: Crawl, standing: Counter[str] | None) -> dict[str, Any]:
     values = {name: getattr(crawl, name) for name in CrawlOut.model_fields if name != "pages"}
     pages = StandingOut.model_validate(standing or {}).model_dump()
-    return values | {"options": dict(crawl.options), "pages": pages}
+    return values | {"options": asdict(crawl.options), "pages": pages}
 
 
 def pages_per_second(crawl: Crawl, counts: Counts, now: datetime) -> float:
     """Pages that were read, over the time since the crawl began."""
-    end = now if crawl.state == RUNNING or crawl.finished_at is None else datetime.fromisoformat(crawl.finished_at)
+    end = (
+        now
+        if crawl.state is CrawlState.RUNNING or crawl.finished_at is None
+        else datetime.fromisoformat(crawl.finished_at)
+    )
     seconds = (end - datetime.fromisoformat(crawl.started_at)).total_seconds()
     return round((counts.done + counts.failed) / max(seconds, 0.1), 1)
 
@@ -285,7 +292,7 @@ async def exported(parts: Service, crawl_id: int, form: Format) -> Response:
     name = f"crawl-{crawl.id}.{form}"
     with tempfile.TemporaryDirectory(prefix="canonry-export-") as folder:
         file = FilePath(folder) / name
-        with writing(file) as writer:
+        with open_writer(file) as writer:
             after = 0
             while found := await parts.crawls.pages(crawl_id, after=after):
                 await asyncio.to_thread(_add, writer, found)
@@ -301,9 +308,9 @@ async def exported(parts: Service, crawl_id: int, form: Format) -> Response:
     return StreamingResponse(pieces(), media_type=_MEDIA_TYPES[form], headers=headers)
 
 
-def _add(writer: Writer, found: list[StoredPage]) -> None:
+def _add(writer: PageWriter, found: list[StoredPage]) -> None:
     for page in found:
-        writer.add(page_of(page))
+        writer.add(make_page(page))
 
 
 def _next(request: Request, cursor: int | None) -> dict[str, str]:

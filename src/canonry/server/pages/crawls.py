@@ -9,7 +9,7 @@ from fastapi import Path, Query, Request, Response
 from pydantic import ValidationError
 
 from canonry.bookmarks.save import LONGEST, WrongFields
-from canonry.crawler.crawl_store import RUNNING
+from canonry.crawler.crawl_store import CrawlState
 from canonry.crawler.pages import duplicates_avoided, moved_to
 from canonry.errors import CanonryError, masked
 from canonry.net.chrome.process import find_chrome
@@ -155,9 +155,9 @@ async def _progress(request: Request, crawl_id: int) -> dict[str, Any]:
     counts = await parts.crawls.counts(crawl_id)
     return {
         "crawl": crawl,
-        "is_running": crawl.state == RUNNING,
+        "is_running": crawl.state is CrawlState.RUNNING,
         "counts": counts,
-        "glance": await parts.crawl_views.glance(crawl_id),
+        "glance": await parts.crawl_views.get_activity(crawl_id),
         "rate": pages_per_second(crawl, counts, parts.clock()),
         "avoided": duplicates_avoided(counts),
         "moved_to": moved_to(crawl),
