@@ -41,6 +41,7 @@ class FailureKind(StrEnum):
     TOO_MANY_REDIRECTS = "too_many_redirects"
     BAD_REDIRECT = "bad_redirect"  # the Location header is not a usable URL
     STATUS = "status"  # the server answered with an error status
+    UNAVAILABLE = "unavailable"  # status 429 or 5xx: the server may answer later
     REFUSED = "refused"  # by the guard
     INVALID_URL = "invalid_url"
     PROXY = "proxy"  # the proxy of the settings cannot be used
@@ -61,6 +62,7 @@ TRANSIENT_FAILURES = frozenset(
         FailureKind.DISCONNECTED,
         FailureKind.PROTOCOL,
         FailureKind.ENCODING,
+        FailureKind.UNAVAILABLE,
         FailureKind.PROXY,
         FailureKind.BROWSER,
         FailureKind.OTHER,

@@ -31,7 +31,7 @@ from canonry.net.fetch import Client, Reading
 from canonry.net.guard import guard_of
 from canonry.net.html import is_html
 from canonry.net.http_engine import MAX_PAGE, HttpEngine
-from canonry.net.robots import token_of
+from canonry.net.robots import get_robots_token
 from canonry.net.sitemap import MAX_BYTES as MAX_SITEMAP
 from canonry.net.sitemap import sitemap_pages
 from canonry.settings import load_settings
@@ -232,7 +232,7 @@ class _Run:
             self._sitemap_fetch = pages = plain
         self._manners = Politeness(
             plain if self.options.robots else None,
-            token=token_of(settings.user_agent),
+            token=get_robots_token(settings.user_agent),
             delay=self.options.delay,
             lanes=self._lanes,
             backoff=self.options.backoff,

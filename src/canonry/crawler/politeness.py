@@ -56,8 +56,8 @@ class Politeness:
     async def turn(self, url: str) -> str:
         """Wait until a page may be asked for; why it may not."""
         rules = await self._rules(url)
-        if rules.refusal:
-            return rules.refusal
+        if rules.failure is not None:
+            return str(rules.failure)
         if not rules.allows(url):
             return REFUSED
         delay = max(self._delay, rules.delay * self._lanes)
@@ -99,7 +99,7 @@ class Politeness:
         for attempt in range(_TRIES):
             asked = self.with_credentials(origin)
             rules = await fetch_robots(asked, fetch, self._token, came_from=self.came_from)
-            if not rules.is_passing or attempt == _TRIES - 1:
+            if rules.failure is None or not rules.failure.is_transient or attempt == _TRIES - 1:
                 break
             await asyncio.sleep(self._backoff * 2**attempt)
         self._known[origin] = rules

@@ -60,7 +60,8 @@ class HttpEngine:
         if not response.is_ok:
             if _is_left(response):
                 return PageContent("", ())
-            return PageContent("", (), PageFailure(FailureKind.STATUS, f"the server answered {response.status}"))
+            kind = FailureKind.UNAVAILABLE if response.is_unavailable else FailureKind.STATUS
+            return PageContent("", (), PageFailure(kind, f"the server answered {response.status}"))
         if not is_html(kind):
             return PageContent("", ())
         body = response.body[: self._max_page]

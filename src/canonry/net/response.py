@@ -51,6 +51,11 @@ class Response:
         return 200 <= self.status < 300
 
     @property
+    def is_unavailable(self) -> bool:
+        """Whether the status says that the server may answer later: 429 or 5xx."""
+        return self.status == 429 or self.status >= 500
+
+    @property
     def is_not_modified(self) -> bool:
         return self.status == 304
 

@@ -1,63 +1,95 @@
-"""robots.txt: what a site lets crawlers read, and how fast (RFC 9309)."""
+"""robots.txt: which pages a site lets crawlers read, and how fast (RFC 9309)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from protego import Protego
 
-from canonry.errors import FetchFailed, InvalidUrl, UnsafeUrl
+from canonry.errors import FailureKind, FetchFailed, InvalidUrl, UnsafeUrl
+from canonry.net.engine import PageFailure
 
 if TYPE_CHECKING:
     from canonry.net.response import Fetch, Response
 
-MAX_BYTES = 512 * 1024  # the RFC wants 500 KiB to be read at least
-LONGEST_DELAY = 60.0  # seconds between two pages that a site can ask for
+MAX_BYTES = 512 * 1024  # RFC 9309 section 2.5 asks parsers to read at least 500 KiB
+MAX_DELAY_SECONDS = 60.0
+_MAX_SITEMAPS = 100
+
+
+class RobotsVerdict(StrEnum):
+    """Whether robots.txt lets a crawler read a URL."""
+
+    ALLOWED = "allowed"
+    DISALLOWED = "disallowed"
+    UNREACHABLE = "unreachable"  # the rules could not be fetched, so nothing of the origin may be read
 
 
 @dataclass(frozen=True, slots=True)
 class Robots:
-    """What one origin says; `refusal` is why nothing of it may be read, `is_passing` whether to ask again."""
+    """The robots.txt rules of one origin; `failure` says why they could not be fetched.
 
-    refusal: str = ""
-    is_passing: bool = False
+    `delay` is the pause between two pages that the site asks for, in seconds.
+    """
+
+    failure: PageFailure | None = None
     delay: float = 0.0
     sitemaps: tuple[str, ...] = ()
     _rules: Protego | None = field(default=None, repr=False)
     _token: str = ""
 
+    def judge(self, url: str) -> RobotsVerdict:
+        """Return whether a URL of this origin may be read."""
+        if self.failure is not None:
+            return RobotsVerdict.UNREACHABLE
+        if self._rules is None or self._rules.can_fetch(url, self._token):
+            return RobotsVerdict.ALLOWED
+        return RobotsVerdict.DISALLOWED
+
     def allows(self, url: str) -> bool:
-        return not self.refusal and (self._rules is None or bool(self._rules.can_fetch(url, self._token)))
+        """Return whether the rules are known and allow a URL."""
+        return self.judge(url) is RobotsVerdict.ALLOWED
 
 
-def token_of(user_agent: str) -> str:
-    """The name by which robots.txt calls us: `canonry/1.0 (+https://…)` → `canonry`."""
+def get_robots_token(user_agent: str) -> str:
+    """Return the product token that robots.txt groups name: `canonry/1.0 (+https://…)` → `canonry`."""
     return user_agent.partition("/")[0].split(" ")[0] or "*"
 
 
 def read_robots(text: str, token: str) -> Robots:
-    """The rules for whoever has this name."""
+    """Parse a robots.txt and return the rules for the crawler with this product token."""
     rules = Protego.parse(text)
     delay = rules.crawl_delay(token) or 0.0
     if rate := rules.request_rate(token):
         delay = max(delay, rate.seconds / max(rate.requests, 1))
-    return Robots("", False, min(max(delay, 0.0), LONGEST_DELAY), tuple(rules.sitemaps)[:100], rules, token)  # noqa: FBT003
+    delay = min(max(delay, 0.0), MAX_DELAY_SECONDS)
+    return Robots(None, delay, tuple(rules.sitemaps)[:_MAX_SITEMAPS], rules, token)
 
 
 async def fetch_robots(origin: str, fetch: Fetch, token: str, *, came_from: str | None = None) -> Robots:
-    """What `https://example.com` says: without a file all may be read, where it cannot be known nothing."""
+    """Fetch and parse the robots.txt of an origin such as `https://example.com`.
+
+    Without a file (status 4xx) everything may be read; if the file cannot be fetched, nothing (RFC 9309 section 2.3.1).
+    """
     options = {} if came_from is None else {"came_from": came_from}
     try:
         response: Response = await fetch(f"{origin}/robots.txt", **options)
-    except (UnsafeUrl, InvalidUrl) as error:
-        return Robots(f"robots.txt cannot be read: {error.reason}")
+    except UnsafeUrl as error:
+        return _fail(FailureKind.REFUSED, error.reason)
+    except InvalidUrl as error:
+        return _fail(FailureKind.INVALID_URL, error.reason)
     except FetchFailed as error:
-        return Robots(f"robots.txt cannot be read: {error.reason}", is_passing=True)
-    except OSError as error:  # of a fetch of the caller's own
-        return Robots(f"robots.txt cannot be read: {type(error).__name__}", is_passing=True)
-    if response.status == 429 or response.status >= 500:
-        return Robots(f"robots.txt cannot be read: the server answered {response.status}", is_passing=True)
+        return _fail(error.kind, error.reason)
+    except OSError as error:  # a caller's own fetch may raise these
+        return _fail(FailureKind.OTHER, type(error).__name__)
+    if response.is_unavailable:
+        return _fail(FailureKind.UNAVAILABLE, f"the server answered {response.status}")
     if not response.is_ok:
         return Robots()
     return read_robots(response.body[:MAX_BYTES].decode("utf-8-sig", "replace"), token)
+
+
+def _fail(kind: FailureKind, detail: str) -> Robots:
+    return Robots(PageFailure(kind, f"robots.txt cannot be read: {detail}"))

@@ -60,7 +60,8 @@ async def sitemap_pages(
             continue
         if not response.is_ok:
             detail = f"the server answered {response.status}"
-            yield FetchFailed(url, detail, status=response.status, kind=FailureKind.STATUS)
+            kind = FailureKind.UNAVAILABLE if response.is_unavailable else FailureKind.STATUS
+            yield FetchFailed(url, detail, status=response.status, kind=kind)
             continue
         found = read_sitemap(response.body)
         waiting.extend(found.sitemaps[:MAX_FILES])
