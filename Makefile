@@ -12,7 +12,7 @@ INPUTS := pyproject.toml setup.py constraints.txt $(wildcard src/canonry/core/na
 PURE_TESTS := tests/core tests/feeds/test_item_matching.py tests/feeds/test_probes.py tests/rekey/test_entry_keys.py
 PURE_MODULES := src/canonry/core/*,src/canonry/feeds/item_matching.py,src/canonry/feeds/content.py,src/canonry/feeds/canonicalize/probes.py,src/canonry/rekey/entry_keys.py
 
-.PHONY: run test check pure tables law mutate fuzz asan leaks chaos bench docs clean
+.PHONY: run test check pure tables law mutate fuzz asan leaks chaos bench reference docs clean
 
 run: $(VENV)/run  ## from a fresh clone to a running service: http://127.0.0.1:8000/
 	@$(BIN)/canonry serve $(SERVE)
@@ -58,6 +58,9 @@ chaos: $(VENV)/test  ## ten minutes of killing what runs, and an audit of what w
 
 bench: $(VENV)/bench  ## speed beside the peers
 	$(BIN)/python -m benchmarks
+
+reference: $(VENV)/test  ## docs/reference/ from the code
+	PYTHONPATH=.:tests $(BIN)/python tests/docs/reference_pages.py
 
 docs: $(VENV)/docs  ## the documentation as a site
 	$(BIN)/sphinx-build --fail-on-warning --keep-going -q docs site

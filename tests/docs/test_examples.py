@@ -23,7 +23,11 @@ from ports import free_port
 from service import serving, until
 
 ROOT = Path(__file__).parent.parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]  # reference/ has no commands
 _CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _COMMAND = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
@@ -146,10 +150,5 @@ def _rewrite(page: Path) -> None:
 
 
 if __name__ == "__main__":
-    import reference_tables
-
     for each in PAGES:
         _rewrite(each)
-    reference_tables.PAGE.write_text(
-        reference_tables.filled(reference_tables.PAGE.read_text(encoding="utf-8")), encoding="utf-8"
-    )
