@@ -95,7 +95,7 @@ def test_on_a_terminal_every_attempt_and_a_line_of_progress(site: str) -> None:
 def test_discover(site: str) -> None:
     refused = run(f"{site}/")
     assert refused.returncode == 1
-    assert "it names 1: discover them" in refused.stderr
+    assert "links to 1 feed; to follow the first, turn on discover" in refused.stderr
     assert json.loads(refused.stdout)["url"] is None
     assert json.loads(run("--discover", f"{site}/").stdout)["url"] == f"{site}/feed"
 
@@ -110,7 +110,7 @@ def test_the_budget(site: str) -> None:
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("{site}/busy", "answered 429, asks to wait 7 s"),
+        ("{site}/busy", "answered 429, retry after 7 s"),
         ("{site}/none", "answered 404"),
         ("http://10.0.0.1/feed", "not public: private"),
         ("http://169.254.169.254/", "metadata"),

@@ -486,13 +486,13 @@ def test_the_whole_result() -> None:
     [
         ("no server", f"{A}/feed", {}, canonry.FetchFailed, "ConnectionRefused"),
         ("an error", f"{A}/feed", {f"{A}/feed": gone(500)}, canonry.FetchFailed, "answered 500"),
-        ("a page", f"{A}/", {f"{A}/": ok("<html><title>x</title></html>")}, canonry.NotAFeed, "it names none"),
+        ("a page", f"{A}/", {f"{A}/": ok("<html><title>x</title></html>")}, canonry.NotAFeed, "without links to feeds"),
         (
             "a page with a feed",
             f"{A}/",
             {f"{A}/": ok('<html><link rel="alternate" type="application/rss+xml" href="/feed">')},
             canonry.NotAFeed,
-            "it names 1: discover",
+            "links to 1 feed;",
         ),
         ("nothing", f"{A}/feed", {f"{A}/feed": ok("")}, canonry.NotAFeed, "empty"),
         ("a private address", f"{A}/feed", {f"{A}/feed": moved("http://10.0.0.1/f")}, canonry.UnsafeUrl, "private"),
@@ -510,7 +510,7 @@ def test_a_rate_limit_says_when_to_come_back() -> None:
         canonical(f"{A}/feed", {f"{A}/feed": gone(429, **{"retry-after": "120"})})
     assert (caught.value.status, caught.value.retry_after) == (429, 120)
     found, _ = canonical(f"{A}/feed/", {f"{A}/feed/": ok(FEED), f"{A}/feed": gone(503, **{"retry-after": "60"})})
-    assert found.candidates[1].reason == "answered 503, asks to wait 60 s"
+    assert found.candidates[1].reason == "answered 503, retry after 60 s"
 
 
 @pytest.mark.parametrize("text", ["", "not a url", "mailto:a@example.com", "ftp://example.com/feed"])
@@ -665,7 +665,7 @@ def test_credentials_stay_with_their_host_and_scheme() -> None:
     found, web = canonical("https://me:pw@www.example.com/feed/", pages)
     assert found.url == "https://me:pw@www.example.com/feed"
     assert all("@example.com" not in url for url in web.asked)
-    assert found.candidates[1].reason == "credentials stay with their host"
+    assert found.candidates[1].reason == "credentials are not sent to another host or over http"
     with pytest.raises(canonry.FetchFailed):
         _, web = canonical("feed://me:pw@example.com/feed", {"http://example.com/feed": ok(FEED)})
 
@@ -745,12 +745,12 @@ def test_inside_an_event_loop_the_sync_door_says_what_to_do() -> None:
 
 
 def test_a_body_over_the_limit_is_refused() -> None:
-    with pytest.raises(canonry.FetchFailed, match="more than 100 bytes"):
+    with pytest.raises(canonry.FetchFailed, match="larger than 100 bytes"):
         canonical(f"{A}/feed", {f"{A}/feed": ok(FEED)}, max_bytes=100)
 
 
 def test_unknown_probes_are_refused() -> None:
-    with pytest.raises(ValueError, match="unknown: joomla; known: wordpress"):
+    with pytest.raises(ValueError, match="unknown probes: joomla; known: wordpress"):
         canonical(f"{A}/feed", {}, probes=["joomla"])
 
 

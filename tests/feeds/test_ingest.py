@@ -490,7 +490,7 @@ async def test_no_text_is_kept(tmp_path: Path) -> None:
 @in_a_loop
 async def test_retry_after_is_respected(tmp_path: Path, after: str, wait: int) -> None:
     async with running({URL: turns(gone(503, **{"Retry-After": after}), ok(rss()))}, tmp_path) as runs_:
-        assert result(await runs_.run()) == (FeedResult.FAILED, f"answered 503, asks to wait {wait} s")
+        assert result(await runs_.run()) == (FeedResult.FAILED, f"answered 503, retry after {wait} s")
         feed = await runs_.feed()
         assert feed.retry_at == stamp(START + timedelta(seconds=wait))
         assert feed.next_check_at is not None and feed.next_check_at >= feed.retry_at

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from canonry.feeds.canonicalize.probes import wordpress
+from canonry.feeds.canonicalize.probes import probe_wordpress
 
 
 @pytest.mark.parametrize(
@@ -28,5 +28,5 @@ from canonry.feeds.canonicalize.probes import wordpress
         ("https://a.com/?myfeed=rss2", None),
     ],
 )
-def test_wordpress(url: str, wanted: str | None) -> None:
-    assert wordpress(url) == wanted
+def test_probe_wordpress(url: str, wanted: str | None) -> None:
+    assert probe_wordpress(url) == wanted

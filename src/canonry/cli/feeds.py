@@ -248,12 +248,12 @@ def _exit_code(added: list[Added]) -> int:
 async def _remove(urls: tuple[str, ...], store: FeedStore) -> int:
     """Remove those that are followed; how many are not."""
     from canonry.core.url import read_url
-    from canonry.feeds.canonicalize.fetcher import plain
+    from canonry.feeds.canonicalize.fetcher import strip_fragment
 
     left = 0
     for text in urls:
         try:
-            feed = await store.find([plain(read_url(text))])
+            feed = await store.find([strip_fragment(read_url(text))])
         except InvalidUrl:
             feed = None
         if feed is None:

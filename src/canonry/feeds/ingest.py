@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from canonry.core.keys import KeyType, make_url_key
 from canonry.core.url import parse, read_url
 from canonry.errors import InvalidUrl, StoreError, masked
-from canonry.feeds.canonicalize.fetcher import plain
+from canonry.feeds.canonicalize.fetcher import strip_fragment
 from canonry.feeds.feed_store import FeedStore
 from canonry.feeds.ingest_report import Check, FeedOutcome, FeedResult, ItemRecord, Report, record_of
 from canonry.feeds.item_matching import Outcome
@@ -232,7 +232,7 @@ class _Run:
         seen: set[str] = set()
         for text in feed_urls:
             try:
-                url = plain(read_url(text))
+                url = strip_fragment(read_url(text))
             except InvalidUrl as error:
                 self._done(FeedOutcome(masked(str(text)), FeedResult.FAILED, error.reason))
                 continue

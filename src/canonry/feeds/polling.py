@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from canonry.errors import CanonryError, FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl, masked
-from canonry.feeds.canonicalize.fetcher import plain, require_ok
+from canonry.feeds.canonicalize.fetcher import raise_for_status, strip_fragment
 from canonry.feeds.feed_values import FeedDocument, MergedFeed, NoSuchFeed
 from canonry.feeds.ingest_report import FeedOutcome, FeedResult
 from canonry.feeds.item_matching import Outcome
@@ -106,7 +106,7 @@ async def _read(
 
     if response.is_not_modified and (feed.etag or feed.last_modified):
         return feed, response, None
-    require_ok(response, polling.clock())
+    raise_for_status(response, polling.clock())
     kind = response.header("content-type")
     read = partial(read_feed, response.body, url=response.url, content_type=kind)
     try:
@@ -119,9 +119,9 @@ async def _read(
     links = await asyncio.to_thread(feed_links, response.body, url=response.url, content_type=kind)
     if not links:
         raise NotAFeed(feed.url, "a web page that names no feed")
-    url = plain(links[0].url)
+    url = strip_fragment(links[0].url)
     answer = await polling.fetch(url, **({"came_from": response.address} if response.address else {}))
-    require_ok(answer, polling.clock())
+    raise_for_status(answer, polling.clock())
     found = read_feed(answer.body, url=answer.url, content_type=answer.header("content-type"))
     if not await store.adopt(feed.id, url):
         raise NotAFeed(feed.url, f"a web page; its feed {masked(url)} is kept already")

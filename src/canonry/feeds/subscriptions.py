@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, cast
 from canonry.core.url import parse, read_url
 from canonry.errors import FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl, masked
 from canonry.feeds.canonicalize import canonicalize
-from canonry.feeds.canonicalize.fetcher import plain
+from canonry.feeds.canonicalize.fetcher import strip_fragment
 from canonry.feeds.canonicalize.result import Existing, Reason
-from canonry.feeds.canonicalize.same_feed import form
+from canonry.feeds.canonicalize.same_feed import strip_cosmetics
 from canonry.feeds.feed_store import ACTIVE, STOPPED, FeedState
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ async def add_feed(
     aliases = tuple(dict.fromkeys((*found.aliases, *page)))
     if forms is None:
         forms = await forms_of(store)
-    if (alike := forms.get(form(found.url))) and await _is_same(alike, found.url, fetch):
+    if (alike := forms.get(strip_cosmetics(found.url))) and await _is_same(alike, found.url, fetch):
         await store.add(alike.url, now, (found.url, *aliases))
         return await _known(url, alike, store, aliases)
     name = (found.feed.title if found.feed else "") or title
@@ -93,7 +93,7 @@ async def add_feed(
 
 async def forms_of(store: FeedStore) -> dict[str, FeedState]:
     """The feeds of a store by their URLs without cosmetic differences."""
-    return {form(url): feed for feed in await store.all() for url in (feed.key_url, feed.url)}
+    return {strip_cosmetics(url): feed for feed in await store.all() for url in (feed.key_url, feed.url)}
 
 
 async def import_feeds(
@@ -144,14 +144,14 @@ async def import_unfetched(rows: Sequence[OpmlFeed], store: FeedStore, *, now: d
     results: list[Added] = []
     for row in rows:
         try:
-            url = plain(read_url(row.url))
+            url = strip_fragment(read_url(row.url))
         except InvalidUrl as error:
             results.append(Added(AddResult.REFUSED, row.url, title=row.title, reason=error.reason))
             continue
-        feed, is_new = forms.get(form(url)) or await store.find([url]), False
+        feed, is_new = forms.get(strip_cosmetics(url)) or await store.find([url]), False
         if feed is None:
             feed, is_new = await store.add(url, now, title=row.title, folder=row.folder)
-        forms.setdefault(form(url), feed)
+        forms.setdefault(strip_cosmetics(url), feed)
         if is_new:
             results.append(Added(AddResult.NEW, row.url, feed.url, row.title, feed_id=feed.id))
         else:
@@ -194,6 +194,6 @@ def _with_twins(results: list[Added]) -> list[Added]:
 
 def _form(text: str) -> str:
     try:
-        return form(read_url(text))
+        return strip_cosmetics(read_url(text))
     except InvalidUrl:
         return text

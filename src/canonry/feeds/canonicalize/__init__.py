@@ -1,4 +1,4 @@
-"""Canonicalize: which URL stands for this feed, with evidence from the network (contract F)."""
+"""Canonicalize: find the URL that stands for a feed, with evidence from the network (contract F)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from canonry.core.normalize import resolved
 from canonry.core.url import read_url
 from canonry.core.variants import FEED_PRESETS
-from canonry.feeds.canonicalize.fetcher import asker_for, plain
+from canonry.feeds.canonicalize.decisions import has_web_scheme
+from canonry.feeds.canonicalize.fetcher import open_fetcher, strip_fragment
 from canonry.feeds.canonicalize.probes import PROBES
-from canonry.feeds.canonicalize.same_feed import read_document
-from canonry.feeds.canonicalize.search import Search, has_web_scheme
+from canonry.feeds.canonicalize.same_feed import read_response
+from canonry.feeds.canonicalize.search import CanonicalSearch, SearchOptions
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -54,56 +55,60 @@ async def canonicalize(
     deadline: float = 30.0,
     max_bytes: int = 10 * 1024 * 1024,
 ) -> Canonical:
-    """The URL that stands for the feed at `url`: it was fetched and proven, or `exists` vouches for it.
+    """Return the URL that stands for the feed at `url`: it was fetched and proven, or `exists` knows it.
 
-    `fetch` is `async (url, **options) -> Response` and follows redirects itself; without it the
-    guarded client is used. `guard` judges where answers lead. `exists` gets all candidates and
-    answers with an `Existing` or None; `verify` may veto a URL; `parse` reads a `Response`, `hash`
-    digests decoded text, `on_event` hears of the progress. `tracking_params` replaces the parameters
-    that presets drop. `validators` make the first request conditional; `body` is what a 304 stands for.
-    Raises InvalidUrl, FetchFailed, NotAFeed or UnsafeUrl, with what was `tried`.
+    `fetch` is `async (url, **options) -> Response` and follows redirects itself; the default is the
+    guarded client. `guard` checks every URL before it is fetched, and where redirects lead. `exists`
+    gets all candidate URLs and returns an `Existing` or None. `verify` may veto a URL. `parse` reads
+    a `Response` as a `Feed`, `hash` digests decoded text, `on_event` receives progress.
+    `tracking_params` replaces the parameters that the presets drop. `validators` make the first
+    request conditional; `body` is used in place of the missing body of a 304.
+    Raises InvalidUrl, FetchFailed, NotAFeed or UnsafeUrl; the last three list what was `tried`.
     """
-    typed = plain(read_url(url))
+    input_url = strip_fragment(read_url(url))
     chosen = [preset for preset in map(resolved, presets) if prefer_no_www or not preset.strip_www]
     params = None if tracking_params is None else tuple(tracking_params)
     if params is not None:
         chosen = [preset.without_params(*preset.strip_params).with_params(*params) for preset in chosen]
-    async with asker_for(
-        typed, fetch, guard, verify=verify, on_event=on_event, timeout=timeout, max_bytes=max_bytes
-    ) as asker:
-        search = Search(
-            input=typed,
-            is_assumed=not has_web_scheme(url),
-            asker=asker,
+    options = SearchOptions(
+        presets=tuple(chosen),
+        tracking_params=params,
+        probes=_select_names("probes", probes, PROBES),
+        sites=_select_names("rewrites", rewrites, _REWRITES),
+        max_requests=max_requests,
+        use_signature=use_signature,
+        prefer_https=prefer_https,
+        discover=discover,
+        validators=validators,
+        body=body,
+    )
+    async with open_fetcher(
+        input_url, fetch, guard, verify=verify, on_event=on_event, timeout=timeout, max_bytes=max_bytes
+    ) as fetcher:
+        search = CanonicalSearch(
+            input_url=input_url,
+            is_https_assumed=not has_web_scheme(url),
+            options=options,
+            fetcher=fetcher,
+            read=partial(read_response, parse=parse, digest=hash),
             exists=exists,
-            read=partial(read_document, parse=parse, digest=hash),
-            presets=tuple(chosen),
-            tracking_params=params,
-            probes=_named(probes, PROBES),
-            sites=_named(rewrites, _REWRITES),
-            max_requests=max_requests,
-            use_signature=use_signature,
-            prefer_https=prefer_https,
-            discover=discover,
-            validators=validators,
-            body=body,
         )
         return await search.run(deadline, check_before_fetch=check_before_fetch)
 
 
 def canonicalize_sync(url: str, **options: Any) -> Canonical:
-    """`canonicalize` for code without an event loop."""
+    """Call `canonicalize` from code without an event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(canonicalize(url, **options))
-    raise RuntimeError("an event loop is running here: await canonicalize(…) instead")
+    raise RuntimeError("canonicalize_sync cannot run inside an event loop. Use `await canonicalize(…)` instead.")
 
 
-def _named(option: bool | Collection[str], known: Collection[str]) -> tuple[str, ...]:  # noqa: FBT001
-    """All of what we know, nothing, or what is listed; ValueError for what we do not know."""
-    if isinstance(option, bool):
-        return tuple(known) if option else ()
-    if unknown := sorted(set(option) - set(known)):
-        raise ValueError(f"unknown: {', '.join(unknown)}; known: {', '.join(sorted(known))}")
-    return tuple(option)
+def _select_names(option: str, value: bool | Collection[str], known: Collection[str]) -> tuple[str, ...]:  # noqa: FBT001
+    """Return all known names for True, none for False, else those listed; raise ValueError for unknown names."""
+    if isinstance(value, bool):
+        return tuple(known) if value else ()
+    if unknown := sorted(set(value) - set(known)):
+        raise ValueError(f"unknown {option}: {', '.join(unknown)}; known: {', '.join(sorted(known))}")
+    return tuple(value)

@@ -1,4 +1,4 @@
-"""Asking: every URL at most once in a call, guarded, in time, with progress."""
+"""Fetch the URLs of one canonicalize call: each at most once, guarded, with a timeout and progress events."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from canonry.core.rules import without_www
 from canonry.core.url import join, parse
-from canonry.errors import CanonryError, FetchFailed, InvalidUrl, UnsafeUrl, masked
+from canonry.errors import CanonryError, FailureKind, FetchFailed, InvalidUrl, UnsafeUrl, masked
 from canonry.feeds.canonicalize.result import Event, EventKind
 from canonry.net.guard import Guard, guard_of
 from canonry.net.response import Fetch, Hop, Response, Validators
@@ -27,8 +27,8 @@ Verify: TypeAlias = Callable[[str], "bool | Awaitable[bool]"]
 Listener: TypeAlias = Callable[[Event], object]
 
 
-class Asker:
-    """Fetches for one call; remembers the answer of every URL, and of those passed on the way."""
+class Fetcher:
+    """Fetches for one call, and remembers the answer of every URL, including those on the way of a redirect."""
 
     def __init__(
         self,
@@ -41,8 +41,9 @@ class Asker:
         timeout: float,
         max_bytes: int,
     ) -> None:
-        self.total = 0
-        self.came_from: str | None = None  # the address that named what is asked next; None for a person
+        self.request_count = 0
+        # The address of the server that named the next URL; None while URLs come from the caller.
+        self.came_from: str | None = None
         self._fetch = fetch
         self._guard = guard
         self._trusted = trusted
@@ -52,43 +53,44 @@ class Asker:
         self._max_bytes = max_bytes
         self._answers: dict[str, Response | FetchFailed] = {}
 
-    def has_asked(self, url: str) -> bool:
+    def has_fetched(self, url: str) -> bool:
+        """Whether the answer of a URL is known, so that `get` sends no request."""
         return url in self._answers
 
     async def check(self, url: str) -> None:
-        """UnsafeUrl where the guard or the caller has something against a URL."""
-        if self._trusted is None or _site(url) not in (self._trusted, (self._trusted[0], None)):
+        """Raise UnsafeUrl if the guard or the caller's `verify` refuses a URL."""
+        if self._trusted is None or _get_site(url) not in (self._trusted, (self._trusted[0], None)):
             self._guard.after(self.came_from).check_url(url)
-        if self._verify is not None and not await called(self._verify, url):
+        if self._verify is not None and not await run_callback(self._verify, url):
             raise UnsafeUrl(masked(url), "vetoed by verify")
 
-    async def ask(self, url: str, *, validators: Validators | None = None, body: bytes | None = None) -> Response:
-        """The answer of a URL; FetchFailed where there is none, UnsafeUrl where it leads to a place it must not.
+    async def get(self, url: str, *, validators: Validators | None = None, body: bytes | None = None) -> Response:
+        """Return the response of a URL; `body` replaces the missing body of a 304.
 
-        `body` is what a 304 stands for.
+        Raises FetchFailed if there is no response, UnsafeUrl if a redirect leads to a refused URL.
         """
         answer = self._answers.get(url)
         if answer is None:
-            answer = self._answers[url] = await self._asked(url, validators, body)
+            answer = self._answers[url] = await self._request(url, validators, body)
             if isinstance(answer, Response):
                 for number, hop in enumerate(answer.hops):
                     self._answers.setdefault(hop.url, replace(answer, hops=answer.hops[number:]))
                 self._answers.setdefault(answer.url, replace(answer, hops=()))
         if isinstance(answer, FetchFailed):
             raise answer
-        for end in dict.fromkeys((*(hop.location for hop in answer.hops), answer.url)):
-            if end != url:
-                await self.check(end)
+        for target in dict.fromkeys((*(hop.location for hop in answer.hops), answer.url)):
+            if target != url:
+                await self.check(target)
         return answer
 
-    async def say(self, kind: EventKind, url: str, detail: str = "") -> None:
-        """Tell the caller how far we are."""
+    async def emit(self, kind: EventKind, url: str, detail: str = "") -> None:
+        """Report progress to the caller's `on_event`."""
         if self._on_event is not None:
-            await called(self._on_event, Event(kind, masked(url), detail))
+            await run_callback(self._on_event, Event(kind, masked(url), detail))
 
-    async def _asked(self, url: str, validators: Validators | None, body: bytes | None) -> Response | FetchFailed:
-        await self.say(EventKind.FETCHING, url)
-        self.total += 1
+    async def _request(self, url: str, validators: Validators | None, body: bytes | None) -> Response | FetchFailed:
+        await self.emit(EventKind.FETCHING, url)
+        self.request_count += 1
         options: dict[str, object] = {}
         if validators is not None:
             options["validators"] = validators
@@ -97,23 +99,26 @@ class Asker:
         limit = asyncio.timeout(self._timeout)
         try:
             async with limit:
-                response = _with_credentials(await self._fetch(url, **options), url)
+                response = _restore_credentials(await self._fetch(url, **options), url)
         except FetchFailed as error:
             return error
         except (OSError, InvalidUrl) as error:
             if limit.expired():
-                return FetchFailed(masked(url), f"no whole answer within {self._timeout:g} s")
-            return FetchFailed(masked(url), f"{type(error).__name__}: {masked(str(error))}")
+                reason = f"no complete response within {self._timeout:g} s"
+                return FetchFailed(masked(url), reason, kind=FailureKind.TIMEOUT)
+            kind = FailureKind.INVALID_URL if isinstance(error, InvalidUrl) else FailureKind.OTHER
+            return FetchFailed(masked(url), f"{type(error).__name__}: {masked(str(error))}", kind=kind)
         if response.is_not_modified and body is not None:
             response = replace(response, status=200, body=body)
         if len(response.body) > self._max_bytes:
-            return FetchFailed(masked(url), f"a body of more than {self._max_bytes} bytes")
-        await self.say(EventKind.FETCHED, url, str(response.status))
+            reason = f"the body is larger than {self._max_bytes} bytes"
+            return FetchFailed(masked(url), reason, kind=FailureKind.TOO_LARGE)
+        await self.emit(EventKind.FETCHED, url, str(response.status))
         return response
 
 
 @asynccontextmanager
-async def asker_for(
+async def open_fetcher(
     url: str,
     fetch: Fetch | None,
     guard: Guard | None,
@@ -122,75 +127,80 @@ async def asker_for(
     on_event: Listener | None,
     timeout: float,
     max_bytes: int,
-) -> AsyncGenerator[Asker]:
-    """An asker over the caller's fetch, or over the guarded client of this event loop.
+) -> AsyncGenerator[Fetcher]:
+    """Open a fetcher over the caller's `fetch`, or over the guarded client of this event loop.
 
-    Where answers lead is judged by the caller's guard, or that of the settings; without a guard of
-    the caller, the host the caller names is up to the caller's fetch.
+    The guard of the caller, or else of the settings, checks every URL. With a `fetch` but no guard of
+    the caller, the host of `url` itself is not checked: it is the caller's choice.
     """
-    make = partial(Asker, verify=verify, on_event=on_event, timeout=timeout, max_bytes=max_bytes)
+    make = partial(Fetcher, verify=verify, on_event=on_event, timeout=timeout, max_bytes=max_bytes)
     if fetch is not None:
-        yield make(fetch, guard or guard_of(load_settings()), trusted=None if guard else _site(url))
+        yield make(fetch, guard or guard_of(load_settings()), trusted=None if guard else _get_site(url))
         return
     from canonry.net.fetch import shared_client
 
-    async with shared_client(_site(url)[0]) as client:
+    async with shared_client(_get_site(url)[0]) as client:
         guarded = partial(client.fetch, timeout=timeout, max_bytes=max_bytes)
         yield make(guarded, guard or client.guard, trusted=None)
 
 
-def _site(url: str) -> tuple[str, str | None]:
-    """Host, whatever its www, and port where it is not the usual one."""
+def _get_site(url: str) -> tuple[str, str | None]:
+    """Return the host without `www.`, and the port if it is not the default."""
     parts = parse(url)
     return without_www(parts.host), parts.port
 
 
 class CallbackRaised(Exception):
-    """What a callback raised, on its way to the caller past those who catch errors of ours."""
+    """Carries a CanonryError of a callback past the code that catches canonry's own errors."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(error)
         self.error = error
 
 
-async def called(callback: Callable[[A], T | Awaitable[T]], argument: A) -> T:
-    """What a callback of the caller returns, async or not."""
+async def run_callback(callback: Callable[[A], T | Awaitable[T]], argument: A) -> T:
+    """Call a callback of the caller, async or not, and return its result."""
     try:
-        return await settled(callback(argument))
+        return await await_if_needed(callback(argument))
     except CanonryError as error:
         raise CallbackRaised(error) from None
 
 
-async def settled(value: T | Awaitable[T]) -> T:
-    """The value of a callback, which may be async or not."""
+async def await_if_needed(value: T | Awaitable[T]) -> T:
+    """Return the value, after awaiting it if it is awaitable."""
     return await value if isinstance(value, Awaitable) else value  # pyright: ignore[reportUnknownVariableType, reportReturnType]
 
 
-def require_ok(response: Response, now: datetime) -> None:
-    """FetchFailed for an answer that is none, with the seconds its server asks to wait."""
+def raise_for_status(response: Response, now: datetime) -> None:
+    """Raise FetchFailed unless the status is 2xx, with the seconds that Retry-After asks to wait."""
     if not response.is_ok:
         wait = response.retry_after(now)
-        reason = f"answered {response.status}" + ("" if wait is None else f", asks to wait {wait:.0f} s")
-        raise FetchFailed(masked(response.url), reason, status=response.status, retry_after=wait)
+        reason = f"answered {response.status}" + ("" if wait is None else f", retry after {wait:.0f} s")
+        raise FetchFailed(
+            masked(response.url), reason, status=response.status, retry_after=wait, kind=FailureKind.STATUS
+        )
 
 
-def plain(url: str) -> str:
-    """The URL as the parser writes it, without fragment: equal texts, the same request."""
+def strip_fragment(url: str) -> str:
+    """Return the URL as the parser writes it, without fragment: equal texts mean the same request."""
     parts = parse(url)
     parts.fragment = None
     return str(parts)
 
 
-def _with_credentials(response: Response, asked: str) -> Response:
-    """The answer with plain URLs, and with the credentials that were sent, on the origin they were sent to."""
-    sent = parse(asked)
+def _restore_credentials(response: Response, requested_url: str) -> Response:
+    """Return the response with fragments stripped and, on the requested origin, the credentials that were sent.
 
-    def carried(url: str) -> str:
+    Credentials for any other origin are removed.
+    """
+    requested = parse(requested_url)
+
+    def restore(url: str) -> str:
         parts = parse(url)
         parts.fragment = None
-        is_origin = (parts.scheme, parts.host, parts.port) == (sent.scheme, sent.host, sent.port)
-        parts.userinfo = sent.userinfo if is_origin else None
+        is_same_origin = (parts.scheme, parts.host, parts.port) == (requested.scheme, requested.host, requested.port)
+        parts.userinfo = requested.userinfo if is_same_origin else None
         return str(parts)
 
-    hops = tuple(Hop(hop.status, carried(hop.url), carried(join(hop.url, hop.location))) for hop in response.hops)
-    return replace(response, url=carried(response.url), hops=hops)
+    hops = tuple(Hop(hop.status, restore(hop.url), restore(join(hop.url, hop.location))) for hop in response.hops)
+    return replace(response, url=restore(response.url), hops=hops)

@@ -1,4 +1,4 @@
-"""Probes: the address under which a publishing system serves the same feed (contract F14)."""
+"""Probes: other URLs under which a publishing system serves the same feed (contract F14)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# The value of WordPress's `feed` parameter and the path that stands for it.
-_WORDPRESS = {
+# The value of WordPress's `feed` parameter → the path of the same feed.
+_WORDPRESS_PATHS = {
     "feed": "feed/",
     "rss2": "feed/",
     "rss": "feed/rss/",
@@ -21,17 +21,17 @@ _WORDPRESS = {
 }
 
 
-def wordpress(url: str) -> str | None:
-    """`/blog/?feed=atom&cat=5` → `/blog/feed/atom/?cat=5`; None where the URL is no such feed."""
+def probe_wordpress(url: str) -> str | None:
+    """`/blog/?feed=atom&cat=5` → `/blog/feed/atom/?cat=5`; None if the URL is not such a feed."""
     parts = parse(url)
-    asked = [param.partition("=")[2] for param in (parts.query or "").split("&") if param_name(param) == "feed"]
+    values = [param.partition("=")[2] for param in (parts.query or "").split("&") if param_name(param) == "feed"]
     folder, _, page = parts.path.rpartition("/")
-    if len(asked) != 1 or page not in {"", "index.php"} or asked[0].lower() not in _WORDPRESS:
+    if len(values) != 1 or page not in {"", "index.php"} or values[0].lower() not in _WORDPRESS_PATHS:
         return None
-    parts.path = f"{folder}/{_WORDPRESS[asked[0].lower()]}"
+    parts.path = f"{folder}/{_WORDPRESS_PATHS[values[0].lower()]}"
     parts.query = without_params(parts.query, lambda param: param_name(param) == "feed")
     parts.fragment = None
     return str(parts)
 
 
-PROBES: dict[str, Callable[[str], str | None]] = {"wordpress": wordpress}
+PROBES: dict[str, Callable[[str], str | None]] = {"wordpress": probe_wordpress}

@@ -1,4 +1,4 @@
-"""What canonicalize answers with: the URL, why it is the one, and every URL that was put to the test."""
+"""The result of canonicalize: the URL, the reason for it, and every URL that was tested (contract F12)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Reason(StrEnum):
-    """Why this URL is the canonical one."""
+    """Why a URL is the canonical one."""
 
     RESPONSE_URL = "response_url"
     REDIRECT_VERIFIED = "redirect_verified"
@@ -34,9 +34,9 @@ class Source(StrEnum):
 class CandidateVerdict(StrEnum):
     """What the test of a candidate showed."""
 
-    FETCHED = "fetched"  # the first answer, which the others are compared with
+    FETCHED = "fetched"  # the first response, which all others are compared with
     SAME = "same"
-    CONFIRMS = "confirms"  # it leads to a URL that is known to serve the feed
+    CONFIRMS = "confirms"  # it redirects to a URL that is known to serve the feed
     DIFFERENT = "different"
     NOT_A_FEED = "not_a_feed"
     FAILED = "failed"
@@ -45,7 +45,7 @@ class CandidateVerdict(StrEnum):
 
 
 class EventKind(StrEnum):
-    """What a caller may want to show while it waits."""
+    """What an `Event` reports."""
 
     FETCHING = "fetching"
     FETCHED = "fetched"
@@ -55,7 +55,7 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Existing:
-    """A URL the caller already knows, and what the caller keeps with it."""
+    """A URL that the caller's store has, with any data the caller wants back."""
 
     url: str
     data: object = None
@@ -63,7 +63,7 @@ class Existing:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A URL put to the test; `milliseconds` is 0 where no request was needed."""
+    """A tested URL. `reason` explains the verdict to people; `milliseconds` is 0 if no request was sent."""
 
     url: str
     source: Source
@@ -76,7 +76,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class FeedSummary:
-    """The feed that was found there."""
+    """The feed that the canonical URL serves."""
 
     title: str
     format: str
@@ -85,7 +85,7 @@ class FeedSummary:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Progress: the URL (credentials masked) and what happened to it."""
+    """Progress: what happened to which URL. Credentials in the URL are masked."""
 
     kind: EventKind
     url: str
@@ -94,11 +94,11 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Canonical:
-    """The URL that stands for a feed, with the evidence.
+    """The canonical URL of a feed, with the evidence.
 
-    `requests` counts the fetches after the first, `total_requests` all of them; `aliases` are the
-    other URLs proven to be the same feed, `discovered` the feeds a web page named, `data` what the
-    caller keeps with a known URL.
+    `requests` counts the fetches after the first, `total_requests` all of them. `aliases` are the
+    other URLs proven to serve the same feed, `discovered` the feeds that a web page links to, and
+    `data` comes from the caller's `Existing`.
     """
 
     url: str

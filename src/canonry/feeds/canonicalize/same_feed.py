@@ -1,4 +1,4 @@
-"""Evidence: do two answers show the same feed? (contract F5)"""
+"""Compare two fetched feeds: are they the same feed? (contract F5)"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from canonry.core.native import normalize
-from canonry.feeds.canonicalize.fetcher import called, settled
+from canonry.feeds.canonicalize.fetcher import await_if_needed, run_callback
 from canonry.feeds.canonicalize.result import Reason
 from canonry.feeds.content import feed_signature, is_overlapping, is_same_signature
 from canonry.net.charset import decode
@@ -19,14 +19,15 @@ if TYPE_CHECKING:
     from canonry.feeds.read import Feed
     from canonry.net.response import Response
 
-_XML_DECLARATION = re.compile(r"\A\s*<\?xml[^>]*\?>\s*")  # it names the charset, which is no content
+# The declaration names the charset of the bytes, which is not part of the content.
+_XML_DECLARATION = re.compile(r"\A\s*<\?xml[^>]*\?>\s*")
 Parse: TypeAlias = "Callable[[Response], Feed | Awaitable[Feed]]"
 Digest: TypeAlias = Callable[[str], "str | Awaitable[str]"]
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
-    """A feed as it was fetched, and what to compare of it."""
+class FetchedFeed:
+    """A response, the feed in it, and the hash of its text."""
 
     response: Response
     feed: Feed
@@ -34,42 +35,48 @@ class Document:
 
     @property
     def url(self) -> str:
+        """The URL to adopt: where permanent redirects ended (contract F3)."""
         return self.response.permanent_url
 
 
-async def read_document(response: Response, *, parse: Parse | None, digest: Digest | None) -> Document:
-    """An answer read as a feed; NotAFeed where it is none."""
+async def read_response(response: Response, *, parse: Parse | None, digest: Digest | None) -> FetchedFeed:
+    """Read a response as a feed; raise NotAFeed if it is not one."""
     from canonry.feeds.read import read_feed
 
-    kind = response.header("content-type")
+    content_type = response.header("content-type")
     if parse is None:
-        feed = await asyncio.to_thread(read_feed, response.body, url=response.url, content_type=kind)
+        feed = await asyncio.to_thread(read_feed, response.body, url=response.url, content_type=content_type)
     else:
-        feed = await settled(parse(response))
-    text = _XML_DECLARATION.sub("", decode(response.body, kind))
-    text_hash = await called(digest or _sha256, text)
-    return Document(response, feed, text_hash)
+        feed = await await_if_needed(parse(response))
+    text = _XML_DECLARATION.sub("", decode(response.body, content_type))
+    text_hash = await run_callback(digest or _hash_text, text)
+    return FetchedFeed(response, feed, text_hash)
 
 
-def evidence(one: Document, other: Document, *, use_signature: bool) -> Reason | None:
-    """What proves that both are the same feed; None where nothing does."""
-    is_one_form = form(one.url) == form(other.url)
-    if one.response.body == other.response.body and (one.feed.items or is_one_form):
+def find_evidence(one: FetchedFeed, other: FetchedFeed, *, use_signature: bool) -> Reason | None:
+    """Return what proves that both are the same feed, or None."""
+    differs_only_in_form = strip_cosmetics(one.url) == strip_cosmetics(other.url)
+    if one.response.body == other.response.body and (one.feed.items or differs_only_in_form):
         return Reason.CONTENT_VERIFIED
     if not one.feed.items or not other.feed.items:
-        return None  # two empty feeds look alike, whatever they are
+        return None  # empty feeds look alike, so they prove nothing
     if one.text_hash == other.text_hash:
         return Reason.CONTENT_VERIFIED
+    if not use_signature:
+        return None
     urls = one.response.url, other.response.url
-    ours, theirs = (feed_signature(each.feed.title, each.feed.items, *urls) for each in (one, other))
-    is_same = is_same_signature(ours, theirs) or (is_one_form and is_overlapping(ours, theirs))
-    return Reason.SIGNATURE_VERIFIED if use_signature and is_same else None
+    signature, other_signature = (feed_signature(each.feed.title, each.feed.items, *urls) for each in (one, other))
+    if is_same_signature(signature, other_signature):
+        return Reason.SIGNATURE_VERIFIED
+    if differs_only_in_form and is_overlapping(signature, other_signature):
+        return Reason.SIGNATURE_VERIFIED
+    return None
 
 
-def form(url: str) -> str:
-    """The URL without any cosmetic difference, the scheme included."""
+def strip_cosmetics(url: str) -> str:
+    """Return the `feed-aggressive` form of a URL without its scheme: equal for URLs that differ only in form."""
     return normalize(url, "feed-aggressive").partition(":")[2]
 
 
-def _sha256(text: str) -> str:
+def _hash_text(text: str) -> str:
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
