@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _PARSER: Any = importlib.import_module("re._parser")
 _ONE_CHARACTER = {"ANY", "IN", "LITERAL", "NOT_LITERAL"}
 # The quickest way, for which an atomic group is too slow: none of their groups fails behind a repetition.
-_KNOWN = {"canonry.core.url._PLAIN", "canonry.core.native.shortcut._PLAINEST"}
+_KNOWN = {"canonry.core.url._PLAIN", "canonry.core.native.shortcut._PLAIN_LOWER_CASE"}
 
 
 def all_patterns() -> Iterator[tuple[str, re.Pattern[Any]]]:

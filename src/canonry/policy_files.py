@@ -16,9 +16,9 @@ DEFAULT_OVERRIDES = os.path.join("config", "url_normalization_overrides.v0.json"
 
 def load_policy(path: str | os.PathLike[str], *, overrides: str | os.PathLike[str] | None = None) -> Policy:
     """The policy in a TOML file, with the overrides of a JSON file if one is named."""
-    from canonry.core.policy_toml import policy_from_toml
+    from canonry.core.policy_toml import parse_policy
 
-    loaded = policy_from_toml(_read(path), file=os.fspath(path))
+    loaded = parse_policy(_read(path), file=os.fspath(path))
     return loaded if overrides is None else load_overrides(loaded, overrides)
 
 

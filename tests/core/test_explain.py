@@ -7,11 +7,11 @@ import itertools
 import pytest
 
 import canonry
-from canonry.core.catalog import RULE_NOTES
+from canonry.core.catalog import RULE_DESCRIPTIONS
 from canonry.core.explain import explain_text
 from canonry.core.normalize import RULES
 from canonry.core.policy import Policy
-from canonry.core.policy_diff import Change, Group, diff_policies
+from canonry.core.policy_diff import KeyChange, KeyGroup, diff_policies
 from corpora import SEED_003_OVERRIDES
 
 EVERYTHING = Policy(
@@ -84,9 +84,9 @@ def test_reasons(given: str, rule: str, sentence: str) -> None:
 
 
 def test_the_catalog_shows_every_rule_as_it_is() -> None:
-    assert tuple(note.rule for note in RULE_NOTES) == RULES
+    assert tuple(note.rule for note in RULE_DESCRIPTIONS) == RULES
     policy = EVERYTHING.with_sites("x", "feedburner", "blogger").with_params("fbclid")
-    for note in RULE_NOTES:
+    for note in RULE_DESCRIPTIONS:
         explanation = canonry.explain(note.before, policy)
         assert note.rule in [step.rule for step in explanation.steps]
         assert explanation.url == canonry.normalize(note.after, policy)
@@ -99,8 +99,8 @@ def test_diff_counts_changes_merges_and_splits() -> None:
     diff = diff_policies("bookmark", "crawl", urls)
     assert (diff.before, diff.after) == ("bookmark@1", "crawl@1")
     assert (diff.urls, diff.refused, diff.changed, diff.merged, diff.split) == (6, 1, 3, 2, 0)
-    assert diff.changes[0] == Change("https://a.com/b/", "https://a.com/b/", "https://a.com/b")
-    assert diff.merges[0] == Group("https://a.com/b", ("https://a.com/b", "https://a.com/b/"))
+    assert diff.changes[0] == KeyChange("https://a.com/b/", "https://a.com/b/", "https://a.com/b")
+    assert diff.merges[0] == KeyGroup("https://a.com/b", ("https://a.com/b", "https://a.com/b/"))
     back = diff_policies("crawl", "bookmark", urls, examples=1)
     assert (back.merged, back.split, len(back.splits), len(back.changes)) == (0, 2, 1, 1)
-    assert back.splits == [Group("https://a.com/b", ("https://a.com/b", "https://a.com/b/"))]
+    assert back.splits == [KeyGroup("https://a.com/b", ("https://a.com/b", "https://a.com/b/"))]

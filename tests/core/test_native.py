@@ -24,7 +24,7 @@ import fuzz_native
 from canonry.core import native as fast
 from canonry.core import normalize as reference
 from canonry.core.native import shortcut
-from canonry.core.native.policy_tables import tables_of
+from canonry.core.native.policy_tables import make_tables
 from canonry.core.policy import Policy
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def test_a_policy_whose_tables_are_too_big_is_left_to_the_reference() -> None:
     )
     hosts = Policy("p", 1, strip_params_on={f"h{number}.com": ["a"] for number in range(1_001)})
     for policy in (long_name, many, hosts):
-        assert tables_of(policy) is None
+        assert make_tables(policy) is None
         for url in ("https://a.com/?y=1&z", f"https://a.com/?{'X' * 300}=1&z", "https://h7.com/?a=1&z"):
             assert canonry.normalize(url, policy) == reference.normalize(url, policy)
             assert shortcut.normalize(url, policy) == reference.normalize(url, policy)
@@ -206,7 +206,7 @@ def test_a_policy_whose_tables_are_too_big_is_left_to_the_reference() -> None:
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.id)
 def test_every_shipped_policy_fits_into_tables(policy: Policy) -> None:
-    tables = tables_of(policy)
+    tables = make_tables(policy)
     assert tables is not None
     _, _, names, hosts = tables
     assert {name.rstrip(b"*") for name in names[0]} == {name.encode().rstrip(b"*") for name in policy.strip_params}

@@ -186,7 +186,7 @@ def test_the_search_walks_back_into_the_circle() -> None:
         "b": [circles._Edge("a", 0, back), circles._Edge("c", 0, aside)],
         "c": [],
     }
-    assert set(circles._circle(ways)) == {there, back}
+    assert set(circles._find_cycle(ways)) == {there, back}
 
 
 def test_a_circle_is_named_in_the_order_it_runs() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import canonry
 from canonry.core.policy import OPTIONS, Policy
-from canonry.core.policy_toml import policy_from_toml
+from canonry.core.policy_toml import parse_policy
 from canonry.policy_files import DEFAULT_OVERRIDES, choose_policy
 
 if TYPE_CHECKING:
@@ -226,13 +226,13 @@ without_params = ["mc_eid"]
 
 
 def test_from_toml() -> None:
-    policy = policy_from_toml(TOML)
+    policy = parse_policy(TOML)
     assert policy.id == "my-reader@3"
     assert (
         canonry.normalize("https://www.a.com/b/?ref=1&mc_eid=2&si=3&utm_x=4#/r", policy)
         == "https://a.com/b?mc_eid=2#/r"
     )
-    assert policy_from_toml('name = "p"\nversion = 1\nstrip_params = ["a"]') == Policy("p", 1, strip_params=["a"])
+    assert parse_policy('name = "p"\nversion = 1\nstrip_params = ["a"]') == Policy("p", 1, strip_params=["a"])
 
 
 BAD_TOML = [
@@ -261,7 +261,7 @@ BAD_TOML = [
 @pytest.mark.parametrize(("text", "place", "reason"), BAD_TOML, ids=range(len(BAD_TOML)))
 def test_bad_toml_is_refused_with_file_place_and_reason(text: str, place: str, reason: str) -> None:
     with pytest.raises(canonry.PolicyError) as caught:
-        policy_from_toml(text, file="mine.toml")
+        parse_policy(text, file="mine.toml")
     assert (caught.value.file, caught.value.place) == ("mine.toml", place)
     assert reason in caught.value.reason
 
@@ -271,7 +271,7 @@ def test_from_files(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytes
     monkeypatch.chdir(folder)
     (folder / "mine.toml").write_text(TOML)
     (folder / "o.json").write_text('{"overrides": []}')
-    assert canonry.load_policy(folder / "mine.toml") == policy_from_toml(TOML)
+    assert canonry.load_policy(folder / "mine.toml") == parse_policy(TOML)
     assert canonry.load_policy("mine.toml", overrides="o.json").overrides is not None
     assert choose_policy("mine.toml").id == "my-reader@3"
     assert choose_policy("crawl", "o.json").id.startswith("crawl@1+")

@@ -45,7 +45,7 @@ from canonry.core import overrides
 from canonry.core import rewrite_cycles as circles
 from canonry.feeds import content
 from canonry.core import policy_diff as diff
-from canonry.core import policy_toml as policy_file
+from canonry.core import policy_toml
 names = [getattr(canonry, name) for name in dir(canonry) if not name.startswith("_")]
 seen = []
 sys.addaudithook(lambda event, _: seen.append(event))
@@ -53,7 +53,7 @@ for policy in canonry.policies():
     canonry.normalize("HTTPS://m.youtube.com/shorts/abc?utm_x=1#a", policy)
     canonry.explain("HTTPS://bücher.de/%7e?b&a", policy)
 canonry.policy("article").with_overrides('{"overrides": [{"match": {"host": "a.com"}}]}')
-policy_file.policy_from_toml('name = "p"\\nversion = 1')
+policy_toml.parse_policy('name = "p"\\nversion = 1')
 canonry.canonical_hash("https://a.com/"); canonry.variants("https://www.a.com/"); canonry.read_url("a.com")
 canonry.identity_keys({"guid": "1"}, "https://a.com/"); canonry.content_hash({}); canonry.judge_link("b", "https://a.com/", "https://a.com/")
 canonry.feed_signature("t", [{}], "https://a.com/"); diff.diff_policies("crawl", "entry", ["https://a.com/"])

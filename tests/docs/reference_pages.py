@@ -17,7 +17,7 @@ import click
 
 import canonry
 from canonry.cli.app import canonry as cli
-from canonry.core.catalog import RULE_NOTES
+from canonry.core.catalog import RULE_DESCRIPTIONS
 from canonry.server.service import Options
 from canonry.settings import MEANINGS, variable_of
 from service import serving
@@ -177,7 +177,7 @@ def _make_rules_page() -> str:
     hosted = {f"{name} (on {host})": note for host, names in by_host.items() for name, note in names.items()}
     rules = [
         (str(number), f"`{note.rule}`", note.what, f"`{note.before}` → `{note.after}`")
-        for number, note in enumerate(RULE_NOTES, 1)
+        for number, note in enumerate(RULE_DESCRIPTIONS, 1)
     ]
     names = [(f"`{name}`", note["owner"], note["what"]) for name, note in {**params, **hosted}.items()]
     return "\n".join(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 
 from canonry.core import native as fast
-from canonry.core.normalize import resolved
+from canonry.core.normalize import resolve_policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,7 @@ def normalize(array: Any, policy: Policy | str = "bookmark", *, hash: bool = Fal
     strings. With `hash` it is a struct of `canonical_url` and `canonical_hash` (hex sha256).
     """
     column = _column(array)
-    chosen = resolved(policy)
+    chosen = resolve_policy(policy)
     if isinstance(column, pa.ChunkedArray):
         chunks = [_normalized(chunk, chosen, with_hash=hash) for chunk in column.chunks]
         return pa.chunked_array(chunks, type=_type_of_answers(column.type, with_hash=hash))

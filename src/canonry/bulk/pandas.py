@@ -11,7 +11,7 @@ import pandas  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 
 from canonry.bulk import columns
-from canonry.core.normalize import resolved
+from canonry.core.normalize import resolve_policy
 
 if TYPE_CHECKING:
     from canonry.core.policy import Policy
@@ -39,7 +39,7 @@ class CanonryAccessor:
         return self._asked(columns.hashed, policy)
 
     def _asked(self, ask: columns.Ask, policy: Policy | str) -> Any:
-        answers = ask(_column(self._series), resolved(policy))
+        answers = ask(_column(self._series), resolve_policy(policy))
         dtype = _dtype(self._series.dtype)
         # None in an object column, as the user has it; elsewhere what the dtype has for a missing value.
         values = answers.to_pylist() if dtype == "object" else answers.to_pandas().array

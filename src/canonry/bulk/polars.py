@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from canonry.bulk import columns
-from canonry.core.normalize import resolved
+from canonry.core.normalize import resolve_policy
 
 if TYPE_CHECKING:
     from canonry.core.policy import Policy
@@ -56,7 +56,7 @@ class CanonryExpression:
         return self._mapped(columns.hashed, policy)
 
     def _mapped(self, ask: columns.Ask, policy: Policy | str) -> pl.Expr:
-        chosen = resolved(policy)  # what is wrong with it is said here, not when the query runs
+        chosen = resolve_policy(policy)  # what is wrong with it is said here, not when the query runs
         return self._expression.map_batches(
             lambda series: _asked(ask, series, chosen), return_dtype=pl.String, is_elementwise=True
         )
@@ -64,4 +64,4 @@ class CanonryExpression:
 
 def _asked(ask: columns.Ask, series: pl.Series, policy: Policy | str) -> pl.Series:
     given: Any = series  # what it gives, pyarrow, has no types
-    return pl.Series(series.name, ask(given.to_arrow(), resolved(policy)), dtype=pl.String)
+    return pl.Series(series.name, ask(given.to_arrow(), resolve_policy(policy)), dtype=pl.String)

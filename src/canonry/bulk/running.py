@@ -27,7 +27,7 @@ from canonry.bulk.job import (
 )
 from canonry.bulk.output import put_in_place, told_in_one_line, writing
 from canonry.bulk.parts import finished_part, refused_rows_of, rows_of, segments_of, work_folder
-from canonry.core.normalize import resolved
+from canonry.core.normalize import resolve_policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -89,10 +89,10 @@ def run(
     job = Job(
         find_inputs(inputs),
         os.fspath(out),
-        resolved(policy),
+        resolve_policy(policy),
         Mode(mode),
         column,
-        None if against is None else resolved(against),
+        None if against is None else resolve_policy(against),
         None if format is None else Format(format),
         read_size(memory),
     )

@@ -12,7 +12,7 @@ from canonry.cli.lines import input_lines
 from canonry.cli.options import chosen, complete_policy, db_option, json_option, overrides_option
 from canonry.core import presets
 from canonry.core.policy import SWITCHES, Policy
-from canonry.core.policy_diff import Group, PolicyDiff, diff_policies
+from canonry.core.policy_diff import KeyGroup, PolicyDiff, diff_policies
 from canonry.core.url import read_url
 from canonry.errors import InvalidUrl
 
@@ -169,7 +169,7 @@ def print_examples(found: PolicyDiff | RekeySummary) -> None:
     _print_groups("split", found.splits)
 
 
-def _print_groups(kind: str, groups: list[Group]) -> None:
+def _print_groups(kind: str, groups: list[KeyGroup]) -> None:
     for group in groups:
         arrow = "→" if kind == "split" else "←"
         click.echo(f"{render.rule_label(kind)}  {group.key} {arrow}")

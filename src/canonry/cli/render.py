@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from canonry.core.url_diff import token_changes
+from canonry.core.url_diff import diff_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -116,10 +116,10 @@ def step_lines(step: Step) -> list[str]:
 def token_diff(before: str, after: str) -> str:
     """The URL after the step with what went and what came marked, token by token."""
     shown = [
-        change.gone
+        change.removed
         if change.is_same
-        else _marked(change.gone, "[-", "-]", _GONE) + _marked(change.came, "{+", "+}", _CAME)
-        for change in token_changes(before, after)
+        else _marked(change.removed, "[-", "-]", _GONE) + _marked(change.added, "{+", "+}", _CAME)
+        for change in diff_tokens(before, after)
     ]
     return "".join(shown)
 

@@ -11,7 +11,7 @@ import click
 
 from canonry.cli import render
 from canonry.cli.options import json_option
-from canonry.core.catalog import RULE_NOTES
+from canonry.core.catalog import RULE_DESCRIPTIONS
 
 
 @click.command()
@@ -27,14 +27,14 @@ def rules(*, as_json: bool) -> None:
     by_host: dict[str, dict[str, Any]] = params.pop("on")
     hosted = {f"{name} (on {host})": note for host, names in by_host.items() for name, note in names.items()}
     if not render.on_terminal(as_json=as_json):
-        for note in RULE_NOTES:
+        for note in RULE_DESCRIPTIONS:
             render.print_json({"kind": "rule", **dataclasses.asdict(note)})
         for site, table in sites.items():
             render.print_json({"kind": "site", "site": site, **table})
         for name, table in {**params, **hosted}.items():
             render.print_json({"kind": "param", "name": name, **table})
         return
-    for number, note in enumerate(RULE_NOTES, 1):
+    for number, note in enumerate(RULE_DESCRIPTIONS, 1):
         click.echo(f"{number:2} {render.rule_label(note.rule)}  {note.what}")
         click.echo(f"     {render.token_diff(note.before, note.after)}")
     click.echo()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from canonry.core.normalize import plan_of, resolved, rounds, unsettled
-from canonry.core.reasons import reason_for
+from canonry.core.normalize import get_plan, limit_rounds, make_endless_error, resolve_policy
+from canonry.core.step_reasons import describe_step
 from canonry.core.url import parse, read_url
 
 if TYPE_CHECKING:
@@ -34,23 +34,23 @@ class Explanation:
 
 def explain(url: str, policy: Policy | str = "bookmark") -> Explanation:
     """Every step from the text to `normalize(url, policy)`; InvalidUrl where that raises it."""
-    policy = resolved(policy)
+    policy = resolve_policy(policy)
     parse(url)
     if not policy.parse:
         return Explanation(url, policy.id, ())
     text, steps = url, list[Step]()
-    for _ in rounds(url, policy):
+    for _ in limit_rounds(url, policy):
         parts = parse(text)
-        text = _noted(steps, "parse", text, str(parts))
-        for rule, edit in plan_of(policy).steps:
+        text = _record_step(steps, "parse", text, str(parts))
+        for rule, edit in get_plan(policy).steps:
             edit(parts)
-            text = _noted(steps, rule, text, str(parts))
+            text = _record_step(steps, rule, text, str(parts))
         settled = text
         if policy.overrides is not None:
-            text = _noted(steps, "overrides", text, policy.overrides.applied(text, parts))
+            text = _record_step(steps, "overrides", text, policy.overrides.apply(text, parts))
         if text == settled:
             return Explanation(text, policy.id, tuple(steps))
-    raise unsettled(url)
+    raise make_endless_error(url)
 
 
 def explain_text(text: str, policy: Policy | str = "bookmark") -> Explanation:
@@ -63,7 +63,7 @@ def explain_text(text: str, policy: Policy | str = "bookmark") -> Explanation:
     return replace(explanation, steps=(read, *explanation.steps))
 
 
-def _noted(steps: list[Step], rule: str, before: str, after: str) -> str:
+def _record_step(steps: list[Step], rule: str, before: str, after: str) -> str:
     if before != after:
-        steps.append(Step(rule, before, after, reason_for(rule, before, after)))
+        steps.append(Step(rule, before, after, describe_step(rule, before, after)))
     return after

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import cast
 
 from canonry.core.native import normalize
-from canonry.core.rules import without_www
+from canonry.core.rules import strip_www
 from canonry.core.url import parse
 from canonry.errors import InvalidUrl
 
@@ -150,7 +150,7 @@ def strip_scheme_and_www(canonical_url: str) -> str:
     if _PLAIN_ADDRESS.fullmatch(address):  # true for most URLs, and much faster than parsing
         return address
     parts = parse(canonical_url)
-    parts.host = without_www(parts.host)
+    parts.host = strip_www(parts.host)
     return str(parts).partition(":")[2]
 
 

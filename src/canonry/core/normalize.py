@@ -45,50 +45,53 @@ class Plan:
     __slots__ = ("edits", "steps")
 
     def __init__(self, policy: Policy) -> None:
-        edits = _edits(policy)
+        edits = _make_edits(policy)
         self.steps = tuple((rule, edits[rule]) for rule in RULES if rule in edits)
         self.edits = tuple(edit for _, edit in self.steps)
 
 
 def normalize(url: str, policy: Policy | str = "bookmark") -> str:
     """The URL in the form the policy gives to every spelling of it; InvalidUrl if it is not http(s)."""
-    policy = resolved(policy)
-    plan = policy.plan or plan_of(policy)
+    policy = resolve_policy(policy)
+    plan = policy.plan or get_plan(policy)
     parts = parse(url)
     if not policy.parse:
         return url
     for edit in plan.edits:
         edit(parts)
     text = str(parts)
-    return text if policy.overrides is None else _settled(url, text, parts, policy)
+    return text if policy.overrides is None else _apply_overrides(url, text, parts, policy)
 
 
-def _settled(url: str, text: str, parts: Parts, policy: Policy) -> str:
+def _apply_overrides(url: str, text: str, parts: Parts, policy: Policy) -> str:
     """Rule 12, then all rules again, until nothing changes."""
     assert policy.overrides is not None
-    for _ in rounds(url, policy):
-        after = policy.overrides.applied(text, parts)
+    for _ in limit_rounds(url, policy):
+        after = policy.overrides.apply(text, parts)
         if after == text:
             return text
         parts = parse(after)
-        for edit in plan_of(policy).edits:
+        for edit in get_plan(policy).edits:
             edit(parts)
         text = str(parts)
-    raise unsettled(url)
+    raise make_endless_error(url)
 
 
 def normalize_many(urls: Iterable[str], policy: Policy | str = "bookmark") -> list[str | None]:
     """`normalize` for each, None where it raises InvalidUrl."""
-    policy = resolved(policy)
-    return [normalized_or_none(url, policy) for url in urls]
+    policy = resolve_policy(policy)
+    return [normalize_or_none(url, policy) for url in urls]
 
 
-def normalized_or_none(url: str, policy: Policy | str) -> str | None:
+def normalize_or_none(url: str, policy: Policy | str) -> str | None:
     """`normalize`, None where it raises InvalidUrl."""
     try:
         return normalize(url, policy)
     except InvalidUrl:
         return None
+
+
+normalized_or_none = normalize_or_none  # the name that the C core looks up
 
 
 def canonical_hash(url: str, policy: Policy | str = "article@0") -> str:
@@ -103,12 +106,15 @@ def sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def resolved(policy: Policy | str) -> Policy:
+def resolve_policy(policy: Policy | str) -> Policy:
     """The policy itself, or the shipped one of that name or id."""
     return policy if isinstance(policy, Policy) else shipped_policy(policy)
 
 
-def plan_of(policy: Policy) -> Plan:
+resolved = resolve_policy  # the name that the C core looks up
+
+
+def get_plan(policy: Policy) -> Plan:
     """The policy's plan, made at its first use."""
     plan = policy.plan
     if plan is None:
@@ -117,18 +123,18 @@ def plan_of(policy: Policy) -> Plan:
     return plan
 
 
-def rounds(url: str, policy: Policy) -> range:
+def limit_rounds(url: str, policy: Policy) -> range:
     """How often rule 12 may run: once for each override at least, and the shorter the URL the more."""
     count = len(policy.overrides.by_host) if policy.overrides else 0
     return range(1 + count + max(_LEAST_ROUNDS, min(_ROUNDS, _CHARACTERS // len(url))))
 
 
-def unsettled(url: str) -> InvalidUrl:
+def make_endless_error(url: str) -> InvalidUrl:
     """What to raise for a URL that overrides keep changing."""
     return InvalidUrl(url, "the overrides never come to an end with it")
 
 
-def _edits(policy: Policy) -> dict[str, Edit]:
+def _make_edits(policy: Policy) -> dict[str, Edit]:
     edits: dict[str, Edit] = {}
     sites = SiteRules([SITES[site](SITE_TABLES[site]) for site in policy.sites])
     if policy.sites:
@@ -156,7 +162,7 @@ def _edits(policy: Policy) -> dict[str, Edit]:
 def _strip_www_except(targets: frozenset[str]) -> Edit:
     def strip_www(parts: Parts) -> None:
         if parts.host.startswith("www.") and parts.host not in targets:
-            parts.host = rules.without_www(parts.host)
+            parts.host = rules.strip_www(parts.host)
 
     return strip_www
 
@@ -167,33 +173,33 @@ def _strip_auth(parts: Parts) -> None:
 
 def _normalize_escapes(parts: Parts) -> None:
     if "%" in parts.path:
-        parts.path = rules.plain_escapes(parts.path)
+        parts.path = rules.normalize_escapes(parts.path)
     if parts.query is not None:
-        parts.query = rules.plain_escapes(parts.query)
+        parts.query = rules.normalize_escapes(parts.query)
 
 
 def _collapse_slashes(parts: Parts) -> None:
     if "//" in parts.path:
-        parts.path = rules.single_slashes(parts.path)
+        parts.path = rules.collapse_slashes(parts.path)
 
 
 def _strip_trailing_slash(parts: Parts) -> None:
-    parts.path = rules.without_trailing_slashes(parts.path)
+    parts.path = rules.strip_trailing_slashes(parts.path)
 
 
 def _strip_params(policy: Policy) -> Edit:
-    everywhere = rules.name_matcher(policy.strip_params)
-    by_host = {host: rules.name_matcher((*policy.strip_params, *names)) for host, names in policy.strip_params_on}
+    everywhere = rules.make_name_matcher(policy.strip_params)
+    by_host = {host: rules.make_name_matcher((*policy.strip_params, *names)) for host, names in policy.strip_params_on}
 
     def strip_params(parts: Parts) -> None:
         if parts.query is not None:
-            parts.query = rules.without_params(parts.query, by_host.get(parts.host, everywhere))
+            parts.query = rules.drop_params(parts.query, by_host.get(parts.host, everywhere))
 
     return strip_params
 
 
 def _sort_params(parts: Parts) -> None:
-    parts.query = rules.sorted_params(parts.query)
+    parts.query = rules.sort_params(parts.query)
 
 
 def _drop_fragment(parts: Parts) -> None:
@@ -201,4 +207,4 @@ def _drop_fragment(parts: Parts) -> None:
 
 
 def _keep_route(parts: Parts) -> None:
-    parts.fragment = rules.route_of(parts.fragment)
+    parts.fragment = rules.keep_route(parts.fragment)

@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
-from canonry.core.rules import is_param_name, name_matcher, without_params
+from canonry.core.rules import drop_params, is_param_name, make_name_matcher
 from canonry.core.url import Parts, parse
 from canonry.errors import InvalidUrl, PolicyError
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PREFIX = re.compile(r"https?://[^/?#\\]+/", re.IGNORECASE)
-_WHOLE = "top level"
+_TOP_LEVEL = "top level"
 _CUT_ESCAPE = re.compile(r"%[0-9A-Fa-f]?\Z")
 
 
@@ -55,21 +55,21 @@ class Overrides:
     by_host: dict[str, Override] = field(compare=False, repr=False)
 
     def __reduce__(self) -> tuple[Callable[[str, str], Overrides], tuple[str, str]]:
-        return read_overrides, (self.text, self.file)
+        return parse_overrides, (self.text, self.file)
 
-    def applied(self, text: str, parts: Parts) -> str:
+    def apply(self, text: str, parts: Parts) -> str:
         """The URL after the override for its host, once; `parts` are those of `text`."""
         override = self.by_host.get(parts.host)
         if override is None:
             return text
-        query = without_params(parts.query, override.is_dropped)
+        query = drop_params(parts.query, override.is_dropped)
         if query != parts.query:
             parts.query = query
             text = str(parts)
-        return _rewritten(text, override.rewrites)
+        return _rewrite_prefix(text, override.rewrites)
 
 
-def _rewritten(text: str, rewrites: tuple[Rewrite, ...]) -> str:
+def _rewrite_prefix(text: str, rewrites: tuple[Rewrite, ...]) -> str:
     """The first rewrite that fits, again and again: `/amp/amp/x` → `/x`.
 
     The URL is held as `head + text[at:]`, so that a megabyte of `/amp/amp/…` costs one pass.
@@ -85,32 +85,32 @@ def _rewritten(text: str, rewrites: tuple[Rewrite, ...]) -> str:
         head = fit.to_prefix + head[len(fit.from_prefix) :]
 
 
-def read_overrides(text: str, file: str) -> Overrides:
+def parse_overrides(text: str, file: str) -> Overrides:
     """The overrides in a JSON text; PolicyError with file, place and reason if anything is wrong."""
     try:
         digest = hashlib.sha256(text.encode()).hexdigest()
     except (UnicodeEncodeError, AttributeError):
-        raise PolicyError("is not text", file, _WHOLE) from None
-    document = _Node(_json(text, file), "", file)
+        raise PolicyError("is not text", file, _TOP_LEVEL) from None
+    document = _Node(_parse_json(text, file), "", file)
     overrides: dict[str, Override] = {}
-    for node in document.keys("overrides")["overrides"].items():
-        override = _override(node)
+    for node in document.require_object("overrides")["overrides"].require_list():
+        override = _parse_override(node)
         overrides.setdefault(override.host, override)  # the first match decides
     return Overrides(digest, text, file, overrides)
 
 
-def _json(text: str, file: str) -> object:
+def _parse_json(text: str, file: str) -> object:
     try:
-        return json.loads(text, object_pairs_hook=_without_twins)
+        return json.loads(text, object_pairs_hook=_refuse_duplicate_keys)
     except json.JSONDecodeError as error:
         raise PolicyError(error.msg, file, f"line {error.lineno} column {error.colno}") from None
     except RecursionError:
-        raise PolicyError("nested too deeply", file, _WHOLE) from None
+        raise PolicyError("nested too deeply", file, _TOP_LEVEL) from None
     except ValueError as error:
-        raise PolicyError(str(error), file, _WHOLE) from None
+        raise PolicyError(str(error), file, _TOP_LEVEL) from None
 
 
-def _without_twins(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _refuse_duplicate_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     values = dict(pairs)
     if len(values) < len(pairs):
         twins = sorted({key for key, _ in pairs if [name for name, _ in pairs].count(key) > 1})
@@ -126,76 +126,77 @@ class _Node:
     place: str
     file: str
 
-    def refusal(self, reason: str) -> PolicyError:
-        return PolicyError(reason, self.file, self.place or _WHOLE)
+    def make_error(self, reason: str) -> PolicyError:
+        return PolicyError(reason, self.file, self.place or _TOP_LEVEL)
 
-    def keys(self, *required: str, optional: tuple[str, ...] = ()) -> dict[str, _Node]:
+    def require_object(self, *required: str, optional: tuple[str, ...] = ()) -> dict[str, _Node]:
         if not isinstance(self.value, dict):
-            raise self.refusal("must be an object")
+            raise self.make_error("must be an object")
         value = cast("dict[str, object]", self.value)  # pyright: ignore[reportUnknownMemberType]
         for key in required:
             if key not in value:
-                raise self.refusal(f"lacks {key!r}")
+                raise self.make_error(f"lacks {key!r}")
         for key in value:
             if key not in (*required, *optional):
-                raise self.refusal(f"has the unknown key {key!r}")
+                raise self.make_error(f"has the unknown key {key!r}")
         return {key: _Node(item, f"{self.place}.{key}".lstrip("."), self.file) for key, item in value.items()}
 
-    def items(self) -> list[_Node]:
+    def require_list(self) -> list[_Node]:
         if not isinstance(self.value, list):
-            raise self.refusal("must be a list")
+            raise self.make_error("must be a list")
         items = cast("list[object]", self.value)  # pyright: ignore[reportUnknownMemberType]
         return [_Node(item, f"{self.place}[{index}]", self.file) for index, item in enumerate(items)]
 
-    def text(self) -> str:
+    def require_text(self) -> str:
         if not isinstance(self.value, str) or not self.value:
-            raise self.refusal("must be a text that is not empty")
+            raise self.make_error("must be a text that is not empty")
         return self.value
 
 
-def _override(node: _Node) -> Override:
-    keys = node.keys("match", optional=("drop_query_params", "rewrite_rules"))
-    host = _match_host(keys["match"].keys("host")["host"])
-    names = tuple(_param(name) for name in keys["drop_query_params"].items()) if "drop_query_params" in keys else ()
-    rewrites = [_rewrite(rule) for rule in keys["rewrite_rules"].items()] if "rewrite_rules" in keys else []
-    # A prefix on another host can never fit a URL of this one.
+def _parse_override(node: _Node) -> Override:
+    keys = node.require_object("match", optional=("drop_query_params", "rewrite_rules"))
+    host = _parse_host(keys["match"].require_object("host")["host"])
+    params = keys["drop_query_params"].require_list() if "drop_query_params" in keys else []
+    rules = keys["rewrite_rules"].require_list() if "rewrite_rules" in keys else []
+    names, rewrites = tuple(map(_parse_param, params)), list(map(_parse_rewrite, rules))
+    # A URL of this host never starts with a prefix on another host.
     usable = tuple(rewrite for rewrite in rewrites if parse(rewrite.from_prefix).host == host)
-    return Override(host, names, usable, name_matcher(names))
+    return Override(host, names, usable, make_name_matcher(names))
 
 
-def _match_host(node: _Node) -> str:
-    host = node.text()
+def _parse_host(node: _Node) -> str:
+    host = node.require_text()
     try:
         parts = parse(f"https://{host}/")
     except InvalidUrl as error:
-        raise node.refusal(f"{host!r} is not a host: {error.reason}") from None
+        raise node.make_error(f"{host!r} is not a host: {error.reason}") from None
     has_port = ":" in host.rpartition("]")[2]
     if has_port or parts.userinfo is not None or parts.path != "/" or parts.query or parts.fragment:
-        raise node.refusal(f"{host!r} must be a host alone")
+        raise node.make_error(f"{host!r} must be a host alone")
     return parts.host
 
 
-def _param(node: _Node) -> str:
-    name = node.text()
+def _parse_param(node: _Node) -> str:
+    name = node.require_text()
     if not is_param_name(name):
-        raise node.refusal(f"{name!r} is not a parameter name (a * may only end it, and never stand alone)")
+        raise node.make_error(f"{name!r} is not a parameter name (a * may only end it, and never stand alone)")
     return name
 
 
-def _rewrite(node: _Node) -> Rewrite:
-    keys = node.keys("from_prefix", "to_prefix")
-    return Rewrite(_prefix(keys["from_prefix"]), _prefix(keys["to_prefix"]), node.place)
+def _parse_rewrite(node: _Node) -> Rewrite:
+    keys = node.require_object("from_prefix", "to_prefix")
+    return Rewrite(_parse_prefix(keys["from_prefix"]), _parse_prefix(keys["to_prefix"]), node.place)
 
 
-def _prefix(node: _Node) -> str:
-    text = node.text()
+def _parse_prefix(node: _Node) -> str:
+    text = node.require_text()
     try:
         # With one more character, so that an end like `?`, `#` or `/.` is not read as the end of a URL.
         prefix = str(parse(f"{text}x"))[:-1]
     except InvalidUrl as error:
-        raise node.refusal(f"{text!r} is not an http(s) URL: {error.reason}") from None
+        raise node.make_error(f"{text!r} is not an http(s) URL: {error.reason}") from None
     if not _PREFIX.match(text):
-        raise node.refusal(f"{text!r} must go on to the / after the host, or it would fit other hosts too")
+        raise node.make_error(f"{text!r} must go on to the / after the host, or it would fit other hosts too")
     if _CUT_ESCAPE.search(text):
-        raise node.refusal(f"{text!r} ends inside a percent escape")
+        raise node.make_error(f"{text!r} ends inside a percent escape")
     return prefix

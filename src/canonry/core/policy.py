@@ -100,14 +100,15 @@ class Policy:
         _require(fragment in FRAGMENTS, "fragment", f"must be one of {', '.join(FRAGMENTS)}")
         _require(_is(strip_params_on or {}, dict), "strip_params_on", "must be a table of hosts")
         by_host = {
-            _host(host): _params(names, f"strip_params_on.{host}") for host, names in (strip_params_on or {}).items()
+            _check_host(host): _check_params(names, f"strip_params_on.{host}")
+            for host, names in (strip_params_on or {}).items()
         }
         self._set("name", name)
         self._set("version", version)
         self._set("about", about)
         self._set("fragment", fragment)
-        self._set("sites", tuple(sorted({_site(site) for site in _listed(sites, "sites")})))
-        self._set("strip_params", _params(strip_params, "strip_params"))
+        self._set("sites", tuple(sorted({_find_site(site) for site in _check_list(sites, "sites")})))
+        self._set("strip_params", _check_params(strip_params, "strip_params"))
         self._set("strip_params_on", tuple(sorted(by_host.items())))
         self._set("overrides", overrides)
         self._set("origin", None)
@@ -119,10 +120,10 @@ class Policy:
         )
         if overrides is not None:
             from canonry.core.overrides import Overrides as Kind
-            from canonry.core.rewrite_cycles import refuse_circles
+            from canonry.core.rewrite_cycles import refuse_cycles
 
             _require(_is(overrides, Kind), "overrides", "must come from with_overrides")
-            refuse_circles(overrides, self)
+            refuse_cycles(overrides, self)
 
     @property
     def id(self) -> str:
@@ -135,7 +136,7 @@ class Policy:
     def is_changed(self) -> bool:
         """Has it other options than the policy whose name it still carries?"""
         own_id = f"{self.name}@{self.version}"
-        origin = self.origin or (shipped(own_id) if own_id in POLICIES else self)
+        origin = self.origin or (get_shipped(own_id) if own_id in POLICIES else self)
         return self._options() != origin._options()  # noqa: SLF001
 
     @property
@@ -156,11 +157,11 @@ class Policy:
 
     def with_rules(self, *switches: str) -> Policy:
         """With these rules on: `with_rules("strip_www", "sort_params")`."""
-        return self._changed({_switch(switch): True for switch in switches})
+        return self._changed({_check_switch(switch): True for switch in switches})
 
     def without_rules(self, *switches: str) -> Policy:
         """With these rules off."""
-        return self._changed({_switch(switch): False for switch in switches})
+        return self._changed({_check_switch(switch): False for switch in switches})
 
     def with_fragment(self, fragment: str) -> Policy:
         """With `drop`, `keep` or `routes` as the rule for fragments."""
@@ -171,7 +172,7 @@ class Policy:
         if host is None:
             return self._changed({"strip_params": (*self.strip_params, *names)})
         by_host = dict(self.strip_params_on)
-        return self._changed({"strip_params_on": {**by_host, host: (*by_host.get(_host(host), ()), *names)}})
+        return self._changed({"strip_params_on": {**by_host, host: (*by_host.get(_check_host(host), ()), *names)}})
 
     def without_params(self, *names: str, host: str | None = None) -> Policy:
         """No longer dropping these query parameters, which must be listed as written here."""
@@ -190,7 +191,7 @@ class Policy:
 
     def without_sites(self, *sites: str) -> Policy:
         """Without these site rules."""
-        dropped = {_site(site) for site in sites}
+        dropped = {_find_site(site) for site in sites}
         return self._changed({"sites": [site for site in self.sites if site not in dropped]})
 
     def with_name(self, name: str, version: int = 1) -> Policy:
@@ -200,9 +201,9 @@ class Policy:
 
     def with_overrides(self, text: str, *, file: str = "overrides") -> Policy:
         """With the overrides in this JSON text (contract N4 rule 12); refused as a whole if anything is wrong."""
-        from canonry.core.overrides import read_overrides
+        from canonry.core.overrides import parse_overrides
 
-        return self._changed({"overrides": read_overrides(text, file)})
+        return self._changed({"overrides": parse_overrides(text, file)})
 
     def without_overrides(self) -> Policy:
         """Without an overrides file."""
@@ -249,14 +250,14 @@ class Policy:
         return f"<Policy {self.id}>"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuilt, ({field: getattr(self, field) for field in self.__slots__ if field not in _MADE},)
+        return _unpickle, ({field: getattr(self, field) for field in self.__slots__ if field not in _DERIVED_FIELDS},)
 
 
-_MADE = ("native", "plan")
+_DERIVED_FIELDS = ("native", "plan")
 _SHIPPED: dict[str, Policy] = {}
 
 
-def shipped(policy_id: str) -> Policy:
+def get_shipped(policy_id: str) -> Policy:
     """The policy of that id in the tables."""
     policy = _SHIPPED.get(policy_id)
     if policy is None:
@@ -270,10 +271,10 @@ def refuse_shipped_name(name: str) -> None:
     _require(name not in names, "name", f"{name!r} is the name of a shipped policy; choose another")
 
 
-def _rebuilt(fields: dict[str, object]) -> Policy:
+def _unpickle(fields: dict[str, object]) -> Policy:
     """A pickled policy; what is made of it is made anew."""
     policy = object.__new__(Policy)
-    for field, value in {**fields, **dict.fromkeys(_MADE)}.items():
+    for field, value in {**fields, **dict.fromkeys(_DERIVED_FIELDS)}.items():
         object.__setattr__(policy, field, value)
     return policy
 
@@ -288,15 +289,15 @@ def _require(held: object, place: str, reason: str) -> None:
         raise PolicyError(reason, place=place)
 
 
-def _listed(values: Iterable[str], place: str) -> list[str]:
+def _check_list(values: Iterable[str], place: str) -> list[str]:
     _require(isinstance(values, list | tuple | set | frozenset), place, "must be a list of texts")
     listed = list(values)
     _require(all(_is(value, str) for value in listed), place, "must be a list of texts")
     return listed
 
 
-def _params(names: Iterable[str], place: str) -> tuple[str, ...]:
-    listed = _listed(names, place)
+def _check_params(names: Iterable[str], place: str) -> tuple[str, ...]:
+    listed = _check_list(names, place)
     for name in listed:
         _require(
             is_param_name(name),
@@ -306,18 +307,18 @@ def _params(names: Iterable[str], place: str) -> tuple[str, ...]:
     return tuple(sorted({name.lower() if name.isascii() else name for name in listed}))
 
 
-def _host(host: str) -> str:
+def _check_host(host: str) -> str:
     _require(_HOST.fullmatch(host), "strip_params_on", f"cannot hold {host!r}: a host in lower case, without port")
     return host
 
 
-def _site(site: str) -> str:
+def _find_site(site: str) -> str:
     versions = [known for known in SITES if site in (known, known.partition("@")[0])]
     _require(versions, "sites", f"cannot hold {site!r}: known are {', '.join(SITES)}")
     return versions[-1]
 
 
-def _switch(switch: str) -> str:
+def _check_switch(switch: str) -> str:
     _require(switch in SWITCHES, switch, f"is not a rule to switch; these are: {', '.join(SWITCHES)}")
     return switch
 

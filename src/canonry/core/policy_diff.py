@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from canonry.core.native import normalize
-from canonry.core.normalize import resolved
+from canonry.core.normalize import resolve_policy
 from canonry.errors import InvalidUrl
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class KeyChange:
     """A URL whose normal form differs between the policies."""
 
     url: str
@@ -25,7 +25,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class KeyGroup:
     """One key of a policy and the several keys that the other policy has for its URLs."""
 
     key: str
@@ -43,9 +43,9 @@ class PolicyDiff:
     changed: int = 0
     merged: int = 0
     split: int = 0
-    changes: list[Change] = field(default_factory=list[Change])
-    merges: list[Group] = field(default_factory=list[Group])
-    splits: list[Group] = field(default_factory=list[Group])
+    changes: list[KeyChange] = field(default_factory=list[KeyChange])
+    merges: list[KeyGroup] = field(default_factory=list[KeyGroup])
+    splits: list[KeyGroup] = field(default_factory=list[KeyGroup])
 
 
 def diff_policies(before: Policy | str, after: Policy | str, urls: Iterable[str], *, examples: int = 5) -> PolicyDiff:
@@ -53,7 +53,7 @@ def diff_policies(before: Policy | str, after: Policy | str, urls: Iterable[str]
 
     Holds every distinct key in memory: that is what merging and splitting are about.
     """
-    before, after = resolved(before), resolved(after)
+    before, after = resolve_policy(before), resolve_policy(after)
     diff = PolicyDiff(before.id, after.id)
     news: dict[str, set[str]] = {}
     olds: dict[str, set[str]] = {}
@@ -69,12 +69,12 @@ def diff_policies(before: Policy | str, after: Policy | str, urls: Iterable[str]
         if old != new:
             diff.changed += 1
             if len(diff.changes) < examples:
-                diff.changes.append(Change(url, old, new))
+                diff.changes.append(KeyChange(url, old, new))
     merges, splits = _groups(olds), _groups(news)
     diff.merged, diff.split = len(merges), len(splits)
     diff.merges, diff.splits = merges[:examples], splits[:examples]
     return diff
 
 
-def _groups(others: dict[str, set[str]]) -> list[Group]:
-    return [Group(key, tuple(sorted(keys))) for key, keys in others.items() if len(keys) > 1]
+def _groups(others: dict[str, set[str]]) -> list[KeyGroup]:
+    return [KeyGroup(key, tuple(sorted(keys))) for key, keys in others.items() if len(keys) > 1]

@@ -22,15 +22,15 @@ _KEYS = ("name", "version", "about", "base", "with_params", "without_params", *O
 _POSITION = re.compile(r"(.*) \(at (.*)\)")
 
 
-def policy_from_toml(text: str, *, file: str = "policy") -> Policy:
+def parse_policy(text: str, *, file: str = "policy") -> Policy:
     """The policy in a TOML text; PolicyError with file, place and reason if anything is wrong."""
     try:
-        return _policy(_toml(text))
+        return _make_policy(_parse_toml(text))
     except PolicyError as error:
         raise PolicyError(error.reason, file, error.place) from None
 
 
-def _toml(text: str) -> dict[str, Any]:
+def _parse_toml(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -43,7 +43,7 @@ def _toml(text: str) -> dict[str, Any]:
         raise PolicyError(str(error), place="top level") from None
 
 
-def _policy(table: dict[str, Any]) -> Policy:
+def _make_policy(table: dict[str, Any]) -> Policy:
     for key in table:
         if key not in _KEYS:
             raise PolicyError(f"unknown key; known are {', '.join(_KEYS)}", place=key)
@@ -52,15 +52,15 @@ def _policy(table: dict[str, Any]) -> Policy:
             raise PolicyError("is missing", place=key)
     refuse_shipped_name(table["name"])
     with_params, without_params, base = (table.pop(key, None) for key in ("with_params", "without_params", "base"))
-    made = Policy(**{**_options(base), **table})
+    made = Policy(**{**_get_base_options(base), **table})
     if with_params is not None:
-        made = made.with_params(*_texts(with_params, "with_params"))
+        made = made.with_params(*_check_texts(with_params, "with_params"))
     if without_params is not None:
-        made = made.without_params(*_texts(without_params, "without_params"))
+        made = made.without_params(*_check_texts(without_params, "without_params"))
     return made.with_name(made.name, made.version)
 
 
-def _options(base: object) -> dict[str, Any]:
+def _get_base_options(base: object) -> dict[str, Any]:
     if base is None:
         return {}
     if not isinstance(base, str):
@@ -71,7 +71,7 @@ def _options(base: object) -> dict[str, Any]:
         raise PolicyError(error.reason, place="base") from None
 
 
-def _texts(value: object, place: str) -> list[str]:
+def _check_texts(value: object, place: str) -> list[str]:
     items = cast("list[object]", value) if isinstance(value, list) else [None]
     if not all(isinstance(item, str) for item in items):
         raise PolicyError("must be a list of texts", place=place)

@@ -37,37 +37,37 @@ class _Edge(NamedTuple):
     rewrite: Rewrite
 
 
-def refuse_circles(overrides: Overrides, policy: Policy) -> None:
+def refuse_cycles(overrides: Overrides, policy: Policy) -> None:
     """PolicyError naming the rewrites that can undo each other or grow a URL for ever."""
-    readings = _readings(policy)
+    readings = _make_prefix_policies(policy)
     edges: dict[str, list[_Edge]] = {}
     rewrites = [rewrite for override in overrides.by_host.values() for rewrite in override.rewrites]
     limit = 1_000 + 20 * len(rewrites)
-    waiting = [(state, rewrite) for rewrite in rewrites for state in _states(rewrite.to_prefix, readings)]
+    waiting = [(state, rewrite) for rewrite in rewrites for state in _list_states(rewrite.to_prefix, readings)]
     while waiting:
         state, rewrite = waiting.pop()
         if state in edges:
             continue
         if len(edges) == limit:
-            raise _refusal([rewrite], overrides)
-        edges[state] = list(_edges(state, overrides, readings))
+            raise _make_error([rewrite], overrides)
+        edges[state] = list(_find_edges(state, overrides, readings))
         waiting += [(edge.target, edge.rewrite) for edge in edges[state]]
-    circle = _circle(edges) or _restless(rewrites, policy)
+    circle = _find_cycle(edges) or _find_undone_rewrite(rewrites, policy)
     if circle:
-        raise _refusal(circle, overrides)
+        raise _make_error(circle, overrides)
 
 
-def _restless(rewrites: list[Rewrite], policy: Policy) -> list[Rewrite]:
+def _find_undone_rewrite(rewrites: list[Rewrite], policy: Policy) -> list[Rewrite]:
     """A rewrite that a site rule undoes: the beginning alone does not show it, so URLs are tried."""
     for rewrite in rewrites if policy.sites else ():
         tries = [rewrite.from_prefix + ending for ending in _ENDINGS]
         tries += [page for page in _PAGES if page.startswith(rewrite.from_prefix)]
-        if not all(map(_settles(policy), tries)):
+        if not all(map(_make_settles_check(policy), tries)):
             return [rewrite]
     return []
 
 
-def _settles(policy: Policy) -> Callable[[str], bool]:
+def _make_settles_check(policy: Policy) -> Callable[[str], bool]:
     def settles(url: str) -> bool:
         try:
             normalize(url, policy)
@@ -78,31 +78,31 @@ def _settles(policy: Policy) -> Callable[[str], bool]:
     return settles
 
 
-def _readings(policy: Policy) -> tuple[Policy, Policy]:
+def _make_prefix_policies(policy: Policy) -> tuple[Policy, Policy]:
     """The policy as it may act on the beginning of a URL: with and without the rules that need the rest."""
     start = policy.without_overrides().without_rules("strip_trailing_slash")
     return start, start.without_sites(*start.sites).without_params(*start.strip_params)
 
 
-def _states(prefix: str, readings: tuple[Policy, ...]) -> list[str]:
+def _list_states(prefix: str, readings: tuple[Policy, ...]) -> list[str]:
     """The beginning as written and as the policy may leave it, each once."""
     return list(dict.fromkeys([prefix, *(normalize(prefix, policy) for policy in readings)]))
 
 
-def _edges(state: str, overrides: Overrides, readings: tuple[Policy, ...]) -> Iterator[_Edge]:
+def _find_edges(state: str, overrides: Overrides, readings: tuple[Policy, ...]) -> Iterator[_Edge]:
     override = overrides.by_host.get(parse(state).host)
     for rewrite in override.rewrites if override else ():
         fits = state.startswith(rewrite.from_prefix)
         if fits or rewrite.from_prefix.startswith(state):
             after = rewrite.to_prefix + state[len(rewrite.from_prefix) :]
             before = max(len(state), len(rewrite.from_prefix))
-            for target in _states(after, readings):
+            for target in _list_states(after, readings):
                 yield _Edge(target, len(target) - before, rewrite)
         if fits:
             return  # the first that fits decides
 
 
-def _circle(edges: dict[str, list[_Edge]]) -> list[Rewrite]:
+def _find_cycle(edges: dict[str, list[_Edge]]) -> list[Rewrite]:
     """The rewrites of a way round that does not shrink (Bellman-Ford for the longest way), if any."""
     scale = len(edges) + 1  # makes a way round of growth 0 count as a gain, and one of -1 as a loss
     gains = dict.fromkeys(edges, 0)
@@ -129,6 +129,6 @@ def _circle(edges: dict[str, list[_Edge]]) -> list[Rewrite]:
     return circle[::-1]
 
 
-def _refusal(circle: list[Rewrite], overrides: Overrides) -> PolicyError:
+def _make_error(circle: list[Rewrite], overrides: Overrides) -> PolicyError:
     names = " → ".join(f"{rewrite.place} ({rewrite.from_prefix} → {rewrite.to_prefix})" for rewrite in circle)
     return PolicyError(f"rewrites can run in a circle: {names}", overrides.file, circle[0].place)

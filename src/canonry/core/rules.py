@@ -21,7 +21,7 @@ _ODD_ESCAPE = re.compile(r"%(?:[a-f][0-9A-Fa-f]|[0-9A-F][a-f]|2[DE]|3[0-9]|[46][
 _SLASHES = re.compile("//+")
 
 
-class _Spelled(dict[str, str]):
+class _Spellings(dict[str, str]):
     """The one spelling of each match of `_ESCAPE`, found out at its first use."""
 
     def __missing__(self, match: str) -> str:
@@ -32,10 +32,10 @@ class _Spelled(dict[str, str]):
         return spelled
 
 
-_SPELLED = _Spelled()
+_SPELLINGS = _Spellings()
 
 
-def without_www(host: str) -> str:
+def strip_www(host: str) -> str:
     """`www.www.example.com` → `example.com`; a `www.` stays where no dot would be left: `www.com`."""
     if not host.startswith("www."):
         return host
@@ -45,45 +45,45 @@ def without_www(host: str) -> str:
     return rest if "." in rest else f"www.{rest}"
 
 
-def plain_escapes(text: str) -> str:
+def normalize_escapes(text: str) -> str:
     """Hex in upper case, escapes of unreserved characters decoded: `%7efoo%2f` → `~foo%2F`.
 
     The parser has resolved `%2e` segments before, so this makes no new dot segment.
     """
-    return _ESCAPE.sub(_plain_escape, text) if _ODD_ESCAPE.search(text) else text
+    return _ESCAPE.sub(_normalize_escape, text) if _ODD_ESCAPE.search(text) else text
 
 
-def _plain_escape(match: re.Match[str]) -> str:
-    return _SPELLED[match[0]]
+def _normalize_escape(match: re.Match[str]) -> str:
+    return _SPELLINGS[match[0]]
 
 
-def single_slashes(path: str) -> str:
+def collapse_slashes(path: str) -> str:
     """`/a//b` → `/a/b`."""
     return _SLASHES.sub("/", path)
 
 
-def without_trailing_slashes(path: str) -> str:
+def strip_trailing_slashes(path: str) -> str:
     """`/a//` → `/a`; the root keeps its slash."""
     return path.rstrip("/") or "/"
 
 
 def clean_path(path: str) -> str:
     """The path as rules 5 to 7 would leave it: what site rules look at."""
-    return without_trailing_slashes(single_slashes(plain_escapes(path)))
+    return strip_trailing_slashes(collapse_slashes(normalize_escapes(path)))
 
 
-def param_name(param: str) -> str:
+def get_param_name(param: str) -> str:
     """The name in `name=value`, percent-decoded once; the case stays."""
     name = param.partition("=")[0]
     # Byte by byte (latin-1), so that names which are not UTF-8 compare too.
-    return re.sub("%([0-9A-Fa-f]{2})", _byte, name) if "%" in name else name
+    return re.sub("%([0-9A-Fa-f]{2})", _decode_byte, name) if "%" in name else name
 
 
-def _byte(match: re.Match[str]) -> str:
+def _decode_byte(match: re.Match[str]) -> str:
     return chr(int(match[1], 16))
 
 
-def folded(name: str) -> str:
+def lower_ascii(name: str) -> str:
     """ASCII letters in lower case, and only those: case tables for the rest change with Python."""
     return name.encode("latin-1").lower().decode("latin-1")
 
@@ -93,21 +93,21 @@ def is_param_name(name: str) -> bool:
     return re.fullmatch(r"[^\x00-\x20&=#*%\ud800-\udfff]+\*?", name) is not None
 
 
-def name_matcher(names: tuple[str, ...]) -> Callable[[str], bool]:
+def make_name_matcher(names: tuple[str, ...]) -> Callable[[str], bool]:
     """Does a `name=value` carry one of these names? Case ignored; `utm_*` is a prefix."""
-    listed = [folded(name.encode().decode("latin-1")) for name in names]
+    listed = [lower_ascii(name.encode().decode("latin-1")) for name in names]
     exact = frozenset(name for name in listed if not name.endswith("*"))
     prefixes = tuple(name[:-1] for name in listed if name.endswith("*"))
 
     def matches(param: str) -> bool:
         name = param.partition("=")[0]
-        name = folded(param_name(name)) if "%" in name else name.lower()
+        name = lower_ascii(get_param_name(name)) if "%" in name else name.lower()
         return name in exact or name.startswith(prefixes)
 
     return matches
 
 
-def without_params(query: str | None, matches: Callable[[str], bool]) -> str | None:
+def drop_params(query: str | None, matches: Callable[[str], bool]) -> str | None:
     """`utm_source=x&id=1` → `id=1`; None when nothing is left."""
     if query is None:
         return None
@@ -118,19 +118,19 @@ def without_params(query: str | None, matches: Callable[[str], bool]) -> str | N
     return "&".join(kept) or None
 
 
-def sorted_params(query: str | None) -> str | None:
+def sort_params(query: str | None) -> str | None:
     """`b=2&a=1` → `a=1&b=2`: by name, then value, in the bytes they are written in; duplicates stay."""
     if query is None or "&" not in query:
         return query
-    return "&".join(sorted(query.split("&"), key=_name_and_value))
+    return "&".join(sorted(query.split("&"), key=_split_param))
 
 
-def _name_and_value(param: str) -> tuple[str, str]:
+def _split_param(param: str) -> tuple[str, str]:
     name, _, value = param.partition("=")
     return name, value
 
 
-def route_of(fragment: str | None) -> str | None:
+def keep_route(fragment: str | None) -> str | None:
     """`!/inbox` and `/inbox` select content and stay, cut at `:~:`; any other fragment goes."""
     if fragment is None:
         return None

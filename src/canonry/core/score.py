@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from canonry.core.presets import policy
-from canonry.core.rules import name_matcher
+from canonry.core.rules import make_name_matcher
 from canonry.core.url import parse
 
 TYPE_CHECKING = False
@@ -39,7 +39,7 @@ def score(url: str, *, tracking_params: Iterable[str] | None = None) -> Score:
     """How clean a URL is; `tracking_params` replaces the feed list."""
     parts = parse(url)
     names = policy("feed-aggressive").strip_params if tracking_params is None else tuple(tracking_params)
-    is_tracking = name_matcher(names)
+    is_tracking = make_name_matcher(names)
     params = [param for param in (parts.query or "").split("&") if param]
     return Score(
         https=100.0 if parts.scheme == "https" else 0.0,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from canonry.core.rules import clean_path, name_matcher, param_name, without_params, without_www
+from canonry.core.rules import clean_path, drop_params, get_param_name, make_name_matcher, strip_www
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,14 +35,14 @@ class Site:
         self.rewrite_path = rewrite_path
 
 
-def youtube(table: Table) -> Site:
+def make_youtube_site(table: Table) -> Site:
     """`youtu.be/ID`, `/shorts/ID`, `/embed/ID`, `/live/ID`, `/v/ID` → `www.youtube.com/watch?v=ID`."""
-    target = _text(table, "target")
-    not_ids = frozenset(_texts(table, "not_ids"))
-    keep = frozenset(_texts(table, "keep_params"))
-    paths = frozenset(_texts(table, "paths"))
-    always, short, by_path = (_texts(table, key) for key in ("hosts", "short_hosts", "hosts_for_paths"))
-    folder = f"/(?:{'|'.join(_texts(table, 'id_folders'))})/([A-Za-z0-9_-]{{1,20}})"
+    target = _get_text(table, "target")
+    not_ids = frozenset(_get_texts(table, "not_ids"))
+    keep = frozenset(_get_texts(table, "keep_params"))
+    paths = frozenset(_get_texts(table, "paths"))
+    always, short, by_path = (_get_texts(table, key) for key in ("hosts", "short_hosts", "hosts_for_paths"))
+    folder = f"/(?:{'|'.join(_get_texts(table, 'id_folders'))})/([A-Za-z0-9_-]{{1,20}})"
     lone_id = "/([A-Za-z0-9_-]{1,20})"
 
     def video_id(pattern: str, path: str) -> str | None:
@@ -50,12 +50,12 @@ def youtube(table: Table) -> Site:
         return match[1] if match and match[1] not in not_ids else None
 
     def watch(parts: Parts, video: str) -> None:
-        others = without_params(parts.query, lambda param: param_name(param) == "v")
+        others = drop_params(parts.query, lambda param: get_param_name(param) == "v")
         parts.path = "/watch"
         parts.query = f"v={video}&{others}" if others else f"v={video}"
 
     def move_host(parts: Parts) -> None:
-        host = without_www(parts.host)
+        host = strip_www(parts.host)
         path = clean_path(parts.path)
         if host in short:
             # A path we cannot read as a video stays: on the main host it would be another thing.
@@ -75,14 +75,14 @@ def youtube(table: Table) -> Site:
         if path in paths:
             parts.path = path
         if path == "/watch" and parts.query is not None:
-            parts.query = _watch_params(parts.query, keep)
+            parts.query = _keep_watch_params(parts.query, keep)
 
     return Site(target, (target, *always, *short, *by_path), (), move_host, rewrite_path)
 
 
-def _watch_params(query: str, keep: frozenset[str]) -> str | None:
+def _keep_watch_params(query: str, keep: frozenset[str]) -> str | None:
     """What selects the video and the place in it; `start` is the embed player's word for `t`."""
-    params = [(param_name(param), param.partition("=")[1:]) for param in query.split("&")]
+    params = [(get_param_name(param), param.partition("=")[1:]) for param in query.split("&")]
     kept = [name + "".join(value) for name, value in params if name in keep]
     starts = [value for name, value in params if name == "start"]
     if starts and not any(name == "t" for name, _ in params):
@@ -90,10 +90,10 @@ def _watch_params(query: str, keep: frozenset[str]) -> str | None:
     return "&".join(kept) or None
 
 
-def x(table: Table) -> Site:
+def make_x_site(table: Table) -> Site:
     """`mobile.twitter.com/u/Status/1/photo/1?s=20` → `x.com/u/status/1`."""
-    target = _text(table, "target")
-    dropped = name_matcher(_texts(table, "drop_params"))
+    target = _get_text(table, "target")
+    dropped = make_name_matcher(_get_texts(table, "drop_params"))
     post = r"(?i)/([^/]+)/status/([0-9]+)(?:/mediaviewer(?:/.*)?|/(?:photo|video)/[0-9]+)?"
 
     def move_host(parts: Parts) -> None:
@@ -102,61 +102,61 @@ def x(table: Table) -> Site:
     def rewrite_path(parts: Parts) -> None:
         if match := re.fullmatch(post, clean_path(parts.path)):
             parts.path = f"/{match[1]}/status/{match[2]}"
-            parts.query = without_params(parts.query, dropped)
+            parts.query = drop_params(parts.query, dropped)
 
-    return Site(target, _texts(table, "hosts"), (), move_host, rewrite_path)
+    return Site(target, _get_texts(table, "hosts"), (), move_host, rewrite_path)
 
 
-def feedburner(table: Table) -> Site:
+def make_feedburner_site(table: Table) -> Site:
     """`feedproxy.google.com/Blog?format=xml` → `feeds.feedburner.com/Blog`."""
-    target = _text(table, "target")
+    target = _get_text(table, "target")
 
     def move_host(parts: Parts) -> None:
         parts.host = target
 
     def rewrite_path(parts: Parts) -> None:
-        parts.query = without_params(
-            parts.query, lambda param: param_name(param) == "format" and param.partition("=")[2].lower() == "xml"
+        parts.query = drop_params(
+            parts.query, lambda param: get_param_name(param) == "format" and param.partition("=")[2].lower() == "xml"
         )
 
-    return Site(target, _texts(table, "hosts"), (), move_host, rewrite_path)
+    return Site(target, _get_texts(table, "hosts"), (), move_host, rewrite_path)
 
 
-def blogger(table: Table) -> Site:
+def make_blogger_site(table: Table) -> Site:
     """`http://b.blogspot.de/rss.xml` → `https://b.blogspot.com/feeds/posts/default?alt=rss`."""
-    target = _text(table, "target")
-    dropped = name_matcher(_texts(table, "drop_params"))
-    drop_alt = frozenset(_texts(table, "drop_alt"))
-    domains = tuple(f"blogspot.{suffix}" for suffix in _texts(table, "suffixes"))
+    target = _get_text(table, "target")
+    dropped = make_name_matcher(_get_texts(table, "drop_params"))
+    drop_alt = frozenset(_get_texts(table, "drop_alt"))
+    domains = tuple(f"blogspot.{suffix}" for suffix in _get_texts(table, "suffixes"))
 
     def move_host(parts: Parts) -> None:
-        blog = without_www(parts.host).partition(".")[0]
+        blog = strip_www(parts.host).partition(".")[0]
         parts.host = f"{blog}.{target}"
         parts.set_scheme("https")
 
     def is_dropped(param: str) -> bool:
-        return dropped(param) or (param_name(param) == "alt" and param.partition("=")[2] in drop_alt)
+        return dropped(param) or (get_param_name(param) == "alt" and param.partition("=")[2] in drop_alt)
 
     def rewrite_path(parts: Parts) -> None:
         path = clean_path(parts.path)
         if path == "/rss.xml":
-            others = without_params(parts.query, lambda param: param_name(param) == "alt")
+            others = drop_params(parts.query, lambda param: get_param_name(param) == "alt")
             parts.query = f"alt=rss&{others}" if others else "alt=rss"
         if path in ("/atom.xml", "/rss.xml"):
             path = "/feeds/posts/default"
         if path.startswith("/feeds/"):
             parts.path = path
-            parts.query = without_params(parts.query, is_dropped)
+            parts.query = drop_params(parts.query, is_dropped)
 
     return Site(target, (), domains, move_host, rewrite_path)
 
 
 # Old versions stay here for as long as a policy that names them does: for good.
 SITES: dict[str, Callable[[Table], Site]] = {
-    "youtube@1": youtube,
-    "x@1": x,
-    "feedburner@1": feedburner,
-    "blogger@1": blogger,
+    "youtube@1": make_youtube_site,
+    "x@1": make_x_site,
+    "feedburner@1": make_feedburner_site,
+    "blogger@1": make_blogger_site,
 }
 
 
@@ -180,19 +180,19 @@ class SiteRules:
     def move_host(self, parts: Parts) -> None:
         """Rule 2: a mirror host becomes the main one."""
         if parts.host[-_ENDING:] in self._endings:
-            site = _find(without_www(parts.host), self._mirrors, self._mirror_domains)
+            site = _find_site(strip_www(parts.host), self._mirrors, self._mirror_domains)
             if site is not None:
                 site.move_host(parts)
 
     def rewrite_path(self, parts: Parts) -> None:
         """Rule 8: path and query of a known thing get their one spelling."""
         if parts.host[-_ENDING:] in self._endings:
-            site = _find(parts.host, self._mains, self._main_domains)
+            site = _find_site(parts.host, self._mains, self._main_domains)
             if site is not None:
                 site.rewrite_path(parts)
 
 
-def _find(host: str, hosts: Mapping[str, Site], domains: Mapping[str, Site]) -> Site | None:
+def _find_site(host: str, hosts: Mapping[str, Site], domains: Mapping[str, Site]) -> Site | None:
     site = hosts.get(host)
     if site is None:
         label, _, domain = host.partition(".")
@@ -200,13 +200,13 @@ def _find(host: str, hosts: Mapping[str, Site], domains: Mapping[str, Site]) -> 
     return site
 
 
-def _text(table: Table, key: str) -> str:
+def _get_text(table: Table, key: str) -> str:
     value = table[key]
     assert isinstance(value, str)
     return value
 
 
-def _texts(table: Table, key: str) -> tuple[str, ...]:
+def _get_texts(table: Table, key: str) -> tuple[str, ...]:
     value = table[key]
     assert isinstance(value, tuple)
     return value

@@ -29,12 +29,12 @@ _HREF = re.compile(r"(https?)://(?:([^/@]*)@)?(\[[^\]]*\]|[^/:]*)(?::([0-9]+))?(
 _SCHEME = r"([A-Za-z][A-Za-z0-9+.-]*):"
 _FEED_SCHEME = r"(?i:feed|rss|pcast|itpc|podcast):"
 # What people paste around a URL: C0 controls and Unicode spaces, zero-width space, BOM.
-_AROUND = "".join(map(chr, range(33))) + (
+_SURROUNDING = "".join(map(chr, range(33))) + (
     "\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u200b"
     "\u2028\u2029\u202f\u205f\u3000\ufeff"
 )
-_BREAKS = {9: None, 10: None, 13: None}  # tab and line breaks, which the parser drops anywhere
-_DEFAULT_PORTS = {"http": "80", "https": "443"}
+_TABS_AND_LINE_BREAKS = {9: None, 10: None, 13: None}  # tab and line breaks, which the parser drops anywhere
+DEFAULT_PORTS = {"http": "80", "https": "443"}
 _ada: Callable[[str], str] | None = None
 
 
@@ -77,7 +77,7 @@ class Parts:
     def set_scheme(self, scheme: str) -> None:
         """Change the scheme; a port that is its default goes."""
         self.scheme = scheme
-        if self.port == _DEFAULT_PORTS[scheme]:
+        if self.port == DEFAULT_PORTS[scheme]:
             self.port = None
 
 
@@ -91,12 +91,12 @@ def parse(text: str) -> Parts:
         scheme, host, port, path, query, fragment = plain.groups()
         scheme, host, path = scheme.lower(), host.lower(), path or "/"
         if "/." not in path and "/%2" not in path and "xn--" not in host:
-            if port is not None and port == _DEFAULT_PORTS[scheme]:
+            if port is not None and port == DEFAULT_PORTS[scheme]:
                 port = None
             return Parts(scheme, None, host, port, path, query or None, fragment or None)
-    match = _HREF.fullmatch(_href(text))
+    match = _HREF.fullmatch(_parse_with_ada(text))
     if match is None:
-        raise InvalidUrl(text, why_invalid(text))
+        raise InvalidUrl(text, describe_invalid(text))
     scheme, userinfo, host, port, path, query, fragment = match.groups()
     return Parts(scheme, userinfo, host, port, path, query or None, fragment or None)
 
@@ -118,9 +118,9 @@ def read_url(text: str) -> str:
     """
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidUrl(text, f"not text but {type(text).__name__}")
-    url = text.strip(_AROUND).translate(_BREAKS)
+    url = text.strip(_SURROUNDING).translate(_TABS_AND_LINE_BREAKS)
     if not url[:8].lower().startswith(("http://", "https://")):
-        url = _with_scheme(text, url)
+        url = _add_scheme(text, url)
     try:
         parse(url)
     except InvalidUrl as error:
@@ -128,9 +128,9 @@ def read_url(text: str) -> str:
     return url
 
 
-def why_invalid(text: str) -> str:
+def describe_invalid(text: str) -> str:
     """The reason, in a few words, why ada refuses a text (it only says that it does)."""
-    stripped = text.strip("".join(map(chr, range(33)))).translate(_BREAKS)
+    stripped = text.strip("".join(map(chr, range(33)))).translate(_TABS_AND_LINE_BREAKS)
     if not stripped:
         return "empty"
     try:
@@ -140,12 +140,12 @@ def why_invalid(text: str) -> str:
     scheme = re.match(_SCHEME, stripped)
     if scheme is None:
         return "no scheme"
-    if scheme[1].lower() not in _DEFAULT_PORTS:
+    if scheme[1].lower() not in DEFAULT_PORTS:
         return f"scheme {scheme[1].lower()[:40]}: is not http or https"
-    return _why_no_authority(_authority(stripped[scheme.end() :].lstrip("/\\")))
+    return _describe_invalid_authority(_cut_authority(stripped[scheme.end() :].lstrip("/\\")))
 
 
-def _why_no_authority(authority: str) -> str:
+def _describe_invalid_authority(authority: str) -> str:
     host_and_port = authority.rpartition("@")[2]
     split = re.fullmatch(r"(\[[^\]]*\]?|[^:]*)(?::(.*))?", host_and_port, re.DOTALL)
     host, port = split.groups() if split else (host_and_port, None)
@@ -164,7 +164,7 @@ def _why_no_authority(authority: str) -> str:
     return "not a host name (IDNA)"
 
 
-def _href(text: str) -> str:
+def _parse_with_ada(text: str) -> str:
     """What ada makes of the text; an InvalidUrl with the reason where it refuses."""
     global _ada  # noqa: PLW0603 – importing ada costs more than a bare interpreter, so it waits
     if _ada is None:
@@ -174,10 +174,10 @@ def _href(text: str) -> str:
     try:
         return _ada(text)
     except ValueError:
-        raise InvalidUrl(text, why_invalid(text)) from None
+        raise InvalidUrl(text, describe_invalid(text)) from None
 
 
-def _with_scheme(text: str, url: str) -> str:
+def _add_scheme(text: str, url: str) -> str:
     """What a person means who typed no `http://`."""
     for _ in range(2):  # feed:feed:… is seen, a longer chain is not
         feed = re.match(_FEED_SCHEME, url)
@@ -188,12 +188,12 @@ def _with_scheme(text: str, url: str) -> str:
             return url if re.match(f"{_SCHEME}//", url) else f"https://{url}"
     if url.startswith(("//", "\\\\")):
         return f"https:{url}"
-    if _is_host_and_port(_authority(url)) or not re.match(_SCHEME, url):
+    if _is_host_and_port(_cut_authority(url)) or not re.match(_SCHEME, url):
         return _assume_https(text, url)
     return url
 
 
-def _authority(url: str) -> str:
+def _cut_authority(url: str) -> str:
     return re.split(r"[/\\?#]", url, maxsplit=1)[0]
 
 
@@ -205,7 +205,7 @@ def _is_host_and_port(authority: str) -> bool:
 
 
 def _assume_https(text: str, url: str) -> str:
-    authority = _authority(url)
+    authority = _cut_authority(url)
     if not url:
         raise InvalidUrl(text, "empty")
     if not authority:

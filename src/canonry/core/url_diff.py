@@ -1,4 +1,4 @@
-"""What a step changed in a URL, token by token: a diff of characters cannot be read."""
+"""Compare two URLs token by token: a diff of single characters is unreadable."""
 
 from __future__ import annotations
 
@@ -7,42 +7,43 @@ import re
 from dataclasses import dataclass
 
 _TOKEN = re.compile(r"\A\s*[A-Za-z]+:[/\\]*|[^/?&#]+|[/?&#]")
-_COMPARED = 20_000  # pairs of tokens; beyond that a diff takes longer than anybody wants to read it
+_MAX_TOKEN_PAIRS = 20_000  # more pairs make difflib too slow for a page; they are shown as one change
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """A run of tokens: what went and what came in its place, equal where nothing changed."""
+class TokenChange:
+    """A run of tokens before and after; the two are equal if nothing changed."""
 
-    gone: str
-    came: str
+    removed: str
+    added: str
 
     @property
     def is_same(self) -> bool:
-        return self.gone == self.came
+        return self.removed == self.added
 
 
-def token_changes(before: str, after: str) -> list[Change]:
-    """The way from one URL to the other, in the order of the text."""
+def diff_tokens(before: str, after: str) -> list[TokenChange]:
+    """Return the runs of tokens, in order: joining `removed` gives `before`, joining `added` gives `after`."""
     old, new = _TOKEN.findall(before), _TOKEN.findall(after)
-    head = _common(old, new)
-    tail = _common(old[head:][::-1], new[head:][::-1])
-    middle = _compared(old[head : len(old) - tail], new[head : len(new) - tail])
-    ends = "".join(old[:head]), "".join(old[len(old) - tail :])
-    found = [Change(ends[0], ends[0]), *middle, Change(ends[1], ends[1])]
-    return [change for change in found if change.gone or change.came]
+    head = _count_common(old, new)
+    tail = _count_common(old[head:][::-1], new[head:][::-1])
+    middle = _diff_middle(old[head : len(old) - tail], new[head : len(new) - tail])
+    start, end = "".join(old[:head]), "".join(old[len(old) - tail :])
+    changes = [TokenChange(start, start), *middle, TokenChange(end, end)]
+    return [change for change in changes if change.removed or change.added]
 
 
-def _compared(old: list[str], new: list[str]) -> list[Change]:
-    if len(old) * len(new) > _COMPARED:
-        return [Change("".join(old), "".join(new))]
+def _diff_middle(old: list[str], new: list[str]) -> list[TokenChange]:
+    if len(old) * len(new) > _MAX_TOKEN_PAIRS:
+        return [TokenChange("".join(old), "".join(new))]
     matcher = difflib.SequenceMatcher(a=old, b=new, autojunk=False)
     return [
-        Change("".join(old[old_from:old_to]), "".join(new[new_from:new_to]))
-        for _, old_from, old_to, new_from, new_to in matcher.get_opcodes()
+        TokenChange("".join(old[old_start:old_end]), "".join(new[new_start:new_end]))
+        for _, old_start, old_end, new_start, new_end in matcher.get_opcodes()
     ]
 
 
-def _common(old: list[str], new: list[str]) -> int:
-    """How many tokens both begin with."""
-    return next((at for at, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+def _count_common(old: list[str], new: list[str]) -> int:
+    """Count the tokens with which both lists begin."""
+    pairs = enumerate(zip(old, new, strict=False))
+    return next((index for index, (one, other) in pairs if one != other), min(len(old), len(new)))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from canonry.core.native import normalize
-from canonry.core.normalize import resolved
+from canonry.core.normalize import resolve_policy
 from canonry.core.score import Score, score
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Variant:
 def variants(url: str, presets: Sequence[Policy | str] = FEED_PRESETS) -> list[Variant]:
     """What each preset makes of the URL, each URL once, by falling score."""
     found: dict[str, Variant] = {}
-    for policy in map(resolved, presets):
+    for policy in map(resolve_policy, presets):
         variant = normalize(url, policy)
         if variant not in found:
             found[variant] = Variant(variant, policy.name, score(variant))

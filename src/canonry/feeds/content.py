@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from canonry.core.keys import Item, hash_fields, normalize_link
-from canonry.core.rules import without_www
+from canonry.core.rules import strip_www
 from canonry.core.url import parse
 from canonry.errors import InvalidUrl
 
@@ -53,7 +53,7 @@ def feed_signature(title: str, items: Iterable[object], *feed_urls: str) -> Feed
     To compare a feed with its mirror, give both the URLs of both. Items that say nothing are left out.
     """
     listed = [item for item in map(Item.of, items) if _says_something(item)]
-    own_hosts = {without_www(parse(url).host) for url in feed_urls}
+    own_hosts = {strip_www(parse(url).host) for url in feed_urls}
     identities = frozenset(
         ItemIdentity(
             _name(item, own_hosts),
@@ -97,9 +97,9 @@ def _name(item: Item, own_hosts: set[str]) -> str:
     if not url:
         return name
     parts = parse(url)
-    if without_www(parts.host) not in own_hosts:
+    if strip_www(parts.host) not in own_hosts:
         return url
-    parts.host = without_www(parts.host)
+    parts.host = strip_www(parts.host)
     return str(parts).partition(":")[2]
 
 

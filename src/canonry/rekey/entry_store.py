@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
 from canonry.core.keys import KeyType
-from canonry.core.policy_diff import Change
+from canonry.core.policy_diff import KeyChange
 from canonry.errors import StoreError
 from canonry.feeds.key_lookup import chunks
 from canonry.rekey.entry_keys import KeyedEntry, UrlKeys, rekeyed, rekeyed_link, restored
@@ -207,7 +207,7 @@ def _plan_page(connection: Connection, counts: RekeyCounts, position: int, size:
     rows = connection.execute(_entries_after(position).limit(size)).all()
     policies = counts.before, counts.after
     keys = [
-        Change(row.url, row.canonical_url, rekeyed_link(row.url, row.canonical_url, *policies))
+        KeyChange(row.url, row.canonical_url, rekeyed_link(row.url, row.canonical_url, *policies))
         for row in rows
         if row.canonical_url
     ]
@@ -217,12 +217,12 @@ def _plan_page(connection: Connection, counts: RekeyCounts, position: int, size:
 
 def _done_page(connection: Connection, counts: RekeyCounts, rekey_id: int, position: int, size: int) -> int:
     journal = kept_entries(connection, rekey_id, size, after=position)
-    keys: list[Change] = []
+    keys: list[KeyChange] = []
     for chunk in chunks(list(journal)):
         query = select(entries.c.id, entries.c.canonical_url).where(entries.c.id.in_(chunk)).order_by(entries.c.id)
         for entry_id, new in connection.execute(query):
             entry = journal[entry_id].entry
-            keys.append(Change(entry.url, entry.keys.canonical_url, new))
+            keys.append(KeyChange(entry.url, entry.keys.canonical_url, new))
     counts.add(len(keys), [change for change in keys if change.before])
     return max((each.journal_id for each in journal.values()), default=0)
 

@@ -6,7 +6,7 @@ import sqlite3
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from canonry.core.policy_diff import Change, Group
+from canonry.core.policy_diff import KeyChange, KeyGroup
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,9 +24,9 @@ class RekeySummary:
     changed: int  # entries that get another key
     merged: int  # keys that several keys become
     split: int  # keys that become several
-    changes: list[Change]
-    merges: list[Group]
-    splits: list[Group]
+    changes: list[KeyChange]
+    merges: list[KeyGroup]
+    splits: list[KeyGroup]
 
 
 class RekeyCounts:
@@ -47,7 +47,7 @@ class RekeyCounts:
     def __exit__(self, *_: object) -> None:
         self._disk.close()
 
-    def add(self, entries: int, keys: Sequence[Change]) -> None:
+    def add(self, entries: int, keys: Sequence[KeyChange]) -> None:
         """Count a page of entries, and the keys of those that have one."""
         self.entries += entries
         self._disk.execute("BEGIN")
@@ -68,16 +68,16 @@ class RekeyCounts:
             changed=changed,
             merged=merged,
             split=split,
-            changes=[Change(*row) for row in changes],
+            changes=[KeyChange(*row) for row in changes],
             merges=merges,
             splits=splits,
         )
 
-    def _groups(self, key: str, other: str, examples: int) -> tuple[int, list[Group]]:
+    def _groups(self, key: str, other: str, examples: int) -> tuple[int, list[KeyGroup]]:
         several = f"SELECT {key}, min(rowid) FROM pairs GROUP BY {key} HAVING count(DISTINCT {other}) > 1"  # noqa: S608
         count = self._disk.execute(f"SELECT count(*) FROM ({several})").fetchone()[0]  # noqa: S608
         keys = self._disk.execute(f"{several} ORDER BY 2 LIMIT ?", (examples,)).fetchall()
         others = f"SELECT DISTINCT {other} FROM pairs WHERE {key} = ? ORDER BY 1 LIMIT ?"  # noqa: S608
         return count, [
-            Group(value, tuple(row[0] for row in self._disk.execute(others, (value, _SHOWN)))) for value, _ in keys
+            KeyGroup(value, tuple(row[0] for row in self._disk.execute(others, (value, _SHOWN)))) for value, _ in keys
         ]

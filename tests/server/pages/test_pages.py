@@ -10,7 +10,6 @@ import pytest
 
 from canonry.bookmarks.bookmark import Bookmark
 from canonry.bookmarks.usage import Bucket
-from canonry.core.url_diff import token_changes
 from canonry.server.pages import charts
 from canonry.server.pages.rendering import is_link
 from server.pages.visitor import FEED, Visitor, web_of
@@ -214,18 +213,6 @@ def test_only_http_is_a_link() -> None:
         "https://\n",
     ):
         assert not is_link(text), text
-
-
-def test_changes_are_tokens() -> None:
-    changes = token_changes("HTTPS://A.com/x/y?b=1&utm=2#f", "https://a.com/x/y?b=1#f")
-    assert [(change.gone, change.came) for change in changes if not change.is_same] == [
-        ("HTTPS://A.com", "https://a.com"),
-        ("&utm=2", ""),
-    ]
-    for before, after in (("", ""), ("a", ""), ("", "a"), ("https://a.com/a/a/a", "https://a.com/a")):
-        changes = token_changes(before, after)
-        assert "".join(change.gone for change in changes) == before
-        assert "".join(change.came for change in changes) == after
 
 
 def test_bars_of_a_histogram_are_as_wide_as_their_buckets_and_their_area_is_the_count() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from canonry.core import normalize as reference
-from canonry.core.native.policy_tables import known_hosts
-from canonry.core.rules import without_trailing_slashes, without_www
+from canonry.core.native.policy_tables import list_special_hosts
+from canonry.core.rules import strip_trailing_slashes, strip_www
 from canonry.errors import InvalidUrl
 
 TYPE_CHECKING = False
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from canonry.core.policy import Policy
 
 # Lower case, no port, query, fragment or escape: nothing is left to do but to www. and slashes.
-_PLAINEST = re.compile(r"https?://((?:[a-z0-9_-]++\.)*+[a-z][a-z0-9_-]*+)(/[A-Za-z0-9\-._~!$&'()*+,;=:@/|\[\]]*+)")
+_PLAIN_LOWER_CASE = re.compile(
+    r"https?://((?:[a-z0-9_-]++\.)*+[a-z][a-z0-9_-]*+)(/[A-Za-z0-9\-._~!$&'()*+,;=:@/|\[\]]*+)"
+)
 _ENDING, _SHORT = 8, 5  # most hosts are told from known ones by their last characters
 
 
@@ -26,7 +28,7 @@ class Shortcut:
     __slots__ = ("collapse_slashes", "endings", "short_endings", "strip_trailing_slash", "strip_www")
 
     def __init__(self, policy: Policy) -> None:
-        hosts = [host.decode() for host, _, _ in known_hosts(policy)]
+        hosts = [host.decode() for host, _, _ in list_special_hosts(policy)]
         self.endings = frozenset(host[-_ENDING:] for host in hosts)
         short = [host for host in hosts if len(host) < _ENDING]
         self.short_endings = frozenset(each[-_SHORT:] for host in short for each in (host, f"www.{host}"))
@@ -42,8 +44,8 @@ def normalize(url: str, policy: Policy | str = "bookmark") -> str:
     """The URL in the form the policy gives to every spelling of it; InvalidUrl if it is not http(s)."""
     shortcut = _BY_NAME.get(policy) if type(policy) is str else None
     if shortcut is None:
-        shortcut = _shortcut(policy)
-    plain = _PLAINEST.fullmatch(url) if type(url) is str else None
+        shortcut = _get_shortcut(policy)
+    plain = _PLAIN_LOWER_CASE.fullmatch(url) if type(url) is str else None
     if plain is None or "/." in url:
         return reference.normalize(url, policy)
     host, path = plain.groups()
@@ -51,16 +53,16 @@ def normalize(url: str, policy: Policy | str = "bookmark") -> str:
     if is_known or "xn--" in host or (shortcut.collapse_slashes and "//" in path):
         return reference.normalize(url, policy)
     if shortcut.strip_www and host.startswith("www."):
-        url = f"{url[: plain.start(1)]}{without_www(host)}{path}"
+        url = f"{url[: plain.start(1)]}{strip_www(host)}{path}"
     if shortcut.strip_trailing_slash and path[-1] == "/":
-        url = f"{url[: -len(path)]}{without_trailing_slashes(path)}"
+        url = f"{url[: -len(path)]}{strip_trailing_slashes(path)}"
     return url
 
 
 def normalize_many(urls: Iterable[str], policy: Policy | str = "bookmark") -> list[str | None]:
     """`normalize` for each, None where it raises InvalidUrl."""
-    chosen = reference.resolved(policy)
-    return [_normalized_or_none(url, chosen) for url in urls]
+    chosen = reference.resolve_policy(policy)
+    return [_normalize_or_none(url, chosen) for url in urls]
 
 
 def normalize_and_hash_many(urls: Iterable[str], policy: Policy | str = "bookmark") -> list[tuple[str, str] | None]:
@@ -73,15 +75,15 @@ def canonical_hash(url: str, policy: Policy | str = "article@0") -> str:
     return reference.sha256(normalize(url, policy))
 
 
-def _normalized_or_none(url: str, policy: Policy) -> str | None:
+def _normalize_or_none(url: str, policy: Policy) -> str | None:
     try:
         return normalize(url, policy)
     except InvalidUrl:
         return None
 
 
-def _shortcut(policy: Policy | str) -> Shortcut:
-    chosen = reference.resolved(policy)
+def _get_shortcut(policy: Policy | str) -> Shortcut:
+    chosen = reference.resolve_policy(policy)
     shortcut = chosen.native
     if not isinstance(shortcut, Shortcut):
         shortcut = Shortcut(chosen)

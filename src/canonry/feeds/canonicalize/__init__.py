@@ -6,7 +6,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from canonry.core.normalize import resolved
+from canonry.core.normalize import resolve_policy
 from canonry.core.url import read_url
 from canonry.core.variants import FEED_PRESETS
 from canonry.feeds.canonicalize.decisions import has_web_scheme
@@ -66,7 +66,7 @@ async def canonicalize(
     Raises InvalidUrl, FetchFailed, NotAFeed or UnsafeUrl; the last three list what was `tried`.
     """
     input_url = strip_fragment(read_url(url))
-    chosen = [preset for preset in map(resolved, presets) if prefer_no_www or not preset.strip_www]
+    chosen = [preset for preset in map(resolve_policy, presets) if prefer_no_www or not preset.strip_www]
     params = None if tracking_params is None else tuple(tracking_params)
     if params is not None:
         chosen = [preset.without_params(*preset.strip_params).with_params(*params) for preset in chosen]

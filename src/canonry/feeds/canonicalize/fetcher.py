@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from canonry.core.rules import without_www
+from canonry.core.rules import strip_www
 from canonry.core.url import join, parse
 from canonry.errors import CanonryError, FailureKind, FetchFailed, InvalidUrl, UnsafeUrl, masked
 from canonry.feeds.canonicalize.result import Event, EventKind
@@ -147,7 +147,7 @@ async def open_fetcher(
 def _get_site(url: str) -> tuple[str, str | None]:
     """Return the host without `www.`, and the port if it is not the default."""
     parts = parse(url)
-    return without_www(parts.host), parts.port
+    return strip_www(parts.host), parts.port
 
 
 class CallbackRaised(Exception):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from canonry.core.rules import param_name, without_params
+from canonry.core.rules import drop_params, get_param_name
 from canonry.core.url import parse
 
 TYPE_CHECKING = False
@@ -24,12 +24,12 @@ _WORDPRESS_PATHS = {
 def probe_wordpress(url: str) -> str | None:
     """`/blog/?feed=atom&cat=5` → `/blog/feed/atom/?cat=5`; None if the URL is not such a feed."""
     parts = parse(url)
-    values = [param.partition("=")[2] for param in (parts.query or "").split("&") if param_name(param) == "feed"]
+    values = [param.partition("=")[2] for param in (parts.query or "").split("&") if get_param_name(param) == "feed"]
     folder, _, page = parts.path.rpartition("/")
     if len(values) != 1 or page not in {"", "index.php"} or values[0].lower() not in _WORDPRESS_PATHS:
         return None
     parts.path = f"{folder}/{_WORDPRESS_PATHS[values[0].lower()]}"
-    parts.query = without_params(parts.query, lambda param: param_name(param) == "feed")
+    parts.query = drop_params(parts.query, lambda param: get_param_name(param) == "feed")
     parts.fragment = None
     return str(parts)
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from canonry.bookmarks.bookmark_rows import key_of
 from canonry.bookmarks.save import Preview, read_http_url
 from canonry.core import presets
-from canonry.core.catalog import RULE_NOTES
+from canonry.core.catalog import RULE_DESCRIPTIONS
 from canonry.core.explain import explain
 from canonry.core.score import score
 from canonry.errors import PolicyError
@@ -282,7 +282,7 @@ def _rules() -> RulesOut:
     found: list[tuple[str, str | None, Any]] = [(name, None, note) for name, note in params.items()]
     found += [(name, host, note) for host, names in by_host.items() for name, note in names.items()]
     return RulesOut(
-        rules=[RuleOut(**dataclasses.asdict(note)) for note in RULE_NOTES],
+        rules=[RuleOut(**dataclasses.asdict(note)) for note in RULE_DESCRIPTIONS],
         sites=[SiteOut(site=site, about=table["about"], source=table["source"]) for site, table in sites.items()],
         params=[ParamOut(name=name, host=host, **note) for name, host, note in found],
     )

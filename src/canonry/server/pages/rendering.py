@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 import canonry
 from canonry.core.url import parse
-from canonry.core.url_diff import token_changes
+from canonry.core.url_diff import diff_tokens
 from canonry.errors import InvalidUrl, masked
 from canonry.server.service import Service
 
@@ -127,7 +127,7 @@ def _made() -> Environment:
     filters["masked"] = masked
     filters["number"] = "{:,}".format
     filters["short"] = _short
-    filters["token_changes"] = token_changes
+    filters["diff_tokens"] = diff_tokens
     filters["when"] = _when
     return made
 

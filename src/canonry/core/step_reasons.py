@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from canonry.core.rules import param_name
+from canonry.core.rules import get_param_name
 from canonry.core.url import Parts, parse
 
 _CONTROLS = "".join(map(chr, range(33)))
@@ -16,10 +16,10 @@ _ENCODED = re.compile(r"[^\x21-\x7e]|[\"<>`]")
 _DOTS = re.compile(r"[/\\](?:\.|%2e){1,2}(?:[/\\]|\Z)", re.IGNORECASE)
 
 
-def reason_for(rule: str, before: str, after: str) -> str:
+def describe_step(rule: str, before: str, after: str) -> str:
     """Why `rule` turned `before` into `after`."""
     if rule == "parse":
-        return _why_parse(before, parse(after))
+        return _describe_parse(before, parse(after))
     old, new = parse(before), parse(after)
     if rule == "site_host":
         return f"{old.host} is another address of {new.host}"
@@ -28,7 +28,7 @@ def reason_for(rule: str, before: str, after: str) -> str:
     if rule == "site_path":
         return f"one spelling for this page of {new.host}"
     if rule == "strip_params":
-        return f"dropped because they do not select content: {', '.join(_gone(old, new))}"
+        return f"dropped because they do not select content: {', '.join(_find_dropped_params(old, new))}"
     if rule == "overrides":
         return f"the overrides file says so for {old.host}"
     return _SENTENCES[rule]
@@ -44,18 +44,18 @@ _SENTENCES = {
 }
 
 
-def _gone(old: Parts, new: Parts) -> list[str]:
+def _find_dropped_params(old: Parts, new: Parts) -> list[str]:
     kept = Counter((new.query or "").split("&"))
     kept.subtract((old.query or "").split("&"))
-    return [param_name(param) for param, left in kept.items() if left < 0]
+    return [get_param_name(param) for param, left in kept.items() if left < 0]
 
 
-def _why_parse(text: str, url: Parts) -> str:
-    found = [sentence for sentence, held in _parse_changes(text, url) if held]
+def _describe_parse(text: str, url: Parts) -> str:
+    found = [sentence for sentence, held in _list_parse_changes(text, url) if held]
     return f"read as browsers do: {', '.join(found)}" if found else "read as browsers do"
 
 
-def _parse_changes(text: str, url: Parts) -> list[tuple[str, bool]]:
+def _list_parse_changes(text: str, url: Parts) -> list[tuple[str, bool]]:
     stripped = text.strip(_CONTROLS)
     joined = _BREAKS.sub("", stripped)
     match = _LOOSE.fullmatch(joined)
