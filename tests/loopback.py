@@ -178,7 +178,7 @@ class LoopbackWeb:
 
     def client(self, **options: Any) -> Client:
         """A client whose internet is this web; options are those of `Client`."""
-        return client_of(**({"lookup": self.lookup} | options))
+        return make_client(**({"lookup": self.lookup} | options))
 
     async def lookup(self, host: str, port: int) -> list[tuple[str, int]]:
         """Where a host and port of the pages are served; any other refuses the connection."""
@@ -210,7 +210,7 @@ class LoopbackWeb:
         return http_answer(page.get("status", 200), page.get("headers", {}), request.method, _body(page))
 
 
-def client_of(**options: Any) -> Client:
+def make_client(**options: Any) -> Client:
     """A client that knows the test CA and takes 127.0.0.2, on any port, for public; options are those of `Client`."""
     settings = replace(options.pop("settings", None) or Settings(), ca_file=ca_file())
     judge = options.pop("guard", None) or Guard([f"{ADDRESS}/32"], EVERY_PORT)

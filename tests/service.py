@@ -16,7 +16,7 @@ import uvicorn
 from canonry.server.app import make_app
 from canonry.server.service import Options, Service
 from canonry.settings import Settings
-from loopback import client_of
+from loopback import make_client
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -90,7 +90,7 @@ class Running:
 
 @contextmanager
 def serving(
-    database_url: str, options: Options | None = None, *, client: Callable[[], Client] = client_of, **settings: Any
+    database_url: str, options: Options | None = None, *, client: Callable[[], Client] = make_client, **settings: Any
 ) -> Generator[Running]:
     """A service on a port of its own; its client knows no name but those of the test's web."""
     with socket.create_server(("127.0.0.1", 0), backlog=512) as listening:

@@ -8,7 +8,7 @@ from enum import StrEnum
 _SHOWN = 200  # characters of a hostile input that a message repeats
 
 
-def masked(text: str) -> str:
+def mask_credentials(text: str) -> str:
     """The text with user names and passwords of URLs out of sight, for messages."""
     # Each match takes all that could be an authority, so that no text is read twice.
     return re.sub(r"(:[/\\]*)([^/?#\s]*)", _without_user, text)
@@ -21,7 +21,7 @@ def _without_user(match: re.Match[str]) -> str:
 
 
 def _shown(given: object) -> str:
-    shown = repr(masked(given) if isinstance(given, str) else given)
+    shown = repr(mask_credentials(given) if isinstance(given, str) else given)
     return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}… ({len(shown)} characters)"
 
 
@@ -105,7 +105,7 @@ class _Failed(CanonryError):
     said = ""
 
     def __init__(self, target: str = "", reason: str = "no reason given", tried: tuple[object, ...] = ()) -> None:
-        target = masked(target)
+        target = mask_credentials(target)
         super().__init__(target, reason, tried)
         self.target = target
         self.reason = reason

@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 FILE = "canonry.toml"
 
 
-def data_folder() -> Path:
+def get_data_folder() -> Path:
     """Where what canonry remembers is kept: the XDG data folder."""
     named = os.environ.get("XDG_DATA_HOME", "")
     # A relative one is to be ignored: https://specifications.freedesktop.org/basedir-spec/latest/
     return (Path(named) if os.path.isabs(named) else Path("~/.local/share").expanduser()) / "canonry"
 
 
-def default_database_url() -> str:
+def get_default_database_url() -> str:
     """The store of a user who named none."""
-    return f"sqlite:///{data_folder() / 'canonry.db'}"
+    return f"sqlite:///{get_data_folder() / 'canonry.db'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Settings:
     user_agent: str = f"canonry/{canonry.__version__}"
     proxy: str = ""
     ca_file: str = ""
-    database_url: str = field(default_factory=default_database_url)
+    database_url: str = field(default_factory=get_default_database_url)
     redis_url: str = ""
     chrome: str = ""
 
@@ -63,11 +63,13 @@ MEANINGS = {
 
 def load_settings(environ: Mapping[str, str] | None = None, file: str | Path = FILE) -> Settings:
     """The settings in force; CanonryError names the variable or key that cannot be used."""
-    values = {name: value for name, (value, _) in given_settings(environ, file).items()}
+    values = {name: value for name, (value, _) in read_given_settings(environ, file).items()}
     return Settings(**values)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
-def given_settings(environ: Mapping[str, str] | None = None, file: str | Path = FILE) -> dict[str, tuple[object, str]]:
+def read_given_settings(
+    environ: Mapping[str, str] | None = None, file: str | Path = FILE
+) -> dict[str, tuple[object, str]]:
     """Those that somebody has set, each with its value and where: the file, or the variable."""
     environ = os.environ if environ is None else environ
     values: dict[str, tuple[object, str]] = {}
@@ -76,12 +78,12 @@ def given_settings(environ: Mapping[str, str] | None = None, file: str | Path = 
             raise CanonryError(f"{file}: unknown setting {name!r}; known: {', '.join(_READ)}")
         values[name] = _read(name, value, f"{file}: {name}"), str(file)
     for name in _READ:
-        if value := environ.get(variable := variable_of(name)):
+        if value := environ.get(variable := name_variable(name)):
             values[name] = _read(name, value, variable), variable
     return values
 
 
-def variable_of(name: str) -> str:
+def name_variable(name: str) -> str:
     """The name of a setting in the environment."""
     return f"CANONRY_{name.upper()}"
 

@@ -14,7 +14,7 @@ import pytest
 import loopback
 from canonry.bookmarks.expand import FAILED_FOR, FOUND_FOR, Expansion, ExpansionOutcome, expand, is_short
 from canonry.core.tables import SHORTENERS
-from canonry.net.html import refresh_target
+from canonry.net.html import parse_refresh
 from canonry.net.response import Hop
 from loopback import ADDRESS, LoopbackWeb, in_a_loop
 
@@ -291,7 +291,7 @@ async def test_a_shortener_with_a_private_address() -> None:
     async def lookup(_: str, port: int) -> list[tuple[str, int]]:
         return [("127.0.0.1", port)]
 
-    async with loopback.client_of(lookup=lookup) as client:
+    async with loopback.make_client(lookup=lookup) as client:
         found = await expand(SHORT, client)
     assert (found.outcome, found.url) == (ExpansionOutcome.FAILED, SHORT)
     assert "not public: loopback" in found.reason
@@ -334,7 +334,7 @@ async def test_a_body_without_end() -> None:
         async def lookup(_host: str, _port: int) -> list[tuple[str, int]]:
             return [(ADDRESS, server.port)]
 
-        async with loopback.client_of(lookup=lookup) as client:
+        async with loopback.make_client(lookup=lookup) as client:
             found = await expand("http://bit.ly/x", client)
     assert found.reason == "bit.ly answers 200 and leads nowhere"
 
@@ -461,11 +461,11 @@ REFRESHES = [
 
 @pytest.mark.parametrize(("content", "wanted"), REFRESHES)
 def test_what_a_refresh_names(content: str, wanted: str) -> None:
-    assert refresh_target(content) == wanted
+    assert parse_refresh(content) == wanted
 
 
 def test_a_refresh_is_read_in_no_time() -> None:
     begun = time.process_time()
     for hostile in ("0" + " " * 60_000, "0;" + " " * 60_000 + "\n", "0" * 60_000, "0;url" + " " * 60_000):
-        refresh_target(hostile)
+        parse_refresh(hostile)
     assert time.process_time() - begun < 0.5

@@ -19,7 +19,7 @@ from canonry.net.guard import Guard
 from canonry.net.response import Response
 from canonry.store.database import Database
 from crawl_site import EXTENSIONS, HOST, MAX_DEPTH, PAGES, SEED, SKIPPED, WANTED, html, links, moved
-from loopback import ADDRESS, EVERY_PORT, Listener, LoopbackWeb, client_of, http_answer, in_a_loop, read_request
+from loopback import ADDRESS, EVERY_PORT, Listener, LoopbackWeb, http_answer, in_a_loop, make_client, read_request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -411,7 +411,7 @@ async def test_the_guard_holds_for_every_page() -> None:
             return [next(addresses, ("127.0.0.3", inside.port))]
 
         guard = Guard([f"{ADDRESS}/32"], EVERY_PORT)
-        async with client_of(lookup=lookup, guard=guard) as client:
+        async with make_client(lookup=lookup, guard=guard) as client:
             found = [page async for page in crawl(SEED, client=client, **OPTIONS)]
         assert [(page.status, "not public" in page.error) for page in found] == [(200, False), (0, True)]
         assert inside.accepted == 0
@@ -459,7 +459,7 @@ async def _forever(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 @pytest.mark.slow
 @in_a_loop
 async def test_hostile_pages_cost_one_page_each() -> None:
-    async with Listener(_forever) as server, client_of(timeout=6.0) as client:
+    async with Listener(_forever) as server, make_client(timeout=6.0) as client:
         seed = f"http://{ADDRESS}:{server.port}/"
         found = by_path(
             [page async for page in crawl(seed, client=client, **(OPTIONS | {"retries": 0, "per_host": 8}))]

@@ -27,7 +27,7 @@ from canonry.net.response import Response
 from canonry.store.database import Database
 from canonry.store.schema import entries, entry_identities, feed_aliases, rekeys, runs, sightings, stamp
 from feed_texts import gone, moved, ok, rss
-from loopback import Listener, LoopbackWeb, client_of, http_answer, in_a_loop, read_request
+from loopback import Listener, LoopbackWeb, http_answer, in_a_loop, make_client, read_request
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -744,7 +744,7 @@ async def test_the_server_sees_the_limit_and_the_delay() -> None:
             writer.write(http_answer(200, {"Content-Type": "text/xml"}, body=rss().encode()))
             await writer.drain()
 
-    async with Listener(talk) as server, client_of() as client:
+    async with Listener(talk) as server, make_client() as client:
         urls = [f"http://127.0.0.2:{server.port}/{number}" for number in range(8)]
         report = await canonry.ingest(urls, "sqlite://", fetch=client.fetch, per_host=3)
         assert (len(report.feeds), report.failed, most) == (8, 0, 3)

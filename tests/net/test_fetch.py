@@ -21,12 +21,22 @@ import canonry
 import loopback
 from canonry.errors import FailureKind
 from canonry.net import fetch
-from canonry.net.dns import system_lookup
+from canonry.net.dns import resolve_name
 from canonry.net.fetch import Client
-from canonry.net.guard import DEFAULT_PORTS, Guard, guard_of
+from canonry.net.guard import DEFAULT_PORTS, Guard, make_guard
 from canonry.net.response import Hop, Response, Validators
 from canonry.settings import Settings
-from loopback import ADDRESS, EVERY_PORT, Listener, LoopbackWeb, client_of, fails, http_answer, in_a_loop, read_request
+from loopback import (
+    ADDRESS,
+    EVERY_PORT,
+    Listener,
+    LoopbackWeb,
+    fails,
+    http_answer,
+    in_a_loop,
+    make_client,
+    read_request,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +61,7 @@ async def test_connections_are_recorded(connects: set[str]) -> None:
     """The recording, and the server with the secret, can fail."""
     connects.add("127.0.0.1")
     async with Listener(sends(http_answer(200, {})), address="127.0.0.1") as secret:
-        async with client_of(guard=Guard(["127.0.0.0/8"], EVERY_PORT)) as client:
+        async with make_client(guard=Guard(["127.0.0.0/8"], EVERY_PORT)) as client:
             await client.fetch(f"http://127.0.0.1:{secret.port}/")
         with socket.socket() as plain:
             plain.connect_ex(("127.0.0.1", secret.port))
@@ -110,7 +120,10 @@ async def test_the_address_that_answered_guards_the_next_hop(connects: set[str])
     guard = Guard([f"{ADDRESS}/32", "127.0.0.3/32"], EVERY_PORT)
     async with Listener(sends(http_answer(200, {}, body=b"inside")), address="127.0.0.3") as inner:
         location = f"http://127.0.0.3:{inner.port}/"
-        async with Listener(sends(http_answer(302, {"Location": location}))) as outer, client_of(guard=guard) as client:
+        async with (
+            Listener(sends(http_answer(302, {"Location": location}))) as outer,
+            make_client(guard=guard) as client,
+        ):
             response = await client.fetch(f"http://{ADDRESS}:{outer.port}/")
             assert (response.body, response.address) == (b"inside", "127.0.0.3")
             assert (await client.fetch(location, came_from=ADDRESS)).body == b"inside"
@@ -156,7 +169,7 @@ async def test_one_refused_address_refuses_the_name(addresses: list[str]) -> Non
         async def lookup(host: str, port: int) -> list[tuple[str, int]]:
             return [(address, server.port) for address in addresses]
 
-        async with client_of(lookup=lookup) as client:
+        async with make_client(lookup=lookup) as client:
             with pytest.raises(canonry.UnsafeUrl) as caught:
                 await client.fetch("http://user:secret@mixed.example.com/")
     assert server.accepted == 0
@@ -172,7 +185,7 @@ async def test_the_next_address_is_tried_where_one_is_dead() -> None:
             async def lookup(host: str, port: int) -> list[tuple[str, int]]:
                 return [(ADDRESS, dead.getsockname()[1]), (ADDRESS, server.port)]
 
-            async with client_of(lookup=lookup) as client:
+            async with make_client(lookup=lookup) as client:
                 assert (await client.fetch("http://example.com/")).body == b"alive"
 
 
@@ -185,10 +198,10 @@ async def test_a_name_without_an_address(error: Exception) -> None:
     async def empty(host: str, port: int) -> list[tuple[str, int]]:
         return []
 
-    async with client_of(lookup=lookup) as client:
+    async with make_client(lookup=lookup) as client:
         with fails(FailureKind.DNS):
             await client.fetch("http://example.com/")
-    async with client_of(lookup=empty) as client:
+    async with make_client(lookup=empty) as client:
         with pytest.raises(canonry.UnsafeUrl, match="has no address"):
             await client.fetch("http://example.com/")
 
@@ -199,7 +212,7 @@ def test_a_lookup_of_the_system_that_outlives_its_loop(monkeypatch: pytest.Monke
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: may_end.wait(10) and [])
 
     async def ask() -> None:
-        async with client_of(lookup=system_lookup, timeout=0.05) as client:
+        async with make_client(lookup=resolve_name, timeout=0.05) as client:
             with fails(FailureKind.TIMEOUT):
                 await client.fetch("https://outlives.example.com/")
 
@@ -240,12 +253,12 @@ async def test_an_ipv6_literal(connects: set[str]) -> None:
     requests: list[Request] = []
     async with Listener(sends(http_answer(200, {}, body=b"six"), requests), address="::1") as server:
         url = f"http://[::1]:{server.port}/"
-        async with client_of() as client:
+        async with make_client() as client:
             with pytest.raises(canonry.UnsafeUrl, match="outside of 2000::/3"):
                 await client.fetch(url)
         assert server.accepted == 0
         connects.add("::1")
-        async with client_of(guard=Guard(["::1/128"], EVERY_PORT)) as client:
+        async with make_client(guard=Guard(["::1/128"], EVERY_PORT)) as client:
             response = await client.fetch(url)
     assert (response.body, response.address, response.url) == (b"six", "::1", url)
     assert requests[0].headers["host"] == f"[::1]:{server.port}"
@@ -276,7 +289,7 @@ async def test_validators_go_out_and_come_back() -> None:
 async def test_a_header_that_is_not_text_can_be_stored_and_sent_back() -> None:
     requests: list[Request] = []
     answer = b'HTTP/1.1 200 OK\r\nETag: "\xe9"\r\nContent-Length: 0\r\n\r\n'
-    async with Listener(sends(answer, requests)) as server, client_of() as client:
+    async with Listener(sends(answer, requests)) as server, make_client() as client:
         url = f"http://{ADDRESS}:{server.port}/"
         validators = (await client.fetch(url)).validators
         assert validators.etag == '"é"'
@@ -429,7 +442,7 @@ async def test_cookies_are_not_sent_back() -> None:
 @in_a_loop
 async def test_bodies_are_decoded_up_to_the_cap(encoding: str, body: bytes) -> None:
     answer = http_answer(200, {"Content-Encoding": encoding}, body=body)
-    async with Listener(sends(answer)) as server, client_of(max_bytes=1000) as client:
+    async with Listener(sends(answer)) as server, make_client(max_bytes=1000) as client:
         url = f"http://{ADDRESS}:{server.port}/"
         assert (await client.fetch(url)).body == b"feed" * 250
         with fails(FailureKind.TOO_LARGE):
@@ -440,7 +453,7 @@ async def test_bodies_are_decoded_up_to_the_cap(encoding: str, body: bytes) -> N
 @in_a_loop
 async def test_a_body_that_is_not_what_it_says(encoding: str, body: bytes) -> None:
     answer = http_answer(200, {"Content-Encoding": encoding}, body=body)
-    async with Listener(sends(answer)) as server, client_of() as client:
+    async with Listener(sends(answer)) as server, make_client() as client:
         with fails(FailureKind.ENCODING):
             await client.fetch(f"http://{ADDRESS}:{server.port}/")
 
@@ -449,7 +462,7 @@ async def test_a_body_that_is_not_what_it_says(encoding: str, body: bytes) -> No
 @in_a_loop
 async def test_an_encoding_nobody_asked_for(encoding: str) -> None:
     answer = http_answer(200, {"Content-Encoding": encoding}, body=b"x")
-    async with Listener(sends(answer)) as server, client_of() as client:
+    async with Listener(sends(answer)) as server, make_client() as client:
         with fails(FailureKind.ENCODING) as caught:
             await client.fetch(f"http://{ADDRESS}:{server.port}/")
     assert str(caught.value).isprintable()
@@ -480,7 +493,7 @@ BROKEN = [
 @pytest.mark.parametrize(("answer", "kind"), [pytest.param(*row[1:], id=row[0]) for row in BROKEN])
 @in_a_loop
 async def test_broken_answers(answer: bytes, kind: FailureKind) -> None:
-    async with Listener(sends(answer, once=True)) as server, client_of() as client:
+    async with Listener(sends(answer, once=True)) as server, make_client() as client:
         with fails(kind) as caught:
             await client.fetch(f"http://{ADDRESS}:{server.port}/")
         await server.until_quiet()
@@ -493,7 +506,7 @@ async def test_broken_answers(answer: bytes, kind: FailureKind) -> None:
 async def test_what_follows_a_body_is_not_part_of_it() -> None:
     """A length that is too short: nor is the rest taken for the next answer."""
     answer = http_answer(200, {"Content-Length": "2"}, body=b"ok" + http_answer(200, {}, body=b"smuggled"))
-    async with Listener(sends(answer)) as server, client_of() as client:
+    async with Listener(sends(answer)) as server, make_client() as client:
         for _ in range(2):
             assert (await client.fetch(f"http://{ADDRESS}:{server.port}/")).body == b"ok"
         assert server.accepted == 2
@@ -501,7 +514,7 @@ async def test_what_follows_a_body_is_not_part_of_it() -> None:
 
 @in_a_loop
 async def test_a_body_that_ends_with_the_connection() -> None:
-    async with Listener(sends(b"HTTP/1.0 200 OK\r\n\r\nold but whole", once=True)) as server, client_of() as client:
+    async with Listener(sends(b"HTTP/1.0 200 OK\r\n\r\nold but whole", once=True)) as server, make_client() as client:
         assert (await client.fetch(f"http://{ADDRESS}:{server.port}/")).body == b"old but whole"
 
 
@@ -519,7 +532,7 @@ async def test_certificates_must_be_valid() -> None:
             async def lookup(host: str, port: int, to: int = server.port) -> list[tuple[str, int]]:
                 return [(ADDRESS, to)]
 
-            async with client_of(lookup=lookup) as client:
+            async with make_client(lookup=lookup) as client:
                 with fails(FailureKind.CERTIFICATE):
                     await client.fetch("https://example.com/")
 
@@ -536,7 +549,7 @@ async def test_our_ca_is_not_trusted_without_the_setting() -> None:
 
 @in_a_loop
 async def test_tls_where_none_is_spoken() -> None:
-    async with Listener(sends(b"220 hello\r\n", once=True)) as server, client_of() as client:
+    async with Listener(sends(b"220 hello\r\n", once=True)) as server, make_client() as client:
         with pytest.raises(canonry.FetchFailed, match="no TLS connection|no connection") as caught:
             await client.fetch(f"https://{ADDRESS}:{server.port}/")
         assert "()" not in caught.value.reason
@@ -595,7 +608,7 @@ async def test_behind_a_proxy_an_answer_leads_to_no_allowed_network() -> None:
 )
 @in_a_loop
 async def test_a_proxy_that_does_not_work(proxy: str, kind: FailureKind) -> None:
-    async with client_of(settings=Settings(proxy=proxy)) as client:
+    async with make_client(settings=Settings(proxy=proxy)) as client:
         with fails(kind) as caught:
             await client.fetch("http://example.com/")
     assert "secret" not in str(caught.value)
@@ -628,7 +641,7 @@ async def test_nothing_is_left_of_a_fetch_that_was_stopped(where: str, how: str)
         return [(ADDRESS, server.port)]
 
     # A lookup and a handshake that are under way when the client is closed end with their deadline.
-    async with Listener(talk) as server, client_of(lookup=lookup, timeout=0.5) as client:
+    async with Listener(talk) as server, make_client(lookup=lookup, timeout=0.5) as client:
         scheme = "https" if where == "handshake" else "http"
         fetching = asyncio.create_task(client.fetch(f"{scheme}://example.com/"))
         await hung.wait()
@@ -664,11 +677,11 @@ async def test_a_client_without_a_guard_has_that_of_its_settings() -> None:
     async with Client(settings=settings, lookup=loopback.no_names) as client:
         with pytest.raises(canonry.UnsafeUrl, match="loopback"):
             await client.fetch(f"http://{ADDRESS}:1/")
-    guard = guard_of(settings)
+    guard = make_guard(settings)
     assert str(guard.check_address("127.0.0.3")) == "127.0.0.3"
     assert guard.check_url("http://127.0.0.3:22/").port == "22"
     with pytest.raises(canonry.UnsafeUrl, match="port 22"):
-        guard_of(Settings(allow_networks=("127.0.0.3/32",))).check_url("http://127.0.0.3:22/")
+        make_guard(Settings(allow_networks=("127.0.0.3/32",))).check_url("http://127.0.0.3:22/")
     assert {80, 443, 8000, 8999} <= DEFAULT_PORTS
 
 

@@ -26,9 +26,19 @@ from backports import zstd
 import canonry
 import loopback
 from canonry.errors import FailureKind
-from canonry.net.dns import system_lookup
+from canonry.net.dns import resolve_name
 from canonry.net.guard import Guard
-from loopback import ADDRESS, EVERY_PORT, Listener, LoopbackWeb, client_of, fails, http_answer, in_a_loop, read_request
+from loopback import (
+    ADDRESS,
+    EVERY_PORT,
+    Listener,
+    LoopbackWeb,
+    fails,
+    http_answer,
+    in_a_loop,
+    make_client,
+    read_request,
+)
 from ports import free_port
 
 if TYPE_CHECKING:
@@ -58,7 +68,7 @@ async def test_dns_rebind() -> None:
     async with (
         loopback.twins(says(b"public", connection="close"), says(b"secret")) as (public, secret),
         Nameserver([[ADDRESS], ["127.0.0.1"]]) as nameserver,
-        client_of(lookup=nameserver.lookup) as client,
+        make_client(lookup=nameserver.lookup) as client,
     ):
         url = f"http://rebind.example.com:{public.port}/"
         response = await client.fetch(url)
@@ -76,7 +86,7 @@ async def test_dns_rebind_after_timeout() -> None:
         async with (
             Listener(says(b"secret"), address="127.0.0.1", port=port) as secret,
             Nameserver([[ADDRESS], ["127.0.0.1"]]) as nameserver,
-            client_of(lookup=nameserver.lookup) as client,
+            make_client(lookup=nameserver.lookup) as client,
         ):
             with fails(FailureKind.CONNECT):
                 await client.fetch(f"http://rebind.example.com:{port}/")
@@ -88,7 +98,7 @@ async def test_rebind_pooled_connection() -> None:
     async with (
         loopback.twins(says(b"intranet"), says(b"secret")) as (public, secret),
         Nameserver([[ADDRESS], ["127.0.0.1"]]) as nameserver,
-        client_of(lookup=nameserver.lookup) as client,
+        make_client(lookup=nameserver.lookup) as client,
     ):
         url = f"http://intranet.example.com:{public.port}/"
         for _ in range(2):  # the second goes over the same connection, whose address was checked
@@ -104,7 +114,7 @@ async def test_rebind_pooled_connection() -> None:
 async def test_cname_to_internal() -> None:
     async with (
         Nameserver([["10.0.0.1"]], alias="internal.corp") as nameserver,
-        client_of(lookup=nameserver.lookup) as client,
+        make_client(lookup=nameserver.lookup) as client,
     ):
         with pytest.raises(canonry.UnsafeUrl, match=r"private \(10\.0\.0\.1\)"):
             await client.fetch("http://public.example.com/")
@@ -203,7 +213,7 @@ async def test_redirect_userinfo() -> None:
 async def test_redirect_crlf(location: bytes) -> None:
     requests: list[Request] = []
     answer = b"HTTP/1.1 302 Found\r\nLocation: " + location + b"\r\nContent-Length: 0\r\n\r\n"
-    async with Listener(sends(answer, requests)) as server, client_of() as client:
+    async with Listener(sends(answer, requests)) as server, make_client() as client:
         with pytest.raises(canonry.FetchFailed) as caught:
             await client.fetch(f"http://{ADDRESS}:{server.port}/")
         assert [request.target for request in requests] == ["/"]
@@ -214,7 +224,7 @@ async def test_redirect_crlf(location: bytes) -> None:
 async def test_redirect_huge_location() -> None:
     requests: list[Request] = []
     answer = http_answer(302, {"Location": "/" + "a" * 1_000_000})
-    async with Listener(sends(answer, requests)) as server, client_of() as client:
+    async with Listener(sends(answer, requests)) as server, make_client() as client:
         with fails(FailureKind.PROTOCOL) as caught:
             await client.fetch(f"http://{ADDRESS}:{server.port}/")
         assert len(requests) == 1
@@ -239,7 +249,7 @@ async def test_meta_refresh_private() -> None:
 async def test_nested_gzip(header: str) -> None:
     body = gzip.compress(gzip.compress(gzip.compress(b"inside")))
     answer = http_answer(200, {"Content-Encoding": header}, body=body)
-    async with Listener(sends(answer)) as server, client_of() as client:
+    async with Listener(sends(answer)) as server, make_client() as client:
         with fails(FailureKind.ENCODING):
             await client.fetch(f"http://{ADDRESS}:{server.port}/")
 
@@ -342,7 +352,7 @@ async def test_netrc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setenv(name, f"http://{ADDRESS}:{proxy.port}")
             monkeypatch.setenv(name.upper(), f"http://{ADDRESS}:{proxy.port}")
         monkeypatch.delenv("REQUEST_METHOD", raising=False)
-        async with client_of() as client:
+        async with make_client() as client:
             assert (await client.fetch(f"http://{ADDRESS}:{server.port}/")).body == b""
         assert (proxy.accepted, server.accepted) == (0, 1)
     assert "authorization" not in requests[0].headers
@@ -360,7 +370,7 @@ async def test_tls_sni_host() -> None:
         async def lookup(host: str, port: int) -> list[tuple[str, int]]:
             return [(ADDRESS, server.port)]
 
-        async with client_of(lookup=lookup) as client:
+        async with make_client(lookup=lookup) as client:
             assert (await client.fetch("https://name.example.com/")).address == ADDRESS
             with fails(FailureKind.CERTIFICATE):  # the address is in no certificate
                 await client.fetch(f"https://{ADDRESS}:{server.port}/")
@@ -378,11 +388,11 @@ async def test_dns_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
         await asyncio.Event().wait()
         raise AssertionError
 
-    lookups: list[Callable[[str, int], Awaitable[list[tuple[str, int]]]]] = [never, system_lookup]
+    lookups: list[Callable[[str, int], Awaitable[list[tuple[str, int]]]]] = [never, resolve_name]
     try:
         for lookup in lookups:
             started = time.monotonic()
-            async with client_of(lookup=lookup, timeout=0.1) as client:
+            async with make_client(lookup=lookup, timeout=0.1) as client:
                 with fails(FailureKind.TIMEOUT):
                     await client.fetch("https://example.com/")
             assert time.monotonic() - started < 5
@@ -399,7 +409,7 @@ async def test_ipv6_scope_in_dns(address: str) -> None:
     async def lookup(host: str, port: int) -> list[tuple[str, int]]:
         return [(address, port)]
 
-    async with client_of(lookup=lookup) as client:
+    async with make_client(lookup=lookup) as client:
         with pytest.raises(canonry.UnsafeUrl, match="not public"):
             await client.fetch("https://example.com/")
 
@@ -409,16 +419,16 @@ async def test_hosts_file(monkeypatch: pytest.MonkeyPatch) -> None:
     async with Listener(says(b"secret"), address="127.0.0.1") as secret:
         assert "localhost" in Path("/etc/hosts").read_text(), "or the network would be asked"
         # The real file: the name is refused, and where names are free, the address it stands for.
-        async with client_of(guard=Guard(allow_ports=EVERY_PORT), lookup=system_lookup) as client:
+        async with make_client(guard=Guard(allow_ports=EVERY_PORT), lookup=resolve_name) as client:
             with pytest.raises(canonry.UnsafeUrl, match="a name of the local network"):
                 await client.fetch(f"http://localhost:{secret.port}/")
-        async with client_of(lookup=system_lookup) as client:
+        async with make_client(lookup=resolve_name) as client:
             with pytest.raises(canonry.UnsafeUrl, match=r"loopback \(127\.0\.0\.1\)|outside of 2000::/3 \(::1\)"):
                 await client.fetch(f"http://localhost:{secret.port}/")
         # A file in which a name that looks public is private.
         found = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", secret.port))
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [found])
-        async with client_of(guard=Guard(allow_ports=EVERY_PORT), lookup=system_lookup) as client:
+        async with make_client(guard=Guard(allow_ports=EVERY_PORT), lookup=resolve_name) as client:
             with pytest.raises(canonry.UnsafeUrl, match=r"loopback \(127\.0\.0\.1\)"):
                 await client.fetch(f"http://www.example.com:{secret.port}/")
         assert secret.accepted == 0
@@ -434,7 +444,7 @@ async def test_self_request() -> None:
         location = f"http://{ADDRESS}:{own.port}/"
         guard = Guard([f"{ADDRESS}/32"], EVERY_PORT, own_addresses=[(ADDRESS, own.port)])
         async with Listener(says(b"", status=302, location=location)) as other:
-            async with client_of(guard=guard, lookup=lookup) as client:
+            async with make_client(guard=guard, lookup=lookup) as client:
                 for url in (
                     location,
                     f"http://[::ffff:{ADDRESS}]:{own.port}/",
@@ -463,7 +473,7 @@ async def test_unix_socket_transport(tmp_path: Path) -> None:
         f"file://{path}",
     ]
     for url in urls:
-        async with client_of() as client:
+        async with make_client() as client:
             with pytest.raises((canonry.UnsafeUrl, canonry.FetchFailed)):
                 await client.fetch(url)
         async with LoopbackWeb({"http://example.com/": redirect(url)}) as web, web.client() as client:
@@ -521,12 +531,12 @@ async def secret_behind(location: Callable[[int], str]) -> Any:
     async def lookup(host: str, port: int) -> list[tuple[str, int]]:
         return [(ADDRESS if host == "public.example.com" else "127.0.0.1", port)]
 
-    async with loopback.twins(talk, says(b"secret")) as (public, secret), client_of(lookup=lookup) as client:
+    async with loopback.twins(talk, says(b"secret")) as (public, secret), make_client(lookup=lookup) as client:
         yield f"http://public.example.com:{public.port}/", public, secret, client
 
 
 async def nothing_is_followed(public: Listener, secret: Listener) -> None:
-    async with client_of() as client:
+    async with make_client() as client:
         response = await client.fetch(f"http://{ADDRESS}:{public.port}/")
     assert (response.status, response.hops, public.accepted, secret.accepted) == (200, (), 1, 0)
     assert str(public.port) in f"{response.header('refresh')} {response.body!r}"
@@ -544,7 +554,7 @@ async def the_deadline_holds(start: bytes, unit: bytes) -> None:
             await asyncio.sleep(0.02)
 
     started = time.monotonic()
-    async with Listener(talk) as server, client_of(timeout=0.3) as client:
+    async with Listener(talk) as server, make_client(timeout=0.3) as client:
         with fails(FailureKind.TIMEOUT):
             await client.fetch(f"http://{ADDRESS}:{server.port}/")
         assert 0.3 <= time.monotonic() - started < 5
@@ -564,7 +574,7 @@ async def bytes_taken(start: bytes, unit: bytes, kind: FailureKind, **options: A
             await writer.drain()
             sent += len(unit)
 
-    async with Listener(talk) as server, client_of() as client:
+    async with Listener(talk) as server, make_client() as client:
         with fails(kind):
             await client.fetch(f"http://{ADDRESS}:{server.port}/", **options)
         await server.until_quiet()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from canonry.net.html import FeedLink, feed_links
+from canonry.net.html import FeedLink, find_feed_links
 
 URL = "https://example.com/dir/page.html"
 RSS = 'type="application/rss+xml"'
@@ -16,7 +16,7 @@ RSS = 'type="application/rss+xml"'
 
 def links(html: str | bytes, content_type: str = "text/html", url: str = URL) -> list[FeedLink]:
     body = html.encode() if isinstance(html, str) else html
-    return feed_links(body, url=url, content_type=content_type)
+    return find_feed_links(body, url=url, content_type=content_type)
 
 
 @pytest.mark.parametrize(

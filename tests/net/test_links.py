@@ -12,7 +12,7 @@ import pytest
 
 from canonry.errors import FailureKind
 from canonry.net.engine import PageFailure
-from canonry.net.links import charset_of, page_content, resolve
+from canonry.net.links import detect_charset, read_page, resolve
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parents[1] / "cases" / "anchor_cases.json").read_text())[
     "cases"
@@ -36,13 +36,13 @@ def wanted(case: dict[str, Any]) -> list[tuple[str, str]]:
 )
 def test_as_chrome(case: dict[str, Any]) -> None:
     body = base64.b64decode(case["html_base64"]) if "html_base64" in case else case["html"].encode()
-    links = page_content(body, url=PAGE, content_type="text/html").links
+    links = read_page(body, url=PAGE, content_type="text/html").links
     assert [(link.url, link.text) for link in links] == wanted(case)
 
 
 def hrefs(html: str | bytes, content_type: str = "text/html; charset=utf-8") -> list[str]:
     body = html.encode() if isinstance(html, str) else html
-    return [link.url for link in page_content(body, url=PAGE, content_type=content_type).links]
+    return [link.url for link in read_page(body, url=PAGE, content_type=content_type).links]
 
 
 BASES = [
@@ -94,34 +94,34 @@ def test_other_schemes_are_left_alone() -> None:
 
 
 def test_a_header_goes_before_the_page_and_a_mark_before_both() -> None:
-    assert charset_of(b'<meta charset="koi8-r">', "text/html; charset=windows-1251") == "cp1251"
-    assert charset_of(b"\xef\xbb\xbf<p>", "text/html; charset=windows-1251") == "utf-8"
-    assert charset_of(b'<meta charset="utf-16">', "text/html") == "utf-8"
-    assert charset_of(b"caf\xe9 <p>", "text/html") == "cp1252"
-    assert charset_of("café".encode()[:-1], "text/html") == "utf-8"
+    assert detect_charset(b'<meta charset="koi8-r">', "text/html; charset=windows-1251") == "cp1251"
+    assert detect_charset(b"\xef\xbb\xbf<p>", "text/html; charset=windows-1251") == "utf-8"
+    assert detect_charset(b'<meta charset="utf-16">', "text/html") == "utf-8"
+    assert detect_charset(b"caf\xe9 <p>", "text/html") == "cp1252"
+    assert detect_charset("café".encode()[:-1], "text/html") == "utf-8"
 
 
 def test_text_is_cut_where_javascript_cuts_it() -> None:
-    [link] = page_content(f"<a href=x>\ufeff\xa0{'😀' * 30}</a>".encode(), url=PAGE).links
+    [link] = read_page(f"<a href=x>\ufeff\xa0{'😀' * 30}</a>".encode(), url=PAGE).links
     assert link.text == "😀" * 25
-    [link] = page_content(f"<a href=x> {'é' * 60}</a>".encode(), url=PAGE).links
+    [link] = read_page(f"<a href=x> {'é' * 60}</a>".encode(), url=PAGE).links
     assert link.text == "é" * 50
 
 
 def test_titles() -> None:
-    assert page_content(b"<title> A\n b </title><svg><title>no</title></svg>", url=PAGE).title == "A b"
+    assert read_page(b"<title> A\n b </title><svg><title>no</title></svg>", url=PAGE).title == "A b"
 
 
 def test_a_million_links_are_ten_thousand() -> None:
     started = time.process_time()
-    content = page_content(b"<a href=/x>x</a>" * 300_000, url=PAGE)
+    content = read_page(b"<a href=/x>x</a>" * 300_000, url=PAGE)
     assert len(content.links) == 10_000
     assert content.failure == PageFailure(FailureKind.TRUNCATED, "only the first 10000 of 300000 links were read")
     assert time.process_time() - started < 10
 
 
 def test_deep_pages_end_somewhere() -> None:
-    content = page_content(b"<a href=/x>x</a>" + b"<div>" * 1_000_000 + b"<a href=/y>y</a>", url=PAGE)
+    content = read_page(b"<a href=/x>x</a>" + b"<div>" * 1_000_000 + b"<a href=/y>y</a>", url=PAGE)
     assert [link.text for link in content.links] == ["x"]
     assert content.failure is not None
     assert content.failure.kind is FailureKind.TRUNCATED

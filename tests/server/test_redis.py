@@ -10,7 +10,7 @@ import redis as redis_client
 
 import redis_server
 from canonry.server.service import Options
-from loopback import ADDRESS, Listener, client_of, http_answer, read_request
+from loopback import ADDRESS, Listener, http_answer, make_client, read_request
 from service import Running, serving, until
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def test_short_links_are_followed_whatever_becomes_of_redis(tmp_path: Path) -> N
             async def lookup(_host: str, _port: int) -> list[tuple[str, int]]:
                 return [(ADDRESS, listener.port)]
 
-            await asyncio.to_thread(told, lambda: client_of(lookup=lookup))
+            await asyncio.to_thread(told, lambda: make_client(lookup=lookup))
 
     def told(client: Any) -> None:
         with redis_server.running() as redis:

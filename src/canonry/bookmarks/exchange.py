@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, cast
 
 from canonry.bookmarks.exchange_rows import URL_NAMES, Unusable, draft_of, join_marked, one_a_line
 from canonry.bookmarks.netscape import read_netscape, write_netscape
-from canonry.errors import CanonryError, masked
+from canonry.errors import CanonryError, mask_credentials
 from canonry.net.charset import decode
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def read_bookmarks(data: bytes, format: Format | None = None, file_name: str = "
         except Unusable as error:
             if len(parsed.refused) >= MAX_REFUSED:
                 raise CanonryError(f"more than {MAX_REFUSED:,} rows are no bookmarks") from None
-            parsed.refused.append(RefusedRow(number, _shown(row.said), masked(_sendable(str(error)))))
+            parsed.refused.append(RefusedRow(number, _shown(row.said), mask_credentials(_sendable(str(error)))))
     return parsed
 
 
@@ -137,7 +137,7 @@ def _shown(said: Mapping[str, object]) -> str:
     """The URL of a row, else all of it, for people."""
     url = next((said[name] for name in URL_NAMES if said.get(name)), "")
     text = str(url) or " ".join(str(value) for value in said.values() if value)
-    return _sendable(masked(text.replace("\0", "")).strip()[:_SHOWN])
+    return _sendable(mask_credentials(text.replace("\0", "")).strip()[:_SHOWN])
 
 
 def _sendable(text: str) -> str:

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from canonry.core.tables import SHORTENERS
 from canonry.core.url import join, parse
-from canonry.errors import FetchFailed, InvalidUrl, UnsafeUrl, masked
-from canonry.net.html import is_html, meta_refresh, refresh_target
+from canonry.errors import FetchFailed, InvalidUrl, UnsafeUrl, mask_credentials
+from canonry.net.html import find_meta_refresh, is_html, parse_refresh
 from canonry.net.response import REDIRECTS, Hop, Response
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ async def expand(url: str, client: Client, cache: Cache | None = None, *, second
     fragment = start.fragment
     start.userinfo = start.fragment = None
     name = f"expand:{sha256(str(start).encode()).hexdigest()}"
-    guard = client.guard.after("")  # as for a server whose address nobody knows: a public one
+    guard = client.guard.for_links_from("")  # as for a server whose address nobody knows: a public one
     hops: list[Hop] = []
     known: _Found | None = None
     try:
@@ -94,7 +94,7 @@ async def expand(url: str, client: Client, cache: Cache | None = None, *, second
         if seconds < SECONDS:
             cache = None  # who has more patience may yet find it
     except (FetchFailed, UnsafeUrl) as error:
-        found = _Found(reason=masked(error.reason)[:_MAX_REASON])
+        found = _Found(reason=mask_credentials(error.reason)[:_MAX_REASON])
     if cache is not None and known is None:
         await cache.set(name, _written(found), FOUND_FOR if found.url else FAILED_FOR)
     if found.url:
@@ -128,10 +128,10 @@ async def _ask(url: str, client: Client, came_from: str | None, seconds: float) 
     """The answer that leads on, and its reference; HEAD first, GET where that says nothing."""
     with suppress(FetchFailed, TimeoutError):  # GET will tell
         async with asyncio.timeout(seconds * _HEAD_SHARE):
-            response = await client.ask(url, method="HEAD", came_from=came_from)
+            response = await client.request(url, method="HEAD", came_from=came_from)
         if reference := _reference(response):
             return response, reference
-    response = await client.ask(url, came_from=came_from, max_bytes=_MAX_PAGE)
+    response = await client.request(url, came_from=came_from, max_bytes=_MAX_PAGE)
     if reference := _reference(response):
         return response, reference
     raise FetchFailed(url, f"{parse(url).host} answers {response.status} and leads nowhere", status=response.status)
@@ -143,10 +143,10 @@ def _reference(response: Response) -> str:
         return response.header("location")
     if not response.is_ok:
         return ""
-    if target := refresh_target(response.header("refresh")):
+    if target := parse_refresh(response.header("refresh")):
         return target
     kind = response.header("content-type")
-    return meta_refresh(response.body, url=response.url, content_type=kind) if is_html(kind) else ""
+    return find_meta_refresh(response.body, url=response.url, content_type=kind) if is_html(kind) else ""
 
 
 def _checked(url: str, reference: str, guard: Guard) -> Parts:

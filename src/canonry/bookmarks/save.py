@@ -181,7 +181,7 @@ class Bookmarks:
 
     async def finish_title(self, bookmark_id: int) -> None:
         """Give a bookmark without a title the one of its page."""
-        from canonry.net.html import page_title
+        from canonry.net.html import read_page_title
 
         found = await self.store.with_owner(bookmark_id)
         if found is None or found[1].title or self._fetch is None:
@@ -192,7 +192,7 @@ class Bookmarks:
         except (FetchFailed, UnsafeUrl) as error:
             self._count("title:failed")
             raise error from None
-        title = await asyncio.to_thread(page_title, response.body, response.header("content-type"))
+        title = await asyncio.to_thread(read_page_title, response.body, response.header("content-type"))
         if response.is_ok and title:
             self._count("title:found")
             await self._database.write(partial(_give_title, owner=owner, kept=kept, title=title, now=self.clock()))

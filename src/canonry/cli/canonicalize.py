@@ -13,7 +13,7 @@ import click
 
 from canonry.cli import render
 from canonry.cli.options import json_option
-from canonry.errors import FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl, masked
+from canonry.errors import FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl, mask_credentials
 
 if TYPE_CHECKING:
     from canonry.feeds.canonicalize.result import Candidate, Canonical, Event
@@ -72,7 +72,7 @@ class _Progress:
     def show(self, event: Event) -> None:
         if sys.stderr.isatty():
             self._is_shown = True
-            line = f"{event.kind} {masked(event.url)}"[: shutil.get_terminal_size().columns - 1]
+            line = f"{event.kind} {mask_credentials(event.url)}"[: shutil.get_terminal_size().columns - 1]
             click.echo(f"\r\033[K{line}", nl=False, err=True)
 
     def clear(self) -> None:
@@ -82,7 +82,7 @@ class _Progress:
 
 def _print_record(record: object, *, answer: str | None) -> None:
     """A line of JSON in which no URL but the answer has a password."""
-    line = _URL_IN_JSON.sub(lambda found: masked(found[0]), render.json_line(record))
+    line = _URL_IN_JSON.sub(lambda found: mask_credentials(found[0]), render.json_line(record))
     told: dict[str, Any] = json.loads(line)
     render.print_json({**told, "url": answer})
 
@@ -100,7 +100,7 @@ def _print(found: Canonical) -> None:
         click.echo(f"the page also names {link.url} {render.visible(link.title)}".rstrip())
     _print_candidates(found.candidates)
     for alias in found.aliases:
-        click.echo(f"the same feed: {masked(alias)}")
+        click.echo(f"the same feed: {mask_credentials(alias)}")
 
 
 def _print_candidates(candidates: tuple[Candidate, ...]) -> None:
@@ -108,7 +108,7 @@ def _print_candidates(candidates: tuple[Candidate, ...]) -> None:
         render.print_table(
             ("verdict", "ms", "score", "url", "reason"),
             [
-                (each.verdict, str(each.milliseconds), f"{each.score:.0f}", masked(each.url), each.reason)
+                (each.verdict, str(each.milliseconds), f"{each.score:.0f}", mask_credentials(each.url), each.reason)
                 for each in candidates
             ],
         )

@@ -9,8 +9,8 @@ import click
 
 from canonry.cli import render
 from canonry.cli.options import json_option
-from canonry.errors import masked
-from canonry.settings import MEANINGS, Settings, given_settings, variable_of
+from canonry.errors import mask_credentials
+from canonry.settings import MEANINGS, Settings, name_variable, read_given_settings
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -27,7 +27,7 @@ def config(*, as_json: bool) -> None:
     canonry config
     CANONRY_ALLOW_NETWORKS=10.0.0.0/8 canonry config --json
     """
-    given, usual = given_settings(), Settings()
+    given, usual = read_given_settings(), Settings()
     records: list[dict[str, object]] = []
     for each in fields(Settings):
         value, source = given.get(each.name, (getattr(usual, each.name), "default"))
@@ -36,7 +36,7 @@ def config(*, as_json: bool) -> None:
                 "setting": each.name,
                 "value": _shown(value),
                 "source": source,
-                "variable": variable_of(each.name),
+                "variable": name_variable(each.name),
                 "meaning": MEANINGS[each.name],
             }
         )
@@ -56,4 +56,4 @@ def _shown(value: object) -> str:
         return f"{value[0]}-{value[-1]}"
     if isinstance(value, tuple | frozenset):
         return ", ".join(map(str, sorted(cast("Collection[Any]", value))))
-    return masked(str(value))
+    return mask_credentials(str(value))

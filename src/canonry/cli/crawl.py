@@ -18,7 +18,7 @@ from canonry.cli.options import db_option, json_option
 from canonry.cli.signals import until_stopped
 from canonry.cli.stores import open_store
 from canonry.core.url import parse
-from canonry.errors import CanonryError, masked
+from canonry.errors import CanonryError, mask_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -200,7 +200,8 @@ class _Session:
 
     def _moved(self, target: str) -> int:
         click.echo(
-            f"canonry: {masked(self.seed)} redirects to another host, {parse(target).host}; to crawl that:", err=True
+            f"canonry: {mask_credentials(self.seed)} redirects to another host, {parse(target).host}; to crawl that:",
+            err=True,
         )
         click.echo(self.command(target), err=True)
         return 1

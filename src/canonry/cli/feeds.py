@@ -15,7 +15,7 @@ import click
 from canonry.cli import render
 from canonry.cli.options import db_option, json_option
 from canonry.cli.stores import open_feeds
-from canonry.errors import InvalidUrl, masked
+from canonry.errors import InvalidUrl, mask_credentials
 
 if TYPE_CHECKING:
     from canonry.feeds.feed_store import FeedState, FeedStore
@@ -50,7 +50,7 @@ def list_feeds(*, database_url: str, as_json: bool) -> None:
             ("url", "title", "status", "last check", "failures", "next check", "failure"),
             [
                 (
-                    masked(feed.url),
+                    mask_credentials(feed.url),
                     feed.title[:40],
                     feed.status,
                     _minute(feed.last_checked_at),
@@ -186,11 +186,16 @@ def items(*, since: str | None, duplicates: bool, database_url: str, as_json: bo
         found.sort(key=lambda item: (normalize_link(item.url), item.entry_id))
     if not render.on_terminal(as_json=as_json):
         for item in found:
-            render.print_json(replace(item, feed_url=masked(item.feed_url), dedupe_key=masked_key(item.dedupe_key)))
+            render.print_json(
+                replace(item, feed_url=mask_credentials(item.feed_url), dedupe_key=masked_key(item.dedupe_key))
+            )
     else:
         render.print_table(
             ("first seen", "title", "url", "feed"),
-            [(_minute(item.first_seen_at), item.title[:60], item.url, masked(item.feed_url)) for item in found],
+            [
+                (_minute(item.first_seen_at), item.title[:60], item.url, mask_credentials(item.feed_url))
+                for item in found
+            ],
         )
 
 
@@ -214,7 +219,12 @@ async def _add(rows: list[OpmlFeed], store: FeedStore, *, no_fetch: bool, concur
 
 def _print_added(added: list[Added], *, as_json: bool) -> None:
     shown = [
-        replace(each, input_url=masked(each.input_url), url=masked(each.url), aliases=tuple(map(masked, each.aliases)))
+        replace(
+            each,
+            input_url=mask_credentials(each.input_url),
+            url=mask_credentials(each.url),
+            aliases=tuple(map(mask_credentials, each.aliases)),
+        )
         for each in added
     ]
     if not render.on_terminal(as_json=as_json):
@@ -257,11 +267,11 @@ async def _remove(urls: tuple[str, ...], store: FeedStore) -> int:
         except InvalidUrl:
             feed = None
         if feed is None:
-            click.echo(f"canonry: not followed: {masked(text)}; `canonry feeds list` shows what is", err=True)
+            click.echo(f"canonry: not followed: {mask_credentials(text)}; `canonry feeds list` shows what is", err=True)
             left += 1
         else:
             await store.remove(feed.id)
-            click.echo(f"removed {masked(feed.url)}")
+            click.echo(f"removed {mask_credentials(feed.url)}")
     return left
 
 
@@ -273,7 +283,7 @@ def _import_legacy(file: str, store: FeedStore) -> None:
 
 def _record(feed: FeedState) -> dict[str, object]:
     return {
-        "url": masked(feed.url),
+        "url": mask_credentials(feed.url),
         "title": feed.title,
         "folder": feed.folder,
         "status": feed.status,

@@ -16,7 +16,7 @@ from canonry.cli import render
 from canonry.cli.options import db_option, json_option
 from canonry.cli.signals import until_stopped
 from canonry.cli.stores import open_feeds
-from canonry.errors import StoreError, masked
+from canonry.errors import StoreError, mask_credentials
 
 if TYPE_CHECKING:
     from io import FileIO
@@ -242,7 +242,7 @@ def _print_problems(report: Report) -> None:
         click.echo(f"canonry: {warning}", err=True)
     for outcome in sorted(report.feeds, key=lambda outcome: outcome.feed_url):
         if outcome.result in _FAILED:
-            place = render.visible(masked(outcome.feed_url))
+            place = render.visible(mask_credentials(outcome.feed_url))
             click.echo(f"{outcome.result}: {place}: {render.visible(outcome.reason)}", err=True)
 
 

@@ -9,7 +9,7 @@ import click
 
 from canonry.cli.options import db_option
 from canonry.cli.stores import open_users
-from canonry.errors import CanonryError, masked
+from canonry.errors import CanonryError, mask_credentials
 
 
 @click.command()
@@ -51,7 +51,7 @@ def serve(
         raise CanonryError(f"{host}: others could reach it, and there is no user yet; first `canonry user add NAME`")
     where = socket_path or f"http://{f'[{host}]' if ':' in host else host}:{port}/"
     whose = "for its users" if has_users else "for you alone: no user yet"
-    click.echo(f"canonry: serving {where} {whose}; {masked(database_url)}; Ctrl-C ends it", err=True)
+    click.echo(f"canonry: serving {where} {whose}; {mask_credentials(database_url)}; Ctrl-C ends it", err=True)
     options = Options(
         host=host, port=port, require_token=require_token, allowed_hosts=allowed_hosts, fetch_titles=fetch_titles
     )

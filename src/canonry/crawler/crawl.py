@@ -26,14 +26,14 @@ from canonry.crawler.pages import Page, PageLink, StartMoved, externals_of, make
 from canonry.crawler.politeness import REFUSED, Politeness
 from canonry.errors import FetchFailed
 from canonry.net import robots as robots_txt
-from canonry.net.dns import system_lookup
+from canonry.net.dns import resolve_name
 from canonry.net.fetch import Client, Reading
-from canonry.net.guard import guard_of
+from canonry.net.guard import make_guard
 from canonry.net.html import is_html
 from canonry.net.http_engine import MAX_PAGE, HttpEngine
 from canonry.net.robots import get_robots_token
 from canonry.net.sitemap import MAX_BYTES as MAX_SITEMAP
-from canonry.net.sitemap import sitemap_pages
+from canonry.net.sitemap import iter_sitemap_pages
 from canonry.settings import load_settings
 from canonry.store.database import Database
 
@@ -250,7 +250,7 @@ class _Run:
         from canonry.net.chrome.engine import ChromeEngine
 
         client = self._client
-        guard, lookup = (guard_of(settings), system_lookup) if client is None else (client.guard, client.lookup)
+        guard, lookup = (make_guard(settings), resolve_name) if client is None else (client.guard, client.lookup)
         return await self._stack.enter_async_context(ChromeEngine(settings, guard, lookup, tabs=self.options.slots))
 
     async def pages(self) -> AsyncGenerator[Page]:
@@ -388,7 +388,7 @@ class _Run:
         """Queue what the site's own list names."""
         starts = await self._manners.sitemaps(start_url)
         waiting: list[PageUrl] = []
-        async for found in sitemap_pages(starts, self._sitemap_fetch, came_from=self._address):
+        async for found in iter_sitemap_pages(starts, self._sitemap_fetch, came_from=self._address):
             if isinstance(found, FetchFailed):
                 continue
             if (page := self._judge.listed(found)) is not None:

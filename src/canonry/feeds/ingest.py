@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from canonry.core.keys import KeyType, make_url_key
 from canonry.core.url import parse, read_url
-from canonry.errors import InvalidUrl, StoreError, masked
+from canonry.errors import InvalidUrl, StoreError, mask_credentials
 from canonry.feeds.canonicalize.fetcher import strip_fragment
 from canonry.feeds.feed_store import FeedStore
 from canonry.feeds.ingest_report import Check, FeedOutcome, FeedResult, ItemRecord, Report, record_of
@@ -234,7 +234,7 @@ class _Run:
             try:
                 url = strip_fragment(read_url(text))
             except InvalidUrl as error:
-                self._done(FeedOutcome(masked(str(text)), FeedResult.FAILED, error.reason))
+                self._done(FeedOutcome(mask_credentials(str(text)), FeedResult.FAILED, error.reason))
                 continue
             if url not in seen:
                 seen.add(url)
@@ -267,7 +267,7 @@ class _Run:
 
         async with self.hosts.slot(waiting.url):
             outcome, merged = await self.memory.do(work)
-        shown_url = masked(outcome.feed_url)
+        shown_url = mask_credentials(outcome.feed_url)
         for item in merged.items:
             self._look_at(shown_url, item)
         self._done(outcome)
@@ -292,7 +292,7 @@ class _Run:
         report.duplicate += outcome.duplicate
         report.no_change += outcome.result is FeedResult.NO_CHANGE
         report.failed += outcome.result in {FeedResult.FAILED, FeedResult.STOPPED}
-        self.on_feed(replace(outcome, feed_url=masked(outcome.feed_url)))
+        self.on_feed(replace(outcome, feed_url=mask_credentials(outcome.feed_url)))
 
     async def _checked(self) -> list[Check]:
         """The checklist of seed 001, looked at rather than ticked off."""

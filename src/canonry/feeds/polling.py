@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
-from canonry.errors import CanonryError, FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl, masked
+from canonry.errors import CanonryError, FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl, mask_credentials
 from canonry.feeds.canonicalize.fetcher import raise_for_status, strip_fragment
 from canonry.feeds.feed_values import FeedDocument, MergedFeed, NoSuchFeed
 from canonry.feeds.ingest_report import FeedOutcome, FeedResult
@@ -61,7 +61,7 @@ async def poll_feed(feed: FeedState, store: FeedStore, polling: Polling) -> tupl
         raise
     except Exception as error:
         # A fetch of the caller's own, or a document our own code stumbles over: one feed pays, and says for what.
-        failure = FetchFailed(feed.url, f"{type(error).__name__}: {masked(str(error))[:_SAID]}")
+        failure = FetchFailed(feed.url, f"{type(error).__name__}: {mask_credentials(str(error))[:_SAID]}")
     return await _failed(feed, failure, store, polling), MergedFeed()
 
 
@@ -114,9 +114,9 @@ async def _read(
     except NotAFeed:
         if feed.format or not is_web_page(response.body):
             raise  # it has been a feed before: a page in its place is an error of the day
-    from canonry.net.html import feed_links
+    from canonry.net.html import find_feed_links
 
-    links = await asyncio.to_thread(feed_links, response.body, url=response.url, content_type=kind)
+    links = await asyncio.to_thread(find_feed_links, response.body, url=response.url, content_type=kind)
     if not links:
         raise NotAFeed(feed.url, "a web page that names no feed")
     url = strip_fragment(links[0].url)
@@ -124,7 +124,7 @@ async def _read(
     raise_for_status(answer, polling.clock())
     found = read_feed(answer.body, url=answer.url, content_type=answer.header("content-type"))
     if not await store.adopt(feed.id, url):
-        raise NotAFeed(feed.url, f"a web page; its feed {masked(url)} is kept already")
+        raise NotAFeed(feed.url, f"a web page; its feed {mask_credentials(url)} is kept already")
     return await store.get(feed.id), answer, found
 
 

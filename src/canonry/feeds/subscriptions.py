@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from canonry.core.url import parse, read_url
-from canonry.errors import FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl, masked
+from canonry.errors import FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl, mask_credentials
 from canonry.feeds.canonicalize import canonicalize
 from canonry.feeds.canonicalize.fetcher import strip_fragment
 from canonry.feeds.canonicalize.result import Existing, Reason
@@ -185,7 +185,7 @@ def _with_twins(results: list[Added]) -> list[Added]:
         if each.feed_id is None:
             continue
         if (earlier := first.setdefault(each.feed_id, number)) != number:
-            reason = f"the same feed as {masked(results[earlier].input_url)}"
+            reason = f"the same feed as {mask_credentials(results[earlier].input_url)}"
             told[number] = replace(each, result=AddResult.TWIN, reason=reason)
         elif each.feed_id in is_new:
             told[number] = replace(each, result=AddResult.NEW)

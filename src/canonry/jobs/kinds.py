@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from canonry.bookmarks.save import EXPAND, IMPORT, TITLE
 from canonry.core.url import parse
-from canonry.errors import InvalidUrl, masked
+from canonry.errors import InvalidUrl, mask_credentials
 from canonry.feeds.feed_store import ACTIVE, FeedStore
 from canonry.feeds.feed_values import NoSuchFeed
 from canonry.feeds.polling import poll_feed
@@ -51,7 +51,7 @@ def feed_kinds(jobs: Jobs, polling: Polling) -> list[Kind]:
         if feed.status == ACTIVE:
             outcome, _ = await poll_feed(feed, feeds, polling)
             told = f"{outcome.new} new, {outcome.updated} updated" if not outcome.reason else outcome.reason
-            _log.info("%s %s: %s", masked(outcome.feed_url), outcome.result, told)
+            _log.info("%s %s: %s", mask_credentials(outcome.feed_url), outcome.result, told)
 
     async def enqueue_due(_: str) -> None:
         due = await feeds.due(clock())

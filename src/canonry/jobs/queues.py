@@ -23,7 +23,7 @@ from dbos import error as dbos_error
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import SQLAlchemyError
 
-from canonry.errors import StoreError, masked
+from canonry.errors import StoreError, mask_credentials
 from canonry.jobs.dbos_log import calm_dbos
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ class Jobs:
             yield
         except SQLAlchemyError as error:
             reason = getattr(error, "orig", None) or error
-            raise StoreError(f"{masked(self.database.url)}: {' '.join(str(reason).split())}") from error
+            raise StoreError(f"{mask_credentials(self.database.url)}: {' '.join(str(reason).split())}") from error
 
 
 def _file_of(database: Database) -> Path | None:
@@ -212,7 +212,7 @@ def _file_of(database: Database) -> Path | None:
         return None
     name = database.engine.url.database
     if not name or name == ":memory:":
-        raise StoreError(f"{masked(database.url)}: jobs need a database file")
+        raise StoreError(f"{mask_credentials(database.url)}: jobs need a database file")
     return Path(os.path.realpath(name) + ".jobs")
 
 

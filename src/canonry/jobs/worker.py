@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from dbos import DBOS, DBOSConfig, WorkflowSerializationFormat
 
-from canonry.errors import CanonryError, StoreError, masked
+from canonry.errors import CanonryError, StoreError, mask_credentials
 from canonry.jobs.heartbeat import Heartbeat
 from canonry.jobs.queues import APPLICATION, APPLICATION_VERSION, SCHEMA
 
@@ -252,7 +252,7 @@ class Worker:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(lock)
-            told = f"{masked(self._jobs.database.url)}: another process runs the jobs of this file"
+            told = f"{mask_credentials(self._jobs.database.url)}: another process runs the jobs of this file"
             raise JobsTaken(f"{told}; several workers need PostgreSQL") from None
         self._lock = lock
 
@@ -277,5 +277,5 @@ def _limit_here(dbos: DBOS, concurrency: int) -> None:
 def _why(error: Exception) -> str:
     """One line for an error that was foreseen, the traceback for another."""
     if isinstance(error, CanonryError | TimeoutError):
-        return masked(str(error)) or "it took too long"
-    return masked("".join(traceback.format_exception(error)).rstrip())
+        return mask_credentials(str(error)) or "it took too long"
+    return mask_credentials("".join(traceback.format_exception(error)).rstrip())

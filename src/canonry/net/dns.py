@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 Lookup: TypeAlias = Callable[[str, int], Awaitable["Sequence[tuple[str, int]]"]]
 
 
-async def checked_lookup(host: str, port: int, *, guard: Guard, lookup: Lookup) -> Sequence[tuple[str, int]]:
+async def resolve_checked(host: str, port: int, *, guard: Guard, lookup: Lookup) -> Sequence[tuple[str, int]]:
     """The addresses of a name, asked for once, after the guard has seen all of them."""
     found = await lookup(host, port)
     guard.check_addresses(host, [address for address, _ in found], port=port)
     return found
 
 
-async def system_lookup(host: str, port: int) -> list[tuple[str, int]]:
+async def resolve_name(host: str, port: int) -> list[tuple[str, int]]:
     """What `getaddrinfo` knows, the hosts file included.
 
     It cannot be interrupted, so it runs in a thread that nobody has to wait for.

@@ -26,9 +26,9 @@ from aiohttp.http_exceptions import ContentEncodingError
 from yarl import URL
 
 from canonry.core.url import join
-from canonry.errors import CanonryError, FailureKind, FetchFailed, InvalidUrl, UnsafeUrl, masked
-from canonry.net.dns import Lookup, checked_lookup, system_lookup
-from canonry.net.guard import Guard, guard_of
+from canonry.errors import CanonryError, FailureKind, FetchFailed, InvalidUrl, UnsafeUrl, mask_credentials
+from canonry.net.dns import Lookup, resolve_checked, resolve_name
+from canonry.net.guard import Guard, make_guard
 from canonry.net.response import REDIRECTS, Hop, Response, Validators
 from canonry.settings import Settings, load_settings
 
@@ -77,18 +77,18 @@ class Client:
         guard: Guard | None = None,
         *,
         settings: Settings | None = None,
-        lookup: Lookup = system_lookup,
+        lookup: Lookup = resolve_name,
         timeout: float = TIMEOUT,
         max_bytes: int = MAX_BYTES,
         max_redirects: int = MAX_REDIRECTS,
     ) -> None:
         self._settings = load_settings() if settings is None else settings
-        self.guard = guard_of(self._settings) if guard is None else guard
+        self.guard = make_guard(self._settings) if guard is None else guard
         self.lookup = lookup
         self._timeout = timeout
         self._max_bytes = max_bytes
         self._max_redirects = max_redirects
-        self._tls = tls_of(self._settings.ca_file)
+        self._tls = make_tls_context(self._settings.ca_file)
         # A pool of connections for each guard: what one lets through, another may refuse.
         self._sessions: dict[tuple[Guard, bool], aiohttp.ClientSession] = {}
         self._kept: dict[tuple[str, str, int], float] = {}  # when it was last asked, the latest at the end
@@ -129,39 +129,39 @@ class Client:
         except TimeoutError:
             raise FetchFailed(url, f"no whole answer within {seconds:g} s", kind=FailureKind.TIMEOUT) from None
 
-    async def ask(
+    async def request(
         self, url: str, *, method: str = "GET", came_from: str | None = None, max_bytes: int | None = None
     ) -> Response:
         """The answer to one request, redirects not followed; no credentials are sent, and a longer body is cut.
 
         It takes as long as it takes: whoever asks several times keeps one clock for all.
         """
-        guard = self.guard.after(came_from)
+        guard = self.guard.for_links_from(came_from)
         parts = guard.check_url(url)
         parts.userinfo = parts.fragment = None
         limit = self._max_bytes if max_bytes is None else max_bytes
-        return await self._ask(guard, parts, method, Validators(), limit, Reading(cuts=True))
+        return await self._request(guard, parts, method, Validators(), limit, Reading(cuts=True))
 
     async def _follow(
         self, url: str, method: str, validators: Validators, came_from: str | None, limit: int, reading: Reading
     ) -> Response:
-        guard = self.guard.after(came_from)
+        guard = self.guard.for_links_from(came_from)
         parts = guard.check_url(url)
         parts.fragment = None
         origin, userinfo = _origin(parts), parts.userinfo
         hops: list[Hop] = []
         while True:
-            response = await self._ask(guard, parts, method, validators, limit, reading)
+            response = await self._request(guard, parts, method, validators, limit, reading)
             location = response.header("location") if response.status in REDIRECTS else ""
             if not location:
                 return replace(response, hops=tuple(hops)) if hops else response
-            guard = self.guard.after(response.address)
+            guard = self.guard.for_links_from(response.address)
             target = _target(str(parts), location, guard)
             # Credentials go to the origin that carried them, and nowhere else.
             target.userinfo = userinfo if _origin(target) == origin else None
             hops.append(Hop(response.status, str(parts), str(target)))
             if any(hop.url == str(target) for hop in hops):
-                reason = f"redirects in a circle, back to {masked(str(target))}"
+                reason = f"redirects in a circle, back to {mask_credentials(str(target))}"
                 raise FetchFailed(url, reason, kind=FailureKind.REDIRECT_LOOP)
             if len(hops) > self._max_redirects:
                 reason = f"more than {self._max_redirects} redirects"
@@ -170,7 +170,7 @@ class Client:
                 return Response(response.status, str(parts), response.headers, b"", tuple(hops), response.address)
             parts = target
 
-    async def _ask(
+    async def _request(
         self, guard: Guard, parts: Parts, method: str, validators: Validators, limit: int, reading: Reading
     ) -> Response:
         """One request, no redirects."""
@@ -271,7 +271,7 @@ class _CheckedResolver(AbstractResolver):
         port: int = 0,
         family: int = 0,  # noqa: ARG002
     ) -> list[ResolveResult]:
-        found = await checked_lookup(host, port, guard=self._guard, lookup=self._lookup)
+        found = await resolve_checked(host, port, guard=self._guard, lookup=self._lookup)
         return [
             ResolveResult(
                 hostname=host,
@@ -383,7 +383,7 @@ def _target(url: str, location: str, guard: Guard) -> Parts:
 
 
 @cache
-def tls_of(ca_file: str) -> ssl.SSLContext:
+def make_tls_context(ca_file: str) -> ssl.SSLContext:
     """TLS that trusts the CA certificates of a file, or the system's."""
     try:
         return ssl.create_default_context(cafile=ca_file or None)

@@ -10,7 +10,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import TYPE_CHECKING
 
 from canonry.core.url import Parts, parse
-from canonry.errors import InvalidUrl, UnsafeUrl, masked
+from canonry.errors import InvalidUrl, UnsafeUrl, mask_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -112,22 +112,22 @@ class Guard:
         try:
             parts = parse(url)
         except InvalidUrl as error:
-            raise UnsafeUrl(masked(url), error.reason) from None
+            raise UnsafeUrl(mask_credentials(url), error.reason) from None
         if re.match(r"[^:]*:[/\\]*[^/?#]*\\", url):
-            raise UnsafeUrl(masked(url), "a backslash before the path, which programs read differently")
+            raise UnsafeUrl(mask_credentials(url), "a backslash before the path, which programs read differently")
         if "." in (parts.userinfo or "") and ":" not in (parts.userinfo or ""):
-            raise UnsafeUrl(masked(url), "a user name that looks like a host")
+            raise UnsafeUrl(mask_credentials(url), "a user name that looks like a host")
         port = int(parts.port) if parts.port else _WEB_PORTS[parts.scheme]
         if port not in self._ports:
-            raise UnsafeUrl(masked(url), f"port {port} is not a web port")
+            raise UnsafeUrl(mask_credentials(url), f"port {port} is not a web port")
         address = _literal(parts.host)
         if address is None:
-            self._check_name(parts.host, masked(url))
+            self._check_name(parts.host, mask_credentials(url))
         else:
             self.check_address(address, port=port)
         return parts
 
-    def after(self, address: str | None) -> Guard:
+    def for_links_from(self, address: str | None) -> Guard:
         """The guard for what an answer from this address leads to, by redirect or link.
 
         Allowed networks are open to what a person typed and to each other, not to the public:
@@ -178,7 +178,7 @@ class Guard:
             raise UnsafeUrl(url, "a name that is not on the public internet")
 
 
-def guard_of(settings: Settings, own_addresses: Collection[tuple[str, int]] = ()) -> Guard:
+def make_guard(settings: Settings, own_addresses: Collection[tuple[str, int]] = ()) -> Guard:
     """The guard an operator's settings ask for; what the service itself listens at is refused, too."""
     ports = DEFAULT_PORTS if settings.allow_ports is None else settings.allow_ports
     return Guard(settings.allow_networks, ports, own_addresses)

@@ -10,7 +10,7 @@ from selectolax.lexbor import LexborHTMLParser
 from canonry.core.url import join, read_url
 from canonry.errors import InvalidUrl
 from canonry.net.charset import decode
-from canonry.net.links import shallow, title_of
+from canonry.net.links import cut_deep_nesting, read_title
 
 _FEED_TYPES = {
     "application/rss+xml": "rss",
@@ -38,9 +38,9 @@ class FeedLink:
     format: str
 
 
-def feed_links(body: bytes, *, url: str, content_type: str = "") -> list[FeedLink]:
+def find_feed_links(body: bytes, *, url: str, content_type: str = "") -> list[FeedLink]:
     """The feeds a web page names in `<link rel=alternate>` (or `rel=feed`), in its order, each once."""
-    page = LexborHTMLParser(shallow(_text(body[:_MAX_PAGE], content_type)))
+    page = LexborHTMLParser(cut_deep_nesting(_text(body[:_MAX_PAGE], content_type)))
     base = _base(page, url)
     found: dict[str, FeedLink] = {}
     for link in page.css("link[rel][href]"):
@@ -62,18 +62,18 @@ def feed_links(body: bytes, *, url: str, content_type: str = "") -> list[FeedLin
     return list(found.values())
 
 
-def refresh_target(content: str) -> str:
+def parse_refresh(content: str) -> str:
     """The reference in a `Refresh` header or its twin in a page: `0; url=/next` → `/next`; empty where none is."""
     match = _REFRESH.match(content)
     return next(filter(None, match.groups()), "").strip() if match else ""
 
 
-def meta_refresh(body: bytes, *, url: str, content_type: str = "") -> str:
+def find_meta_refresh(body: bytes, *, url: str, content_type: str = "") -> str:
     """Where a page sends its readers by `<meta http-equiv=refresh>`, of any scheme; empty where it does not."""
-    page = LexborHTMLParser(shallow(_text(body[:_MAX_PAGE], content_type)))
+    page = LexborHTMLParser(cut_deep_nesting(_text(body[:_MAX_PAGE], content_type)))
     for meta in page.css("meta[http-equiv][content]"):
         is_refresh = (meta.attributes.get("http-equiv") or "").strip().lower() == "refresh"
-        if is_refresh and (target := refresh_target(meta.attributes.get("content") or "")):
+        if is_refresh and (target := parse_refresh(meta.attributes.get("content") or "")):
             try:
                 return join(_base(page, url), target)
             except InvalidUrl:
@@ -81,12 +81,12 @@ def meta_refresh(body: bytes, *, url: str, content_type: str = "") -> str:
     return ""
 
 
-def page_title(body: bytes, content_type: str = "") -> str:
+def read_page_title(body: bytes, content_type: str = "") -> str:
     """The title of a web page, of other documents none; at most a thousand characters."""
     if not is_html(content_type):
         return ""
-    page = LexborHTMLParser(shallow(_text(body[:_MAX_PAGE], content_type)))
-    return title_of(page)
+    page = LexborHTMLParser(cut_deep_nesting(_text(body[:_MAX_PAGE], content_type)))
+    return read_title(page)
 
 
 def is_html(content_type: str) -> bool:

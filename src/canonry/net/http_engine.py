@@ -8,10 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from canonry.core.url import parse
-from canonry.errors import FailureKind, FetchFailed, InvalidUrl, UnsafeUrl, masked
+from canonry.errors import FailureKind, FetchFailed, InvalidUrl, UnsafeUrl, mask_credentials
 from canonry.net.engine import Opened, PageFailure
 from canonry.net.html import is_html
-from canonry.net.links import PageContent, page_content
+from canonry.net.links import PageContent, read_page
 
 if TYPE_CHECKING:
     from canonry.net.response import Fetch, Response
@@ -39,7 +39,7 @@ class HttpEngine:
         except FetchFailed as error:
             return Opened(url, failure=PageFailure(error.kind, str(error)))
         except OSError as error:  # a caller's own fetch may raise these
-            detail = f"not fetched: {type(error).__name__}: {masked(str(error))}"
+            detail = f"not fetched: {type(error).__name__}: {mask_credentials(str(error))}"
             return Opened(url, failure=PageFailure(FailureKind.OTHER, detail))
         content = await self._content(response)
         return Opened(
@@ -65,7 +65,7 @@ class HttpEngine:
         if not is_html(kind):
             return PageContent("", ())
         body = response.body[: self._max_page]
-        read = partial(page_content, body, url=_document_url(response.url), content_type=kind)
+        read = partial(read_page, body, url=_document_url(response.url), content_type=kind)
         content = await asyncio.to_thread(read) if len(body) > _THREAD_FROM else read()
         if len(body) == self._max_page:
             detail = f"only the first {self._max_page} bytes were read"

@@ -70,11 +70,11 @@ class PageContent:
     failure: PageFailure | None = None
 
 
-def page_content(body: bytes, *, url: str, content_type: str = "", max_links: int = MAX_LINKS) -> PageContent:
+def read_page(body: bytes, *, url: str, content_type: str = "", max_links: int = MAX_LINKS) -> PageContent:
     """Title and links of a web page."""
-    charset = charset_of(body, content_type)
+    charset = detect_charset(body, content_type)
     whole = body.decode(charset, "replace").removeprefix("\ufeff")
-    text = shallow(whole)
+    text = cut_deep_nesting(whole)
     page = LexborHTMLParser(text, scripting=True)
     anchors = page.css("a[href]")
     base = _base(page, url, charset)
@@ -93,7 +93,7 @@ def page_content(body: bytes, *, url: str, content_type: str = "", max_links: in
     elif text is not whole:
         detail = f"nested deeper than {_MAX_DEPTH} elements; the rest was not read"
         failure = PageFailure(FailureKind.TRUNCATED, detail)
-    return PageContent(title_of(page), tuple(links), failure)
+    return PageContent(read_title(page), tuple(links), failure)
 
 
 def resolve(base: str, href: str, charset: str = "utf-8") -> str:
@@ -108,7 +108,7 @@ def resolve(base: str, href: str, charset: str = "utf-8") -> str:
         return href
 
 
-def charset_of(body: bytes, content_type: str = "") -> str:
+def detect_charset(body: bytes, content_type: str = "") -> str:
     """Python's name for the encoding a browser takes: byte order mark, header, `<meta>`; UTF-8 if it fits, or Latin."""
     if body.startswith(codecs.BOM_UTF8):
         return "utf-8"
@@ -181,7 +181,7 @@ def _is_mathml(anchor: LexborNode) -> bool:
     return False
 
 
-def title_of(page: LexborHTMLParser) -> str:
+def read_title(page: LexborHTMLParser) -> str:
     """The title of a page; at most a thousand characters."""
     title = page.css_first("head > title") or page.css_first("title")
     return " ".join(title.text().split())[:_MAX_TITLE] if title else ""
@@ -195,7 +195,7 @@ def _shown(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass")[: 2 * _TEXT].decode("utf-16-le", "ignore")
 
 
-def shallow(text: str) -> str:
+def cut_deep_nesting(text: str) -> str:
     """The page up to where it is nested deeper than any page is."""
     if text.count("<") <= _MAX_DEPTH:
         return text

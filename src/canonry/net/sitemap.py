@@ -41,7 +41,7 @@ def read_sitemap(body: bytes) -> Sitemap:
     return Sitemap(tuple(found.lists["url"]), tuple(found.lists["sitemap"]))
 
 
-async def sitemap_pages(
+async def iter_sitemap_pages(
     starts: Iterable[str], fetch: Fetch, *, came_from: str | None = None
 ) -> AsyncGenerator[str | FetchFailed]:
     """The pages of these files and of those they name; a file that cannot be read is an error among them."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import structlog
 
-from canonry.errors import masked
+from canonry.errors import mask_credentials
 from canonry.server.request_log import REQUEST_FIELDS, REQUESTS
 
 if TYPE_CHECKING:
@@ -75,11 +75,11 @@ def _without_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     """User names and passwords of URLs are in no line."""
     for name, value in event.items():
         if isinstance(value, str) and "@" in value:
-            event[name] = masked(value)
+            event[name] = mask_credentials(value)
     return event
 
 
 def _plain_traceback(line: TextIO, error: ExcInfo) -> None:
     text = StringIO()
     structlog.dev.plain_traceback(text, error)
-    line.write(masked(text.getvalue()))
+    line.write(mask_credentials(text.getvalue()))

@@ -16,7 +16,16 @@ from canonry.bookmarks.duplicates import CannotUndo, NoGroup
 from canonry.bookmarks.pending_imports import NoImport
 from canonry.bookmarks.save import WrongFields
 from canonry.crawler.crawl_store import CrawlNotFound
-from canonry.errors import CanonryError, FetchFailed, InvalidUrl, NotAFeed, PolicyError, StoreError, UnsafeUrl, masked
+from canonry.errors import (
+    CanonryError,
+    FetchFailed,
+    InvalidUrl,
+    NotAFeed,
+    PolicyError,
+    StoreError,
+    UnsafeUrl,
+    mask_credentials,
+)
 from canonry.feeds.canonicalize.result import Candidate, CandidateVerdict, Source
 from canonry.feeds.feed_values import NoSuchFeed
 from canonry.rekey.bookmark_rekey_store import NoSuchBookmarkRekey
@@ -123,7 +132,7 @@ def problem(
     told = Problem(
         title=HTTPStatus(status).phrase,
         status=status,
-        detail=masked(detail).encode(errors="replace").decode(),
+        detail=mask_credentials(detail).encode(errors="replace").decode(),
         errors=list(errors),
         bookmark_id=bookmark_id,
         candidates=[_shown(each) for each in candidates],
@@ -177,7 +186,7 @@ def add_handlers(app: FastAPI) -> None:
 
 
 def _shown(candidate: Candidate) -> CandidateOut:
-    return CandidateOut.model_validate(replace(candidate, url=masked(candidate.url)))
+    return CandidateOut.model_validate(replace(candidate, url=mask_credentials(candidate.url)))
 
 
 def _allowed(request: Request) -> dict[str, str]:

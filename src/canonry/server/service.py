@@ -20,7 +20,7 @@ from canonry.crawler.crawl_views import CrawlViews
 from canonry.errors import CanonryError
 from canonry.feeds.feed_store import FeedStore
 from canonry.net.fetch import Client
-from canonry.net.guard import guard_of
+from canonry.net.guard import make_guard
 from canonry.rekey.bookmark_rekey import BookmarkRekeys
 from canonry.store.cache import open_cache
 from canonry.store.database import Database
@@ -167,4 +167,4 @@ def _guarded_client(settings: Settings, options: Options) -> Client:
     except OSError:
         found = []
     own = {(str(address[0]), options.port) for *_, address in found}
-    return Client(guard_of(settings, own), settings=settings)
+    return Client(make_guard(settings, own), settings=settings)

@@ -25,7 +25,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 from sqlalchemy import Connection, LargeBinary, MetaData, Table, delete, func, insert, inspect, select, text
 
 import canonry
-from canonry.errors import StoreError, masked
+from canonry.errors import StoreError, mask_credentials
 from canonry.store.schema import metadata, stamp
 from canonry.store.schema_versions import VERSIONS, lock_rows, lock_tables, version_of
 
@@ -194,7 +194,7 @@ def _restore(connection: Connection, file: Path, *, replace: bool, progress: Pro
         lock_tables(connection)
         lock_rows(connection)
         if not replace and not _is_empty(connection):
-            name = masked(connection.engine.url.render_as_string(hide_password=False))
+            name = mask_credentials(connection.engine.url.render_as_string(hide_password=False))
             raise StoreError(f"{name}: is not empty; nothing was restored (--replace puts the backup in its place)")
         _clear(connection, lines.header.tables)
         tables = {table.name: table for table in _tables(connection)}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sqlalchemy import delete, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from canonry.errors import CanonryError, StoreError, masked
+from canonry.errors import CanonryError, StoreError, mask_credentials
 from canonry.store.schema import cache, stamp
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class RedisCache:
             )
             pool.make_connection()  # connects to nothing, but knows which options there are
         except (TypeError, ValueError) as error:
-            raise CanonryError(f"redis_url {masked(url)}: {error}") from None
+            raise CanonryError(f"redis_url {mask_credentials(url)}: {error}") from None
         self._redis = Redis.from_pool(pool)
         # An error that Redis answers with is about one entry, or over at once: no reason for a pause.
         self._backend = _Backend("Redis", without_answer=(OSError, NotConnected, TooLate))
@@ -143,7 +143,7 @@ class _Backend:
             self._paused_until = now + _PAUSE
         self._failures += 1
         if now >= self._quiet_until:
-            why = masked(" ".join(f"{type(error).__name__}: {error}".split()))
+            why = mask_credentials(" ".join(f"{type(error).__name__}: {error}".split()))
             _log.warning(
                 "%s fails, we go on without it (%d times since the last warning): %s", self._name, self._failures, why
             )

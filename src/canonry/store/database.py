@@ -19,7 +19,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import StaticPool
 
-from canonry.errors import StoreError, masked
+from canonry.errors import StoreError, mask_credentials
 from canonry.store.schema_versions import bring_up_to_date
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ class Database:
 
     def _failed(self, error: Exception) -> StoreError:
         reason = getattr(error, "orig", None) or error
-        return StoreError(f"{masked(self.url)}: {' '.join(str(reason).split())}")
+        return StoreError(f"{mask_credentials(self.url)}: {' '.join(str(reason).split())}")
 
 
 def _all_of(group: list[_Task], connection: Connection) -> list[Any]:
@@ -266,7 +266,7 @@ def store_file(url: str) -> Path | None:
     try:
         parsed = make_url(url)
     except ArgumentError as error:
-        raise StoreError(f"{masked(url)}: {error}") from None
+        raise StoreError(f"{mask_credentials(url)}: {error}") from None
     is_file = parsed.get_backend_name() == "sqlite" and parsed.database not in {None, "", ":memory:"}
     return Path(parsed.database or "").expanduser() if is_file else None
 
@@ -277,7 +277,7 @@ def _engine(url: str) -> Engine:
         if parsed.get_backend_name() == "postgresql":
             return create_engine(parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
         if parsed.get_backend_name() != "sqlite":
-            raise StoreError(f"{masked(url)}: only sqlite:///FILE and postgresql://… can be used")
+            raise StoreError(f"{mask_credentials(url)}: only sqlite:///FILE and postgresql://… can be used")
         if parsed.database == ":memory:":
             parsed = parsed.set(database=None)
         if parsed.database:
@@ -287,7 +287,7 @@ def _engine(url: str) -> Engine:
         options: dict[str, Any] = {} if parsed.database else {"poolclass": StaticPool}
         engine = create_engine(parsed, connect_args={"timeout": _BUSY, "check_same_thread": False}, **options)
     except (ArgumentError, NoSuchModuleError, OSError) as error:
-        raise StoreError(f"{masked(url)}: {error}") from None
+        raise StoreError(f"{mask_credentials(url)}: {error}") from None
 
     @event.listens_for(engine, "connect")
     def connected(connection: Any, _: object) -> None:  # pyright: ignore[reportUnusedFunction]

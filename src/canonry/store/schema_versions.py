@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, inspect, text
 
-from canonry.errors import StoreError, masked
+from canonry.errors import StoreError, mask_credentials
 from canonry.store.schema import metadata
 
 if TYPE_CHECKING:
@@ -34,7 +34,9 @@ def bring_up_to_date(database: Database, say: Callable[[str], object]) -> None:
 
         migrate(database, version, say)
     else:
-        raise NewerStore(f"{masked(database.url)}: made by a newer canonry (tables {version}); nothing was changed")
+        raise NewerStore(
+            f"{mask_credentials(database.url)}: made by a newer canonry (tables {version}); nothing was changed"
+        )
 
 
 def version_of(connection: Connection) -> str | None:
@@ -65,7 +67,7 @@ def _make(connection: Connection) -> None:
         return
     strangers = sorted(set(inspect(connection).get_table_names()) & set(metadata.tables))
     if strangers:
-        url = masked(connection.engine.url.render_as_string(hide_password=False))
+        url = mask_credentials(connection.engine.url.render_as_string(hide_password=False))
         raise StoreError(f"{url}: not a store of canonry, but has tables named {', '.join(strangers)}")
     metadata.create_all(connection)
     connection.execute(

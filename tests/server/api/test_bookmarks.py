@@ -13,7 +13,7 @@ import pytest
 from canonry.accounts import UserStore
 from canonry.bookmarks.save import PATIENCE
 from canonry.server.service import Options
-from loopback import ADDRESS, Listener, client_of, http_answer, read_request
+from loopback import ADDRESS, Listener, http_answer, make_client, read_request
 from service import Running, serving, until
 
 if TYPE_CHECKING:
@@ -340,7 +340,7 @@ def test_short_links(database_url: str) -> None:
             async def lookup(_host: str, _port: int) -> list[tuple[str, int]]:
                 return [(ADDRESS, listener.port)]
 
-            await asyncio.to_thread(asked, lambda: client_of(lookup=lookup))
+            await asyncio.to_thread(asked, lambda: make_client(lookup=lookup))
 
     def asked(client: Any) -> None:
         with serving(database_url, client=client) as service:
@@ -390,7 +390,7 @@ def test_a_missing_title_is_looked_up_where_asked_for(tmp_path: Path) -> None:
 
     def asked(port: int) -> None:
         options = Options(fetch_titles=True)
-        with serving(f"sqlite:///{tmp_path / 'x.db'}", options, client=client_of) as service:
+        with serving(f"sqlite:///{tmp_path / 'x.db'}", options, client=make_client) as service:
             kept = service.put(f"http://{ADDRESS}:{port}/page").json()
             until(lambda: service.get(f"/api/bookmarks/{kept['id']}").json()["title"] == "The harbour")
             named = service.put(f"http://{ADDRESS}:{port}/named", title="mine").json()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from canonry.core.native import normalize
 from canonry.core.policy import Policy
 from canonry.core.url import join, parse, read_url
-from canonry.errors import FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl, masked
+from canonry.errors import FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl, mask_credentials
 from canonry.feeds.canonicalize.fetcher import strip_fragment
 from canonry.feeds.canonicalize.result import CandidateVerdict, Reason, Source
 from canonry.feeds.canonicalize.same_feed import strip_cosmetics
@@ -85,9 +85,9 @@ class Judgement:
         if self.proven is None:
             return "a different feed"
         if self.verdict is CandidateVerdict.CONFIRMS:
-            return f"redirects to {masked(self.proven.url)}"
+            return f"redirects to {mask_credentials(self.proven.url)}"
         what = "same content" if self.proven.reason is Reason.CONTENT_VERIFIED else "same items"
-        return what if self.proven.url == tested_url else f"{what}, moved to {masked(self.proven.url)}"
+        return what if self.proven.url == tested_url else f"{what}, moved to {mask_credentials(self.proven.url)}"
 
 
 # --- Where to begin -----------------------------------------------------------------------------------------------

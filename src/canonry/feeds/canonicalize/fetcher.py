@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from canonry.core.rules import strip_www
 from canonry.core.url import join, parse
-from canonry.errors import CanonryError, FailureKind, FetchFailed, InvalidUrl, UnsafeUrl, masked
+from canonry.errors import CanonryError, FailureKind, FetchFailed, InvalidUrl, UnsafeUrl, mask_credentials
 from canonry.feeds.canonicalize.result import Event, EventKind
-from canonry.net.guard import Guard, guard_of
+from canonry.net.guard import Guard, make_guard
 from canonry.net.response import Fetch, Hop, Response, Validators
 from canonry.settings import load_settings
 
@@ -60,9 +60,9 @@ class Fetcher:
     async def check(self, url: str) -> None:
         """Raise UnsafeUrl if the guard or the caller's `verify` refuses a URL."""
         if self._trusted is None or _get_site(url) not in (self._trusted, (self._trusted[0], None)):
-            self._guard.after(self.came_from).check_url(url)
+            self._guard.for_links_from(self.came_from).check_url(url)
         if self._verify is not None and not await run_callback(self._verify, url):
-            raise UnsafeUrl(masked(url), "vetoed by verify")
+            raise UnsafeUrl(mask_credentials(url), "vetoed by verify")
 
     async def get(self, url: str, *, validators: Validators | None = None, body: bytes | None = None) -> Response:
         """Return the response of a URL; `body` replaces the missing body of a 304.
@@ -86,7 +86,7 @@ class Fetcher:
     async def emit(self, kind: EventKind, url: str, detail: str = "") -> None:
         """Report progress to the caller's `on_event`."""
         if self._on_event is not None:
-            await run_callback(self._on_event, Event(kind, masked(url), detail))
+            await run_callback(self._on_event, Event(kind, mask_credentials(url), detail))
 
     async def _request(self, url: str, validators: Validators | None, body: bytes | None) -> Response | FetchFailed:
         await self.emit(EventKind.FETCHING, url)
@@ -105,14 +105,16 @@ class Fetcher:
         except (OSError, InvalidUrl) as error:
             if limit.expired():
                 reason = f"no complete response within {self._timeout:g} s"
-                return FetchFailed(masked(url), reason, kind=FailureKind.TIMEOUT)
+                return FetchFailed(mask_credentials(url), reason, kind=FailureKind.TIMEOUT)
             kind = FailureKind.INVALID_URL if isinstance(error, InvalidUrl) else FailureKind.OTHER
-            return FetchFailed(masked(url), f"{type(error).__name__}: {masked(str(error))}", kind=kind)
+            return FetchFailed(
+                mask_credentials(url), f"{type(error).__name__}: {mask_credentials(str(error))}", kind=kind
+            )
         if response.is_not_modified and body is not None:
             response = replace(response, status=200, body=body)
         if len(response.body) > self._max_bytes:
             reason = f"the body is larger than {self._max_bytes} bytes"
-            return FetchFailed(masked(url), reason, kind=FailureKind.TOO_LARGE)
+            return FetchFailed(mask_credentials(url), reason, kind=FailureKind.TOO_LARGE)
         await self.emit(EventKind.FETCHED, url, str(response.status))
         return response
 
@@ -135,7 +137,7 @@ async def open_fetcher(
     """
     make = partial(Fetcher, verify=verify, on_event=on_event, timeout=timeout, max_bytes=max_bytes)
     if fetch is not None:
-        yield make(fetch, guard or guard_of(load_settings()), trusted=None if guard else _get_site(url))
+        yield make(fetch, guard or make_guard(load_settings()), trusted=None if guard else _get_site(url))
         return
     from canonry.net.fetch import shared_client
 
@@ -177,7 +179,7 @@ def raise_for_status(response: Response, now: datetime) -> None:
         wait = response.retry_after(now)
         reason = f"answered {response.status}" + ("" if wait is None else f", retry after {wait:.0f} s")
         raise FetchFailed(
-            masked(response.url), reason, status=response.status, retry_after=wait, kind=FailureKind.STATUS
+            mask_credentials(response.url), reason, status=response.status, retry_after=wait, kind=FailureKind.STATUS
         )
 
 

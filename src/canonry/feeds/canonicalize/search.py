@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
 from canonry.core.score import score
-from canonry.errors import FailureKind, FetchFailed, NotAFeed, UnsafeUrl, masked
+from canonry.errors import FailureKind, FetchFailed, NotAFeed, UnsafeUrl, mask_credentials
 from canonry.feeds.canonicalize import decisions
 from canonry.feeds.canonicalize.decisions import Best, Judgement, Trial
 from canonry.feeds.canonicalize.fetcher import CallbackRaised, Fetcher, raise_for_status, strip_fragment
@@ -160,12 +160,12 @@ class CanonicalSearch:
     async def _discover(self, page: Response, error: NotAFeed) -> FetchedFeed:
         """Open the first feed that a web page links to; raise NotAFeed if it links to none or `discover` is off."""
         from canonry.feeds.read import is_web_page
-        from canonry.net.html import feed_links
+        from canonry.net.html import find_feed_links
 
         if not is_web_page(page.body):
             raise error
         content_type = page.header("content-type")
-        links = await asyncio.to_thread(feed_links, page.body, url=page.url, content_type=content_type)
+        links = await asyncio.to_thread(find_feed_links, page.body, url=page.url, content_type=content_type)
         if not links:
             raise NotAFeed(error.target, f"{error.reason} without links to feeds")
         if not self.options.discover:
@@ -293,8 +293,8 @@ class CanonicalSearch:
         )
 
     def _mask_candidates(self) -> tuple[Candidate, ...]:
-        """Return the candidates with credentials masked, for an error."""
-        return tuple(replace(candidate, url=masked(candidate.url)) for candidate in self.candidates)
+        """Return the candidates with credentials mask_credentials, for an error."""
+        return tuple(replace(candidate, url=mask_credentials(candidate.url)) for candidate in self.candidates)
 
     def _make_result(self, best: Best) -> Canonical:
         first = self.first

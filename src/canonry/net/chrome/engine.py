@@ -15,7 +15,7 @@ from canonry.errors import CanonryError, UnsafeUrl
 from canonry.net.chrome.pipe import BrowserGone, Refused
 from canonry.net.chrome.process import Browser, find_chrome, to_its_end
 from canonry.net.chrome.proxy import Proxy
-from canonry.net.dns import Lookup, system_lookup
+from canonry.net.dns import Lookup, resolve_name
 from canonry.net.engine import Opened
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class ChromeEngine:
         self,
         settings: Settings,
         guard: Guard,
-        lookup: Lookup = system_lookup,
+        lookup: Lookup = resolve_name,
         *,
         tabs: int = TABS,
         seconds: float = SECONDS,
@@ -92,7 +92,7 @@ class ChromeEngine:
     async def open(self, url: str, *, came_from: str | None = None) -> Opened:
         """The page and its links, or the `error` there was; CanonryError only where Chrome does not run."""
         try:
-            self._guard.after(came_from).check_url(url)
+            self._guard.for_links_from(came_from).check_url(url)
         except UnsafeUrl as error:
             return Opened(url, url, 0, error=f"refused: {error.reason}")
         async with self._slot():

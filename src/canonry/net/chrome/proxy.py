@@ -19,9 +19,9 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
 
-from canonry.errors import FetchFailed, UnsafeUrl, masked
+from canonry.errors import FetchFailed, UnsafeUrl, mask_credentials
 from canonry.net.chrome.relay import PORTS, Answered, Limits, Passage, Request, TooLong, read_request
-from canonry.net.dns import Lookup, checked_lookup, system_lookup
+from canonry.net.dns import Lookup, resolve_checked, resolve_name
 
 if TYPE_CHECKING:
     from canonry.core.url import Parts
@@ -48,7 +48,7 @@ class Proxy:
     """Doors for a browser's tabs; use it as an async context manager."""
 
     def __init__(
-        self, settings: Settings, guard: Guard, *, lookup: Lookup = system_lookup, limits: Limits | None = None
+        self, settings: Settings, guard: Guard, *, lookup: Lookup = resolve_name, limits: Limits | None = None
     ) -> None:
         self.settings = settings
         self.guard = guard
@@ -112,7 +112,7 @@ class Door:
 
         What the last page left running would be let through, too: such a page needs a door of its own.
         """
-        wanted = self._proxy.guard.after(came_from)
+        wanted = self._proxy.guard.for_links_from(came_from)
         if wanted is self._proxy.guard and self.guard is not wanted:
             return False
         self._narrow(wanted)
@@ -203,14 +203,14 @@ class Door:
                     await self._connect_directly(passage, parts, port)
         except TimeoutError:
             reason = f"no connection within {self._proxy.limits.connect_seconds:g} s"
-            raise FetchFailed(masked(request.url), reason) from None
+            raise FetchFailed(mask_credentials(request.url), reason) from None
         except (OSError, UnicodeError) as error:
             reason = getattr(error, "strerror", None) or str(error) or "it was closed"
-            raise FetchFailed(masked(request.url), f"no connection ({reason})") from None
+            raise FetchFailed(mask_credentials(request.url), f"no connection ({reason})") from None
 
     async def _connect_directly(self, passage: Passage, parts: Parts, port: int) -> None:
         guard = self.guard
-        found = await checked_lookup(parts.host.strip("[]"), port, guard=guard, lookup=self._literal_or_lookup)
+        found = await resolve_checked(parts.host.strip("[]"), port, guard=guard, lookup=self._literal_or_lookup)
         failed: OSError | None = None
         for address, to_port in found:
             guard.check_address(address, port=to_port)
@@ -238,7 +238,7 @@ class Door:
     def _narrow_after(self, address: str) -> None:
         # What the page got from a public address may lead nowhere private, whoever asked for it.
         wider = self._proxy.guard
-        narrower = wider.after(address)
+        narrower = wider.for_links_from(address)
         if narrower is not wider:
             self._narrow(narrower)
 
@@ -251,7 +251,7 @@ class Door:
         await passage.say(f"{head}{mark}{header}\r\n".encode())
 
     def _note(self, request: Request | None, reason: str) -> None:
-        target = masked(request.url) if request else ""
+        target = mask_credentials(request.url) if request else ""
         _LOG.info("%s: %s", reason, target[:200])
         if len(self.refused) < _KEPT:
             self.refused.append(Refusal(target, reason))

@@ -11,8 +11,8 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from canonry.errors import FetchFailed, masked
-from canonry.net.fetch import tls_of
+from canonry.errors import FetchFailed, mask_credentials
+from canonry.net.fetch import make_tls_context
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -101,8 +101,8 @@ class Passage:
         """To the operator's proxy, which resolves the names and goes on from there."""
         proxy = urlsplit(settings.proxy)
         if proxy.scheme not in {"http", "https"} or not proxy.hostname:
-            raise FetchFailed(masked(settings.proxy), "the proxy of the settings is not a URL")
-        tls = tls_of(settings.ca_file) if proxy.scheme == "https" else None
+            raise FetchFailed(mask_credentials(settings.proxy), "the proxy of the settings is not a URL")
+        tls = make_tls_context(settings.ca_file) if proxy.scheme == "https" else None
         self._far = await asyncio.open_connection(
             proxy.hostname, proxy.port or PORTS[proxy.scheme], ssl=tls, limit=self._limits.header_bytes
         )
@@ -158,7 +158,7 @@ class Passage:
             reason = f"no valid HTTP answer ({error})"
         except (OSError, EOFError):
             reason = "the connection was closed without an answer"
-        raise FetchFailed(masked(request.url), reason)
+        raise FetchFailed(mask_credentials(request.url), reason)
 
     async def _send(self, length: int) -> None:
         """The body of a request, then nothing until the browser leaves."""

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict
 
 from canonry.core.url import read_url
-from canonry.errors import masked
+from canonry.errors import mask_credentials
 from canonry.feeds.feed_store import ACTIVE, FeedState
 from canonry.feeds.ingest_report import masked_key
 from canonry.feeds.opml import OpmlFeed
@@ -161,7 +161,10 @@ async def list_items(request: Request, since: Since = None, limit: Limit = 100, 
 async def _items(request: Request, since: datetime | None, **which: Any) -> object:
     after = None if since is None else _stamp(since)
     found = await service(request).feeds.items(after, **which)
-    return [replace(each, feed_url=masked(each.feed_url), dedupe_key=masked_key(each.dedupe_key)) for each in found]
+    return [
+        replace(each, feed_url=mask_credentials(each.feed_url), dedupe_key=masked_key(each.dedupe_key))
+        for each in found
+    ]
 
 
 def _stamp(when: datetime) -> str:
@@ -173,13 +176,13 @@ def _stamp(when: datetime) -> str:
 
 def _shown(feed: FeedState) -> dict[str, Any]:
     values = {name: getattr(feed, name) for name in FeedOut.model_fields}
-    return values | {"url": masked(feed.url), "hubs": [masked(hub) for hub in feed.hubs.split()]}
+    return values | {"url": mask_credentials(feed.url), "hubs": [mask_credentials(hub) for hub in feed.hubs.split()]}
 
 
 def _masked(added: Added) -> Added:
     return replace(
         added,
-        input_url=masked(added.input_url),
-        url=masked(added.url),
-        aliases=tuple(masked(alias) for alias in added.aliases),
+        input_url=mask_credentials(added.input_url),
+        url=mask_credentials(added.url),
+        aliases=tuple(mask_credentials(alias) for alias in added.aliases),
     )

@@ -14,7 +14,7 @@ from fastapi import Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from canonry.bookmarks.save import LONGEST, read_http_url
-from canonry.errors import FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl, masked
+from canonry.errors import FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl, mask_credentials
 from canonry.feeds.canonicalize import canonicalize
 from canonry.feeds.canonicalize.result import Candidate, Canonical, Event
 from canonry.server.api.bookmarks import service
@@ -104,10 +104,10 @@ async def _searched(
             on_event=None if waiting is None else waiting.put_nowait,
         )
     except InvalidUrl as error:
-        return Outcome(None, f"not a usable URL: {masked(error.reason)}", ())
+        return Outcome(None, f"not a usable URL: {mask_credentials(error.reason)}", ())
     except (FetchFailed, NotAFeed, UnsafeUrl) as error:
         tried = tuple(each for each in error.tried if isinstance(each, Candidate))
-        return Outcome(None, masked(str(error)), tried)
+        return Outcome(None, mask_credentials(str(error)), tried)
     return Outcome(found, "", found.candidates)
 
 

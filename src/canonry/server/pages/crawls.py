@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from canonry.bookmarks.save import LONGEST, WrongFields
 from canonry.crawler.crawl_store import CrawlState
 from canonry.crawler.pages import duplicates_avoided, moved_to
-from canonry.errors import CanonryError, masked
+from canonry.errors import CanonryError, mask_credentials
 from canonry.net.chrome.process import find_chrome
 from canonry.server.api.admin import require_admin
 from canonry.server.api.bookmarks import service
@@ -62,7 +62,7 @@ async def start(request: Request) -> Response:
         errors = {str(each["loc"][0]): each["msg"] for each in error.errors()}
         return await _list(request, given, errors=errors)
     except WrongFields as error:
-        return await _list(request, given, errors={name: masked(why) for name, why in error.reasons.items()})
+        return await _list(request, given, errors={name: mask_credentials(why) for name, why in error.reasons.items()})
     return see(f"/crawls/{begun.id}")
 
 

@@ -15,7 +15,7 @@ from markupsafe import Markup
 import canonry
 from canonry.core.url import parse
 from canonry.core.url_diff import diff_tokens
-from canonry.errors import InvalidUrl, masked
+from canonry.errors import InvalidUrl, mask_credentials
 from canonry.server.service import Service
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _made() -> Environment:
     tests, filters = cast("Any", made.tests), cast("Any", made.filters)
     tests["link"] = is_link
     filters["changed_parts"] = _changed_parts
-    filters["masked"] = masked
+    filters["masked"] = mask_credentials
     filters["number"] = "{:,}".format
     filters["short"] = _short
     filters["diff_tokens"] = diff_tokens

@@ -14,8 +14,8 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, inspect, text
 
-from canonry.errors import StoreError, masked
-from canonry.settings import data_folder
+from canonry.errors import StoreError, mask_credentials
+from canonry.settings import get_data_folder
 from canonry.store.backup import write_backup
 from canonry.store.schema import metadata
 from canonry.store.schema_versions import VERSIONS, lock_rows, lock_tables, version_of
@@ -59,10 +59,10 @@ def _migrate(
         else:
             write_backup(connection, file)
     except (OSError, sqlite3.Error) as error:
-        raise StoreError(f"{masked(database.url)}: no backup, so not migrated: {file}: {error}") from error
+        raise StoreError(f"{mask_credentials(database.url)}: no backup, so not migrated: {file}: {error}") from error
     say(f"backed up to {file}, migrating the store from {version} to {VERSIONS[-1]}")
     upgrade(connection)
-    _verify(connection, masked(database.url))
+    _verify(connection, mask_credentials(database.url))
 
 
 def _backup_file(database: Database) -> Path:
@@ -71,7 +71,7 @@ def _backup_file(database: Database) -> Path:
     name = database.engine.url.database or ""
     if database.is_sqlite:
         return Path(f"{name}{suffix}")
-    return data_folder() / f"{Path(name).name}{suffix}.jsonl.gz"
+    return get_data_folder() / f"{Path(name).name}{suffix}.jsonl.gz"
 
 
 def _copy(source: str, file: Path) -> None:
