@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import random
+import re
+
 import pytest
+from ada_url import normalize_url
 
 import canonry
-from canonry.core.url import join
+import corpora
+from canonry.core.url import UNCHANGED_URL, join, parse
 
 READ = [
     # why, typed, read
@@ -106,3 +111,43 @@ def test_read_url_takes_one_pass(text: str) -> None:
     for ending in (":80:80", " ", "@"):
         with pytest.raises(canonry.InvalidUrl):
             canonry.read_url(f"{text}{ending}/")
+
+
+@pytest.mark.parametrize(
+    ("url", "port"),
+    [("http://a.com/", 80), ("https://a.com/", 443), ("https://a.com:80/", 80), ("http://a.com:8080/", 8080)],
+)
+def test_the_port_is_the_one_of_the_scheme_unless_the_url_has_another(url: str, port: int) -> None:
+    assert parse(url).get_port() == port
+
+
+UNCHANGED = [
+    # url, does the pattern prove that parsing changes nothing?
+    ("https://a.com/", True),
+    ("http://www.a-b_c.com:8080/a/b.html?c=%20d&e#f", True),
+    ("https://a.com//b/", True),
+    ("https://a.com", False),
+    ("https://A.com/", False),
+    ("https://a.com:443/", False),
+    ("https://a.com/b/../c", False),
+    ("https://a.com/%2e/c", False),
+    ("https://xn--mnchen-3ya.de/", False),
+    ("https://www.xn--mnchen-3ya.de/", False),
+    ("https://127.1/", False),
+    ("https://a.com/?", False),
+    ("https://a.com/#", False),
+    ("https://u@a.com/", False),
+]
+
+
+@pytest.mark.parametrize(("url", "is_unchanged"), UNCHANGED)
+def test_the_pattern_for_unchanged_urls(url: str, is_unchanged: bool) -> None:
+    assert (re.fullmatch(UNCHANGED_URL, url) is not None) is is_unchanged
+
+
+def test_parsing_leaves_urls_alone_that_match_the_pattern_for_unchanged_urls() -> None:
+    choose = random.Random(1)
+    mutated = (corpora.mutated_url(choose, url) for url in corpora.real_or_own_urls()[:20_000])
+    found = [url for url in (*corpora.real_or_own_urls()[:20_000], *mutated) if re.fullmatch(UNCHANGED_URL, url)]
+    assert len(found) > 1_000
+    assert [url for url in found if not url == normalize_url(url) == str(parse(url))] == []

@@ -15,7 +15,7 @@ from typing import cast
 
 from canonry.core.native import normalize
 from canonry.core.rules import strip_www
-from canonry.core.url import parse
+from canonry.core.url import UNCHANGED_URL, parse
 from canonry.errors import InvalidUrl
 
 ENTRY_POLICY = "entry@1"
@@ -23,12 +23,7 @@ ENTRY_POLICY = "entry@1"
 MAX_KEY_BYTES = 2000
 # NUL and lone surrogates: feeds contain them, and databases refuse them in a text.
 UNSTORABLE = re.compile("[\0\ud800-\udfff]")
-# What follows `https:` in a URL that parsing does not change: no www, port, dot segment or character to escape.
-_PLAIN_ADDRESS = re.compile(
-    r"//(?!www\.)[a-z][a-z0-9]*+(?>-[a-z0-9]++)*+(?>\.[a-z][a-z0-9]*+(?>-[a-z0-9]++)*+)++"
-    r"(?>/[\w~-][\w.~-]*+)*+/?+(?>\?[\w=&.~+-]++)?+",
-    re.ASCII,
-)
+_UNCHANGED = re.compile(UNCHANGED_URL)
 _WHITESPACE = " \t\n\v\f\r\x1c\x1d\x1e\x1f"
 
 
@@ -147,7 +142,7 @@ def strip_scheme_and_www(canonical_url: str) -> str:
     if not canonical_url.startswith("http"):
         return canonical_url
     address = canonical_url.partition(":")[2]
-    if _PLAIN_ADDRESS.fullmatch(address):  # true for most URLs, and much faster than parsing
+    if not address.startswith("//www.") and _UNCHANGED.fullmatch(canonical_url):  # most URLs: no need to parse
         return address
     parts = parse(canonical_url)
     parts.host = strip_www(parts.host)

@@ -14,13 +14,28 @@ TYPE_CHECKING = False  # typing itself would cost start-up time
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# A URL of which ada would only lower-case scheme and host and drop the default port, proved by its
-# characters alone: no punycode, no user, nothing to encode. Dot segments are looked for afterwards.
+SCHEME_PORTS = {"http": 80, "https": 443}
+_PORT_TEXTS = {scheme: str(port) for scheme, port in SCHEME_PORTS.items()}
+# Patterns that other modules compile when they need them: compiling one costs more than a short command may.
+# A host in lower case that is not an IPv4 address.
+PLAIN_HOST = r"(?:[a-z0-9_-]++\.)*+[a-z][a-z0-9_-]*+"
+# The characters of a path that the WHATWG parser keeps, except %.
+PATH_CHARACTERS = r"A-Za-z0-9\-._~!$&'()*+,;=:@/|\[\]"
+# A URL that the parser returns unchanged, proved by its characters: no upper case, punycode, user,
+# default port, segment that starts with a dot, empty query or empty fragment, and nothing to encode.
+UNCHANGED_URL = (
+    r"https?://(?>(?!xn--)[a-z0-9_-]++\.)*+(?!xn--)[a-z][a-z0-9_-]*+"
+    r"(?>:(?!80/|443/)[1-9][0-9]{0,3}+)?+"
+    r"(?>/(?!\.)[A-Za-z0-9\-._~!$&()*+,;=:@]*+)++"
+    r"(?>\?[A-Za-z0-9\-._~!$&()*+,;=:@/?%]++)?+(?>#[A-Za-z0-9\-._~!$&()*+,;=:@/?%]++)?+"
+)
+# A URL of which the parser would only lower-case scheme and host and drop the default port, proved by
+# its characters: no user, nothing to encode. `parse` checks for dot segments and punycode afterwards.
 _PLAIN = re.compile(
     r"([Hh][Tt][Tt][Pp][Ss]?)://"
     r"((?:[A-Za-z0-9_-]++\.)*+[A-Za-z][A-Za-z0-9_-]*+)"
     r"(?::([1-9][0-9]{0,3}+))?+"
-    r"(/[A-Za-z0-9\-._~!$&'()*+,;=:@%/|\[\]]*+)?+"
+    rf"(/[{PATH_CHARACTERS}%]*+)?+"
     r"(?:\?([A-Za-z0-9\-._~!$&()*+,;=:@%/?|\[\]\\^`{}]*+))?+"
     r"(?:#([A-Za-z0-9\-._~!$&'()*+,;=:@%/?|\[\]\\^{}#]*+))?+"
 )
@@ -34,7 +49,6 @@ _SURROUNDING = "".join(map(chr, range(33))) + (
     "\u2028\u2029\u202f\u205f\u3000\ufeff"
 )
 _TABS_AND_LINE_BREAKS = {9: None, 10: None, 13: None}  # tab and line breaks, which the parser drops anywhere
-DEFAULT_PORTS = {"http": "80", "https": "443"}
 _ada: Callable[[str], str] | None = None
 
 
@@ -74,10 +88,14 @@ class Parts:
             text += f"#{self.fragment}"
         return text
 
+    def get_port(self) -> int:
+        """Return the port, or the default one of the scheme."""
+        return int(self.port) if self.port else SCHEME_PORTS[self.scheme]
+
     def set_scheme(self, scheme: str) -> None:
         """Change the scheme; a port that is its default goes."""
         self.scheme = scheme
-        if self.port == DEFAULT_PORTS[scheme]:
+        if self.port == _PORT_TEXTS[scheme]:
             self.port = None
 
 
@@ -91,7 +109,7 @@ def parse(text: str) -> Parts:
         scheme, host, port, path, query, fragment = plain.groups()
         scheme, host, path = scheme.lower(), host.lower(), path or "/"
         if "/." not in path and "/%2" not in path and "xn--" not in host:
-            if port is not None and port == DEFAULT_PORTS[scheme]:
+            if port is not None and port == _PORT_TEXTS[scheme]:
                 port = None
             return Parts(scheme, None, host, port, path, query or None, fragment or None)
     match = _HREF.fullmatch(_parse_with_ada(text))
@@ -140,7 +158,7 @@ def describe_invalid(text: str) -> str:
     scheme = re.match(_SCHEME, stripped)
     if scheme is None:
         return "no scheme"
-    if scheme[1].lower() not in DEFAULT_PORTS:
+    if scheme[1].lower() not in SCHEME_PORTS:
         return f"scheme {scheme[1].lower()[:40]}: is not http or https"
     return _describe_invalid_authority(_cut_authority(stripped[scheme.end() :].lstrip("/\\")))
 

@@ -47,7 +47,6 @@ _CONNECTIONS = 100
 _PER_HOST = 8
 _KEPT = 100  # origins whose connections are kept open
 _KEPT_FOR = 15.0  # seconds, as aiohttp does
-_PORTS = {"http": 80, "https": 443}
 # Nothing that a server could answer with an encoding we would have to bound ourselves.
 _ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
 _HEADERS = {
@@ -364,7 +363,7 @@ def _text(value: str) -> str:
 
 
 def _origin(parts: Parts) -> tuple[str, str, int]:
-    return parts.scheme, parts.host, int(parts.port) if parts.port else _PORTS[parts.scheme]
+    return parts.scheme, parts.host, parts.get_port()
 
 
 def _target(url: str, location: str, guard: Guard) -> Parts:

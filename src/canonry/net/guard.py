@@ -9,7 +9,7 @@ import re
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TYPE_CHECKING
 
-from canonry.core.url import Parts, parse
+from canonry.core.url import SCHEME_PORTS, Parts, parse
 from canonry.errors import InvalidUrl, UnsafeUrl, mask_credentials
 
 if TYPE_CHECKING:
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     Address = IPv4Address | IPv6Address
     Network = IPv4Network | IPv6Network
 
-DEFAULT_PORTS = frozenset({80, 443, *range(8000, 9000)})
-_WEB_PORTS = {"http": 80, "https": 443}
+DEFAULT_PORTS = frozenset({*SCHEME_PORTS.values(), *range(8000, 9000)})
 # Never reachable, whatever an operator allows: they hand out credentials of the machine.
 _METADATA_NAMES = frozenset(
     {
@@ -117,7 +116,7 @@ class Guard:
             raise UnsafeUrl(mask_credentials(url), "a backslash before the path, which programs read differently")
         if "." in (parts.userinfo or "") and ":" not in (parts.userinfo or ""):
             raise UnsafeUrl(mask_credentials(url), "a user name that looks like a host")
-        port = int(parts.port) if parts.port else _WEB_PORTS[parts.scheme]
+        port = parts.get_port()
         if port not in self._ports:
             raise UnsafeUrl(mask_credentials(url), f"port {port} is not a web port")
         address = _literal(parts.host)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from selectolax.lexbor import LexborHTMLParser
 
-from canonry.core.url import join
+from canonry.core.url import UNCHANGED_URL, join
 from canonry.errors import FailureKind, InvalidUrl
 from canonry.net.engine import Link, PageFailure
 
@@ -51,12 +51,7 @@ _READ_AS = {
 _KNOWN = re.compile(
     r"utf-8|utf-16\w*|utf-16-[lb]e|iso8859-\d+|cp\d+|koi8-\w|mac-\w+|euc_jp|iso2022_jp|gb18030|big5hkscs"
 )
-# A URL that the parser would give back as it is, proved by its characters; the second slash of `//host` is none of it.
-_SPELLED = re.compile(
-    r"https?://(?>[a-z0-9_-]++\.)*+[a-z][a-z0-9_-]*+(?>:(?!80/|443/)[1-9][0-9]{0,3}+)?+"
-    r"/(?!/)[A-Za-z0-9\-._~!$&()*+,;=:@/]*+"
-    r"(?>\?[A-Za-z0-9\-._~!$&()*+,;=:@/?%]++)?+(?>#[A-Za-z0-9\-._~!$&()*+,;=:@/?%]++)?+"
-)
+_UNCHANGED = re.compile(UNCHANGED_URL)
 _ESCAPED_IN_QUERY = frozenset(b" \"#<>'") | frozenset(range(33)) | frozenset(range(127, 256))
 _MATH_TEXT = frozenset({"mi", "mo", "mn", "ms", "mtext", "annotation-xml", "svg"})
 
@@ -98,8 +93,9 @@ def read_page(body: bytes, *, url: str, content_type: str = "", max_links: int =
 
 def resolve(base: str, href: str, charset: str = "utf-8") -> str:
     """What `a.href` says: the absolute URL, its query in the document's encoding; as written where there is none."""
-    absolute = href if href.startswith("http") else base[: base.find("/", 8)] + href if href.startswith("/") else ""
-    if _SPELLED.fullmatch(absolute) and "/." not in absolute and "xn--" not in absolute:
+    is_path = href.startswith("/") and not href.startswith("//")
+    absolute = href if href.startswith("http") else base[: base.find("/", 8)] + href if is_path else ""
+    if _UNCHANGED.fullmatch(absolute):
         return absolute
     reference = href if href.isascii() or charset == "utf-8" else _encoded(href, charset)
     try:

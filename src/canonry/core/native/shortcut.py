@@ -7,6 +7,7 @@ import re
 from canonry.core import normalize as reference
 from canonry.core.native.policy_tables import list_special_hosts
 from canonry.core.rules import strip_trailing_slashes, strip_www
+from canonry.core.url import PATH_CHARACTERS, PLAIN_HOST
 from canonry.errors import InvalidUrl
 
 TYPE_CHECKING = False
@@ -16,9 +17,7 @@ if TYPE_CHECKING:
     from canonry.core.policy import Policy
 
 # Lower case, no port, query, fragment or escape: nothing is left to do but to www. and slashes.
-_PLAIN_LOWER_CASE = re.compile(
-    r"https?://((?:[a-z0-9_-]++\.)*+[a-z][a-z0-9_-]*+)(/[A-Za-z0-9\-._~!$&'()*+,;=:@/|\[\]]*+)"
-)
+_PLAIN_LOWER_CASE = re.compile(rf"https?://({PLAIN_HOST})(/[{PATH_CHARACTERS}]*+)")
 _ENDING, _SHORT = 8, 5  # most hosts are told from known ones by their last characters
 
 

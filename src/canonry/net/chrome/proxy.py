@@ -19,8 +19,9 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
 
+from canonry.core.url import SCHEME_PORTS
 from canonry.errors import FetchFailed, UnsafeUrl, mask_credentials
-from canonry.net.chrome.relay import PORTS, Answered, Limits, Passage, Request, TooLong, read_request
+from canonry.net.chrome.relay import Answered, Limits, Passage, Request, TooLong, read_request
 from canonry.net.dns import Lookup, resolve_checked, resolve_name
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ class Door:
         if not request.is_tunnel and not request.target.lower().startswith("http://"):
             raise Answered(HTTPStatus.BAD_REQUEST, "not a request for a proxy")
         parts = self.guard.check_url(request.url)
-        port = int(parts.port) if parts.port else PORTS[parts.scheme]
+        port = parts.get_port()
         try:
             async with asyncio.timeout(self._proxy.limits.connect_seconds):
                 if self._proxy.settings.proxy:
@@ -270,5 +271,5 @@ def _origin(url: str) -> tuple[str, int]:
     with suppress(ValueError):
         parts = urlsplit(url)
         if parts.hostname:
-            return parts.hostname, parts.port or (443 if parts.scheme in {"https", "wss"} else 80)
+            return parts.hostname, parts.port or SCHEME_PORTS["https" if parts.scheme in {"https", "wss"} else "http"]
     return url, 0

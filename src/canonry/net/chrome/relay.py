@@ -11,6 +11,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from canonry.core.url import SCHEME_PORTS
 from canonry.errors import FetchFailed, mask_credentials
 from canonry.net.fetch import make_tls_context
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from canonry.settings import Settings
 
-PORTS = {"http": 80, "https": 443}
 _PIECE = 2**16
 # Of one connection only (RFC 9110, 7.6.1), or meant for us.
 _OURS = frozenset({"connection", "keep-alive", "proxy-authorization", "proxy-connection", "te", "trailer"})
@@ -104,7 +104,7 @@ class Passage:
             raise FetchFailed(mask_credentials(settings.proxy), "the proxy of the settings is not a URL")
         tls = make_tls_context(settings.ca_file) if proxy.scheme == "https" else None
         self._far = await asyncio.open_connection(
-            proxy.hostname, proxy.port or PORTS[proxy.scheme], ssl=tls, limit=self._limits.header_bytes
+            proxy.hostname, proxy.port or SCHEME_PORTS[proxy.scheme], ssl=tls, limit=self._limits.header_bytes
         )
         self._upstream = ""
         if proxy.username is not None:
