@@ -1,6 +1,6 @@
 """canonry knows when two URLs are the same thing.
 
-The public names, each loaded at its first use: importing canonry costs next to nothing.
+The public names are loaded at their first use, so importing canonry costs next to nothing.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from canonry.net.response import Validators as Validators
     from canonry.policy_files import load_policy as load_policy
 
-_WHERE = {
+_NAMES_BY_MODULE = {
     "feeds.content": ("FeedSignature", "content_hash", "feed_signature"),
     "core.explain": ("Explanation", "Step", "explain"),
     "core.native": ("canonical_hash", "normalize", "normalize_many"),
@@ -78,16 +78,16 @@ _WHERE = {
     "feeds.ingest": ("ingest",),
     "feeds.ingest_report": ("Report",),
 }
-_MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
-_REACHED = {"net": "guard", "bulk": "arrow"}  # by `import canonry` alone
+_MODULE_OF = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
+_SUBMODULES = {"net": "guard", "bulk": "arrow"}  # `canonry.net.guard` works after `import canonry`
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
-    if name in _REACHED:
-        import_module(f"canonry.{name}.{_REACHED[name]}")
+    if name in _SUBMODULES:
+        import_module(f"canonry.{name}.{_SUBMODULES[name]}")
         return import_module(f"canonry.{name}")
     module = _MODULE_OF.get(name)
     if module is None:
@@ -98,4 +98,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_MODULE_OF])
+    dunder_names = [name for name in globals() if name.startswith("__")]
+    return sorted([*_MODULE_OF, *dunder_names])

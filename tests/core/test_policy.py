@@ -12,6 +12,7 @@ import pytest
 import canonry
 from canonry.core.policy import OPTIONS, Policy
 from canonry.core.policy_toml import parse_policy
+from canonry.core.tables import POLICIES
 from canonry.policy_files import DEFAULT_OVERRIDES, choose_policy
 
 if TYPE_CHECKING:
@@ -47,6 +48,16 @@ def test_the_shipped_policies_are_those_of_the_contract() -> None:
         assert policy.parse is (policy.name != "exact")
         assert not policy.strip_auth
         assert policy.about
+
+
+@pytest.mark.parametrize("policy_id", SHIPPED)
+def test_every_shipped_policy_passes_the_checks(policy_id: str) -> None:
+    """The tables are trusted when canonry starts, so here they are checked: nothing refused, nothing changed."""
+    trusted, checked = canonry.policy(policy_id), Policy(**POLICIES[policy_id])
+    for field in (*OPTIONS, "name", "version", "about", "overrides", "origin"):
+        assert getattr(trusted, field) == getattr(checked, field), field
+    assert trusted == checked
+    assert (trusted.id, trusted.digest) == (policy_id, checked.digest)
 
 
 def test_parameters_of_the_shipped_policies() -> None:
@@ -128,21 +139,21 @@ def test_deriving() -> None:
 BAD_VALUES: list[tuple[str, object, str]] = [
     ("strip_www", 1, "must be true or false"),
     ("strip_www", "yes", "must be true or false"),
-    ("about", 1, "must be a text"),
+    ("about", 1, "must be a string"),
     ("fragment", "sometimes", "must be one of drop, keep, routes"),
-    ("sites", ["myspace"], "cannot hold 'myspace': known are youtube@1"),
-    ("sites", "x", "must be a list of texts"),
-    ("strip_params", ["*"], "all parameters are never dropped"),
-    ("strip_params", ["a=b"], "cannot hold 'a=b'"),
-    ("strip_params", ["a&b"], "cannot hold 'a&b'"),
-    ("strip_params", ["a*b"], "cannot hold 'a*b'"),
-    ("strip_params", [""], "cannot hold ''"),
-    ("strip_params", ["\ud800"], "cannot hold"),
-    ("strip_params", [1], "must be a list of texts"),
-    ("strip_params", "utm", "must be a list of texts"),
-    ("strip_params_on", {"A.com": ["a"]}, "a host in lower case"),
-    ("strip_params_on", {"a.com:80": ["a"]}, "a host in lower case"),
-    ("strip_params_on", {"a.com": ["*"]}, "all parameters are never dropped"),
+    ("sites", ["myspace"], "unknown site 'myspace'; known are youtube@1"),
+    ("sites", "x", "must be a list of strings"),
+    ("strip_params", ["*"], "'*' is not a parameter name"),
+    ("strip_params", ["a=b"], "'a=b' is not a parameter name"),
+    ("strip_params", ["a&b"], "'a&b' is not a parameter name"),
+    ("strip_params", ["a*b"], "'a*b' is not a parameter name"),
+    ("strip_params", [""], "'' is not a parameter name"),
+    ("strip_params", ["\ud800"], "is not a parameter name"),
+    ("strip_params", [1], "must be a list of strings"),
+    ("strip_params", "utm", "must be a list of strings"),
+    ("strip_params_on", {"A.com": ["a"]}, "is not a host in lower case, without port"),
+    ("strip_params_on", {"a.com:80": ["a"]}, "is not a host in lower case, without port"),
+    ("strip_params_on", {"a.com": ["*"]}, "'*' is not a parameter name"),
 ]
 
 
@@ -155,7 +166,7 @@ def test_a_bad_option_is_refused(option: str, value: object, reason: str) -> Non
 
 @pytest.mark.parametrize("name", ["", "A", "a b", "1a", "a@1", "a" * 65, None])
 def test_a_bad_name_is_refused(name: str) -> None:
-    with pytest.raises(canonry.PolicyError, match="name: must be"):
+    with pytest.raises(canonry.PolicyError, match="name: must start with a letter"):
         Policy(name, 1)
 
 
@@ -176,7 +187,7 @@ def test_exact_allows_no_other_rule() -> None:
         lambda: exact.with_overrides('{"overrides": []}'),
     ]
     for change in changes:
-        with pytest.raises(canonry.PolicyError, match="every other rule must be off"):
+        with pytest.raises(canonry.PolicyError, match="must be true if any other rule is on"):
             change()
 
 
@@ -196,18 +207,18 @@ def test_changed_and_declared_policies_are_told_apart() -> None:
 
 
 def test_overrides_come_from_text() -> None:
-    with pytest.raises(canonry.PolicyError, match="must come from with_overrides"):
+    with pytest.raises(canonry.PolicyError, match="must be made with Policy.with_overrides"):
         Policy("p", 1, overrides="x")  # type: ignore[arg-type]
     with pytest.raises(canonry.PolicyError, match="is not text"):
         Policy("p", 1).with_overrides(None)  # type: ignore[arg-type]
 
 
 def test_unknown_switches_and_names_are_refused() -> None:
-    with pytest.raises(canonry.PolicyError, match="is not a rule to switch"):
+    with pytest.raises(canonry.PolicyError, match="is not a rule that is on or off"):
         canonry.policy("bookmark").with_rules("fragment")
     with pytest.raises(canonry.PolicyError, match="does not list nope"):
         canonry.policy("bookmark").without_params("nope", "fbclid")
-    with pytest.raises(canonry.PolicyError, match="cannot hold 'nope'"):
+    with pytest.raises(canonry.PolicyError, match="unknown site 'nope'"):
         canonry.policy("bookmark").without_sites("nope")
 
 
@@ -241,13 +252,13 @@ BAD_TOML = [
     ("name = 'p'\nversion 1", "line 2, column 9", "Expected '='"),
     ("name = 'p'", "version", "is missing"),
     ("version = 1", "name", "is missing"),
-    ("name = 'p'\nversion = 1\nstrip_wwww = true", "strip_wwww", "unknown key; known are name, version"),
+    ("name = 'p'\nversion = 1\nstrip_wwww = true", "strip_wwww", "unknown key; the known keys are name, version"),
     ("name = 'p'\nversion = 1\nstrip_www = 1", "strip_www", "must be true or false"),
     ("name = 'bookmark'\nversion = 9", "name", "the name of a shipped policy"),
     ("name = 'p'\nversion = 1\nbase = 'nope'", "base", "no policy 'nope'"),
     ("name = 'p'\nversion = 1\nbase = 1", "base", "must be the name of a shipped policy"),
-    ("name = 'p'\nversion = 1\nwith_params = 'a'", "with_params", "must be a list of texts"),
-    ("name = 'p'\nversion = 1\nwithout_params = [1]", "without_params", "must be a list of texts"),
+    ("name = 'p'\nversion = 1\nwith_params = 'a'", "with_params", "must be a list of strings"),
+    ("name = 'p'\nversion = 1\nwithout_params = [1]", "without_params", "must be a list of strings"),
     ("name = 'p'\nversion = 1\nwithout_params = ['a']", "strip_params", "does not list a"),
     ("name = 'p'\nversion = 1\nstrip_params_on = ['a']", "strip_params_on", "must be a table of hosts"),
     ("name = 'p'\nversion = 1\nstrip_params = 'a'", "strip_params", "must be a list"),

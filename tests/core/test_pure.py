@@ -72,11 +72,3 @@ def test_normalizing_a_plain_url_loads_neither_ada_nor_dataclasses() -> None:
     assert not {"ada_url", "dataclasses", "difflib", "typing", "json", "tomllib", "click"} & set(
         run_and_expect_success(code).split()
     )
-
-
-def test_every_public_name_is_there() -> None:
-    for name in dir(canonry):
-        assert getattr(canonry, name) is not None
-    with pytest.raises(AttributeError, match="no attribute 'nope'"):
-        canonry.nope  # noqa: B018
-    assert {"normalize", "explain", "InvalidUrl", "load_policy"} <= set(dir(canonry))

@@ -1,16 +1,11 @@
-"""Policy: what counts as the same URL, as a value with an id `name@version` and a digest (contract N5).
+"""Policy: the options that decide what counts as the same URL, with an id `name@version` (contract N5).
 
-Written without dataclasses: their import alone would cost `canonry normalize` a third of its time.
+The class is written without dataclasses: importing them would add a third to the time of `canonry normalize`.
 """
 
 from __future__ import annotations
 
-import re
-
-from canonry.core.rules import is_param_name
-from canonry.core.sites import SITES
 from canonry.core.tables import POLICIES, SITE_TABLES
-from canonry.errors import PolicyError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,19 +26,17 @@ SWITCHES = (
 )
 FRAGMENTS = ("drop", "keep", "routes")
 OPTIONS = (*SWITCHES, "fragment", "sites", "strip_params", "strip_params_on")
-_NAME = re.compile("[a-z][a-z0-9-]{0,63}")
-_HOST = re.compile(r"[a-z0-9_.-]+|\[[0-9a-f:]+\]")
 
 
 class Policy:
-    """Frozen options that decide what a URL becomes; equal options and id make equal policies."""
+    """The options that decide what a URL becomes. Frozen; policies with equal options and ids are equal."""
 
     __slots__ = ("about", "name", "native", "origin", "overrides", "plan", "version", *OPTIONS)
 
     name: str
     version: int
     about: str
-    parse: bool  # False: the text itself, if it is an http(s) URL
+    parse: bool  # False: an http(s) URL is returned as it was written
     strip_www: bool
     strip_auth: bool
     normalize_escapes: bool
@@ -55,9 +48,9 @@ class Policy:
     strip_params: tuple[str, ...]
     strip_params_on: tuple[tuple[str, tuple[str, ...]], ...]
     overrides: Overrides | None
-    origin: Policy | None  # what it was before with_…/without_… changed it
-    plan: Plan | None  # what normalize.py makes of the options at their first use
-    native: object  # what the C core makes of them
+    origin: Policy | None  # the policy from which with_… and without_… derived this one
+    plan: Plan | None  # the options made ready for normalize.py, at the first use
+    native: object  # the options made ready for the C core, or for shortcut.py without it
 
     def __init__(
         self,
@@ -78,75 +71,55 @@ class Policy:
         strip_params_on: Mapping[str, Iterable[str]] | None = None,
         overrides: Overrides | None = None,
     ) -> None:
-        switches = (
-            parse,
-            strip_www,
-            strip_auth,
-            normalize_escapes,
-            collapse_slashes,
-            strip_trailing_slash,
-            sort_params,
-        )
-        for switch, value in zip(SWITCHES, switches, strict=True):
-            _require(_is(value, bool), switch, "must be true or false")
-            self._set(switch, value)
-        _require(_is(name, str) and _NAME.fullmatch(name), "name", "must be a-z, 0-9 and -, such as my-policy")
-        _require(
-            _is(version, int) and not _is(version, bool) and version >= 0, "version", "must be a whole number from 0"
-        )
-        if f"{name}@{version}" not in POLICIES:
-            refuse_shipped_name(name)
-        _require(_is(about, str), "about", "must be a text")
-        _require(fragment in FRAGMENTS, "fragment", f"must be one of {', '.join(FRAGMENTS)}")
-        _require(_is(strip_params_on or {}, dict), "strip_params_on", "must be a table of hosts")
-        by_host = {
-            _check_host(host): _check_params(names, f"strip_params_on.{host}")
-            for host, names in (strip_params_on or {}).items()
-        }
-        self._set("name", name)
-        self._set("version", version)
-        self._set("about", about)
-        self._set("fragment", fragment)
-        self._set("sites", tuple(sorted({_find_site(site) for site in _check_list(sites, "sites")})))
-        self._set("strip_params", _check_params(strip_params, "strip_params"))
-        self._set("strip_params_on", tuple(sorted(by_host.items())))
-        self._set("overrides", overrides)
-        self._set("origin", None)
-        self._set("plan", None)
-        self._set("native", None)
-        others = (*switches[1:], fragment != "keep", self.sites, self.strip_params, by_host, overrides)
-        _require(
-            parse or not any(others), "parse", "false hands the text back as it is, so every other rule must be off"
-        )
-        if overrides is not None:
-            from canonry.core.overrides import Overrides as Kind
-            from canonry.core.rewrite_cycles import refuse_cycles
+        from canonry.core import policy_checks as checks
 
-            _require(_is(overrides, Kind), "overrides", "must come from with_overrides")
-            refuse_cycles(overrides, self)
+        checks.check_name(name, version)
+        checks.require(isinstance(about, str), "about", "must be a string")
+        options: dict[str, Any] = {
+            "parse": parse,
+            "strip_www": strip_www,
+            "strip_auth": strip_auth,
+            "normalize_escapes": normalize_escapes,
+            "collapse_slashes": collapse_slashes,
+            "strip_trailing_slash": strip_trailing_slash,
+            "sort_params": sort_params,
+            "fragment": fragment,
+            "sites": checks.check_sites(sites),
+            "strip_params": checks.check_params(strip_params, "strip_params"),
+            "strip_params_on": checks.check_params_by_host(strip_params_on or {}),
+        }
+        checks.check_switches_and_fragment(options)
+        checks.require(
+            parse or (overrides is None and options == {**_DEFAULTS, "parse": False}),
+            "parse",
+            "must be true if any other rule is on: parse = false returns the text unchanged",
+        )
+        _set_fields(self, {"name": name, "version": version, "about": about, **options, "overrides": overrides})
+        if overrides is not None:
+            checks.check_overrides(self)
 
     @property
     def id(self) -> str:
-        """`name@version`; `~hex` marks changed options, `+hex` the overrides file."""
+        """`name@version`, then `~hex` if the options were changed, then `+hex` if there is an overrides file."""
         changed = f"~{self._options_digest()[:8]}" if self.is_changed else ""
         overrides = f"+{self.overrides.digest[:8]}" if self.overrides else ""
         return f"{self.name}@{self.version}{changed}{overrides}"
 
     @property
     def is_changed(self) -> bool:
-        """Has it other options than the policy whose name it still carries?"""
+        """Whether the options differ from those of the policy that first had this name and version."""
         own_id = f"{self.name}@{self.version}"
         origin = self.origin or (get_shipped(own_id) if own_id in POLICIES else self)
         return self._options() != origin._options()  # noqa: SLF001
 
     @property
     def digest(self) -> str:
-        """Hex sha256 over everything that decides an answer: options, tables, overrides."""
+        """Hex sha256 of everything that decides an answer: options, site tables, overrides."""
         overrides = self.overrides.digest if self.overrides else ""
         return _sha256(f"{self._options_digest()}+{overrides}")
 
     def options(self) -> dict[str, object]:
-        """Every option by value, as JSON and TOML know values."""
+        """Return every option by name, as values that JSON and TOML can write."""
         values = {option: getattr(self, option) for option in OPTIONS}
         return {
             **values,
@@ -156,63 +129,74 @@ class Policy:
         }
 
     def with_rules(self, *switches: str) -> Policy:
-        """With these rules on: `with_rules("strip_www", "sort_params")`."""
-        return self._changed({_check_switch(switch): True for switch in switches})
+        """Return a policy with these rules on: `with_rules("strip_www", "sort_params")`."""
+        return self._switch(switches, is_on=True)
 
     def without_rules(self, *switches: str) -> Policy:
-        """With these rules off."""
-        return self._changed({_check_switch(switch): False for switch in switches})
+        """Return a policy with these rules off."""
+        return self._switch(switches, is_on=False)
 
     def with_fragment(self, fragment: str) -> Policy:
-        """With `drop`, `keep` or `routes` as the rule for fragments."""
-        return self._changed({"fragment": fragment})
+        """Return a policy that treats fragments this way: `drop`, `keep` or `routes`."""
+        return self._derive({"fragment": fragment})
 
     def with_params(self, *names: str, host: str | None = None) -> Policy:
-        """Dropping these query parameters too, everywhere or on one host; `utm_*` is a prefix."""
+        """Return a policy that drops these parameters too, everywhere or on one host; `utm_*` is a prefix."""
         if host is None:
-            return self._changed({"strip_params": (*self.strip_params, *names)})
+            return self._derive({"strip_params": (*self.strip_params, *names)})
         by_host = dict(self.strip_params_on)
-        return self._changed({"strip_params_on": {**by_host, host: (*by_host.get(_check_host(host), ()), *names)}})
+        return self._derive({"strip_params_on": {**by_host, host: (*by_host.get(host, ()), *names)}})
 
     def without_params(self, *names: str, host: str | None = None) -> Policy:
-        """No longer dropping these query parameters, which must be listed as written here."""
+        """Return a policy that keeps these parameters; each must be listed exactly as written here."""
+        from canonry.core import policy_checks as checks
+
         listed = self.strip_params if host is None else dict(self.strip_params_on).get(host, ())
         unlisted = sorted(set(names) - set(listed))
-        _require(not unlisted, "strip_params", f"does not list {', '.join(unlisted)}")
+        checks.require(not unlisted, "strip_params", f"does not list {', '.join(unlisted)}")
         kept = [name for name in listed if name not in names]
         if host is None:
-            return self._changed({"strip_params": kept})
+            return self._derive({"strip_params": kept})
         by_host = {**dict(self.strip_params_on), host: kept}
-        return self._changed({"strip_params_on": {each: params for each, params in by_host.items() if params}})
+        return self._derive({"strip_params_on": {each: params for each, params in by_host.items() if params}})
 
     def with_sites(self, *sites: str) -> Policy:
-        """With these site rules too."""
-        return self._changed({"sites": (*self.sites, *sites)})
+        """Return a policy with these site rules too."""
+        return self._derive({"sites": (*self.sites, *sites)})
 
     def without_sites(self, *sites: str) -> Policy:
-        """Without these site rules."""
-        dropped = {_find_site(site) for site in sites}
-        return self._changed({"sites": [site for site in self.sites if site not in dropped]})
+        """Return a policy without these site rules."""
+        from canonry.core import policy_checks as checks
+
+        dropped = {checks.find_site(site) for site in sites}
+        return self._derive({"sites": [site for site in self.sites if site not in dropped]})
 
     def with_name(self, name: str, version: int = 1) -> Policy:
-        """The same options under an id of your own."""
-        refuse_shipped_name(name)
+        """Return a policy with the same options under another name and version."""
+        from canonry.core import policy_checks as checks
+
+        checks.refuse_shipped_name(name)
         return self._copy({"name": name, "version": version})
 
     def with_overrides(self, text: str, *, file: str = "overrides") -> Policy:
-        """With the overrides in this JSON text (contract N4 rule 12); refused as a whole if anything is wrong."""
+        """Return a policy with the overrides in this JSON text (contract N4 rule 12); PolicyError on any mistake."""
         from canonry.core.overrides import parse_overrides
 
-        return self._changed({"overrides": parse_overrides(text, file)})
+        return self._derive({"overrides": parse_overrides(text, file)})
 
     def without_overrides(self) -> Policy:
-        """Without an overrides file."""
-        return self._changed({"overrides": None})
+        """Return a policy without overrides."""
+        return self._derive({"overrides": None})
 
-    def _changed(self, changes: dict[str, Any]) -> Policy:
-        changed = self._copy(changes)
-        object.__setattr__(changed, "origin", self.origin or self)
-        return changed
+    def _switch(self, switches: Iterable[str], *, is_on: bool) -> Policy:
+        from canonry.core import policy_checks as checks
+
+        return self._derive({checks.check_switch(switch): is_on for switch in switches})
+
+    def _derive(self, changes: dict[str, Any]) -> Policy:
+        derived = self._copy(changes)
+        object.__setattr__(derived, "origin", self.origin or self)
+        return derived
 
     def _copy(self, changes: dict[str, Any]) -> Policy:
         fields: dict[str, Any] = {field: getattr(self, field) for field in ("name", "version", "about", *OPTIONS)}
@@ -228,14 +212,11 @@ class Policy:
         tables = {site: SITE_TABLES[site] for site in self.sites}
         return _sha256(json.dumps([self.options(), tables], sort_keys=True))
 
-    def _set(self, field: str, value: object) -> None:
-        object.__setattr__(self, field, value)
-
     def __setattr__(self, field: str, value: object) -> None:
-        raise AttributeError(f"a policy is frozen: use with_… to derive one instead of setting {field}")
+        raise AttributeError(f"cannot set {field}: a policy is frozen; derive another with with_… or without_…")
 
     def __delattr__(self, field: str) -> None:
-        raise AttributeError(f"a policy is frozen: {field} stays")
+        raise AttributeError(f"cannot delete {field}: a policy is frozen")
 
     def _key(self) -> tuple[object, ...]:
         return (self.name, self.version, self.is_changed, self.overrides, self._options())
@@ -250,77 +231,48 @@ class Policy:
         return f"<Policy {self.id}>"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _unpickle, ({field: getattr(self, field) for field in self.__slots__ if field not in _DERIVED_FIELDS},)
+        return _make_unchecked, (
+            {field: getattr(self, field) for field in self.__slots__ if field not in _DERIVED_FIELDS},
+        )
 
 
-_DERIVED_FIELDS = ("native", "plan")
+_DERIVED_FIELDS = ("native", "plan")  # made from the options at the first use
+_DEFAULTS: dict[str, Any] = {
+    **dict.fromkeys(SWITCHES, False),
+    "parse": True,
+    "fragment": "keep",
+    "sites": (),
+    "strip_params": (),
+    "strip_params_on": (),
+}
 _SHIPPED: dict[str, Policy] = {}
 
 
 def get_shipped(policy_id: str) -> Policy:
-    """The policy of that id in the tables."""
+    """Return the shipped policy of that id.
+
+    Its options are not checked: they come from generated tables, and checking 110 names takes longer
+    than to normalize a thousand URLs. A test checks every shipped policy.
+    """
     policy = _SHIPPED.get(policy_id)
     if policy is None:
-        policy = _SHIPPED[policy_id] = Policy(**POLICIES[policy_id])
+        fields = {"about": "", "overrides": None, **_DEFAULTS, **POLICIES[policy_id]}
+        if fields["strip_params_on"]:
+            fields["strip_params_on"] = tuple(fields["strip_params_on"].items())
+        policy = _SHIPPED[policy_id] = _make_unchecked(fields)
     return policy
 
 
-def refuse_shipped_name(name: str) -> None:
-    """A name of ours under other options would give other answers for the same id."""
-    names = {policy_id.partition("@")[0] for policy_id in POLICIES}
-    _require(name not in names, "name", f"{name!r} is the name of a shipped policy; choose another")
-
-
-def _unpickle(fields: dict[str, object]) -> Policy:
-    """A pickled policy; what is made of it is made anew."""
+def _make_unchecked(fields: dict[str, Any]) -> Policy:
+    """Make a policy from the fields of a policy that was checked before; pickle uses it, too."""
     policy = object.__new__(Policy)
-    for field, value in {**fields, **dict.fromkeys(_DERIVED_FIELDS)}.items():
-        object.__setattr__(policy, field, value)
+    _set_fields(policy, fields)
     return policy
 
 
-def _is(value: object, kind: type) -> bool:
-    """A question the types answer for our code, but not for a value from a file."""
-    return isinstance(value, kind)
-
-
-def _require(held: object, place: str, reason: str) -> None:
-    if not held:
-        raise PolicyError(reason, place=place)
-
-
-def _check_list(values: Iterable[str], place: str) -> list[str]:
-    _require(isinstance(values, list | tuple | set | frozenset), place, "must be a list of texts")
-    listed = list(values)
-    _require(all(_is(value, str) for value in listed), place, "must be a list of texts")
-    return listed
-
-
-def _check_params(names: Iterable[str], place: str) -> tuple[str, ...]:
-    listed = _check_list(names, place)
-    for name in listed:
-        _require(
-            is_param_name(name),
-            place,
-            f"cannot hold {name!r}: a parameter name, with a * only at its end (all parameters are never dropped)",
-        )
-    return tuple(sorted({name.lower() if name.isascii() else name for name in listed}))
-
-
-def _check_host(host: str) -> str:
-    _require(_HOST.fullmatch(host), "strip_params_on", f"cannot hold {host!r}: a host in lower case, without port")
-    return host
-
-
-def _find_site(site: str) -> str:
-    versions = [known for known in SITES if site in (known, known.partition("@")[0])]
-    _require(versions, "sites", f"cannot hold {site!r}: known are {', '.join(SITES)}")
-    return versions[-1]
-
-
-def _check_switch(switch: str) -> str:
-    _require(switch in SWITCHES, switch, f"is not a rule to switch; these are: {', '.join(SWITCHES)}")
-    return switch
+def _set_fields(policy: Policy, fields: dict[str, Any]) -> None:
+    for field, value in {"origin": None, "plan": None, "native": None, **fields}.items():
+        object.__setattr__(policy, field, value)
 
 
 def _sha256(text: str) -> str:

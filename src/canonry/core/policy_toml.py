@@ -1,20 +1,21 @@
-"""A user's own policy, from TOML text (contract N5).
+"""Parse a user's policy from TOML text (contract N5); `policy_files.py` reads the file.
 
 name = "my-reader"
 version = 1
-base = "feed-moderate@1"        # optional: start from a shipped policy
+base = "feed-moderate@1"        # optional: the shipped policy to start from
 strip_www = true
 with_params = ["ref"]           # drop these too
-without_params = ["mc_eid"]     # do not drop these
+without_params = ["mc_eid"]     # keep these
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
-from typing import Any, cast
+from typing import Any
 
-from canonry.core.policy import OPTIONS, Policy, refuse_shipped_name
+from canonry.core.policy import OPTIONS, Policy
+from canonry.core.policy_checks import check_strings, refuse_shipped_name
 from canonry.core.presets import policy
 from canonry.errors import PolicyError
 
@@ -23,7 +24,7 @@ _POSITION = re.compile(r"(.*) \(at (.*)\)")
 
 
 def parse_policy(text: str, *, file: str = "policy") -> Policy:
-    """The policy in a TOML text; PolicyError with file, place and reason if anything is wrong."""
+    """Make the policy that a TOML text describes; PolicyError with file, place and reason on any mistake."""
     try:
         return _make_policy(_parse_toml(text))
     except PolicyError as error:
@@ -39,14 +40,14 @@ def _parse_toml(text: str) -> dict[str, Any]:
         raise PolicyError(reason, place=place) from None
     except RecursionError:
         raise PolicyError("nested too deeply", place="top level") from None
-    except ValueError as error:  # a number too long to read
+    except ValueError as error:  # a number with too many digits
         raise PolicyError(str(error), place="top level") from None
 
 
 def _make_policy(table: dict[str, Any]) -> Policy:
     for key in table:
         if key not in _KEYS:
-            raise PolicyError(f"unknown key; known are {', '.join(_KEYS)}", place=key)
+            raise PolicyError(f"unknown key; the known keys are {', '.join(_KEYS)}", place=key)
     for key in ("name", "version"):
         if key not in table:
             raise PolicyError("is missing", place=key)
@@ -54,9 +55,9 @@ def _make_policy(table: dict[str, Any]) -> Policy:
     with_params, without_params, base = (table.pop(key, None) for key in ("with_params", "without_params", "base"))
     made = Policy(**{**_get_base_options(base), **table})
     if with_params is not None:
-        made = made.with_params(*_check_texts(with_params, "with_params"))
+        made = made.with_params(*check_strings(with_params, "with_params"))
     if without_params is not None:
-        made = made.without_params(*_check_texts(without_params, "without_params"))
+        made = made.without_params(*check_strings(without_params, "without_params"))
     return made.with_name(made.name, made.version)
 
 
@@ -64,15 +65,8 @@ def _get_base_options(base: object) -> dict[str, Any]:
     if base is None:
         return {}
     if not isinstance(base, str):
-        raise PolicyError("must be the name of a shipped policy", place="base")
+        raise PolicyError("must be the name of a shipped policy, such as bookmark or bookmark@1", place="base")
     try:
         return policy(base).options()
     except PolicyError as error:
         raise PolicyError(error.reason, place="base") from None
-
-
-def _check_texts(value: object, place: str) -> list[str]:
-    items = cast("list[object]", value) if isinstance(value, list) else [None]
-    if not all(isinstance(item, str) for item in items):
-        raise PolicyError("must be a list of texts", place=place)
-    return cast("list[str]", items)
