@@ -14,14 +14,14 @@ from pathlib import Path
 
 from canonry.jobs.crawl_jobs import crawl_kinds, crawl_schedules
 from canonry.jobs.queues import Jobs
-from canonry.jobs.worker import Times, Worker
+from canonry.jobs.worker import Worker, WorkerTimes
 from canonry.settings import Settings
 from canonry.store.database import Database
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from crawl_server import client
 
-TIMES = Times(beat=0.2, silent=2.0, look=0.05, drain=1.0)
+TIMES = WorkerTimes(heartbeat=0.2, silent=2.0, poll=0.05, drain=1.0)
 
 
 async def main(url: str, folder: Path) -> None:

@@ -16,9 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from canonry.errors import CanonryError
-from canonry.jobs.queues import POLL, Jobs, Kind
+from canonry.jobs.queues import POLL, JobKind, Jobs
 from canonry.jobs.schedules import Schedule
-from canonry.jobs.worker import Times, Worker
+from canonry.jobs.worker import Worker, WorkerTimes
 from canonry.store.database import Database
 
 DEFAULTS = {"beat": 0.2, "silent": 2.0, "look": 0.05, "drain": 5.0, "seconds": 0.05, "concurrency": 8, "every": 0.0}
@@ -42,14 +42,14 @@ async def main(url: str, folder: Path, options: dict[str, float]) -> None:
 
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    kinds = [Kind(POLL, job, is_per_host=True), Kind("tick", tick)]
+    kinds = [JobKind(POLL, job, is_per_host=True), JobKind("tick", tick)]
     with Database(url) as database, Jobs(database) as jobs:
         worker = Worker(
             jobs,
             kinds,
             schedules=[Schedule("tick", options["every"])] if options["every"] else [],
             concurrency=int(options["concurrency"]),
-            times=Times(*(options[name] for name in ("beat", "silent", "look", "drain"))),
+            times=WorkerTimes(*(options[name] for name in ("beat", "silent", "look", "drain"))),
         )
         async with worker:
             write("open", worker.executor_id)

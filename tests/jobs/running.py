@@ -1,4 +1,4 @@
-"""Workers as real processes, and what their jobs wrote down."""
+"""Start workers as real processes, and read the log that their jobs write."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Run:
 
 
 class Workers:
-    """Starts workers on one database and keeps what they wrote; none is left behind."""
+    """Workers on one database and their logs; `close` leaves no process running."""
 
     def __init__(self, url: str, folder: Path) -> None:
         self.url = url
@@ -37,7 +37,7 @@ class Workers:
         self._started: list[Forked] = []
 
     def start(self, *, script: Path = PROCESS, wait: bool = True, **options: float) -> Forked:
-        """A worker that is open, or about to be."""
+        """Start a worker and, with `wait`, return when it takes jobs."""
         said = self.folder / f"errors-{len(self._started)}"
         arguments = (str(script), self.url, str(self.folder), json.dumps(options))
         process = Forked(*arguments, cwd=Path.cwd(), environment=os.environ, out=said, err=said)
@@ -49,8 +49,8 @@ class Workers:
     def wait_for_a_job_of(self, process: Forked) -> None:
         self.wait_for(lambda: any(run.pid == process.pid for run in self.runs()))
 
-    def said(self) -> str:
-        """What all of them wrote to standard error."""
+    def read_logs(self) -> str:
+        """Return what all workers wrote to standard error."""
         return "".join(file.read_text() for file in sorted(self.folder.glob("errors-*")))
 
     def kill(self, process: Forked) -> None:
@@ -60,7 +60,7 @@ class Workers:
 
     def stop(self, process: Forked) -> int:
         process.terminate()
-        return process.wait(30)
+        return process.wait(120)
 
     def close(self) -> None:
         for process in self._started:
@@ -68,14 +68,14 @@ class Workers:
                 process.kill()
             process.wait()
 
-    def wait_for(self, is_so: Callable[[], bool], seconds: float = 60.0) -> None:
+    def wait_for(self, is_true: Callable[[], bool], seconds: float = 240.0) -> None:
         deadline = time.monotonic() + seconds
-        while not is_so():
-            assert time.monotonic() < deadline, self.said()
+        while not is_true():
+            assert time.monotonic() < deadline, self.read_logs()
             time.sleep(0.02)
 
-    def wait_for_all(self, keys: Iterable[object], seconds: float = 60.0) -> None:
-        """Until the jobs of all these keys have had their effect."""
+    def wait_for_all(self, keys: Iterable[object], seconds: float = 240.0) -> None:
+        """Wait until the jobs of all these keys have had their effect."""
         missing = {str(key) for key in keys}
 
         def are_done() -> bool:
@@ -85,13 +85,13 @@ class Workers:
         self.wait_for(are_done, seconds)
 
     def events(self) -> list[tuple[str, str, int, float]]:
-        """What was written down: event, key, pid, time. A line that a kill cut short does not count."""
+        """Return the log: event, key, pid, time. A line that was cut short by a kill is left out."""
         file = self.folder / "log"
         lines = file.read_text().split("\n")[:-1] if file.exists() else []
         return [(event, key, int(pid), float(when)) for event, key, pid, when in (line.split(" ") for line in lines)]
 
     def runs(self) -> list[Run]:
-        """Every run of a job, in the order of their starts."""
+        """Return every run of a job, ordered by start."""
         ends = {(key, pid, number): when for key, pid, number, when in self._numbered("end")}
         return [Run(key, pid, when, ends.get((key, pid, number))) for key, pid, number, when in self._numbered("start")]
 
@@ -105,7 +105,7 @@ class Workers:
         return found
 
     def most_at_once(self, group: Callable[[Run], object]) -> int:
-        """The most runs of one group that went on at the same time; a killed worker's ended with it."""
+        """Return the largest number of simultaneous runs in one group; runs of a killed worker end with it."""
         changes: dict[object, list[tuple[float, int]]] = {}
         for run in self.runs():
             end = run.end if run.end is not None else self.killed_at.get(run.pid, time.monotonic())

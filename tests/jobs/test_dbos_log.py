@@ -1,4 +1,4 @@
-"""What operators read while the database of the jobs is away."""
+"""The log of DBOS while its database is away: short lines, none repeated within a minute."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import traceback
 import pytest
 
 from canonry.jobs import dbos_log
-from canonry.jobs.dbos_log import calm_dbos
+from canonry.jobs.dbos_log import install_log_filter
 
 AWAY = (
     "Exception listing queues: (psycopg.OperationalError) connection is bad\n\tIs the server running?\n(Background on"
@@ -22,12 +22,12 @@ def dbos(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> l
     monkeypatch.setattr(logger, "handlers", [])
     monkeypatch.setattr(logger, "filters", [])
     monkeypatch.setattr(logger, "propagate", True)
-    calm_dbos()
+    install_log_filter()
     caplog.set_level(logging.WARNING)
     return logger
 
 
-def test_one_line_and_once(dbos: logging.Logger, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_message_is_one_line_and_is_logged_once(dbos: logging.Logger, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(3):
         dbos.warning(AWAY)
         dbos.warning("%s is waiting", "one")
@@ -40,16 +40,16 @@ def test_one_line_and_once(dbos: logging.Logger, caplog: pytest.LogCaptureFixtur
     ]
 
 
-def test_again_after_a_while(
+def test_a_message_is_logged_again_after_a_while(
     dbos: logging.Logger, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dbos_log, "_AGAIN_AFTER", 0.0)
+    monkeypatch.setattr(dbos_log, "_REPEAT_SECONDS", 0.0)
     dbos.warning(AWAY)
     dbos.warning(AWAY)
     assert len(caplog.messages) == 2
 
 
-def test_what_was_raised(dbos: logging.Logger, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_traceback_becomes_the_exception_at_its_end(dbos: logging.Logger, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(ConnectionError) as caught:
         raise ConnectionError("no answer\nfrom there")
     dbos.warning("Exception polling schedules: " + "".join(traceback.format_exception(caught.value)))

@@ -1,4 +1,4 @@
-"""Queues and schedules: what is queued, once, and what is given back."""
+"""Queues and schedules: each job is queued once, and jobs of dead workers are requeued."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from canonry.errors import StoreError
 from canonry.feeds.feed_store import STOPPED, FeedStore
 from canonry.feeds.polling import Polling
 from canonry.jobs.heartbeat import Heartbeat
-from canonry.jobs.kinds import DUE, RETENTION, TIDY, feed_kinds, feed_schedules, host_of
-from canonry.jobs.queues import POLL, REKEY, Jobs, Kind
+from canonry.jobs.kinds import DUE, RETENTION, TIDY, find_host, make_feed_kinds, make_feed_schedules
+from canonry.jobs.queues import POLL, REKEY, JobKind, Jobs
 from canonry.jobs.schedules import Schedule
-from canonry.jobs.worker import Times, Worker
+from canonry.jobs.worker import JobsTaken, Worker, WorkerTimes
 from canonry.store.database import Database
 from canonry.store.schema import cache
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from canonry.net.response import Response
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
-QUICK = Times(beat=0.1, silent=5.0, look=0.02, drain=5.0)
+QUICK = WorkerTimes(heartbeat=0.1, silent=5.0, poll=0.02, drain=5.0)
 
 
 @pytest.fixture
@@ -39,25 +39,25 @@ def jobs(database_url: str) -> Generator[Jobs]:
         yield opened
 
 
-async def unreachable(url: str, **_: object) -> Response:
+async def fail_to_fetch(url: str, **_: object) -> Response:
     raise OSError(f"nobody at {url}")
 
 
-async def until(jobs: Jobs, kind: str, wanted: dict[str, int]) -> None:
-    async with asyncio.timeout(60):
-        while await jobs.counts(kind) != wanted:
+async def wait_for_counts(jobs: Jobs, kind: str, wanted: dict[str, int]) -> None:
+    async with asyncio.timeout(120):
+        while await jobs.count_by_status(kind) != wanted:
             await asyncio.sleep(0.05)
 
 
-def test_any_sqlite_knows_the_time(tmp_path: Path) -> None:
-    """DBOS asks for it this way from Python 3.12 on; SQLite itself answers since 3.42."""
+def test_unixepoch_with_fractions_works_on_every_sqlite(tmp_path: Path) -> None:
+    """DBOS calls it on Python 3.12 and newer; SQLite has it since 3.42."""
     with Database(f"sqlite:///{tmp_path / 'x.db'}") as database, Jobs(database) as jobs:
         with jobs.engine.connect() as connection:
-            told = connection.execute(text("SELECT unixepoch('subsec')")).scalar_one()
-        assert abs(told - time.time()) < 60
+            seconds = connection.execute(text("SELECT unixepoch('subsec')")).scalar_one()
+        assert abs(seconds - time.time()) < 60
 
 
-def test_feed_is_queued_once_until_it_is_polled(jobs: Jobs) -> None:
+def test_a_feed_is_queued_once_until_it_was_polled(jobs: Jobs) -> None:
     polled: list[str] = []
 
     async def poll(key: str) -> None:
@@ -66,17 +66,17 @@ def test_feed_is_queued_once_until_it_is_polled(jobs: Jobs) -> None:
     async def story() -> None:
         assert await jobs.enqueue_poll(1, "a.example")
         assert not await jobs.enqueue_poll(1, "a.example")
-        assert not await jobs.enqueue_poll(1, "moved.example"), "whatever its host"
+        assert not await jobs.enqueue_poll(1, "moved.example"), "the host does not matter"
         assert await jobs.enqueue_polls([(1, "a.example"), (2, "b.example"), (3, "")]) == 2
-        async with Worker(jobs, [Kind(POLL, poll, is_per_host=True)], times=QUICK):
-            await until(jobs, POLL, {"SUCCESS": 3})
+        async with Worker(jobs, [JobKind(POLL, poll, is_per_host=True)], times=QUICK):
+            await wait_for_counts(jobs, POLL, {"SUCCESS": 3})
         assert sorted(polled) == ["1", "2", "3"]
-        assert await jobs.enqueue_poll(1, "a.example"), "it may be queued again when it is done"
+        assert await jobs.enqueue_poll(1, "a.example"), "it can be queued again after the poll"
 
     asyncio.run(story())
 
 
-def test_job_that_fails_frees_its_feed_and_its_host(jobs: Jobs, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_job_frees_its_feed_and_its_host(jobs: Jobs, caplog: pytest.LogCaptureFixture) -> None:
     async def poll(key: str) -> None:
         if key == "1":
             raise StoreError("http://user:secret@a.example/ is broken")
@@ -84,30 +84,29 @@ def test_job_that_fails_frees_its_feed_and_its_host(jobs: Jobs, caplog: pytest.L
 
     async def story() -> None:
         await jobs.enqueue_polls([(number, "a.example") for number in (1, 2, 3)])
-        async with Worker(jobs, [Kind(POLL, poll, seconds=0.2, is_per_host=True)], times=QUICK):
-            await until(jobs, POLL, {"ERROR": 2, "SUCCESS": 1})
+        async with Worker(jobs, [JobKind(POLL, poll, timeout=0.2, is_per_host=True)], times=QUICK):
+            await wait_for_counts(jobs, POLL, {"ERROR": 2, "SUCCESS": 1})
         assert await jobs.enqueue_polls([(number, "a.example") for number in (1, 2, 3)]) == 3
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(story())
     assert "poll 1 failed: http://***@a.example/ is broken" in caplog.messages
-    assert "poll 2 failed: it took too long" in caplog.messages
+    assert "poll 2 failed: timed out" in caplog.messages
 
 
-def test_only_known_kinds_are_taken(jobs: Jobs) -> None:
-    """A job of a newer version waits for a worker that knows it."""
+def test_a_worker_takes_only_kinds_it_knows(jobs: Jobs) -> None:
+    """A job of a newer version waits for a worker that knows its kind."""
 
     async def nothing(_: str) -> None: ...
 
     async def story() -> None:
         await jobs.enqueue("of-a-newer-version", "1")
         await jobs.enqueue("known", "1")
-        async with Worker(jobs, [Kind("known", nothing)], times=QUICK):
-            await until(jobs, "known", {"SUCCESS": 1})
-            await asyncio.sleep(0.2)
-        assert await jobs.counts("of-a-newer-version") == {"ENQUEUED": 1}
-        async with Worker(jobs, [Kind("of-a-newer-version", nothing)], times=QUICK):
-            await until(jobs, "of-a-newer-version", {"SUCCESS": 1})
+        async with Worker(jobs, [JobKind("known", nothing)], times=QUICK):
+            await wait_for_counts(jobs, "known", {"SUCCESS": 1})
+        assert await jobs.count_by_status("of-a-newer-version") == {"ENQUEUED": 1}
+        async with Worker(jobs, [JobKind("of-a-newer-version", nothing)], times=QUICK):
+            await wait_for_counts(jobs, "of-a-newer-version", {"SUCCESS": 1})
 
     asyncio.run(story())
 
@@ -120,102 +119,125 @@ def test_jobs_run_on_the_loop_and_thread_of_the_worker(jobs: Jobs) -> None:
 
     async def story() -> None:
         await jobs.enqueue("look")
-        async with Worker(jobs, [Kind("look", look)], times=QUICK):
-            await until(jobs, "look", {"SUCCESS": 1})
+        async with Worker(jobs, [JobKind("look", look)], times=QUICK):
+            await wait_for_counts(jobs, "look", {"SUCCESS": 1})
         assert seen == [(asyncio.get_running_loop(), threading.current_thread())]
 
     asyncio.run(story())
 
 
-def test_one_worker_in_a_process(jobs: Jobs) -> None:
+def test_a_worker_keeps_its_own_limit_when_another_one_sets_a_larger_one(jobs: Jobs) -> None:
+    at_once: list[int] = []
+    running = 0
+
+    async def work(_: str) -> None:
+        nonlocal running
+        running += 1
+        at_once.append(running)
+        await asyncio.sleep(0.02)
+        running -= 1
+
+    async def story() -> None:
+        kinds = [JobKind("work", work)]
+        async with Worker(jobs, kinds, times=QUICK, concurrency=2):
+            jobs.register_queues(kinds, interval=0.02, concurrency=50)  # as a worker does that starts later
+            for number in range(10):
+                await jobs.enqueue("work", str(number))
+            await wait_for_counts(jobs, "work", {"SUCCESS": 10})
+
+    asyncio.run(story())
+    assert max(at_once) == 2
+
+
+def test_a_process_has_at_most_one_worker(jobs: Jobs) -> None:
     async def story() -> None:
         async with Worker(jobs, [], times=QUICK):
-            with pytest.raises(StoreError, match="has a worker already"):
+            with pytest.raises(JobsTaken):
                 async with Worker(jobs, [], times=QUICK):
                     pass
 
     asyncio.run(story())
 
 
-def test_schedule_is_queued_once_in_a_period(jobs: Jobs) -> None:
+def test_a_schedule_is_queued_once_in_a_period(jobs: Jobs) -> None:
     schedule = Schedule("tick", 30.0)
     assert schedule.enqueue(jobs, 3000.0)
     assert not schedule.enqueue(jobs, 3029.9)
-    assert not schedule.enqueue(jobs, 3030.0), "the last one still waits"
+    assert not schedule.enqueue(jobs, 3030.0), "the job of the last period still waits"
 
     async def nothing(_: str) -> None: ...
 
     async def story() -> None:
-        async with Worker(jobs, [Kind("tick", nothing)], times=QUICK):
-            await until(jobs, "tick", {"SUCCESS": 1})
+        async with Worker(jobs, [JobKind("tick", nothing)], times=QUICK):
+            await wait_for_counts(jobs, "tick", {"SUCCESS": 1})
 
     asyncio.run(story())
-    assert not schedule.enqueue(jobs, 3029.9), "it has been"
+    assert not schedule.enqueue(jobs, 3029.9), "the period has had its job"
     assert schedule.enqueue(jobs, 3030.0)
 
 
 @pytest.mark.parametrize("every", [0.0, -1.0, 86401.0])
-def test_period_is_remembered_longer_than_it_lasts(every: float) -> None:
-    with pytest.raises(ValueError, match="tick: every"):
+def test_a_period_must_be_shorter_than_ended_jobs_are_kept(every: float) -> None:
+    with pytest.raises(ValueError, match="tick"):
         Schedule("tick", every)
 
 
 def test_due_feeds_are_polled(jobs: Jobs) -> None:
     store = FeedStore(jobs.database)
-    polling = Polling(unreachable, clock=lambda: NOW)
+    polling = Polling(fail_to_fetch, clock=lambda: NOW)
 
     async def story() -> None:
         feeds = [(await store.add(f"https://{name}.example/feed", NOW))[0] for name in ("a", "b", "gone", "stopped")]
         await store.set_status(feeds[3].id, STOPPED)
-        kinds = feed_kinds(jobs, polling)
+        kinds = make_feed_kinds(jobs, polling)
         due = next(kind for kind in kinds if kind.name == DUE)
         await due.run("")
         await due.run("")
-        assert await jobs.counts(POLL) == {"ENQUEUED": 3}
+        assert await jobs.count_by_status(POLL) == {"ENQUEUED": 3}
         await store.remove(feeds[2].id)
-        async with Worker(jobs, kinds, schedules=feed_schedules(), times=QUICK, clock=NOW.timestamp):
-            await until(jobs, POLL, {"SUCCESS": 3})
+        async with Worker(jobs, kinds, schedules=make_feed_schedules(), times=QUICK, clock=NOW.timestamp):
+            await wait_for_counts(jobs, POLL, {"SUCCESS": 3})
             for name in (DUE, TIDY, RETENTION):
-                await until(jobs, name, {"SUCCESS": 1})
+                await wait_for_counts(jobs, name, {"SUCCESS": 1})
         failures = [feed.failure for feed in await store.all()]
         assert failures == [*(f"OSError: nobody at https://{name}.example/feed" for name in "ab"), ""]
         await due.run("")
-        assert await jobs.counts(POLL) == {"SUCCESS": 3}, "they are not due any more"
+        assert await jobs.count_by_status(POLL) == {"SUCCESS": 3}, "feeds that were just polled are not due"
 
     asyncio.run(story())
 
 
-def test_retention_forgets_what_has_expired(jobs: Jobs) -> None:
+def test_the_retention_job_deletes_expired_cache_entries(jobs: Jobs) -> None:
     rows = [
         {"name": "old", "value": b"", "expires_at": "2026-10-31T23:59:59.000000Z"},
         {"name": "new", "value": b"", "expires_at": "2026-11-01T00:00:01.000000Z"},
     ]
     jobs.database.write_now(lambda connection: connection.execute(insert(cache), rows))
-    kinds = feed_kinds(jobs, Polling(unreachable, clock=lambda: NOW))
+    kinds = make_feed_kinds(jobs, Polling(fail_to_fetch, clock=lambda: NOW))
     asyncio.run(_run(kinds, RETENTION))
     assert jobs.database.read_now(lambda connection: connection.execute(select(cache.c.name)).scalars().all()) == [
         "new"
     ]
 
 
-def test_rekey_is_a_job(jobs: Jobs) -> None:
+def test_a_rekey_runs_as_a_job(jobs: Jobs) -> None:
     async def story() -> None:
         assert await jobs.enqueue_rekey("entry@1", "entry@1")
         assert not await jobs.enqueue_rekey("entry@1", "entry@1")
-        async with Worker(jobs, feed_kinds(jobs, Polling(unreachable)), times=QUICK):
-            async with asyncio.timeout(20):
-                while (await jobs.counts(REKEY)).keys() & {"ENQUEUED", "PENDING"}:
+        async with Worker(jobs, make_feed_kinds(jobs, Polling(fail_to_fetch)), times=QUICK):
+            async with asyncio.timeout(120):
+                while (await jobs.count_by_status(REKEY)).keys() & {"ENQUEUED", "PENDING"}:
                     await asyncio.sleep(0.05)
 
     asyncio.run(story())
 
 
-async def _run(kinds: list[Kind], name: str) -> None:
+async def _run(kinds: list[JobKind], name: str) -> None:
     await next(kind for kind in kinds if kind.name == name).run("")
 
 
-def test_jobs_of_a_worker_that_died_days_ago(postgres_database: str) -> None:
-    """Nobody was there to take them; its row goes only after they are given back."""
+def test_jobs_of_a_worker_that_died_days_ago_are_requeued(postgres_database: str) -> None:
+    """Its heartbeat row is deleted only after its jobs were requeued."""
     died = [
         "UPDATE canonry_jobs.workflow_status SET status = 'PENDING', executor_id = 'dead'",
         "CREATE TABLE canonry_jobs.workers (executor_id text PRIMARY KEY, seen_at timestamptz NOT NULL)",
@@ -228,8 +250,8 @@ def test_jobs_of_a_worker_that_died_days_ago(postgres_database: str) -> None:
         await jobs.enqueue("work")
         for statement in died:
             await jobs.database.write(lambda connection, sql=statement: connection.execute(text(sql)))  # type: ignore[misc]
-        async with Worker(jobs, [Kind("work", nothing)], times=QUICK):
-            await until(jobs, "work", {"SUCCESS": 1})
+        async with Worker(jobs, [JobKind("work", nothing)], times=QUICK):
+            await wait_for_counts(jobs, "work", {"SUCCESS": 1})
 
     with Database(postgres_database) as database, Jobs(database) as jobs:
         asyncio.run(story(jobs))
@@ -239,40 +261,40 @@ def test_jobs_of_a_worker_that_died_days_ago(postgres_database: str) -> None:
         assert left == []
 
 
-def test_a_beat_that_comes_after_the_end_tells_nothing(postgres_database: str) -> None:
+def test_a_heartbeat_after_the_end_of_a_worker_is_not_recorded(postgres_database: str) -> None:
     async def story(jobs: Jobs) -> None:
         async with Worker(jobs, [], times=QUICK) as worker:
             pass
-        worker._beat()
+        worker._send_heartbeat()
 
     with Database(postgres_database) as database, Jobs(database) as jobs:
         asyncio.run(story(jobs))
-        assert Heartbeat(database, "another").silent(0) == []
+        assert Heartbeat(database, "another").find_silent(0) == []
 
 
-def test_ended_jobs_are_tidied_away(jobs: Jobs) -> None:
+def test_ended_jobs_are_deleted_after_a_while(jobs: Jobs) -> None:
     async def nothing(_: str) -> None: ...
 
     async def story() -> None:
         for number in range(5):
             await jobs.enqueue("work", str(number))
-        async with Worker(jobs, [Kind("work", nothing)], times=QUICK):
-            await until(jobs, "work", {"SUCCESS": 5})
+        async with Worker(jobs, [JobKind("work", nothing)], times=QUICK):
+            await wait_for_counts(jobs, "work", {"SUCCESS": 5})
         await jobs.enqueue("work", "waits")
 
     asyncio.run(story())
-    assert jobs.tidy(datetime.now(UTC) - timedelta(hours=1)) == 0
-    assert jobs.tidy(datetime.now(UTC) + timedelta(hours=1), "other") == 0
-    assert jobs.tidy(datetime.now(UTC) + timedelta(hours=1)) == 5
-    assert asyncio.run(jobs.counts()) == {"ENQUEUED": 1}
+    assert jobs.delete_ended(datetime.now(UTC) - timedelta(hours=1)) == 0
+    assert jobs.delete_ended(datetime.now(UTC) + timedelta(hours=1), "other") == 0
+    assert jobs.delete_ended(datetime.now(UTC) + timedelta(hours=1)) == 5
+    assert asyncio.run(jobs.count_by_status()) == {"ENQUEUED": 1}
 
 
 def test_jobs_need_a_file_or_a_server() -> None:
-    with Database("sqlite://") as database, pytest.raises(StoreError, match="need a database file"):
+    with Database("sqlite://") as database, pytest.raises(StoreError, match="jobs need"):
         Jobs(database)
 
 
-def test_one_runner_whatever_the_file_is_called(tmp_path: Path) -> None:
+def test_links_to_one_store_share_one_jobs_file(tmp_path: Path) -> None:
     (tmp_path / "store.db").touch()
     (tmp_path / "link.db").symlink_to(tmp_path / "store.db")
     with Database(f"sqlite:///{tmp_path}/link.db") as database, Jobs(database) as jobs:
@@ -287,5 +309,5 @@ def test_one_runner_whatever_the_file_is_called(tmp_path: Path) -> None:
         ("not a url", ""),
     ],
 )
-def test_host_of(url: str, host: str) -> None:
-    assert host_of(url) == host
+def test_find_host(url: str, host: str) -> None:
+    assert find_host(url) == host

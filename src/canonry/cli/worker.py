@@ -46,7 +46,7 @@ async def _work(database_url: str, concurrency: int, every: float) -> None:
     from canonry.bookmarks.save import Bookmarks
     from canonry.feeds.polling import Polling
     from canonry.jobs.crawl_jobs import crawl_kinds, crawl_schedules
-    from canonry.jobs.kinds import bookmark_kinds, bookmark_schedules, feed_kinds, feed_schedules
+    from canonry.jobs.kinds import make_bookmark_kinds, make_bookmark_schedules, make_feed_kinds, make_feed_schedules
     from canonry.jobs.queues import Jobs
     from canonry.jobs.worker import Worker
     from canonry.net.fetch import Client
@@ -63,11 +63,11 @@ async def _work(database_url: str, concurrency: int, every: float) -> None:
             follow = partial(expand, client=client, cache=cache)
             bookmarks = Bookmarks(database, follow, enqueue=jobs.enqueue, fetch=client.fetch)
             kinds = [
-                *feed_kinds(jobs, Polling(client.fetch)),
-                *bookmark_kinds(bookmarks, BookmarkRekeys(bookmarks)),
+                *make_feed_kinds(jobs, Polling(client.fetch)),
+                *make_bookmark_kinds(bookmarks, BookmarkRekeys(bookmarks)),
                 *crawl_kinds(jobs, settings, client),
             ]
-            schedules = [*feed_schedules(look_for_due=every), *bookmark_schedules(), *crawl_schedules()]
+            schedules = [*make_feed_schedules(due_interval=every), *make_bookmark_schedules(), *crawl_schedules()]
             stop = _on_signals()
             async with Worker(jobs, kinds, schedules=schedules, concurrency=concurrency):
                 await stop.wait()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from canonry.crawler.crawl import work_on_crawl
 from canonry.crawler.crawl_store import CrawlNotFound, CrawlState, CrawlStore
 from canonry.errors import CanonryError, StoreError
-from canonry.jobs.queues import Kind
+from canonry.jobs.queues import JobKind
 from canonry.jobs.schedules import Schedule
 
 if TYPE_CHECKING:
@@ -35,13 +35,13 @@ _TABS = 8  # of a worker's Chrome, whatever it crawls
 async def enqueue_crawl(jobs: Jobs, crawl: Crawl) -> None:
     """Have the pages of a crawl opened by workers; a lane that is queued or runs already stays as it is."""
     begin = int(datetime.now(UTC).timestamp() * 1000)  # a crawl that is resumed has new turns
-    waiting = {job.rpartition("-")[0] for job in await jobs.waiting(CRAWL)}
+    waiting = {job.rpartition("-")[0] for job in await jobs.list_unfinished(CRAWL)}
     for lane in range(crawl.options.slots):
         if f"{CRAWL}-{crawl.id}-{lane}" not in waiting:
             await _enqueue(jobs, crawl.id, crawl.host, lane, begin)
 
 
-def crawl_kinds(jobs: Jobs, settings: Settings, client: Client, *, seconds: float = _SECONDS) -> list[Kind]:
+def crawl_kinds(jobs: Jobs, settings: Settings, client: Client, *, seconds: float = _SECONDS) -> list[JobKind]:
     """A turn of one lane, whose key has crawl, host, lane and the number of the turn; and a look after all of them."""
     crawls = CrawlStore(jobs.database)
     chrome = _Chrome(settings, client)
@@ -81,7 +81,7 @@ def crawl_kinds(jobs: Jobs, settings: Settings, client: Client, *, seconds: floa
             if crawl.options.shared:
                 await enqueue_crawl(jobs, crawl)
 
-    return [Kind(CRAWL, run, is_per_host=True, can_be_cut=True), Kind(CRAWLS, look_after)]
+    return [JobKind(CRAWL, run, is_per_host=True, is_interruptible=True), JobKind(CRAWLS, look_after)]
 
 
 def crawl_schedules() -> list[Schedule]:

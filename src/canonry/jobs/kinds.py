@@ -1,6 +1,6 @@
-"""The jobs there are: use-cases of `canonry.work`, each of which may run again after a crash and change nothing.
+"""The kinds of jobs and their schedules. Each job may run again after a crash without changing the result.
 
-The names are in the database with every job that waits: a kind keeps its name, and understands the keys of old.
+Names are stored with every waiting job, so a kind must keep its name and understand the keys of older versions.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from canonry.errors import InvalidUrl, mask_credentials
 from canonry.feeds.feed_store import ACTIVE, FeedStore
 from canonry.feeds.feed_values import NoSuchFeed
 from canonry.feeds.polling import poll_feed
-from canonry.jobs.queues import POLL, REKEY, Kind
-from canonry.jobs.schedules import KEPT, Schedule
+from canonry.jobs.queues import POLL, REKEY, JobKind
+from canonry.jobs.schedules import ENDED_JOBS_KEPT, Schedule
 from canonry.rekey.bookmark_rekey import BOOKMARK_REKEY_JOB
 from canonry.rekey.entry_store import RekeyStore
 from canonry.rekey.run import rekey
@@ -34,12 +34,12 @@ DUE, TIDY, RETENTION = "due", "tidy", "retention"
 UNFINISHED, TRASH = "unfinished", "trash"
 TRASH_KEPT = timedelta(days=30)
 STATISTICS_KEPT = timedelta(days=400)
-_POLLS_KEPT = timedelta(hours=1)  # the feed itself says how it went, and there are many
+_ENDED_POLLS_KEPT = timedelta(hours=1)  # there are many, and the feed records its last result
 _log = logging.getLogger("canonry.jobs")
 
 
-def feed_kinds(jobs: Jobs, polling: Polling) -> list[Kind]:
-    """What is done for feeds, and for the jobs themselves, in the database the jobs are in."""
+def make_feed_kinds(jobs: Jobs, polling: Polling) -> list[JobKind]:
+    """Return the jobs for feeds, rekeys, caches and for the job tables themselves."""
     database, clock = jobs.database, polling.clock
     feeds = FeedStore(database)
 
@@ -47,49 +47,49 @@ def feed_kinds(jobs: Jobs, polling: Polling) -> list[Kind]:
         try:
             feed = await feeds.get(int(key))
         except NoSuchFeed:
-            return  # removed since
+            return  # removed after the poll was queued
         if feed.status == ACTIVE:
             outcome, _ = await poll_feed(feed, feeds, polling)
-            told = f"{outcome.new} new, {outcome.updated} updated" if not outcome.reason else outcome.reason
-            _log.info("%s %s: %s", mask_credentials(outcome.feed_url), outcome.result, told)
+            summary = outcome.reason or f"{outcome.new} new, {outcome.updated} updated"
+            _log.info("%s %s: %s", mask_credentials(outcome.feed_url), outcome.result, summary)
 
     async def enqueue_due(_: str) -> None:
         due = await feeds.due(clock())
-        if new := await jobs.enqueue_polls([(feed.id, host_of(feed.url)) for feed in due]):
-            _log.info("%d feeds are due", new)
+        if new := await jobs.enqueue_polls([(feed.id, find_host(feed.url)) for feed in due]):
+            _log.info("queued polls of %d due feeds", new)
 
-    async def move_keys(key: str) -> None:
+    async def rekey_entries(key: str) -> None:
         before, after = json.loads(key)
         done = await rekey(RekeyStore(database), before, after, now=clock())
-        _log.info("%d entries are under %s, %d of them changed", done.entries, after, done.changed)
+        _log.info("%d entries are keyed under %s now, %d of them changed", done.entries, after, done.changed)
 
-    async def forget_expired(_: str) -> None:
+    async def delete_expired(_: str) -> None:
         await cache.forget_expired(database, clock())
 
-    async def tidy(_: str) -> None:
-        now = datetime.now(UTC)  # DBOS's clock
-        await asyncio.to_thread(jobs.tidy, now - _POLLS_KEPT, POLL)
-        await asyncio.to_thread(jobs.tidy, now - KEPT)
+    async def delete_ended_jobs(_: str) -> None:
+        now = datetime.now(UTC)  # DBOS uses the real time too
+        await asyncio.to_thread(jobs.delete_ended, now - _ENDED_POLLS_KEPT, POLL)
+        await asyncio.to_thread(jobs.delete_ended, now - ENDED_JOBS_KEPT)
 
     return [
-        Kind(POLL, poll, is_per_host=True),
-        Kind(DUE, enqueue_due),
-        Kind(REKEY, move_keys, seconds=None),
-        Kind(RETENTION, forget_expired),
-        Kind(TIDY, tidy),
+        JobKind(POLL, poll, is_per_host=True),
+        JobKind(DUE, enqueue_due),
+        JobKind(REKEY, rekey_entries, timeout=None),
+        JobKind(RETENTION, delete_expired),
+        JobKind(TIDY, delete_ended_jobs),
     ]
 
 
-def feed_schedules(*, look_for_due: float = 30.0) -> list[Schedule]:
-    """Due feeds so often, in seconds; ended jobs every hour; what has expired once a day.
+def make_feed_schedules(*, due_interval: float = 30.0) -> list[Schedule]:
+    """Return the schedules: due feeds every `due_interval` seconds, ended jobs hourly, expired cache entries daily.
 
-    What a feed no longer shows is forgotten when the feed is polled, not here (contract I5).
+    Entries that left their feed are deleted when the feed is polled, not here (contract I5).
     """
-    return [Schedule(DUE, look_for_due), Schedule(TIDY, 3600.0), Schedule(RETENTION, 86400.0)]
+    return [Schedule(DUE, due_interval), Schedule(TIDY, 3600.0), Schedule(RETENTION, 86400.0)]
 
 
-def bookmark_kinds(bookmarks: Bookmarks, rekeys: BookmarkRekeys) -> list[Kind]:
-    """What bookmarks leave to be done later; keys are ids."""
+def make_bookmark_kinds(bookmarks: Bookmarks, rekeys: BookmarkRekeys) -> list[JobKind]:
+    """Return the jobs that finish bookmarks in the background; their keys are ids."""
 
     async def expand(key: str) -> None:
         await bookmarks.finish_expansion(int(key))
@@ -97,7 +97,7 @@ def bookmark_kinds(bookmarks: Bookmarks, rekeys: BookmarkRekeys) -> list[Kind]:
     async def title(key: str) -> None:
         await bookmarks.finish_title(int(key))
 
-    async def take_in(key: str) -> None:
+    async def import_file(key: str) -> None:
         await bookmarks.finish_import(int(key))
 
     async def rekey_bookmarks(key: str) -> None:
@@ -113,22 +113,22 @@ def bookmark_kinds(bookmarks: Bookmarks, rekeys: BookmarkRekeys) -> list[Kind]:
         await bookmarks.statistics.forget(now - STATISTICS_KEPT)
 
     return [
-        Kind(EXPAND, expand, seconds=30.0),
-        Kind(TITLE, title, seconds=30.0),
-        Kind(IMPORT, take_in, seconds=None),
-        Kind(BOOKMARK_REKEY_JOB, rekey_bookmarks, seconds=None),
-        Kind(UNFINISHED, enqueue_unfinished),
-        Kind(TRASH, empty_trash),
+        JobKind(EXPAND, expand, timeout=30.0),
+        JobKind(TITLE, title, timeout=30.0),
+        JobKind(IMPORT, import_file, timeout=None),
+        JobKind(BOOKMARK_REKEY_JOB, rekey_bookmarks, timeout=None),
+        JobKind(UNFINISHED, enqueue_unfinished),
+        JobKind(TRASH, empty_trash),
     ]
 
 
-def bookmark_schedules() -> list[Schedule]:
-    """What was left unfinished every minute, the trash once a day."""
+def make_bookmark_schedules() -> list[Schedule]:
+    """Return the schedules: unfinished bookmarks every minute, the trash once a day."""
     return [Schedule(UNFINISHED, 60.0), Schedule(TRASH, 86400.0)]
 
 
-def host_of(url: str) -> str:
-    """The host whose feeds are polled one after the other; its port does not matter."""
+def find_host(url: str) -> str:
+    """Return the host of a URL without its port, empty for an invalid URL; feeds of one host are polled in turn."""
     try:
         return parse(url).host
     except InvalidUrl:

@@ -1,4 +1,4 @@
-"""What workers do by the clock, once however many they are."""
+"""Periodic jobs: queued once in each period, however many workers there are."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from canonry.jobs.queues import Jobs
 
-KEPT = timedelta(days=2)  # an ended job is remembered so long, so that a period longer than that would be forgotten
+# Ended jobs are remembered this long. A longer period would be queued twice.
+ENDED_JOBS_KEPT = timedelta(days=2)
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A kind of job that is queued once in each period of so many seconds, by whichever worker comes first."""
+    """A kind of job that the first worker queues once in each period of `every` seconds."""
 
     kind: str
     every: float
 
     def __post_init__(self) -> None:
-        if not 0 < self.every <= KEPT.total_seconds() / 2:
-            raise ValueError(f"{self.kind}: every {self.every} seconds is not between nothing and {KEPT / 2}")
+        longest = ENDED_JOBS_KEPT / 2
+        if not 0 < self.every <= longest.total_seconds():
+            raise ValueError(f"{self.kind}: the period must be between 0 and {longest}, not {self.every} seconds")
 
     def enqueue(self, jobs: Jobs, now: float) -> bool:
-        """Queue the job of this period; False if it has been, or if the one of an earlier period goes on."""
+        """Queue the job of this period; False if it was queued before or the job of an earlier period still runs."""
         return jobs.enqueue_now(self.kind, job_id=f"{self.kind}@{int(now // self.every)}x{self.every:g}")

@@ -114,7 +114,12 @@ class Service:
     async def _open_jobs(self, stack: AsyncExitStack) -> None:
         from canonry.feeds.polling import Polling
         from canonry.jobs.crawl_jobs import crawl_kinds, crawl_schedules
-        from canonry.jobs.kinds import bookmark_kinds, bookmark_schedules, feed_kinds, feed_schedules
+        from canonry.jobs.kinds import (
+            make_bookmark_kinds,
+            make_bookmark_schedules,
+            make_feed_kinds,
+            make_feed_schedules,
+        )
         from canonry.jobs.queues import Jobs
         from canonry.jobs.worker import JobsTaken, Worker
 
@@ -122,11 +127,13 @@ class Service:
         if not self.options.runs_jobs:
             return
         kinds = [
-            *feed_kinds(self.jobs, Polling(self.client.fetch, clock=self.clock)),
-            *bookmark_kinds(self.bookmarks, self.bookmark_rekeys),
+            *make_feed_kinds(self.jobs, Polling(self.client.fetch, clock=self.clock)),
+            *make_bookmark_kinds(self.bookmarks, self.bookmark_rekeys),
             *crawl_kinds(self.jobs, self.settings, self.client),
         ]
-        worker = Worker(self.jobs, kinds, schedules=[*feed_schedules(), *bookmark_schedules(), *crawl_schedules()])
+        worker = Worker(
+            self.jobs, kinds, schedules=[*make_feed_schedules(), *make_bookmark_schedules(), *crawl_schedules()]
+        )
         try:
             await stack.enter_async_context(worker)
         except JobsTaken as error:

@@ -15,7 +15,7 @@ from canonry.feeds.feed_store import ACTIVE, FeedState
 from canonry.feeds.ingest_report import masked_key
 from canonry.feeds.opml import OpmlFeed
 from canonry.feeds.subscriptions import Added, AddResult, add_feed, import_unfetched
-from canonry.jobs.kinds import host_of
+from canonry.jobs.kinds import find_host
 from canonry.server.api.admin import require_admin
 from canonry.server.api.bookmarks import service
 from canonry.server.api.models import Url
@@ -140,7 +140,7 @@ async def poll_feed(request: Request, feed_id: FeedId) -> QueuedOut:
     feed = await service(request).feeds.get(feed_id)
     if feed.status != ACTIVE:
         raise Refused(409, "the feed is stopped; adding it again starts it")
-    return QueuedOut(queued=await service(request).jobs.enqueue_poll(feed.id, host_of(feed.url)))
+    return QueuedOut(queued=await service(request).jobs.enqueue_poll(feed.id, find_host(feed.url)))
 
 
 @router.get("/feeds/{feed_id}/items", response_model=list[ItemOut], responses=said(400, 404), summary="Items of a feed")
