@@ -27,7 +27,9 @@ def make_options(scenario: dict[str, Any]) -> dict[str, Any]:
             return next((canonry.Existing(url) for url in urls if url in known), None)
 
         options["exists"] = exists
-    return {**options, "timeout": 3.0}
+    # Short only where a server never answers; elsewhere long enough for a busy machine.
+    is_slow = any("delay_ms" in page for page in scenario["pages"].values())
+    return {**options, "timeout": 5.0 if is_slow else 60.0, "deadline": 240.0}
 
 
 def get_request_limit(scenario: dict[str, Any]) -> int | None:
