@@ -28,7 +28,7 @@ def engine_of(lookup: Any = no_names, **options: Any) -> ChromeEngine:
     """An engine that takes 127.0.0.2 for public."""
     guard = options.pop("guard", None) or Guard([f"{ADDRESS}/32"], EVERY_PORT)
     settings = options.pop("settings", None) or Settings(chrome=load_settings().chrome)
-    return ChromeEngine(settings, guard, lookup, **({"seconds": 6.0, "script_seconds": 10.0, "tabs": 2} | options))
+    return ChromeEngine(settings, guard, lookup, **({"load_seconds": 6.0, "script_seconds": 10.0, "tabs": 2} | options))
 
 
 def processes_of(group: int) -> dict[int, str]:

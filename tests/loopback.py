@@ -24,7 +24,7 @@ import trustme
 from canonry.core.url import parse
 from canonry.errors import FailureKind, FetchFailed
 from canonry.net import guard
-from canonry.net.chrome.proxy import shut
+from canonry.net.chrome.proxy import close_server
 from canonry.net.fetch import Client
 from canonry.net.guard import Guard
 from canonry.settings import Settings
@@ -93,7 +93,7 @@ class Listener:
     async def __aexit__(self, *_: object) -> None:
         assert self._server is not None
         self._is_closed = True
-        await shut(self._server)
+        await close_server(self._server)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

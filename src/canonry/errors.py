@@ -47,7 +47,12 @@ class FailureKind(StrEnum):
     PROXY = "proxy"  # the proxy of the settings cannot be used
     DOWNLOAD = "download"  # the URL is a file, not a page
     TRUNCATED = "truncated"  # only part of the page was read
+    NO_CONTENT = "no_content"  # the server answered without a page
+    NOT_HTTP = "not_http"  # seen by Chrome's proxy: the server speaks another protocol
+    NOT_LOADED = "not_loaded"  # Chrome or its proxy reported an error that another attempt does not change
     SCRIPT_TIMEOUT = "script_timeout"  # scripts of the page did not stop
+    DIALOG_LOOP = "dialog_loop"  # the page opens one dialog after another
+    ABORTED = "aborted"  # Chrome stopped loading the page before any answer
     BROWSER = "browser"  # Chrome refused a command, crashed or ended
     OTHER = "other"
 
@@ -64,6 +69,7 @@ TRANSIENT_FAILURES = frozenset(
         FailureKind.ENCODING,
         FailureKind.UNAVAILABLE,
         FailureKind.PROXY,
+        FailureKind.ABORTED,
         FailureKind.BROWSER,
         FailureKind.OTHER,
     }

@@ -348,8 +348,8 @@ class _Run:
         opened = await self._engine.open(url, came_from=self._address if page.depth else None)
         if page.depth == 0 and self._address is None:
             self._address = self._manners.came_from = opened.address or None
-        is_passing = opened.is_passing or opened.status == 429 or opened.status >= 500
-        if is_passing and page.attempts < self.options.retries:
+        is_passing = opened.failure is not None and opened.failure.is_transient
+        if (is_passing or opened.status == 429 or opened.status >= 500) and page.attempts < self.options.retries:
             wait = self.options.backoff * 2**page.attempts * (0.75 + random.random() / 2)  # noqa: S311
             if opened.retry_after is not None:  # the server means all its pages
                 wait = max(wait, min(opened.retry_after, _LONGEST_WAIT))

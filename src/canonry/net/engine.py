@@ -38,10 +38,10 @@ class PageFailure:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What opening a page gave; `error` says why there are no links, or fewer than the page has.
+    """The result of opening a page; `failure` says why it has no links, or not all of them.
 
-    `address` is the one that answered, where the engine knows it; `retry_after` the seconds the server asks
-    to wait; `is_passing` says of a page that was not read that another try may help.
+    `address` is the IP address of the server, if the engine knows it, and `retry_after` the seconds that the server
+    asks to wait.
     """
 
     requested_url: str
@@ -49,19 +49,16 @@ class Opened:
     status: int = 0
     title: str = ""
     links: tuple[Link, ...] = ()
-    error: str = ""
     content_type: str = ""
     hops: tuple[Hop, ...] = ()
     address: str = ""
     retry_after: float | None = None
-    is_passing: bool = False
     failure: PageFailure | None = None
 
-    def __post_init__(self) -> None:
-        # Until every engine sets `failure`, the older fields repeat it.
-        if self.failure is not None:
-            object.__setattr__(self, "error", str(self.failure))
-            object.__setattr__(self, "is_passing", self.failure.is_transient)
+    @property
+    def error(self) -> str:
+        """The failure for people; empty where there is none."""
+        return "" if self.failure is None else str(self.failure)
 
 
 class Engine(Protocol):

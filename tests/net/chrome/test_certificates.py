@@ -11,6 +11,7 @@ import trustme
 
 from canonry.errors import CanonryError
 from canonry.net.chrome.certificates import PLACE, trust_in
+from canonry.net.chrome.net_errors import make_failure
 from canonry.settings import Settings, load_settings
 from chrome import engine_of, needs_chrome
 from loopback import ADDRESS, Listener, ca_file, in_a_loop, server_tls
@@ -45,7 +46,7 @@ async def opened(file: str) -> Opened:
 @in_a_loop
 async def test_chrome_trusts_the_ca_of_the_settings() -> None:
     page = await opened(ca_file())
-    assert (page.error, page.status, page.title, len(page.links)) == ("", 200, "Inside", 1)
+    assert (page.failure, page.status, page.title, len(page.links)) == (None, 200, "Inside", 1)
 
 
 @pytest.mark.slow
@@ -56,7 +57,8 @@ async def test_chrome_trusts_no_other(tmp_path: Path) -> None:
     for file in ("", str(tmp_path / "other.pem")):
         page = await opened(file)
         assert (page.status, page.links) == (0, ())
-        assert page.error == "not opened: ERR_CERT_AUTHORITY_INVALID (CANONRY_CA_FILE can name the CA to trust)"
+        assert page.failure == make_failure("ERR_CERT_AUTHORITY_INVALID")
+        assert "CANONRY_CA_FILE" in page.error
 
 
 @needs_chrome
@@ -67,7 +69,7 @@ async def test_a_file_that_is_no_good_is_said_and_costs_nothing_else(
     (tmp_path / "bad.pem").write_text("nothing of the kind")
     with caplog.at_level(logging.WARNING, "canonry.chrome"):
         page = await opened(str(tmp_path / "bad.pem"))
-    assert "ERR_CERT_AUTHORITY_INVALID" in page.error
+    assert page.failure == make_failure("ERR_CERT_AUTHORITY_INVALID")
     assert "Chrome does not trust the CAs of CANONRY_CA_FILE" in caplog.text
     assert "bad.pem: no certificates in it" in caplog.text
 

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import loopback
-from canonry.net.chrome.proxy import HELLO, USER, Door, Proxy
-from canonry.net.chrome.relay import Limits
+from canonry.errors import FailureKind
+from canonry.net.chrome.proxy import LOGIN_URL, USER, Proxy, ProxyEndpoint
+from canonry.net.chrome.relay import ProxyLimits
 from canonry.net.guard import Guard
 from canonry.settings import Settings
 from loopback import ADDRESS, EVERY_PORT, Listener, LoopbackWeb, http_answer, in_a_loop, no_names, read_request
@@ -30,30 +31,38 @@ PROXY = "127.0.0.1"
 
 
 @asynccontextmanager
-async def door_of(lookup: Any = no_names, **options: Any) -> AsyncIterator[tuple[Proxy, Door]]:
+async def open_proxy(lookup: Any = no_names, **options: Any) -> AsyncIterator[tuple[Proxy, ProxyEndpoint]]:
     guard = options.pop("guard", None) or Guard([f"{ADDRESS}/32"], EVERY_PORT)
     settings = options.pop("settings", None) or Settings(ca_file=loopback.ca_file())
     async with Proxy(settings, guard, lookup=lookup, **options) as proxy:
-        yield proxy, await proxy.open_door()
+        yield proxy, await proxy.open_endpoint()
 
 
-async def asked(proxy: Proxy, door: Door, request: str, *, password: str | None = None) -> bytes:
-    """What the proxy answers, to the end of the connection."""
-    reader, writer = await asyncio.open_connection(PROXY, door.port)
+async def send(proxy: Proxy, endpoint: ProxyEndpoint, request: str, *, password: str | None = None) -> bytes:
+    """Send a request with the password, and return the answer up to the end of the connection."""
+    reader, writer = await asyncio.open_connection(PROXY, endpoint.port)
     writer.write(with_password(proxy, request, password))
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             return await reader.read(-1)
     except ConnectionResetError:
         return b""
     finally:
-        await closed(writer)
+        await close(writer)
 
 
-async def closed(writer: asyncio.StreamWriter) -> None:
+async def close(writer: asyncio.StreamWriter) -> None:
     writer.close()
     with suppress(OSError, ssl.SSLError):
         await writer.wait_closed()
+
+
+def last_kind(endpoint: ProxyEndpoint) -> FailureKind:
+    return endpoint.failures[-1].failure.kind
+
+
+def status_of(answer: bytes) -> int:
+    return int(answer.split(b" ")[1])
 
 
 def with_password(proxy: Proxy, request: str, password: str | None = None) -> bytes:
@@ -96,26 +105,29 @@ async def test_a_request_is_passed_on() -> None:
         writer.write(b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n")
         writer.write(http_answer(201, {"X-Kept": "1", "Connection": "keep-alive"}, body=b"done"))
 
-    async with Listener(talk) as server, door_of() as (proxy, door):
+    async with Listener(talk) as server, open_proxy() as (proxy, endpoint):
         url = f"http://{ADDRESS}:{server.port}/a?b"
         lines = ["Proxy-Connection: keep-alive", "Connection: keep-alive", "Content-Length: 4", "X-Own: 2"]
-        answer = await asked(proxy, door, get(url, *lines).replace("GET", "POST") + "body")
+        answer = await send(proxy, endpoint, get(url, *lines).replace("GET", "POST") + "body")
     assert answer == b"HTTP/1.1 201 Created\r\nX-Kept: 1\r\nContent-Length: 4\r\nConnection: close\r\n\r\ndone"
     assert (requests[0].method, requests[0].target, bodies) == ("POST", "/a?b", [b"body"])
     assert requests[0].headers == {"host": "x", "content-length": "4", "x-own": "2", "connection": "close"}
-    assert door.refused == []
+    assert endpoint.failures == []
 
 
 @in_a_loop
 async def test_a_tunnel_carries_tls() -> None:
-    async with LoopbackWeb({"https://site.example/": {"body": "inside"}}) as web, door_of(web.lookup) as (proxy, door):
-        reader, writer = await asyncio.open_connection(PROXY, door.port)
+    async with (
+        LoopbackWeb({"https://site.example/": {"body": "inside"}}) as web,
+        open_proxy(web.lookup) as (proxy, endpoint),
+    ):
+        reader, writer = await asyncio.open_connection(PROXY, endpoint.port)
         writer.write(with_password(proxy, connect("site.example:443")))
         assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 200 Connection established\r\n\r\n"
         await writer.start_tls(ssl.create_default_context(cafile=loopback.ca_file()), server_hostname="site.example")
         writer.write(b"GET / HTTP/1.1\r\nHost: site.example\r\n\r\n")
         assert (await reader.readuntil(b"inside")).startswith(b"HTTP/1.1 200 OK")
-        await closed(writer)
+        await close(writer)
         await web.until_quiet()
 
 
@@ -127,86 +139,93 @@ async def test_an_upgrade_becomes_a_tunnel() -> None:
         writer.write(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
         writer.write(await reader.readexactly(4))
 
-    async with Listener(talk) as server, door_of() as (proxy, door):
+    async with Listener(talk) as server, open_proxy() as (proxy, endpoint):
         request = get(f"http://{ADDRESS}:{server.port}/", "Upgrade: websocket", "Connection: Upgrade")
-        reader, writer = await asyncio.open_connection(PROXY, door.port)
+        reader, writer = await asyncio.open_connection(PROXY, endpoint.port)
         writer.write(with_password(proxy, request))
         assert b" 101 " in await reader.readuntil(b"\r\n\r\n")
         writer.write(b"ping")
         assert await reader.readexactly(4) == b"ping"
-        await closed(writer)
+        await close(writer)
 
 
 @pytest.mark.parametrize("password", ["", "wrong", "ä"])
 @in_a_loop
 async def test_the_password_is_needed(password: str) -> None:
-    async with Listener(lambda *_: asyncio.sleep(0)) as server, door_of() as (proxy, door):
-        for request in (get(f"http://{ADDRESS}:{server.port}/"), connect(f"{ADDRESS}:{server.port}"), get(HELLO)):
-            answer = await asked(proxy, door, request, password=password)
+    async with Listener(lambda *_: asyncio.sleep(0)) as server, open_proxy() as (proxy, endpoint):
+        for request in (get(f"http://{ADDRESS}:{server.port}/"), connect(f"{ADDRESS}:{server.port}"), get(LOGIN_URL)):
+            answer = await send(proxy, endpoint, request, password=password)
             assert answer.startswith(b"HTTP/1.1 407 ")
             assert b'Proxy-Authenticate: Basic realm="canonry"' in answer
         assert (server.accepted, reached()) == (0, set())
-        assert (await asked(proxy, door, get(HELLO))).startswith(b"HTTP/1.1 200 ")
+        assert (await send(proxy, endpoint, get(LOGIN_URL))).startswith(b"HTTP/1.1 200 ")
 
 
-REFUSED = [
-    # target                     why
-    ("127.0.0.1:{port}",         "refused: not public: loopback"),
-    ("[::1]:{port}",             "refused: not public: outside of 2000::/3"),
-    ("[::ffff:127.0.0.1]:{port}", "refused: not public: loopback"),
-    ("2130706433:{port}",        "refused: not public: loopback"),
-    ("10.0.0.1:80",              "refused: not public: private"),
-    ("169.254.169.254:80",       "refused: a metadata service of the machine"),
-    ("metadata.google.internal:80", "refused: the name of a metadata service"),
-    ("mixed.example:80",         "refused: not public: loopback"),
-    ("inside.example:80",        "refused: not public: private"),
-    ("nowhere.example:80",       "no connection (no such name)"),
-    ("empty.example:80",         "refused: has no address"),
+REFUSED, CONNECT = (403, FailureKind.REFUSED), (502, FailureKind.CONNECT)
+UNREACHABLE = [
+    # target                        status and kind
+    ("127.0.0.1:{port}",            REFUSED),
+    ("[::1]:{port}",                REFUSED),
+    ("[::ffff:127.0.0.1]:{port}",   REFUSED),
+    ("2130706433:{port}",           REFUSED),
+    ("10.0.0.1:80",                 REFUSED),
+    ("169.254.169.254:80",          REFUSED),
+    ("metadata.google.internal:80", REFUSED),
+    ("mixed.example:80",            REFUSED),
+    ("inside.example:80",           REFUSED),
+    ("empty.example:80",            REFUSED),
+    ("nowhere.example:80",          CONNECT),
+    ("unresolved.example:80",       (502, FailureKind.DNS)),
 ]  # fmt: skip
 
 
 async def _names(host: str, port: int) -> list[tuple[str, int]]:
     names = {"mixed.example": [ADDRESS, "127.0.0.1"], "inside.example": ["10.0.0.1"], "empty.example": []}
+    if host == "unresolved.example":
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
     if host not in names:
         raise OSError("no such name")
     return [(address, port) for address in names[host]]
 
 
-@pytest.mark.parametrize(("target", "why"), REFUSED)
+@pytest.mark.parametrize(("target", "expected"), UNREACHABLE)
 @in_a_loop
-async def test_refused(target: str, why: str) -> None:
+async def test_a_target_that_the_guard_refuses_is_not_reached(target: str, expected: tuple[int, FailureKind]) -> None:
     async with (
         Listener(lambda *_: asyncio.sleep(0), address="127.0.0.1") as secret,
-        door_of(_names) as (proxy, door),
+        open_proxy(_names) as (proxy, endpoint),
     ):
         authority = target.format(port=secret.port)
-        status = b"403" if why.startswith("refused") else b"502"
-        for request, url in ((get(f"http://{authority}/p"), f"http://{authority}/p"), (connect(authority), "")):
-            answer = await asked(proxy, door, request)
-            assert answer.split(b" ")[1] == status
-            assert f"Canonry-Proxy: {proxy.mark}".encode() in answer
-            assert door.refused[-1].reason == why
-            assert door.why(url or f"https://{authority}/") == why
+        status, kind = expected
+        for request, url in (
+            (get(f"http://{authority}/p"), f"http://{authority}/p"),
+            (connect(authority), f"https://{authority}/"),
+        ):
+            answer = await send(proxy, endpoint, request)
+            assert status_of(answer) == status
+            assert f"Canonry-Proxy: {proxy.token}".encode() in answer
+            assert last_kind(endpoint) is kind
+            assert endpoint.find_failure(url) is endpoint.failures[-1].failure
         assert secret.accepted == 0
     assert reached() == set()
 
 
 @in_a_loop
-async def test_ports_and_our_own_addresses() -> None:
+async def test_ports_that_are_not_allowed_and_addresses_of_this_service_are_refused() -> None:
     async with Listener(lambda *_: asyncio.sleep(0)) as server:
         own = Guard([f"{ADDRESS}/32"], EVERY_PORT, [(ADDRESS, server.port)])
-        async with door_of(guard=own) as (proxy, door):
-            assert b" 403 " in await asked(proxy, door, connect(f"{ADDRESS}:{server.port}"))
-            assert door.refused[-1].reason == "refused: this service itself"
-        async with door_of(guard=Guard([f"{ADDRESS}/32"])) as (proxy, door):
-            assert b" 403 " in await asked(proxy, door, connect(f"{ADDRESS}:6379"))
-            assert door.refused[-1].reason == "refused: port 6379 is not a web port"
-        # Also where loopback is allowed, the doors lead to none of the doors.
-        async with door_of(guard=Guard(["127.0.0.0/8"], EVERY_PORT)) as (proxy, door):
-            other = await proxy.open_door()
-            for port in (door.port, other.port):
-                assert b" 403 " in await asked(proxy, door, get(f"http://127.0.0.1:{port}/"))
-                assert door.refused[-1].reason == "refused: this service itself"
+        async with open_proxy(guard=own) as (proxy, endpoint):
+            assert status_of(await send(proxy, endpoint, connect(f"{ADDRESS}:{server.port}"))) == 403
+            assert last_kind(endpoint) is FailureKind.REFUSED
+        async with open_proxy(guard=Guard([f"{ADDRESS}/32"])) as (proxy, endpoint):
+            assert status_of(await send(proxy, endpoint, connect(f"{ADDRESS}:6379"))) == 403
+            assert last_kind(endpoint) is FailureKind.REFUSED
+        # Even where loopback is allowed, no endpoint leads to an endpoint of the proxy.
+        async with open_proxy(guard=Guard(["127.0.0.0/8"], EVERY_PORT)) as (proxy, endpoint):
+            other = await proxy.open_endpoint()
+            for port in (endpoint.port, other.port):
+                assert status_of(await send(proxy, endpoint, get(f"http://127.0.0.1:{port}/"))) == 403
+                assert last_kind(endpoint) is FailureKind.REFUSED
         assert server.accepted == 0
 
 
@@ -219,12 +238,12 @@ async def test_a_name_is_looked_up_once_for_each_connection() -> None:
         return [(ADDRESS if len(looked_up) == 1 else "127.0.0.1", port)]
 
     async with (
-        loopback.twins(says(b"public"), says(b"secret")) as (public, secret),
-        door_of(rebinding) as (proxy, door),
+        loopback.twins(answer_with(b"public"), answer_with(b"secret")) as (public, secret),
+        open_proxy(rebinding) as (proxy, endpoint),
     ):
         url = f"http://rebind.example:{public.port}/"
-        assert b"public" in await asked(proxy, door, get(url))
-        assert b" 403 " in await asked(proxy, door, get(url))
+        assert b"public" in await send(proxy, endpoint, get(url))
+        assert status_of(await send(proxy, endpoint, get(url))) == 403
         assert (len(looked_up), public.accepted, secret.accepted) == (2, 1, 0)
 
 
@@ -238,84 +257,110 @@ def test_what_a_public_address_gave_leads_to_no_allowed_range(monkeypatch: pytes
     @in_a_loop
     async def run() -> None:
         async with (
-            Listener(says(b"public")) as public,
-            Listener(says(b"intranet"), address="127.0.0.3") as intranet,
-            door_of(names, guard=Guard(["127.0.0.3/32"], EVERY_PORT)) as (proxy, door),
+            Listener(answer_with(b"public")) as public,
+            Listener(answer_with(b"intranet"), address="127.0.0.3") as intranet,
+            open_proxy(names, guard=Guard(["127.0.0.3/32"], EVERY_PORT)) as (proxy, endpoint),
         ):
             url = get(f"http://intranet.example:{intranet.port}/")
-            assert door.begin(None)
-            assert b"intranet" in await asked(proxy, door, url)
-            tunnel_reader, tunnel = await asyncio.open_connection(PROXY, door.port)
+            assert endpoint.start_page(None)
+            assert b"intranet" in await send(proxy, endpoint, url)
+            tunnel_reader, tunnel = await asyncio.open_connection(PROXY, endpoint.port)
             tunnel.write(with_password(proxy, connect(f"intranet.example:{intranet.port}")))
             await tunnel_reader.readuntil(b"\r\n\r\n")
-            assert b"public" in await asked(proxy, door, get(f"http://public.example:{public.port}/"))
+            assert b"public" in await send(proxy, endpoint, get(f"http://public.example:{public.port}/"))
             assert await tunnel_reader.read(-1) == b""  # open until then
-            await closed(tunnel)
-            assert b" 403 " in await asked(proxy, door, url)
-            # A page that a person names may go there, but not through this door: the last one may still run.
-            assert not door.begin(None)
-            assert not door.begin("127.0.0.3")
-            assert door.begin(ADDRESS)
-            other = await proxy.open_door()
-            assert other.begin("127.0.0.3")
-            assert b"intranet" in await asked(proxy, other, url)
-            assert other.begin("")  # an address nobody knows is taken for public
-            assert b" 403 " in await asked(proxy, other, url)
+            await close(tunnel)
+            assert status_of(await send(proxy, endpoint, url)) == 403
+            # A page that a person names may go there, but not through this endpoint: the last one may still run.
+            assert not endpoint.start_page(None)
+            assert not endpoint.start_page("127.0.0.3")
+            assert endpoint.start_page(ADDRESS)
+            other = await proxy.open_endpoint()
+            assert other.start_page("127.0.0.3")
+            assert b"intranet" in await send(proxy, other, url)
+            assert other.start_page("")  # an address nobody knows is taken for public
+            assert status_of(await send(proxy, other, url)) == 403
 
     run()
 
 
-BAD = [
+INVALID_REQUESTS = [
     # request                                                       status
-    ("GET /\r\n\r\n",                                               b"400"),
-    ("GET http://x/ HTTP/1.1\r\nno colon\r\n\r\n",                  b"400"),
-    ("GET http://x/ HTTP/1.1\r\nA: b\nC: d\r\n\r\n",                b"400"),
-    ("GET http://x/ HTTP/1.1\r\nA : b\r\n\r\n",                     b"400"),
-    ("GET / HTTP/1.1\r\nHost: x\r\n\r\n",                           b"400"),
-    ("GET https://127.0.0.2/ HTTP/1.1\r\nHost: x\r\n\r\n",          b"400"),
-    ("GET ftp://127.0.0.2/ HTTP/1.1\r\nHost: x\r\n\r\n",            b"400"),
-    ("GET http://x/ HTTP/1.1\r\nA: " + "b" * 70_000 + "\r\n\r\n",   b"431"),
-    ("CONNECT 127.0.0.2 HTTP/1.1\r\nHost: x\r\n\r\n",               b"502"),
-    ("CONNECT user:pw@127.0.0.1:80 HTTP/1.1\r\nHost: x\r\n\r\n",    b"403"),
+    ("GET /\r\n\r\n",                                               400),
+    ("GET http://x/ HTTP/1.0\r\nHost: x\r\n\r\n",                  400),
+    ("GET http://x/ HTTP/1.1\r\nHost: x\r\nno colon\r\n\r\n",     400),
+    ("GET http://x/ HTTP/1.1\r\nHost: x\r\nA: b\nC: d\r\n\r\n",   400),
+    ("GET http://x/ HTTP/1.1\r\nHost: x\n\nGET / HTTP/1.1\r\n\r\n", 400),
+    ("GET http://x/ HTTP/1.1\r\nHost: x\r\nA : b\r\n\r\n",        400),
+    ("GET http://x/ HTTP/1.1\r\nHost: x\r\nA: b\0c\r\n\r\n",      400),
+    ("GET http://x/ HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n",      400),
+    ("GET / HTTP/1.1\r\nHost: x\r\n\r\n",                          400),
+    ("GET https://127.0.0.2/ HTTP/1.1\r\nHost: x\r\n\r\n",         400),
+    ("GET ftp://127.0.0.2/ HTTP/1.1\r\nHost: x\r\n\r\n",           400),
+    ("GET http://x/ HTTP/1.1\r\nA: " + "b" * 70_000 + "\r\n\r\n",  431),
+    ("CONNECT 127.0.0.2 HTTP/1.1\r\nHost: x\r\n\r\n",              502),
+    ("CONNECT user:pw@127.0.0.1:80 HTTP/1.1\r\nHost: x\r\n\r\n",   403),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("request_text", "status"), BAD)
+@pytest.mark.parametrize(("request_text", "status"), INVALID_REQUESTS)
 @in_a_loop
-async def test_bad_requests(request_text: str, status: bytes) -> None:
-    async with door_of() as (proxy, door):
-        answer = await asked(proxy, door, request_text)
-        assert answer.split(b" ")[1] == status
-    assert "pw" not in repr(door.refused)
+async def test_invalid_requests_are_refused(request_text: str, status: int) -> None:
+    async with open_proxy() as (proxy, endpoint):
+        assert status_of(await send(proxy, endpoint, request_text)) == status
+    assert "pw" not in repr(endpoint.failures)
 
 
-@pytest.mark.parametrize("line", ["Transfer-Encoding: chunked", "Content-Length: -1", "Content-Length: 1, 2"])
-@in_a_loop
-async def test_bodies_of_unknown_length(line: str) -> None:
-    async with Listener(says(b"x")) as server, door_of() as (proxy, door):
-        answer = await asked(proxy, door, get(f"http://{ADDRESS}:{server.port}/", line))
-        assert answer.startswith(b"HTTP/1.1 411 ")
-
-
-ANSWERS = [
-    # what the server says                                   what the browser gets
-    (b"",                                                    "the connection was closed without an answer"),
-    (b"SSH-2.0-x\r\n\r\n",                                   "no valid HTTP answer (another protocol)"),
-    (b"HTTP/1.1 200 OK\r\nA: " + b"b" * 70_000 + b"\r\n\r\n", "no valid HTTP answer (headers that are too long)"),
+BODY_LENGTHS = [
+    # header                          status
+    ("Transfer-Encoding: chunked",    411),
+    ("Transfer-Encoding: gzip",       400),
+    ("Content-Length: -1",            400),
+    ("Content-Length: 1, 2",          400),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("said", "why"), ANSWERS)
+@pytest.mark.parametrize(("line", "status"), BODY_LENGTHS)
 @in_a_loop
-async def test_bad_answers(said: bytes, why: str) -> None:
+async def test_a_body_of_unknown_length_is_refused(line: str, status: int) -> None:
+    async with Listener(answer_with(b"x")) as server, open_proxy() as (proxy, endpoint):
+        request = get(f"http://{ADDRESS}:{server.port}/", line)
+        assert status_of(await send(proxy, endpoint, request)) == status
+
+
+INVALID_ANSWERS = [
+    # what the server sends                                   kind
+    (b"",                                                     FailureKind.DISCONNECTED),
+    (b"SSH-2.0-x\r\n\r\n",                                    FailureKind.NOT_HTTP),
+    (b"HTTP/1.1 200 OK\r\nA: " + b"b" * 70_000 + b"\r\n\r\n", FailureKind.TOO_LARGE),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sent", "kind"), INVALID_ANSWERS)
+@in_a_loop
+async def test_an_invalid_answer_of_the_server_is_a_failure(sent: bytes, kind: FailureKind) -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
-        writer.write(said)
-        await asyncio.sleep(0.1 if said else 0)
+        writer.write(sent)
+        if sent:
+            await reader.read(-1)  # the proxy closes the connection; closing first would lose unread bytes
 
-    async with Listener(talk) as server, door_of() as (proxy, door):
-        assert b" 502 " in await asked(proxy, door, get(f"http://{ADDRESS}:{server.port}/"))
-        assert door.refused[-1].reason == why
+    async with Listener(talk) as server, open_proxy() as (proxy, endpoint):
+        assert status_of(await send(proxy, endpoint, get(f"http://{ADDRESS}:{server.port}/"))) == 502
+        assert last_kind(endpoint) is kind
+
+
+@in_a_loop
+async def test_sloppy_headers_of_a_server_reach_the_browser_unchanged() -> None:
+    sloppy = b"HTTP/1.1 200 OK\r\nA b: c\r\nno colon\r\nContent-Length: 2\r\n"
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(sloppy + b"\r\nok")
+
+    async with Listener(talk) as server, open_proxy() as (proxy, endpoint):
+        answer = await send(proxy, endpoint, get(f"http://{ADDRESS}:{server.port}/"))
+    assert answer == sloppy + b"Connection: close\r\n\r\nok"
 
 
 @in_a_loop
@@ -331,42 +376,42 @@ async def test_limits() -> None:
             await writer.drain()
             sent += 10_000
 
-    limits = Limits(connection_bytes=1_000_000, idle_seconds=1, connections=3)
+    limits = ProxyLimits(connection_bytes=1_000_000, idle_seconds=1, connections=3)
     async with (
         Listener(endless) as server,
         Listener(silent) as mute,
-        door_of(limits=limits) as (proxy, door),
+        open_proxy(limits=limits) as (proxy, endpoint),
     ):
-        answer = await asked(proxy, door, get(f"http://{ADDRESS}:{server.port}/"))
+        answer = await send(proxy, endpoint, get(f"http://{ADDRESS}:{server.port}/"))
         assert len(answer) <= 1_000_100
-        assert door.refused[-1].reason == "more than 1000000 bytes"
+        assert last_kind(endpoint) is FailureKind.TOO_LARGE
         await server.until_quiet()
         assert sent < 20_000_000
-        assert b" 502 " in await asked(proxy, door, get(f"http://{ADDRESS}:{mute.port}/"))
-        assert door.refused[-1].reason == "no answer within 1 s"
-        tunnels = [await asyncio.open_connection(PROXY, door.port) for _ in range(3)]
+        assert status_of(await send(proxy, endpoint, get(f"http://{ADDRESS}:{mute.port}/"))) == 502
+        assert last_kind(endpoint) is FailureKind.TIMEOUT
+        tunnels = [await asyncio.open_connection(PROXY, endpoint.port) for _ in range(3)]
         for reader, writer in tunnels:
             writer.write(with_password(proxy, connect(f"{ADDRESS}:{mute.port}")))
             await reader.readuntil(b"\r\n\r\n")
-        assert b" 503 " in await asked(proxy, door, connect(f"{ADDRESS}:{mute.port}"))
+        assert status_of(await send(proxy, endpoint, connect(f"{ADDRESS}:{mute.port}"))) == 503
         for reader, writer in tunnels:  # nothing was said for too long
             assert await reader.read(-1) == b""
-            await closed(writer)
+            await close(writer)
         await mute.until_quiet()
 
 
 @pytest.mark.parametrize("turns", range(8))
 @in_a_loop
 async def test_who_comes_while_the_door_is_closed_gets_nothing(turns: int) -> None:
-    async with Listener(silent) as server, door_of() as (proxy, door):
-        with socket.create_connection((PROXY, door.port)) as late:
+    async with Listener(silent) as server, open_proxy() as (proxy, endpoint):
+        with socket.create_connection((PROXY, endpoint.port)) as late:
             late.setblocking(False)
             late.sendall(with_password(proxy, connect(f"{ADDRESS}:{server.port}")))
-            for _ in range(turns):  # of the loop: each finds the door at another step
+            for _ in range(turns):  # of the loop: each finds the endpoint at another step
                 await asyncio.sleep(0)
-            await door.close()
+            await endpoint.close()
             with suppress(ConnectionResetError):
-                async with asyncio.timeout(2):
+                async with asyncio.timeout(60):
                     assert not await asyncio.get_running_loop().sock_recv(late, 1)
         await server.until_quiet()
 
@@ -386,13 +431,13 @@ async def test_the_proxy_of_the_settings(account: str) -> None:
 
     async with Listener(upstream, address="127.0.0.2") as server:
         settings = Settings(proxy=f"http://{account}127.0.0.2:{server.port}")
-        async with door_of(settings=settings, guard=Guard()) as (proxy, door):
-            assert (await asked(proxy, door, get("http://name.example.com/a"))).endswith(b"\r\n\r\nok")
-            reader, writer = await asyncio.open_connection(PROXY, door.port)
+        async with open_proxy(settings=settings, guard=Guard()) as (proxy, endpoint):
+            assert (await send(proxy, endpoint, get("http://name.example.com/a"))).endswith(b"\r\n\r\nok")
+            reader, writer = await asyncio.open_connection(PROXY, endpoint.port)
             writer.write(with_password(proxy, connect("name.example.com:443")))
             assert b" 200 " in await reader.readuntil(b"\r\n\r\n")
-            await closed(writer)
-            assert b" 403 " in await asked(proxy, door, get("http://127.0.0.1/"))
+            await close(writer)
+            assert status_of(await send(proxy, endpoint, get("http://127.0.0.1/"))) == 403
     assert [(request.method, request.target) for request in requests] == [
         ("GET", "http://name.example.com/a"),
         ("CONNECT", "name.example.com:443"),
@@ -401,7 +446,7 @@ async def test_the_proxy_of_the_settings(account: str) -> None:
     assert [request.headers.get("proxy-authorization") for request in requests] == [wanted, wanted]
 
 
-def says(body: bytes) -> loopback.Talk:
+def answer_with(body: bytes) -> loopback.Talk:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if await read_request(reader) is not None:
             writer.write(http_answer(200, {"Connection": "close"}, body=body))

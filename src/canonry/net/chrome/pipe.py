@@ -1,4 +1,4 @@
-"""The DevTools protocol over Chrome's pipe: JSON messages, a zero byte behind each.
+"""The DevTools protocol (CDP) over Chrome's pipe: JSON messages, each followed by a zero byte.
 
 https://chromedevtools.github.io/devtools-protocol/
 """
@@ -14,96 +14,101 @@ if TYPE_CHECKING:
 
     Listener: TypeAlias = Callable[[str, dict[str, Any]], None]
 
-GONE = "canonry.gone"  # what every listener hears when the browser ends
-_PIECE = 2**18
-_MAX_MESSAGE = 64 * 1024 * 1024
-# Most of what Chrome tells about a page is about its images and scripts; only documents are of interest.
-_NETWORK, _DOCUMENT = b'{"method":"Network.', b'"Document"'
+BROWSER_CLOSED_EVENT = "canonry.browserClosed"  # every listener gets this when the browser ends
+_READ_BYTES = 2**18
+_MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+_MAX_ERROR_CHARACTERS = 200
+# Most network events of a page are about images and scripts, and only documents are needed. Skipping the others
+# before JSON is parsed saves most of the parsing.
+_NETWORK_EVENT, _DOCUMENT = b'{"method":"Network.', b'"Document"'
 
 
-class Refused(Exception):
-    """Chrome did not do what it was asked to."""
+class CommandFailed(Exception):
+    """Chrome answered a command with an error."""
 
 
-class BrowserGone(Exception):
-    """Chrome ended, or what it said could not be read."""
+class BrowserClosed(Exception):
+    """Chrome ended, or its messages could not be read."""
+
+    def __init__(self) -> None:
+        super().__init__("Chrome has ended")
 
 
 class Pipe:
-    """Asks Chrome, and passes on what it tells unasked to whoever listens to a session."""
+    """Sends commands to Chrome and dispatches its events to one listener per session."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        self._asked: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._pending: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._listeners: dict[str, Listener] = {}
-        self._last = 0
-        self.is_gone = False
+        self._last_id = 0
+        self.is_closed = False
 
-    def listen(self, session: str, listener: Listener) -> None:
-        """Hear the events of a session; the empty one is the browser itself."""
+    def add_listener(self, session: str, listener: Listener) -> None:
+        """Call `listener` with every event of a session; the empty session is the browser itself."""
         self._listeners[session] = listener
 
-    def forget(self, session: str) -> None:
+    def remove_listener(self, session: str) -> None:
         self._listeners.pop(session, None)
 
-    async def ask(self, method: str, session: str = "", **params: object) -> dict[str, Any]:
-        """The answer; Refused or BrowserGone where there is none."""
-        if self.is_gone:
-            raise BrowserGone("the browser has ended")
-        number = self.tell(method, session, **params)
-        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        self._asked[number] = answer
+    async def call(self, method: str, session: str = "", **params: object) -> dict[str, Any]:
+        """Send a command and return its result; raise CommandFailed or BrowserClosed."""
+        if self.is_closed:
+            raise BrowserClosed
+        command_id = self.send(method, session, **params)
+        result: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._pending[command_id] = result
         try:
-            return await answer
+            return await result
         finally:
-            self._asked.pop(number, None)
+            self._pending.pop(command_id, None)
 
-    def tell(self, method: str, session: str = "", **params: object) -> int:
-        """Ask without waiting for the answer."""
-        self._last += 1
-        message: dict[str, object] = {"id": self._last, "method": method, "params": params}
+    def send(self, method: str, session: str = "", **params: object) -> int:
+        """Send a command without waiting for its result; return its ID."""
+        self._last_id += 1
+        message: dict[str, object] = {"id": self._last_id, "method": method, "params": params}
         if session:
             message["sessionId"] = session
         if not self._writer.is_closing():
             self._writer.write(json.dumps(message).encode() + b"\0")
-        return self._last
+        return self._last_id
 
     async def run(self) -> None:
-        """Read until the browser ends."""
+        """Read messages until the browser ends."""
         rest = b""
         try:
-            while piece := await self._reader.read(_PIECE):
-                *messages, rest = (rest + piece).split(b"\0")
+            while chunk := await self._reader.read(_READ_BYTES):
+                *messages, rest = (rest + chunk).split(b"\0")
                 for message in messages:
-                    self._take(message)
-                if len(rest) > _MAX_MESSAGE:
+                    self._dispatch(message)
+                if len(rest) > _MAX_MESSAGE_BYTES:
                     break
         except (OSError, ValueError):
-            pass  # as if it had ended
+            pass  # an unreadable pipe is treated like a browser that ended
         finally:
-            self._end()
+            self._close()
 
-    def _take(self, raw: bytes) -> None:
-        if raw.startswith(_NETWORK) and _DOCUMENT not in raw:
+    def _dispatch(self, raw: bytes) -> None:
+        if raw.startswith(_NETWORK_EVENT) and _DOCUMENT not in raw:
             return
         message: dict[str, Any] = json.loads(raw)
         if "id" not in message:
             if listener := self._listeners.get(message.get("sessionId", "")):
                 listener(message["method"], message.get("params", {}))
             return
-        answer = self._asked.get(message["id"])
-        if answer is None or answer.done():
+        result = self._pending.get(message["id"])
+        if result is None or result.done():
             return
         if error := message.get("error"):
-            answer.set_exception(Refused(str(error.get("message", ""))[:200]))
+            result.set_exception(CommandFailed(str(error.get("message", ""))[:_MAX_ERROR_CHARACTERS]))
         else:
-            answer.set_result(message.get("result", {}))
+            result.set_result(message.get("result", {}))
 
-    def _end(self) -> None:
-        self.is_gone = True
-        for answer in self._asked.values():
-            if not answer.done():
-                answer.set_exception(BrowserGone("the browser has ended"))
+    def _close(self) -> None:
+        self.is_closed = True
+        for result in self._pending.values():
+            if not result.done():
+                result.set_exception(BrowserClosed())
         for listener in tuple(self._listeners.values()):
-            listener(GONE, {})
+            listener(BROWSER_CLOSED_EVENT, {})

@@ -1,4 +1,4 @@
-"""A Chrome of our own: found, started with nothing but a pipe and our proxy, and gone when we are (contract C7)."""
+"""A Chrome process: found, started with a pipe and the proxy, and ended with this process (contract C7)."""
 
 from __future__ import annotations
 
@@ -13,36 +13,38 @@ from typing import TYPE_CHECKING, Any, Self
 
 from canonry.errors import CanonryError
 from canonry.net.chrome.certificates import trust_in
-from canonry.net.chrome.pipe import BrowserGone, Pipe, Refused
-from canonry.net.chrome.proxy import HELLO, USER, Proxy
+from canonry.net.chrome.pipe import BrowserClosed, CommandFailed, Pipe
+from canonry.net.chrome.proxy import LOGIN_URL, USER, Proxy
 from canonry.net.chrome.tab import Tab
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from canonry.net.chrome.proxy import Door
+    from canonry.net.chrome.proxy import ProxyEndpoint
     from canonry.settings import Settings
 
 PACKAGE = "chromium-headless-shell"  # of Debian
-_NAMES = (
+_PROGRAM_NAMES = (
     "chromium-headless-shell", "chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome",
     "chrome-headless-shell", "headless_shell",
 )  # fmt: skip
 _LOG = logging.getLogger("canonry.chrome")
 _START_SECONDS = 30.0
-_GONE_SECONDS = 2.0
-_LONG = 36  # bytes of a folder; the socket needs the rest
-_SAID = 2000  # bytes of what Chrome complained about that are kept
-_HEAP_MB = 512  # of the scripts of one page; a page that wants more crashes
-_PROCESS_KB = 4 * 1024 * 1024  # of the data of one process, whatever it is kept in
-# The first command is the pipe's: what we write is its file 3, what it writes to file 4 we read. The shell
-# stays to remove the profile, also where we are killed: Chrome ends when the pipe does.
+_EXIT_SECONDS = 2.0
+_EXIT_POLL_SECONDS = 0.005
+_MAX_FOLDER_BYTES = 36  # Chrome adds the rest of its socket's name, which has at most 107 bytes
+_MAX_STDERR_BYTES = 2000  # the last bytes are kept for the error message
+_MAX_SHOWN_CHARACTERS = 500
+_HEAP_MB = 512  # of the scripts of one page; a page that allocates more crashes
+_PROCESS_KB = 4 * 1024 * 1024  # data of one process, limited by `ulimit -d`
+# Chrome reads commands from file descriptor 3 and writes to 4. The shell removes the profile after Chrome has ended,
+# also if this process is killed: Chrome ends when the pipe is closed. Children of Chrome may still be writing.
 _SHELL = """
 ulimit -d "$1" 2>/dev/null; profile=$2; shift 2
 "$@" 3<&0 4>&1 </dev/null >/dev/null
-for attempt in 1 2 3 4 5; do rm -rf "$profile" 2>/dev/null && break; sleep 0.2; done  # its children may still write
+for attempt in 1 2 3 4 5; do rm -rf "$profile" 2>/dev/null && break; sleep 0.2; done
 """
-_NOT_WANTED = (
+_DISABLED_FEATURES = (
     "AutofillServerCommunication",
     "DialMediaRouteProvider",
     "MediaRouter",
@@ -50,7 +52,7 @@ _NOT_WANTED = (
     "RenderDocument",
     "Translate",
 )
-# Why each is here: docs/decisions/0011-chrome.md
+# The reason for each flag: docs/decisions/0011-chrome.md
 FLAGS = (
     "--headless",
     "--remote-debugging-pipe",
@@ -88,49 +90,49 @@ FLAGS = (
     "--disable-dev-shm-usage",
     "--hide-scrollbars",
     "--mute-audio",
-    f"--disable-features={','.join(_NOT_WANTED)}",
+    f"--disable-features={','.join(_DISABLED_FEATURES)}",
     f"--js-flags=--max-old-space-size={_HEAP_MB}",
 )
 
 
 def find_chrome(settings: Settings) -> str:
-    """The program to start; CanonryError says how to get one."""
+    """Return the path of an installed Chrome; CanonryError says how to get one."""
     if settings.chrome:
         if found := shutil.which(settings.chrome):
             return found
-        raise CanonryError(f"no Chrome at {settings.chrome} (setting chrome, CANONRY_CHROME)")
-    for name in _NAMES:
+        raise CanonryError(f"There is no Chrome at {settings.chrome}. Correct the setting chrome (CANONRY_CHROME).")
+    for name in _PROGRAM_NAMES:
         if found := shutil.which(name):
             return found
     raise CanonryError(
-        f"no Chrome is installed: on Debian, apt-get install {PACKAGE}; elsewhere name one in CANONRY_CHROME"
+        f"Chrome is not installed. On Debian, run apt-get install {PACKAGE}; elsewhere set CANONRY_CHROME to its path."
     )
 
 
 class Browser:
-    """A running Chrome with an empty profile; use it as an async context manager, or close it."""
+    """A running Chrome with an empty profile; an async context manager, or call `close`."""
 
     def __init__(self, proxy: Proxy, *, program: str) -> None:
         self._proxy = proxy
         self._program = program
         self._process: asyncio.subprocess.Process | None = None
         self._pipe: Pipe | None = None
-        self._door: Door | None = None
+        self._endpoint: ProxyEndpoint | None = None
         self._profile = ""
         self._tasks: list[asyncio.Task[None]] = []
-        self._said = b""
+        self._stderr = b""
         self._user_agent = ""
-        self._ours: set[str] = set()
-        self._strangers: list[str] = []
-        self._creating = 0
+        self._own_targets: set[str] = set()
+        self._unknown_targets: list[str] = []
+        self._pending_targets = 0  # commands to create a target that have no result yet
 
     @property
-    def is_gone(self) -> bool:
-        return self._pipe is None or self._pipe.is_gone
+    def is_closed(self) -> bool:
+        return self._pipe is None or self._pipe.is_closed
 
     @property
     def group(self) -> int:
-        """The process group of all that was started."""
+        """The process group of Chrome and all its children."""
         assert self._process is not None
         return self._process.pid
 
@@ -142,22 +144,23 @@ class Browser:
         await self.close()
 
     async def start(self) -> None:
-        """CanonryError where it does not come up."""
-        self._profile = tempfile.mkdtemp(prefix="canonry-chrome-", dir=_short_folder())
+        """Start Chrome; raise CanonryError if it does not answer."""
+        self._profile = tempfile.mkdtemp(prefix="canonry-chrome-", dir=_choose_folder())
         try:
-            await self._trust()
+            await self._trust_own_certificates()
             async with asyncio.timeout(_START_SECONDS):
                 await self._launch()
-        except (TimeoutError, OSError, Refused, BrowserGone) as error:
+        except (TimeoutError, OSError, CommandFailed, BrowserClosed) as error:
             await self.close()
-            said = " ".join(self._said.decode(errors="replace").split())[-500:]
-            raise CanonryError(f"{self._program} does not start: {said or str(error) or 'no answer'}") from None
+            stderr = " ".join(self._stderr.decode(errors="replace").split())[-_MAX_SHOWN_CHARACTERS:]
+            reason = stderr or str(error) or f"no answer within {_START_SECONDS:g} s"
+            raise CanonryError(f"{self._program} does not start: {reason}") from None
         except BaseException:
             await self.close()
             raise
 
-    async def _trust(self) -> None:
-        """Also the CAs of our settings; without them it is still a browser."""
+    async def _trust_own_certificates(self) -> None:
+        """Make Chrome trust the CAs of the settings; a failure is logged, because Chrome works without them."""
         if ca_file := self._proxy.settings.ca_file:
             try:
                 await trust_in(self._profile, ca_file)
@@ -165,62 +168,63 @@ class Browser:
                 _LOG.warning("Chrome does not trust the CAs of CANONRY_CA_FILE: %s", error)
 
     async def _launch(self) -> None:
-        self._door = await self._proxy.open_door()  # for what no tab asks for: Chrome has no password there
+        # The default endpoint serves requests of Chrome itself. No tab sends its password, so they are refused.
+        self._endpoint = await self._proxy.open_endpoint()
         flags = [
             *FLAGS,
-            f"--proxy-server=http://127.0.0.1:{self._door.port}",
+            f"--proxy-server=http://127.0.0.1:{self._endpoint.port}",
             f"--user-data-dir={self._profile}/profile",
         ]
         if os.name == "posix" and os.geteuid() == 0:
-            _LOG.warning("Chrome runs without its sandbox because this is root; another user would be safer")
+            _LOG.warning("Chrome runs without its sandbox because the user is root. Run as another user to be safer.")
             flags.append("--no-sandbox")
         self._process = await asyncio.create_subprocess_exec(
             *("/bin/sh", "-c", _SHELL, "canonry-chrome", str(_PROCESS_KB), self._profile, self._program, *flags),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,  # a group of its own, to be ended as one
-            env=self._environment(),
+            start_new_session=True,  # a process group of its own, which can be killed as a whole
+            env=self._make_environment(),
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._pipe = Pipe(self._process.stdout, self._process.stdin)
-        self._tasks = [asyncio.create_task(self._pipe.run()), asyncio.create_task(self._hear_complaints())]
-        self._user_agent = str((await self._pipe.ask("Browser.getVersion")).get("userAgent", ""))
-        self._pipe.listen("", self._on_event)
-        await self._pipe.ask("Target.setDiscoverTargets", discover=True)
+        self._tasks = [asyncio.create_task(self._pipe.run()), asyncio.create_task(self._read_stderr())]
+        self._user_agent = str((await self._pipe.call("Browser.getVersion")).get("userAgent", ""))
+        self._pipe.add_listener("", self._on_event)
+        await self._pipe.call("Target.setDiscoverTargets", discover=True)
 
-    def _environment(self) -> dict[str, str]:
-        """Nothing of ours: no proxies, no keys, a home that goes with the profile."""
+    def _make_environment(self) -> dict[str, str]:
+        """Return an environment without the proxies and secrets of this process; home is the profile folder."""
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "TZ") if name in os.environ}
         return {**kept, "HOME": self._profile, "TMPDIR": self._profile, "XDG_CONFIG_HOME": self._profile}
 
-    async def _hear_complaints(self) -> None:
+    async def _read_stderr(self) -> None:
         assert self._process is not None
         assert self._process.stderr is not None
         with suppress(OSError):
-            while piece := await self._process.stderr.read(2**16):
-                self._said = (self._said + piece)[-_SAID:]
+            while chunk := await self._process.stderr.read(2**16):
+                self._stderr = (self._stderr + chunk)[-_MAX_STDERR_BYTES:]
 
     def kill(self) -> None:
-        """All processes end now; it is still to be closed."""
+        """Kill all processes; `close` must still be called."""
         if self._process is not None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     async def close(self) -> None:
-        """No process remains, no profile, no open door."""
-        await to_its_end(self._close())
+        """End all processes, remove the profile and close the default endpoint."""
+        await finish_despite_cancellation(self._close())
 
     async def _close(self) -> None:
         self.kill()
-        if self._door is not None:
-            await self._door.close()
+        if self._endpoint is not None:
+            await self._endpoint.close()
         if self._process is not None:
             await self._process.wait()
-            await _group_gone(self._process.pid)
+            await _wait_for_group_exit(self._process.pid)
         for task in self._tasks:
-            await task  # they end with the process
+            await task  # ends with the process
         self._tasks = []
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
@@ -230,64 +234,76 @@ class Browser:
         await asyncio.to_thread(shutil.rmtree, self._profile, ignore_errors=True)
 
     async def new_tab(self) -> Tab:
-        """A tab in a context of its own (cookies, cache) behind a door of its own; Refused or BrowserGone."""
+        """Open a tab with a browser context (cookies, cache) and a proxy endpoint of its own.
+
+        Raise CommandFailed or BrowserClosed if Chrome does not open it.
+        """
         assert self._pipe is not None
-        pipe, door = self._pipe, await self._proxy.open_door()
+        pipe, endpoint = self._pipe, await self._proxy.open_endpoint()
         context = target = ""
         try:
-            made = await pipe.ask(
+            created = await pipe.call(
                 "Target.createBrowserContext",
                 disposeOnDetach=True,
-                proxyServer=f"http://127.0.0.1:{door.port}",
+                proxyServer=f"http://127.0.0.1:{endpoint.port}",
                 proxyBypassList="<-loopback>",
             )
-            context = made["browserContextId"]
-            pipe.tell("Browser.setDownloadBehavior", behavior="deny", browserContextId=context)
-            target = await self._new_target(pipe, context)
-            attached = await pipe.ask("Target.attachToTarget", targetId=target, flatten=True)
-            tab = Tab(pipe, door, context=context, target=target, session=attached["sessionId"], mark=self._proxy.mark)
+            context = created["browserContextId"]
+            pipe.send("Browser.setDownloadBehavior", behavior="deny", browserContextId=context)
+            target = await self._create_target(pipe, context)
+            attached = await pipe.call("Target.attachToTarget", targetId=target, flatten=True)
+            tab = Tab(
+                pipe,
+                endpoint,
+                context=context,
+                target=target,
+                session=attached["sessionId"],
+                proxy_token=self._proxy.token,
+            )
             await tab.prepare(
-                hello=HELLO,
+                login_url=LOGIN_URL,
                 credentials=(USER, self._proxy.password),
                 user_agent=f"{self._user_agent} {self._proxy.settings.user_agent}",
             )
         except BaseException:
             if context:
-                pipe.tell("Target.disposeBrowserContext", browserContextId=context)
-            await door.close()
+                pipe.send("Target.disposeBrowserContext", browserContextId=context)
+            await endpoint.close()
             raise
         return tab
 
-    async def _new_target(self, pipe: Pipe, context: str) -> str:
-        self._creating += 1
+    async def _create_target(self, pipe: Pipe, context: str) -> str:
+        self._pending_targets += 1
         try:
-            made = await pipe.ask("Target.createTarget", url="about:blank", browserContextId=context)
-            self._ours.add(made["targetId"])
-            return str(made["targetId"])
+            created = await pipe.call("Target.createTarget", url="about:blank", browserContextId=context)
+            self._own_targets.add(created["targetId"])
+            return str(created["targetId"])
         finally:
-            self._creating -= 1
-            if not self._creating:
-                for stranger in self._strangers:
-                    self._shut(stranger)
-                self._strangers.clear()
+            self._pending_targets -= 1
+            if not self._pending_targets:
+                for target in self._unknown_targets:
+                    self._close_if_unknown(target)
+                self._unknown_targets.clear()
 
     def _on_event(self, method: str, params: dict[str, Any]) -> None:
+        """Close windows that pages open."""
         if method == "Target.targetCreated" and params["targetInfo"]["type"] == "page":
             target = params["targetInfo"]["targetId"]
-            if self._creating and not params["targetInfo"].get("openerId"):
-                self._strangers.append(target)  # ours, or a window a page has opened
+            if self._pending_targets and not params["targetInfo"].get("openerId"):
+                # The event comes before the result of createTarget: this may be the new tab.
+                self._unknown_targets.append(target)
             else:
-                self._shut(target)
+                self._close_if_unknown(target)
         elif method == "Target.targetDestroyed":
-            self._ours.discard(params["targetId"])
+            self._own_targets.discard(params["targetId"])
 
-    def _shut(self, target: str) -> None:
-        if target not in self._ours and self._pipe is not None:
-            self._pipe.tell("Target.closeTarget", targetId=target)
+    def _close_if_unknown(self, target: str) -> None:
+        if target not in self._own_targets and self._pipe is not None:
+            self._pipe.send("Target.closeTarget", targetId=target)
 
 
-async def to_its_end(work: Coroutine[Any, Any, None]) -> None:
-    """Who cancels it has to wait until it is done."""
+async def finish_despite_cancellation(work: Coroutine[Any, Any, None]) -> None:
+    """Run to the end even if the caller is cancelled, and raise CancelledError only then."""
     task = asyncio.create_task(work)
     try:
         await asyncio.shield(task)
@@ -296,15 +312,16 @@ async def to_its_end(work: Coroutine[Any, Any, None]) -> None:
         raise
 
 
-def _short_folder() -> str | None:
-    """Where temporary files go, unless Chrome's socket in there would have a name of more than 107 bytes."""
-    return "/tmp" if len(tempfile.gettempdir()) > _LONG and os.path.isdir("/tmp") else None  # noqa: S108
+def _choose_folder() -> str | None:
+    """Return `/tmp` if the folder for temporary files is too long for Chrome's socket, else None."""
+    is_long = len(tempfile.gettempdir()) > _MAX_FOLDER_BYTES
+    return "/tmp" if is_long and os.path.isdir("/tmp") else None  # noqa: S108
 
 
-async def _group_gone(group: int) -> None:
-    """Until the last killed process has ended; a moment is enough, unless nobody collects the dead."""
+async def _wait_for_group_exit(group: int) -> None:
+    """Wait until the killed processes are gone; limited, because without an init process zombies stay."""
     with suppress(ProcessLookupError, PermissionError, TimeoutError):
-        async with asyncio.timeout(_GONE_SECONDS):
+        async with asyncio.timeout(_EXIT_SECONDS):
             while True:
                 os.killpg(group, 0)
-                await asyncio.sleep(0.005)
+                await asyncio.sleep(_EXIT_POLL_SECONDS)

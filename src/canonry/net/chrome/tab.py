@@ -1,94 +1,75 @@
-"""One tab of Chrome: it opens a page, waits for it, and reads its links (contract C4)."""
+"""One tab of Chrome: opens a page, waits until it has loaded, and reads its links (contract C4)."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from canonry.net.chrome.page_state import CRASHED, Page
-from canonry.net.chrome.pipe import BrowserGone, Pipe, Refused
-from canonry.net.engine import Link, Opened
+from canonry.errors import FailureKind
+from canonry.net.chrome.link_script import LINK_SCRIPT, ScriptResult, parse_result
+from canonry.net.chrome.main_frame import ENDLESS_NAVIGATION, MainFrame
+from canonry.net.chrome.net_errors import ABORTED_CODE, make_failure, parse_error_code
+from canonry.net.chrome.pipe import BROWSER_CLOSED_EVENT, BrowserClosed, CommandFailed, Pipe
+from canonry.net.engine import Opened, PageFailure
 from canonry.net.response import Response
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from canonry.net.chrome.proxy import Door
+    from canonry.net.chrome.proxy import ProxyEndpoint
 
-MAX_LINKS = 10_000
-_MAX_LINK = 100_000  # characters of one reference; longer ones hold data
-_MAX_TEXT = 8_000_000  # characters of all references together
+_MAX_MESSAGE_CHARACTERS = 200
 _CLOSE_SECONDS = 2.0
-_REST_AFTER = 0.2  # seconds
-_BROKEN_OFF = "no page (status 0)"
-# What another try may change: the network, or Chrome, whose processes may have been killed.
-_PASSING = (
-    *("no connection", "no answer", "no page within", "not loaded to its end", "the connection was closed"),
-    *("Chrome ended", "Chrome refused", "its links cannot be read", "the tab was closed", CRASHED, _BROKEN_OFF),
-    *(f"not opened: ERR_{each}" for each in ("CONNECTION", "FAILED", "NETWORK", "PROXY", "SOCKET", "TUNNEL")),
-)
-_HINTS = {"ERR_CERT_AUTHORITY_INVALID": " (CANONRY_CA_FILE can name the CA to trust)"}
-# In a world of its own the page's scripts cannot change what these words mean. Its elements still can: an
-# <img name=title> hides document.title, so properties are taken from the prototypes.
-_SCRIPT = """(() => {
-  const all = Document.prototype.querySelectorAll.call(document, 'a[href]');
-  const of = (kind, name) => Reflect.get(kind.prototype, name, document);
-  const links = [];
-  let room = %(room)d, left = all.length;
-  for (const a of all) {
-    left -= 1;
-    const href = a.getAttribute('href');
-    if (href.length > %(longest)d) continue;
-    let url = a.href;
-    if (typeof url !== 'string') {
-      if (!(a instanceof SVGElement)) continue;
-      try { url = new URL(href, of(Node, 'baseURI')).href; } catch { continue; }
-    }
-    room -= href.length + url.length;
-    if (room < 0 || links.length >= %(most)d) { left += 1; break; }
-    const text = [...a.textContent.trim().slice(0, 100)].slice(0, 50).join('');
-    links.push([href.toWellFormed(), url.toWellFormed(), text.toWellFormed()]);
-  }
-  const title = of(Document, 'title').slice(0, 1000).toWellFormed();
-  return JSON.stringify([of(Document, 'readyState'), title, left, links]);
-})()"""
+_IDLE_SECONDS = 0.2
+
+BROWSER_ENDED = PageFailure(FailureKind.BROWSER, "Chrome ended while the page was open")
+_PASSWORD_LOST = PageFailure(FailureKind.BROWSER, "Chrome lost the password of the proxy")
+_DOWNLOAD = PageFailure(FailureKind.DOWNLOAD, "The URL is a download, not a page")
+_ABORTED = PageFailure(FailureKind.ABORTED, "Chrome stopped loading before there was an answer")
+_PROXY_REFUSED = PageFailure(FailureKind.NOT_LOADED, "The proxy refused the request")
 
 
-class TabLost(Exception):
-    """The tab can no longer be used."""
+class TabFailed(Exception):
+    """The tab can no longer be used; `failure` says why."""
+
+    def __init__(self, failure: PageFailure) -> None:
+        super().__init__(failure)
+        self.failure = failure
 
 
 class Tab:
-    """A tab behind a door of its own; `is_spoiled` when it must not be used again.
+    """A tab in a browser context of its own, behind a proxy endpoint of its own.
 
-    `was_held_up` when the page may not be to blame for that.
+    After a visit, `must_close` says that the tab must not be used again, and `should_retry_in_new_tab` that the page
+    may not be to blame for its failure.
     """
 
-    def __init__(self, pipe: Pipe, door: Door, *, context: str, target: str, session: str, mark: str) -> None:
+    def __init__(
+        self, pipe: Pipe, endpoint: ProxyEndpoint, *, context: str, target: str, session: str, proxy_token: str
+    ) -> None:
         self._pipe = pipe
         self._context = context
-        self._frame = target  # the main frame has the name of the target
+        self._frame_id = target  # the main frame has the ID of the target
         self._session = session
-        self._mark = mark
-        self._page = Page(self._frame, self._mark)
+        self._proxy_token = proxy_token
+        self._frame = self._make_frame()
         self._changed = asyncio.Event()
         self._credentials: tuple[str, str] | None = None
-        self._resting: asyncio.Task[None] | None = None
-        self._looking: asyncio.Task[None] | None = None
+        self._idle_timer: asyncio.Task[None] | None = None
+        self._document_check: asyncio.Task[None] | None = None
         self._is_blank = False
-        self.door = door
-        self.pages = 0
-        self.is_spoiled = False
-        self.was_held_up = False
-        self.browser_is_gone = False
-        pipe.listen(session, self._on_event)
+        self.endpoint = endpoint
+        self.page_count = 0
+        self.must_close = False
+        self.should_retry_in_new_tab = False
+        self.is_browser_closed = False
+        pipe.add_listener(session, self._on_event)
 
-    async def prepare(self, *, hello: str, credentials: tuple[str, str], user_agent: str) -> None:
-        """Switch on what is needed, and let Chrome learn the password of the proxy by opening `hello`."""
+    async def prepare(self, *, login_url: str, credentials: tuple[str, str], user_agent: str) -> None:
+        """Enable the events that are needed, and open `login_url` so that Chrome learns the proxy's password."""
         self._credentials = credentials
         for method, params in (
             ("Page.enable", {}),
@@ -98,241 +79,259 @@ class Tab:
             ("Emulation.setUserAgentOverride", {"userAgent": user_agent}),
             ("Fetch.enable", {"handleAuthRequests": True}),
         ):
-            self._tell(method, **params)
-        # A page that takes the place of one that has not quite come is not told of, so each is waited for.
-        if error := (await self._come(hello)).get("errorText"):
-            raise Refused(f"the proxy is not reached: {error}")
-        await self._ask("Fetch.disable")
+            self._send(method, **params)
+        # Chrome sends no event for a document that is replaced before its commit, so the page must have arrived
+        # before the next one is opened.
+        try:
+            navigation = await self._navigate(login_url)
+        except TabFailed as error:
+            raise CommandFailed(str(error.failure)) from None
+        if error_text := navigation.get("errorText"):
+            raise CommandFailed(f"Chrome does not reach the proxy: {error_text}")
+        await self._call("Fetch.disable")
 
     async def close(self) -> None:
-        """The context goes, and its door."""
-        self.is_spoiled = True
-        self._pipe.forget(self._session)
-        for task in (self._resting, self._looking):
+        """Close the tab, its browser context and its proxy endpoint."""
+        self.must_close = True
+        self._pipe.remove_listener(self._session)
+        for task in (self._idle_timer, self._document_check):
             if task is not None:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
-        with suppress(Refused, BrowserGone, TimeoutError):
+        with suppress(CommandFailed, BrowserClosed, TimeoutError):
             async with asyncio.timeout(_CLOSE_SECONDS):
-                await self._pipe.ask("Target.disposeBrowserContext", browserContextId=self._context)
-        await self.door.close()
+                await self._pipe.call("Target.disposeBrowserContext", browserContextId=self._context)
+        await self.endpoint.close()
 
-    def rest(self) -> None:
-        """Let go of the page, unless another one comes soon: its scripts have nothing more to do."""
-        self._resting = asyncio.create_task(self._rest())
+    def start_idle_timer(self) -> None:
+        """Open a blank page when the tab stays unused: scripts of the last page would go on using the CPU."""
+        self._idle_timer = asyncio.create_task(self._blank_when_idle())
 
-    async def _rest(self) -> None:
-        await asyncio.sleep(_REST_AFTER)
+    async def _blank_when_idle(self) -> None:
+        await asyncio.sleep(_IDLE_SECONDS)
         self._is_blank = True
-        self._page = Page(self._frame, self._mark)
+        self._frame = self._make_frame()
         try:
             async with asyncio.timeout(_CLOSE_SECONDS):
-                await self._come("about:blank")
-        except (TimeoutError, TabLost, Refused, BrowserGone):
-            self.is_spoiled = True
+                await self._navigate("about:blank")
+        except (TimeoutError, TabFailed, CommandFailed, BrowserClosed):
+            self.must_close = True
 
-    async def wake(self) -> bool:
-        """Whether the tab can be used after its rest."""
-        if self._resting is not None:
+    async def stop_idle_timer(self) -> bool:
+        """Cancel the idle timer, or wait until the blank page is open; return whether the tab can be used."""
+        if self._idle_timer is not None:
             if not self._is_blank:
-                self._resting.cancel()
-            await asyncio.gather(self._resting, return_exceptions=True)
-        self._resting, self._is_blank = None, False
-        return not self.is_spoiled and not self.browser_is_gone
+                self._idle_timer.cancel()
+            await asyncio.gather(self._idle_timer, return_exceptions=True)
+        self._idle_timer, self._is_blank = None, False
+        return not self.must_close and not self.is_browser_closed
 
-    async def visit(self, url: str, *, seconds: float, script_seconds: float) -> Opened:
-        """The page with its links, or why there are none."""
-        self.pages += 1
-        self._page = Page(self._frame, self._mark)
-        self._tell("Network.clearBrowserCookies")
-        challenges = self.door.challenges
+    async def visit(self, url: str, *, load_seconds: float, script_seconds: float) -> Opened:
+        """Open a page and return it with its links, or with its failure."""
+        self.page_count += 1
+        self._frame = self._make_frame()
+        self._send("Network.clearBrowserCookies")
+        challenges = self.endpoint.challenge_count
         try:
-            opened = await self._visit(url, seconds, script_seconds)
-        except TabLost as lost:
-            self.is_spoiled = True
-            # What the page before has left running may be to blame for a page that did not come, or a crash.
-            self.was_held_up = self.pages > 1 and (not self._page.has_come or self._page.is_crashed)
-            return self._opened(url, error=str(lost))
-        except Refused as refused:
-            self.is_spoiled = True
-            return self._opened(url, error=f"Chrome refused: {refused}")
-        except BrowserGone:
-            self.is_spoiled = self.browser_is_gone = True
-            return self._opened(url, error="Chrome ended while the page was open")
-        # Chrome's process for the network may have been killed: what it was doing is broken off without an answer,
-        # and the next one does not know the password of the proxy. A new tab tells it.
-        is_unknown = opened.status == 407 or (self.door.challenges > challenges and opened.error != "")
-        if is_unknown or opened.error == _BROKEN_OFF:
-            self.is_spoiled = self.was_held_up = True
-        if is_unknown and not opened.error:
-            return replace(opened, status=0, error="no answer: the proxy's password was lost", is_passing=True)
+            opened = await self._visit(url, load_seconds, script_seconds)
+        except TabFailed as error:
+            self.must_close = True
+            # What the previous page left running may be the cause of a page that did not arrive, or of a crash.
+            is_first = self.page_count == 1
+            self.should_retry_in_new_tab = not is_first and (not self._frame.has_arrived or self._frame.is_crashed)
+            return self._make_opened(url, error.failure)
+        except CommandFailed as error:
+            self.must_close = True
+            return self._make_opened(url, PageFailure(FailureKind.BROWSER, f"Chrome refused a command: {error}"))
+        except BrowserClosed:
+            self.must_close = self.is_browser_closed = True
+            return self._make_opened(url, BROWSER_ENDED)
+        # If Chrome's network process was killed, its requests end without an answer, and the new process does not
+        # know the password of the proxy. A new tab sends it again.
+        is_challenged = self.endpoint.challenge_count > challenges and opened.failure is not None
+        if opened.status == 407 or is_challenged or opened.failure is _ABORTED:
+            self.must_close = self.should_retry_in_new_tab = True
+        if opened.status == 407 and opened.failure is None:
+            return replace(opened, status=0, failure=_PASSWORD_LOST)
         return opened
 
-    async def _visit(self, url: str, seconds: float, script_seconds: float) -> Opened:
+    async def _visit(self, url: str, load_seconds: float, script_seconds: float) -> Opened:
         is_late = False
         try:
-            async with asyncio.timeout(seconds):
-                started = await self._come(url)
-                if started.get("errorText") or started.get("isDownload"):
-                    return self._opened(url, error=self._why(started))
+            async with asyncio.timeout(load_seconds):
+                navigation = await self._navigate(url)
+                if navigation.get("errorText") or navigation.get("isDownload"):
+                    return self._make_opened(url, self._explain_navigation(navigation))
         except TimeoutError:
-            if not self._page.has_come:
-                raise TabLost(f"no page within {seconds:g} s") from None
+            if not self._frame.has_arrived:
+                failure = PageFailure(FailureKind.TIMEOUT, f"The page did not arrive within {load_seconds:g} s")
+                raise TabFailed(failure) from None
             is_late = True
         while True:
-            if self._page.unreachable:
-                return self._opened(url, error=self._why_unreachable())
-            if self._page.document.is_from_proxy:
-                return self._opened(url, error=self.door.why(self._page.document.url) or "refused by the proxy")
+            if unreachable := self._frame.unreachable_url:
+                shown = unreachable[:_MAX_MESSAGE_CHARACTERS]
+                not_loaded = PageFailure(FailureKind.NOT_LOADED, f"Chrome could not open the page: {shown}")
+                return self._make_opened(url, self.endpoint.find_failure(unreachable) or not_loaded)
+            if self._frame.document.is_from_proxy:
+                failure = self.endpoint.find_failure(self._frame.document.url) or _PROXY_REFUSED
+                return self._make_opened(url, failure)
             try:
                 async with asyncio.timeout(script_seconds):
-                    read = await self._read(script_seconds)
+                    result = await self._read_document(script_seconds)
             except TimeoutError:
-                raise TabLost(f"its scripts do not stop: no links within {script_seconds:g} s") from None
-            if read is not None:
-                return self._found(url, read, f"not loaded to its end within {seconds:g} s")
+                detail = f"Scripts of the page did not stop: its links could not be read within {script_seconds:g} s"
+                raise TabFailed(PageFailure(FailureKind.SCRIPT_TIMEOUT, detail)) from None
+            if result is not None:
+                return self._make_page(url, result, load_seconds)
             if is_late:
-                raise TabLost("it goes on to another page again and again")
-            try:  # another document has come: that one is the page
-                async with asyncio.timeout(seconds):
-                    await self._until(self._page.is_settled)
+                raise TabFailed(ENDLESS_NAVIGATION)
+            try:  # another document has replaced the one that was read: wait for it, and read it instead
+                async with asyncio.timeout(load_seconds):
+                    await self._wait_until(self._frame.is_settled)
             except TimeoutError:
                 is_late = True
 
-    async def _come(self, url: str) -> dict[str, Any]:
-        """Open a page and wait until it is there; what Chrome says about it."""
-        started = await self._answer("Page.navigate", url=url)
-        if not (started.get("errorText") or started.get("isDownload")):
-            self._page.first = str(started.get("loaderId", ""))
-            await self._until(self._page.is_settled)
-        return started
+    async def _navigate(self, url: str) -> dict[str, Any]:
+        """Open a URL, wait until the page has loaded, and return Chrome's result of `Page.navigate`."""
+        navigation = await self._call_page("Page.navigate", url=url)
+        if not (navigation.get("errorText") or navigation.get("isDownload")):
+            self._frame.requested_loader = str(navigation.get("loaderId", ""))
+            await self._wait_until(self._frame.is_settled)
+        return navigation
 
-    async def _answer(self, method: str, **params: object) -> dict[str, Any]:
-        """What the page answers, or what ends the tab before: one that has crashed never answers."""
-        asking = asyncio.ensure_future(self._ask(method, **params))
-        asking.add_done_callback(lambda _: self._changed.set())
+    async def _call_page(self, method: str, **params: object) -> dict[str, Any]:
+        """Send a command and return its result; raise TabFailed for a tab that will never answer."""
+        result = asyncio.ensure_future(self._call(method, **params))
+        result.add_done_callback(lambda _: self._changed.set())
         try:
-            await self._until(asking.done)
-            return asking.result()
+            await self._wait_until(result.done)
+            return result.result()
         finally:
-            asking.cancel()
-            await asyncio.gather(asking, return_exceptions=True)
+            result.cancel()
+            await asyncio.gather(result, return_exceptions=True)
 
-    async def _until(self, holds: Callable[[], bool]) -> None:
+    async def _wait_until(self, condition: Callable[[], bool]) -> None:
         while True:
-            if self.browser_is_gone:
-                raise BrowserGone("the browser has ended")
-            if self._page.lost:
-                raise TabLost(self._page.lost)
-            if holds():
+            if self.is_browser_closed:
+                raise BrowserClosed
+            if self._frame.failure is not None:
+                raise TabFailed(self._frame.failure)
+            if condition():
                 return
             self._changed.clear()
             await self._changed.wait()
 
-    async def _look(self) -> None:
-        """Which document is there? Chrome tells of each, except of one that another takes the place of."""
-        page = self._page
-        with suppress(Refused, BrowserGone):
-            frame = (await self._ask("Page.getFrameTree"))["frameTree"]["frame"]
-            if page is self._page and frame["loaderId"] in page.documents and frame["loaderId"] not in page.committed:
-                page.commit(frame)
-                page.is_loading = False
+    async def _check_current_document(self) -> None:
+        """Ask Chrome for the current document: it sends no event for one that replaces an uncommitted one."""
+        state = self._frame
+        with suppress(CommandFailed, BrowserClosed):
+            frame = (await self._call("Page.getFrameTree"))["frameTree"]["frame"]
+            loader_id = frame["loaderId"]
+            if state is self._frame and loader_id in state.documents and loader_id not in state.committed:
+                state.commit(frame)
+                state.is_loading = False
                 self._changed.set()
 
-    async def _read(self, script_seconds: float) -> list[Any] | None:
-        """What the script found; None where the document was another one before it came to an end."""
-        loader = self._page.loader
+    async def _read_document(self, script_seconds: float) -> ScriptResult | None:
+        """Run the script in the current document; return None if another document replaced it meanwhile."""
+        loader_id = self._frame.loader_id
         try:
-            world = await self._answer("Page.createIsolatedWorld", frameId=self._frame, worldName="canonry")
-            if self._page.loader != loader:
+            world = await self._call_page("Page.createIsolatedWorld", frameId=self._frame_id, worldName="canonry")
+            if self._frame.loader_id != loader_id:
                 return None
-            answer = await self._answer(
+            answer = await self._call_page(
                 "Runtime.evaluate",
-                expression=_SCRIPT % {"most": MAX_LINKS, "longest": _MAX_LINK, "room": _MAX_TEXT},
+                expression=LINK_SCRIPT,
                 contextId=world["executionContextId"],
                 returnByValue=True,
                 timeout=script_seconds * 1000,
             )
-        except Refused as refused:
-            if self._page.loader != loader or self._page.is_leaving:
+        except CommandFailed as error:
+            if self._frame.loader_id != loader_id or self._frame.is_leaving:
                 return None
-            raise TabLost(f"its links cannot be read: {refused}") from None
-        if self._page.loader != loader:
+            raise TabFailed(_make_script_failure(str(error))) from None
+        if self._frame.loader_id != loader_id:
             return None
         if thrown := answer.get("exceptionDetails"):
-            said = thrown.get("exception", {}).get("description") or thrown.get("text", "")
-            raise TabLost(f"its links cannot be read: {said[:200]}")
-        return cast("list[Any]", json.loads(answer["result"]["value"]))
+            message = thrown.get("exception", {}).get("description") or thrown.get("text", "")
+            raise TabFailed(_make_script_failure(message))
+        return parse_result(answer["result"]["value"])
 
-    def _found(self, url: str, read: list[Any], unfinished: str) -> Opened:
-        state, title, left, links = read
-        if state == "loading":  # half of a document has half of the links
-            return self._opened(url, error=unfinished)
-        error = f"only the first {len(links)} links were read, {left} were not" if left else ""
-        return self._opened(url, error=error, title=" ".join(title.split()), links=tuple(Link(*link) for link in links))
+    def _make_page(self, url: str, result: ScriptResult, load_seconds: float) -> Opened:
+        if result.ready_state == "loading":  # an incomplete document has incomplete links
+            detail = f"The page did not load completely within {load_seconds:g} s"
+            return self._make_opened(url, PageFailure(FailureKind.TIMEOUT, detail))
+        failure = None
+        if result.skipped_links:
+            detail = f"Only the first {len(result.links)} links were read, {result.skipped_links} were not"
+            failure = PageFailure(FailureKind.TRUNCATED, detail)
+        return replace(self._make_opened(url, failure), title=result.title, links=result.links)
 
-    def _opened(self, url: str, *, error: str = "", title: str = "", links: tuple[Link, ...] = ()) -> Opened:
-        document = self._page.document
+    def _make_opened(self, url: str, failure: PageFailure | None) -> Opened:
+        document = self._frame.document
         return Opened(
             requested_url=url,
             final_url=document.url or url,
             status=0 if document.is_from_proxy else document.status,
-            title=title,
-            links=links,
-            error=error,
             content_type=document.content_type,
-            hops=self._page.hops(),
-            address=self.door.address_of(document.url),
+            hops=self._frame.list_hops(),
+            address=self.endpoint.get_address(document.url),
             retry_after=Response(0, "", {"retry-after": document.retry_after}).retry_after(datetime.now(UTC)),
-            is_passing=error.startswith(_PASSING),
+            failure=failure,
         )
 
-    def _why(self, started: dict[str, Any]) -> str:
-        text = str(started.get("errorText", "")).removeprefix("net::")
-        if started.get("isDownload"):
-            return "a download, not a page"
-        if text == "ERR_ABORTED":
-            return f"no page (status {self._page.document.status})"
-        hint = _HINTS.get(text, "")
-        return self.door.why(self._page.document.url) or f"not opened: {text}{hint}"
+    def _explain_navigation(self, navigation: dict[str, Any]) -> PageFailure:
+        """Return why `Page.navigate` opened no page."""
+        if navigation.get("isDownload"):
+            return _DOWNLOAD
+        code = parse_error_code(str(navigation.get("errorText", "")))
+        if code == ABORTED_CODE:
+            status = self._frame.document.status
+            no_content = PageFailure(FailureKind.NO_CONTENT, f"The server sent no page (status {status})")
+            return no_content if status else _ABORTED
+        return self.endpoint.find_failure(self._frame.document.url) or make_failure(code)
 
-    def _why_unreachable(self) -> str:
-        return self.door.why(self._page.unreachable) or f"not opened: {self._page.unreachable[:200]}"
+    def _make_frame(self) -> MainFrame:
+        return MainFrame(self._frame_id, self._proxy_token)
 
     def _on_event(self, method: str, params: dict[str, Any]) -> None:
-        page = self._page
-        is_news = page.take(method, params)
+        frame = self._frame
+        is_known = frame.update(method, params)
+        if method == BROWSER_CLOSED_EVENT:
+            self.is_browser_closed = is_known = True
         match method:
-            case "Page.frameStoppedLoading" if is_news and (not page.has_come or page.is_leaving):
-                self._looking = asyncio.create_task(self._look())
+            case "Page.frameStoppedLoading" if is_known and (not frame.has_arrived or frame.is_leaving):
+                self._document_check = asyncio.create_task(self._check_current_document())
             case "Page.javascriptDialogOpening":
-                self._tell("Page.handleJavaScriptDialog", accept=params["type"] == "beforeunload")
+                self._send("Page.handleJavaScriptDialog", accept=params["type"] == "beforeunload")
             case "Fetch.requestPaused":
-                self._tell("Fetch.continueRequest", requestId=params["requestId"])
+                self._send("Fetch.continueRequest", requestId=params["requestId"])
             case "Fetch.authRequired":
-                self._on_password(params)
-            case "canonry.gone":
-                self.browser_is_gone = True
-            case _ if not is_news:
-                return
+                self._answer_auth_challenge(params)
             case _:
                 pass
-        self._changed.set()
+        if is_known:
+            self._changed.set()
 
-    def _on_password(self, params: dict[str, Any]) -> None:
+    def _answer_auth_challenge(self, params: dict[str, Any]) -> None:
         user, password = self._credentials or ("", "")
         is_proxy = params["authChallenge"].get("source") == "Proxy"
-        answer = {"response": "ProvideCredentials", "username": user, "password": password}
-        self._tell(
+        credentials = {"response": "ProvideCredentials", "username": user, "password": password}
+        self._send(
             "Fetch.continueWithAuth",
             requestId=params["requestId"],
-            authChallengeResponse=answer if is_proxy else {"response": "CancelAuth"},
+            authChallengeResponse=credentials if is_proxy else {"response": "CancelAuth"},
         )
-        # A second question means a wrong answer; there is no third.
+        # A second challenge means that the password was wrong; it is answered with empty credentials, which ends it.
         self._credentials = None
 
-    async def _ask(self, method: str, **params: object) -> dict[str, Any]:
-        return await self._pipe.ask(method, self._session, **params)
+    async def _call(self, method: str, **params: object) -> dict[str, Any]:
+        return await self._pipe.call(method, self._session, **params)
 
-    def _tell(self, method: str, **params: object) -> None:
-        self._pipe.tell(method, self._session, **params)
+    def _send(self, method: str, **params: object) -> None:
+        self._pipe.send(method, self._session, **params)
+
+
+def _make_script_failure(message: str) -> PageFailure:
+    shown = message[:_MAX_MESSAGE_CHARACTERS]
+    return PageFailure(FailureKind.BROWSER, f"The links of the page could not be read: {shown}")
