@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, wraps
 from http import HTTPStatus
-from ipaddress import ip_network
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeAlias
 
@@ -22,7 +22,7 @@ import pytest
 import trustme
 
 from canonry.core.url import parse
-from canonry.errors import FailureKind, FetchFailed
+from canonry.errors import FailureKind, FetchFailed, RefusalKind, UnsafeUrl
 from canonry.net import guard
 from canonry.net.chrome.proxy import close_server
 from canonry.net.fetch import Client
@@ -232,12 +232,20 @@ async def twins(talk: Talk, twin_talk: Talk) -> AsyncIterator[tuple[Listener, Li
 
 def make_public(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the guard take 127.0.0.2 for public without allowing it; 127.0.0.1 and 127.0.0.3 stay private."""
-    others = [(network, what) for network, what in guard._NOT_PUBLIC if what != "loopback"]
-    monkeypatch.setattr(
-        guard,
-        "_NOT_PUBLIC",
-        (*others, (ip_network("127.0.0.1/32"), "loopback"), (ip_network("127.0.0.3/32"), "loopback")),
-    )
+    others = [each for each in guard._NOT_PUBLIC if ip_address(ADDRESS) not in each.network]
+    private = [
+        guard._range(f"{address}/32", RefusalKind.LOOPBACK, "a loopback address")
+        for address in ("127.0.0.1", "127.0.0.3")
+    ]
+    monkeypatch.setattr(guard, "_NOT_PUBLIC", (*others, *private))
+
+
+@contextmanager
+def refuses(kind: RefusalKind) -> Iterator[pytest.ExceptionInfo[UnsafeUrl]]:
+    """Expect an `UnsafeUrl` of this kind in the block."""
+    with pytest.raises(UnsafeUrl) as caught:
+        yield caught
+    assert caught.value.kind is kind
 
 
 @contextmanager

@@ -5,24 +5,49 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
-_SHOWN = 200  # characters of a hostile input that a message repeats
+_MAX_QUOTED_CHARACTERS = 200  # of a hostile input that a message repeats
 
 
 def mask_credentials(text: str) -> str:
-    """The text with user names and passwords of URLs out of sight, for messages."""
+    """Replace the user names and passwords of all URLs in a text by `***`."""
     # Each match takes all that could be an authority, so that no text is read twice.
-    return re.sub(r"(:[/\\]*)([^/?#\s]*)", _without_user, text)
+    return re.sub(r"(:[/\\]*)([^/?#\s]*)", _mask_userinfo, text)
 
 
-def _without_user(match: re.Match[str]) -> str:
+def _mask_userinfo(match: re.Match[str]) -> str:
     start, authority = match.groups()
     _, at, rest = authority.rpartition("@")
     return f"{start}***@{rest}" if at else match[0]
 
 
-def _shown(given: object) -> str:
-    shown = repr(mask_credentials(given) if isinstance(given, str) else given)
-    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}… ({len(shown)} characters)"
+def _quote(given: object) -> str:
+    quoted = repr(mask_credentials(given) if isinstance(given, str) else given)
+    if len(quoted) <= _MAX_QUOTED_CHARACTERS:
+        return quoted
+    return f"{quoted[:_MAX_QUOTED_CHARACTERS]}… ({len(quoted)} characters)"
+
+
+class RefusalKind(StrEnum):
+    """Why the guard refused a URL or an address."""
+
+    INVALID_URL = "invalid_url"
+    SCHEME = "scheme"  # neither http nor https
+    AMBIGUOUS = "ambiguous"  # programs read the URL differently
+    PORT = "port"
+    LOCAL_NAME = "local_name"  # a name that only a local network knows
+    NO_ADDRESS = "no_address"  # the name has no address, or the address is malformed
+    LOOPBACK = "loopback"
+    PRIVATE = "private"
+    LINK_LOCAL = "link_local"
+    CARRIER = "carrier"  # shared address space of providers (RFC 6598)
+    MULTICAST = "multicast"
+    DOCUMENTATION = "documentation"
+    TUNNEL = "tunnel"  # IPv4 in IPv6: 6to4, Teredo, NAT64
+    RESERVED = "reserved"  # every other range that is not public
+    METADATA = "metadata"  # hands out credentials of the machine; never allowed
+    OWN_SERVICE = "own_service"  # the address canonry itself listens on; never allowed
+    VETOED = "vetoed"  # by the caller's own check
+    OTHER = "other"
 
 
 class FailureKind(StrEnum):
@@ -77,11 +102,11 @@ TRANSIENT_FAILURES = frozenset(
 
 
 class CanonryError(Exception):
-    """Base of every error canonry raises on purpose."""
+    """Base class of every error canonry raises on purpose."""
 
 
 class InvalidUrl(CanonryError, ValueError):
-    """What was given is not an http(s) URL; `input` is what was given, `reason` says why."""
+    """The text is not an http(s) URL; `input` is the text, `reason` says why."""
 
     def __init__(self, given: object, reason: str) -> None:
         super().__init__(given, reason)
@@ -89,11 +114,11 @@ class InvalidUrl(CanonryError, ValueError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"not a usable URL: {self.reason}: {_shown(self.input)}"
+        return f"not a usable URL: {self.reason}: {_quote(self.input)}"
 
 
 class PolicyError(CanonryError, ValueError):
-    """A policy or overrides file that cannot be used; nothing of it was loaded."""
+    """A policy or overrides file cannot be used; nothing of it was loaded."""
 
     def __init__(self, reason: str, file: str = "", place: str = "") -> None:
         super().__init__(reason, file, place)
@@ -105,10 +130,11 @@ class PolicyError(CanonryError, ValueError):
         return ": ".join(part for part in (self.file, self.place, self.reason) if part)
 
 
-class _Failed(CanonryError):
-    """Something at `target` went wrong; `reason` says what, `tried` what was asked before. Credentials are masked."""
+class _TargetError(CanonryError):
+    """Base class of errors about one URL or address, `target`; `tried` lists the attempts before.
 
-    said = ""
+    Credentials in the target are masked.
+    """
 
     def __init__(self, target: str = "", reason: str = "no reason given", tried: tuple[object, ...] = ()) -> None:
         target = mask_credentials(target)
@@ -117,25 +143,36 @@ class _Failed(CanonryError):
         self.reason = reason
         self.tried = tried
 
-    def __str__(self) -> str:
-        return f"{self.said}: {self.reason}: {_shown(self.target)}"
 
-
-class UnsafeUrl(_Failed):
-    """The guard refused to reach `target`."""
-
-    said = "refused"
-
-
-class FetchFailed(_Failed):
-    """The network gave no usable answer; `status` and `retry_after` (seconds) where there was one."""
-
-    said = "not fetched"
+class UnsafeUrl(_TargetError):
+    """The guard refused to reach `target`; `advice` names the setting that would allow it, if there is one."""
 
     def __init__(
         self,
         target: str = "",
-        reason: str = "no answer",
+        reason: str = "not allowed",
+        tried: tuple[object, ...] = (),
+        kind: RefusalKind = RefusalKind.OTHER,
+        advice: str = "",
+    ) -> None:
+        super().__init__(target, reason, tried)
+        self.args = (self.target, reason, tried, kind, advice)
+        self.kind = kind
+        self.advice = advice
+
+    def __str__(self) -> str:
+        # The reason names what was refused; the target is added where it does not.
+        subject = "" if self.target in self.reason else f"{_quote(self.target)}: "
+        return f"Refused: {subject}{self.reason}." + (f" {self.advice}" if self.advice else "")
+
+
+class FetchFailed(_TargetError):
+    """The network gave no usable response; `status` and `retry_after` (seconds) if the server sent them."""
+
+    def __init__(
+        self,
+        target: str = "",
+        reason: str = "no response",
         tried: tuple[object, ...] = (),
         status: int | None = None,
         retry_after: float | None = None,
@@ -152,11 +189,15 @@ class FetchFailed(_Failed):
         """Whether another attempt may succeed."""
         return self.kind in TRANSIENT_FAILURES
 
+    def __str__(self) -> str:
+        return f"could not fetch {_quote(self.target)}: {self.reason}"
 
-class NotAFeed(_Failed):
-    """What came back is not a feed."""
 
-    said = "not a feed"
+class NotAFeed(_TargetError):
+    """The response is not a feed."""
+
+    def __str__(self) -> str:
+        return f"not a feed: {_quote(self.target)}: {self.reason}"
 
 
 class StoreError(CanonryError):

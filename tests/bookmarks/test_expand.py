@@ -253,19 +253,19 @@ REFUSED = [
     ("javascript:alert(1)", "scheme javascript: is not http or https"),
     ("data:text/html,x", "scheme data: is not http or https"),
     ("ftp://example.com/", "scheme ftp: is not http or https"),
-    ("http://127.0.0.1/", "not public: loopback"),
-    (f"http://{ADDRESS}/", "not public: loopback"),  # an operator may allow it, a shortener may not lead there
-    ("http://10.1.2.3/", "not public: private"),
-    ("http://2130706433/", "not public: loopback"),
-    ("http://0x7f.1/", "not public: loopback"),
-    ("http://[::1]/", "not public"),
-    ("http://[::ffff:10.0.0.1]/", "not public: private"),
+    ("http://127.0.0.1/", "is a loopback address"),
+    (f"http://{ADDRESS}/", "is a loopback address"),  # an operator may allow it, a shortener may not lead there
+    ("http://10.1.2.3/", "is a private address"),
+    ("http://2130706433/", "is a loopback address"),
+    ("http://0x7f.1/", "is a loopback address"),
+    ("http://[::1]/", "is a loopback address"),
+    ("http://[::ffff:10.0.0.1]/", "is a private address"),
     ("http://169.254.169.254/latest/", "metadata"),
     ("http://metadata.google.internal/", "metadata"),
-    ("http://localhost/", "local network"),
-    ("http://a.localhost./", "not on the public internet"),
-    ("http://printer.local/", "not on the public internet"),
-    ("http://example.com@10.1.2.3/", "a user name that looks like a host"),
+    ("http://localhost/", "a name of a local network"),
+    ("http://a.localhost./", "a name of a local network"),
+    ("http://printer.local/", "a name of a local network"),
+    ("http://example.com@10.1.2.3/", "its user name looks like a host"),
     ("http://exa mple.com/", "not a URL"),
     ("http://", "not a URL"),
 ]
@@ -294,7 +294,7 @@ async def test_a_shortener_with_a_private_address() -> None:
     async with loopback.make_client(lookup=lookup) as client:
         found = await expand(SHORT, client)
     assert (found.outcome, found.url) == (ExpansionOutcome.FAILED, SHORT)
-    assert "not public: loopback" in found.reason
+    assert "is a loopback address" in found.reason
     assert not loopback.CONNECTS
 
 

@@ -112,7 +112,7 @@ def test_the_budget(site: str) -> None:
     [
         ("{site}/busy", "answered 429, retry after 7 s"),
         ("{site}/none", "answered 404"),
-        ("http://10.0.0.1/feed", "not public: private"),
+        ("http://10.0.0.1/feed", "10.0.0.1 is a private address"),
         ("http://169.254.169.254/", "metadata"),
         ("http://127.0.0.1:1/feed", "no connection"),
         ("no url", "not a usable URL"),

@@ -413,7 +413,7 @@ async def test_the_guard_holds_for_every_page() -> None:
         guard = Guard([f"{ADDRESS}/32"], EVERY_PORT)
         async with make_client(lookup=lookup, guard=guard) as client:
             found = [page async for page in crawl(SEED, client=client, **OPTIONS)]
-        assert [(page.status, "not public" in page.error) for page in found] == [(200, False), (0, True)]
+        assert [(page.status, "is a loopback address" in page.error) for page in found] == [(200, False), (0, True)]
         assert inside.accepted == 0
 
 
@@ -469,7 +469,7 @@ async def test_hostile_pages_cost_one_page_each() -> None:
     assert "/from-endless" in found and "/fine?bomb" in found
     assert "within 6 s" in errors["/slow"]
     assert errors["/links"].startswith("only the first 10000 of 250000 links")
-    assert "not public" in errors["/private"]
-    assert "broke off" in errors["/cut"]
+    assert "is a loopback address" in errors["/private"]
+    assert "closed within the body" in errors["/cut"]
     assert errors["/charset"] == ""
     assert found["/fine"].title == "fine"

@@ -309,7 +309,7 @@ async def test_a_bad_source_is_reported_and_the_rest_goes_on(tmp_path: Path) -> 
         found = {outcome.feed_url: (outcome.result, outcome.reason) for outcome in report.feeds}
         assert found[bad] == (FeedResult.FAILED, "the root element is <svg>")
         assert found["no url"][0] == found["ftp://example.com/"][0] == FeedResult.FAILED
-        assert "not public" in found["http://me:secret@10.0.0.1/"][1]
+        assert "10.0.0.1 is a private address" in found["http://me:secret@10.0.0.1/"][1]
         assert found[URL] == (FeedResult.INGESTED, "")
         assert (report.new, report.failed) == (3, 4)
         assert (await runs_.feed(bad)).failure == "the root element is <svg>"

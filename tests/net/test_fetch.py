@@ -19,7 +19,7 @@ import trustme
 
 import canonry
 import loopback
-from canonry.errors import FailureKind
+from canonry.errors import FailureKind, RefusalKind
 from canonry.net import fetch
 from canonry.net.dns import resolve_name
 from canonry.net.fetch import Client
@@ -36,6 +36,7 @@ from loopback import (
     in_a_loop,
     make_client,
     read_request,
+    refuses,
 )
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ async def test_the_address_that_answered_guards_the_next_hop(connects: set[str])
             assert (await client.fetch(location, came_from=ADDRESS)).body == b"inside"
             assert (await client.fetch(location, came_from=f"::ffff:{ADDRESS}")).body == b"inside"
             for stranger in ("93.184.216.34", "2606:2800::1", "127.0.0.9", ""):
-                with pytest.raises(canonry.UnsafeUrl, match="loopback"):
+                with refuses(RefusalKind.LOOPBACK):
                     await client.fetch(location, came_from=stranger)
             assert inner.accepted == 1, "connections are kept, and strangers made none"
 
@@ -153,7 +154,7 @@ async def test_a_public_answer_does_not_lead_inside(monkeypatch: pytest.MonkeyPa
 
             async with web.client(guard=Guard(["127.0.0.3/32"], EVERY_PORT), lookup=lookup) as client:
                 for url in pages:
-                    with pytest.raises(canonry.UnsafeUrl, match="loopback"):
+                    with refuses(RefusalKind.LOOPBACK):
                         await client.fetch(url)
         assert (inner.accepted, len(web.requests)) == (0, 2)
 
@@ -202,7 +203,7 @@ async def test_a_name_without_an_address(error: Exception) -> None:
         with fails(FailureKind.DNS):
             await client.fetch("http://example.com/")
     async with make_client(lookup=empty) as client:
-        with pytest.raises(canonry.UnsafeUrl, match="has no address"):
+        with refuses(RefusalKind.NO_ADDRESS):
             await client.fetch("http://example.com/")
 
 
@@ -254,7 +255,7 @@ async def test_an_ipv6_literal(connects: set[str]) -> None:
     async with Listener(sends(http_answer(200, {}, body=b"six"), requests), address="::1") as server:
         url = f"http://[::1]:{server.port}/"
         async with make_client() as client:
-            with pytest.raises(canonry.UnsafeUrl, match="outside of 2000::/3"):
+            with refuses(RefusalKind.LOOPBACK):
                 await client.fetch(url)
         assert server.accepted == 0
         connects.add("::1")
@@ -550,9 +551,11 @@ async def test_our_ca_is_not_trusted_without_the_setting() -> None:
 @in_a_loop
 async def test_tls_where_none_is_spoken() -> None:
     async with Listener(sends(b"220 hello\r\n", once=True)) as server, make_client() as client:
-        with pytest.raises(canonry.FetchFailed, match="no TLS connection|no connection") as caught:
+        with pytest.raises(canonry.FetchFailed) as caught:
             await client.fetch(f"https://{ADDRESS}:{server.port}/")
-        assert "()" not in caught.value.reason
+    # The server may close the connection before or after its first bytes are read as TLS.
+    assert caught.value.kind in {FailureKind.TLS, FailureKind.CONNECT}
+    assert "()" not in caught.value.reason
 
 
 def test_a_ca_file_that_cannot_be_used(tmp_path: Path) -> None:
@@ -593,7 +596,7 @@ async def test_behind_a_proxy_an_answer_leads_to_no_allowed_network() -> None:
         Listener(proxies(web, seen)) as proxy,
         web.client(settings=Settings(proxy=f"http://{ADDRESS}:{proxy.port}")) as client,
     ):
-        with pytest.raises(canonry.UnsafeUrl, match="loopback"):
+        with refuses(RefusalKind.LOOPBACK):
             await client.fetch("http://example.com/")
     assert seen == ["GET http://example.com/"]
 
@@ -675,12 +678,12 @@ async def test_many_fetches_share_a_few_connections() -> None:
 async def test_a_client_without_a_guard_has_that_of_its_settings() -> None:
     settings = Settings(allow_networks=("127.0.0.3/32",), allow_ports=range(1, 65536))
     async with Client(settings=settings, lookup=loopback.no_names) as client:
-        with pytest.raises(canonry.UnsafeUrl, match="loopback"):
+        with refuses(RefusalKind.LOOPBACK):
             await client.fetch(f"http://{ADDRESS}:1/")
     guard = make_guard(settings)
     assert str(guard.check_address("127.0.0.3")) == "127.0.0.3"
     assert guard.check_url("http://127.0.0.3:22/").port == "22"
-    with pytest.raises(canonry.UnsafeUrl, match="port 22"):
+    with refuses(RefusalKind.PORT):
         make_guard(Settings(allow_networks=("127.0.0.3/32",))).check_url("http://127.0.0.3:22/")
     assert {80, 443, 8000, 8999} <= DEFAULT_PORTS
 

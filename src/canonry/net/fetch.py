@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from aiohttp.connector import Connection
 
     from canonry.core.url import Parts
+    from canonry.net.guard import Network
 
 TIMEOUT = 10.0  # seconds for one fetch, redirects included
 MAX_BYTES = 10 * 1024 * 1024  # of a decoded body
@@ -88,8 +89,8 @@ class Client:
         self._max_bytes = max_bytes
         self._max_redirects = max_redirects
         self._tls = make_tls_context(self._settings.ca_file)
-        # A pool of connections for each guard: what one lets through, another may refuse.
-        self._sessions: dict[tuple[Guard, bool], aiohttp.ClientSession] = {}
+        # A pool of connections for each set of allowed networks: what one guard allows, another may refuse.
+        self._sessions: dict[tuple[tuple[Network, ...], bool], aiohttp.ClientSession] = {}
         self._kept: dict[tuple[str, str, int], float] = {}  # when it was last asked, the latest at the end
 
     async def __aenter__(self) -> Self:
@@ -155,7 +156,7 @@ class Client:
             if not location:
                 return replace(response, hops=tuple(hops)) if hops else response
             guard = self.guard.for_links_from(response.address)
-            target = _target(str(parts), location, guard)
+            target = _resolve_location(str(parts), location, guard)
             # Credentials go to the origin that carried them, and nowhere else.
             target.userinfo = userinfo if _origin(target) == origin else None
             hops.append(Hop(response.status, str(parts), str(target)))
@@ -204,7 +205,9 @@ class Client:
         except TimeoutError:
             raise
         except UnsafeUrl as error:
-            failure: UnsafeUrl | FetchFailed = UnsafeUrl(url, f"{error.reason} ({error.target})")
+            note = "" if error.target == parts.host else f" ({parts.host} resolves to it)"
+            advice = error.advice if guard.suggests_networks else ""
+            failure: UnsafeUrl | FetchFailed = UnsafeUrl(url, error.reason + note, kind=error.kind, advice=advice)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             kind, reason = _classify(error)
             failure = FetchFailed(url, reason, kind=kind)
@@ -223,9 +226,9 @@ class Client:
         return True
 
     def _session(self, guard: Guard, *, keeps: bool) -> aiohttp.ClientSession:
-        session = self._sessions.get((guard, keeps))
+        session = self._sessions.get((guard.networks, keeps))
         if session is None:
-            session = self._sessions[guard, keeps] = aiohttp.ClientSession(
+            session = self._sessions[guard.networks, keeps] = aiohttp.ClientSession(
                 connector=self._connector(guard, keeps=keeps),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={**_HEADERS, "User-Agent": self._settings.user_agent},
@@ -366,8 +369,8 @@ def _origin(parts: Parts) -> tuple[str, str, int]:
     return parts.scheme, parts.host, parts.get_port()
 
 
-def _target(url: str, location: str, guard: Guard) -> Parts:
-    """Where a Location header leads; user and password in it are not ours to send."""
+def _resolve_location(url: str, location: str, guard: Guard) -> Parts:
+    """Return the parts of the URL in a Location header, without the user and password it may name."""
     if re.search(r"[\x00-\x1f\x7f]", location):
         reason = "redirects to a Location with control characters"
         raise FetchFailed(url, reason, kind=FailureKind.BAD_REDIRECT)
@@ -376,7 +379,11 @@ def _target(url: str, location: str, guard: Guard) -> Parts:
     except InvalidUrl:
         reason = "redirects to a Location that is not a URL"
         raise FetchFailed(url, reason, kind=FailureKind.BAD_REDIRECT) from None
-    parts = guard.check_url(target)
+    try:
+        parts = guard.check_url(target)
+    except UnsafeUrl as error:
+        reason = f"{error.reason} ({mask_credentials(url)} redirects to it)"
+        raise UnsafeUrl(error.target, reason, kind=error.kind, advice=error.advice) from None
     parts.userinfo = parts.fragment = None
     return parts
 

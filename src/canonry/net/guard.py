@@ -1,16 +1,17 @@
-"""The guard: which addresses, names, ports and schemes a request may reach (contract G2, G4).
+"""The guard decides which addresses, names, ports and schemes a request may reach (contract G2, G4).
 
-It only judges; the fetcher asks it about every URL, every address a name resolves to, and every hop.
+The guard makes no requests. The fetcher asks it about every URL, every address a name resolves to, and every redirect.
 """
 
 from __future__ import annotations
 
 import re
+from copy import copy
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from canonry.core.url import SCHEME_PORTS, Parts, parse
-from canonry.errors import InvalidUrl, UnsafeUrl, mask_credentials
+from canonry.errors import InvalidUrl, RefusalKind, UnsafeUrl
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     Network = IPv4Network | IPv6Network
 
 DEFAULT_PORTS = frozenset({*SCHEME_PORTS.values(), *range(8000, 9000)})
-# Never reachable, whatever an operator allows: they hand out credentials of the machine.
+# Never reachable, whatever an operator allows: these services hand out credentials of the machine.
 _METADATA_NAMES = frozenset(
     {
         "instance-data",
@@ -33,7 +34,7 @@ _METADATA_NAMES = frozenset(
         "metadata.tencentyun.com",
     }
 )
-_METADATA = frozenset(
+_METADATA_ADDRESSES = frozenset(
     map(
         ip_address,
         (
@@ -53,36 +54,56 @@ _METADATA = frozenset(
         ),
     )
 )
-# Names that never lead to a public web server (RFC 6761, 6762, 7686, 8375, and what routers use).
+# Names that never lead to a public web server (RFC 6761, 6762, 7686, 8375, and names that routers use).
 _LOCAL_DOMAINS = (
     "localhost", "localdomain", "local", "internal", "intranet", "lan", "home", "corp", "private", "home.arpa",
     "test", "invalid", "example", "onion", "alt",
 )  # fmt: skip
 _LOCAL_NAMES = frozenset({"ip6-localhost", "ip6-loopback"})
-# What is not the public internet, by the IANA registries. Python's is_global differs between versions.
-_NOT_PUBLIC: tuple[tuple[Network, str], ...] = tuple(
-    (ip_network(network), what)
-    for network, what in (
-        ("0.0.0.0/8", "this host"),
-        ("10.0.0.0/8", "private"),
-        ("100.64.0.0/10", "shared by carriers"),
-        ("127.0.0.0/8", "loopback"),
-        ("169.254.0.0/16", "link-local"),
-        ("172.16.0.0/12", "private"),
-        ("192.0.0.0/24", "for protocols"),
-        ("192.0.2.0/24", "for documentation"),
-        ("192.88.99.0/24", "6to4"),
-        ("192.168.0.0/16", "private"),
-        ("198.18.0.0/15", "for benchmarks"),
-        ("198.51.100.0/24", "for documentation"),
-        ("203.0.113.0/24", "for documentation"),
-        ("224.0.0.0/4", "multicast"),
-        ("240.0.0.0/4", "reserved"),
-        ("2001::/32", "Teredo"),
-        ("2001:db8::/32", "for documentation"),
-        ("2002::/16", "6to4"),
-        ("3fff::/20", "for documentation"),
-    )
+
+
+class _Range(NamedTuple):
+    """A range of addresses that is not the public internet."""
+
+    network: Network
+    kind: RefusalKind
+    description: str
+
+
+def _range(network: str, kind: RefusalKind, description: str) -> _Range:
+    return _Range(ip_network(network), kind, description)
+
+
+# The IANA special-purpose registries. Python's is_global differs between versions.
+# The first range that contains an address describes it, so narrow ranges come first.
+_NOT_PUBLIC: tuple[_Range, ...] = (
+    _range("0.0.0.0/8", RefusalKind.RESERVED, "an address of this host"),
+    _range("10.0.0.0/8", RefusalKind.PRIVATE, "a private address"),
+    _range("100.64.0.0/10", RefusalKind.CARRIER, "an address that providers share among customers"),
+    _range("127.0.0.0/8", RefusalKind.LOOPBACK, "a loopback address"),
+    _range("169.254.0.0/16", RefusalKind.LINK_LOCAL, "a link-local address"),
+    _range("172.16.0.0/12", RefusalKind.PRIVATE, "a private address"),
+    _range("192.0.0.0/24", RefusalKind.RESERVED, "reserved for protocols"),
+    _range("192.0.2.0/24", RefusalKind.DOCUMENTATION, "reserved for documentation"),
+    _range("192.88.99.0/24", RefusalKind.TUNNEL, "a 6to4 relay address"),
+    _range("192.168.0.0/16", RefusalKind.PRIVATE, "a private address"),
+    _range("198.18.0.0/15", RefusalKind.RESERVED, "reserved for benchmarks"),
+    _range("198.51.100.0/24", RefusalKind.DOCUMENTATION, "reserved for documentation"),
+    _range("203.0.113.0/24", RefusalKind.DOCUMENTATION, "reserved for documentation"),
+    _range("224.0.0.0/4", RefusalKind.MULTICAST, "a multicast address"),
+    _range("240.0.0.0/4", RefusalKind.RESERVED, "a reserved address"),
+    _range("::/128", RefusalKind.RESERVED, "an address of this host"),
+    _range("::1/128", RefusalKind.LOOPBACK, "a loopback address"),
+    _range("::/96", RefusalKind.TUNNEL, "an IPv4-compatible IPv6 address"),
+    _range("64:ff9b::/96", RefusalKind.TUNNEL, "a NAT64 address"),
+    _range("64:ff9b:1::/48", RefusalKind.TUNNEL, "a NAT64 address"),
+    _range("2001::/32", RefusalKind.TUNNEL, "a Teredo address"),
+    _range("2001:db8::/32", RefusalKind.DOCUMENTATION, "reserved for documentation"),
+    _range("2002::/16", RefusalKind.TUNNEL, "a 6to4 address"),
+    _range("3fff::/20", RefusalKind.DOCUMENTATION, "reserved for documentation"),
+    _range("fc00::/7", RefusalKind.PRIVATE, "a private address"),
+    _range("fe80::/10", RefusalKind.LINK_LOCAL, "a link-local address"),
+    _range("ff00::/8", RefusalKind.MULTICAST, "a multicast address"),
 )
 _PUBLIC_V6 = IPv6Network("2000::/3")
 _PROTOCOLS_V6 = IPv6Network("2001::/23")
@@ -90,7 +111,10 @@ _AS112_V6 = IPv6Network("2001:4:112::/48")  # the one part of 2001::/23 that is 
 
 
 class Guard:
-    """What may be reached: the public internet on web ports, and what an operator allows besides."""
+    """Allows the public internet on web ports, and the networks and ports that an operator adds.
+
+    `own_addresses` are the addresses and ports that canonry itself listens on; they are always refused.
+    """
 
     def __init__(
         self,
@@ -101,119 +125,151 @@ class Guard:
         self._networks = tuple(ip_network(network) for network in allow_networks)
         self._ports = allow_ports
         self._own = frozenset((ip_address(address), port) for address, port in own_addresses)
-        self._for_public = Guard((), allow_ports, own_addresses) if self._networks else self
+        # A URL that a public server named never reaches an allowed network, so no setting is suggested for it.
+        self.suggests_networks = True
+        self._for_public = copy(self)
+        self._for_public._networks = ()  # noqa: SLF001
+        self._for_public.suggests_networks = False
+        self._for_public._for_public = self._for_public  # noqa: SLF001
+
+    @property
+    def networks(self) -> tuple[Network, ...]:
+        """The networks that this guard allows besides the public internet."""
+        return self._networks
 
     def check_url(self, url: str) -> Parts:
-        """The parts of a URL that may be asked for; UnsafeUrl with the reason if it may not.
+        """Return the parts of a URL that may be requested; raise UnsafeUrl otherwise.
 
-        A name still has to be resolved, and its addresses checked.
+        If the host is a name, its addresses have to be checked after it is resolved.
         """
         try:
             parts = parse(url)
         except InvalidUrl as error:
-            raise UnsafeUrl(mask_credentials(url), error.reason) from None
+            scheme = re.match(r"\s*([A-Za-z][A-Za-z0-9+.-]*):", url)
+            is_other = scheme is not None and scheme[1].lower() not in SCHEME_PORTS
+            kind = RefusalKind.SCHEME if is_other else RefusalKind.INVALID_URL
+            raise UnsafeUrl(url, error.reason, kind=kind) from None
         if re.match(r"[^:]*:[/\\]*[^/?#]*\\", url):
-            raise UnsafeUrl(mask_credentials(url), "a backslash before the path, which programs read differently")
+            reason = "it has a backslash before the path, which programs read differently"
+            raise UnsafeUrl(url, reason, kind=RefusalKind.AMBIGUOUS)
         if "." in (parts.userinfo or "") and ":" not in (parts.userinfo or ""):
-            raise UnsafeUrl(mask_credentials(url), "a user name that looks like a host")
+            raise UnsafeUrl(url, "its user name looks like a host", kind=RefusalKind.AMBIGUOUS)
         port = parts.get_port()
         if port not in self._ports:
-            raise UnsafeUrl(mask_credentials(url), f"port {port} is not a web port")
-        address = _literal(parts.host)
+            reason = f"port {port} is not one of the allowed ports"
+            advice = "To allow it, add it to CANONRY_ALLOW_PORTS (default: 80, 443, 8000-8999)."
+            raise UnsafeUrl(url, reason, kind=RefusalKind.PORT, advice=advice)
+        address = _parse_address(parts.host)
         if address is None:
-            self._check_name(parts.host, mask_credentials(url))
+            self._check_name(parts.host, url)
         else:
             self.check_address(address, port=port)
         return parts
 
     def for_links_from(self, address: str | None) -> Guard:
-        """The guard for what an answer from this address leads to, by redirect or link.
+        """Return the guard for a redirect or link that a response from this address names.
 
-        Allowed networks are open to what a person typed and to each other, not to the public:
-        `None` is a person, the empty text an address nobody knows.
+        Allowed networks are open to URLs that a person typed and to each other, not to public servers:
+        `None` stands for a person, the empty text for an unknown address, which counts as public.
         """
-        if address is None or not self._networks:
+        if address is None:
             return self
-        return self if address and self._is_allowed(_plain(ip_address(address))) else self._for_public
+        is_allowed = self._networks and address and self._is_allowed(_unmap(ip_address(address)))
+        return self if is_allowed else self._for_public
 
     def check_address(self, address: str | Address, *, port: int | None = None) -> Address:
-        """The address a connection may go to; UnsafeUrl with the reason if it may not."""
+        """Return the address that a connection may go to; raise UnsafeUrl otherwise."""
+        shown = str(address)
         try:
-            found = _plain(ip_address(address))
+            found = _unmap(ip_address(address))
         except ValueError:
-            raise UnsafeUrl(str(address), "not an address") from None
-        meant = {found, *_carried(found)}
-        if meant & _METADATA:
-            raise UnsafeUrl(str(address), "a metadata service of the machine")
-        if any((each, port) in self._own for each in meant):
-            raise UnsafeUrl(str(address), "this service itself")
+            raise UnsafeUrl(shown, f"{shown!r} is not an IP address", kind=RefusalKind.NO_ADDRESS) from None
+        targets = {found, *_find_embedded_ipv4(found)}
+        if targets & _METADATA_ADDRESSES:
+            reason = f"{shown} is a metadata service, which hands out credentials of the machine"
+            raise UnsafeUrl(shown, reason, kind=RefusalKind.METADATA)
+        if any((each, port) in self._own for each in targets):
+            raise UnsafeUrl(shown, f"{shown} port {port} is canonry itself", kind=RefusalKind.OWN_SERVICE)
         if self._is_allowed(found):
             return found
-        if what := _why_not_public(found):
-            raise UnsafeUrl(str(address), f"not public: {what}")
+        if (refused := _find_range(found)) is not None:
+            advice = self._suggest(refused.network) if not getattr(found, "scope_id", None) else ""
+            raise UnsafeUrl(shown, f"{shown} is {refused.description}", kind=refused.kind, advice=advice)
         return found
 
     def check_addresses(
         self, name: str, addresses: Iterable[str | Address], *, port: int | None = None
     ) -> list[Address]:
-        """All addresses of a name; one that is refused refuses the name."""
+        """Return all addresses of a name; raise UnsafeUrl if one of them is refused or there is none."""
         found = [self.check_address(address, port=port) for address in addresses]
         if not found:
-            raise UnsafeUrl(name, "has no address")
+            raise UnsafeUrl(name, f"{name} has no address", kind=RefusalKind.NO_ADDRESS)
         return found
 
     def _is_allowed(self, address: Address) -> bool:
         return any(address in network for network in self._networks)
 
+    def _suggest(self, network: Network) -> str:
+        if not self.suggests_networks:
+            return ""
+        if self._networks:
+            return f"To allow it, add {network} to CANONRY_ALLOW_NETWORKS."
+        return f"To allow it, set CANONRY_ALLOW_NETWORKS={network}."
+
     def _check_name(self, host: str, url: str) -> None:
         name = host.rstrip(".")
         if name in _METADATA_NAMES:
-            raise UnsafeUrl(url, "the name of a metadata service")
+            reason = f"{host} is a metadata service, which hands out credentials of the machine"
+            raise UnsafeUrl(url, reason, kind=RefusalKind.METADATA)
         if self._networks:
-            return  # an intranet has names of its own; its addresses decide
-        if "." not in name or name in _LOCAL_NAMES:
-            raise UnsafeUrl(url, "a name of the local network")
-        if any(name.endswith(f".{domain}") for domain in _LOCAL_DOMAINS):
-            raise UnsafeUrl(url, "a name that is not on the public internet")
+            return  # an intranet has names of its own; their addresses decide
+        if "." not in name or name in _LOCAL_NAMES or any(name.endswith(f".{domain}") for domain in _LOCAL_DOMAINS):
+            advice = ""
+            if self.suggests_networks:
+                advice = "To allow it, set CANONRY_ALLOW_NETWORKS to a network that contains its address."
+            raise UnsafeUrl(url, f"{host} is a name of a local network", kind=RefusalKind.LOCAL_NAME, advice=advice)
 
 
 def make_guard(settings: Settings, own_addresses: Collection[tuple[str, int]] = ()) -> Guard:
-    """The guard an operator's settings ask for; what the service itself listens at is refused, too."""
+    """Return the guard for an operator's settings; `own_addresses` are refused too."""
     ports = DEFAULT_PORTS if settings.allow_ports is None else settings.allow_ports
     return Guard(settings.allow_networks, ports, own_addresses)
 
 
-def _literal(host: str) -> Address | None:
-    """The address a host of a parsed URL spells; the parser has read odd spellings already."""
+def _parse_address(host: str) -> Address | None:
+    """Return the address that the host of a parsed URL is; the URL parser has normalized unusual spellings."""
     try:
         return ip_address(host.strip("[]"))
     except ValueError:
         return None
 
 
-def _plain(address: Address) -> Address:
-    """IPv4 inside IPv6 (`::ffff:a.b.c.d`) is judged as what it is."""
+def _unmap(address: Address) -> Address:
+    """Return the IPv4 address inside `::ffff:a.b.c.d`, any other address unchanged."""
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address
 
 
-def _carried(address: Address) -> set[IPv4Address]:
-    """What gateways may read in an IPv6 address: 6to4, Teredo, NAT64 with a prefix of any length (RFC 6052)."""
+def _find_embedded_ipv4(address: Address) -> set[IPv4Address]:
+    """Return what gateways may read in an IPv6 address: 6to4, Teredo, NAT64 with a prefix of any length (RFC 6052)."""
     if isinstance(address, IPv4Address):
         return set()
     packed = address.packed
-    spread = packed[:8] + packed[9:]  # byte 8 is left out
+    spread = packed[:8] + packed[9:]  # RFC 6052 leaves byte 8 out
     inside = {packed[2:6], packed[12:], bytes(255 - byte for byte in packed[12:])}
     inside |= {spread[start : start + 4] for start in range(4, 9)}
     return {IPv4Address(each) for each in inside if any(each)}
 
 
-def _why_not_public(address: Address) -> str | None:
-    if isinstance(address, IPv6Address):
-        if address.scope_id:
-            return "tied to one interface"
-        if address not in _PUBLIC_V6:
-            return "outside of 2000::/3"
-        if address in _PROTOCOLS_V6 and address not in _AS112_V6:
-            return "for protocols"
-    return next((what for network, what in _NOT_PUBLIC if address in network), None)
+def _find_range(address: Address) -> _Range | None:
+    """Return the range that makes an address not public, None for a public address."""
+    if isinstance(address, IPv6Address) and address.scope_id:
+        return _Range(IPv6Network((int(address), 128)), RefusalKind.LINK_LOCAL, "tied to one network interface")
+    found = next((each for each in _NOT_PUBLIC if address in each.network), None)
+    if found is not None or isinstance(address, IPv4Address):
+        return found
+    if address in _PROTOCOLS_V6 and address not in _AS112_V6:
+        return _Range(_PROTOCOLS_V6, RefusalKind.RESERVED, "reserved for protocols")
+    if address not in _PUBLIC_V6:
+        return _Range(IPv6Network((int(address), 128)), RefusalKind.RESERVED, "outside 2000::/3, the public IPv6 range")
+    return None

@@ -133,11 +133,11 @@ def test_a_start_page_on_another_host_ends_it(running: Running, site: Site) -> N
 
 REFUSED = [
     # seed                                     why
-    ("http://127.0.0.1:8000/",                 "refused: not public: loopback"),
-    ("http://10.0.0.1/",                       "refused: not public: private"),
-    ("http://169.254.169.254/latest/meta-data", "refused: "),
-    ("http://[::ffff:10.0.0.1]/",              "refused: "),
-    ("http://0x7f.1/",                         "refused: "),
+    ("http://127.0.0.1:8000/",                 "127.0.0.1 is a loopback address. To allow it, add 127.0.0.0/8 to CANONRY_ALLOW_NETWORKS."),
+    ("http://10.0.0.1/",                       "10.0.0.1 is a private address"),
+    ("http://169.254.169.254/latest/meta-data", "Refused: "),
+    ("http://[::ffff:10.0.0.1]/",              "Refused: "),
+    ("http://0x7f.1/",                         "Refused: "),
     ("file:///etc/passwd",                     "not http"),
     ("javascript:alert(1)",                    "not http"),
     ("",                                       "empty"),
@@ -166,9 +166,10 @@ def test_a_name_that_means_a_private_address_is_refused_when_it_is_asked(tmp_pat
         where = start(running, "http://inside.example.com/", robots=False)
         assert ended(running, where)["pages"]["failed"] == 1
         [page] = running.get(f"{where}/pages").json()
-        assert (page["status"], page["error"]) == (
-            0,
-            "refused: not public: private (10.0.0.1): 'http://inside.example.com/'",
+        assert page["status"] == 0
+        assert page["error"] == (
+            "Refused: 'http://inside.example.com/': 10.0.0.1 is a private address (inside.example.com resolves to it). "
+            "To allow it, set CANONRY_ALLOW_NETWORKS=10.0.0.0/8."
         )
 
 
@@ -182,7 +183,8 @@ def test_the_service_does_not_crawl_itself(tmp_path: Path) -> None:
 
         with service_of(f"sqlite:///{tmp_path}/x.db", client=allowed) as running:
             answer = running.ask("POST", "/api/crawls", {"seed": f"http://127.0.0.1:{port}/", "engine": "http"})
-            assert (answer.status, answer.json()["errors"][0]["reason"]) == (400, "refused: this service itself")
+            reason = f"Refused: 127.0.0.1 port {port} is canonry itself."
+            assert (answer.status, answer.json()["errors"][0]["reason"]) == (400, reason)
 
 
 def test_no_chrome_is_said(tmp_path: Path, site: Site) -> None:

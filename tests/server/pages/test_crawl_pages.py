@@ -81,7 +81,7 @@ def test_files(visitor: Visitor, running: Running, form: str, begins: str) -> No
 
 def test_what_is_wrong_in_the_form_is_said_where_it_is(visitor: Visitor, running: Running) -> None:
     for fields, name, why in (
-        ({"seed": "http://10.0.0.1/"}, "seed", "refused: not public: private"),
+        ({"seed": "http://10.0.0.1/"}, "seed", "10.0.0.1 is a private address"),
         ({"seed": "javascript:alert(1)"}, "seed", "not http"),
         ({"seed": "https://example.com/", "max_pages": "many"}, "max_pages", "valid integer"),
         ({"seed": "https://example.com/", "depth": "-1"}, "depth", "greater than or equal to 0"),
@@ -125,7 +125,7 @@ def test_a_start_page_that_cannot_be_read_says_why(visitor: Visitor, running: Ru
     assert "redirects to another host" in page.words
     there = next(link for link in page.links if link.startswith("/crawls?seed="))
     assert visitor.get(there).value("seed") == "http://other.example.org/x?a=1&b=2"
-    assert "The start page could not be read: refused: not public: private" in visitor.get("/crawls/2").words
+    assert "The start page could not be read: Refused: 10.0.0.1 is a private address" in visitor.get("/crawls/2").words
 
 
 def test_titles_and_urls_are_text_wherever_they_stand(visitor: Visitor, running: Running, site: Site) -> None:

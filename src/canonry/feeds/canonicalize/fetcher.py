@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from canonry.core.rules import strip_www
 from canonry.core.url import join, parse
-from canonry.errors import CanonryError, FailureKind, FetchFailed, InvalidUrl, UnsafeUrl, mask_credentials
+from canonry.errors import CanonryError, FailureKind, FetchFailed, InvalidUrl, RefusalKind, UnsafeUrl, mask_credentials
 from canonry.feeds.canonicalize.result import Event, EventKind
 from canonry.net.guard import Guard, make_guard
 from canonry.net.response import Fetch, Hop, Response, Validators
@@ -62,7 +62,7 @@ class Fetcher:
         if self._trusted is None or _get_site(url) not in (self._trusted, (self._trusted[0], None)):
             self._guard.for_links_from(self.came_from).check_url(url)
         if self._verify is not None and not await run_callback(self._verify, url):
-            raise UnsafeUrl(mask_credentials(url), "vetoed by verify")
+            raise UnsafeUrl(mask_credentials(url), "vetoed by verify", kind=RefusalKind.VETOED)
 
     async def get(self, url: str, *, validators: Validators | None = None, body: bytes | None = None) -> Response:
         """Return the response of a URL; `body` replaces the missing body of a 304.

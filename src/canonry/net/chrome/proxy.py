@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
 
 from canonry.core.url import SCHEME_PORTS
-from canonry.errors import FailureKind, UnsafeUrl, mask_credentials
+from canonry.errors import FailureKind, RefusalKind, UnsafeUrl, mask_credentials
 from canonry.net.chrome.relay import (
     ConnectionTooLarge,
     DirectResponse,
@@ -233,7 +233,8 @@ class ProxyEndpoint:
         for address, to_port in found:
             guard.check_address(address, port=to_port)
             if any(to_port == endpoint.port for endpoint in self._proxy.endpoints) and address == ADDRESS:
-                raise UnsafeUrl(address, "this service itself")
+                reason = f"{address} port {to_port} is canonry itself"
+                raise UnsafeUrl(address, reason, kind=RefusalKind.OWN_SERVICE)
             connection.address = address
             self._narrow_after(address)
             try:

@@ -238,7 +238,7 @@ async def started(parts: Service, seed: str, options: dict[str, Any]) -> Crawl:
     except InvalidUrl as error:
         raise WrongFields({"seed": error.reason}) from None
     except UnsafeUrl as error:
-        raise WrongFields({"seed": f"refused: {error.reason}"}) from None
+        raise WrongFields({"seed": str(error)}) from None
     if parse(url).userinfo:
         raise WrongFields({"seed": "user and password are kept nowhere: `canonry crawl` can use them"})
     begun = await store_crawl(parts.crawls, url, CrawlOptions(**options, shared=True), parts.clock())
