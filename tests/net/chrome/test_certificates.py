@@ -1,4 +1,4 @@
-"""`CANONRY_CA_FILE` and Chrome: what it trusts, what it does not, and a file that is no good."""
+"""`CANONRY_CA_FILE` and Chrome: which CAs it trusts, which it refuses, and files that are not usable."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import trustme
 
 from canonry.errors import CanonryError
-from canonry.net.chrome.certificates import PLACE, trust_in
+from canonry.net.chrome.certificates import STORE_FOLDER, trust_ca_file
 from canonry.net.chrome.net_errors import make_failure
 from canonry.settings import Settings, load_settings
 from chrome import engine_of, needs_chrome
@@ -31,7 +31,7 @@ async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
     writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n%s" % (len(BODY), BODY))
 
 
-async def opened(file: str) -> Opened:
+async def open_page(file: str) -> Opened:
     async with Listener(talk, tls=server_tls(HOST)) as server:
 
         async def lookup(_host: str, _port: int) -> list[tuple[str, int]]:
@@ -45,17 +45,17 @@ async def opened(file: str) -> Opened:
 @needs_chrome
 @in_a_loop
 async def test_chrome_trusts_the_ca_of_the_settings() -> None:
-    page = await opened(ca_file())
+    page = await open_page(ca_file())
     assert (page.failure, page.status, page.title, len(page.links)) == (None, 200, "Inside", 1)
 
 
 @pytest.mark.slow
 @needs_chrome
 @in_a_loop
-async def test_chrome_trusts_no_other(tmp_path: Path) -> None:
+async def test_chrome_trusts_no_other_ca(tmp_path: Path) -> None:
     trustme.CA().cert_pem.write_to_path(str(tmp_path / "other.pem"))
     for file in ("", str(tmp_path / "other.pem")):
-        page = await opened(file)
+        page = await open_page(file)
         assert (page.status, page.links) == (0, ())
         assert page.failure == make_failure("ERR_CERT_AUTHORITY_INVALID")
         assert "CANONRY_CA_FILE" in page.error
@@ -63,27 +63,32 @@ async def test_chrome_trusts_no_other(tmp_path: Path) -> None:
 
 @needs_chrome
 @in_a_loop
-async def test_a_file_that_is_no_good_is_said_and_costs_nothing_else(
+async def test_an_unusable_file_is_logged_and_chrome_runs_without_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (tmp_path / "bad.pem").write_text("nothing of the kind")
+    (tmp_path / "bad.pem").write_text("not a certificate")
     with caplog.at_level(logging.WARNING, "canonry.chrome"):
-        page = await opened(str(tmp_path / "bad.pem"))
+        page = await open_page(str(tmp_path / "bad.pem"))
     assert page.failure == make_failure("ERR_CERT_AUTHORITY_INVALID")
     assert "Chrome does not trust the CAs of CANONRY_CA_FILE" in caplog.text
-    assert "bad.pem: no certificates in it" in caplog.text
+    assert "bad.pem: It is not a file of PEM certificates" in caplog.text
 
 
 @needs_chrome
 @in_a_loop
-async def test_several_certificates_and_broken_ones(tmp_path: Path) -> None:
-    both, broken = tmp_path / "both.pem", tmp_path / "broken.pem"
-    pems = [trustme.CA().cert_pem.bytes() for _ in range(2)]
-    both.write_bytes(b"# a comment\n" + b"\n".join(pems))
-    await trust_in(str(tmp_path / "home"), str(both))
-    assert {"cert9.db", "key4.db"} <= set(os.listdir(tmp_path / "home" / PLACE))
-    broken.write_bytes(pems[0] + b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
-    with pytest.raises(CanonryError, match=r"broken.pem: certificate 2: error -\d+ of libnss3.so"):
-        await trust_in(str(tmp_path / "second"), str(broken))
+async def test_a_file_with_several_certificates_is_stored(tmp_path: Path) -> None:
+    both = tmp_path / "both.pem"
+    both.write_bytes(b"# a comment\n" + b"\n".join(trustme.CA().cert_pem.bytes() for _ in range(2)))
+    await trust_ca_file(str(tmp_path / "home"), str(both))
+    assert {"cert9.db", "key4.db"} <= set(os.listdir(tmp_path / "home" / STORE_FOLDER))
+
+
+@in_a_loop
+async def test_a_broken_or_missing_file_is_an_error(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.pem"
+    pem = trustme.CA().cert_pem.bytes()
+    broken.write_bytes(pem + b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+    with pytest.raises(CanonryError, match=r"broken.pem: It is not a file of PEM certificates"):
+        await trust_ca_file(str(tmp_path / "broken"), str(broken))
     with pytest.raises(CanonryError, match="No such file"):
-        await trust_in(str(tmp_path / "third"), str(tmp_path / "none.pem"))
+        await trust_ca_file(str(tmp_path / "missing"), str(tmp_path / "none.pem"))

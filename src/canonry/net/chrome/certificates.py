@@ -1,7 +1,8 @@
-"""Certificates of our own for a Chrome: a certificate store (NSS) in the home folder of its profile.
+"""Makes Chrome trust the CAs of `CANONRY_CA_FILE`.
 
-Chrome on Linux reads the store of its user, which is where people put the CA of their company. It is made by Chrome's
-own library, `libnss3`, in a process of its own: `python -m canonry.net.chrome.certificates FOLDER CA_FILE`.
+Chrome on Linux reads additional CAs from an NSS certificate store in the home folder of its user. The store is written
+with `libnss3`, the library that Chrome itself uses, by a subprocess: `python -m canonry.net.chrome.certificates FOLDER
+CA_FILE`. Why not another way: docs/decisions/0015-chrome-certificates.md
 """
 
 from __future__ import annotations
@@ -15,16 +16,15 @@ from pathlib import Path
 
 from canonry.errors import CanonryError
 
-PLACE = ".pki/nssdb"  # in the home folder
+STORE_FOLDER = ".pki/nssdb"  # in the home folder
 _LIBRARY = "libnss3.so"
-_SECONDS = 20.0
-_BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+_TIMEOUT_SECONDS = 20.0
 _TRUSTED_CA = 0x08 | 0x10  # CERTDB_VALID_CA, CERTDB_TRUSTED_CA
 
 
-async def trust_in(home: str, ca_file: str) -> None:
-    """Have a Chrome with this home folder trust the CAs of a file; CanonryError says why it does not."""
-    folder = Path(home) / PLACE
+async def trust_ca_file(home: str, ca_file: str) -> None:
+    """Make a Chrome with this home folder trust the CAs of a PEM file; raise CanonryError if that fails."""
+    folder = Path(home) / STORE_FOLDER
     folder.mkdir(parents=True)
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", __name__, str(folder), ca_file),
@@ -33,52 +33,65 @@ async def trust_in(home: str, ca_file: str) -> None:
         stderr=asyncio.subprocess.PIPE,
     )
     try:
-        async with asyncio.timeout(_SECONDS):
-            _, said = await process.communicate()
+        async with asyncio.timeout(_TIMEOUT_SECONDS):
+            _, stderr = await process.communicate()
     except TimeoutError:
-        raise CanonryError(f"{ca_file}: not read within {_SECONDS:g} s") from None
+        raise CanonryError(f"{ca_file}: no certificate store was written within {_TIMEOUT_SECONDS:g} s") from None
     finally:
         with suppress(ProcessLookupError):
             process.kill()
     if process.returncode:
-        lines = said.decode(errors="replace").split("\n")
-        raise CanonryError(f"{ca_file}: {next((line for line in reversed(lines) if line), 'no certificate store')}")
+        lines = [line for line in stderr.decode(errors="replace").split("\n") if line]
+        raise CanonryError(f"{ca_file}: {lines[-1] if lines else 'no certificate store was written'}")
 
 
-class _Item(ctypes.Structure):
+class _SecItem(ctypes.Structure):
+    """SECItem of NSS: bytes with their length."""
+
     _fields_ = (("type", ctypes.c_uint), ("data", ctypes.c_char_p), ("length", ctypes.c_uint))
 
 
-class _Trust(ctypes.Structure):
+class _CertTrust(ctypes.Structure):
+    """CERTCertTrust of NSS: trust flags for TLS, e-mail and code signing."""
+
     _fields_ = (("tls", ctypes.c_uint), ("mail", ctypes.c_uint), ("code", ctypes.c_uint))
 
 
 def write_store(folder: str, ca_file: str) -> None:
-    """A new store with the certificates of a PEM file, each a CA that is trusted for web sites."""
-    found = [
-        part.partition(_BEGIN)[2] for part in Path(ca_file).read_text(encoding="ascii", errors="replace").split(_END)
-    ]
-    certificates = [ssl.PEM_cert_to_DER_cert(f"{_BEGIN}{part}{_END}") for part in found[:-1]]
-    if not certificates:
-        raise CanonryError("no certificates in it")
-    nss = _library()
-    _must(nss.NSS_Initialize(f"sql:{folder}".encode(), b"", b"", b"secmod.db", 0), nss, "the store")
-    slot, known = nss.PK11_GetInternalKeySlot(), nss.CERT_GetDefaultCertDB()
+    """Create a certificate store with the CAs of a PEM file, each trusted for TLS servers."""
+    certificates = _read_certificates(ca_file)
+    nss = _load_library()
+    _check(nss, nss.NSS_Initialize(f"sql:{folder}".encode(), b"", b"", b"secmod.db", 0), "the certificate store")
+    slot, database = nss.PK11_GetInternalKeySlot(), nss.CERT_GetDefaultCertDB()
     if nss.PK11_NeedUserInit(slot):
-        _must(nss.PK11_InitPin(slot, None, None), nss, "the store")
+        _check(nss, nss.PK11_InitPin(slot, None, None), "the certificate store")
     for number, der in enumerate(certificates, 1):
-        item, trust = _Item(0, der, len(der)), _Trust(_TRUSTED_CA, 0, 0)
-        certificate = nss.CERT_NewTempCertificate(known, ctypes.byref(item), None, 0, 1)
-        _must(0 if certificate else 1, nss, f"certificate {number}")
-        _must(nss.PK11_ImportCert(slot, certificate, 0, f"canonry {number}".encode(), 0), nss, f"certificate {number}")
-        _must(nss.CERT_ChangeCertTrust(known, certificate, ctypes.byref(trust)), nss, f"certificate {number}")
+        item, trust = _SecItem(0, der, len(der)), _CertTrust(_TRUSTED_CA, 0, 0)
+        what = f"certificate {number}"
+        certificate = nss.CERT_NewTempCertificate(database, ctypes.byref(item), None, 0, 1)
+        _check(nss, 0 if certificate else 1, what)
+        _check(nss, nss.PK11_ImportCert(slot, certificate, 0, f"canonry {number}".encode(), 0), what)
+        _check(nss, nss.CERT_ChangeCertTrust(database, certificate, ctypes.byref(trust)), what)
 
 
-def _library() -> ctypes.CDLL:
+def _read_certificates(ca_file: str) -> list[bytes]:
+    """Return the CA certificates of a PEM file as DER: the ones that the HTTP client trusts, too."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        context.load_verify_locations(ca_file)
+    except ssl.SSLError as error:
+        raise CanonryError(f"It is not a file of PEM certificates ({error.reason})") from None
+    certificates = context.get_ca_certs(binary_form=True)
+    if not certificates:
+        raise CanonryError("It contains no CA certificates")
+    return certificates
+
+
+def _load_library() -> ctypes.CDLL:
     try:
         nss = ctypes.CDLL(_LIBRARY)
     except OSError:
-        raise CanonryError(f"there is no {_LIBRARY}, which Chrome's own certificate store needs") from None
+        raise CanonryError(f"{_LIBRARY} is missing. On Debian, run apt-get install libnss3.") from None
     pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
     for name, result, arguments in (
         ("NSS_Initialize", number, [text, text, text, text, ctypes.c_uint32]),
@@ -96,13 +109,13 @@ def _library() -> ctypes.CDLL:
     return nss
 
 
-def _must(status: int, nss: ctypes.CDLL, what: str) -> None:
+def _check(nss: ctypes.CDLL, status: int, what: str) -> None:
     if status:
-        raise CanonryError(f"{what}: error {nss.PORT_GetError()} of {_LIBRARY}")
+        raise CanonryError(f"{_LIBRARY} could not write {what} (error {nss.PORT_GetError()})")
 
 
 if __name__ == "__main__":
     try:
         write_store(*sys.argv[1:])
-    except (CanonryError, OSError, ValueError) as error:
+    except (CanonryError, OSError) as error:
         sys.exit(str(error))

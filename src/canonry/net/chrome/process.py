@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
 from canonry.errors import CanonryError
-from canonry.net.chrome.certificates import trust_in
+from canonry.net.chrome.certificates import trust_ca_file
 from canonry.net.chrome.pipe import BrowserClosed, CommandFailed, Pipe
 from canonry.net.chrome.proxy import LOGIN_URL, USER, Proxy
 from canonry.net.chrome.tab import Tab
@@ -163,7 +163,7 @@ class Browser:
         """Make Chrome trust the CAs of the settings; a failure is logged, because Chrome works without them."""
         if ca_file := self._proxy.settings.ca_file:
             try:
-                await trust_in(self._profile, ca_file)
+                await trust_ca_file(self._profile, ca_file)
             except CanonryError as error:
                 _LOG.warning("Chrome does not trust the CAs of CANONRY_CA_FILE: %s", error)
 
