@@ -17,9 +17,9 @@ from sqlalchemy.exc import IntegrityError
 
 from canonry.core.keys import Item, KeyType, normalize_link
 from canonry.errors import StoreError
-from canonry.feeds.feed_store import FeedState, FeedStore, StoredItem
-from canonry.feeds.feed_values import FeedDocument, MergedFeed, NoSuchFeed
-from canonry.feeds.item_matching import Outcome
+from canonry.feeds.feed_store import FeedStore
+from canonry.feeds.feed_values import FeedDocument, FeedState, FeedStatus, MergedFeed, NoSuchFeed, StoredItem
+from canonry.feeds.item_matching import ItemOutcome
 from canonry.feeds.items import merge_document
 from canonry.store.database import Database
 from canonry.store.schema import entries, entry_identities, feeds, sightings, stamp
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Table
 
 T = TypeVar("T")
-NEW, UPDATED, DUPLICATE = Outcome.NEW, Outcome.UPDATED, Outcome.DUPLICATE
+NEW, UPDATED, DUPLICATE = ItemOutcome.NEW, ItemOutcome.UPDATED, ItemOutcome.DUPLICATE
 START = datetime(2026, 1, 1, tzinfo=UTC)
 FEED = "https://a.com/feed"
 
@@ -85,7 +85,7 @@ def memory() -> Iterator[Store]:
         yield Store(database)
 
 
-def outcomes(merge: MergedFeed) -> list[Outcome]:
+def outcomes(merge: MergedFeed) -> list[ItemOutcome]:
     return [item.outcome for item in merge.items]
 
 
@@ -100,7 +100,7 @@ def post(number: int, **changes: str) -> Item:
 
 # Documents of one feed, one after the other: what each item is, and which of them are one entry.
 # Columns: why; documents; outcomes; entries, numbered by first appearance.
-ROWS: list[tuple[str, list[list[Item]], list[list[Outcome]], list[list[int]]]] = [
+ROWS: list[tuple[str, list[list[Item]], list[list[ItemOutcome]], list[list[int]]]] = [
     ("the same again", [[post(1)], [post(1)]], [[NEW], [DUPLICATE]], [[1], [1]]),
     ("another text", [[post(1)], [post(1, title="Post 1, corrected")]], [[NEW], [UPDATED]], [[1], [1]]),
     ("back to the old text", [[post(1)], [post(1, title="x")], [post(1)]], [[NEW], [UPDATED], [UPDATED]], [[1]] * 3),
@@ -194,20 +194,20 @@ ROWS: list[tuple[str, list[list[Item]], list[list[Outcome]], list[list[int]]]] =
 
 @pytest.mark.parametrize(("documents", "wanted", "same"), [pytest.param(*row[1:], id=row[0]) for row in ROWS])
 def test_one_feed(
-    store: Store, documents: list[list[Item]], wanted: list[list[Outcome]], same: list[list[int]]
+    store: Store, documents: list[list[Item]], wanted: list[list[ItemOutcome]], same: list[list[int]]
 ) -> None:
     check_one_feed(store, documents, wanted, same)
 
 
 @pytest.mark.parametrize(("documents", "wanted", "same"), [pytest.param(*row[1:], id=row[0]) for row in ROWS])
 def test_one_feed_in_memory(
-    memory: Store, documents: list[list[Item]], wanted: list[list[Outcome]], same: list[list[int]]
+    memory: Store, documents: list[list[Item]], wanted: list[list[ItemOutcome]], same: list[list[int]]
 ) -> None:
     check_one_feed(memory, documents, wanted, same)
 
 
 def check_one_feed(
-    store: Store, documents: list[list[Item]], wanted: list[list[Outcome]], same: list[list[int]]
+    store: Store, documents: list[list[Item]], wanted: list[list[ItemOutcome]], same: list[list[int]]
 ) -> None:
     feed = store.add()
     merges = [store.show(feed, *items, day=day) for day, items in enumerate(documents)]
@@ -458,9 +458,9 @@ def test_due_stopped_and_started_again(store: Store) -> None:
     assert store.run(store.feeds.due(START)) == []
     assert [each.id for each in store.run(store.feeds.due(later))] == [feed]
     store.run(store.feeds.fail(feed, "410", later, is_gone=True))
-    assert store.state().status == "stopped"
+    assert store.state().status is FeedStatus.STOPPED
     assert store.run(store.feeds.due(later + timedelta(days=9))) == []
-    store.run(store.feeds.set_status(feed, "active"))
+    store.run(store.feeds.set_status(feed, FeedStatus.ACTIVE))
     assert [each.id for each in store.run(store.feeds.due(START))] == [feed]
 
 
@@ -532,7 +532,7 @@ def test_two_feeds_with_one_new_item_at_the_same_moment(store: Store) -> None:
 
     def slow(connection: Connection) -> None:
         document = FeedDocument("A", "rss", (), (post(2), post(1)))
-        merge_document(connection, feed_id=first, document=document, now=stamp(START), before="")
+        merge_document(connection, feed_id=first, document=document, now=stamp(START), expired_before="")
         is_written.set()
         time.sleep(0.5)
 

@@ -15,7 +15,7 @@ from canonry.core.keys import Item, dedupe_key
 from canonry.errors import StoreError
 from canonry.feeds.feed_store import FeedStore
 from canonry.feeds.feed_values import FeedDocument, MergedFeed
-from canonry.feeds.item_matching import Outcome
+from canonry.feeds.item_matching import ItemOutcome
 from canonry.feeds.legacy_entries import import_legacy
 from canonry.store.database import Database
 from canonry.store.schema import entries, entry_identities
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 FEED = "https://a.com/feed"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-NEW, DUPLICATE = Outcome.NEW, Outcome.DUPLICATE
+NEW, DUPLICATE = ItemOutcome.NEW, ItemOutcome.DUPLICATE
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ ITEM = Item(guid="1", link="https://a.com/1", title="One", published="2026-01-01
 BARE = Item(title="Bare", published="2026-01-02")
 
 # What the other store knows of an item, and what the item is when a feed shows it.
-CASES: list[tuple[str, str, tuple[object, ...], Item, Outcome]] = [
+CASES: list[tuple[str, str, tuple[object, ...], Item, ItemOutcome]] = [
     # why, columns, row, item, outcome
     ("scoped guid", "dedupe_key", (f"guid:{FEED}:1",), ITEM, DUPLICATE),
     ("scoped guid and its column", "dedupe_key, guid", (f"guid:{FEED}:1", "1"), ITEM, DUPLICATE),
@@ -96,7 +96,7 @@ CASES: list[tuple[str, str, tuple[object, ...], Item, Outcome]] = [
 
 @pytest.mark.parametrize(("columns", "row", "item", "wanted"), [pytest.param(*row[1:], id=row[0]) for row in CASES])
 def test_found_again(
-    database: Database, tmp_path: Path, columns: str, row: tuple[object, ...], item: Item, wanted: Outcome
+    database: Database, tmp_path: Path, columns: str, row: tuple[object, ...], item: Item, wanted: ItemOutcome
 ) -> None:
     assert import_legacy(database, legacy(tmp_path, columns, row), now=NOW) == 1
     found = show(database, item)
@@ -138,7 +138,7 @@ def test_the_first_sighting_fills_in_what_was_missing(database: Database, tmp_pa
     assert ("guid", f"{FEED}:1") in keys(database)
     # From now on it is known like any other: a change is an update.
     (found,) = show(database, Item(guid="1", link="https://a.com/1", title="Two")).items
-    assert found.outcome is Outcome.UPDATED
+    assert found.outcome is ItemOutcome.UPDATED
 
 
 def test_what_is_here_already_is_not_imported(database: Database, tmp_path: Path) -> None:

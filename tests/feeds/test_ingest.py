@@ -18,9 +18,10 @@ import canonry
 from canonry.core.keys import KeyType
 from canonry.errors import StoreError
 from canonry.feeds import ingest as work
-from canonry.feeds.feed_store import FeedState, FeedStore
+from canonry.feeds.feed_store import FeedStore
+from canonry.feeds.feed_values import FeedState
 from canonry.feeds.ingest_report import FeedOutcome, FeedResult, ItemRecord, Report
-from canonry.feeds.item_matching import Outcome
+from canonry.feeds.item_matching import ItemOutcome
 from canonry.feeds.polling import Polling, poll_feed
 from canonry.feeds.read import Feed, read_feed
 from canonry.net.response import Response
@@ -166,7 +167,7 @@ async def test_keys_of_an_item(tmp_path: Path) -> None:
             "legacy_guid": "guid:id-1",
         }
         assert record == ItemRecord(
-            Outcome.NEW,
+            ItemOutcome.NEW,
             URL,
             "One",
             "HTTPS://Posts.Example.com/1?utm_source=rss&id=7#top",

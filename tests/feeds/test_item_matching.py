@@ -1,4 +1,4 @@
-"""contract I3, I4 without a store: what each item of a document is, given what the keys point to."""
+"""What each item of a document is, given the entries that its keys point to (contract I3, I4)."""
 
 from __future__ import annotations
 
@@ -6,45 +6,60 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from canonry.core.keys import Item, Key, KeyType, make_url_key, replace_unstorable, shorten_key, strip_scheme_and_www
+from canonry.core.keys import Item, Key, KeyType
 from canonry.feeds.item_matching import (
-    Conflict,
-    Known,
-    Lookup,
-    Merge,
-    Outcome,
-    hash_keys,
-    keyed,
-    merged,
-    shared,
+    DocumentMatch,
+    ItemOutcome,
+    KeyConflict,
+    KnownEntries,
+    KnownEntry,
+    match_items,
 )
+from canonry.feeds.keyed_items import make_fallback_hashes, make_keyed_items
 
-NEW, UPDATED, DUPLICATE = Outcome.NEW, Outcome.UPDATED, Outcome.DUPLICATE
+NEW, UPDATED, DUPLICATE = ItemOutcome.NEW, ItemOutcome.UPDATED, ItemOutcome.DUPLICATE
 FEED = "https://a.com/feed"
 GUID, URL = KeyType.GUID, KeyType.CANONICAL_URL
 ITEM = Item(guid="g1", link="https://a.com/1", title="One", published="2026-01-01")
 
 
-def known(entry_id: int = 1, item: Item = ITEM, *, here: bool = True, scoped: bool = True, imported: bool = False) -> Known:  # fmt: skip
-    """The entry that this item once made."""
-    (each,) = keyed([item], FEED)
-    return Known(entry_id, here, scoped, each.guid, each.title, item.published, each.place, each.content_hash, imported)
+def known(
+    entry_id: int = 1,
+    item: Item = ITEM,
+    *,
+    is_in_feed: bool = True,
+    has_guid_key: bool = True,
+    is_imported: bool = False,
+) -> KnownEntry:
+    """Return the entry that this item has made."""
+    (keyed,) = make_keyed_items([item], FEED)
+    return KnownEntry(
+        entry_id,
+        is_in_feed,
+        has_guid_key,
+        keyed.guid,
+        keyed.title,
+        keyed.published,
+        keyed.place,
+        keyed.content_hash,
+        is_imported,
+    )
 
 
 @dataclass
-class World:
-    """What the store knows, by what leads to it."""
+class Stored:
+    """What the store knows, by the key that leads to it."""
 
-    guid: dict[str, Known] = field(default_factory=dict)
-    place: dict[str, list[Known]] = field(default_factory=dict)
-    legacy: dict[str, Known] = field(default_factory=dict)
-    dedupe: dict[str, Known] = field(default_factory=dict)
-    url: dict[str, list[Known]] = field(default_factory=dict)
-    hash: dict[str, Known] = field(default_factory=dict)
+    guid: dict[str, KnownEntry] = field(default_factory=dict)
+    place: dict[str, list[KnownEntry]] = field(default_factory=dict)
+    legacy: dict[str, KnownEntry] = field(default_factory=dict)
+    dedupe: dict[str, KnownEntry] = field(default_factory=dict)
+    url: dict[str, list[KnownEntry]] = field(default_factory=dict)
+    hash: dict[str, KnownEntry] = field(default_factory=dict)
     ambiguous: set[tuple[KeyType, str]] = field(default_factory=set)
 
-    def merge(self, *items: Item) -> Merge:
-        lookup = Lookup(
+    def match(self, *items: Item) -> DocumentMatch:
+        known_entries = KnownEntries(
             by_guid={f"{FEED}:{guid}": entry for guid, entry in self.guid.items()},
             by_place=self.place,
             by_legacy_guid={f"guid:{guid}": entry for guid, entry in self.legacy.items()},
@@ -52,144 +67,146 @@ class World:
             by_url=self.url,
             by_hash=self.hash,
         )
-        return merged(keyed(items, FEED), lookup, self.ambiguous, FEED)
+        return match_items(make_keyed_items(items, FEED), known_entries, self.ambiguous, FEED)
 
 
-ELSEWHERE = known(here=False)
+ELSEWHERE = known(is_in_feed=False)
 BARE = Item(title="Bare")
-BARE_HASH = hash_keys(keyed([BARE], FEED), FEED)[0]
-OLD = known(here=False, scoped=False, imported=True)
+BARE_HASH = make_fallback_hashes(make_keyed_items([BARE], FEED), FEED)[0]
+OLD = known(is_in_feed=False, has_guid_key=False, is_imported=True)
 NOTHING = OLD._replace(guid="", title="", published="", place="", content_hash="")
 
 # why, what is known, the item, what it is, the entry it is
-CASES: list[tuple[str, World, Item, Outcome, int | None]] = [
-    ("nothing known", World(), ITEM, NEW, None),
-    ("guid", World(guid={"g1": known()}), ITEM, DUPLICATE, 1),
-    ("guid, other text", World(guid={"g1": known()}), replace(ITEM, text="x"), UPDATED, 1),
-    ("guid, other title", World(guid={"g1": known()}), replace(ITEM, title="x"), UPDATED, 1),
-    ("guid, other URL", World(guid={"g1": known()}), replace(ITEM, link="https://a.com/2"), UPDATED, 1),
-    ("guid reused", World(guid={"g1": known()}), replace(ITEM, link="https://a.com/2", title="x"), NEW, None),
-    ("guid, no URL then, other title", World(guid={"g1": known(item=replace(ITEM, link=""))}), replace(ITEM, title="x"), UPDATED, 1),
-    ("ambiguous guid", World(guid={"g1": known()}, ambiguous={(GUID, "g1")}), ITEM, NEW, None),
-    ("place", World(place={"//a.com/1": [known()]}), replace(ITEM, guid=""), DUPLICATE, 1),
-    ("place, http and www", World(place={"//a.com/1": [known()]}), replace(ITEM, guid="", link="http://www.a.com/1"), UPDATED, 1),
-    ("place, same guid", World(place={"//a.com/1": [known()]}), ITEM, DUPLICATE, 1),
-    ("place, no guid then", World(place={"//a.com/1": [known(item=replace(ITEM, guid=""))]}), ITEM, DUPLICATE, 1),
-    ("place, other guid, same title", World(place={"//a.com/1": [known()]}), replace(ITEM, guid="g2", published=""), UPDATED, 1),
-    ("place, other guid, same date", World(place={"//a.com/1": [known()]}), replace(ITEM, guid="g2", title="x"), UPDATED, 1),
-    ("place, other guid, nothing else", World(place={"//a.com/1": [known()]}), replace(ITEM, guid="g2", title="x", published=""), NEW, None),
-    ("place, other guid, both untitled", World(place={"//a.com/1": [known(item=replace(ITEM, title="", published=""))]}), replace(ITEM, guid="g2", title="", published=""), NEW, None),
-    ("place, the second of two", World(place={"//a.com/1": [known(2, Item("g2", ITEM.link, "Two")), known(1)]}), ITEM, DUPLICATE, 1),
-    ("ambiguous place", World(place={"//a.com/1": [known()]}, ambiguous={(URL, "//a.com/1")}), replace(ITEM, guid="g2"), NEW, None),
-    ("legacy guid, same feed", World(legacy={"g1": known()}), ITEM, DUPLICATE, 1),
-    ("legacy guid of another feed", World(legacy={"g1": ELSEWHERE}), ITEM, NEW, None),
-    ("legacy guid, imported", World(legacy={"g1": OLD}), ITEM, DUPLICATE, 1),
-    ("legacy guid, imported, changed", World(legacy={"g1": OLD}), replace(ITEM, text="x"), DUPLICATE, 1),
-    ("legacy guid, nothing more known", World(legacy={"g1": NOTHING}), ITEM, DUPLICATE, 1),
-    ("legacy guid, reused", World(legacy={"g1": OLD}), replace(ITEM, link="https://a.com/2", title="x"), NEW, None),
-    ("legacy guid, ambiguous", World(legacy={"g1": OLD}, ambiguous={(GUID, "g1")}), ITEM, NEW, None),
-    ("dedupe key", World(dedupe={f"guid:{FEED}:g1": NOTHING}), ITEM, DUPLICATE, 1),
-    ("dedupe key, reused", World(dedupe={f"guid:{FEED}:g1": OLD}), replace(ITEM, link="https://a.com/2", title="x"), NEW, None),
-    ("dedupe key, ambiguous", World(dedupe={f"guid:{FEED}:g1": NOTHING}, ambiguous={(GUID, "g1")}), ITEM, NEW, None),
-    ("dedupe key by URL", World(dedupe={"url:https://a.com/1": NOTHING}), replace(ITEM, guid=""), DUPLICATE, 1),
-    ("dedupe key by hash", World(dedupe={f"hash:{BARE_HASH}": NOTHING}), BARE, DUPLICATE, 1),
-    ("URL elsewhere, same guid", World(url={"https://a.com/1": [ELSEWHERE]}), replace(ITEM, title="x"), DUPLICATE, 1),
-    ("URL elsewhere, same title", World(url={"https://a.com/1": [ELSEWHERE]}), replace(ITEM, guid="g2"), DUPLICATE, 1),
-    ("URL elsewhere, nothing else", World(url={"https://a.com/1": [ELSEWHERE]}), replace(ITEM, guid="g2", title="x"), NEW, None),
-    ("URL elsewhere, both untitled", World(url={"https://a.com/1": [ELSEWHERE._replace(guid="", title="")]}), replace(ITEM, guid="", title=""), NEW, None),
-    ("URL imported, nothing more known", World(url={"https://a.com/1": [NOTHING]}), ITEM, DUPLICATE, 1),
-    ("URL imported, other title", World(url={"https://a.com/1": [OLD._replace(guid="", title="x")]}), ITEM, NEW, None),
-    ("URL imported, other guid, no title", World(url={"https://a.com/1": [OLD._replace(guid="g0", title="")]}), ITEM, NEW, None),
-    ("hash", World(hash={BARE_HASH: known(item=BARE)}), BARE, DUPLICATE, 1),
-    ("hash, changed", World(hash={BARE_HASH: known(item=BARE)}), replace(BARE, text="x"), UPDATED, 1),
-    ("hash of what has a guid", World(hash={BARE_HASH: known(item=BARE)}), replace(BARE, guid="g"), NEW, None),
+CASES: list[tuple[str, Stored, Item, ItemOutcome, int | None]] = [
+    ("nothing known", Stored(), ITEM, NEW, None),
+    ("guid", Stored(guid={"g1": known()}), ITEM, DUPLICATE, 1),
+    ("guid, other text", Stored(guid={"g1": known()}), replace(ITEM, text="x"), UPDATED, 1),
+    ("guid, other title", Stored(guid={"g1": known()}), replace(ITEM, title="x"), UPDATED, 1),
+    ("guid, other URL", Stored(guid={"g1": known()}), replace(ITEM, link="https://a.com/2"), UPDATED, 1),
+    ("guid reused", Stored(guid={"g1": known()}), replace(ITEM, link="https://a.com/2", title="x"), NEW, None),
+    ("guid, no URL then, other title", Stored(guid={"g1": known(item=replace(ITEM, link=""))}), replace(ITEM, title="x"), UPDATED, 1),
+    ("ambiguous guid", Stored(guid={"g1": known()}, ambiguous={(GUID, "g1")}), ITEM, NEW, None),
+    ("place", Stored(place={"//a.com/1": [known()]}), replace(ITEM, guid=""), DUPLICATE, 1),
+    ("place, http and www", Stored(place={"//a.com/1": [known()]}), replace(ITEM, guid="", link="http://www.a.com/1"), UPDATED, 1),
+    ("place, same guid", Stored(place={"//a.com/1": [known()]}), ITEM, DUPLICATE, 1),
+    ("place, no guid then", Stored(place={"//a.com/1": [known(item=replace(ITEM, guid=""))]}), ITEM, DUPLICATE, 1),
+    ("place, other guid, same title", Stored(place={"//a.com/1": [known()]}), replace(ITEM, guid="g2", published=""), UPDATED, 1),
+    ("place, other guid, same date", Stored(place={"//a.com/1": [known()]}), replace(ITEM, guid="g2", title="x"), UPDATED, 1),
+    ("place, other guid, nothing else", Stored(place={"//a.com/1": [known()]}), replace(ITEM, guid="g2", title="x", published=""), NEW, None),
+    ("place, other guid, both untitled", Stored(place={"//a.com/1": [known(item=replace(ITEM, title="", published=""))]}), replace(ITEM, guid="g2", title="", published=""), NEW, None),
+    ("place, the second of two", Stored(place={"//a.com/1": [known(2, Item("g2", ITEM.link, "Two")), known(1)]}), ITEM, DUPLICATE, 1),
+    ("ambiguous place", Stored(place={"//a.com/1": [known()]}, ambiguous={(URL, "//a.com/1")}), replace(ITEM, guid="g2"), NEW, None),
+    ("legacy guid, same feed", Stored(legacy={"g1": known()}), ITEM, DUPLICATE, 1),
+    ("legacy guid of another feed", Stored(legacy={"g1": ELSEWHERE}), ITEM, NEW, None),
+    ("legacy guid, imported", Stored(legacy={"g1": OLD}), ITEM, DUPLICATE, 1),
+    ("legacy guid, imported, changed", Stored(legacy={"g1": OLD}), replace(ITEM, text="x"), DUPLICATE, 1),
+    ("legacy guid, nothing more known", Stored(legacy={"g1": NOTHING}), ITEM, DUPLICATE, 1),
+    ("legacy guid, reused", Stored(legacy={"g1": OLD}), replace(ITEM, link="https://a.com/2", title="x"), NEW, None),
+    ("legacy guid, ambiguous", Stored(legacy={"g1": OLD}, ambiguous={(GUID, "g1")}), ITEM, NEW, None),
+    ("dedupe key", Stored(dedupe={f"guid:{FEED}:g1": NOTHING}), ITEM, DUPLICATE, 1),
+    ("dedupe key, reused", Stored(dedupe={f"guid:{FEED}:g1": OLD}), replace(ITEM, link="https://a.com/2", title="x"), NEW, None),
+    ("dedupe key, ambiguous", Stored(dedupe={f"guid:{FEED}:g1": NOTHING}, ambiguous={(GUID, "g1")}), ITEM, NEW, None),
+    ("dedupe key by URL", Stored(dedupe={"url:https://a.com/1": NOTHING}), replace(ITEM, guid=""), DUPLICATE, 1),
+    ("dedupe key by hash", Stored(dedupe={f"hash:{BARE_HASH}": NOTHING}), BARE, DUPLICATE, 1),
+    ("URL elsewhere, same guid", Stored(url={"https://a.com/1": [ELSEWHERE]}), replace(ITEM, title="x"), DUPLICATE, 1),
+    ("URL elsewhere, same title", Stored(url={"https://a.com/1": [ELSEWHERE]}), replace(ITEM, guid="g2"), DUPLICATE, 1),
+    ("URL elsewhere, nothing else", Stored(url={"https://a.com/1": [ELSEWHERE]}), replace(ITEM, guid="g2", title="x"), NEW, None),
+    ("URL elsewhere, both untitled", Stored(url={"https://a.com/1": [ELSEWHERE._replace(guid="", title="")]}), replace(ITEM, guid="", title=""), NEW, None),
+    ("URL imported, nothing more known", Stored(url={"https://a.com/1": [NOTHING]}), ITEM, DUPLICATE, 1),
+    ("URL imported, other title", Stored(url={"https://a.com/1": [OLD._replace(guid="", title="x")]}), ITEM, NEW, None),
+    ("URL imported, other guid, no title", Stored(url={"https://a.com/1": [OLD._replace(guid="g0", title="")]}), ITEM, NEW, None),
+    ("hash", Stored(hash={BARE_HASH: known(item=BARE)}), BARE, DUPLICATE, 1),
+    ("hash, changed", Stored(hash={BARE_HASH: known(item=BARE)}), replace(BARE, text="x"), UPDATED, 1),
+    ("hash of what has a guid", Stored(hash={BARE_HASH: known(item=BARE)}), replace(BARE, guid="g"), NEW, None),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("world", "item", "outcome", "entry"), [pytest.param(*row[1:], id=row[0]) for row in CASES])
-def test_one_item(world: World, item: Item, outcome: Outcome, entry: int | None) -> None:
-    merge = world.merge(item)
-    (decision,) = merge.decisions
-    assert (decision.outcome, decision.entry_id) == (outcome, entry)
-    assert merge.conflicts == []
+@pytest.mark.parametrize(("stored", "item", "outcome", "entry"), [pytest.param(*row[1:], id=row[0]) for row in CASES])
+def test_an_item_is_matched_with_the_entry_its_keys_point_to(
+    stored: Stored, item: Item, outcome: ItemOutcome, entry: int | None
+) -> None:
+    match = stored.match(item)
+    (matched,) = match.items
+    assert (matched.outcome, matched.entry_id) == (outcome, entry)
+    assert match.conflicts == []
 
 
-def test_what_a_decision_says() -> None:
-    (same,) = World(guid={"g1": known()}).merge(ITEM).decisions
-    assert (same.is_here, same.is_imported, same.is_as_shown) == (True, False, True)
-    (changed,) = World(guid={"g1": known()}).merge(replace(ITEM, text="x")).decisions
-    assert (changed.is_here, changed.is_as_shown) == (True, False)
-    (renamed,) = World(place={"//a.com/1": [known()]}).merge(replace(ITEM, guid="")).decisions
-    assert (renamed.outcome, renamed.is_as_shown) == (DUPLICATE, False)
-    (elsewhere,) = World(url={"https://a.com/1": [ELSEWHERE]}).merge(ITEM).decisions
-    assert (elsewhere.is_here, elsewhere.is_imported, elsewhere.is_as_shown) == (False, False, False)
-    (old,) = World(legacy={"g1": OLD}).merge(ITEM).decisions
-    assert (old.is_here, old.is_imported, old.is_as_shown) == (False, True, False)
-    (new,) = World().merge(ITEM).decisions
-    assert (new.is_here, new.is_imported, new.is_as_shown, new.entry_id) == (False, False, False, None)
+def test_a_match_knows_where_its_entry_was_seen_before() -> None:
+    (same,) = Stored(guid={"g1": known()}).match(ITEM).items
+    assert (same.is_in_feed, same.is_imported, same.is_unchanged) == (True, False, True)
+    (changed,) = Stored(guid={"g1": known()}).match(replace(ITEM, text="x")).items
+    assert (changed.is_in_feed, changed.is_unchanged) == (True, False)
+    (renamed,) = Stored(place={"//a.com/1": [known()]}).match(replace(ITEM, guid="")).items
+    assert (renamed.outcome, renamed.is_unchanged) == (DUPLICATE, False)
+    (elsewhere,) = Stored(url={"https://a.com/1": [ELSEWHERE]}).match(ITEM).items
+    assert (elsewhere.is_in_feed, elsewhere.is_imported, elsewhere.is_unchanged) == (False, False, False)
+    (old,) = Stored(legacy={"g1": OLD}).match(ITEM).items
+    assert (old.is_in_feed, old.is_imported, old.is_unchanged) == (False, True, False)
+    (new,) = Stored().match(ITEM).items
+    assert (new.is_in_feed, new.is_imported, new.is_unchanged, new.entry_id) == (False, False, False, None)
 
 
-def test_others_at_its_url_are_named() -> None:
+def test_other_entries_at_the_same_url_are_reported() -> None:
     others = [known(2, Item("g2", ITEM.link, "Two")), known(3, Item("g3", ITEM.link, "Three"))]
-    world = World(guid={"g1": known()}, place={"//a.com/1": [known(), others[0]]}, url={"https://a.com/1": [others[1]]})
-    (decision,) = world.merge(ITEM).decisions
-    assert decision.shares_url_with == (2, 3)
-    (new,) = World(place={"//a.com/1": [others[0]]}).merge(ITEM).decisions
+    stored = Stored(
+        guid={"g1": known()}, place={"//a.com/1": [known(), others[0]]}, url={"https://a.com/1": [others[1]]}
+    )
+    (matched,) = stored.match(ITEM).items
+    assert matched.shares_url_with == (2, 3)
+    (new,) = Stored(place={"//a.com/1": [others[0]]}).match(ITEM).items
     assert (new.outcome, new.shares_url_with) == (NEW, (2,))
-    (unlinked,) = World(place={"": [others[0]]}, url={"": [others[1]]}).merge(Item(guid="g")).decisions
+    (unlinked,) = Stored(place={"": [others[0]]}, url={"": [others[1]]}).match(Item(guid="g")).items
     assert unlinked.shares_url_with == ()
 
 
-def test_keys_that_point_to_two_entries() -> None:
+def test_keys_that_point_to_two_entries_are_a_conflict() -> None:
     other = known(2, replace(ITEM, guid=""))
-    merge = World(guid={"g1": known()}, place={"//a.com/1": [other]}, legacy={"g1": OLD._replace(entry_id=3)}).merge(
+    match = Stored(guid={"g1": known()}, place={"//a.com/1": [other]}, legacy={"g1": OLD._replace(entry_id=3)}).match(
         ITEM
     )
-    assert [decision.entry_id for decision in merge.decisions] == [1]
-    assert merge.conflicts == [Conflict("One", 1, 2), Conflict("One", 1, 3)]
+    assert [matched.entry_id for matched in match.items] == [1]
+    assert match.conflicts == [KeyConflict("One", 1, 2), KeyConflict("One", 1, 3)]
 
 
-def test_what_only_speaks_for_itself_is_no_conflict() -> None:
-    world = World(guid={"g1": known()}, place={"//a.com/1": [known()]}, url={"https://a.com/1": [known(2, here=False)]})
-    assert world.merge(ITEM).conflicts == []
+def test_an_entry_of_another_feed_at_the_same_url_is_no_conflict() -> None:
+    stored = Stored(
+        guid={"g1": known()}, place={"//a.com/1": [known()]}, url={"https://a.com/1": [known(2, is_in_feed=False)]}
+    )
+    assert stored.match(ITEM).conflicts == []
 
 
-def test_an_entry_is_taken_once() -> None:
-    """The strongest key of all items goes first: the one with the guid gets it, wherever it stands."""
-    world = World(guid={"g1": known()}, place={"//a.com/1": [known()]})
-    merge = world.merge(Item(guid="", link="http://a.com/1?utm_id=1", title="Two"), replace(ITEM, link=""))
-    assert [(decision.outcome, decision.entry_id) for decision in merge.decisions] == [(NEW, None), (UPDATED, 1)]
+def test_an_entry_goes_to_the_item_with_the_strongest_key() -> None:
+    """The item with the guid gets it, although an item with the URL stands before it."""
+    stored = Stored(guid={"g1": known()}, place={"//a.com/1": [known()]})
+    match = stored.match(Item(guid="", link="http://a.com/1?utm_id=1", title="Two"), replace(ITEM, link=""))
+    assert [(matched.outcome, matched.entry_id) for matched in match.items] == [(NEW, None), (UPDATED, 1)]
 
 
-def test_the_old_guid_in_the_document_keeps_its_entry() -> None:
-    world = World(guid={"g1": known()}, place={"//a.com/1": [known()]})
-    merge = world.merge(replace(ITEM, guid="g2", link="https://a.com/1"), replace(ITEM, link="https://a.com/9"))
-    assert [(decision.outcome, decision.entry_id) for decision in merge.decisions] == [(NEW, None), (UPDATED, 1)]
+def test_an_entry_keeps_its_guid_while_the_document_has_it() -> None:
+    stored = Stored(guid={"g1": known()}, place={"//a.com/1": [known()]})
+    match = stored.match(replace(ITEM, guid="g2", link="https://a.com/1"), replace(ITEM, link="https://a.com/9"))
+    assert [(matched.outcome, matched.entry_id) for matched in match.items] == [(NEW, None), (UPDATED, 1)]
 
 
-def test_an_old_guid_that_identifies_nothing_does_not_hold_the_place() -> None:
-    world = World(place={"//a.com/1": [known()]}, ambiguous={(GUID, "g1")})
-    merge = world.merge(replace(ITEM, guid="g2"), Item(guid="g1", link="https://a.com/3", title="Three"))
-    assert [decision.entry_id for decision in merge.decisions] == [1, None]
+def test_an_ambiguous_old_guid_does_not_keep_its_entry() -> None:
+    stored = Stored(place={"//a.com/1": [known()]}, ambiguous={(GUID, "g1")})
+    match = stored.match(replace(ITEM, guid="g2"), Item(guid="g1", link="https://a.com/3", title="Three"))
+    assert [matched.entry_id for matched in match.items] == [1, None]
 
 
-def test_guids_and_urls_that_several_items_carry_identify_none() -> None:
+def test_keys_that_several_items_carry_identify_none_of_them() -> None:
     first, second = Item("g", "https://a.com/1", "One"), Item("g", "https://a.com/2", "Two")
     third, fourth = Item("3", "https://a.com/", "Three"), Item("4", "https://www.a.com/", "Four")
-    assert shared(keyed([first, second, third, fourth, Item(), Item(title="x")], FEED)) == {
-        (GUID, "g"),
-        (URL, "//a.com/"),
-    }
-    merge = World(guid={"g": known()}).merge(first, second, third, fourth)
-    assert [decision.outcome for decision in merge.decisions] == [NEW] * 4
-    assert merge.ambiguous == {(GUID, "g"), (URL, "//a.com/")}
-    assert [[key.key_type for key in decision.keyed.keys] for decision in merge.decisions] == [
+    match = Stored(guid={"g": known()}).match(first, second, third, fourth)
+    assert [matched.outcome for matched in match.items] == [NEW] * 4
+    assert match.ambiguous == {(GUID, "g"), (URL, "//a.com/")}
+    assert [[key.key_type for key in matched.item.keys] for matched in match.items] == [
         [URL],
         [URL],
         [GUID, KeyType.LEGACY_GUID],
         [GUID, KeyType.LEGACY_GUID],
     ]
-    assert [decision.keyed.dedupe_key for decision in merge.decisions] == [
+    assert [matched.item.dedupe_key for matched in match.items] == [
         "url:https://a.com/1",
         "url:https://a.com/2",
         f"guid:{FEED}:3",
@@ -197,55 +214,17 @@ def test_guids_and_urls_that_several_items_carry_identify_none() -> None:
     ]
 
 
-def test_two_that_nothing_tells_apart_are_one() -> None:
+def test_items_with_only_an_equal_hash_are_one_item() -> None:
     twins = [Item("g", "https://a.com/", "Same", text="1"), Item("g", "https://a.com/", "Same", text="2")]
-    (decision,) = World().merge(*twins).decisions
-    assert not decision.keyed.is_certain
-    assert decision.keyed.keys == (Key(KeyType.FALLBACK_HASH, hash_keys(keyed(twins, FEED), FEED)[0]),)
-    assert decision.keyed.dedupe_key == f"hash:{decision.keyed.keys[0].key_value}"
+    (matched,) = Stored().match(*twins).items
+    assert not matched.item.has_strong_key
+    assert matched.item.keys == (
+        Key(KeyType.FALLBACK_HASH, make_fallback_hashes(make_keyed_items(twins, FEED), FEED)[0]),
+    )
+    assert matched.item.dedupe_key == f"hash:{matched.item.keys[0].key_value}"
 
 
-def test_a_reused_guid_is_remembered() -> None:
-    merge = World(guid={"g1": known()}).merge(replace(ITEM, link="https://a.com/2", title="x"))
-    assert merge.ambiguous == {(GUID, "g1")}
-    assert [key.key_type for key in merge.decisions[0].keyed.keys] == [URL]
-
-
-def test_keyed() -> None:
-    items = keyed([ITEM, ITEM, replace(ITEM, guid=" g1 ", title=" One\n"), BARE], FEED)
-    assert [each.item for each in items] == [ITEM, BARE]
-    assert items[0].key(GUID) == f"{FEED}:g1"
-    assert items[0].key(KeyType.FALLBACK_HASH) == ""
-    assert [each.is_certain for each in items] == [True, False]
-    (crawled,) = keyed([replace(ITEM, link="https://a.com/1/")], FEED, "crawl@1")
-    assert (crawled.canonical_url, crawled.keys[1].policy) == ("https://a.com/1", "crawl@1")
-
-
-def test_every_text_can_be_kept() -> None:
-    (each,) = keyed([Item(guid="a\0", link="https://a.com/\0", title="\ud800x", published="\udfff")], FEED)
-    assert (each.guid, each.title, each.item.published) == ("a\ufffd", "\ufffdx", "\ufffd")
-    assert each.canonical_url == "https://a.com/%EF%BF%BD"
-    assert replace_unstorable("fine 😀") == "fine 😀"
-
-
-def test_every_key_fits_an_index() -> None:
-    long = "é" * 1001
-    assert shorten_key("é" * 1000) == "é" * 1000
-    assert shorten_key(long) != shorten_key(long + "x")
-    (each,) = keyed([Item(guid=long, link=f"https://a.com/{long}")], FEED)
-    texts = each.guid, each.canonical_url, each.place, each.dedupe_key, *(key.key_value for key in each.keys)
-    assert all(text.startswith("sha256:") and len(text) == 71 for text in texts)
-    assert make_url_key("no url") == ""
-
-
-@pytest.mark.parametrize(
-    ("url", "place"),
-    [
-        ("", ""),
-        ("https://www.a.com/1?b#c", "//a.com/1?b#c"),
-        ("http://a.com:8080/", "//a.com:8080/"),
-        ("sha256:ab", "sha256:ab"),
-    ],
-)
-def test_place(url: str, place: str) -> None:
-    assert strip_scheme_and_www(url) == place
+def test_a_reused_guid_becomes_ambiguous() -> None:
+    match = Stored(guid={"g1": known()}).match(replace(ITEM, link="https://a.com/2", title="x"))
+    assert match.ambiguous == {(GUID, "g1")}
+    assert [key.key_type for key in match.items[0].item.keys] == [URL]

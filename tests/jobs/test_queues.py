@@ -13,7 +13,8 @@ import pytest
 from sqlalchemy import insert, select, text
 
 from canonry.errors import StoreError
-from canonry.feeds.feed_store import STOPPED, FeedStore
+from canonry.feeds.feed_store import FeedStore
+from canonry.feeds.feed_values import FeedStatus
 from canonry.feeds.polling import Polling
 from canonry.jobs.heartbeat import Heartbeat
 from canonry.jobs.kinds import DUE, RETENTION, TIDY, find_host, make_feed_kinds, make_feed_schedules
@@ -188,7 +189,7 @@ def test_due_feeds_are_polled(jobs: Jobs) -> None:
 
     async def story() -> None:
         feeds = [(await store.add(f"https://{name}.example/feed", NOW))[0] for name in ("a", "b", "gone", "stopped")]
-        await store.set_status(feeds[3].id, STOPPED)
+        await store.set_status(feeds[3].id, FeedStatus.STOPPED)
         kinds = make_feed_kinds(jobs, polling)
         due = next(kind for kind in kinds if kind.name == DUE)
         await due.run("")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-    from canonry.feeds.feed_store import StoredItem
+    from canonry.feeds.feed_values import StoredItem
 
 ENVIRONMENT = {**os.environ, "CANONRY_ALLOW_NETWORKS": "127.0.0.0/8", "CANONRY_ALLOW_PORTS": "1-65535"}
 

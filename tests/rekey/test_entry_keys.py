@@ -9,7 +9,7 @@ import pytest
 import canonry
 from canonry.core.keys import Item, normalize_link, shorten_key, strip_scheme_and_www
 from canonry.feeds.content import content_hash
-from canonry.feeds.item_matching import keyed
+from canonry.feeds.keyed_items import make_keyed_items
 from canonry.rekey.entry_keys import KeyedEntry, UrlKeys, rekeyed, rekeyed_link, rekeyed_place, restored
 
 ENTRY, COARSE, EXACT = "entry@1", "feed-aggressive@1", "exact@1"
@@ -31,7 +31,7 @@ def test_keys_are_made_under_the_policy() -> None:
 
 def test_the_content_hash_is_the_same_under_every_policy() -> None:
     item = Item(link="https://a.com/x/?yclid=1#y", title="T")
-    hashes = {keyed([item], "https://f.com/", policy)[0].content_hash for policy in (ENTRY, COARSE, EXACT)}
+    hashes = {make_keyed_items([item], "https://f.com/", policy)[0].content_hash for policy in (ENTRY, COARSE, EXACT)}
     assert hashes == {content_hash(item)}
 
 
@@ -61,7 +61,7 @@ def test_places() -> None:
 
 def entry(url: str, *registered: str, dedupe_key: str = "guid:1", policy: str = ENTRY, **places: str) -> KeyedEntry:
     """An entry as it is ingested under the policy."""
-    key = keyed([Item(link=url)], "https://f.com/", policy)[0].canonical_url
+    key = make_keyed_items([Item(link=url)], "https://f.com/", policy)[0].canonical_url
     there = {1: strip_scheme_and_www(key)} | {int(feed[1:]): place for feed, place in places.items()}
     return KeyedEntry(url, "2026", UrlKeys(key, dedupe_key, registered or (key,), there))
 

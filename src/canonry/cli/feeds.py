@@ -18,7 +18,8 @@ from canonry.cli.stores import open_feeds
 from canonry.errors import InvalidUrl, mask_credentials
 
 if TYPE_CHECKING:
-    from canonry.feeds.feed_store import FeedState, FeedStore
+    from canonry.feeds.feed_store import FeedStore
+    from canonry.feeds.feed_values import FeedState
     from canonry.feeds.opml import OpmlFeed
     from canonry.feeds.subscriptions import Added
 

@@ -1,8 +1,9 @@
-"""What goes into the store with a document of a feed, and what comes of it."""
+"""Values that go into the feed store and come out of it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from canonry.errors import CanonryError
@@ -11,23 +12,75 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from canonry.core.keys import Item, Key
-    from canonry.feeds.item_matching import Conflict, Outcome
+    from canonry.feeds.item_matching import ItemOutcome, KeyConflict
+
+
+class FeedStatus(StrEnum):
+    """Whether a feed is polled."""
+
+    ACTIVE = "active"
+    STOPPED = "stopped"  # its server answered 410; adding the feed again makes it active
+
+
+class MatchConfidence(StrEnum):
+    """How surely an entry is recognised (contract I4)."""
+
+    HIGH = "high"  # by guid or URL
+    LOW = "low"  # by a hash only
 
 
 class NoSuchFeed(CanonryError, LookupError):
-    """No feed has this number; it may have been removed a moment ago."""
+    """No feed has this id; it may have been removed a moment ago."""
 
     def __init__(self, feed_id: int) -> None:
         super().__init__(feed_id)
         self.feed_id = feed_id
 
     def __str__(self) -> str:
-        return f"no feed has the number {self.feed_id}, or not any more"
+        return f"no feed has the id {self.feed_id}; it may have been removed"
+
+
+@dataclass(frozen=True, slots=True)
+class FeedState:
+    """A feed as stored; times are UTC texts."""
+
+    id: int
+    url: str
+    key_url: str
+    title: str
+    format: str
+    status: FeedStatus
+    etag: str
+    last_modified: str
+    hubs: str
+    failures: int
+    failure: str  # the last failure, as a sentence for people
+    last_checked_at: str | None
+    next_check_at: str | None
+    retry_at: str | None
+    moved_to: str
+    moved_sightings: int
+    ttl: int | None
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredItem:
+    """An entry as one feed shows it."""
+
+    entry_id: int
+    feed_url: str
+    title: str
+    url: str
+    dedupe_key: str
+    match_confidence: MatchConfidence
+    first_seen_at: str
+    last_seen_at: str
 
 
 @dataclass(frozen=True, slots=True)
 class FeedDocument:
-    """What is kept of a document, and of the answer it came with."""
+    """What is stored of a document, and of the response it came with."""
 
     title: str
     format: str
@@ -36,28 +89,29 @@ class FeedDocument:
     etag: str = ""
     last_modified: str = ""
     next_check_at: datetime | None = None
-    ttl: int | None = None
+    ttl: int | None = None  # minutes
 
 
 class MergedItem(NamedTuple):
-    """What became of one item."""
+    """What one item of a document turned out to be."""
 
-    outcome: Outcome
+    outcome: ItemOutcome
     entry_id: int
     title: str
     url: str
     keys: tuple[Key, ...]
     dedupe_key: str
-    match_confidence: str
+    match_confidence: MatchConfidence
     first_seen_at: str
     last_seen_at: str
     shares_url_with: tuple[int, ...]
+    text_start: str = ""  # the first characters of its text, which is not stored
 
 
 @dataclass(frozen=True, slots=True)
 class MergedFeed:
-    """What a document changed."""
+    """What a document changed in the store."""
 
     items: tuple[MergedItem, ...] = ()
-    conflicts: tuple[Conflict, ...] = ()
-    deleted: int = 0
+    conflicts: tuple[KeyConflict, ...] = ()
+    deleted: int = 0  # entries

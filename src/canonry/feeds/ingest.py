@@ -22,7 +22,7 @@ from canonry.errors import InvalidUrl, StoreError, mask_credentials
 from canonry.feeds.canonicalize.fetcher import strip_fragment
 from canonry.feeds.feed_store import FeedStore
 from canonry.feeds.ingest_report import Check, FeedOutcome, FeedResult, ItemRecord, Report, record_of
-from canonry.feeds.item_matching import Outcome
+from canonry.feeds.item_matching import ItemOutcome
 from canonry.feeds.polling import SEEN_TTL_DAYS, Polling, poll_feed
 from canonry.feeds.runs import finish_run, start_run
 from canonry.net.response import Validators
@@ -34,8 +34,7 @@ from canonry.store.schema_versions import NewerStore
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 
-    from canonry.feeds.feed_store import FeedState
-    from canonry.feeds.feed_values import MergedFeed, MergedItem
+    from canonry.feeds.feed_values import FeedState, MergedFeed, MergedItem
     from canonry.net.response import Fetch, Response
 
 _CONCURRENCY = 64
@@ -279,7 +278,7 @@ class _Run:
 
     def _look_at(self, shown_url: str, item: MergedItem) -> None:
         self.without_key += not item.keys
-        if item.outcome is Outcome.DUPLICATE:
+        if item.outcome is ItemOutcome.DUPLICATE:
             return
         self.last.append(item)
         self.on_item(record_of(item, shown_url))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from canonry.core.keys import Key
     from canonry.feeds.feed_values import MergedItem
-    from canonry.feeds.item_matching import Outcome
+    from canonry.feeds.item_matching import ItemOutcome
 
 
 class FeedResult(StrEnum):
@@ -41,7 +41,7 @@ class FeedOutcome:
 class ItemRecord:
     """A new or updated item, as it is written out."""
 
-    outcome: Outcome
+    outcome: ItemOutcome
     feed_url: str
     title: str
     url: str

@@ -1,37 +1,24 @@
-"""Merge: which items of a document are known, and what to remember of them (contract I3, I4).
+"""Which items of a document are known already, and as which entry (contract I3, I4).
 
-Pure: the store looks up what the keys of a document point to, this decides, the store writes.
+Pure: `key_lookup` loads the entries that the keys of a document point to, `match_items` decides, `items` writes.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from canonry.core.keys import (
-    ENTRY_POLICY,
-    MAX_KEY_BYTES,
-    UNSTORABLE,
-    Item,
-    Key,
-    KeyType,
-    format_dedupe_key,
-    make_fallback_hash,
-    make_keys,
-    normalize_link,
-    replace_unstorable,
-    shorten_key,
-    strip_scheme_and_www,
-)
-from canonry.feeds.content import content_hash, content_hash_at
+from canonry.core.keys import Key, KeyType, make_fallback_hash
+from canonry.feeds.keyed_items import find_repeated_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from canonry.feeds.keyed_items import DocumentKey, KeyedItem
 
 
-class Outcome(StrEnum):
+class ItemOutcome(StrEnum):
     """What an item turned out to be."""
 
     NEW = "new"
@@ -39,91 +26,70 @@ class Outcome(StrEnum):
     DUPLICATE = "duplicate"
 
 
-# The three below are made for every item of every document: a tuple takes a third of the time of a frozen dataclass.
+# The two named tuples below are made for every item of every document: see `KeyedItem`.
 
 
-class Keyed(NamedTuple):
-    """An item of a document with everything it may be known by."""
+class KnownEntry(NamedTuple):
+    """A stored entry that a key of the document points to.
 
-    item: Item
-    guid: str
-    title: str
-    canonical_url: str
-    place: str  # the canonical URL, whatever its scheme and www
-    content_hash: str
-    keys: tuple[Key, ...]
-    dedupe_key: str
-    is_certain: bool  # known by guid or URL, not by a hash alone
-
-    def key(self, key_type: KeyType) -> str:
-        """The value of one of its keys; empty where it has none of that type."""
-        for key in self.keys:
-            if key.key_type is key_type:
-                return key.key_value
-        return ""
-
-
-class Known(NamedTuple):
-    """An entry of the store that a key of the document points to.
-
-    What the feed last said of it where the feed has shown it before (`is_here`), else what the entry says.
+    The texts are those this feed showed last if it has shown the entry (`is_in_feed`), otherwise those of the entry.
     """
 
     entry_id: int
-    is_here: bool
-    has_guid_key: bool  # a feed-scoped one: it is not from before feeds were told apart
+    is_in_feed: bool
+    has_guid_key: bool  # a feed has shown it with a guid; false for imported entries
     guid: str
     title: str
     published: str
     place: str
     content_hash: str
-    is_imported: bool = False  # from another store, and no feed has shown it yet
+    is_imported: bool = False  # from another program's store, and no feed has shown it yet
 
 
 @dataclass(frozen=True, slots=True)
-class Lookup:
-    """What the store found for the keys of a document, by key."""
+class KnownEntries:
+    """The stored entries that the keys of a document point to, by key."""
 
-    by_guid: Mapping[str, Known]  # the feed-scoped key
-    by_place: Mapping[str, Sequence[Known]]  # in this feed, the latest first
-    by_legacy_guid: Mapping[str, Known]
-    by_dedupe_key: Mapping[str, Known]  # imported ones
-    by_url: Mapping[str, Sequence[Known]]  # in other feeds
-    by_hash: Mapping[str, Known]
+    by_guid: Mapping[str, KnownEntry]  # the feed-scoped key
+    by_place: Mapping[str, Sequence[KnownEntry]]  # in this feed, the last seen first
+    by_legacy_guid: Mapping[str, KnownEntry]
+    by_dedupe_key: Mapping[str, KnownEntry]  # imported entries
+    by_url: Mapping[str, Sequence[KnownEntry]]  # entries that only other feeds have shown
+    by_hash: Mapping[str, KnownEntry]
 
 
-class Decision(NamedTuple):
-    """What to do with one item: a new entry, or the one it is; `shares_url_with` are other entries at its URL."""
+class ItemMatch(NamedTuple):
+    """What one item is: a new entry (`entry` is None) or a known one."""
 
-    keyed: Keyed
-    outcome: Outcome
-    known: Known | None = None
-    shares_url_with: tuple[int, ...] = ()
+    item: KeyedItem  # with only those keys that identify it
+    outcome: ItemOutcome
+    entry: KnownEntry | None = None
+    shares_url_with: tuple[int, ...] = ()  # ids of other entries at its URL
 
     @property
     def entry_id(self) -> int | None:
-        return None if self.known is None else self.known.entry_id
+        return None if self.entry is None else self.entry.entry_id
 
     @property
-    def is_here(self) -> bool:
-        """Has this feed shown it before?"""
-        return self.known is not None and self.known.is_here
+    def is_in_feed(self) -> bool:
+        """Whether this feed has shown the entry before."""
+        return self.entry is not None and self.entry.is_in_feed
 
     @property
     def is_imported(self) -> bool:
-        """Is this the first sighting of an entry from another store?"""
-        return self.known is not None and self.known.is_imported
+        """Whether this is the first time that a feed shows an imported entry."""
+        return self.entry is not None and self.entry.is_imported
 
     @property
-    def is_as_shown(self) -> bool:
-        """Does the feed show it as before, guid included?"""
-        is_same = self.known is not None and self.known.is_here and self.known.guid == self.keyed.guid
-        return is_same and self.outcome is Outcome.DUPLICATE
+    def is_unchanged(self) -> bool:
+        """Whether the feed shows the entry as it did last time, guid included."""
+        is_same = self.entry is not None and self.entry.is_in_feed and self.entry.guid == self.item.guid
+        return is_same and self.outcome is ItemOutcome.DUPLICATE
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
-    """Keys of one item that point to two entries; the first of them was followed."""
+class KeyConflict:
+    """Keys of one item that point to two entries; the item was matched with `entry_id`."""
 
     title: str
     entry_id: int
@@ -131,242 +97,191 @@ class Conflict:
 
 
 @dataclass(frozen=True, slots=True)
-class Merge:
-    """Decisions for a whole document, in its order, and what was learned on the way."""
+class DocumentMatch:
+    """What each item of a document is, in the order of the document, and what was learned from it."""
 
-    decisions: list[Decision]
-    ambiguous: set[tuple[KeyType, str]]
-    conflicts: list[Conflict]
-
-
-def keyed(items: Iterable[Item], feed_url: str, policy: str = ENTRY_POLICY) -> list[Keyed]:
-    """The items of a document with their keys, links under the policy; one that is there twice, word for word, once."""
-    found: dict[object, Keyed] = {}
-    for item in map(_keepable, items):
-        canonical_url = normalize_link(item.link, policy=policy)
-        # The hash stays under its own policy: after a rekey nothing looks updated that nobody touched.
-        digest = content_hash_at(canonical_url, item) if policy == ENTRY_POLICY else content_hash(item)
-        guid, link = item.guid.strip(), shorten_key(canonical_url)
-        if (guid, link, digest) in found:
-            continue
-        keys = make_keys(canonical_url, item, feed_url, policy=policy)
-        name = format_dedupe_key(keys[0])
-        if len(name) + len(canonical_url) > MAX_KEY_BYTES // 4:  # else every key fits
-            guid, name, keys = shorten_key(guid), shorten_key(name), list(map(_fitting, keys))
-        found[item.guid.strip(), link, digest] = Keyed(
-            item,
-            guid,
-            " ".join(item.title.split()),
-            link,
-            strip_scheme_and_www(link),
-            digest,
-            tuple(keys),
-            name,
-            keys[0].key_type is not KeyType.FALLBACK_HASH,
-        )
-    return list(found.values())
+    items: list[ItemMatch]
+    ambiguous: set[DocumentKey]
+    conflicts: list[KeyConflict]
 
 
-def shared(items: Collection[Keyed]) -> set[tuple[KeyType, str]]:
-    """Guids and URLs that several items of one document carry: they identify none of them."""
-    guids = _repeated([each.guid for each in items if each.guid])
-    places = _repeated([each.place for each in items if each.place])
-    return {(KeyType.GUID, guid) for guid in guids} | {(KeyType.CANONICAL_URL, place) for place in places}
+def match_items(
+    items: Sequence[KeyedItem], known: KnownEntries, ambiguous: Collection[DocumentKey], feed_url: str
+) -> DocumentMatch:
+    """Decide what each item of a document is; `ambiguous` are the keys that earlier documents made ambiguous."""
+    return _Matcher(items, known, find_repeated_keys(items) | set(ambiguous), feed_url).match()
 
 
-def _repeated(values: list[str]) -> list[str]:
-    """The values that are there more than once; most documents have none."""
-    if len(set(values)) == len(values):
-        return []
-    return [value for value, count in Counter(values).items() if count > 1]
+class _Matcher:
+    """Matches one document, rule by rule in the lookup order of contract I3.
 
-
-def merged(items: Sequence[Keyed], known: Lookup, ambiguous: Collection[tuple[KeyType, str]], feed_url: str) -> Merge:
-    """What each item of a document is, in its order."""
-    return _Matching(items, known, shared(items) | set(ambiguous), feed_url).merge()
-
-
-def hash_keys(
-    items: Collection[Keyed], feed_url: str, ambiguous: Collection[tuple[KeyType, str]] = frozenset()
-) -> list[str]:
-    """The fallback hash of each item that may be known by nothing else: its URL does not identify it."""
-    several = shared(items)
-    return [
-        make_fallback_hash(each.item, feed_url)
-        for each in items
-        if not each.place or (name := (KeyType.CANONICAL_URL, each.place)) in ambiguous or name in several
-    ]
-
-
-class _Matching:
-    """One document against what the store knows: the strongest keys of all items first."""
+    A rule is applied to all items before the next one. An entry goes to the item with the strongest key, wherever
+    that item stands in the document, and to one item only.
+    """
 
     def __init__(
-        self, items: Sequence[Keyed], known: Lookup, ambiguous: set[tuple[KeyType, str]], feed_url: str
+        self, items: Sequence[KeyedItem], known: KnownEntries, ambiguous: set[DocumentKey], feed_url: str
     ) -> None:
         self.items = items
         self.known = known
         self.ambiguous = ambiguous
         self.feed_url = feed_url
-        self.guids = {each.guid for each in items}
-        self.chosen: dict[int, Known] = {}
-        self.taken: set[int] = set()
-        self.conflicts: list[Conflict] = []
+        self.guids = {item.guid for item in items}
+        self.matched: dict[int, KnownEntry] = {}  # by the position of the item
+        self.matched_ids: set[int] = set()
+        self.conflicts: list[KeyConflict] = []
 
-    def merge(self) -> Merge:
+    def match(self) -> DocumentMatch:
         known = self.known
         if known.by_guid:
-            self._settle(self._by_guid, is_last_resort=False)
+            self._apply(self._find_by_guid)
         if known.by_place:
-            self._settle(self._by_place, is_last_resort=False)
+            self._apply(self._find_by_place)
         if known.by_legacy_guid or known.by_dedupe_key:
-            self._settle(self._by_legacy, is_last_resort=False)
-        # In another feed, or by a hash, only what is not known yet is looked for.
+            self._apply(self._find_by_legacy_key)
         if known.by_url:
-            self._settle(self._by_url, is_last_resort=True)
+            self._apply(self._find_in_other_feeds, is_last_resort=True)
         if known.by_hash:
-            self._settle(self._by_hash, is_last_resort=True)
-        found: dict[object, Decision] = {}
-        for number, each in enumerate(self.items):
-            identified = self._identified(each)
-            # Two that nothing tells apart are one.
-            name = number if identified.is_certain else identified.dedupe_key
-            found.setdefault(name, _decision(identified, self.chosen.get(number), self.known))
-        return Merge(list(found.values()), self.ambiguous, self.conflicts)
+            self._apply(self._find_by_hash, is_last_resort=True)
+        matches: dict[int | str, ItemMatch] = {}
+        for position, item in enumerate(self.items):
+            identified = self._keep_identifying_keys(item)
+            # Items that only have a hash, and the same one, cannot be told apart: they are one item.
+            name = position if identified.has_strong_key else identified.dedupe_key
+            matches.setdefault(name, _make_match(identified, self.matched.get(position), known))
+        return DocumentMatch(list(matches.values()), self.ambiguous, self.conflicts)
 
-    def _settle(self, find: Callable[[Keyed], Sequence[Known]], *, is_last_resort: bool) -> None:
-        chosen, taken = self.chosen, self.taken
-        for number, each in enumerate(self.items):
-            earlier = chosen.get(number)
+    def _apply(self, find: Callable[[KeyedItem], Sequence[KnownEntry]], *, is_last_resort: bool = False) -> None:
+        """Match the items with the entries that a rule finds; an earlier match wins, and a conflict is reported.
+
+        A rule of last resort looks only at items that no rule has matched, and so reports no conflict.
+        """
+        matched, matched_ids = self.matched, self.matched_ids
+        for position, item in enumerate(self.items):
+            earlier = matched.get(position)
             if earlier is not None and is_last_resort:
                 continue
-            found = find(each)
+            found = find(item)
             if not found:
                 continue
             if earlier is not None:
                 if found[0].entry_id != earlier.entry_id:
-                    self.conflicts.append(Conflict(each.title, earlier.entry_id, found[0].entry_id))
+                    self.conflicts.append(KeyConflict(item.title, earlier.entry_id, found[0].entry_id))
                 continue
             for entry in found:
-                if entry.entry_id not in taken:
-                    chosen[number] = entry
-                    taken.add(entry.entry_id)
+                if entry.entry_id not in matched_ids:
+                    matched[position] = entry
+                    matched_ids.add(entry.entry_id)
                     break
 
-    def _by_guid(self, each: Keyed) -> Sequence[Known]:
-        entry = self.known.by_guid.get(each.key(KeyType.GUID))
-        if entry is None or not self._identifies(KeyType.GUID, each.guid):
+    # The rules, in the order of contract I3.
+
+    def _find_by_guid(self, item: KeyedItem) -> Sequence[KnownEntry]:
+        """Rule 1: the same guid in the same feed, unless the publisher reused it for another item."""
+        entry = self.known.by_guid.get(item.get_key(KeyType.GUID))
+        if entry is None or not self._is_identifying(KeyType.GUID, item.guid):
             return ()
-        if _is_reused(each, entry):
-            self.ambiguous.add((KeyType.GUID, each.guid))
+        if _is_guid_reused(item, entry):
+            self.ambiguous.add((KeyType.GUID, item.guid))
             return ()
         return (entry,)
 
-    def _by_place(self, each: Keyed) -> Sequence[Known]:
-        there = self.known.by_place.get(each.place)
-        if not there or not self._identifies(KeyType.CANONICAL_URL, each.place):
+    def _find_by_place(self, item: KeyedItem) -> Sequence[KnownEntry]:
+        """Rule 2: the same URL in the same feed, whatever its scheme and `www.`."""
+        entries = self.known.by_place.get(item.place)
+        if not entries or not self._is_identifying(KeyType.CANONICAL_URL, item.place):
             return ()
-        return [entry for entry in there if self._is_same_place(each, entry)]
+        return [entry for entry in entries if self._is_same_at_place(item, entry)]
 
-    def _by_legacy(self, each: Keyed) -> Sequence[Known]:
-        found: list[Known] = []
-        entry = self.known.by_legacy_guid.get(each.key(KeyType.LEGACY_GUID))
-        is_ours = entry is not None and (entry.is_here or not entry.has_guid_key)
-        if entry is not None and is_ours and self._identifies(KeyType.GUID, each.guid) and not _is_reused(each, entry):
+    def _find_by_legacy_key(self, item: KeyedItem) -> Sequence[KnownEntry]:
+        """Rules 3 and 4: the guid without a feed, in this feed or on an entry without one; an imported dedupe key."""
+        found: list[KnownEntry] = []
+        entry = self.known.by_legacy_guid.get(item.get_key(KeyType.LEGACY_GUID))
+        is_ours = entry is not None and (entry.is_in_feed or not entry.has_guid_key)
+        is_identifying = self._is_identifying(KeyType.GUID, item.guid)
+        if entry is not None and is_ours and is_identifying and not _is_guid_reused(item, entry):
             found.append(entry)
-        old = self.known.by_dedupe_key.get(each.dedupe_key)
-        is_by_it = old is not None and self._identified(each).dedupe_key == each.dedupe_key
-        if old is not None and is_by_it and not _is_reused(each, old):
-            found.append(old)
+        imported = self.known.by_dedupe_key.get(item.dedupe_key)
+        if imported is not None and not _is_guid_reused(item, imported):
+            # With an ambiguous guid the item has another dedupe key, and this one is not its own.
+            if self._keep_identifying_keys(item).dedupe_key == item.dedupe_key:
+                found.append(imported)
         return found
 
-    def _by_url(self, each: Keyed) -> Sequence[Known]:
-        there = self.known.by_url.get(each.canonical_url)
-        if not there or not self._identifies(KeyType.CANONICAL_URL, each.place):
+    def _find_in_other_feeds(self, item: KeyedItem) -> Sequence[KnownEntry]:
+        """Rule 5: the same URL in another feed, if the guid or the title is equal too."""
+        entries = self.known.by_url.get(item.canonical_url)
+        if not entries or not self._is_identifying(KeyType.CANONICAL_URL, item.place):
             return ()
-        found: list[Known] = []
-        for entry in there:
-            # An imported entry that has nothing but its URL has nothing that could tell it apart.
-            is_bare = entry.is_imported and not entry.guid and not entry.title
-            if is_bare or _says_same(each.guid, entry.guid) or _says_same(each.title, entry.title):
+        found: list[KnownEntry] = []
+        for entry in entries:
+            # An imported entry may have nothing but its URL: then nothing could tell it apart.
+            has_only_url = entry.is_imported and not entry.guid and not entry.title
+            if has_only_url or _is_same_text(item.guid, entry.guid) or _is_same_text(item.title, entry.title):
                 found.append(entry)
         return found
 
-    def _by_hash(self, each: Keyed) -> Sequence[Known]:
-        entry = self.known.by_hash.get(self._hash(each))
+    def _find_by_hash(self, item: KeyedItem) -> Sequence[KnownEntry]:
+        """Rule 6: the same fallback hash, for an item that neither guid nor URL identifies."""
+        if self._is_identifying(KeyType.GUID, item.guid) or self._is_identifying(KeyType.CANONICAL_URL, item.place):
+            return ()
+        entry = self.known.by_hash.get(make_fallback_hash(item.parsed, self.feed_url))
         return () if entry is None else (entry,)
 
-    def _is_same_place(self, each: Keyed, entry: Known) -> bool:
-        """Is the item at this URL the one we know there? With another guid only if the old one is gone."""
-        if not each.guid or not entry.guid or each.guid == entry.guid:
-            return True
-        is_old_there = entry.guid in self.guids and self._identifies(KeyType.GUID, entry.guid)
-        is_alike = _says_same(each.title, entry.title) or _says_same(each.item.published.strip(), entry.published)
-        return is_alike and not is_old_there
+    # What the rules share.
 
-    def _identifies(self, key_type: KeyType, value: str) -> bool:
+    def _is_same_at_place(self, item: KeyedItem, entry: KnownEntry) -> bool:
+        """Return whether an item is the entry that this feed has shown at the same URL.
+
+        With another guid only if the old guid is gone from the document and title or date is equal.
+        """
+        if not item.guid or not entry.guid or item.guid == entry.guid:
+            return True
+        is_old_guid_present = entry.guid in self.guids and self._is_identifying(KeyType.GUID, entry.guid)
+        is_alike = _is_same_text(item.title, entry.title) or _is_same_text(item.published, entry.published)
+        return is_alike and not is_old_guid_present
+
+    def _is_identifying(self, key_type: KeyType, value: str) -> bool:
         return bool(value) and (key_type, value) not in self.ambiguous
 
-    def _identified(self, each: Keyed) -> Keyed:
-        """The item with only those keys that identify it in this feed, at least one."""
-        if not self.ambiguous and each.is_certain:
-            return each
-        is_by_guid = self._identifies(KeyType.GUID, each.guid)
-        is_by_place = self._identifies(KeyType.CANONICAL_URL, each.place)
-        if not is_by_guid and not is_by_place:
-            digest = make_fallback_hash(each.item, self.feed_url)
-            only = (Key(KeyType.FALLBACK_HASH, digest),)
-            return each._replace(keys=only, dedupe_key=f"hash:{digest}", is_certain=False)
-        if each.guid and not is_by_guid:
-            keys = tuple(key for key in each.keys if key.key_type is KeyType.CANONICAL_URL)
-            return each._replace(keys=keys, dedupe_key=f"url:{each.canonical_url}")
-        if each.place and not is_by_place:
-            return each._replace(keys=tuple(key for key in each.keys if key.key_type is not KeyType.CANONICAL_URL))
-        return each
-
-    def _hash(self, each: Keyed) -> str:
-        """The fallback hash of an item that has no other identity; empty for the others."""
-        if self._identifies(KeyType.GUID, each.guid) or self._identifies(KeyType.CANONICAL_URL, each.place):
-            return ""
-        return make_fallback_hash(each.item, self.feed_url)
-
-
-def _fitting(key: Key) -> Key:
-    value = shorten_key(key.key_value)
-    return key if value is key.key_value else replace(key, key_value=value)
-
-
-def _keepable(item: Item) -> Item:
-    text = f"{item.guid}{item.link}{item.title}{item.published}"
-    if (text.isascii() and "\0" not in text) or not UNSTORABLE.search(text):
+    def _keep_identifying_keys(self, item: KeyedItem) -> KeyedItem:
+        """Return the item without its ambiguous keys; if none is left, with its fallback hash."""
+        if not self.ambiguous and item.has_strong_key:
+            return item
+        has_guid = self._is_identifying(KeyType.GUID, item.guid)
+        has_place = self._is_identifying(KeyType.CANONICAL_URL, item.place)
+        if not has_guid and not has_place:
+            digest = make_fallback_hash(item.parsed, self.feed_url)
+            keys = (Key(KeyType.FALLBACK_HASH, digest),)
+            return item._replace(keys=keys, dedupe_key=f"hash:{digest}", has_strong_key=False)
+        if item.guid and not has_guid:
+            keys = tuple(key for key in item.keys if key.key_type is KeyType.CANONICAL_URL)
+            return item._replace(keys=keys, dedupe_key=f"url:{item.canonical_url}")
+        if item.place and not has_place:
+            return item._replace(keys=tuple(key for key in item.keys if key.key_type is not KeyType.CANONICAL_URL))
         return item
-    return replace(
-        item,
-        guid=replace_unstorable(item.guid),
-        link=replace_unstorable(item.link),
-        title=replace_unstorable(item.title),
-        published=replace_unstorable(item.published),
-    )
 
 
-def _decision(each: Keyed, entry: Known | None, known: Lookup) -> Decision:
+def _make_match(item: KeyedItem, entry: KnownEntry | None, known: KnownEntries) -> ItemMatch:
+    """Return the match of an item with an entry, or with none; equal content hashes make a duplicate (contract I4)."""
     others: dict[int, None] = {}
-    if each.canonical_url and (known.by_place or known.by_url):
-        for other in (*known.by_place.get(each.place, ()), *known.by_url.get(each.canonical_url, ())):
+    if item.canonical_url and (known.by_place or known.by_url):
+        for other in (*known.by_place.get(item.place, ()), *known.by_url.get(item.canonical_url, ())):
             if entry is None or other.entry_id != entry.entry_id:
                 others[other.entry_id] = None
     if entry is None:
-        return Decision(each, Outcome.NEW, None, tuple(others))
-    is_same = not entry.is_here or entry.content_hash == each.content_hash
-    return Decision(each, Outcome.DUPLICATE if is_same else Outcome.UPDATED, entry, tuple(others))
+        return ItemMatch(item, ItemOutcome.NEW, None, tuple(others))
+    # Content is compared per feed: the first sighting in another feed is no update.
+    is_same = not entry.is_in_feed or entry.content_hash == item.content_hash
+    return ItemMatch(item, ItemOutcome.DUPLICATE if is_same else ItemOutcome.UPDATED, entry, tuple(others))
 
 
-def _is_reused(each: Keyed, entry: Known) -> bool:
-    """Has the publisher given a guid to another item? URL and title both say so."""
-    is_elsewhere = bool(each.place and entry.place) and each.place != entry.place
-    return is_elsewhere and each.title != entry.title
+def _is_guid_reused(item: KeyedItem, entry: KnownEntry) -> bool:
+    """Return whether the publisher gave the guid of an entry to another item: URL and title both differ."""
+    has_other_place = bool(item.place and entry.place) and item.place != entry.place
+    return has_other_place and item.title != entry.title
 
 
-def _says_same(one: str, other: str) -> bool:
-    """Equal, and not empty."""
+def _is_same_text(one: str, other: str) -> bool:
+    """Return whether two texts are equal and not empty."""
     return bool(one) and one == other

@@ -1,29 +1,40 @@
-"""What the keys of a document point to, in as few statements as the document allows."""
+"""Load the stored entries that the keys of a document point to, with at most five statements."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from sqlalchemy import Connection, and_, bindparam, or_, select
 
 from canonry.core.keys import KeyType, strip_scheme_and_www
-from canonry.feeds.item_matching import Keyed, Known, Lookup, hash_keys, shared
+from canonry.feeds.item_matching import KnownEntries, KnownEntry
+from canonry.feeds.keyed_items import find_repeated_keys, make_fallback_hashes
 from canonry.store.schema import entries, entry_identities, sightings
 from canonry.store.statements import Prepared
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    from canonry.feeds.keyed_items import DocumentKey, KeyedItem
+
 T = TypeVar("T")
-# Which entry a key belongs to.
-Owners: TypeAlias = dict[tuple[str, str], int]
+# The id of the entry that a key belongs to, by type and value of the key.
+KeyOwners: TypeAlias = dict[tuple[str, str], int]
 
-_CHUNK = 500  # values in one IN (…)
-_TYPES = tuple(key_type.value for key_type in KeyType)
+_CHUNK_SIZE = 500  # values in one IN (…)
+_KEY_TYPES = tuple(key_type.value for key_type in KeyType)
 
 
-_HERE = Prepared(
+class _OtherEntry(NamedTuple):
+    """An entry that the feed has not shown, and what else it is found by."""
+
+    entry: KnownEntry
+    canonical_url: str
+    dedupe_key: str
+
+
+_SELECT_SIGHTINGS = Prepared(
     lambda is_one_of: select(
         sightings.c.entry_id,
         sightings.c.guid,
@@ -37,7 +48,7 @@ _HERE = Prepared(
         or_(is_one_of(sightings.c.entry_id, "ids"), is_one_of(sightings.c.place, "places")),
     )
 )
-_ELSEWHERE = Prepared(
+_SELECT_ENTRIES = Prepared(
     lambda is_one_of: (
         select(
             entries.c.id,
@@ -58,7 +69,7 @@ _ELSEWHERE = Prepared(
         .order_by(entries.c.id)
     )
 )
-_OWNERS = Prepared(
+_SELECT_KEY_OWNERS = Prepared(
     lambda is_one_of: select(
         entry_identities.c.key_type, entry_identities.c.key_value, entry_identities.c.entry_id
     ).where(
@@ -68,141 +79,153 @@ _OWNERS = Prepared(
                     entry_identities.c.key_type == key_type,
                     is_one_of(entry_identities.c.key_value, key_type),
                 )
-                for key_type in _TYPES
+                for key_type in _KEY_TYPES
             )
         )
     )
 )
-_SHOWN = Prepared(
+_SELECT_FEEDS_OF_ENTRIES = Prepared(
     lambda is_one_of: select(sightings.c.entry_id, sightings.c.feed_id).where(is_one_of(sightings.c.entry_id, "ids"))
 )
-_KINDS = Prepared(
+_SELECT_KEY_TYPES = Prepared(
     lambda is_one_of: select(entry_identities.c.entry_id, entry_identities.c.key_type).where(
         is_one_of(entry_identities.c.entry_id, "ids")
     )
 )
 
 
-def looked_up(
+def look_up_entries(
     connection: Connection,
     feed_id: int,
     feed_url: str,
-    items: Sequence[Keyed],
-    ambiguous: Collection[tuple[KeyType, str]],
+    items: Sequence[KeyedItem],
+    ambiguous: Collection[DocumentKey],
     *,
-    is_first: bool,
-) -> tuple[Owners, Lookup]:
-    """The owners of all keys of a document, and the entries they and its URLs lead to; the feed's first has none."""
-    owners = _owners(connection, feed_url, items, ambiguous)
-    places = {each.place for each in items if each.place}
-    here = {} if is_first else _here(connection, feed_id, set(owners.values()), places)
-    by_place: dict[str, list[Known]] = {}
-    for known in here.values():
-        if known.place:
-            by_place.setdefault(known.place, []).append(known)
-    strangers = items if is_first else _strangers(items, owners, here, by_place, shared(items).union(ambiguous))
-    elsewhere = _elsewhere(connection, feed_id, set(owners.values()) - set(here), strangers)
-    found = {**{known.entry_id: known for known, _, _ in elsewhere}, **here}
+    is_first_document: bool,
+) -> tuple[KeyOwners, KnownEntries]:
+    """Return the owners of all keys of a document, and the entries that these keys and its URLs lead to."""
+    owners = _load_key_owners(connection, feed_url, items, ambiguous)
+    owner_ids = set(owners.values())
+    in_feed: dict[int, KnownEntry] = {}
+    candidates = items
+    by_place: dict[str, list[KnownEntry]] = {}
+    if not is_first_document:
+        places = {item.place for item in items if item.place}
+        in_feed = _load_entries_of_feed(connection, feed_id, owner_ids, places)
+        for entry in in_feed.values():
+            if entry.place:
+                by_place.setdefault(entry.place, []).append(entry)
+        all_ambiguous = find_repeated_keys(items).union(ambiguous)
+        candidates = _select_unknown(items, owners, in_feed, by_place, all_ambiguous)
+    others = _load_other_entries(connection, feed_id, owner_ids - set(in_feed), candidates)
+    found = {**{other.entry.entry_id: other.entry for other in others}, **in_feed}
 
-    owned: dict[str, dict[str, Known]] = {key_type: {} for key_type in _TYPES}
-    for (kind, value), entry in owners.items():
-        if entry in found:
-            owned[kind][value] = found[entry]
-    by_url: dict[str, list[Known]] = {}
-    by_dedupe_key: dict[str, Known] = {}
-    for known, canonical_url, key in elsewhere:
-        by_url.setdefault(canonical_url, []).append(known)
-        if known.is_imported:
-            by_dedupe_key.setdefault(key, known)
-    return owners, Lookup(
-        by_guid=owned[KeyType.GUID],
+    by_key: dict[str, dict[str, KnownEntry]] = {key_type: {} for key_type in _KEY_TYPES}
+    for (key_type, value), entry_id in owners.items():
+        if entry_id in found:
+            by_key[key_type][value] = found[entry_id]
+    by_url: dict[str, list[KnownEntry]] = {}
+    by_dedupe_key: dict[str, KnownEntry] = {}
+    for entry, canonical_url, dedupe_key in others:
+        by_url.setdefault(canonical_url, []).append(entry)
+        if entry.is_imported:
+            by_dedupe_key.setdefault(dedupe_key, entry)
+    return owners, KnownEntries(
+        by_guid=by_key[KeyType.GUID],
         by_place=by_place,
-        by_legacy_guid=owned[KeyType.LEGACY_GUID],
+        by_legacy_guid=by_key[KeyType.LEGACY_GUID],
         by_dedupe_key=by_dedupe_key,
         by_url=by_url,
-        by_hash=owned[KeyType.FALLBACK_HASH],
+        by_hash=by_key[KeyType.FALLBACK_HASH],
     )
 
 
-def chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    """As many values as one statement takes."""
-    for start in range(0, len(values), _CHUNK):
-        yield values[start : start + _CHUNK]
+def in_chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield the values in slices that fit into one statement."""
+    for start in range(0, len(values), _CHUNK_SIZE):
+        yield values[start : start + _CHUNK_SIZE]
 
 
-def _owners(
-    connection: Connection, feed_url: str, items: Sequence[Keyed], ambiguous: Collection[tuple[KeyType, str]]
-) -> Owners:
-    wanted: dict[str, list[str]] = {key_type: [] for key_type in _TYPES}
-    for each in items:
-        for key in each.keys:
+def _load_key_owners(
+    connection: Connection, feed_url: str, items: Sequence[KeyedItem], ambiguous: Collection[DocumentKey]
+) -> KeyOwners:
+    wanted: dict[str, list[str]] = {key_type: [] for key_type in _KEY_TYPES}
+    for item in items:
+        for key in item.keys:
             wanted[key.key_type].append(key.key_value)
-    wanted[KeyType.FALLBACK_HASH] = hash_keys(items, feed_url, ambiguous)
+    wanted[KeyType.FALLBACK_HASH] = make_fallback_hashes(items, feed_url, ambiguous)
     values = {key_type: tuple(some) for key_type, some in wanted.items()}
-    return {(kind, value): entry_id for kind, value, entry_id in _OWNERS.rows(connection, **values)}
+    rows = _SELECT_KEY_OWNERS.rows(connection, **values)
+    return {(key_type, value): entry_id for key_type, value, entry_id in rows}
 
 
-def _strangers(
-    items: Sequence[Keyed],
-    owners: Owners,
-    here: dict[int, Known],
-    by_place: dict[str, list[Known]],
-    ambiguous: set[tuple[KeyType, str]],
-) -> list[Keyed]:
-    """The items that may be those of other feeds: all but those that are surely known here, which most are."""
-    by_guid = [owners.get((KeyType.GUID, each.key(KeyType.GUID))) for each in items]
-    claims = Counter(by_guid)
+def _select_unknown(
+    items: Sequence[KeyedItem],
+    owners: KeyOwners,
+    in_feed: dict[int, KnownEntry],
+    by_place: dict[str, list[KnownEntry]],
+    ambiguous: set[DocumentKey],
+) -> list[KeyedItem]:
+    """Return the items that may be entries of other feeds: all but those that this feed surely has, which most are."""
+    guid_owners = [owners.get((KeyType.GUID, item.get_key(KeyType.GUID))) for item in items]
+    claims = Counter(guid_owners)
 
-    def is_known(each: Keyed, owner: int | None) -> bool:
-        if ambiguous and not ambiguous.isdisjoint(((KeyType.GUID, each.guid), (KeyType.CANONICAL_URL, each.place))):
+    def is_known(item: KeyedItem, owner: int | None) -> bool:
+        if ambiguous and not ambiguous.isdisjoint(((KeyType.GUID, item.guid), (KeyType.CANONICAL_URL, item.place))):
             return False
-        if not each.guid:
-            return any(not claims[known.entry_id] for known in by_place.get(each.place, ()))
-        known = here.get(owner) if owner is not None and claims[owner] == 1 else None
-        return known is not None and known.guid == each.guid and known.place == each.place
+        if not item.guid:
+            return any(not claims[entry.entry_id] for entry in by_place.get(item.place, ()))
+        entry = in_feed.get(owner) if owner is not None and claims[owner] == 1 else None
+        return entry is not None and entry.guid == item.guid and entry.place == item.place
 
-    return [each for each, owner in zip(items, by_guid, strict=True) if not is_known(each, owner)]
-
-
-def _here(connection: Connection, feed_id: int, ids: Collection[int], places: Collection[str]) -> dict[int, Known]:
-    """The entries of these that the feed has shown, the latest first."""
-    rows: dict[int, tuple[str, Known]] = {}
-    for row in _HERE.rows(connection, feed=feed_id, ids=tuple(ids), places=tuple(places)):
-        rows[row[0]] = row[6], Known(row[0], True, True, *row[1:6])  # noqa: FBT003
-    latest = sorted(rows.values(), key=lambda row: (row[0], row[1].entry_id), reverse=True)
-    return {known.entry_id: known for _, known in latest}
+    return [item for item, owner in zip(items, guid_owners, strict=True) if not is_known(item, owner)]
 
 
-def _elsewhere(
-    connection: Connection, feed_id: int, ids: Collection[int], strangers: Sequence[Keyed]
-) -> list[tuple[Known, str, str]]:
-    """Entries the feed has not shown, by id, URL or old key, each with its URL and key."""
-    urls = {each.canonical_url for each in strangers if each.canonical_url}
-    keys = {each.dedupe_key for each in strangers}
-    if not ids and not urls and not keys:
+def _load_entries_of_feed(
+    connection: Connection, feed_id: int, ids: Collection[int], places: Collection[str]
+) -> dict[int, KnownEntry]:
+    """Return the entries with these ids or at these places that the feed has shown, by id, the last seen first."""
+    rows = _SELECT_SIGHTINGS.rows(connection, feed=feed_id, ids=tuple(ids), places=tuple(places))
+    found: list[tuple[str, KnownEntry]] = []
+    for entry_id, guid, title, published, place, digest, last_seen_at in rows:
+        entry = KnownEntry(entry_id, True, True, guid, title, published, place, digest)  # noqa: FBT003 – hot path
+        found.append((last_seen_at, entry))
+    found.sort(key=lambda seen: (seen[0], seen[1].entry_id), reverse=True)
+    return {entry.entry_id: entry for _, entry in found}
+
+
+def _load_other_entries(
+    connection: Connection, feed_id: int, ids: Collection[int], items: Sequence[KeyedItem]
+) -> list[_OtherEntry]:
+    """Return the entries that the feed has not shown, with these ids or the URLs or dedupe keys of the items."""
+    urls = {item.canonical_url for item in items if item.canonical_url}
+    dedupe_keys = {item.dedupe_key for item in items}
+    if not ids and not urls and not dedupe_keys:
         return []
-    wanted = {"ids": tuple(ids), "urls": tuple(urls), "keys": tuple(keys)}
-    rows: dict[int, Any] = {row[0]: row for row in _ELSEWHERE.rows(connection, **wanted)}
-    scoped: set[int] = set()
+    found = _SELECT_ENTRIES.rows(connection, ids=tuple(ids), urls=tuple(urls), keys=tuple(dedupe_keys))
+    rows = {row[0]: row for row in found}  # by entry id
+    with_guid_key: set[int] = set()
     shown: set[int] = set()
     if rows:
-        for entry_id, by_feed in _SHOWN.rows(connection, ids=tuple(rows)):
+        for entry_id, shown_by in _SELECT_FEEDS_OF_ENTRIES.rows(connection, ids=tuple(rows)):
             shown.add(entry_id)
-            if by_feed == feed_id:
+            if shown_by == feed_id:
                 del rows[entry_id]
-        scoped.update(entry_id for entry_id, kind in _KINDS.rows(connection, ids=tuple(rows)) if kind == KeyType.GUID)
-    found: list[tuple[Known, str, str]] = []
-    for entry_id, guid, title, published, url, digest, key in rows.values():
-        known = Known(
+        for entry_id, key_type in _SELECT_KEY_TYPES.rows(connection, ids=tuple(rows)):
+            if key_type == KeyType.GUID:
+                with_guid_key.add(entry_id)
+    others: list[_OtherEntry] = []
+    for entry_id, guid, title, published, canonical_url, digest, dedupe_key in rows.values():
+        entry = KnownEntry(
             entry_id,
-            is_here=False,
-            has_guid_key=entry_id in scoped,
+            is_in_feed=False,
+            has_guid_key=entry_id in with_guid_key,
             guid=guid,
             title=title,
             published=published,
-            place=strip_scheme_and_www(url),
+            place=strip_scheme_and_www(canonical_url),
             content_hash=digest,
             is_imported=entry_id not in shown,
         )
-        found.append((known, url, key))
-    return found
+        others.append(_OtherEntry(entry, canonical_url, dedupe_key))
+    return others

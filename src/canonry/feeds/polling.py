@@ -16,14 +16,15 @@ from canonry.errors import CanonryError, FetchFailed, InvalidUrl, NotAFeed, Unsa
 from canonry.feeds.canonicalize.fetcher import raise_for_status, strip_fragment
 from canonry.feeds.feed_values import FeedDocument, MergedFeed, NoSuchFeed
 from canonry.feeds.ingest_report import FeedOutcome, FeedResult
-from canonry.feeds.item_matching import Outcome
+from canonry.feeds.item_matching import ItemOutcome
 from canonry.net.response import Validators
 from canonry.store.schema import stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from canonry.feeds.feed_store import FeedState, FeedStore
+    from canonry.feeds.feed_store import FeedStore
+    from canonry.feeds.feed_values import FeedState
     from canonry.feeds.read import Feed
     from canonry.net.response import Fetch, Response
 
@@ -89,9 +90,9 @@ async def _polled(feed: FeedState, store: FeedStore, polling: Polling, now: date
     outcome = FeedOutcome(
         feed.url,
         FeedResult.INGESTED,
-        new=counts[Outcome.NEW],
-        updated=counts[Outcome.UPDATED],
-        duplicate=counts[Outcome.DUPLICATE],
+        new=counts[ItemOutcome.NEW],
+        updated=counts[ItemOutcome.UPDATED],
+        duplicate=counts[ItemOutcome.DUPLICATE],
         conflicts=len(merged.conflicts),
         milliseconds=_spent(started),
     )
@@ -156,7 +157,7 @@ async def _follow_move(feed: FeedState, response: Response, merged: MergedFeed, 
             await store.set_moved(feed.id, "", 0)
         return
     sightings = feed.moved_sightings + 1 if feed.moved_to == target else 1
-    is_known = any(item.outcome is not Outcome.NEW for item in merged.items)
+    is_known = any(item.outcome is not ItemOutcome.NEW for item in merged.items)
     if sightings < _ADOPT_AFTER or not is_known or not await store.adopt(feed.id, target):
         await store.set_moved(feed.id, target, sightings)
 

@@ -15,7 +15,7 @@ from canonry.feeds.canonicalize import canonicalize
 from canonry.feeds.canonicalize.fetcher import strip_fragment
 from canonry.feeds.canonicalize.result import Existing, Reason
 from canonry.feeds.canonicalize.same_feed import strip_cosmetics
-from canonry.feeds.feed_store import ACTIVE, STOPPED, FeedState
+from canonry.feeds.feed_values import FeedState, FeedStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -170,8 +170,8 @@ async def _is_same(known: FeedState, url: str, fetch: Fetch | None) -> bool:
 
 async def _known(url: str, feed: FeedState, store: FeedStore, aliases: tuple[str, ...] = ()) -> Added:
     reason = ""
-    if feed.status == STOPPED:
-        await store.set_status(feed.id, ACTIVE)
+    if feed.status is FeedStatus.STOPPED:
+        await store.set_status(feed.id, FeedStatus.ACTIVE)
         reason = "it was stopped and is polled again"
     return Added(AddResult.KNOWN, url, feed.url, feed.title, aliases, reason, feed.id)
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from canonry.bookmarks.save import EXPAND, IMPORT, TITLE
 from canonry.core.url import parse
 from canonry.errors import InvalidUrl, mask_credentials
-from canonry.feeds.feed_store import ACTIVE, FeedStore
-from canonry.feeds.feed_values import NoSuchFeed
+from canonry.feeds.feed_store import FeedStore
+from canonry.feeds.feed_values import FeedStatus, NoSuchFeed
 from canonry.feeds.polling import poll_feed
 from canonry.jobs.queues import POLL, REKEY, JobKind
 from canonry.jobs.schedules import ENDED_JOBS_KEPT, Schedule
@@ -48,7 +48,7 @@ def make_feed_kinds(jobs: Jobs, polling: Polling) -> list[JobKind]:
             feed = await feeds.get(int(key))
         except NoSuchFeed:
             return  # removed after the poll was queued
-        if feed.status == ACTIVE:
+        if feed.status is FeedStatus.ACTIVE:
             outcome, _ = await poll_feed(feed, feeds, polling)
             summary = outcome.reason or f"{outcome.new} new, {outcome.updated} updated"
             _log.info("%s %s: %s", mask_credentials(outcome.feed_url), outcome.result, summary)

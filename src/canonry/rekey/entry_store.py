@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select,
 from canonry.core.keys import KeyType
 from canonry.core.policy_diff import KeyChange
 from canonry.errors import StoreError
-from canonry.feeds.key_lookup import chunks
+from canonry.feeds.key_lookup import in_chunks
 from canonry.rekey.entry_keys import KeyedEntry, UrlKeys, rekeyed, rekeyed_link, restored
 from canonry.rekey.journal import Kept, forget, keep_entries, kept_entries
 from canonry.rekey.places import move_places, restore_places
@@ -218,7 +218,7 @@ def _plan_page(connection: Connection, counts: RekeyCounts, position: int, size:
 def _done_page(connection: Connection, counts: RekeyCounts, rekey_id: int, position: int, size: int) -> int:
     journal = kept_entries(connection, rekey_id, size, after=position)
     keys: list[KeyChange] = []
-    for chunk in chunks(list(journal)):
+    for chunk in in_chunks(list(journal)):
         query = select(entries.c.id, entries.c.canonical_url).where(entries.c.id.in_(chunk)).order_by(entries.c.id)
         for entry_id, new in connection.execute(query):
             entry = journal[entry_id].entry
@@ -289,7 +289,7 @@ def _register(connection: Connection, last: int, claims: list[_Claim]) -> None:
         firsts.setdefault(claim.url, claim)
     owners: dict[tuple[str, str], int] = {}
     c = entry_identities.c
-    for chunk in chunks(sorted(firsts)):
+    for chunk in in_chunks(sorted(firsts)):
         query = select(c.key_type, c.key_value, c.entry_id).where(c.key_type.in_(_TYPES), c.key_value.in_(chunk))
         owners.update(((row[0], row[1]), row[2]) for row in connection.execute(query))
     rows: list[dict[str, object]] = []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, delete, insert, select
 
-from canonry.feeds.key_lookup import chunks
+from canonry.feeds.key_lookup import in_chunks
 from canonry.rekey.entry_keys import KeyedEntry, UrlKeys
 from canonry.store.schema import rekeyed_rows
 
@@ -54,7 +54,7 @@ def kept_entries(connection: Connection, rekey_id: int, size: int, *, after: int
 def forget(connection: Connection, rekey_id: int, journal_ids: Sequence[int]) -> None:
     """Strike out what is restored."""
     c = rekeyed_rows.c
-    for chunk in chunks(journal_ids):
+    for chunk in in_chunks(journal_ids):
         connection.execute(delete(rekeyed_rows).where(c.rekey_id == rekey_id, c.id.in_(chunk)))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, and_, delete, func, insert, or_, select
 
 from canonry.core.keys import ENTRY_POLICY, Item, KeyType, make_fallback_hash
-from canonry.feeds.key_lookup import chunks
+from canonry.feeds.key_lookup import in_chunks
 from canonry.rekey.entry_keys import rekeyed_place
 from canonry.rekey.journal import KeptFeed, keep_feeds, take_feeds
 from canonry.store.schema import ambiguous_keys, entries, entry_identities, feeds, sightings
@@ -40,7 +40,7 @@ def restore_places(connection: Connection, rekey_id: int, policy: str, *, since:
         was = kept.get(feed_id, KeptFeed(feed_id, [], []))
         learned = {rekeyed_place(place, policy) for place in there.difference(was.after)} - {""}
         after = learned.union(was.before, shared.get(feed_id, ()))
-        for chunk in chunks(was.hashes):
+        for chunk in in_chunks(was.hashes):
             is_one = and_(
                 entry_identities.c.key_type == KeyType.FALLBACK_HASH.value, entry_identities.c.key_value.in_(chunk)
             )
@@ -73,7 +73,7 @@ def _shared(connection: Connection, *, since: str = "") -> dict[int, set[str]]:
 
 
 def _replace(connection: Connection, feed_id: int, before: set[str], after: set[str]) -> None:
-    for chunk in chunks(sorted(before - after)):
+    for chunk in in_chunks(sorted(before - after)):
         connection.execute(delete(ambiguous_keys).where(_c.feed_id == feed_id, _OF_URL, _c.key_value.in_(chunk)))
     rows = [
         {"feed_id": feed_id, "key_type": KeyType.CANONICAL_URL.value, "key_value": place}
@@ -91,7 +91,7 @@ def _learn_hashes(connection: Connection, feed_id: int, places: Collection[str])
     s, i = sightings.c, entry_identities.c
     unclear = select(_c.key_value).where(_c.feed_id == feed_id, _c.key_type == KeyType.GUID.value)
     found: dict[str, int] = {}
-    for chunk in chunks(sorted(places)):
+    for chunk in in_chunks(sorted(places)):
         query = (
             select(
                 s.entry_id, s.title, s.published, func.coalesce(func.nullif(s.url, ""), entries.c.url), feeds.c.key_url
@@ -104,7 +104,7 @@ def _learn_hashes(connection: Connection, feed_id: int, places: Collection[str])
         for entry_id, title, published, url, key_url in connection.execute(query):
             digest = make_fallback_hash(Item(title=title, published=published, link=url), key_url)
             found.setdefault(digest, entry_id)
-    for chunk in chunks(sorted(found)):
+    for chunk in in_chunks(sorted(found)):
         taken = select(i.key_value).where(i.key_type == KeyType.FALLBACK_HASH.value, i.key_value.in_(chunk))
         for digest in connection.execute(taken).scalars():
             del found[digest]

@@ -6,6 +6,7 @@ import asyncio
 from functools import partial
 from typing import Any
 
+from canonry.feeds.feed_values import FeedStatus
 from canonry.server.service import Options
 from feed_texts import ok, rss
 from loopback import LoopbackWeb, in_a_loop
@@ -88,7 +89,7 @@ async def test_a_feed_that_is_stopped_is_not_polled_until_it_is_added_again(data
     with serving(database_url, Options(runs_jobs=False)) as service:
         added = await asked(service, "POST", "/api/feeds", {"url": URL, "canonicalize": False})
         where = added.headers["location"]
-        await service.service.feeds.set_status(added.json()["feed_id"], "stopped")
+        await service.service.feeds.set_status(added.json()["feed_id"], FeedStatus.STOPPED)
         assert (await asked(service, "POST", f"{where}/poll")).status == 409
         again = await asked(service, "POST", "/api/feeds", {"url": URL})
         assert (again.json()["result"], again.json()["reason"]) == ("known", "it was stopped and is polled again")

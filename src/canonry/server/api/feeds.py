@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from canonry.core.url import read_url
 from canonry.errors import mask_credentials
-from canonry.feeds.feed_store import ACTIVE, FeedState
+from canonry.feeds.feed_values import FeedState, FeedStatus
 from canonry.feeds.ingest_report import masked_key
 from canonry.feeds.opml import OpmlFeed
 from canonry.feeds.subscriptions import Added, AddResult, add_feed, import_unfetched
@@ -138,7 +138,7 @@ async def poll_feed(request: Request, feed_id: FeedId) -> QueuedOut:
     """For admins. 409 where the feed is stopped; adding it again starts it."""
     require_admin(request)
     feed = await service(request).feeds.get(feed_id)
-    if feed.status != ACTIVE:
+    if feed.status is not FeedStatus.ACTIVE:
         raise Refused(409, "the feed is stopped; adding it again starts it")
     return QueuedOut(queued=await service(request).jobs.enqueue_poll(feed.id, find_host(feed.url)))
 
