@@ -68,6 +68,7 @@ class FailureKind(StrEnum):
     STATUS = "status"  # the server answered with an error status
     UNAVAILABLE = "unavailable"  # status 429 or 5xx: the server may answer later
     REFUSED = "refused"  # by the guard
+    NOT_A_FEED = "not_a_feed"  # a complete answer, but no feed
     INVALID_URL = "invalid_url"
     PROXY = "proxy"  # the proxy of the settings cannot be used
     DOWNLOAD = "download"  # the URL is a file, not a page

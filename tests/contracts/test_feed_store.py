@@ -396,7 +396,7 @@ def test_many_are_added_in_one_go(store: Store) -> None:
 
 
 def test_a_feed_that_is_not_there(store: Store) -> None:
-    with pytest.raises(NoSuchFeed, match="no feed has the number 7"):
+    with pytest.raises(NoSuchFeed, match="no feed has the id 7"):
         store.run(store.feeds.get(7))
 
 

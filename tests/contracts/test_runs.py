@@ -19,7 +19,7 @@ NOW = datetime(2026, 1, 31, tzinfo=UTC)
 
 
 def test_the_last_ones_stay(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "_KEPT", 3)
+    monkeypatch.setattr(runs, "_MAX_RUNS", 3)
     with Database(database_url) as database:
         ids = [asyncio.run(runs.start_run(database, NOW)) for _ in range(5)]
         asyncio.run(runs.finish_run(database, ids[-1], NOW, {"new": 1}))

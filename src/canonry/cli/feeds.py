@@ -178,7 +178,7 @@ def items(*, since: str | None, duplicates: bool, database_url: str, as_json: bo
     canonry feeds items --duplicates
     """
     from canonry.core.keys import normalize_link
-    from canonry.feeds.ingest_report import masked_key
+    from canonry.feeds.ingest_report import mask_key
 
     after = None if since is None else _stamp(since)
     with open_feeds(database_url) as store:
@@ -188,7 +188,7 @@ def items(*, since: str | None, duplicates: bool, database_url: str, as_json: bo
     if not render.on_terminal(as_json=as_json):
         for item in found:
             render.print_json(
-                replace(item, feed_url=mask_credentials(item.feed_url), dedupe_key=masked_key(item.dedupe_key))
+                replace(item, feed_url=mask_credentials(item.feed_url), dedupe_key=mask_key(item.dedupe_key))
             )
     else:
         render.print_table(

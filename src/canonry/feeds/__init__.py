@@ -1,1 +1,1 @@
-"""The use-cases: async functions over net and store, one file each."""
+"""Feeds: read them, find their canonical URL, follow them and store each of their items once."""

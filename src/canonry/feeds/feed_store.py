@@ -211,8 +211,8 @@ def _find_all(connection: Connection, urls: Sequence[str]) -> dict[str, FeedStat
         feed = _make_state(row)
         note(feed.url, feed)
         note(feed.key_url, feed)
-    for alias, *row in _SELECT_AT_ALIASES.rows(connection, urls=tuple(urls)):
-        note(alias, _make_state(row))
+    for alias, *state in _SELECT_AT_ALIASES.rows(connection, urls=tuple(urls)):
+        note(alias, _make_state(state))
     return found
 
 

@@ -1,4 +1,4 @@
-"""What a run of ingest says: of every feed, of every new or updated item, and of itself."""
+"""What a run of ingest reports: of every feed, of every new or updated item, and of itself."""
 
 from __future__ import annotations
 
@@ -9,23 +9,36 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from canonry.core.keys import Key
+    from canonry.errors import FailureKind
     from canonry.feeds.feed_values import MergedItem
     from canonry.feeds.item_matching import ItemOutcome
 
 
 class FeedResult(StrEnum):
-    """What became of a feed in a run."""
+    """How polling a feed ended."""
 
     INGESTED = "ingested"
     NO_CHANGE = "no_change"
     FAILED = "failed"
-    STOPPED = "stopped"  # gone for good
-    WAITING = "waiting"  # its server asked to be left alone until later
+    STOPPED = "stopped"  # gone for good: the server answered 410
+    REMOVED = "removed"  # from the store, while it was polled
+    WAITING = "waiting"  # not polled: its server asked to wait
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the feed counts as failed."""
+        return self in _FAILURES
+
+
+_FAILURES = frozenset({FeedResult.FAILED, FeedResult.STOPPED, FeedResult.REMOVED})
 
 
 @dataclass(frozen=True, slots=True)
 class FeedOutcome:
-    """What became of a feed, and how many of its items were what."""
+    """How polling a feed ended, and the number of its items by outcome.
+
+    `reason` is a sentence for people; code decides by `result` and `failure`.
+    """
 
     feed_url: str
     result: FeedResult
@@ -35,11 +48,12 @@ class FeedOutcome:
     duplicate: int = 0
     conflicts: int = 0
     milliseconds: int = 0
+    failure: FailureKind | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ItemRecord:
-    """A new or updated item, as it is written out."""
+    """A new or updated item, as JSON lines have it."""
 
     outcome: ItemOutcome
     feed_url: str
@@ -52,23 +66,33 @@ class ItemRecord:
     last_seen_at: str
 
 
+class CheckName(StrEnum):
+    """The lines of the quality checklist (contract I6)."""
+
+    CANONICAL_URLS = "URL canonicalization was applied before dedupe"
+    CONDITIONAL_REQUESTS = "Conditional request state was applied when available"
+    IDENTITY_KEYS = "Every output item has at least one stable identity key"
+    PERSISTED = "Feed and entry metadata were persisted successfully"
+    METADATA_ONLY = "No full-text extraction and no summarization were performed"
+
+
 @dataclass(frozen=True, slots=True)
-class Check:
+class ChecklistLine:
     """One line of the quality checklist."""
 
-    name: str
+    name: CheckName
     is_met: bool
     detail: str
 
 
 @dataclass(slots=True)
 class Report:
-    """What a run did; `items` are the new and updated ones, unless they went to `on_item`."""
+    """What a run did; `items` are the new and updated ones, unless `on_item` received them."""
 
     feeds: list[FeedOutcome] = field(default_factory=list[FeedOutcome])
     items: list[ItemRecord] = field(default_factory=list[ItemRecord])
     warnings: list[str] = field(default_factory=list[str])
-    checklist: list[Check] = field(default_factory=list[Check])
+    checklist: list[ChecklistLine] = field(default_factory=list[ChecklistLine])
     new: int = 0
     updated: int = 0
     duplicate: int = 0
@@ -78,15 +102,30 @@ class Report:
     @property
     def counts(self) -> dict[str, int]:
         """By outcome: items new, updated, duplicate; feeds without change and failed."""
-        return {name: getattr(self, name) for name in ("new", "updated", "duplicate", "no_change", "failed")}
+        return {
+            "new": self.new,
+            "updated": self.updated,
+            "duplicate": self.duplicate,
+            "no_change": self.no_change,
+            "failed": self.failed,
+        }
+
+    def add(self, outcome: FeedOutcome) -> None:
+        """Add the outcome of one feed to the list and to the counts."""
+        self.feeds.append(outcome)
+        self.new += outcome.new
+        self.updated += outcome.updated
+        self.duplicate += outcome.duplicate
+        self.no_change += outcome.result is FeedResult.NO_CHANGE
+        self.failed += outcome.result.is_failure
 
 
-def record_of(item: MergedItem, shown_url: str) -> ItemRecord:
-    """An item as it is written out; credentials of its feed are out of sight."""
+def make_record(item: MergedItem, shown_url: str) -> ItemRecord:
+    """Return the record of an item; credentials in the URL of its feed are masked."""
     keys, dedupe_key = item.keys, item.dedupe_key
     if "@" in dedupe_key or any("@" in key.key_value for key in keys):
-        keys = tuple(replace(key, key_value=masked_key(key.key_value)) for key in keys)
-        dedupe_key = masked_key(dedupe_key)
+        keys = tuple(replace(key, key_value=mask_key(key.key_value)) for key in keys)
+        dedupe_key = mask_key(dedupe_key)
     return ItemRecord(
         item.outcome,
         shown_url,
@@ -100,6 +139,6 @@ def record_of(item: MergedItem, shown_url: str) -> ItemRecord:
     )
 
 
-def masked_key(key: str) -> str:
-    """A key as it is shown: those of a feed with credentials in its URL begin with that URL."""
+def mask_key(key: str) -> str:
+    """Return the key with credentials masked: the keys of a feed begin with its URL, which may have some."""
     return re.sub(r"\A((?:guid:)?https?://)[^/?#\s]*@", r"\1***@", key)

@@ -202,10 +202,10 @@ class _Matcher:
         if entry is not None and is_ours and is_identifying and not _is_guid_reused(item, entry):
             found.append(entry)
         imported = self.known.by_dedupe_key.get(item.dedupe_key)
-        if imported is not None and not _is_guid_reused(item, imported):
-            # With an ambiguous guid the item has another dedupe key, and this one is not its own.
-            if self._keep_identifying_keys(item).dedupe_key == item.dedupe_key:
-                found.append(imported)
+        # An item with an ambiguous guid has lost the dedupe key that was made from it.
+        is_own_key = imported is not None and self._keep_identifying_keys(item).dedupe_key == item.dedupe_key
+        if imported is not None and is_own_key and not _is_guid_reused(item, imported):
+            found.append(imported)
         return found
 
     def _find_in_other_feeds(self, item: KeyedItem) -> Sequence[KnownEntry]:
@@ -252,8 +252,8 @@ class _Matcher:
         has_place = self._is_identifying(KeyType.CANONICAL_URL, item.place)
         if not has_guid and not has_place:
             digest = make_fallback_hash(item.parsed, self.feed_url)
-            keys = (Key(KeyType.FALLBACK_HASH, digest),)
-            return item._replace(keys=keys, dedupe_key=f"hash:{digest}", has_strong_key=False)
+            only_key = Key(KeyType.FALLBACK_HASH, digest)
+            return item._replace(keys=(only_key,), dedupe_key=f"hash:{digest}", has_strong_key=False)
         if item.guid and not has_guid:
             keys = tuple(key for key in item.keys if key.key_type is KeyType.CANONICAL_URL)
             return item._replace(keys=keys, dedupe_key=f"url:{item.canonical_url}")

@@ -1,4 +1,4 @@
-"""Polling one feed: one request, one transaction, whatever comes of it (contract I1, I6, I7)."""
+"""Poll one feed: one request and one transaction, whatever the result (contract I1, I6, I7)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from canonry.errors import CanonryError, FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl, mask_credentials
+from canonry.errors import CanonryError, FailureKind, FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl, mask_credentials
 from canonry.feeds.canonicalize.fetcher import raise_for_status, strip_fragment
 from canonry.feeds.feed_values import FeedDocument, MergedFeed, NoSuchFeed
 from canonry.feeds.ingest_report import FeedOutcome, FeedResult
@@ -30,15 +31,17 @@ if TYPE_CHECKING:
 
 SEEN_TTL_DAYS = 30
 _INTERVAL = timedelta(hours=1)
-_LONGEST = timedelta(days=1)
-_ADOPT_AFTER = 3  # sightings of a permanent redirect in a row
-_THREAD_FROM = 200_000  # bytes from which a document is read in a thread
-_SAID = 200  # characters of an error nobody thought of
+_MAX_INTERVAL = timedelta(days=1)
+_MAX_RETRY_AFTER = timedelta(days=7)
+_MAX_TTL_MINUTES = 10_000
+_ADOPT_AFTER_SIGHTINGS = 3  # of the same permanent redirect, in a row
+_THREAD_FROM_BYTES = 200_000  # larger documents are read in a thread
+_MAX_ERROR_CHARS = 200  # of the message of an unexpected exception
 
 
 @dataclass(frozen=True, slots=True)
 class Polling:
-    """How feeds are polled."""
+    """How feeds are polled; `chance` returns a random number from 0 to 1 for jitter."""
 
     fetch: Fetch
     seen_ttl_days: int = SEEN_TTL_DAYS
@@ -48,32 +51,38 @@ class Polling:
 
 
 async def poll_feed(feed: FeedState, store: FeedStore, polling: Polling) -> tuple[FeedOutcome, MergedFeed]:
-    """Ask a feed what is new, and keep it: one request, one transaction. What is raised is the fault of the store."""
+    """Fetch a feed once and store the result in one transaction.
+
+    A failure of the feed is an outcome; only errors of the store are raised.
+    """
     now = polling.clock()
     if feed.retry_at is not None and feed.retry_at > stamp(now):
-        return FeedOutcome(feed.url, FeedResult.WAITING, f"asked to wait until {feed.retry_at}"), MergedFeed()
+        reason = f"the server asked to wait until {feed.retry_at}"
+        return FeedOutcome(feed.url, FeedResult.WAITING, reason), MergedFeed()
     try:
-        return await _polled(feed, store, polling, now)
+        return await _fetch_and_store(feed, store, polling, now)
     except (FetchFailed, NotAFeed, UnsafeUrl, InvalidUrl) as error:
         failure = error
     except NoSuchFeed:
-        return FeedOutcome(feed.url, FeedResult.FAILED, "removed while it was polled"), MergedFeed()
+        return FeedOutcome(feed.url, FeedResult.REMOVED, "the feed was removed while it was polled"), MergedFeed()
     except CanonryError:
         raise
     except Exception as error:
-        # A fetch of the caller's own, or a document our own code stumbles over: one feed pays, and says for what.
-        failure = FetchFailed(feed.url, f"{type(error).__name__}: {mask_credentials(str(error))[:_SAID]}")
-    return await _failed(feed, failure, store, polling), MergedFeed()
+        # The caller's own fetch, or a document that our code cannot read: only this feed fails.
+        failure = FetchFailed(feed.url, f"{type(error).__name__}: {mask_credentials(str(error))[:_MAX_ERROR_CHARS]}")
+    return await _record_failure(feed, failure, store, polling), MergedFeed()
 
 
-async def _polled(feed: FeedState, store: FeedStore, polling: Polling, now: datetime) -> tuple[FeedOutcome, MergedFeed]:
+async def _fetch_and_store(
+    feed: FeedState, store: FeedStore, polling: Polling, now: datetime
+) -> tuple[FeedOutcome, MergedFeed]:
     started = time.perf_counter()
     response = await polling.fetch(feed.url, validators=Validators(feed.etag, feed.last_modified))
-    feed, response, read = await _read(feed, response, store, polling)
+    feed, response, read = await _read_document(feed, response, store, polling)
     if read is None:
-        await store.touch(feed.id, now, _next_check(response, feed.ttl, now, polling))
+        await store.touch(feed.id, now, _compute_next_check(response, feed.ttl, now, polling))
         await _follow_move(feed, response, MergedFeed(), store)
-        return FeedOutcome(feed.url, FeedResult.NO_CHANGE, milliseconds=_spent(started)), MergedFeed()
+        return FeedOutcome(feed.url, FeedResult.NO_CHANGE, milliseconds=_measure_milliseconds(started)), MergedFeed()
     document = FeedDocument(
         read.title,
         read.format,
@@ -81,7 +90,7 @@ async def _polled(feed: FeedState, store: FeedStore, polling: Polling, now: date
         read.items,
         response.validators.etag,
         response.validators.last_modified,
-        _next_check(response, read.ttl, now, polling),
+        _compute_next_check(response, read.ttl, now, polling),
         read.ttl,
     )
     merged = await store.merge(feed.id, document, now, seen_ttl_days=polling.seen_ttl_days)
@@ -94,50 +103,53 @@ async def _polled(feed: FeedState, store: FeedStore, polling: Polling, now: date
         updated=counts[ItemOutcome.UPDATED],
         duplicate=counts[ItemOutcome.DUPLICATE],
         conflicts=len(merged.conflicts),
-        milliseconds=_spent(started),
+        milliseconds=_measure_milliseconds(started),
     )
     return outcome, merged
 
 
-async def _read(
+async def _read_document(
     feed: FeedState, response: Response, store: FeedStore, polling: Polling
 ) -> tuple[FeedState, Response, Feed | None]:
-    """The document of an answer, None where it has not changed; a page is left for the first feed it names."""
+    """Return the document of a response, or None if it has not changed.
+
+    If the URL of a new feed is a web page, the first feed that the page links to is fetched and adopted instead.
+    """
     from canonry.feeds.read import is_web_page, read_feed
 
     if response.is_not_modified and (feed.etag or feed.last_modified):
         return feed, response, None
     raise_for_status(response, polling.clock())
-    kind = response.header("content-type")
-    read = partial(read_feed, response.body, url=response.url, content_type=kind)
+    content_type = response.header("content-type")
+    read = partial(read_feed, response.body, url=response.url, content_type=content_type)
     try:
-        return feed, response, await asyncio.to_thread(read) if len(response.body) > _THREAD_FROM else read()
+        return feed, response, await asyncio.to_thread(read) if len(response.body) > _THREAD_FROM_BYTES else read()
     except NotAFeed:
         if feed.format or not is_web_page(response.body):
-            raise  # it has been a feed before: a page in its place is an error of the day
+            raise  # the URL has been a feed before: a page in its place is a passing error
     from canonry.net.html import find_feed_links
 
-    links = await asyncio.to_thread(find_feed_links, response.body, url=response.url, content_type=kind)
+    links = await asyncio.to_thread(find_feed_links, response.body, url=response.url, content_type=content_type)
     if not links:
-        raise NotAFeed(feed.url, "a web page that names no feed")
+        raise NotAFeed(feed.url, "the URL is a web page that links to no feed")
     url = strip_fragment(links[0].url)
     answer = await polling.fetch(url, **({"came_from": response.address} if response.address else {}))
     raise_for_status(answer, polling.clock())
     found = read_feed(answer.body, url=answer.url, content_type=answer.header("content-type"))
     if not await store.adopt(feed.id, url):
-        raise NotAFeed(feed.url, f"a web page; its feed {mask_credentials(url)} is kept already")
+        raise NotAFeed(feed.url, f"the URL is a web page, and its feed {mask_credentials(url)} is followed already")
     return await store.get(feed.id), answer, found
 
 
-async def _failed(
+async def _record_failure(
     feed: FeedState, error: FetchFailed | NotAFeed | UnsafeUrl | InvalidUrl, store: FeedStore, polling: Polling
 ) -> FeedOutcome:
-    """Remember a failure: wait as long as the server asks, or longer each time, and stop at 410."""
+    """Store a failure and when to retry: after `Retry-After`, else with exponential backoff; 410 stops the feed."""
     now = polling.clock()
-    status, wait = getattr(error, "status", None), getattr(error, "retry_after", None)
-    is_gone = status == 410
-    backoff = min(_LONGEST, polling.interval * 2 ** min(feed.failures, 10)) * (0.75 + polling.chance() / 2)
-    retry_at = None if wait is None else now + min(timedelta(seconds=wait), _LONGEST * 7)
+    status, retry_after = (error.status, error.retry_after) if isinstance(error, FetchFailed) else (None, None)
+    is_gone = status == HTTPStatus.GONE
+    backoff = min(_MAX_INTERVAL, polling.interval * 2 ** min(feed.failures, 10)) * (0.75 + polling.chance() / 2)
+    retry_at = None if retry_after is None else now + min(timedelta(seconds=retry_after), _MAX_RETRY_AFTER)
     await store.fail(
         feed.id,
         error.reason,
@@ -146,32 +158,45 @@ async def _failed(
         retry_at=retry_at,
         is_gone=is_gone,
     )
-    return FeedOutcome(feed.url, FeedResult.STOPPED if is_gone else FeedResult.FAILED, error.reason)
+    result = FeedResult.STOPPED if is_gone else FeedResult.FAILED
+    return FeedOutcome(feed.url, result, error.reason, failure=_get_kind(error))
+
+
+def _get_kind(error: FetchFailed | NotAFeed | UnsafeUrl | InvalidUrl) -> FailureKind:
+    match error:
+        case FetchFailed():
+            return error.kind
+        case NotAFeed():
+            return FailureKind.NOT_A_FEED
+        case UnsafeUrl():
+            return FailureKind.REFUSED
+        case InvalidUrl():
+            return FailureKind.INVALID_URL
 
 
 async def _follow_move(feed: FeedState, response: Response, merged: MergedFeed, store: FeedStore) -> None:
-    """Adopt a permanent redirect that was seen often enough and leads to the items we know."""
+    """Adopt a permanent redirect that was seen often enough and leads to items that are known (contract I7)."""
     target = response.permanent_url
     if not response.hops or target == feed.url:
         if feed.moved_to:
             await store.set_moved(feed.id, "", 0)
         return
     sightings = feed.moved_sightings + 1 if feed.moved_to == target else 1
-    is_known = any(item.outcome is not ItemOutcome.NEW for item in merged.items)
-    if sightings < _ADOPT_AFTER or not is_known or not await store.adopt(feed.id, target):
+    has_known_items = any(item.outcome is not ItemOutcome.NEW for item in merged.items)
+    if sightings < _ADOPT_AFTER_SIGHTINGS or not has_known_items or not await store.adopt(feed.id, target):
         await store.set_moved(feed.id, target, sightings)
 
 
-def _next_check(response: Response, ttl: int | None, now: datetime, polling: Polling) -> datetime:
-    """When to ask again: not before the feed's ttl or the answer's age is over."""
+def _compute_next_check(response: Response, ttl: int | None, now: datetime, polling: Polling) -> datetime:
+    """Return when to poll again: not before the feed's ttl (minutes) and the response's max-age are over."""
     wait = polling.interval
     if ttl:
-        wait = max(wait, timedelta(minutes=min(ttl, 10_000)))
+        wait = max(wait, timedelta(minutes=min(ttl, _MAX_TTL_MINUTES)))
     control = response.header("cache-control")
     if control and (age := re.search(r"max-age\s*=\s*\"?(\d{1,9})", control, re.IGNORECASE)):
         wait = max(wait, timedelta(seconds=int(age[1])))
-    return now + min(wait, _LONGEST) * (0.95 + polling.chance() / 10)
+    return now + min(wait, _MAX_INTERVAL) * (0.95 + polling.chance() / 10)
 
 
-def _spent(started: float) -> int:
+def _measure_milliseconds(started: float) -> int:
     return round((time.perf_counter() - started) * 1000)

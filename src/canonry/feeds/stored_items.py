@@ -11,8 +11,6 @@ from canonry.feeds.feed_values import MatchConfidence, StoredItem
 from canonry.store.schema import entries, feeds, sightings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from sqlalchemy import Connection
 
 
@@ -24,7 +22,7 @@ def select_items(
     feed_id: int | None,
     limit: int | None,
     offset: int,
-) -> Sequence[StoredItem]:
+) -> list[StoredItem]:
     """Return entries as their feeds show them, the newest first.
 
     Duplicates are entries that several feeds show, and different entries at one URL.

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from canonry.core.url import read_url
 from canonry.errors import mask_credentials
 from canonry.feeds.feed_values import FeedState, FeedStatus
-from canonry.feeds.ingest_report import masked_key
+from canonry.feeds.ingest_report import mask_key
 from canonry.feeds.opml import OpmlFeed
 from canonry.feeds.subscriptions import Added, AddResult, add_feed, import_unfetched
 from canonry.jobs.kinds import find_host
@@ -162,8 +162,7 @@ async def _items(request: Request, since: datetime | None, **which: Any) -> obje
     after = None if since is None else _stamp(since)
     found = await service(request).feeds.items(after, **which)
     return [
-        replace(each, feed_url=mask_credentials(each.feed_url), dedupe_key=masked_key(each.dedupe_key))
-        for each in found
+        replace(each, feed_url=mask_credentials(each.feed_url), dedupe_key=mask_key(each.dedupe_key)) for each in found
     ]
 
 

@@ -1,0 +1,165 @@
+"""The quality checklist at the end of every run (contract I6): each line is checked against the run and the store."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from sqlalchemy import BindParameter, bindparam, text
+
+from canonry.core.keys import KeyType, make_url_key
+from canonry.feeds.ingest_report import ChecklistLine, CheckName
+from canonry.feeds.item_matching import ItemOutcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from sqlalchemy import Connection
+
+    from canonry.feeds.feed_values import MergedItem
+
+_SAMPLE_SIZE = 100  # of the last new and updated items: a check of all would cost as much as the run
+_MIN_TEXT_CHARS = 40  # a shorter text may be in a title by chance
+# The columns that a store of metadata has; any other may hold the text of items.
+_METADATA_COLUMNS = frozenset(
+    {
+        "id",
+        "feed_id",
+        "entry_id",
+        "dedupe_key",
+        "guid",
+        "url",
+        "canonical_url",
+        "place",
+        "title",
+        "published",
+        "content_hash",
+        "match_confidence",
+        "document",
+        "first_seen_at",
+        "last_seen_at",
+    }
+)
+# `SELECT *` finds the columns that the database has, not those that the schema of this release expects.
+_IDS: BindParameter[int] = bindparam("ids", expanding=True)
+_SELECT_ENTRIES = text("SELECT * FROM entries WHERE id IN :ids").bindparams(_IDS)
+_SELECT_SIGHTINGS = text("SELECT * FROM sightings WHERE entry_id IN :ids").bindparams(_IDS)
+
+
+class SampledItem(NamedTuple):
+    """A new or updated item and the feed that showed it."""
+
+    feed_id: int
+    item: MergedItem
+
+
+@dataclass(slots=True)
+class RunEvidence:
+    """What a run has observed, for its checklist."""
+
+    conditional_requests: int = 0
+    conditional_expected: int = 0  # polls of feeds whose validators are stored
+    items_without_key: int = 0
+    sample: deque[SampledItem] = field(default_factory=lambda: deque[SampledItem](maxlen=_SAMPLE_SIZE))
+
+    def add_item(self, feed_id: int, item: MergedItem) -> None:
+        """Note an item that was merged."""
+        self.items_without_key += not item.keys
+        if item.outcome is not ItemOutcome.DUPLICATE:
+            self.sample.append(SampledItem(feed_id, item))
+
+    @property
+    def entry_ids(self) -> list[int]:
+        """The entries of the sample."""
+        return sorted({sampled.item.entry_id for sampled in self.sample})
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSample:
+    """What the database has of the sampled entries: every column, and the values of each row as one text."""
+
+    columns: frozenset[str]
+    entries: dict[int, str]
+    sightings: dict[tuple[int, int], str]  # by feed and entry
+
+    def get_text(self, feed_id: int, entry_id: int) -> str:
+        """Return everything stored of an entry as one feed shows it."""
+        return f"{self.entries.get(entry_id, '')}\n{self.sightings.get((feed_id, entry_id), '')}"
+
+
+def load_sample(connection: Connection, entry_ids: Sequence[int]) -> StoredSample:
+    """Load all columns of these entries and of their sightings."""
+    entry_rows = connection.execute(_SELECT_ENTRIES, {"ids": list(entry_ids)})
+    sighting_rows = connection.execute(_SELECT_SIGHTINGS, {"ids": list(entry_ids)})
+    return StoredSample(
+        frozenset({*entry_rows.keys(), *sighting_rows.keys()}),
+        {row["id"]: _join(map(str, row.values())) for row in entry_rows.mappings()},
+        {(row["feed_id"], row["entry_id"]): _join(map(str, row.values())) for row in sighting_rows.mappings()},
+    )
+
+
+def check_run(evidence: RunEvidence, stored: StoredSample, *, is_persistent: bool) -> list[ChecklistLine]:
+    """Return the checklist; `is_persistent` is false after a fall-back to memory."""
+    return [
+        _check_canonical_urls(evidence),
+        _check_conditional_requests(evidence),
+        _check_identity_keys(evidence),
+        _check_persisted(evidence, stored, is_persistent=is_persistent),
+        _check_metadata_only(evidence, stored),
+    ]
+
+
+def _check_canonical_urls(evidence: RunEvidence) -> ChecklistLine:
+    wrong = sum(
+        key.key_value != make_url_key(item.url, policy=key.policy)
+        for _, item in evidence.sample
+        for key in item.keys
+        if key.key_type is KeyType.CANONICAL_URL
+    )
+    detail = f"{wrong} of {_describe_sample(evidence)} have a key that is not canonical"
+    return ChecklistLine(CheckName.CANONICAL_URLS, not wrong, detail)
+
+
+def _check_conditional_requests(evidence: RunEvidence) -> ChecklistLine:
+    sent, expected = evidence.conditional_requests, evidence.conditional_expected
+    detail = f"{sent} of {expected} requests for feeds with known validators"
+    return ChecklistLine(CheckName.CONDITIONAL_REQUESTS, sent == expected, detail)
+
+
+def _check_identity_keys(evidence: RunEvidence) -> ChecklistLine:
+    count = evidence.items_without_key
+    return ChecklistLine(CheckName.IDENTITY_KEYS, not count, f"{count} items have no key")
+
+
+def _check_persisted(evidence: RunEvidence, stored: StoredSample, *, is_persistent: bool) -> ChecklistLine:
+    wanted = set(evidence.entry_ids)
+    where = "in the store" if is_persistent else "in memory only"
+    detail = f"{len(wanted & set(stored.entries))} of {_describe_sample(evidence)} are {where}"
+    return ChecklistLine(CheckName.PERSISTED, is_persistent and wanted <= set(stored.entries), detail)
+
+
+def _check_metadata_only(evidence: RunEvidence, stored: StoredSample) -> ChecklistLine:
+    """Check that the database has no column for texts, and that no column has the text of a sampled item."""
+    with_text = sum(_is_text_stored(item, stored.get_text(feed_id, item.entry_id)) for feed_id, item in evidence.sample)
+    unknown = sorted(stored.columns - _METADATA_COLUMNS)
+    detail = f"{with_text} of {_describe_sample(evidence)} have their text in the store"
+    if unknown:
+        detail += f"; columns that may hold text: {', '.join(unknown)}"
+    return ChecklistLine(CheckName.METADATA_ONLY, not with_text and not unknown, detail)
+
+
+def _is_text_stored(item: MergedItem, stored: str) -> bool:
+    start = _join([item.text_start])
+    # Some feeds repeat the text as title or guid: then it is metadata.
+    metadata = _join([item.title, item.url, item.dedupe_key])
+    return len(start) >= _MIN_TEXT_CHARS and start in stored and start not in metadata
+
+
+def _describe_sample(evidence: RunEvidence) -> str:
+    return f"the last {len(evidence.entry_ids)} new and updated entries"
+
+
+def _join(texts: Iterable[str]) -> str:
+    """Return the texts, one a line, with white space collapsed as in stored titles."""
+    return "\n".join(" ".join(text.split()) for text in texts)

@@ -1,0 +1,71 @@
+"""The store of one run of ingest, with a store in memory to fall back on (contract I6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from canonry.errors import StoreError
+from canonry.feeds.feed_store import FeedStore
+from canonry.store.database import Database
+from canonry.store.pinned_policies import RekeyUnfinished
+from canonry.store.schema_versions import NewerStore
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+T = TypeVar("T")
+_MEMORY_URL = "sqlite://"
+
+
+class RunStore:
+    """A feed store that is replaced by one in memory, with a warning, when the database cannot be used."""
+
+    def __init__(self, store: str | Database, warnings: list[str]) -> None:
+        """`store` is a database URL, an open database, or empty for the database of the settings."""
+        self._warnings = warnings
+        self._opened: list[Database] = []
+        self.is_persistent = True
+        if isinstance(store, Database):
+            self.store = FeedStore(store)
+            return
+        try:
+            self.store = FeedStore(self._open(store or _load_default_url()))
+        except NewerStore:
+            raise  # the database can be used, by a newer canonry
+        except StoreError as error:
+            self._fall_back(error)
+
+    def close(self) -> None:
+        """Close the databases that this object has opened."""
+        for database in self._opened:
+            database.close()
+
+    async def run(self, work: Callable[[FeedStore], Awaitable[T]]) -> T:
+        """Run the work with the store; if the database fails, run it again with a store in memory."""
+        store = self.store
+        try:
+            return await work(store)
+        except RekeyUnfinished:
+            raise  # the database can be used, once the rekey is finished
+        except StoreError as error:
+            if store is self.store:  # otherwise another task has fallen back already
+                if not self.is_persistent:
+                    raise
+                self._fall_back(error)
+            return await work(self.store)
+
+    def _open(self, url: str) -> Database:
+        database = Database(url, say=self._warnings.append)
+        self._opened.append(database)
+        return database
+
+    def _fall_back(self, error: StoreError) -> None:
+        self.is_persistent = False
+        self._warnings.append(f"{error}; this run remembers items in memory only")
+        self.store = FeedStore(self._open(_MEMORY_URL))
+
+
+def _load_default_url() -> str:
+    from canonry.settings import load_settings
+
+    return load_settings().database_url
