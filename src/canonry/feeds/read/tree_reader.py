@@ -1,6 +1,6 @@
-"""A tree to what it tells: the titles, links, ids and dates of a feed and its items (contract F4, I2).
+"""Read titles, links, ids and dates of a feed and its items from an XML tree (contract F4, I2).
 
-The rules are those readers know from feedparser; where it loses something, the comment says so.
+The rules are those of feedparser; comments say where and why this reader differs.
 """
 
 from __future__ import annotations
@@ -9,25 +9,23 @@ import re
 from base64 import b64decode
 from contextlib import suppress
 from typing import TYPE_CHECKING
-from urllib.parse import urljoin
 
 from canonry.core.keys import Item
-from canonry.core.url import join
-from canonry.errors import InvalidUrl
+from canonry.feeds.read.references import resolve_reference
 from canonry.feeds.read.xml_parser import ITEMS, MAX_ITEMS, Names
 
 if TYPE_CHECKING:
     from canonry.feeds.read.xml_parser import Element
 
-_MAX_LINKS = 100  # hubs or enclosures of one item
-_MAX_BASE = 2_000  # characters of an xml:base, which may go into each link
-_MAX_AROUND = 4  # unknown elements around items that are looked into
+_MAX_LINKS = 100  # hubs or enclosures of a feed or an item
+_MAX_BASE_CHARACTERS = 2_000  # of an xml:base, which becomes part of each link
+_MAX_WRAPPERS = 4  # nested unknown elements around items
 _XML_BASE = "xml:base"
 _IANA = "http://www.iana.org/assignments/relation/"  # rel="…/self" is rel="self" (RFC 4287 4.2.7.2)
 _HTML_TYPES = frozenset({"html", "xhtml", "text/html", "application/xhtml+xml"})
-_APART = frozenset({"image", "textinput", "author", "contributor", "source"})
+_NOT_OF_THE_FEED = frozenset({"image", "textinput", "author", "contributor", "source"})
 _GROUPS = frozenset({"media:group", "media:content"})
-# The names of elements (see Names) by what they tell.
+# The name of an element (see Names) → the field that it fills.
 _FIELDS = {
     "title": "title", "dc:title": "dc_title", "media:title": "media_title",
     "guid": "guid", "id": "id", "link": "link", "enclosure": "enclosure", "ttl": "ttl",
@@ -37,16 +35,15 @@ _FIELDS = {
     "xhtml:body": "content", "description": "summary", "summary": "summary", "dc:description": "summary",
     "media:description": "other_summary", "itunes:summary": "other_summary",
 }  # fmt: skip
-_PLAIN = frozenset(_FIELDS.values()) - {"guid", "id", "link", "enclosure"}
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-# Each match ends at its end tag or takes all that follows, so that the search is linear.
+_TEXT_FIELDS = frozenset(_FIELDS.values()) - {"guid", "id", "link", "enclosure"}
+# A match without an end tag takes all that follows, so that the search is linear.
 _SCRIPT = re.compile(r"<(script|style|applet)\b.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)", re.DOTALL | re.IGNORECASE)
-# Character references that mean windows-1252, as in browsers.
+# Character references to C1 controls mean windows-1252, as in browsers.
 _CP1252 = {code: bytes([code]).decode("cp1252") for code in range(128, 160) if code not in b"\x81\x8d\x8f\x90\x9d"}
 
 
-class Told:
-    """What the children of a feed or an item said."""
+class ElementFields:
+    """The fields that the children of a feed or an item filled."""
 
     __slots__ = ("enclosures", "hubs", "is_permalink", "link", "self_url", "texts")
 
@@ -58,8 +55,8 @@ class Told:
         self.hubs: list[str] = []
         self.enclosures: list[str] = []
 
-    def text(self, *names: str) -> str:
-        """The first of these that is not empty."""
+    def get_text(self, *names: str) -> str:
+        """Return the first of these texts that is not empty."""
         for name in names:
             if found := self.texts.get(name):
                 return found
@@ -67,146 +64,136 @@ class Told:
 
 
 class TreeReader:
-    """Reads a tree once, top to bottom, into `feed` and `items`."""
+    """Reads a tree once, from top to bottom, into `feed` and `items`."""
 
     def __init__(self, root: Element, *, document: str, url: str) -> None:
-        self.feed = Told()
+        self.feed = ElementFields()
         self.items: list[Item] = []
         self._names = Names(document)
         self._url = url
         self._has_base = _XML_BASE in document
         self.root_name = self._names[root.tag]
-        base = self._base(root, "")
+        base = self._get_base(root, "")
         if self.root_name in ITEMS:
             self._read_items(root, base)
         else:
             self._read_container(root, base, 0)
-        self.title = _mended(self.feed.text("title", "dc_title"))
-        self.link = self._link(self.feed, base)
+        self.title = _fix_mojibake(self.feed.get_text("title", "dc_title"))
+        self.link = self._choose_link(self.feed, base)
 
-    def _read_container(self, element: Element, base: str, around: int) -> None:
+    def _read_container(self, element: Element, base: str, wrappers: int) -> None:
         for child in element:
             name = self._names[child.tag]
             if name in ITEMS:
                 self._read_items(child, base)
             elif name in _FIELDS:
-                self._add(self.feed, _FIELDS[name], child, base)
-            elif name not in _APART and len(child) and around < _MAX_AROUND:
-                self._read_container(child, self._base(child, base), around + 1)
+                self._add_field(self.feed, _FIELDS[name], child, base)
+            elif name not in _NOT_OF_THE_FEED and len(child) and wrappers < _MAX_WRAPPERS:
+                self._read_container(child, self._get_base(child, base), wrappers + 1)
 
     def _read_items(self, element: Element, base: str) -> None:
-        """Add an item, and those that stand inside it."""
-        waiting = [element]
-        while waiting and len(self.items) < MAX_ITEMS:
-            item = waiting.pop()
-            self.items.append(self._item(item, self._base(item, base), waiting))
+        """Add an item, and the items nested in it."""
+        pending = [element]
+        while pending and len(self.items) < MAX_ITEMS:
+            item = pending.pop()
+            self.items.append(self._read_item(item, self._get_base(item, base), pending))
 
-    def _item(self, element: Element, base: str, waiting: list[Element]) -> Item:
-        told, names = Told(), self._names
+    def _read_item(self, element: Element, base: str, pending: list[Element]) -> Item:
+        fields, names = ElementFields(), self._names
         if element.attrib:
-            attributes = self._attributes(element)
-            told.texts["guid"] = attributes.get("rdf:about", "").strip()
-            told.link = self._absolute(base, attributes.get("href", ""))  # CDF
+            attributes = self._get_attributes(element)
+            fields.texts["guid"] = attributes.get("rdf:about", "").strip()
+            fields.link = self._make_absolute(base, attributes.get("href", ""))  # CDF
         for child in element:
             name = names[child.tag]
             field_name = _FIELDS.get(name)
             if field_name is not None:
-                self._add(told, field_name, child, base)
+                self._add_field(fields, field_name, child, base)
             elif name in _GROUPS:
                 for grandchild in child:
-                    self._add(told, _FIELDS.get(names[grandchild.tag], ""), grandchild, base)
+                    self._add_field(fields, _FIELDS.get(names[grandchild.tag], ""), grandchild, base)
             elif name in ITEMS:
-                waiting.append(child)
+                pending.append(child)
         return Item(
-            guid=told.text("guid"),
-            link=self._link(told, base),
-            title=_mended(told.text("title", "dc_title", "media_title")),
-            published=told.text("published", "date"),
-            text=told.text("content", "summary", "other_summary"),
-            enclosures=tuple(dict.fromkeys(told.enclosures)) if told.enclosures else (),
-            updated=told.text("updated"),
+            guid=fields.get_text("guid"),
+            link=self._choose_link(fields, base),
+            title=_fix_mojibake(fields.get_text("title", "dc_title", "media_title")),
+            published=fields.get_text("published", "date"),
+            text=fields.get_text("content", "summary", "other_summary"),
+            enclosures=tuple(dict.fromkeys(fields.enclosures)) if fields.enclosures else (),
+            updated=fields.get_text("updated"),
         )
 
-    def _add(self, told: Told, name: str, child: Element, base: str) -> None:
-        """Remember what one child says; of texts the first that says something counts."""
-        if name in _PLAIN:
-            if not told.texts.get(name):
-                told.texts[name] = self._content(name, child) if child.attrib else _markup(child)
+    def _add_field(self, fields: ElementFields, name: str, child: Element, base: str) -> None:
+        """Fill a field from a child element. Of several texts, the first that is not empty counts."""
+        if name in _TEXT_FIELDS:
+            if not fields.texts.get(name):
+                fields.texts[name] = self._decode_text(name, child) if child.attrib else _get_markup(child)
             return
         if self._has_base:
-            base = self._base(child, base)
+            base = self._get_base(child, base)
         if name == "link":
-            self._add_link(told, child, base)
+            self._add_link(fields, child, base)
         elif name in {"guid", "id"}:
-            # As written: an id must not change with the URL a feed came from (RFC 4287 4.2.6); feedparser resolves it.
-            told.texts["guid"] = guid = _line(child)
+            # As written: an id must not depend on the URL of the feed (RFC 4287 4.2.6); feedparser resolves it.
+            fields.texts["guid"] = guid = _get_text(child)
             if name == "id":
-                told.is_permalink = guid[:8].lower().startswith(("http://", "https://"))
+                fields.is_permalink = guid[:8].lower().startswith(("http://", "https://"))
             else:
-                told.is_permalink = self._attributes(child).get("ispermalink", "true") == "true"
+                fields.is_permalink = self._get_attributes(child).get("ispermalink", "true") == "true"
         elif name == "enclosure":
-            attributes = self._attributes(child)
-            self._add_url(told.enclosures, attributes.get("url") or attributes.get("href") or "", base)
+            attributes = self._get_attributes(child)
+            self._add_url(fields.enclosures, attributes.get("url") or attributes.get("href") or "", base)
 
-    def _add_link(self, told: Told, child: Element, base: str) -> None:
-        attributes = self._attributes(child)
+    def _add_link(self, fields: ElementFields, child: Element, base: str) -> None:
+        attributes = self._get_attributes(child)
         href = attributes.get("href") or attributes.get("url")
         if href is None:
-            told.link = self._absolute(base, _line(child).replace("&amp;", "&")) or told.link
+            fields.link = self._make_absolute(base, _get_text(child).replace("&amp;", "&")) or fields.link
             return
         relations = attributes.get("rel", "alternate").lower().replace(_IANA, "").split()
-        if "self" in relations and not told.self_url:
-            told.self_url = resolved(base, href.strip())
+        if "self" in relations and not fields.self_url:
+            fields.self_url = resolve_reference(base, href.strip())
         if "hub" in relations:
-            self._add_url(told.hubs, href, base)
+            self._add_url(fields.hubs, href, base)
         if "enclosure" in relations:
-            self._add_url(told.enclosures, href, base)
+            self._add_url(fields.enclosures, href, base)
         if "alternate" in relations and attributes.get("type", "html").lower() in _HTML_TYPES:
-            told.link = self._absolute(base, href)
+            fields.link = self._make_absolute(base, href)
 
     def _add_url(self, urls: list[str], reference: str, base: str) -> None:
         if reference and len(urls) < _MAX_LINKS:
-            urls.append(self._absolute(base, reference))
+            urls.append(self._make_absolute(base, reference))
 
-    def _content(self, name: str, child: Element) -> str:
-        """A text whose attributes say how it is written: in base64 (Atom), or as HTML, of which titles lose scripts."""
-        attributes = self._attributes(child)
+    def _decode_text(self, name: str, child: Element) -> str:
+        """Return a text as its attributes say: decode base64 (Atom), remove scripts from HTML titles."""
+        attributes = self._get_attributes(child)
         kind = attributes.get("type", "").lower()
-        text = _markup(child)
+        text = _get_markup(child)
         if attributes.get("mode") == "base64" or ("/" in kind and not kind.startswith("text/") and "xml" not in kind):
             with suppress(ValueError):
                 return b64decode(text).decode()
         return _SCRIPT.sub("", text) if name == "title" and kind in _HTML_TYPES else text
 
-    def _link(self, told: Told, base: str) -> str:
-        """The link; where there is none, a guid that is a permalink."""
-        return told.link or (self._absolute(base, told.text("guid")) if told.is_permalink else "")
+    def _choose_link(self, fields: ElementFields, base: str) -> str:
+        """Return the link, or else the guid if it is a permalink."""
+        return fields.link or (self._make_absolute(base, fields.get_text("guid")) if fields.is_permalink else "")
 
-    def _absolute(self, base: str, reference: str) -> str:
-        return resolved(base or self._url, reference.strip())
+    def _make_absolute(self, base: str, reference: str) -> str:
+        return resolve_reference(base or self._url, reference.strip())
 
-    def _attributes(self, element: Element) -> dict[str, str]:
+    def _get_attributes(self, element: Element) -> dict[str, str]:
         names = self._names
         return {names[key]: value for key, value in element.attrib.items()} if element.attrib else {}
 
-    def _base(self, element: Element, base: str) -> str:
-        """The xml:base in force inside an element; empty where the document has none."""
-        declared = self._attributes(element).get(_XML_BASE, "") if self._has_base else ""
-        return self._absolute(base, declared) if 0 < len(declared) <= _MAX_BASE else base
+    def _get_base(self, element: Element, base: str) -> str:
+        """Return the xml:base that applies inside an element; empty if the document has none."""
+        declared = self._get_attributes(element).get(_XML_BASE, "") if self._has_base else ""
+        return self._make_absolute(base, declared) if 0 < len(declared) <= _MAX_BASE_CHARACTERS else base
 
 
-def resolved(base: str, reference: str) -> str:
-    """An absolute reference as it stands, a relative one from its base, if that leads somewhere."""
-    if not base or not reference or _SCHEME.match(reference):
-        return reference
-    try:
-        return join(base, reference) if _SCHEME.match(base) else urljoin(base, reference)
-    except (InvalidUrl, ValueError):
-        return reference
-
-
-def _mended(text: str) -> str:
-    """Text that was UTF-8 read as Latin-1, or has numbers that mean windows-1252, as its author meant it."""
+def _fix_mojibake(text: str) -> str:
+    """Repair UTF-8 that was decoded as Latin-1, and C1 controls that mean windows-1252."""
     if text.isascii():
         return text
     with suppress(UnicodeError):
@@ -214,36 +201,36 @@ def _mended(text: str) -> str:
     return text.translate(_CP1252)
 
 
-def _line(element: Element) -> str:
-    """The text of an element that has no use for markup."""
-    return _mended("".join(element.itertext()).strip() if len(element) else (element.text or "").strip())
+def _get_text(element: Element) -> str:
+    """Return the text of an element without markup."""
+    return _fix_mojibake("".join(element.itertext()).strip() if len(element) else (element.text or "").strip())
 
 
-def _markup(element: Element) -> str:
-    """What an element holds: its text, or its markup where it has child elements, without a div around all."""
+def _get_markup(element: Element) -> str:
+    """Return the contents of an element as text, or as markup if it has children; one div around all is dropped."""
     if not len(element):
         return (element.text or "").strip()
     only = element[0] if len(element) == 1 else None
-    if only is not None and _local(only.tag) == "div" and not f"{element.text or ''}{only.tail or ''}".strip():
+    if only is not None and _get_local_name(only.tag) == "div" and not f"{element.text or ''}{only.tail or ''}".strip():
         element = only
-    pieces = [_escaped(element.text)]
-    waiting: list[Element | str] = list(reversed(element))
-    while waiting:
-        node = waiting.pop()
+    pieces = [_escape(element.text)]
+    pending: list[Element | str] = list(reversed(element))
+    while pending:
+        node = pending.pop()
         if isinstance(node, str):
             pieces.append(node)
             continue
-        name = _local(node.tag)
-        attributes = "".join(f' {_local(key)}="{_escaped(value)}"' for key, value in node.attrib.items())
-        pieces.append(f"<{name}{attributes}>{_escaped(node.text)}")
-        waiting.append(f"</{name}>{_escaped(node.tail)}")
-        waiting.extend(reversed(node))
+        name = _get_local_name(node.tag)
+        attributes = "".join(f' {_get_local_name(key)}="{_escape(value)}"' for key, value in node.attrib.items())
+        pieces.append(f"<{name}{attributes}>{_escape(node.text)}")
+        pending.append(f"</{name}>{_escape(node.tail)}")
+        pending.extend(reversed(node))
     return "".join(pieces).strip()
 
 
-def _local(tag: str) -> str:
+def _get_local_name(tag: str) -> str:
     return tag.rpartition("}")[2].rpartition(":")[2].lower()
 
 
-def _escaped(text: str | None) -> str:
+def _escape(text: str | None) -> str:
     return (text or "").replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")

@@ -1,6 +1,7 @@
-"""XML to a tree: expat for what is well-formed, and a forgiving reading of our own for what is not.
+"""Parse XML into a tree: strictly with expat, or leniently with a scanner for documents that are not well-formed.
 
-Neither sees a document type: both begin at the root element, so no entity can grow and none is fetched.
+Both begin at the root element and never see a document type: entities cannot expand without limit, and
+nothing is fetched.
 """
 
 from __future__ import annotations
@@ -12,22 +13,22 @@ from html.entities import html5
 from itertools import islice, pairwise
 
 MAX_ITEMS = 10_000
-MAX_TAGS = 120_000  # tags expat may build a tree from
-MAX_STEPS = 80_000  # tags and attributes after which the forgiving reading stops
-MAX_DEPTH = 100  # elements the forgiving reading nests; deeper ones leave their text
-MAX_CAREFUL = 4_000_000  # characters the forgiving reading looks at
+MAX_TAGS = 120_000  # of the strict parser; larger documents go to the lenient one
+MAX_STEPS = 80_000  # tags and attributes after which the lenient parser stops
+MAX_DEPTH = 100  # nested elements of the lenient parser; of deeper ones only the text is kept
+MAX_LENIENT_CHARACTERS = 4_000_000  # that the lenient parser reads
 _MAX_ATTRIBUTES = 50  # of one tag
-_MAX_REFERENCES = 250_000  # that are resolved
-_MAX_EXPANSION = 1_000_000  # characters that entities of the document itself may add
-_MAX_ENTITY = 1_000  # characters of one entity
-_HEAD = 100_000  # characters in which entities and namespaces are looked for
-_MAX_NAMESPACE = 500  # characters; expat copies them into the name of each element
+_MAX_REFERENCES = 250_000  # that are resolved in one document
+_MAX_EXPANSION_CHARACTERS = 1_000_000  # that the document's own entities may add
+_MAX_ENTITY_CHARACTERS = 1_000
+_HEAD_CHARACTERS = 100_000  # that are searched for entities and namespaces
+_MAX_NAMESPACE_CHARACTERS = 500  # expat copies the namespace into the name of each element
 
 Element = ET.Element
 
 ITEMS = frozenset({"item", "entry"})
 CONTAINERS = frozenset({"rss", "rdf:rdf", "rdf", "feed", "channel"})
-# Elements that hold one value, and those that may hold markup.
+# Elements that contain one value, and those that may contain markup.
 _VALUES = frozenset((
     "title", "link", "guid", "id", "pubdate", "published", "updated", "issued", "modified", "created", "category",
     "lastbuilddate", "comments", "language", "ttl", "generator", "docs", "copyright", "rights", "managingeditor",
@@ -38,7 +39,7 @@ _TEXTS = frozenset({"description", "summary", "content", "subtitle", "tagline", 
 _NOT_HTML = (_VALUES | _TEXTS | {"enclosure", "author", "source"}) - {"title", "link", "summary", "source"}
 _VOID = frozenset({"area", "base", "br", "col", "embed", "hr", "img", "input", "meta", "param", "track", "wbr"})
 
-# Namespaces by the prefix everybody uses; those of the formats themselves have none. Case does not count.
+# Namespace in lower case → its usual prefix; the namespaces of the formats themselves have none.
 _PREFIXES = {
     "http://www.w3.org/2005/atom": "",
     "http://purl.org/atom/ns#": "",
@@ -58,28 +59,36 @@ _PREFIXES = {
 }
 _ATOM_PREFIX = re.compile(r"atom\d*|a10")
 _DECLARATION = re.compile(r"xmlns(?::([\w.-]+))?\s*=\s*[\"']([^\"']*)[\"']")
-_LONG_NAMESPACE = re.compile(rf"xmlns[\w:.-]*\s*=\s*(?:\"[^\"]{{{_MAX_NAMESPACE}}}|'[^']{{{_MAX_NAMESPACE}}})")
+_LONG_NAMESPACE = re.compile(
+    rf"xmlns[\w:.-]*\s*=\s*(?:\"[^\"]{{{_MAX_NAMESPACE_CHARACTERS}}}|'[^']{{{_MAX_NAMESPACE_CHARACTERS}}})"
+)
 
-# A tag ends at the next < at the latest, so that broken quotes cost one tag, and reading is linear.
+# A tag ends at the next < at the latest, so that an unclosed quote spoils only one tag, and scanning is linear.
 _TAG = re.compile(r"<(/?)([A-Za-z_][\w.:-]*)((?>[^<>\"']|\"[^\"<]*\"|'[^'<]*')*+[^<>]*+)>?")
 _ATTRIBUTE = re.compile(r"([\w.:-]+)\s*=\s*(?:\"([^\"]*)\"?|'([^']*)'?|([^\s\"']+))")
 _REFERENCE = re.compile(r"&(#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|\w{1,40});")
-_ENTITY = re.compile(rf"<!ENTITY\s+(\w+)\s+(?:\"([^\"]{{0,{_MAX_ENTITY}}})\"|'([^']{{0,{_MAX_ENTITY}}})')\s*>")
-_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffe\uffff]+")
+_ENTITY = re.compile(
+    rf"<!ENTITY\s+(\w+)\s+(?:\"([^\"]{{0,{_MAX_ENTITY_CHARACTERS}}})\"|'([^']{{0,{_MAX_ENTITY_CHARACTERS}}})')\s*>"
+)
+# Not allowed in XML 1.0, and DEL.
+FORBIDDEN_CHARACTERS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]+")
 
 
 class Names(dict[str, str]):
-    """Tag or attribute → its name in lower case: `title` of a feed, `dc:date` of a module, whatever its prefix was."""
+    """Maps a tag or attribute to its name in lower case, with the usual prefix of its namespace.
+
+    `title` belongs to the format itself, `dc:date` to a module, whatever prefix the document uses.
+    """
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self._head = text[:_HEAD]
+        self._head = text[:_HEAD_CHARACTERS]
         self._declared: dict[str, str] = {}
 
     def __missing__(self, tag: str) -> str:
         namespace, _, local = tag[1:].partition("}") if tag.startswith("{") else ("", "", tag)
         if namespace:
-            prefix = self._prefix(namespace)
+            prefix = self._find_prefix(namespace)
         else:
             prefix, _, local = local.rpartition(":")
         prefix = prefix.lower()
@@ -87,8 +96,8 @@ class Names(dict[str, str]):
         self[tag] = name
         return name
 
-    def _prefix(self, namespace: str) -> str:
-        """The usual prefix of a known namespace, and the prefix a document gives to an unknown one."""
+    def _find_prefix(self, namespace: str) -> str:
+        """Return the usual prefix of a known namespace, or the document's own prefix of an unknown one."""
         known = namespace.lower()
         if known in _PREFIXES:
             return _PREFIXES[known]
@@ -100,8 +109,8 @@ class Names(dict[str, str]):
         return self._declared.get(namespace, "?")
 
 
-def parse_strictly(text: str) -> Element | None:
-    """The tree of a well-formed document; None where it is not, or too large for this way."""
+def parse_strict(text: str) -> Element | None:
+    """Parse a well-formed document; return None if it is not well-formed or has too many tags."""
     if _count_tags(text) > MAX_TAGS or _LONG_NAMESPACE.search(text):
         return None
     parser = ET.XMLParser()  # noqa: S314 – the text begins at the root, so there is no document type
@@ -113,7 +122,7 @@ def parse_strictly(text: str) -> Element | None:
 
 
 def _count_tags(text: str) -> int:
-    """The tags of a document; only where there are too many are those in CDATA left out."""
+    """Count the tags of a document. CDATA is left out only if that may bring the count below the limit."""
     count = text.count("<")
     if count <= MAX_TAGS:
         return count
@@ -121,18 +130,18 @@ def _count_tags(text: str) -> int:
     return first.count("<") + sum(other.partition("]]>")[2].count("<") for other in others)
 
 
-def parse_carefully(text: str, prolog: str = "") -> Element:
-    """The tree of whatever can be read; the prolog may declare entities."""
-    text = _FORBIDDEN.sub("", text[:MAX_CAREFUL]).replace("\r\n", "\n").replace("\r", "\n")
-    return _Scanner(text, _entities(prolog)).scan()
+def parse_lenient(text: str, prolog: str = "") -> Element:
+    """Parse as much of a broken document as possible; the prolog may declare entities."""
+    text = FORBIDDEN_CHARACTERS.sub("", text[:MAX_LENIENT_CHARACTERS]).replace("\r\n", "\n").replace("\r", "\n")
+    return _Scanner(text, _read_entities(prolog)).scan()
 
 
 class _Scanner:
-    """Reads tags one by one and keeps them nested the way a feed is, whatever the document does."""
+    """Scans tag by tag, and nests the elements as a feed does even if the document does not."""
 
     def __init__(self, text: str, entities: dict[str, str]) -> None:
         self._text = text
-        self._references = _References(entities)
+        self._entity_resolver = _EntityResolver(entities)
         self._absent: set[str] = set()
         self._names = Names(text)
         self._prefixes: dict[str, str] = {}
@@ -142,12 +151,12 @@ class _Scanner:
         self._steps = MAX_STEPS
 
     def scan(self) -> Element:
-        """Read to the end, or to the limit."""
+        """Scan to the end of the document or to the limit, and return the tree."""
         text, at = self._text, 0
         while self._steps > 0 and (tag := text.find("<", at)) >= 0:
             self._steps -= 1
             if tag > at:
-                self._tree.data(self._unescaped(text[at:tag]))
+                self._tree.data(self._unescape(text[at:tag]))
             at = self._read_markup(tag)
         self._drop_unfinished()
         while self._open:
@@ -155,29 +164,29 @@ class _Scanner:
         return self._tree.close()
 
     def _read_markup(self, at: int) -> int:
-        """Read what begins with the < at this place; the place after it."""
+        """Read the markup that begins at a <; return the position after it."""
         text = self._text
         if text.startswith("<![CDATA[", at):
-            end = self._after("]]>", at)
+            end = self._find_end("]]>", at)
             self._tree.data(text[at + 9 : end - 3] if end else "")
             return end or len(text)
         if text.startswith(("<!", "<?"), at):
-            end = self._after("-->", at + 4) if text.startswith("<!--", at) else 0
-            return end or self._after(">", at) or len(text)
+            end = self._find_end("-->", at + 4) if text.startswith("<!--", at) else 0
+            return end or self._find_end(">", at) or len(text)
         match = _TAG.match(text, at)
         if match is None:
             self._tree.data("<")
             return at + 1
         slash, qualified, rest = match.groups()
         if slash:
-            self._end(self._names[self._with_namespace(qualified)])
+            self._end(self._names[self._add_namespace(qualified)])
         else:
             self._start(qualified, rest)
         return match.end()
 
     def _start(self, qualified: str, rest: str) -> None:
-        attributes = self._attributes(rest) if "=" in rest else {}
-        tag = self._with_namespace(qualified)
+        attributes = self._read_attributes(rest) if "=" in rest else {}
+        tag = self._add_namespace(qualified)
         name = self._names[tag]
         if name in ITEMS:
             self._close_until(CONTAINERS)
@@ -194,9 +203,9 @@ class _Scanner:
             self._close()
 
     def _end(self, name: str) -> None:
-        """Close the innermost element of this name and what it holds; an end without a start is nothing."""
+        """Close the innermost element of this name and all within it; ignore an end tag without a start tag."""
         if name == self._open[0][0]:
-            self._steps = 0  # what follows the root is no part of the document
+            self._steps = 0  # whatever follows the root is not part of the document
         elif name in self._count:
             self._close_until(frozenset({name}))
             self._close()
@@ -213,33 +222,36 @@ class _Scanner:
             del self._count[name]
 
     def _drop_unfinished(self) -> None:
-        """Take out a value that the end of the document cut: half an id would be another id."""
+        """Remove values that the end of the document cuts: half an id would be a different id."""
         for (_, parent), (name, element) in pairwise(self._open):
             if name in _VALUES:
                 parent.remove(element)
 
-    def _attributes(self, rest: str) -> dict[str, str]:
+    def _read_attributes(self, rest: str) -> dict[str, str]:
         attributes: dict[str, str] = {}
         for match in islice(_ATTRIBUTE.finditer(rest), _MAX_ATTRIBUTES):
             self._steps -= 1
             name, double, single, bare = match.groups()
-            value = self._unescaped(double or single or bare or "")
+            value = self._unescape(double or single or bare or "")
             if not name.startswith("xmlns"):
                 attributes.setdefault(name, value)
-            elif len(value) < _MAX_NAMESPACE and (name != "xmlns" or not self._open):
+            elif len(value) < _MAX_NAMESPACE_CHARACTERS and (name != "xmlns" or not self._open):
                 self._prefixes[name[6:]] = value
-        return {self._with_namespace(name) if ":" in name else name: value for name, value in attributes.items()}
+        return {self._add_namespace(name) if ":" in name else name: value for name, value in attributes.items()}
 
-    def _with_namespace(self, qualified: str) -> str:
+    def _add_namespace(self, qualified: str) -> str:
         prefix, _, local = qualified.rpartition(":")
         namespace = self._prefixes.get(prefix, "") if prefix or not self._open else ""
         return f"{{{namespace}}}{local}" if namespace else qualified
 
-    def _unescaped(self, text: str) -> str:
-        return self._references.resolve(text) if "&" in text else text
+    def _unescape(self, text: str) -> str:
+        return self._entity_resolver.resolve(text) if "&" in text else text
 
-    def _after(self, mark: str, at: int) -> int:
-        """The place after the next mark; 0 where there is none, which is looked for once."""
+    def _find_end(self, mark: str, at: int) -> int:
+        """Return the position after the next mark, or 0 if there is none.
+
+        An absent mark is remembered, so that the document is searched for it only once.
+        """
         if mark in self._absent:
             return 0
         found = self._text.find(mark, at)
@@ -248,22 +260,22 @@ class _Scanner:
         return found + len(mark) if found >= 0 else 0
 
 
-class _References:
-    """Resolves references: a number, a short entity of the document, a name of HTML; others stay as they are."""
+class _EntityResolver:
+    """Resolves numeric references, short entities of the document and HTML entities; others stay as written."""
 
     def __init__(self, entities: dict[str, str]) -> None:
         self._entities = entities
-        self._left = _MAX_REFERENCES
-        self._room = _MAX_EXPANSION
+        self._references_left = _MAX_REFERENCES
+        self._characters_left = _MAX_EXPANSION_CHARACTERS
 
     def resolve(self, text: str) -> str:
-        if self._left <= 0:
+        if self._references_left <= 0:
             return text
-        text, count = _REFERENCE.subn(self._meaning, text, self._left)
-        self._left -= count
+        text, count = _REFERENCE.subn(self._replace, text, self._references_left)
+        self._references_left -= count
         return text
 
-    def _meaning(self, reference: re.Match[str]) -> str:
+    def _replace(self, reference: re.Match[str]) -> str:
         name = reference[1]
         if name.startswith("#"):
             number = int(name[2:], 16) if name[1] in "xX" else int(name[1:])
@@ -272,11 +284,14 @@ class _References:
         own = self._entities.get(name)
         if own is None:
             return html5.get(f"{name};", reference[0])
-        self._room -= len(own)
-        return own if self._room >= 0 else reference[0]
+        self._characters_left -= len(own)
+        return own if self._characters_left >= 0 else reference[0]
 
 
-def _entities(prolog: str) -> dict[str, str]:
-    """The entities a document type declares; in them only characters are resolved, not one another."""
-    characters = _References({})
-    return {name: characters.resolve(double or single) for name, double, single in _ENTITY.findall(prolog[:_HEAD])}
+def _read_entities(prolog: str) -> dict[str, str]:
+    """Read the entities a document type declares. In their values only characters are resolved, not other entities."""
+    characters = _EntityResolver({})
+    return {
+        name: characters.resolve(double or single)
+        for name, double, single in _ENTITY.findall(prolog[:_HEAD_CHARACTERS])
+    }
