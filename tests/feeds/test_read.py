@@ -19,8 +19,7 @@ from canonry.core.keys import Item
 from canonry.core.url import join
 from canonry.errors import InvalidUrl, NotAFeed
 from canonry.feeds import read as feed_reader
-from canonry.feeds.read import Feed, FeedFormat, is_web_page, read_feed
-from canonry.feeds.read import xml_parser
+from canonry.feeds.read import Feed, FeedFormat, is_web_page, read_feed, xml_parser
 from canonry.net.charset import decode
 from feed_cases import DEFAULT_URL, FeedCase, ItemFacts, Parser, load_feed_cases
 
