@@ -69,6 +69,7 @@ class FailureKind(StrEnum):
     UNAVAILABLE = "unavailable"  # status 429 or 5xx: the server may answer later
     REFUSED = "refused"  # by the guard
     NOT_A_FEED = "not_a_feed"  # a complete answer, but no feed
+    ROBOTS = "robots"  # robots.txt disallows the page
     INVALID_URL = "invalid_url"
     PROXY = "proxy"  # the proxy of the settings cannot be used
     DOWNLOAD = "download"  # the URL is a file, not a page

@@ -14,7 +14,8 @@ import pytest
 import canonry
 from canonry.crawler.crawl import crawl
 from canonry.crawler.crawl_store import CrawlStore
-from canonry.crawler.pages import Summary, duplicates_avoided
+from canonry.crawler.pages import Summary
+from canonry.crawler.reasons import SkipReason
 from canonry.net.guard import Guard
 from canonry.net.response import Response
 from canonry.store.database import Database
@@ -56,7 +57,7 @@ async def test_a_site_with_every_trap() -> None:
     async with LoopbackWeb(PAGES) as web:
         with Database("sqlite://") as database:
             pages = await crawled(web, depth=MAX_DEPTH, store=database, retries=0)
-            counts = await CrawlStore(database).counts(1)
+            counts = await CrawlStore(database).count_pages(1)
     found = by_path(pages)
     [loop] = [path for path in found if path.startswith("/loop/")]
     assert "redirects in a circle" in found[loop].error
@@ -92,8 +93,8 @@ async def test_a_site_with_every_trap() -> None:
     skipped = [link for link in home.links if link.verdict == "skip"]
     assert len(skipped) == len(SKIPPED) + 2, "and two to itself"
     assert all(link.reason for link in home.links)
-    assert counts.skipped == {"redirects to a page of its own": 2, "the same page as another": 1}
-    assert duplicates_avoided(counts) > 10
+    assert counts.skipped == {SkipReason.REDIRECT_TO_PAGE: 2, SkipReason.DUPLICATE: 1}
+    assert counts.duplicates_avoided > 10
 
 
 @in_a_loop
@@ -170,7 +171,7 @@ async def test_https_goes_before_http() -> None:
     async with LoopbackWeb(pages) as web:
         with Database("sqlite://") as database:
             await crawled(web, store=database)
-            stored = await CrawlStore(database).pages(1)
+            stored = [each.page for each in await CrawlStore(database).list_pages(1)]
         assert Counter(url for _, url in web.requests)["http://site.example.com/b"] == 1
     assert [page.url for page in stored if page.url.endswith("/b")] == ["https://site.example.com/b"]
 
@@ -228,10 +229,10 @@ async def test_robots() -> None:
         started = time.monotonic()
         with Database("sqlite://") as database:
             found = await crawled(web, store=database)
-            counts = await CrawlStore(database).counts(1)
+            counts = await CrawlStore(database).count_pages(1)
         assert time.monotonic() - started > 3 * 0.05
         assert paths(found) == ["", "a", "private/open"]
-        assert counts.skipped == {"robots.txt refuses it": 1, "redirects to what robots.txt refuses": 1}
+        assert counts.skipped == {SkipReason.ROBOTS_DISALLOWED: 1, SkipReason.REDIRECT_DISALLOWED: 1}
         assert [url for _, url in web.requests].count(f"{SEED}robots.txt") == 1
         assert web.refused == []
 
@@ -367,7 +368,7 @@ async def test_a_consumer_that_leaves_early_loses_nothing() -> None:
             async for _ in pages:
                 break
             await pages.aclose()
-            assert (await CrawlStore(database).counts(1)).fetching == 0
+            assert (await CrawlStore(database).count_pages(1)).fetching == 0
             rest = await crawled(web, store=database, resume=True)
     wanted = {path for path, depth in WANTED.items() if depth <= 3}
     assert {path for path in by_path(rest) if not path.startswith("/loop")} == wanted

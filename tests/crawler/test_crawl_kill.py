@@ -72,7 +72,7 @@ def kept(database_url: str) -> Counter[tuple[str, int, str]]:
     async def read() -> Counter[tuple[str, int, str]]:
         with Database(database_url) as database:
             crawls = CrawlStore(database)
-            [crawl] = await crawls.all()
+            [crawl] = await crawls.list_crawls()
             assert crawl.state == "done"
             return Counter([(page.url, page.depth, repr(page.links)) async for page in read_pages(crawls, crawl.id)])
 

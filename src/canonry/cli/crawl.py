@@ -157,7 +157,6 @@ class _Session:
 
         from canonry.crawler.crawl import read_pages, start_or_resume
         from canonry.crawler.crawl_store import CrawlState, CrawlStore
-        from canonry.crawler.pages import moved_to
         from canonry.jobs.crawl_jobs import enqueue_crawl
         from canonry.jobs.queues import Jobs
 
@@ -168,13 +167,13 @@ class _Session:
             with Jobs(database) as jobs:
                 await enqueue_crawl(jobs, begun)
             while (now := await crawls.get(begun.id)).state is CrawlState.RUNNING:
-                self._show(await crawls.counts(begun.id), now.host)
+                self._show(await crawls.count_pages(begun.id), now.host)
                 await asyncio.sleep(0.5)
             self.bar.clear()
-            if target := moved_to(now):
+            if target := now.moved_to:
                 return self._moved(target)
             if now.state is CrawlState.FAILED:
-                raise CanonryError(now.failure)
+                raise CanonryError(str(now.failure))
             async for page in read_pages(crawls, begun.id):
                 self.take(page)
             await self._write_out(crawls, begun.id)
@@ -182,7 +181,7 @@ class _Session:
 
     def take(self, page: Page) -> None:
         """One page more."""
-        from canonry.crawler.pages import page_record
+        from canonry.crawler.pages import make_record
 
         self.summary.add(page)
         if self.is_shown:
@@ -190,7 +189,7 @@ class _Session:
                 self.shown.append(page)
         elif self.out is None:
             self.bar.clear()
-            click.echo(json.dumps(page_record(page)))
+            click.echo(json.dumps(make_record(page)))
 
     def command(self, seed: str, *more: str) -> str:
         """What to type to crawl this seed in the same way."""
@@ -212,7 +211,7 @@ class _Session:
         while True:
             await asyncio.sleep(0.5)
             if begun:
-                self._show(await crawls.counts(begun[0].id), begun[0].host)
+                self._show(await crawls.count_pages(begun[0].id), begun[0].host)
 
     def _show(self, counts: Counts, host: str) -> None:
         done = counts.done + counts.failed
@@ -229,7 +228,7 @@ class _Session:
     async def _finish(self, crawls: CrawlStore, crawl_id: int) -> int:
         from canonry.crawler.crawl_store import CrawlState
 
-        summary, counts, state = self.summary, await crawls.counts(crawl_id), (await crawls.get(crawl_id)).state
+        summary, counts, state = self.summary, await crawls.count_pages(crawl_id), (await crawls.get(crawl_id)).state
         if self.shown:
             rows = [(str(page.status), page.title[:40], page.url) for page in self.shown]
             render.print_table(("status", "title", "url"), rows)
@@ -244,16 +243,14 @@ class _Session:
 
 def print_summary(summary: Summary, counts: Counts, told: str, *, err: bool) -> None:
     """What a crawl found, as a table; `told` is said of its pages."""
-    from canonry.crawler.pages import duplicates_avoided
-
     table = [
         ("pages", summary.pages, told),
         ("failed", summary.failed, "no usable answer"),
         ("not fetched", counts.queued, "left in the queue"),
-        *(("page skipped", count, why) for why, count in sorted(counts.skipped.items())),
+        *(("page skipped", count, reason.sentence) for reason, count in sorted(counts.skipped.items())),
         *(("link skipped", count, why) for why, count in summary.skipped.most_common(30)),
         ("external", summary.externals, "URLs of other sites"),
-        ("duplicates avoided", duplicates_avoided(counts), "links to pages that were known"),
+        ("duplicates avoided", counts.duplicates_avoided, "links to pages that were known"),
     ]
     always = {"pages", "external", "duplicates avoided"}
     shown = [(name, str(count), why) for name, count, why in table if count or name in always]

@@ -44,7 +44,7 @@ def list_crawls(*, limit: int, database_url: str, as_json: bool) -> None:
     from canonry.crawler.crawl_views import CrawlViews
 
     async def read(store: CrawlStore) -> list[tuple[Crawl, Counter[str]]]:
-        found = await store.all(limit)
+        found = await store.list_crawls(limit)
         standing = await CrawlViews(store.database).count_states([crawl.id for crawl in found])
         return [(crawl, standing[crawl.id]) for crawl in found]
 
@@ -85,7 +85,7 @@ def show(crawl_id: int, *, database_url: str, as_json: bool) -> None:
 
     async def read(store: CrawlStore) -> tuple[Crawl, Counts, Summary]:
         crawl, summary = await store.get(crawl_id), Summary()
-        counts = await store.counts(crawl_id)
+        counts = await store.count_pages(crawl_id)
         bar = render.Bar(counts.done + counts.failed)
         async for page in read_pages(store, crawl_id):
             summary.add(page)
@@ -97,8 +97,15 @@ def show(crawl_id: int, *, database_url: str, as_json: bool) -> None:
         crawl, counts, summary = asyncio.run(read(store))
     if not render.on_terminal(as_json=as_json):
         pages = {"queued": counts.queued, "fetching": counts.fetching, "done": counts.done, "failed": counts.failed}
-        skipped = {"skipped": dict(counts.skipped), "links_skipped": dict(summary.skipped)}
-        render.print_json({**_record(crawl, pages), **skipped, "externals": summary.externals})
+        skipped = {reason.sentence: count for reason, count in counts.skipped.items()}
+        render.print_json(
+            {
+                **_record(crawl, pages),
+                "skipped": skipped,
+                "links_skipped": dict(summary.skipped),
+                "externals": summary.externals,
+            }
+        )
         return
     click.echo(
         f"{render.bold(render.visible(crawl.seed))}  {crawl.state}{f': {crawl.failure}' if crawl.failure else ''}"
@@ -123,7 +130,7 @@ def export(crawl_id: int, file: Path, *, database_url: str) -> None:
 
     async def write(store: CrawlStore) -> None:
         await store.get(crawl_id)
-        counts, done = await store.counts(crawl_id), 0
+        counts, done = await store.count_pages(crawl_id), 0
         bar = render.Bar(counts.done + counts.failed)
 
         def told() -> None:
@@ -183,6 +190,7 @@ def _open(database_url: str) -> Generator[CrawlStore]:
 
 
 def _record(crawl: Crawl, pages: Any) -> dict[str, Any]:
-    names = ("id", "seed", "host", "state", "failure", "started_at", "finished_at")
+    names = ("id", "seed", "host", "state", "started_at", "finished_at")
     counted = {state: pages.get(state, 0) for state in ("queued", "fetching", "done", "failed")}
-    return {**{name: getattr(crawl, name) for name in names}, "options": asdict(crawl.options), "pages": counted}
+    values = {name: getattr(crawl, name) for name in names}
+    return {**values, "failure": str(crawl.failure or ""), "options": asdict(crawl.options), "pages": counted}

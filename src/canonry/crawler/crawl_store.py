@@ -1,4 +1,4 @@
-"""Crawls, and the pages they have (contract C6); how pages are taken and kept is in frontier.py."""
+"""The crawls of a database and their pages (contract C6); leasing and recording pages is in frontier.py."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import json
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import Connection, delete, insert, select, text, update
+from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
+from canonry.core.scope import Verdict
 from canonry.crawler import frontier
 from canonry.crawler.crawl_options import parse_options
-from canonry.crawler.frontier import RECORDED, PageState, add_pages
-from canonry.errors import CanonryError
+from canonry.crawler.frontier import add_pages
+from canonry.crawler.pages import Page, PageLink, select_external
+from canonry.crawler.reasons import CrawlFailure, CrawlFailureKind, SkipReason
+from canonry.crawler.results import RECORDED, PageState
+from canonry.errors import CanonryError, FailureKind
 from canonry.store.schema import crawl_pages, crawls, stamp
 
 if TYPE_CHECKING:
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from canonry.crawler.crawl_options import CrawlOptions
-    from canonry.crawler.frontier import FrontierBatch, PageResult, PageUrl
+    from canonry.crawler.results import FrontierBatch, PageResult, PageUrl
     from canonry.store.database import Database
 
 
@@ -35,67 +39,81 @@ class CrawlState(StrEnum):
 
 
 class CrawlNotFound(CanonryError, LookupError):
-    """No crawl has this number; it may have been removed a moment ago."""
+    """No crawl has this id; it may just have been removed."""
 
     def __init__(self, crawl_id: int) -> None:
         super().__init__(crawl_id)
         self.crawl_id = crawl_id
 
     def __str__(self) -> str:
-        return f"no crawl has the number {self.crawl_id}, or not any more"
+        return f"no crawl has the id {self.crawl_id}; it may have been removed"
 
 
 @dataclass(frozen=True, slots=True)
 class Crawl:
-    """A crawl; `address` is where its start page came from, `taken` how many pages were begun."""
+    """A crawl. `address` is the IP address that answered for the start page, `taken` counts pages ever opened."""
 
     id: int
     seed: str
     host: str
     options: CrawlOptions
     state: CrawlState
-    failure: str
+    failure: CrawlFailure | None
     address: str
     taken: int
     started_at: str
     finished_at: str | None
 
+    @property
+    def moved_to(self) -> str:
+        """The URL on another host that the start page redirects to; empty if the start page is on its host."""
+        return "" if self.failure is None else self.failure.target
 
-@dataclass(frozen=True, slots=True)
-class StoredPage:
-    """A page that was kept; `links` are rows of href, url, text, verdict, reason."""
+
+class StoredPage(NamedTuple):
+    """A recorded page; the id is the cursor for `list_pages`."""
 
     id: int
-    url: str
-    requested_url: str
-    final_url: str
-    status: int
-    title: str
-    depth: int
-    engine: str
-    error: str
-    state: PageState
-    links: tuple[tuple[Any, ...], ...]
+    page: Page
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How far a crawl is; `followed` counts links to pages of the site, `skipped` the pages by reason."""
+    """The progress of a crawl: pages by state, skipped ones by reason; `followed` counts links to pages of the site."""
 
     queued: int = 0
     fetching: int = 0
     done: int = 0
     failed: int = 0
-    skipped: Mapping[str, int] = field(default_factory=dict[str, int])
+    skipped: Mapping[SkipReason, int] = field(default_factory=dict[SkipReason, int])
     followed: int = 0
 
     @property
     def known(self) -> int:
+        """How many pages the frontier has."""
         return self.queued + self.fetching + self.done + self.failed + sum(self.skipped.values())
 
+    @property
+    def duplicates_avoided(self) -> int:
+        """How many links led to pages that were known already, and would have been requests without normalization."""
+        repeated_links = self.followed - (self.known - 1)
+        return max(0, repeated_links) + self.skipped.get(SkipReason.REDIRECT_TO_PAGE, 0)
 
-_CRAWL = [crawls.c[name] for name in Crawl.__dataclass_fields__]
-_PAGE = [crawl_pages.c[name] for name in StoredPage.__dataclass_fields__]
+
+_CRAWL = [
+    crawls.c[name]
+    for name in (
+        *("id", "seed", "host", "options", "state", "failure", "failure_kind", "moved_to", "address", "taken"),
+        *("started_at", "finished_at"),
+    )
+]
+_PAGE = [
+    crawl_pages.c[name]
+    for name in (
+        *("id", "url", "requested_url", "final_url", "status", "title", "depth", "engine", "links", "error"),
+        "failure",
+    )
+]
 
 
 class CrawlStore:
@@ -105,62 +123,67 @@ class CrawlStore:
         self.database = database
 
     async def start(self, seed: PageUrl, host: str, options: CrawlOptions, now: datetime) -> Crawl:
-        """A new crawl with its first page in the queue."""
+        """Store a new crawl whose first page is queued."""
 
         def work(connection: Connection) -> Crawl:
             values = {"seed": seed.url, "host": host, "options": options.to_json(), "started_at": stamp(now)}
-            crawl = _crawl(connection.execute(insert(crawls).values(values).returning(*_CRAWL)).one())
+            crawl = _make_crawl(connection.execute(insert(crawls).values(values).returning(*_CRAWL)).one())
             add_pages(connection, crawl.id, [seed], depth=0, referrer="")
             return crawl
 
         return await self.database.write(work)
 
     async def get(self, crawl_id: int) -> Crawl:
+        """Return a crawl; CrawlNotFound if there is none with this id."""
         query = select(*_CRAWL).where(crawls.c.id == crawl_id)
         row = await self.database.read(lambda connection: connection.execute(query).first())
         if row is None:
             raise CrawlNotFound(crawl_id)
-        return _crawl(row)
+        return _make_crawl(row)
 
-    async def latest(self, seed: str) -> Crawl | None:
-        """The last crawl that began at this normalized URL."""
+    async def find_latest(self, seed: str) -> Crawl | None:
+        """Return the latest crawl that started at this normalized URL."""
         query = select(*_CRAWL).where(crawls.c.seed == seed).order_by(crawls.c.id.desc()).limit(1)
         row = await self.database.read(lambda connection: connection.execute(query).first())
-        return None if row is None else _crawl(row)
+        return None if row is None else _make_crawl(row)
 
-    async def all(self, limit: int = 100, *, before: int | None = None, state: CrawlState | None = None) -> list[Crawl]:
-        """The crawls there are, the latest first; those before a number, those in a state."""
+    async def list_crawls(
+        self, limit: int = 100, *, before: int | None = None, state: CrawlState | None = None
+    ) -> list[Crawl]:
+        """Return crawls, the latest first: those with an id below `before`, those in a state."""
         query = select(*_CRAWL).order_by(crawls.c.id.desc()).limit(limit)
         if before is not None:
             query = query.where(crawls.c.id < before)
         if state is not None:
             query = query.where(crawls.c.state == state)
-        return await self.database.read(lambda connection: [_crawl(row) for row in connection.execute(query)])
+        return await self.database.read(lambda connection: [_make_crawl(row) for row in connection.execute(query)])
 
     async def remove(self, crawl_id: int) -> None:
-        """Forget a crawl and its pages; whoever works on it ends."""
-        forget = delete(crawls).where(crawls.c.id == crawl_id)
-        if not await self.database.write(lambda connection: connection.execute(forget).rowcount):
+        """Delete a crawl and its pages; processes that work on it stop."""
+        change = delete(crawls).where(crawls.c.id == crawl_id)
+        if not await self.database.write(lambda connection: connection.execute(change).rowcount):
             raise CrawlNotFound(crawl_id)
 
     async def stop(self, crawl_id: int, now: datetime) -> Crawl:
-        """Have nobody take any more pages of it; one that is over stays as it is."""
+        """Let no more pages of a running crawl be leased; a crawl that is over stays as it is."""
         values = {"state": CrawlState.STOPPED, "finished_at": stamp(now)}
         change = update(crawls).where(crawls.c.id == crawl_id, crawls.c.state == CrawlState.RUNNING).values(values)
         await self.database.write(lambda connection: connection.execute(change))
         return await self.get(crawl_id)
 
     async def reopen(self, crawl_id: int, options: CrawlOptions) -> None:
-        """Go on with a crawl, under these options."""
-        values = {"state": CrawlState.RUNNING, "finished_at": None, "failure": "", "options": options.to_json()}
-        await self._change(crawl_id, values)
+        """Let a crawl continue, under these options."""
+        values = {"state": CrawlState.RUNNING, "finished_at": None, "options": options.to_json()}
+        await self._update(crawl_id, values | {"failure": "", "failure_kind": "", "moved_to": ""})
 
-    async def fail(self, crawl_id: int, failure: str, now: datetime) -> None:
-        await self._change(crawl_id, {"state": CrawlState.FAILED, "failure": failure, "finished_at": stamp(now)})
+    async def fail(self, crawl_id: int, failure: CrawlFailure, now: datetime) -> None:
+        """End a crawl that cannot begin."""
+        values = {"state": CrawlState.FAILED, "finished_at": stamp(now), "failure_kind": failure.kind}
+        await self._update(crawl_id, values | {"failure": failure.detail, "moved_to": failure.target})
 
     async def set_start(self, crawl_id: int, host: str, address: str) -> None:
-        """Remember whose pages are crawled, and where the first one came from."""
-        await self._change(crawl_id, {"host": host, "address": address})
+        """Store which host is crawled, and the address that answered for the start page."""
+        await self._update(crawl_id, {"host": host, "address": address})
 
     async def add(self, crawl_id: int, pages: Sequence[PageUrl], *, depth: int, referrer: str) -> None:
         """Queue pages that are not known yet."""
@@ -170,22 +193,23 @@ class CrawlStore:
         self,
         crawl_id: int,
         owner: str,
-        finished: Sequence[PageResult],
+        results: Sequence[PageResult],
         *,
         want: int,
         now: datetime,
         max_pages: int | None = None,
         renews: bool = False,
     ) -> FrontierBatch:
-        """Keep what came of pages this owner took, and take so many more; not more than `max_pages` in all.
+        """Record the results of pages that this owner leased, and lease up to `want` more, in one transaction.
 
-        Who wants none does not end the crawl either: it may have more to add.
+        No more than `max_pages` are leased in all. `renews` extends the leases that the owner holds. An owner that
+        wants none does not end the crawl either: it may have more pages to add.
         """
         work = partial(
             frontier.record_and_lease,
             crawl_id=crawl_id,
             owner=owner,
-            finished=finished,
+            results=results,
             want=want,
             now=now,
             max_pages=max_pages,
@@ -194,7 +218,7 @@ class CrawlStore:
         return await self.database.write(work)
 
     async def release(self, crawl_id: int, owners: Collection[str]) -> None:
-        """Give back what these owners took."""
+        """Return the pages that these owners leased to the queue."""
         change = (
             update(crawl_pages)
             .where(crawl_pages.c.crawl_id == crawl_id, crawl_pages.c.state == PageState.FETCHING)
@@ -203,8 +227,8 @@ class CrawlStore:
         )
         await self.database.write(lambda connection: connection.execute(change))
 
-    async def owners(self, crawl_id: int) -> list[str]:
-        """Who has pages taken."""
+    async def list_owners(self, crawl_id: int) -> list[str]:
+        """Return the owners that hold leases."""
         query = (
             select(crawl_pages.c.lease)
             .where(crawl_pages.c.crawl_id == crawl_id, crawl_pages.c.state == PageState.FETCHING)
@@ -212,50 +236,76 @@ class CrawlStore:
         )
         return await self.database.read(lambda connection: list(connection.execute(query).scalars()))
 
-    async def pages(self, crawl_id: int, *, after: int = 0, limit: int = 200) -> list[StoredPage]:
-        """The next pages that were kept, in the order they were found in."""
+    async def list_pages(self, crawl_id: int, *, after: int = 0, limit: int = 200) -> list[StoredPage]:
+        """Return recorded pages with an id above `after`, in the order in which they were found."""
         query = (
             select(*_PAGE)
             .where(crawl_pages.c.crawl_id == crawl_id, crawl_pages.c.id > after, crawl_pages.c.state.in_(RECORDED))
             .order_by(crawl_pages.c.id)
             .limit(limit)
         )
-        return await self.database.read(lambda connection: [_page(row) for row in connection.execute(query)])
+        return await self.database.read(lambda connection: [_make_page(row) for row in connection.execute(query)])
 
-    async def counts(self, crawl_id: int) -> Counts:
-        return await self.database.read(partial(_counts, crawl_id=crawl_id))
+    async def count_pages(self, crawl_id: int) -> Counts:
+        """Return the progress of a crawl."""
+        return await self.database.read(partial(_count_pages, crawl_id=crawl_id))
 
-    async def _change(self, crawl_id: int, values: Mapping[str, Any]) -> None:
+    async def _update(self, crawl_id: int, values: Mapping[str, Any]) -> None:
         change = update(crawls).where(crawls.c.id == crawl_id).values(dict(values))
         await self.database.write(lambda connection: connection.execute(change))
 
 
-def _counts(connection: Connection, crawl_id: int) -> Counts:
-    query = text(
-        "SELECT state, CASE WHEN state = 'skipped' THEN CASE WHEN error LIKE 'the same page as %'"
-        " THEN 'the same page as another' ELSE error END ELSE '' END AS why, COUNT(*), SUM(followed)"
-        " FROM crawl_pages WHERE crawl_id = :crawl_id GROUP BY state, why"
+def _count_pages(connection: Connection, crawl_id: int) -> Counts:
+    groups = (crawl_pages.c.state, crawl_pages.c.skip_reason)
+    query = (
+        select(*groups, func.count(), func.sum(crawl_pages.c.followed))
+        .where(crawl_pages.c.crawl_id == crawl_id)
+        .group_by(*groups)
     )
     counts: dict[str, int] = {}
-    skipped: dict[str, int] = {}
+    skipped: dict[SkipReason, int] = {}
     followed = 0
-    for state, why, count, links in connection.execute(query, {"crawl_id": crawl_id}):
+    for state, skip_reason, count, links in connection.execute(query):
         followed += int(links)
         if state == PageState.SKIPPED:
-            skipped[why] = skipped.get(why, 0) + count
+            skipped[SkipReason(skip_reason)] = count
         else:
-            counts[state] = counts.get(state, 0) + count
+            counts[state] = count
     return Counts(**counts, skipped=skipped, followed=followed)
 
 
-def _crawl(row: Sequence[Any]) -> Crawl:
-    values: dict[str, Any] = dict(zip(Crawl.__dataclass_fields__, row, strict=True))
-    values["options"], values["state"] = parse_options(values["options"]), CrawlState(values["state"])
-    return Crawl(**values)
+def _make_crawl(row: Row[Any]) -> Crawl:
+    failure = None
+    if row.failure_kind:
+        failure = CrawlFailure(CrawlFailureKind(row.failure_kind), row.failure, row.moved_to)
+    return Crawl(
+        row.id,
+        row.seed,
+        row.host,
+        parse_options(row.options),
+        CrawlState(row.state),
+        failure,
+        row.address,
+        row.taken,
+        row.started_at,
+        row.finished_at,
+    )
 
 
-def _page(row: Sequence[Any]) -> StoredPage:
-    values: dict[str, Any] = dict(zip(StoredPage.__dataclass_fields__, row, strict=True))
-    links: list[list[Any]] = json.loads(values["links"])
-    values["state"], values["links"] = PageState(values["state"]), tuple(tuple(link) for link in links)
-    return StoredPage(**values)
+def _make_page(row: Row[Any]) -> StoredPage:
+    rows: list[list[Any]] = json.loads(row.links)
+    links = tuple([PageLink(href, url, text, Verdict(verdict), reason) for href, url, text, verdict, reason in rows])
+    page = Page(
+        row.url,
+        row.requested_url,
+        row.final_url,
+        row.status,
+        row.title,
+        row.depth,
+        row.engine,
+        links,
+        select_external(links),
+        row.error,
+        FailureKind(row.failure) if row.failure else None,
+    )
+    return StoredPage(row.id, page)

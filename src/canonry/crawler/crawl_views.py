@@ -1,4 +1,4 @@
-"""What people are shown of crawls while they go on: bounded, and quick also where a crawl has many pages."""
+"""Queries for pages that show crawls: bounded, and fast also for crawls with many pages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, bindparam, func, select, text
 
-from canonry.crawler.frontier import RECORDED, PageState
+from canonry.core.scope import Verdict
+from canonry.crawler.results import RECORDED, PageState
 from canonry.store.schema import crawl_pages
 
 if TYPE_CHECKING:
@@ -18,14 +19,14 @@ if TYPE_CHECKING:
 
     from canonry.store.database import Database
 
-_MAX_LINKS = 200_000  # characters of a page's links that are looked at
+_MAX_LINKS_CHARACTERS = 200_000  # longer lists of links are not parsed
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A page of the link graph: `referrer` is where it was found, `targets` the pages of the site that it leads to.
+    """A page of the link graph: `referrer` is the page it was found on, `targets` are pages of the site it links to.
 
-    `targets` is None where a page has so many links that they are not looked at.
+    `targets` is None if the page has too many links to be parsed.
     """
 
     url: str
@@ -39,19 +40,19 @@ class Node:
 
     @property
     def is_failed(self) -> bool:
-        """Was there no answer, or one that is no page?"""
+        """Whether there was no answer, or one with an error status."""
         return self.state is PageState.FAILED or self.status >= 400
 
 
 @dataclass(frozen=True, slots=True)
 class CrawlActivity:
-    """What goes on in a crawl: pages that are open, and those that were kept last."""
+    """The requested URLs of pages that are open now, and the pages that were recorded last."""
 
     open: tuple[str, ...]
     latest: tuple[Node, ...]
 
 
-# The index has the order; a sort would take all pages with their links along.
+# The index has this order; sorting would read all pages with their links.
 _FIRST = text(
     "SELECT id, depth FROM crawl_pages WHERE crawl_id = :crawl_id AND state = :state ORDER BY depth, id LIMIT :count"
 )
@@ -65,21 +66,21 @@ _OPEN = text(
 )
 _NODES = text(
     "SELECT id, url, title, status, depth, state, error, referrer,"  # noqa: S608
-    f" CASE WHEN LENGTH(links) <= {_MAX_LINKS} THEN links END FROM crawl_pages WHERE id IN :ids"
+    f" CASE WHEN LENGTH(links) <= {_MAX_LINKS_CHARACTERS} THEN links END FROM crawl_pages WHERE id IN :ids"
 ).bindparams(bindparam("ids", expanding=True))
-_BRIEFLY = text(
+_NODES_WITHOUT_LINKS = text(
     "SELECT id, url, title, status, depth, state, error, referrer, '[]' FROM crawl_pages WHERE id IN :ids"
 ).bindparams(bindparam("ids", expanding=True))
 
 
 class CrawlViews:
-    """The crawls of a database, to look at."""
+    """The crawls of a database, as the service shows them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def count_states(self, crawl_ids: Collection[int]) -> Mapping[int, Counter[str]]:
-        """How many pages of these crawls are in which state."""
+        """Return how many pages of these crawls are in each state."""
         query = (
             select(crawl_pages.c.crawl_id, crawl_pages.c.state, func.count())
             .where(crawl_pages.c.crawl_id.in_(crawl_ids))
@@ -94,46 +95,54 @@ class CrawlViews:
 
         return await self._database.read(work)
 
-    async def graph(self, crawl_id: int, limit: int) -> list[Node]:
-        """The pages that were kept, the nearest to the start page first."""
+    async def list_nodes(self, crawl_id: int, limit: int) -> list[Node]:
+        """Return recorded pages, the nearest to the start page first."""
 
         def work(connection: Connection) -> list[Node]:
-            found = _ids(connection, crawl_id, limit)
-            return _nodes(connection, sorted(found)[:limit], whole=True)
+            places = _list_places(connection, crawl_id, limit)
+            return _load_nodes(connection, sorted(places)[:limit], with_links=True)
 
         return await self._database.read(work)
 
     async def get_activity(self, crawl_id: int, limit: int = 10) -> CrawlActivity:
-        """What is open, and what was kept last: pages are taken in the order of their depth."""
+        """Return what is open, and the deepest recorded pages, which are the latest: pages are opened by depth."""
 
         def work(connection: Connection) -> CrawlActivity:
-            found = sorted(_ids(connection, crawl_id, limit, from_end=True), reverse=True)
+            places = sorted(_list_places(connection, crawl_id, limit, from_end=True), reverse=True)
             urls = connection.execute(_OPEN, {"crawl_id": crawl_id}).scalars()
-            return CrawlActivity(tuple(urls), tuple(_nodes(connection, found[:limit], whole=False)))
+            return CrawlActivity(tuple(urls), tuple(_load_nodes(connection, places[:limit], with_links=False)))
 
         return await self._database.read(work)
 
 
-def _ids(connection: Connection, crawl_id: int, limit: int, *, from_end: bool = False) -> list[tuple[int, int]]:
-    """Depth and id of the first pages that were kept, or of the last."""
-    asked = partial(connection.execute, _LAST if from_end else _FIRST)
+def _list_places(connection: Connection, crawl_id: int, limit: int, *, from_end: bool = False) -> list[tuple[int, int]]:
+    """Return depth and id of the first or last recorded pages."""
+    execute = partial(connection.execute, _LAST if from_end else _FIRST)
     return [
         (row.depth, row.id)
         for state in RECORDED
-        for row in asked({"crawl_id": crawl_id, "state": state, "count": limit})
+        for row in execute({"crawl_id": crawl_id, "state": state, "count": limit})
     ]
 
 
-def _nodes(connection: Connection, places: list[tuple[int, int]], *, whole: bool) -> list[Node]:
+def _load_nodes(connection: Connection, places: list[tuple[int, int]], *, with_links: bool) -> list[Node]:
     if not places:
         return []
-    rows = connection.execute(_NODES if whole else _BRIEFLY, {"ids": [page_id for _, page_id in places]})
-    found = {row[0]: _node(*row[1:]) for row in rows}
+    query = _NODES if with_links else _NODES_WITHOUT_LINKS
+    rows = connection.execute(query, {"ids": [page_id for _, page_id in places]})
+    found = {row[0]: _make_node(*row[1:]) for row in rows}
     return [found[page_id] for _, page_id in places]
 
 
-def _node(
+def _make_node(
     url: str, title: str, status: int, depth: int, state: str, error: str, referrer: str, links: str | None
 ) -> Node:
-    targets = None if links is None else tuple(dict.fromkeys(row[1] for row in json.loads(links) if row[3] == "crawl"))
-    return Node(url, title, status, depth, PageState(state), error, referrer, targets)
+    return Node(url, title, status, depth, PageState(state), error, referrer, _find_targets(links))
+
+
+def _find_targets(links: str | None) -> tuple[str, ...] | None:
+    """Return the URLs of links to pages of the site, each once."""
+    if links is None:
+        return None
+    rows: list[tuple[str, str, str, str, str]] = json.loads(links)
+    return tuple(dict.fromkeys(url for _, url, _, verdict, _ in rows if verdict == Verdict.CRAWL))

@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from xml.sax.saxutils import escape
 
-from canonry.crawler.pages import page_record
+from canonry.crawler.pages import RECORD_FIELDS, make_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from canonry.crawler.pages import Page
 
-_FIELDS = ("url", "requested_url", "final_url", "status", "title", "depth", "engine", "links", "external", "error")
 _BATCH = 500  # pages of a Parquet row group
 # What no XML document may contain.
 _NO_XML = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 65534, 65535, *range(55296, 57344)), "�")
@@ -62,7 +61,7 @@ class _Jsonl:
         self._out = file.open("w", encoding="utf-8")
 
     def add(self, page: Page) -> None:
-        self._out.write(f"{json.dumps(page_record(page))}\n")
+        self._out.write(f"{json.dumps(make_record(page))}\n")
 
     def close(self) -> None:
         self._out.close()
@@ -74,11 +73,11 @@ class _Csv:
     def __init__(self, file: Path) -> None:
         self._out = file.open("w", encoding="utf-8", newline="")
         self._rows = csv.writer(self._out)
-        self._rows.writerow(_FIELDS)
+        self._rows.writerow(RECORD_FIELDS)
 
     def add(self, page: Page) -> None:
-        record = page_record(page)
-        self._rows.writerow([_cell(record[name]) for name in _FIELDS])
+        record = make_record(page)
+        self._rows.writerow([_cell(record[name]) for name in RECORD_FIELDS])
 
     def close(self) -> None:
         self._out.close()
@@ -98,13 +97,13 @@ class _Parquet:
         link: Any = pa.struct([(name, pa.string()) for name in ("href", "url", "text", "verdict", "reason")])
         kinds: dict[str, Any] = {"status": pa.int32(), "depth": pa.int32(), "links": pa.list_(link)}
         kinds["external"] = kinds["links"]
-        self._schema: Any = pa.schema([(name, kinds.get(name, pa.string())) for name in _FIELDS])
+        self._schema: Any = pa.schema([(name, kinds.get(name, pa.string())) for name in RECORD_FIELDS])
         self._table: Any = pa.Table
         self._out: Any = pq.ParquetWriter(file, self._schema)
         self._rows: list[Any] = []
 
     def add(self, page: Page) -> None:
-        self._rows.append(page_record(page))
+        self._rows.append(make_record(page))
         if len(self._rows) >= _BATCH:
             self._flush()
 

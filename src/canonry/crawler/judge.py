@@ -1,60 +1,75 @@
-"""What a page that was opened means for a crawl: its links judged, its redirects understood. No I/O."""
+"""What an opened page means for a crawl: verdicts on its links, and where it redirects. No I/O."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from canonry.core.native import normalize
-from canonry.core.scope import CRAWL_POLICY, LinkVerdict, Verdict, judge_target, judge_unresolved
+from canonry.core.scope import CRAWL_POLICY, Verdict, judge_target, judge_unresolved
 from canonry.core.url import parse
-from canonry.crawler.frontier import PageResult, PageState, PageUrl
-from canonry.errors import InvalidUrl
+from canonry.crawler.decide import is_unusable, may_follow
+from canonry.crawler.pages import PageLink
+from canonry.crawler.reasons import SkipReason
+from canonry.crawler.results import PageResult, PageState, PageUrl
+from canonry.errors import FailureKind, InvalidUrl
+from canonry.net.engine import PageFailure
 from canonry.net.response import REDIRECTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from canonry.crawler.frontier import LeasedPage
+    from canonry.core.scope import LinkVerdict
+    from canonry.crawler.results import LeasedPage
     from canonry.net.engine import Link, Opened
 
-_KEPT = 50_000  # verdicts that are remembered; the links of a site repeat
-_KNOWN = 1_000_000  # pages that are remembered as known
+_MAX_CACHED_VERDICTS = 50_000  # the links of a site repeat
+_MAX_KNOWN_PAGES = 1_000_000
+
+
+class _CachedVerdict(NamedTuple):
+    """A verdict on a link wherever it stands; `reason` is its sentence, made once."""
+
+    verdict: Verdict
+    url: str | None
+    reason: str
 
 
 class Judge:
-    """The site, how deep it is crawled, and the pages this process knows to be in the frontier."""
+    """Judges the pages of one host, and remembers which pages this process has put into the frontier."""
 
-    def __init__(self, host: str, depth: int | None) -> None:
+    def __init__(self, host: str, max_depth: int | None) -> None:
         self.host = host
-        self._depth = depth
-        self._verdicts: dict[str, LinkVerdict] = {}
-        self._known: dict[str, bool] = {}  # by URL without scheme: was https seen?
-        self._leads: dict[str, str] = {}  # pages that were left for others they lead to
+        self._max_depth = max_depth
+        self._verdicts: dict[str, _CachedVerdict] = {}
+        self._known: dict[str, bool] = {}  # URL without scheme → whether its https form was found
+        self._redirects: dict[str, str] = {}  # redirects that were left to another page, without schemes
 
-    def judged(self, page: LeasedPage, opened: Opened, engine: str, refuses: Callable[[str], bool]) -> PageResult:
-        """What is kept of a page."""
-        url = page.url
-        if not opened.status or opened.status == 429 or opened.status >= 500:
+    def judge_page(
+        self, page: LeasedPage, opened: Opened, *, engine: str, is_disallowed: Callable[[str], bool]
+    ) -> PageResult:
+        """Return the final result of a page; `is_disallowed` says whether robots.txt disallows a URL."""
+        url, final_url = page.url, _remove_credentials(opened.final_url)
+        if is_unusable(opened.status):
             return PageResult(
-                page, PageState.FAILED, url, opened.status, _plain(opened.final_url), engine=engine, error=opened.error
+                page, PageState.FAILED, url, opened.status, final_url, engine=engine, failure=opened.failure
             )
-        final_url = _plain(opened.final_url)
         try:
-            final = normalize(final_url, CRAWL_POLICY)
+            target = normalize(final_url, CRAWL_POLICY)
         except InvalidUrl as error:
-            return PageResult(page, PageState.FAILED, url, opened.status, final_url, engine=engine, error=str(error))
-        if parse(final).host != self.host:
-            # Where it leads is another site's; the start page may be allowed to go there.
-            row = (final_url, final, "", Verdict.EXTERNAL, "the page redirects there")
-            return PageResult(page, PageState.DONE, url, opened.status, final_url, engine=engine, links=[row])
-        is_same = _schemeless(final) == _schemeless(url)
-        if is_same and final.startswith("https:"):
-            url = final
-        is_left = opened.status in REDIRECTS and bool(opened.hops) and opened.hops[-1].location == opened.final_url
-        if is_left and refuses(final_url):
-            why = "redirects to what robots.txt refuses"
-            return PageResult(page, PageState.SKIPPED, url, opened.status, final_url, engine=engine, error=why)
-        rows, found = self._links(opened.links, page=final, depth=page.depth)
+            failure = PageFailure(FailureKind.INVALID_URL, str(error))
+            return PageResult(page, PageState.FAILED, url, opened.status, final_url, engine=engine, failure=failure)
+        if parse(target).host != self.host:
+            return _leave_host(page, opened.status, PageUrl(target, final_url), engine=engine)
+        is_same = _remove_scheme(target) == _remove_scheme(url)
+        if is_same and target.startswith("https:"):
+            url = target
+        is_unfollowed = (
+            opened.status in REDIRECTS and bool(opened.hops) and opened.hops[-1].location == opened.final_url
+        )
+        if is_unfollowed and is_disallowed(final_url):
+            reason = SkipReason.REDIRECT_DISALLOWED
+            return PageResult(page, PageState.SKIPPED, url, opened.status, final_url, engine=engine, skip_reason=reason)
+        links = self._judge_links(opened.links, page=target)
         return PageResult(
             page,
             PageState.DONE,
@@ -63,73 +78,96 @@ class Judge:
             final_url,
             opened.title,
             engine,
-            opened.error,
-            rows,
-            sum(row[3] == Verdict.CRAWL for row in rows),
-            found,
-            "" if is_same else final,
-            is_fetched=not is_left,
+            failure=opened.failure,
+            links=links,
+            followed=sum([link.verdict is Verdict.CRAWL for link in links]),
+            found=tuple(self._find_pages(links)) if may_follow(page.depth, self._max_depth) else (),
+            redirects_to="" if is_same else target,
+            is_target_read=not is_unfollowed,
         )
 
-    def follows(self, url: str, target: str) -> bool:
-        """Is a redirect to be followed? Not off the site, nor to a page that is known, unless it leads in a circle."""
+    def follows_redirect(self, url: str, target: str) -> bool:
+        """Return whether to follow a redirect: not off the site, and not to a page that is opened anyway.
+
+        Redirects in a circle are followed, so that the client reports them.
+        """
         try:
-            here, there = normalize(url, CRAWL_POLICY), normalize(target, CRAWL_POLICY)
+            source, destination = normalize(url, CRAWL_POLICY), normalize(target, CRAWL_POLICY)
         except InvalidUrl:
             return False
-        if parse(there).host != self.host:
+        if parse(destination).host != self.host:
             return False
-        here, there = _schemeless(here), _schemeless(there)
-        if here == there or there not in self._known or there in self._leads:
+        source, destination = _remove_scheme(source), _remove_scheme(destination)
+        if source == destination or destination not in self._known or destination in self._redirects:
             return True
-        self._leads[here] = there
+        self._redirects[source] = destination
         return False
 
-    def listed(self, url: str) -> PageUrl | None:
-        """A page that a sitemap names, if it is to be crawled."""
+    def judge_sitemap_url(self, url: str) -> PageUrl | None:
+        """Return the page that a sitemap names, or None if it is not crawled; such pages have depth 1."""
         verdict = judge_target(url, page="", host=self.host)
-        if verdict.verdict is not Verdict.CRAWL or verdict.url is None or self._depth == 0:
+        if verdict.verdict is not Verdict.CRAWL or verdict.url is None or not may_follow(0, self._max_depth):
             return None
-        self._known[_schemeless(verdict.url)] = verdict.url.startswith("https:")
+        self._known[_remove_scheme(verdict.url)] = verdict.url.startswith("https:")
         return PageUrl(verdict.url, url.partition("#")[0])
 
-    def _links(
-        self, links: tuple[Link, ...], *, page: str, depth: int
-    ) -> tuple[list[tuple[str | None, ...]], list[PageUrl]]:
-        rows: list[tuple[str | None, ...]] = []
-        found: list[PageUrl] = []
-        goes_on = self._depth is None or depth < self._depth
+    def _judge_links(self, links: tuple[Link, ...], *, page: str) -> tuple[PageLink, ...]:
+        judged: list[PageLink] = []
         for link in links:
-            verdict = judge_unresolved(link.href) or self._verdict(link.url)
+            unresolved = judge_unresolved(link.href)
+            verdict = self._judge_target(link.url) if unresolved is None else _cache(unresolved)
             if verdict.url == page and verdict.verdict is not Verdict.SKIP:
-                verdict = judge_target(link.url, page=page, host=self.host)
-            rows.append((link.url, verdict.url, link.text, verdict.verdict, verdict.reason))
-            if goes_on and verdict.verdict is Verdict.CRAWL and verdict.url is not None:
-                key, is_https = _schemeless(verdict.url), verdict.url.startswith("https:")
-                was_https = self._known.get(key)
-                if was_https is None or (is_https and not was_https):
-                    if len(self._known) >= _KNOWN:
-                        self._known.clear()
-                    self._known[key] = is_https
-                    found.append(PageUrl(verdict.url, link.url.partition("#")[0]))
-        return rows, found
+                verdict = _cache(judge_target(link.url, page=page, host=self.host))
+            judged.append(PageLink(link.url, verdict.url, link.text, verdict.verdict, verdict.reason))
+        return tuple(judged)
 
-    def _verdict(self, target: str) -> LinkVerdict:
-        """The verdict on a link wherever it stands."""
+    def _find_pages(self, links: tuple[PageLink, ...]) -> list[PageUrl]:
+        """Return the pages that the frontier does not have yet, or has without https."""
+        found: list[PageUrl] = []
+        for link in links:
+            if link.verdict is not Verdict.CRAWL or link.url is None:
+                continue
+            key, is_https = _remove_scheme(link.url), link.url.startswith("https:")
+            was_https = self._known.get(key)
+            if was_https is None or (is_https and not was_https):
+                if len(self._known) >= _MAX_KNOWN_PAGES:
+                    self._known.clear()
+                self._known[key] = is_https
+                found.append(PageUrl(link.url, link.href.partition("#")[0]))
+        return found
+
+    def _judge_target(self, target: str) -> _CachedVerdict:
+        """Return the verdict on a link wherever it stands."""
         verdict = self._verdicts.get(target)
         if verdict is None:
-            if len(self._verdicts) >= _KEPT:
+            if len(self._verdicts) >= _MAX_CACHED_VERDICTS:
                 self._verdicts.clear()
-            self._verdicts[target] = verdict = judge_target(target, page="", host=self.host)
+            self._verdicts[target] = verdict = _cache(judge_target(target, page="", host=self.host))
         return verdict
 
 
-def _schemeless(url: str) -> str:
+def _cache(verdict: LinkVerdict) -> _CachedVerdict:
+    return _CachedVerdict(verdict.verdict, verdict.url, verdict.reason)
+
+
+def _leave_host(page: LeasedPage, status: int, target: PageUrl, *, engine: str) -> PageResult:
+    """Return the result of a page that redirects to another host.
+
+    A start page is skipped, because the crawl may move to that host; another page has the redirect as its only link.
+    """
+    final_url = target.requested_url
+    if not page.depth:
+        reason = SkipReason.OTHER_HOST
+        return PageResult(page, PageState.SKIPPED, page.url, status, final_url, engine=engine, skip_reason=reason)
+    link = PageLink(final_url, target.url, "", Verdict.EXTERNAL, "the page redirects there")
+    return PageResult(page, PageState.DONE, page.url, status, final_url, engine=engine, links=(link,))
+
+
+def _remove_scheme(url: str) -> str:
     return url.partition(":")[2]
 
 
-def _plain(url: str) -> str:
-    """A URL without the credentials it was asked with."""
+def _remove_credentials(url: str) -> str:
     if "@" not in url:
         return url
     try:

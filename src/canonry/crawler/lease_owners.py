@@ -1,4 +1,4 @@
-"""Who takes part in a crawl: a name for this process, by which another can tell that it is gone."""
+"""Ids for the processes that lease pages, from which another process can tell that the owner is dead."""
 
 from __future__ import annotations
 
@@ -14,19 +14,22 @@ if TYPE_CHECKING:
 
 
 def make_owner_id() -> str:
-    """A name nobody else has: machine, process and chance."""
-    return f"{_machine()} {os.getpid()} {_started(os.getpid())} {uuid.uuid4().hex}"
+    """Return a unique id: machine, process, start time of the process, and a random part."""
+    return f"{_get_machine()} {os.getpid()} {_read_start_time(os.getpid())} {uuid.uuid4().hex}"
 
 
 def find_dead_owners(owners: Iterable[str]) -> list[str]:
-    """Those that were processes of this machine and are no more; of others only the clock can tell."""
+    """Return the owners that were processes of this machine and have ended.
+
+    Leases of owners on other machines end only by their expiry.
+    """
     return [owner for owner in owners if _is_dead(owner)]
 
 
 def _is_dead(owner: str) -> bool:
     machine, _, rest = owner.partition(" ")
     process, _, started = rest.partition(" ")
-    if machine != _machine() or not process.isdecimal():
+    if machine != _get_machine() or not process.isdecimal():
         return False
     try:
         os.kill(int(process), 0)
@@ -34,18 +37,18 @@ def _is_dead(owner: str) -> bool:
         return True
     except PermissionError:
         pass
-    return bool(started) and started.split(" ")[0] != _started(int(process))
+    return bool(started) and started.split(" ")[0] != _read_start_time(int(process))
 
 
-def _machine() -> str:
+def _get_machine() -> str:
     boot = ""
     with suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return f"{socket.gethostname()}/{boot}".replace(" ", "-")
 
 
-def _started(process: int) -> str:
-    """When a process began, in the kernel's ticks; a dash where it cannot be known. A zombie has ended."""
+def _read_start_time(process: int) -> str:
+    """Return when a process started, in kernel ticks: "ended" for a zombie, a dash if unknown."""
     with suppress(OSError):
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         return "ended" if fields[0] == "Z" else fields[19]

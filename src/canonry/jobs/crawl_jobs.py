@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from canonry.crawler.crawl import work_on_crawl
 from canonry.crawler.crawl_store import CrawlNotFound, CrawlState, CrawlStore
+from canonry.crawler.reasons import CrawlFailure, CrawlFailureKind
 from canonry.errors import CanonryError, StoreError
 from canonry.jobs.queues import JobKind
 from canonry.jobs.schedules import Schedule
@@ -56,7 +57,8 @@ def crawl_kinds(jobs: Jobs, settings: Settings, client: Client, *, seconds: floa
         except StoreError:
             raise
         except CanonryError as error:  # no Chrome: that would be so for every page
-            await crawls.fail(crawl_id, str(error), datetime.now(UTC))
+            failure = CrawlFailure(CrawlFailureKind.ENGINE, str(error))
+            await crawls.fail(crawl_id, failure, datetime.now(UTC))
             raise
         if not is_over:
             await _enqueue(jobs, crawl_id, host, lane, number + 1)
@@ -69,7 +71,7 @@ def crawl_kinds(jobs: Jobs, settings: Settings, client: Client, *, seconds: floa
             return await work_on_crawl(
                 crawls,
                 begun,
-                lanes=begun.options.slots,
+                slots=begun.options.slots,
                 seconds=seconds,
                 engine=engine,
                 client=client,
@@ -77,7 +79,7 @@ def crawl_kinds(jobs: Jobs, settings: Settings, client: Client, *, seconds: floa
             )
 
     async def look_after(_: str) -> None:
-        for crawl in await crawls.all(limit=1000, state=CrawlState.RUNNING):
+        for crawl in await crawls.list_crawls(limit=1000, state=CrawlState.RUNNING):
             if crawl.options.shared:
                 await enqueue_crawl(jobs, crawl)
 

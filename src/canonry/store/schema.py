@@ -309,6 +309,8 @@ crawls = Table(
     Column("taken", Integer, nullable=False, server_default="0"),  # pages that were begun, for the limit
     Column("started_at", Text, nullable=False),
     Column("finished_at", Text),
+    Column("failure_kind", Text, nullable=False, server_default=""),  # start_moved, engine
+    Column("moved_to", Text, nullable=False, server_default=""),  # where the start page redirects, on another host
     Index("crawls_by_seed", "seed", "id"),
 )
 
@@ -336,6 +338,8 @@ crawl_pages = Table(
     Column("links", Text, nullable=False, server_default="[]"),  # JSON
     Column("followed", Integer, nullable=False, server_default="0"),  # links to pages of the site
     Column("finished_at", Text),
+    Column("failure", Text, nullable=False, server_default=""),  # a FailureKind; error is its text
+    Column("skip_reason", Text, nullable=False, server_default=""),
     Index("crawl_pages_by_key", "crawl_id", "key", unique=True),
     Index("crawl_pages_by_state", "crawl_id", "state", "depth", "id"),
     Index("crawl_pages_in_order", "crawl_id", "id"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,13 @@ from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-unt
 from playwright.sync_api import expect
 
 import crawl_server
+from canonry.core.scope import Verdict
 from canonry.crawler.crawl_options import CrawlOptions
-from canonry.crawler.frontier import PageResult, PageState, PageUrl
+from canonry.crawler.pages import PageLink
+from canonry.crawler.reasons import CrawlFailure, CrawlFailureKind, SkipReason
+from canonry.crawler.results import PageResult, PageState, PageUrl
+from canonry.errors import FailureKind
+from canonry.net.engine import PageFailure
 from canonry.server.service import Options
 from server.pages.visitor import FEED, add_user, owner_token, web_of
 from service import serving, until
@@ -362,20 +368,22 @@ def fill_crawls(running: Running) -> None:
         for number in range(3):
             crawl = await crawls.start(PageUrl(seed, seed), "site.example", options, now)
             [start] = (await crawls.record_and_lease(crawl.id, "me", [], want=1, now=now)).leased
-            found = [
-                PageUrl(f"{seed}{name}", f"{seed}{name}") for name in ("a", "b", "c/" + "long-segment/" * 20, "x<y>")
-            ]
-            rows = [(each.url, each.url, "text", "crawl", "the same site") for each in found]
-            values = {"title": "Home " + "w" * 200, "links": rows, "found": found, "followed": len(rows)}
-            page = PageResult(start, PageState.DONE, seed, 200, seed, engine="http", **values)  # type: ignore[arg-type]
+            names = ("a", "b", "c/" + "long-segment/" * 20, "x<y>")
+            found = tuple(PageUrl(f"{seed}{name}", f"{seed}{name}") for name in names)
+            links = tuple(PageLink(each.url, each.url, "text", Verdict.CRAWL, "the same site") for each in found)
+            page = PageResult(start, PageState.DONE, seed, 200, seed, "Home " + "w" * 200, "http")
+            page = replace(page, links=links, found=found, followed=len(links))
             if number == 2:
-                await crawls.fail(crawl.id, "redirects to https://other.example/" + "y" * 200, now)
+                target = "https://other.example/" + "y" * 200
+                await crawls.fail(crawl.id, CrawlFailure(CrawlFailureKind.START_MOVED, target=target), now)
                 continue
             leased = (await crawls.record_and_lease(crawl.id, "me", [page], want=3, now=now)).leased
             states = (PageState.DONE, PageState.FAILED, PageState.SKIPPED)
+            reasons = (None, None, SkipReason.ROBOTS_DISALLOWED)
+            failure = PageFailure(FailureKind.TIMEOUT, "no answer " + "e" * 100)
             done = [
-                PageResult(each, state, each.url, 200, each.url, error="no answer " + "e" * 100, engine="http")
-                for each, state in zip(leased, states, strict=True)
+                PageResult(each, state, each.url, 200, each.url, engine="http", failure=failure, skip_reason=reason)
+                for each, state, reason in zip(leased, states, reasons, strict=True)
             ]
             await crawls.record_and_lease(crawl.id, "me", done, want=1, now=now)
         await crawls.stop(1, now)

@@ -21,7 +21,7 @@ from canonry.crawler.crawl import start_crawl as store_crawl
 from canonry.crawler.crawl_options import CrawlOptions
 from canonry.crawler.crawl_store import Counts, CrawlState
 from canonry.crawler.export import open_writer
-from canonry.crawler.pages import duplicates_avoided, make_page, moved_to, page_record
+from canonry.crawler.pages import make_record
 from canonry.errors import InvalidUrl, UnsafeUrl
 from canonry.server.api.admin import require_admin
 from canonry.server.api.bookmarks import service
@@ -153,7 +153,7 @@ async def list_crawls(
     """For admins. The latest first."""
     require_admin(request)
     parts = service(request)
-    found = await parts.crawls.all(limit, before=cursor)
+    found = await parts.crawls.list_crawls(limit, before=cursor)
     return JSONResponse(
         await shown(parts, found), headers=_next(request, found[-1].id if len(found) == limit else None)
     )
@@ -165,11 +165,11 @@ async def get_crawl(request: Request, crawl_id: CrawlId) -> object:
     require_admin(request)
     parts = service(request)
     crawl = await parts.crawls.get(crawl_id)
-    counts, glance = await parts.crawls.counts(crawl_id), await parts.crawl_views.get_activity(crawl_id)
+    counts, glance = await parts.crawls.count_pages(crawl_id), await parts.crawl_views.get_activity(crawl_id)
     return {
         **(await shown(parts, [crawl]))[0],
-        "skipped": dict(counts.skipped),
-        "duplicates_avoided": duplicates_avoided(counts),
+        "skipped": {reason.sentence: count for reason, count in counts.skipped.items()},
+        "duplicates_avoided": counts.duplicates_avoided,
         "pages_per_second": pages_per_second(crawl, counts, parts.clock()),
         "open": list(glance.open),
     }
@@ -206,8 +206,8 @@ async def list_crawl_pages(
     require_admin(request)
     crawls = service(request).crawls
     await crawls.get(crawl_id)
-    found = await crawls.pages(crawl_id, after=cursor or 0, limit=limit)
-    records = await asyncio.to_thread(lambda: [page_record(make_page(page)) for page in found])
+    found = await crawls.list_pages(crawl_id, after=cursor or 0, limit=limit)
+    records = await asyncio.to_thread(lambda: [make_record(each.page) for each in found])
     return JSONResponse(records, headers=_next(request, found[-1].id if len(found) == limit else None))
 
 
@@ -249,7 +249,7 @@ async def started(parts: Service, seed: str, options: dict[str, Any]) -> Crawl:
 async def resumed(parts: Service, crawl_id: int) -> Crawl:
     """A crawl that goes on with the pages that are left; Refused where it is over."""
     crawl = await parts.crawls.get(crawl_id)
-    if crawl.state is CrawlState.DONE or moved_to(crawl):
+    if crawl.state is CrawlState.DONE or crawl.moved_to:
         raise Refused(409, "this crawl is over; a new one may find more")
     await reopen_crawl(parts.crawls, crawl, replace(crawl.options, shared=True))
     crawl = await parts.crawls.get(crawl_id)
@@ -272,7 +272,7 @@ async def shown(parts: Service, found: list[Crawl]) -> list[dict[str, Any]]:
 def _shown(crawl: Crawl, standing: Counter[str] | None) -> dict[str, Any]:
     values = {name: getattr(crawl, name) for name in CrawlOut.model_fields if name != "pages"}
     pages = StandingOut.model_validate(standing or {}).model_dump()
-    return values | {"options": asdict(crawl.options), "pages": pages}
+    return values | {"failure": str(crawl.failure or ""), "options": asdict(crawl.options), "pages": pages}
 
 
 def pages_per_second(crawl: Crawl, counts: Counts, now: datetime) -> float:
@@ -294,7 +294,7 @@ async def exported(parts: Service, crawl_id: int, form: Format) -> Response:
         file = FilePath(folder) / name
         with open_writer(file) as writer:
             after = 0
-            while found := await parts.crawls.pages(crawl_id, after=after):
+            while found := await parts.crawls.list_pages(crawl_id, after=after):
                 await asyncio.to_thread(_add, writer, found)
                 after = found[-1].id
         content = file.open("rb")  # it lives as long as it is open
@@ -310,7 +310,7 @@ async def exported(parts: Service, crawl_id: int, form: Format) -> Response:
 
 def _add(writer: PageWriter, found: list[StoredPage]) -> None:
     for page in found:
-        writer.add(make_page(page))
+        writer.add(page.page)
 
 
 def _next(request: Request, cursor: int | None) -> dict[str, str]:

@@ -10,7 +10,6 @@ from pydantic import ValidationError
 
 from canonry.bookmarks.save import LONGEST, WrongFields
 from canonry.crawler.crawl_store import CrawlState
-from canonry.crawler.pages import duplicates_avoided, moved_to
 from canonry.errors import CanonryError, mask_credentials
 from canonry.net.chrome.process import find_chrome
 from canonry.server.api.admin import require_admin
@@ -127,7 +126,7 @@ async def _list(
     has_chrome = False
     with suppress(CanonryError):
         has_chrome = bool(find_chrome(parts.settings))
-    found = await parts.crawls.all(_LISTED + 1, before=before)
+    found = await parts.crawls.list_crawls(_LISTED + 1, before=before)
     defaults = {"seed": "", "engine": "chrome" if has_chrome else "http", "max_pages": str(MAX_PAGES), "depth": ""}
     return render(
         request,
@@ -152,18 +151,18 @@ def _read(form: FormData) -> How:
 async def _progress(request: Request, crawl_id: int) -> dict[str, Any]:
     parts = service(request)
     crawl = await parts.crawls.get(crawl_id)
-    counts = await parts.crawls.counts(crawl_id)
+    counts = await parts.crawls.count_pages(crawl_id)
     return {
         "crawl": crawl,
         "is_running": crawl.state is CrawlState.RUNNING,
         "counts": counts,
         "glance": await parts.crawl_views.get_activity(crawl_id),
         "rate": pages_per_second(crawl, counts, parts.clock()),
-        "avoided": duplicates_avoided(counts),
-        "moved_to": moved_to(crawl),
+        "avoided": counts.duplicates_avoided,
+        "moved_to": crawl.moved_to,
     }
 
 
 async def _graph(request: Request, crawl_id: int) -> dict[str, Any]:
-    pages = await service(request).crawl_views.graph(crawl_id, crawl_graph.PAGES)
+    pages = await service(request).crawl_views.list_nodes(crawl_id, crawl_graph.PAGES)
     return {"graph": crawl_graph.graph_of(pages), "sheet": crawl_graph}

@@ -1,0 +1,302 @@
+"""The part of one process in a crawl: take pages, open them, decide, and record results in one transaction.
+
+`CrawlRun.crawl_pages` is the loop, `CrawlRun._open` the way of one page. Decisions are in decide.py and judge.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import AsyncExitStack, suppress
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING
+
+from canonry.core.native import normalize
+from canonry.core.scope import CRAWL_POLICY
+from canonry.core.url import parse
+from canonry.crawler.crawl_store import CrawlState
+from canonry.crawler.decide import (
+    NextStep,
+    StartDecision,
+    count_to_lease,
+    decide_next,
+    decide_retry,
+    decide_start,
+    find_start,
+    refuse_page,
+)
+from canonry.crawler.frontier import LEASE
+from canonry.crawler.judge import Judge
+from canonry.crawler.lease_owners import make_owner_id
+from canonry.crawler.pages import Page, StartMoved, select_external
+from canonry.crawler.politeness import Politeness
+from canonry.crawler.reasons import CrawlFailure, CrawlFailureKind
+from canonry.crawler.results import LeasedPage, PageResult, PageState, PageUrl
+from canonry.errors import FetchFailed
+from canonry.net import robots as robots_txt
+from canonry.net.dns import resolve_name
+from canonry.net.fetch import Client, Reading
+from canonry.net.guard import make_guard
+from canonry.net.html import is_html
+from canonry.net.http_engine import MAX_PAGE, HttpEngine
+from canonry.net.robots import get_robots_token
+from canonry.net.sitemap import MAX_BYTES as MAX_SITEMAP
+from canonry.net.sitemap import iter_sitemap_pages
+from canonry.settings import load_settings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable
+    from datetime import datetime
+
+    from canonry.crawler.crawl_store import Crawl, CrawlStore
+    from canonry.crawler.results import FrontierBatch, RecordedPage
+    from canonry.net.engine import Engine
+    from canonry.net.response import Fetch
+    from canonry.settings import Settings
+
+_ACCEPT = "text/html, application/xhtml+xml, */*;q=0.8"
+_MAX_WAIT_SECONDS = 5.0  # how long to wait before looking at the frontier in any case
+_RENEW_SECONDS = LEASE.total_seconds() / 4
+_SITEMAP_BATCH = 500  # URLs that are queued in one transaction
+
+
+class CrawlRun:
+    """One process's part in a crawl; an async context manager.
+
+    `seconds` limits the time, after which no more pages are taken. `slots` is how many processes share the crawl.
+    """
+
+    def __init__(
+        self,
+        crawls: CrawlStore,
+        crawl: Crawl,
+        *,
+        engine: Engine | None = None,
+        fetch: Fetch | None = None,
+        client: Client | None = None,
+        clock: Callable[[], datetime],
+        seed: str = "",
+        seconds: float | None = None,
+        slots: int = 1,
+    ) -> None:
+        self.crawls = crawls
+        self.crawl = crawl
+        self.options = crawl.options
+        self.clock = clock
+        self.is_over = False
+        self._slots = slots
+        self._owner = make_owner_id()
+        self._stack = AsyncExitStack()
+        self._engine = engine
+        self._fetch = fetch
+        self._client = client
+        self._seed = seed
+        self._judge = Judge(crawl.host, self.options.depth)
+        self._address: str | None = crawl.address or None
+        self._queue: asyncio.Queue[LeasedPage] = asyncio.Queue()
+        self._results: list[PageResult] = []
+        self._busy = 0
+        self._has_news = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._deadline = None if seconds is None else self._loop.time() + seconds
+        self._renew_at = self._loop.time() + _RENEW_SECONDS
+
+    async def __aenter__(self) -> CrawlRun:
+        settings = load_settings()
+        fetch = self._fetch
+        if fetch is None:
+            client = self._client
+            if client is None:
+                client = await self._stack.enter_async_context(Client(settings=settings))
+            fetch = partial(client.fetch, max_bytes=robots_txt.MAX_BYTES, reading=Reading(cuts=True))
+            self._sitemap_fetch: Fetch = partial(client.fetch, max_bytes=MAX_SITEMAP)
+            reading = Reading(self._follows_redirect, is_html, cuts=True, accept=_ACCEPT)
+            page_fetch: Fetch = partial(client.fetch, max_bytes=MAX_PAGE, reading=reading)
+        else:
+            self._sitemap_fetch = page_fetch = fetch
+        self._politeness = Politeness(
+            fetch if self.options.robots else None,
+            token=get_robots_token(settings.user_agent),
+            delay=self.options.delay,
+            slots=self._slots,
+            backoff=self.options.backoff,
+            seed=self._seed,
+            came_from=self._address,
+        )
+        if self._engine is None:
+            is_http = self.options.engine == "http"
+            self._engine = HttpEngine(page_fetch) if is_http else await self._start_chrome(settings)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def _start_chrome(self, settings: Settings) -> Engine:
+        from canonry.net.chrome.engine import ChromeEngine
+
+        client = self._client
+        guard, lookup = (make_guard(settings), resolve_name) if client is None else (client.guard, client.lookup)
+        return await self._stack.enter_async_context(ChromeEngine(settings, guard, lookup, tabs=self.options.slots))
+
+    async def crawl_pages(self) -> AsyncGenerator[Page]:
+        """Yield the pages that this process records, until the frontier is empty or the time is up."""
+        workers = [asyncio.create_task(self._open_pages()) for _ in range(self.options.slots)]
+        try:
+            await self._resume_sitemaps()
+            while True:
+                self._has_news.clear()
+                results, self._results = self._results, []
+                self._busy -= len(results)
+                start = find_start(results)
+                if start is not None:
+                    await self._check_start(start)
+                is_late = self._deadline is not None and self._loop.time() > self._deadline
+                want = count_to_lease(self.options, busy=self._busy, is_paused=is_late or start is not None)
+                batch = await self._record_and_lease(results, want=want)
+                for recorded in batch.recorded:
+                    yield _make_page(recorded)
+                self.is_over = batch.is_over
+                step = decide_next(
+                    is_start=start is not None,
+                    is_over=batch.is_over,
+                    is_late=is_late,
+                    has_results=bool(self._results),
+                    busy=self._busy,
+                )
+                if step is NextStep.STOP:
+                    return
+                if step is NextStep.AFTER_START and start is not None:
+                    await self._use_start(start)
+                elif step is NextStep.WAIT:
+                    await self._wait(workers, batch.wait)
+        finally:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+            await self._politeness.close()
+            await self.crawls.release(self.crawl.id, [self._owner])
+
+    async def _record_and_lease(self, results: list[PageResult], *, want: int) -> FrontierBatch:
+        """Record results, lease pages and queue them for the workers."""
+        renews = self._loop.time() > self._renew_at
+        if renews:
+            self._renew_at = self._loop.time() + _RENEW_SECONDS
+        batch = await self.crawls.record_and_lease(
+            self.crawl.id,
+            self._owner,
+            results,
+            want=want,
+            now=self.clock(),
+            max_pages=self.options.max_pages,
+            renews=renews,
+        )
+        if batch.host not in {"", self._judge.host}:  # another process followed the start page to this host
+            self._judge = Judge(batch.host, self.options.depth)
+        self._busy += len(batch.leased)
+        for page in batch.leased:
+            self._queue.put_nowait(page)
+        return batch
+
+    async def _wait(self, workers: list[asyncio.Task[None]], seconds: float) -> None:
+        """Wait until a page was opened or, if none is open, until other processes may have found pages."""
+        for worker in workers:
+            if worker.done():
+                worker.result()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_MAX_WAIT_SECONDS if self._busy else min(max(seconds, 0.01), _MAX_WAIT_SECONDS)):
+                await self._has_news.wait()
+
+    async def _open_pages(self) -> None:
+        """Open queued pages one after the other, until cancelled."""
+        try:
+            while True:
+                page = await self._queue.get()
+                result = await self._open(page)
+                self._results.append(result)  # in a line of its own: the list is replaced while a page is open
+                self._has_news.set()
+        finally:
+            self._has_news.set()
+
+    async def _open(self, page: LeasedPage) -> PageResult:
+        """Open a page when robots.txt and the delay allow it, and decide what the answer means."""
+        rules = await self._politeness.get_rules(page.requested_url)
+        if not rules.allows(page.requested_url):
+            return refuse_page(page, rules.failure, engine=self.options.engine)
+        await self._politeness.wait_for_turn(rules)
+        assert self._engine is not None
+        url = self._politeness.add_credentials(page.requested_url)
+        opened = await self._engine.open(url, came_from=self._address if page.depth else None)
+        if page.depth == 0 and self._address is None:
+            self._address = self._politeness.came_from = opened.address or None
+        retry = decide_retry(opened, attempts=page.attempts, options=self.options, jitter=random.random())  # noqa: S311
+        if retry is None:
+            return self._judge.judge_page(
+                page, opened, engine=self.options.engine, is_disallowed=self._politeness.is_disallowed
+            )
+        if retry.pauses_site:
+            self._politeness.pause(retry.seconds)
+        retry_at = self.clock() + timedelta(seconds=retry.seconds)
+        return PageResult(page, PageState.QUEUED, page.url, opened.status, failure=opened.failure, retry_at=retry_at)
+
+    async def _check_start(self, start: PageResult) -> None:
+        """Move to the host that the start page redirects to, or fail, before the start page is recorded."""
+        decision = decide_start(start, host=self._judge.host, follow_start=self.options.follow_start)
+        if decision is StartDecision.FAIL:
+            failure = CrawlFailure(CrawlFailureKind.START_MOVED, target=start.final_url)
+            await self.crawls.fail(self.crawl.id, failure, self.clock())
+            raise StartMoved(self.crawl.seed, start.final_url)
+        if decision is StartDecision.FOLLOW:
+            host = parse(start.final_url).host
+            self._judge = Judge(host, self.options.depth)
+            # The host first: another process may lease the new start page at once.
+            await self.crawls.set_start(self.crawl.id, host, self._address or "")
+            target = PageUrl(normalize(start.final_url, CRAWL_POLICY), start.final_url)
+            await self.crawls.add(self.crawl.id, [target], depth=0, referrer=start.url)
+
+    async def _use_start(self, start: PageResult) -> None:
+        """Store the host and address of the start page, and queue what the sitemaps name."""
+        await self.crawls.set_start(self.crawl.id, self._judge.host, self._address or "")
+        if self.options.sitemaps and start.state is PageState.DONE:
+            await self._read_sitemaps(start.final_url)
+
+    async def _resume_sitemaps(self) -> None:
+        """Read the sitemaps again when a crawl is resumed: the process that read them may have been interrupted."""
+        is_running = self.crawl.state is CrawlState.RUNNING
+        if self.options.sitemaps and is_running and self.crawl.taken and self._deadline is None:
+            await self._read_sitemaps(self.crawl.seed)
+
+    async def _read_sitemaps(self, start_url: str) -> None:
+        """Queue the pages that the site's sitemaps name."""
+        sitemaps = await self._politeness.find_sitemaps(start_url)
+        pages: list[PageUrl] = []
+        async for found in iter_sitemap_pages(sitemaps, self._sitemap_fetch, came_from=self._address):
+            if isinstance(found, FetchFailed):
+                continue
+            if (page := self._judge.judge_sitemap_url(found)) is not None:
+                pages.append(page)
+            if len(pages) >= _SITEMAP_BATCH:
+                await self.crawls.add(self.crawl.id, pages, depth=1, referrer=sitemaps[0])
+                pages = []
+        await self.crawls.add(self.crawl.id, pages, depth=1, referrer=sitemaps[0])
+
+    def _follows_redirect(self, url: str, target: str) -> bool:
+        """Return whether to follow a redirect: not if robots.txt disallows it, or another page leads there."""
+        return not self._politeness.is_disallowed(target) and self._judge.follows_redirect(url, target)
+
+
+def _make_page(recorded: RecordedPage) -> Page:
+    result = recorded.result
+    return Page(
+        recorded.url,
+        result.page.requested_url,
+        result.final_url,
+        result.status,
+        result.title,
+        recorded.depth,
+        result.engine,
+        result.links,
+        select_external(result.links),
+        "" if result.failure is None else str(result.failure),
+        None if result.failure is None else result.failure.kind,
+    )

@@ -1,0 +1,156 @@
+"""Decisions of a crawl that need no I/O: retries, depth, how many pages to take, what to do next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, NamedTuple
+
+from canonry.core.url import parse
+from canonry.crawler.reasons import SkipReason
+from canonry.crawler.results import PageResult, PageState
+from canonry.errors import FailureKind
+from canonry.net.engine import PageFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from canonry.crawler.crawl_options import CrawlOptions
+    from canonry.crawler.results import LeasedPage
+    from canonry.net.engine import Opened
+
+_MAX_RETRY_AFTER_SECONDS = 120.0
+_DISALLOWED = PageFailure(FailureKind.ROBOTS, "disallowed by robots.txt")
+
+
+def is_unavailable(status: int) -> bool:
+    """Return whether a status says that the server may answer later: 429 or 5xx."""
+    return status == 429 or status >= 500
+
+
+def is_unusable(status: int) -> bool:
+    """Return whether there was no answer (status 0), or one that is not the page."""
+    return not status or is_unavailable(status)
+
+
+def may_follow(depth: int, max_depth: int | None) -> bool:
+    """Return whether pages found on a page at this depth are crawled."""
+    return max_depth is None or depth < max_depth
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Request the page again after so many seconds; the server may ask for this pause for all its pages."""
+
+    seconds: float
+    pauses_site: bool = False
+
+
+def decide_retry(opened: Opened, *, attempts: int, options: CrawlOptions, jitter: float) -> Retry | None:
+    """Return when to open a page again, or None if this result is final.
+
+    `jitter` is a random number from 0 to 1: delays vary by a quarter, so that retries do not come all at once.
+    """
+    is_transient = is_unavailable(opened.status) or (opened.failure is not None and opened.failure.is_transient)
+    if not is_transient or attempts >= options.retries:
+        return None
+    seconds = options.backoff * 2**attempts * (0.75 + jitter / 2)
+    if opened.retry_after is None:
+        return Retry(seconds)
+    return Retry(max(seconds, min(opened.retry_after, _MAX_RETRY_AFTER_SECONDS)), pauses_site=True)
+
+
+def refuse_page(page: LeasedPage, failure: PageFailure | None, *, engine: str) -> PageResult:
+    """Return the result for a page that was not requested because of robots.txt.
+
+    `failure` says why robots.txt could not be read; None means that it disallows the page. A start page is never
+    skipped: without it there is no crawl, so it fails.
+    """
+    if failure is None and page.depth:
+        return PageResult(page, PageState.SKIPPED, page.url, engine=engine, skip_reason=SkipReason.ROBOTS_DISALLOWED)
+    return PageResult(page, PageState.FAILED, page.url, engine=engine, failure=failure or _DISALLOWED)
+
+
+class StartDecision(Enum):
+    """What a result of the start page means for the crawl."""
+
+    STAY = auto()  # the crawl stays on its host
+    FOLLOW = auto()  # the crawl moves to the host that the start page redirects to
+    FAIL = auto()  # the start page redirects to another host, which was not asked for
+
+
+def decide_start(start: PageResult, *, host: str, follow_start: bool) -> StartDecision:
+    """Decide which host is crawled, once the start page was opened (contract C2)."""
+    if start.skip_reason is not SkipReason.OTHER_HOST or parse(start.final_url).host == host:
+        return StartDecision.STAY
+    return StartDecision.FOLLOW if follow_start else StartDecision.FAIL
+
+
+def find_start(results: Sequence[PageResult]) -> PageResult | None:
+    """Return the final result of the start page, if it is among these."""
+    return next((each for each in results if not each.page.depth and each.state is not PageState.QUEUED), None)
+
+
+def count_to_lease(options: CrawlOptions, *, busy: int, is_paused: bool) -> int:
+    """Return how many pages to take: some in advance, unless a delay would let their leases wait."""
+    if is_paused:
+        return 0
+    return options.slots * (1 if options.delay else 2) - busy
+
+
+class NextStep(Enum):
+    """What a crawl does after a batch was stored."""
+
+    AFTER_START = auto()  # use what the start page told, then take pages
+    TAKE = auto()  # results are waiting: store them and take more pages
+    WAIT = auto()
+    STOP = auto()
+
+
+def decide_next(*, is_start: bool, is_over: bool, is_late: bool, has_results: bool, busy: int) -> NextStep:
+    """Decide how the crawl continues after a batch.
+
+    `is_over` says that the frontier gives no more pages, `is_late` that this process has used up its time, `busy` how
+    many pages it has open. Pages still open when a crawl is over were stopped, or are leased to another process.
+    """
+    if is_start and not is_over:
+        return NextStep.AFTER_START
+    if has_results:
+        return NextStep.TAKE
+    if is_over or (is_late and not busy):
+        return NextStep.STOP
+    return NextStep.WAIT
+
+
+class Levels(NamedTuple):
+    """Where a frontier is: the lowest depth of pages never opened, and of open pages; when the first retry is due.
+
+    `retry_at` is a timestamp of the database, empty for a page that was released and may be opened at once.
+    """
+
+    fresh_depth: int | None
+    open_depth: int | None
+    retry_at: str | None
+
+
+def count_fresh(levels: Levels, *, want: int, retried: Sequence[LeasedPage], taken: int, max_pages: int | None) -> int:
+    """Return how many pages that were never opened may be taken, beside these retries.
+
+    Pages wait until all pages of a lower depth are done, so that a depth is the shortest way. Retries count as open: a
+    process that is killed again and again must not overtake them.
+    """
+    room = want - len(retried)
+    if max_pages is not None:
+        room = min(room, max_pages - taken)
+    if levels.fresh_depth is None or room <= 0:
+        return 0
+    open_depths = [page.depth for page in retried]
+    if levels.open_depth is not None:
+        open_depths.append(levels.open_depth)
+    return room if levels.fresh_depth <= min(open_depths, default=levels.fresh_depth) else 0
+
+
+def is_exhausted(levels: Levels, *, taken: int, max_pages: int | None) -> bool:
+    """Return whether a crawl is over: nothing is open, nothing is to be retried, and no page is left to take."""
+    has_fresh = levels.fresh_depth is not None and (max_pages is None or taken < max_pages)
+    return levels.open_depth is None and levels.retry_at is None and not has_fresh

@@ -1,0 +1,50 @@
+"""Why a page was skipped, and why a crawl failed: values that code decides by, with a sentence for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class SkipReason(StrEnum):
+    """Why a known page of the site has no record of its own."""
+
+    ROBOTS_DISALLOWED = "robots_disallowed"
+    REDIRECT_DISALLOWED = "redirect_disallowed"
+    REDIRECT_TO_PAGE = "redirect_to_page"  # the target has a record, or will have one
+    DUPLICATE = "duplicate"  # a redirect showed that another URL gives this page, and that one is recorded
+    OTHER_HOST = "other_host"  # a start page that redirects to another host
+
+    @property
+    def sentence(self) -> str:
+        return _SKIP_SENTENCES[self]
+
+
+_SKIP_SENTENCES = {
+    SkipReason.ROBOTS_DISALLOWED: "disallowed by robots.txt",
+    SkipReason.REDIRECT_DISALLOWED: "redirects to a URL that robots.txt disallows",
+    SkipReason.REDIRECT_TO_PAGE: "redirects to another page of the site",
+    SkipReason.DUPLICATE: "the same page as another URL",
+    SkipReason.OTHER_HOST: "redirects to another host",
+}
+
+
+class CrawlFailureKind(StrEnum):
+    """Why a crawl could not begin."""
+
+    START_MOVED = "start_moved"  # the start page redirects to another host
+    ENGINE = "engine"  # no page can be opened, for example because Chrome is not installed
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlFailure:
+    """Why a crawl failed. `target` is the URL on the other host, `detail` the message of the engine."""
+
+    kind: CrawlFailureKind
+    detail: str = ""
+    target: str = ""
+
+    def __str__(self) -> str:
+        if self.kind is CrawlFailureKind.START_MOVED:
+            return f"the start page redirects to another host: {self.target}"
+        return self.detail
