@@ -67,7 +67,7 @@ def test_crawls_are_listed_shown_exported_and_removed(user: User, site: Site) ->
     assert len((user.folder / "old.jsonl").read_text().splitlines()) == 3
     user.types("crawls", "export", "2", "links.dot")
     assert (user.folder / "links.dot").read_text().startswith("digraph")
-    assert "no crawl has the number 9" in user.types("crawls", "remove", "1", "9", code=1).stderr
+    assert "no crawl has the id 9" in user.types("crawls", "remove", "1", "9", code=1).stderr
     assert len(user.types("crawls", "list").stdout.splitlines()) == 2, "all or none"
     user.types("crawls", "remove", "1", "2")
     assert user.types("crawls", "list").stdout == ""
@@ -76,9 +76,9 @@ def test_crawls_are_listed_shown_exported_and_removed(user: User, site: Site) ->
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["show", "1"], 1, "canonry: no crawl has the number 1, or not any more\n"),
-        (["stop", "1"], 1, "canonry: no crawl has the number 1, or not any more\n"),
-        (["export", "1", "x.jsonl"], 1, "canonry: no crawl has the number 1, or not any more\n"),
+        (["show", "1"], 1, "canonry: no crawl has the id 1; it may have been removed\n"),
+        (["stop", "1"], 1, "canonry: no crawl has the id 1; it may have been removed\n"),
+        (["export", "1", "x.jsonl"], 1, "canonry: no crawl has the id 1; it may have been removed\n"),
         (["export", "1", "x.exe"], 2, "must end in"),
         (["remove"], 2, "Missing argument"),
         (["remove", "x"], 2, "not a valid integer"),
@@ -112,7 +112,7 @@ def test_on_a_terminal(user: User, site: Site) -> None:
 
 @pytest.mark.slow
 def test_a_crawl_is_stopped_and_removed_from_another_terminal(user: User, site: Site) -> None:
-    for word, why in (("stop", "was stopped; --resume goes on"), ("remove", "no crawl has the number 1")):
+    for word, why in (("stop", "was stopped; --resume goes on"), ("remove", "no crawl has the id 1")):
         before = site.asked.total()
         crawling = user.starts("crawl", f"{site.url}/0", "--engine", "http", "--delay", "1", "--resume")
         try:

@@ -127,7 +127,10 @@ def test_one_that_is_over_is_not_gone_on_with(running: Running, site: Site) -> N
 
 def test_a_start_page_on_another_host_ends_it(running: Running, site: Site) -> None:
     crawl = ended(running, start(running, f"{site.url}/away"))
-    assert (crawl["state"], crawl["failure"]) == ("failed", "redirects to http://other.example.org/x")
+    assert (crawl["state"], crawl["failure"]) == (
+        "failed",
+        "the start page redirects to another host: http://other.example.org/x",
+    )
     assert running.ask("POST", f"/api/crawls/{crawl['id']}/resume").status == 409
 
 
@@ -191,7 +194,7 @@ def test_no_chrome_is_said(tmp_path: Path, site: Site) -> None:
     with service_of(f"sqlite:///{tmp_path}/x.db", client=client, chrome="/no/chrome") as running:
         crawl = ended(running, start(running, f"{site.url}/0", engine="chrome"))
         assert crawl["state"] == "failed"
-        assert crawl["failure"] == "no Chrome at /no/chrome (setting chrome, CANONRY_CHROME)"
+        assert crawl["failure"] == "There is no Chrome at /no/chrome. Correct the setting chrome (CANONRY_CHROME)."
 
 
 @needs_chrome
