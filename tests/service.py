@@ -85,7 +85,7 @@ class Running:
 
     def wait_for_short_links(self, seconds: float) -> None:
         """So long, not 300 ms: on a busy machine even those on loopback can take longer."""
-        self.service.bookmarks._patience = seconds
+        self.service.bookmarks.expansion_wait = seconds
 
 
 @contextmanager

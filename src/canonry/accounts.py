@@ -1,4 +1,4 @@
-"""Users, their tokens and their sessions; of both only digests are kept (contract B6)."""
+"""Users, their tokens and their sessions; only digests of tokens and sessions are stored (contract B6)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import re
 import secrets
 from dataclasses import dataclass
 from datetime import timedelta
+from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
@@ -22,14 +23,52 @@ if TYPE_CHECKING:
 
     from canonry.store.database import Database
 
-PERSONAL = 0  # the owner id of all rows while a store has no users
-SESSION = timedelta(days=14)
+PERSONAL_OWNER_ID = 0  # owns all rows while a store has no users
+SESSION_LIFETIME = timedelta(days=14)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class AccountProblem(StrEnum):
+    """Why a change of users or tokens was refused."""
+
+    INVALID_NAME = "invalid_name"
+    NAME_TAKEN = "name_taken"
+    NO_SUCH_USER = "no_such_user"
+    LAST_USER = "last_user"
+    NAME_REQUIRED = "name_required"
+
+
+_SENTENCES = {
+    AccountProblem.INVALID_NAME: (
+        "{name!r} is not a valid user name. Use 1 to 64 letters, digits, dots, dashes or underscores,"
+        " with a letter or digit first."
+    ),
+    AccountProblem.NAME_TAKEN: (
+        "There is already a user {name!r}. To make another token, run `canonry user token {name}`."
+    ),
+    AccountProblem.NO_SUCH_USER: "There is no user {name!r}. `canonry user list` shows all users.",
+    AccountProblem.LAST_USER: (
+        "{name!r} is the last user and cannot be removed: without users, every request from this machine acts as the"
+        " owner. Add another user first."
+    ),
+    AccountProblem.NAME_REQUIRED: (
+        "This store has users. Name the user whose token to make: `canonry user token NAME`."
+    ),
+}
+
+
+class AccountError(StoreError):
+    """A change of users or tokens that was refused."""
+
+    def __init__(self, kind: AccountProblem, name: str = "") -> None:
+        super().__init__(_SENTENCES[kind].format(name=name))
+        self.kind = kind
+        self.name = name
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Somebody who keeps bookmarks; the owner of a store without users is one without a name."""
+    """A person who has bookmarks; the owner of a store without users has an empty name."""
 
     id: int
     name: str
@@ -37,7 +76,7 @@ class User:
     created_at: str = ""
 
 
-OWNER = User(PERSONAL, "", is_admin=True)
+PERSONAL_OWNER = User(PERSONAL_OWNER_ID, "", is_admin=True)
 _USER = (users.c.id, users.c.name, users.c.is_admin, users.c.created_at)
 _BY_TOKEN = Prepared(
     lambda _: (
@@ -56,42 +95,51 @@ _BY_SESSION = Prepared(
 _COUNT = Prepared(lambda _: select(func.count()).select_from(users))
 
 
+class NewUser(NamedTuple):
+    """A user that was just added, and the only copy of the token."""
+
+    user: User
+    token: str
+
+
 class UserStore:
-    """The users of a database."""
+    """The users of a database; every method is one transaction."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
 
     async def has_users(self) -> bool:
+        """Return whether the store has users; without any it is in personal mode."""
         return await self.database.read(lambda connection: _COUNT.rows(connection)[0][0] > 0)
 
-    async def add(self, name: str, now: datetime, *, is_admin: bool = False) -> tuple[User, str]:
-        """A new user and a token; the first one is an admin, and gets what the owner without a name has kept."""
+    async def add(self, name: str, now: datetime, *, is_admin: bool = False) -> NewUser:
+        """Add a user with a token; the first user is an admin and takes over the bookmarks of personal mode."""
         if not _NAME.fullmatch(name):
-            raise StoreError(f"{name!r}: a name is 1 to 64 letters, digits, dots, dashes or underscores")
+            raise AccountError(AccountProblem.INVALID_NAME, name)
         return await self.database.write(partial(_add, name=name, now=stamp(now), is_admin=is_admin))
 
-    async def all(self) -> list[User]:
+    async def list_users(self) -> list[User]:
+        """Return all users by name."""
         query = select(*_USER).order_by(users.c.name)
-        return await self.database.read(lambda connection: [_user(row) for row in connection.execute(query)])
+        return await self.database.read(lambda connection: [_parse_user(row) for row in connection.execute(query)])
 
     async def remove(self, name: str) -> int:
-        """Forget a user with all bookmarks; how many those were."""
+        """Delete a user and all their data; return the number of their bookmarks."""
         return await self.database.write(partial(_remove, name=name))
 
-    async def new_token(self, name: str, now: datetime, *, revokes: bool = False) -> str:
-        """Another token, for the owner without a name where that is empty; in place of the old ones if asked."""
-        return await self.database.write(partial(_new_token, name=name, now=stamp(now), revokes=revokes))
+    async def create_token(self, name: str, now: datetime, *, revokes: bool = False) -> str:
+        """Return a new token, for the personal owner if `name` is empty; `revokes` deletes the old ones."""
+        return await self.database.write(partial(_create_token, name=name, now=stamp(now), revokes=revokes))
 
-    async def by_token(self, token: str) -> User | None:
-        """Whose token this is."""
-        found = await self.database.read(partial(_BY_TOKEN.rows, digest=_digest(token)))
-        return _known(found)
+    async def find_by_token(self, token: str) -> User | None:
+        """Return the user of a token, None if there is none."""
+        found = await self.database.read(partial(_BY_TOKEN.rows, digest=_make_digest(token)))
+        return _find_user(found)
 
     async def open_session(self, owner: int, now: datetime) -> str:
-        """The secret of a new session; sessions that have expired are forgotten."""
+        """Start a session and return its secret; delete all sessions that have expired."""
         secret = secrets.token_urlsafe(32)
-        values = {"digest": _digest(secret), "owner_id": owner, "expires_at": stamp(now + SESSION)}
+        values = {"digest": _make_digest(secret), "owner_id": owner, "expires_at": stamp(now + SESSION_LIFETIME)}
 
         def work(connection: Connection) -> None:
             connection.execute(delete(sessions).where(sessions.c.expires_at <= stamp(now)))
@@ -100,82 +148,84 @@ class UserStore:
         await self.database.write(work)
         return secret
 
-    async def by_session(self, secret: str, now: datetime) -> User | None:
-        """Whose session this is, unless it has expired."""
-        found = await self.database.read(partial(_BY_SESSION.rows, digest=_digest(secret), now=stamp(now)))
-        return _known(found)
+    async def find_by_session(self, secret: str, now: datetime) -> User | None:
+        """Return the user of a session, None if there is none or it has expired."""
+        found = await self.database.read(partial(_BY_SESSION.rows, digest=_make_digest(secret), now=stamp(now)))
+        return _find_user(found)
 
     async def close_session(self, secret: str) -> None:
-        gone = delete(sessions).where(sessions.c.digest == _digest(secret))
+        """Delete a session."""
+        gone = delete(sessions).where(sessions.c.digest == _make_digest(secret))
         await self.database.write(lambda connection: connection.execute(gone))
 
 
-def _known(found: list[tuple[Any, ...]]) -> User | None:
-    """The user of a row; an owner whose user is gone is nobody."""
+def _find_user(found: list[tuple[Any, ...]]) -> User | None:
+    """Return the user of the first row, None if the user was removed."""
     for owner, *row in found:
         if row[0] is not None:
-            return _user(row)
-        if owner == PERSONAL:
-            return OWNER
+            return _parse_user(row)
+        if owner == PERSONAL_OWNER_ID:
+            return PERSONAL_OWNER
     return None
 
 
-def _user(row: Sequence[Any]) -> User:
+def _parse_user(row: Sequence[Any]) -> User:
     user_id, name, is_admin, created_at = row
     return User(user_id, name, bool(is_admin), created_at)
 
 
-def _add(connection: Connection, name: str, now: str, *, is_admin: bool) -> tuple[User, str]:
+def _add(connection: Connection, name: str, now: str, *, is_admin: bool) -> NewUser:
     if connection.execute(select(users.c.id).where(users.c.name == name)).first() is not None:
-        raise StoreError(f"{name!r}: there is a user of this name; `canonry user token {name}` makes another token")
+        raise AccountError(AccountProblem.NAME_TAKEN, name)
     is_first = connection.execute(select(users.c.id).limit(1)).first() is None
     row = {"name": name, "is_admin": int(is_admin or is_first), "created_at": now}
     user_id = connection.execute(insert(users).values(row).returning(users.c.id)).scalar_one()
     if is_first:
         for table in (bookmarks, bookmark_merges, imports, tokens):
-            connection.execute(update(table).where(table.c.owner_id == PERSONAL).values(owner_id=user_id))
+            connection.execute(update(table).where(table.c.owner_id == PERSONAL_OWNER_ID).values(owner_id=user_id))
         connection.execute(delete(sessions))
-    return User(user_id, name, is_admin or is_first, now), _issue(connection, user_id, now)
+    user = User(user_id, name, is_admin or is_first, now)
+    return NewUser(user, _insert_token(connection, user_id, now))
 
 
 def _remove(connection: Connection, name: str) -> int:
-    user_id = _id_of(connection, name)
+    user_id = _get_id(connection, name)
     is_last = connection.execute(select(func.count()).select_from(users)).scalar_one() == 1
     if is_last:
-        raise StoreError(f"{name!r} is the last user: without one, everybody at this machine would be the owner")
-    kept = 0
-    for table in (tokens, sessions, imports, bookmark_merges, bookmarks):
-        kept = connection.execute(delete(table).where(table.c.owner_id == user_id)).rowcount
+        raise AccountError(AccountProblem.LAST_USER, name)
+    for table in (tokens, sessions, imports, bookmark_merges):
+        connection.execute(delete(table).where(table.c.owner_id == user_id))
+    deleted = connection.execute(delete(bookmarks).where(bookmarks.c.owner_id == user_id)).rowcount
     connection.execute(delete(users).where(users.c.id == user_id))
-    return kept
+    return deleted
 
 
-def _new_token(connection: Connection, name: str, now: str, *, revokes: bool) -> str:
+def _create_token(connection: Connection, name: str, now: str, *, revokes: bool) -> str:
     if name:
-        owner = _id_of(connection, name)
+        owner = _get_id(connection, name)
     elif connection.execute(select(users.c.id).limit(1)).first() is not None:
-        raise StoreError("say whose token: there are users")
+        raise AccountError(AccountProblem.NAME_REQUIRED)
     else:
-        owner = PERSONAL
+        owner = PERSONAL_OWNER_ID
     if revokes:
         connection.execute(delete(tokens).where(tokens.c.owner_id == owner))
         connection.execute(delete(sessions).where(sessions.c.owner_id == owner))
-    return _issue(connection, owner, now)
+    return _insert_token(connection, owner, now)
 
 
-def _id_of(connection: Connection, name: str) -> int:
+def _get_id(connection: Connection, name: str) -> int:
     found: int | None = connection.execute(select(users.c.id).where(users.c.name == name)).scalar()
     if found is None:
-        raise StoreError(f"{name!r}: no such user; `canonry user list` shows them")
+        raise AccountError(AccountProblem.NO_SUCH_USER, name)
     return found
 
 
-def _issue(connection: Connection, owner: int, now: str) -> str:
+def _insert_token(connection: Connection, owner: int, now: str) -> str:
     token = secrets.token_urlsafe(32)
-    connection.execute(insert(tokens).values(digest=_digest(token), owner_id=owner, created_at=now))
+    connection.execute(insert(tokens).values(digest=_make_digest(token), owner_id=owner, created_at=now))
     return token
 
 
-def _digest(secret: str) -> str:
-    """Of 256 random bits: no salt and no slow hash can make that harder to guess."""
+def _make_digest(secret: str) -> str:
+    """Return a plain digest: a secret of 256 random bits needs no salt and no slow hash."""
     return hashlib.sha256(secret.encode(errors="replace")).hexdigest()

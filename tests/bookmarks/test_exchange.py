@@ -1,4 +1,4 @@
-"""Bookmarks in and out of files: what every tool writes, what is refused, and that nothing is lost (contract B8)."""
+"""Files of bookmarks: those of other services are read, bad rows are refused, an export loses nothing (contract B8)."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from canonry import CanonryError, normalize
-from canonry.bookmarks import exchange
-from canonry.bookmarks import netscape as exchange_netscape
+from canonry import normalize
+from canonry.bookmarks import exchange, netscape
 from canonry.bookmarks.draft import Draft
-from canonry.bookmarks.exchange import Format, Parsed, guess_format, read_bookmarks, write_bookmarks
-from canonry.bookmarks.exchange_rows import Unusable, clean_folder, draft_of, path_of, read_time
+from canonry.bookmarks.exchange import FileFormat, ParsedFile, guess_format, read_bookmarks, write_bookmarks
+from canonry.bookmarks.exchange_rows import clean_folder, parse_draft, read_time, split_folder
+from canonry.bookmarks.import_problems import BadBookmarkFile, FileProblem, RowProblem, RowRefused
 
 CASES = Path(__file__).parents[1] / "cases" / "bookmarks"
 SITE = "https://example.com"
 
 
-def read(name: str) -> Parsed:
+def read(name: str) -> ParsedFile:
     return read_bookmarks((CASES / name).read_bytes(), file_name=name)
 
 
-def written(kind: Format, drafts: list[Draft]) -> bytes:
-    return "".join(write_bookmarks(kind, drafts)).encode()
+def export(file_format: FileFormat, drafts: list[Draft]) -> bytes:
+    return "".join(write_bookmarks(file_format, drafts)).encode()
 
 
 def at(moment: str) -> str:
@@ -143,111 +143,139 @@ FILES = {
 }
 REFUSED = {
     "firefox.html": [
-        (1, "place:sort=8&maxResults=10", "scheme place: is not http or https"),
-        (5, "javascript:alert(1)", "scheme javascript: is not http or https"),
+        (1, "place:sort=8&maxResults=10", RowProblem.INVALID_URL),
+        (5, "javascript:alert(1)", RowProblem.INVALID_URL),
     ],
-    "chrome.html": [(2, "chrome://settings/", "scheme chrome: is not http or https")],
-    "pinboard.json": [(3, "data:text/html,x", "scheme data: is not http or https")],
+    "chrome.html": [(2, "chrome://settings/", RowProblem.INVALID_URL)],
+    "pinboard.json": [(3, "data:text/html,x", RowProblem.INVALID_URL)],
     "wrapped.json": [
-        (3, "", "empty"),
-        (4, f"{SITE}/text", "not an object"),
-        (5, f"{SITE}/flag", "to_read is neither yes nor no"),
+        (3, "", RowProblem.INVALID_URL),
+        (4, f"{SITE}/text", RowProblem.NOT_AN_OBJECT),
+        (5, f"{SITE}/flag", RowProblem.NOT_A_BOOLEAN),
     ],
     "semicolons.csv": [
-        (4, "not a link", "a character that no host may contain"),
-        (5, f"{SITE}/x a b 2024-05-06 surplus", "more cells than the header"),
-        (6, f"{SITE}/y", "not a time: yesterday"),
+        (4, "not a link", RowProblem.INVALID_URL),
+        (5, f"{SITE}/x a b 2024-05-06 surplus", RowProblem.EXTRA_CELLS),
+        (6, f"{SITE}/y", RowProblem.NOT_A_TIME),
     ],
 }
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_what_each_tool_writes_is_read(name: str) -> None:
+def test_the_file_of_each_service_is_read(name: str) -> None:
     parsed = read(name)
     assert parsed.drafts == FILES[name]
-    assert [(each.row, each.text, each.reason) for each in parsed.refused] == REFUSED.get(name, [])
+    assert [(each.row, each.text, each.kind) for each in parsed.refused] == REFUSED.get(name, [])
 
 
-def test_every_sample_is_read() -> None:
+def test_every_sample_file_has_a_case() -> None:
     assert {path.name for path in CASES.iterdir()} == set(FILES)
 
 
 GUESSES = [
     # given                        file name        wanted
-    (b"<!DOCTYPE NETSCAPE-Bookm",  "",              Format.NETSCAPE),
-    (b"\xef\xbb\xbf <DL>",         "x.csv",         Format.NETSCAPE),
-    ("<DL>".encode("utf-16"),      "",              Format.NETSCAPE),
-    (b"Bookmarks of mine <DL>",    "a.HTML",        Format.NETSCAPE),
-    (b" [{",                       "a.html",        Format.JSON),
-    (b'{"bookmarks": []}',         "",              Format.JSON),
-    (b"oops",                      "a.json",        Format.JSON),
-    (b"url,title",                 "",              Format.CSV),
-    (b"",                          "",              Format.CSV),
+    (b"<!DOCTYPE NETSCAPE-Bookm",  "",              FileFormat.NETSCAPE),
+    (b"\xef\xbb\xbf <DL>",         "x.csv",         FileFormat.NETSCAPE),
+    ("<DL>".encode("utf-16"),      "",              FileFormat.NETSCAPE),
+    (b"Bookmarks of mine <DL>",    "a.HTML",        FileFormat.NETSCAPE),
+    (b" [{",                       "a.html",        FileFormat.JSON),
+    (b'{"bookmarks": []}',         "",              FileFormat.JSON),
+    (b"oops",                      "a.json",        FileFormat.JSON),
+    (b"url,title",                 "",              FileFormat.CSV),
+    (b"",                          "",              FileFormat.CSV),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("data", "file_name", "wanted"), GUESSES)
-def test_a_format_is_guessed(data: bytes, file_name: str, wanted: Format) -> None:
+def test_the_format_of_a_file_is_guessed(data: bytes, file_name: str, wanted: FileFormat) -> None:
     assert guess_format(data, file_name) is wanted
 
 
-NO_FILES = [
-    # why                     given                                            said
-    ("empty",                 b" \n",                                          "empty"),
-    ("a picture",             b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR",                "no column"),
-    ("a page without links",  b"<html><body>Hello</body></html>",              "neither links nor folders"),
-    ("broken JSON",           b'[{"url": "https://example.com"},\n{',          "not JSON: line 2"),
-    ("a number",              b'{"bookmarks": 1}',                             "not a list"),
-    ("an object",             b'{"children": []}',                             "not a list"),
-    ("a CSV without URLs",    b"title,tags\nx,y\n",                            "no column"),
-    ("too deep",              b"[" * 100_000,                                  "not JSON"),
-    ("too many digits",       b"[" + b"9" * 10_000 + b"]",                     "not JSON"),
-    ("folders without end",   b"<DL>" * 100_000,                               "nested more than 100 deep"),
-    ("a header without end",  b"url," * 300_000,                               "line 1 has more than"),
-    ("too much",              b"<DL>" + b" " * exchange.MAX_BYTES,             "more than 50 MB"),
+BAD_FILES = [
+    # why                     given                                            kind
+    ("empty",                 b" \n",                                          FileProblem.EMPTY),
+    ("a picture",             b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR",                FileProblem.NO_URL_COLUMN),
+    ("a page without links",  b"<html><body>Hello</body></html>",              FileProblem.NOT_NETSCAPE),
+    ("broken JSON",           b'[{"url": "https://example.com"},\n{',          FileProblem.NOT_JSON),
+    ("a number",              b'{"bookmarks": 1}',                             FileProblem.NOT_A_LIST),
+    ("an object",             b'{"children": []}',                             FileProblem.NOT_A_LIST),
+    ("a CSV without URLs",    b"title,tags\nx,y\n",                            FileProblem.NO_URL_COLUMN),
+    ("too deep",              b"[" * 100_000,                                  FileProblem.NOT_JSON),
+    ("too many digits",       b"[" + b"9" * 10_000 + b"]",                     FileProblem.NOT_JSON),
+    ("folders without end",   b"<DL>" * 100_000,                               FileProblem.TOO_COMPLEX),
+    ("a header without end",  b"url," * 300_000,                               FileProblem.LINE_TOO_LONG),
+    ("too large",             b"<DL>" + b" " * exchange.MAX_BYTES,             FileProblem.TOO_LARGE),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("data", "said"), [case[1:] for case in NO_FILES], ids=[case[0] for case in NO_FILES])
-def test_what_is_no_such_file_is_said(data: bytes, said: str) -> None:
-    with pytest.raises(CanonryError, match=re.escape(said)):
+@pytest.mark.parametrize(("data", "kind"), [case[1:] for case in BAD_FILES], ids=[case[0] for case in BAD_FILES])
+def test_a_bad_file_is_refused_with_its_kind(data: bytes, kind: FileProblem) -> None:
+    with pytest.raises(BadBookmarkFile) as caught:
         read_bookmarks(data)
+    assert caught.value.kind is kind
 
 
-@pytest.mark.parametrize("kind", Format)
-def test_a_file_without_bookmarks_is_one(kind: Format) -> None:
-    assert read_bookmarks(written(kind, []), kind) == Parsed([], [])
+def test_the_message_for_broken_json_names_the_line() -> None:
+    with pytest.raises(BadBookmarkFile) as caught:
+        read_bookmarks(b'[{"url": "https://example.com"},\n{')
+    assert str(caught.value).startswith("The file is not valid JSON: line 2: ")
+
+
+@pytest.mark.parametrize("file_format", FileFormat)
+def test_an_export_of_no_bookmarks_is_a_valid_file(file_format: FileFormat) -> None:
+    assert read_bookmarks(export(file_format, []), file_format) == ParsedFile([], [])
 
 
 FIELDS = [
-    # field                          value                                    reason
-    ("title",                        "x" * 10_001,                            "title of more than 10,000 characters"),
-    ("description",                  "x" * 100_001,                           "description of more than 100,000 characters"),
-    ("tags",                         ["x" * 256],                             "a tag of more than 255 characters"),
-    ("tags",                         [str(n) for n in range(501)],            "more than 500 tags"),
-    ("tags",                         [1],                                     "tags is not a list of texts"),
-    ("tags",                         {"a": 1},                                "tags is not a text"),
-    ("folder",                       "x/" * 6_000,                            "folder of more than 10,000 characters"),
-    ("title",                        ["x"],                                   "title is not a text"),
-    ("title",                        "\ud800",                                "title contains a lone surrogate, which is not text"),
-    ("url",                          f"{SITE}/{'x' * 100_000}",               "a URL of more than 100,000 characters"),
-    ("url",                          "http://user:secret@[x/",                "not an IPv6 address"),
-    ("original_url",                 "javascript:1",                          "original_url: scheme javascript: is not http or https"),
-    ("archive_urls",                 ["javascript:1"],                        "archive_urls: scheme javascript: is not http or https"),
-    ("archive_urls",                 [f"{SITE}/{n}" for n in range(101)],     "more than 100 archive_urls"),
-    ("episode_urls",                 "mailto:a@b.example",                    "episode_urls: scheme mailto: is not http or https"),
-    ("created_at",                   "0999-01-01",                            "not a time in our days: 0999-01-01"),
-    ("created_at",                   "9" * 18,                                f"not a time: {'9' * 18}"),
-    ("created_at",                   "9999-12-31T23:59:59-01:00",             "not a time: 9999-12-31T23:59:59-01:00"),
+    # field           value                                    kind                        field in the reason
+    ("title",         "x" * 10_001,                            RowProblem.TOO_LONG,        "title"),
+    ("description",   "x" * 100_001,                           RowProblem.TOO_LONG,        "description"),
+    ("tags",          ["x" * 256],                             RowProblem.TOO_LONG,        "tag"),
+    ("tags",          [str(n) for n in range(501)],            RowProblem.TOO_MANY,        "tags"),
+    ("tags",          [1],                                     RowProblem.NOT_A_LIST,      "tags"),
+    ("tags",          {"a": 1},                                RowProblem.NOT_TEXT,        "tags"),
+    ("folder",        "x/" * 6_000,                            RowProblem.TOO_LONG,        "folder"),
+    ("title",         ["x"],                                   RowProblem.NOT_TEXT,        "title"),
+    ("title",         "\ud800",                                RowProblem.LONE_SURROGATE,  "title"),
+    ("url",           f"{SITE}/{'x' * 100_000}",               RowProblem.TOO_LONG,        "url"),
+    ("url",           "http://user:secret@[x/",                RowProblem.INVALID_URL,     "url"),
+    ("original_url",  "javascript:1",                          RowProblem.INVALID_URL,     "original_url"),
+    ("archive_urls",  ["javascript:1"],                        RowProblem.INVALID_URL,     "archive_urls"),
+    ("archive_urls",  [f"{SITE}/{n}" for n in range(101)],     RowProblem.TOO_MANY,        "archive_urls"),
+    ("episode_urls",  "mailto:a@b.example",                    RowProblem.INVALID_URL,     "episode_urls"),
+    ("created_at",    "0999-01-01",                            RowProblem.NOT_A_TIME,      "created_at"),
+    ("created_at",    "9" * 18,                                RowProblem.NOT_A_TIME,      "created_at"),
+    ("created_at",    "9999-12-31T23:59:59-01:00",             RowProblem.NOT_A_TIME,      "created_at"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "value", "reason"), FIELDS)
-def test_a_field_that_cannot_be_kept_refuses_its_row_only(name: str, value: object, reason: str) -> None:
-    rows = [{"url": SITE}, {"url": SITE, name: value}, {"url": SITE}]
-    parsed = read_bookmarks(json.dumps(rows).encode())
+@pytest.mark.parametrize(("name", "value", "kind", "field"), FIELDS)
+def test_an_invalid_field_refuses_its_row_only(name: str, value: object, kind: RowProblem, field: str) -> None:
+    row: dict[str, object] = {"url": SITE, name: value}
+    parsed = read_bookmarks(json.dumps([{"url": SITE}, row, {"url": SITE}]).encode())
     assert [draft.url for draft in parsed.drafts] == [SITE, SITE]
-    assert [(each.row, each.reason) for each in parsed.refused] == [(2, reason)]
+    assert [(each.row, each.kind) for each in parsed.refused] == [(2, kind)]
+    with pytest.raises(RowRefused) as caught:
+        parse_draft(row)
+    assert (caught.value.kind, caught.value.field) == (kind, field)
+
+
+SENTENCES = [
+    (RowRefused(RowProblem.TOO_LONG, "title", limit=10_000), "title is longer than 10,000 characters"),
+    (RowRefused(RowProblem.TOO_MANY, "tags", limit=500), "tags has more than 500 values"),
+    (RowRefused(RowProblem.INVALID_URL, "url", detail="not a host"), "url: not a host"),
+    (RowRefused(RowProblem.EXTRA_CELLS), "more cells than the header has columns"),
+]
+
+
+@pytest.mark.parametrize(("refused", "sentence"), SENTENCES)
+def test_the_reason_of_a_refused_row_is_a_sentence(refused: RowRefused, sentence: str) -> None:
+    assert str(refused) == sentence
+
+
+def test_every_kind_of_refusal_has_a_sentence() -> None:
+    for kind in set(RowProblem) - {RowProblem.OTHER}:
+        assert str(RowRefused(kind, "title", detail="x", limit=1))
 
 
 def test_a_refused_row_is_shown_short_and_without_secrets() -> None:
@@ -257,21 +285,26 @@ def test_a_refused_row_is_shown_short_and_without_secrets() -> None:
     assert len(parsed.refused[0].text) == 200
 
 
-def test_a_cell_without_end_takes_a_part_of_the_file_and_not_all() -> None:
+def test_an_unclosed_quote_costs_one_cell_and_not_the_rest_of_the_file() -> None:
     rows = "".join(f"{SITE}/{number},x\n" for number in range(10_000))
     parsed = read_bookmarks(f'url,title\n{SITE}/first,y\n"{rows}'.encode())
     assert parsed.drafts[0].url == f"{SITE}/first" and parsed.drafts[-1].url == f"{SITE}/9999"
-    assert parsed.refused[0].reason == "field larger than field limit (131072)"
+    assert parsed.refused[0].kind is RowProblem.BAD_CSV
 
 
-@pytest.mark.parametrize("limit", ["MAX_ROWS", "MAX_REFUSED"])
-@pytest.mark.parametrize("kind", Format)
-def test_rows_have_a_limit(kind: Format, limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("limit", "kind"), [("MAX_ROWS", FileProblem.TOO_MANY_ROWS), ("MAX_REFUSED", FileProblem.TOO_MANY_REFUSED)]
+)
+@pytest.mark.parametrize("file_format", FileFormat)
+def test_the_number_of_rows_is_limited(
+    file_format: FileFormat, limit: str, kind: FileProblem, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(exchange, limit, 3)
     url = SITE if limit == "MAX_ROWS" else "about:blank"
-    read_bookmarks(written(kind, [Draft(url)] * 3))
-    with pytest.raises(CanonryError, match="more than 3 rows"):
-        read_bookmarks(written(kind, [Draft(url)] * 4))
+    read_bookmarks(export(file_format, [Draft(url)] * 3))
+    with pytest.raises(BadBookmarkFile) as caught:
+        read_bookmarks(export(file_format, [Draft(url)] * 4))
+    assert caught.value.kind is kind
 
 
 TIMES = [
@@ -291,7 +324,7 @@ TIMES = [
 
 
 @pytest.mark.parametrize(("text", "wanted"), TIMES)
-def test_times_are_those_of_the_tables(text: str, wanted: str) -> None:
+def test_times_are_read_into_the_format_of_the_tables(text: str, wanted: str) -> None:
     assert read_time(text) == wanted
 
 
@@ -307,8 +340,8 @@ FOLDERS = [
 
 
 @pytest.mark.parametrize(("text", "wanted", "names"), FOLDERS)
-def test_a_folder_is_a_path(text: str, wanted: str, names: list[str]) -> None:
-    assert (clean_folder(text), path_of(text)) == (wanted, names)
+def test_a_folder_is_a_path_of_names(text: str, wanted: str, names: list[str]) -> None:
+    assert (clean_folder(text), split_folder(text)) == (wanted, names)
 
 
 CHARSETS = [
@@ -323,15 +356,15 @@ CHARSETS = [
 
 
 @pytest.mark.parametrize(("charset", "head"), [case[1:] for case in CHARSETS], ids=[case[0] for case in CHARSETS])
-def test_a_charset_is_found(charset: str, head: str) -> None:
+def test_the_charset_of_a_file_is_found(charset: str, head: str) -> None:
     page = f'{head}<DL><DT><A HREF="{SITE}">Гавань</A></DL>'
     assert read_bookmarks(page.encode(charset)).drafts == [Draft(SITE, "Гавань")]
 
 
-def test_a_charset_in_a_title_is_no_declaration() -> None:
+def test_an_encoding_named_in_a_title_does_not_declare_the_charset() -> None:
     draft = Draft(SITE, '<?xml version="1.0" encoding="iso-8859-5"?> Häfen')
-    for kind in Format:
-        assert read_bookmarks(written(kind, [draft])).drafts == [draft]
+    for file_format in FileFormat:
+        assert read_bookmarks(export(file_format, [draft])).drafts == [draft]
 
 
 PIECES = [
@@ -353,8 +386,8 @@ PIECES = [
 
 
 @pytest.mark.parametrize(("page", "title", "text"), [case[1:] for case in PIECES], ids=[case[0] for case in PIECES])
-def test_html_is_read_as_people_write_it(page: str, title: str, text: str) -> None:
-    assert read_bookmarks(page.encode(), Format.NETSCAPE).drafts == [Draft(SITE, title, text)]
+def test_sloppy_html_is_read_like_a_browser_does(page: str, title: str, text: str) -> None:
+    assert read_bookmarks(page.encode(), FileFormat.NETSCAPE).drafts == [Draft(SITE, title, text)]
 
 
 SIZE = 100_000
@@ -368,27 +401,27 @@ HOSTILE = [
 
 @pytest.mark.parametrize("start", ["<DL>", "<DL><A ", '[{"url":"', "[", "url\n", 'url,tags,archive_urls\n"'])
 @pytest.mark.parametrize("piece", HOSTILE)
-def test_a_hostile_file_is_read_or_refused(start: str, piece: str) -> None:
+def test_a_hostile_file_is_parsed_or_refused_quickly(start: str, piece: str) -> None:
     data = (start + piece * (SIZE // len(piece))).encode()
     for end in (b"", b'"}]', b'">x</A>'):
         try:
             parsed = read_bookmarks(data + end)
-        except CanonryError:
+        except BadBookmarkFile:
             continue
         assert len(parsed.drafts) + len(parsed.refused) <= len(data)
         assert all(len(each.text) <= 200 for each in parsed.refused)
 
 
-def test_deep_folders_with_long_names_take_no_memory() -> None:
+def test_the_path_of_deep_folders_with_long_names_is_cut() -> None:
     page = f"<H3>{'n' * 20_000}</H3><DL>" * 99 + f"<A HREF={SITE}>x</A>" * 100
     parsed = read_bookmarks(page.encode())
-    assert {each.reason for each in parsed.refused} == {"folder of more than 10,000 characters"}
+    assert [each.kind for each in parsed.refused] == [RowProblem.TOO_LONG] * 100
 
 
-@given(st.binary(max_size=300), st.sampled_from([None, *Format]))
-def test_bytes_are_read_or_refused(data: bytes, kind: Format | None) -> None:
-    with suppress(CanonryError):
-        assert isinstance(read_bookmarks(data, kind), Parsed)
+@given(st.binary(max_size=300), st.sampled_from([None, *FileFormat]))
+def test_any_bytes_are_parsed_or_refused(data: bytes, file_format: FileFormat | None) -> None:
+    with suppress(BadBookmarkFile):
+        assert isinstance(read_bookmarks(data, file_format), ParsedFile)
 
 
 NASTY = st.text(st.sampled_from(list("ab \t\r\n\"'<>&;,/\\=+-@|[]{}#x9é–\x01\x85\u2028😀＝")), max_size=12)
@@ -413,15 +446,15 @@ ROWS = st.fixed_dictionaries(
 )
 
 
-@given(st.lists(ROWS, max_size=4), st.sampled_from(Format))
-def test_what_was_read_comes_back(rows: list[dict[str, object]], kind: Format) -> None:
+@given(st.lists(ROWS, max_size=4), st.sampled_from(FileFormat))
+def test_an_exported_bookmark_is_read_back_unchanged(rows: list[dict[str, object]], file_format: FileFormat) -> None:
     drafts: list[Draft] = []
     for row in rows:
         try:
-            drafts.append(draft_of(row))
-        except Unusable:
+            drafts.append(parse_draft(row))
+        except RowRefused:
             continue
-    assert read_bookmarks(written(kind, drafts), kind) == Parsed(drafts, [])
+    assert read_bookmarks(export(file_format, drafts), file_format) == ParsedFile(drafts, [])
 
 
 def _generated(number: int, chance: random.Random) -> Draft:
@@ -441,44 +474,44 @@ def _generated(number: int, chance: random.Random) -> Draft:
         "created_at": str(chance.randint(1, 2_000_000_000_000_000)),
         "archive_urls": [f"https://archive.example/{number}"] * chance.randint(0, 1),
     }
-    return draft_of(row)
+    return parse_draft(row)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", Format)
-def test_ten_thousand_bookmarks_come_back(kind: Format) -> None:
+@pytest.mark.parametrize("file_format", FileFormat)
+def test_ten_thousand_exported_bookmarks_are_read_back_unchanged(file_format: FileFormat) -> None:
     chance = random.Random(7)
     drafts = [_generated(number, chance) for number in range(10_000)]
-    chunks = list(write_bookmarks(kind, drafts))
+    chunks = list(write_bookmarks(file_format, drafts))
     assert len(chunks) > 10 and max(map(len, chunks)) < 200_000
-    assert read_bookmarks("".join(chunks).encode()) == Parsed(drafts, [])
+    assert read_bookmarks("".join(chunks).encode()) == ParsedFile(drafts, [])
 
 
-@pytest.mark.parametrize("kind", Format)
-def test_backslashes_come_back(kind: Format) -> None:
-    assert read_bookmarks(written(kind, [BACKSLASHES])).drafts == [BACKSLASHES]
+@pytest.mark.parametrize("file_format", FileFormat)
+def test_backslashes_are_read_back_unchanged(file_format: FileFormat) -> None:
+    assert read_bookmarks(export(file_format, [BACKSLASHES])).drafts == [BACKSLASHES]
 
 
-def test_nothing_breaks_out_of_its_place_in_html() -> None:
+def test_no_text_breaks_out_of_its_element_in_html() -> None:
     bad = '"></A></DL><script>alert(1)</script><A HREF="javascript:1" x=\'&lt;'
     draft = Draft(f"{SITE}/{bad}", bad, bad, (bad,), clean_folder(bad), archive_urls=(f"{SITE}/{bad}",))
-    page = written(Format.NETSCAPE, [draft]).decode()
+    page = export(FileFormat.NETSCAPE, [draft]).decode()
     assert page.count("<A ") == 1 and "<script" not in page
     assert re.findall(r' ([A-Z_]+)="', page.partition("<A")[2]) == ["HREF", "PRIVATE", "TAGS", "ARCHIVE_URLS"]
     assert read_bookmarks(page.encode()).drafts == [draft]
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\t=1", " =1", "＝1", "'=1", "''", "'a"])
-def test_no_cell_is_a_formula_and_the_quote_before_it_goes_again(text: str) -> None:
-    draft = draft_of({"url": SITE, "title": text, "tags": [text], "folder": text})
+def test_a_cell_is_never_a_formula_and_its_escape_is_removed_when_read(text: str) -> None:
+    draft = parse_draft({"url": SITE, "title": text, "tags": [text], "folder": text})
     assert Draft(SITE, text).title == text
-    page = written(Format.CSV, [draft, Draft(SITE, text)]).decode()
+    page = export(FileFormat.CSV, [draft, Draft(SITE, text)]).decode()
     for cell in re.findall(r'"((?:[^"]|"")*)"', page):
         assert cell.lstrip()[:1] not in {*"=+-@＝"} and cell[:1] not in {"\t", "\r", "\n"}
     assert read_bookmarks(page.encode()).drafts[0] == draft
 
 
-def test_a_quote_that_nobody_put_there_stays() -> None:
+def test_a_quote_that_is_no_escape_stays() -> None:
     ours = f"{','.join(asdict(Stored(SITE)))}\n{SITE},,'quoted' word,,,,,,,,\n"
     assert read_bookmarks(ours.encode()).drafts == [Draft(SITE, "'quoted' word")]
     assert read_bookmarks(f"url,title\n{SITE},'=1\n".encode()).drafts == [Draft(SITE, "'=1")]
@@ -486,7 +519,7 @@ def test_a_quote_that_nobody_put_there_stays() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A row of a store, as far as it is written."""
+    """A stored bookmark with the fields that an export writes."""
 
     url: str
     original_url: str | None = None
@@ -502,28 +535,30 @@ class Stored:
     exact_url: bool = False
 
 
-@pytest.mark.parametrize("kind", Format)
-def test_an_export_leads_back_to_the_same_row(kind: Format) -> None:
+@pytest.mark.parametrize("file_format", FileFormat)
+def test_an_exported_bookmark_is_imported_into_the_same_row(file_format: FileFormat) -> None:
     original = "HTTP://www.Example.com/a?utm_source=x&b=1"
     row = Stored(normalize(original, "bookmark"), original, "A")
-    data = "".join(write_bookmarks(kind, [row, replace(row, url=f"{SITE}/b", original_url=None)])).encode()
+    data = "".join(write_bookmarks(file_format, [row, replace(row, url=f"{SITE}/b", original_url=None)])).encode()
     parsed = read_bookmarks(data)
     assert [normalize(draft.url, "bookmark") for draft in parsed.drafts] == [row.url, f"{SITE}/b"]
     assert [draft.original_url for draft in parsed.drafts] == [original, None]
     exact = replace(row, url=original, original_url=None, exact_url=True)
-    [again] = read_bookmarks("".join(write_bookmarks(kind, [exact])).encode()).drafts
+    [again] = read_bookmarks("".join(write_bookmarks(file_format, [exact])).encode()).drafts
     assert (again.url, again.exact_url) == (original, True)
 
 
-def test_a_lone_surrogate_is_not_written() -> None:
-    for kind in Format:
-        assert b"x?y" in written(kind, [Draft(SITE, "x\ud800y")])
+def test_a_lone_surrogate_is_not_export() -> None:
+    for file_format in FileFormat:
+        assert b"x?y" in export(file_format, [Draft(SITE, "x\ud800y")])
 
 
-def test_one_folder_is_one_block() -> None:
-    page = written(Format.NETSCAPE, [Draft(SITE, folder="a/b"), Draft(SITE, folder="a/b"), Draft(SITE, folder="a/c")])
+def test_bookmarks_of_one_folder_share_a_block() -> None:
+    page = export(
+        FileFormat.NETSCAPE, [Draft(SITE, folder="a/b"), Draft(SITE, folder="a/b"), Draft(SITE, folder="a/c")]
+    )
     assert [page.count(name) for name in (b"<H3>a<", b"<H3>b<", b"<H3>c<", b"<DL>", b"</DL>")] == [1, 1, 1, 4, 4]
 
 
-def test_the_limits_hold_together() -> None:
-    assert exchange_netscape.MAX_TAGS > 3 * exchange.MAX_ROWS  # DT, A and /A of each
+def test_the_limit_for_tags_allows_the_maximum_number_of_rows() -> None:
+    assert netscape.MAX_TAGS > 3 * exchange.MAX_ROWS  # DT, A and /A of each

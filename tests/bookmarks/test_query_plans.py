@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import event, text
 
-from canonry.bookmarks.bookmark import Address, Search
+from canonry.bookmarks.bookmark import BookmarkSearch, BookmarkUrl
 from canonry.bookmarks.bookmark_store import BookmarkStore
 from canonry.store.database import Database
 
@@ -25,7 +25,7 @@ URL = "https://a.com/"
     ("ask", "index"),
     [
         (lambda store: store.find(1, URL), "bookmarks_by_key"),
-        (lambda store: store.page(1, Search()), "bookmarks_by_age"),
+        (lambda store: store.search(1, BookmarkSearch()), "bookmarks_by_age"),
         (lambda store: store.get(1, 1), "INTEGER PRIMARY KEY"),
     ],
     ids=["find", "page", "get"],
@@ -34,7 +34,7 @@ def test_by_an_index(tmp_path: Path, ask: Callable[[BookmarkStore], Coroutine[An
     asked: list[str] = []
     with Database(f"sqlite:///{tmp_path}/x.db") as database:
         store = BookmarkStore(database)
-        asyncio.run(store.put(1, Address(URL, None, URL, exact_url=False, policy="bookmark@1"), {}, NOW))
+        asyncio.run(store.put(1, BookmarkUrl(URL, None, URL, exact_url=False, policy="bookmark@1"), {}, NOW))
         database.engine.dispose()  # those that are opened from now on tell
         event.listen(database.engine, "connect", lambda driver, _: driver.set_trace_callback(asked.append))
         asyncio.run(ask(store))

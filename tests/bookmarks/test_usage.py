@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from canonry.bookmarks.save import LATENCIES
-from canonry.bookmarks.usage import Bucket, usage_of
+from canonry.bookmarks.statistics import LATENCY_BUCKETS
+from canonry.bookmarks.usage import Bucket, summarize_usage
 
 SINCE = datetime(2026, 1, 31, 22, 30, tzinfo=UTC)
 UNTIL = SINCE + timedelta(hours=3)
@@ -27,7 +27,7 @@ COUNTS = {
 
 
 def test_counts_are_summed_up() -> None:
-    usage = usage_of(COUNTS, SINCE, UNTIL)
+    usage = summarize_usage(COUNTS, SINCE, UNTIL)
     assert (usage.normalizations, usage.created, usage.duplicates_avoided) == (6, 1, 7)
     assert (usage.cache_hits, usage.cache_misses, usage.cache_hit_rate) == (3, 1, 0.75)
     assert list(usage.expansions.items()) == [("failed", 5), ("expanded", 2)]
@@ -35,14 +35,14 @@ def test_counts_are_summed_up() -> None:
 
 
 def test_the_histogram_has_every_bucket() -> None:
-    latency = usage_of(COUNTS, SINCE, UNTIL).latency
-    assert [bucket.microseconds for bucket in latency] == [*LATENCIES, None]
+    latency = summarize_usage(COUNTS, SINCE, UNTIL).latency
+    assert [bucket.microseconds for bucket in latency] == [*LATENCY_BUCKETS, None]
     assert (latency[0], latency[-1]) == (Bucket(10, 5), Bucket(None, 1))
     assert sum(bucket.count for bucket in latency) == 6
 
 
 def test_the_series_has_every_hour_also_those_in_which_nothing_happened() -> None:
-    hours = usage_of(COUNTS, SINCE, UNTIL).hours
+    hours = summarize_usage(COUNTS, SINCE, UNTIL).hours
     assert [hour.hour for hour in hours] == [FIRST, "2026-01-31T23", SECOND, "2026-02-01T01"]
     assert [hour.normalizations for hour in hours] == [2, 0, 4, 0]
     assert [hour.duplicates_avoided for hour in hours] == [1, 0, 6, 0]
@@ -50,6 +50,6 @@ def test_the_series_has_every_hour_also_those_in_which_nothing_happened() -> Non
 
 
 def test_where_nothing_was_looked_up_there_is_no_rate() -> None:
-    usage = usage_of({}, SINCE, SINCE)
+    usage = summarize_usage({}, SINCE, SINCE)
     assert usage.cache_hit_rate is None
     assert [hour.hour for hour in usage.hours] == [FIRST]

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import update
 
-from canonry.bookmarks.bookmark import Address, Changed, ExpansionState, NoBookmark, Search
+from canonry.bookmarks.bookmark import BookmarkSearch, BookmarkUrl, EtagMismatch, ExpansionState, NoSuchBookmark
 from canonry.bookmarks.bookmark_store import BookmarkStore
-from canonry.bookmarks.duplicates import merge_now
+from canonry.bookmarks.duplicates import MergeReason, merge_bookmarks
 from canonry.bookmarks.expand import Expansion, ExpansionOutcome
 from canonry.bookmarks.save import Bookmarks
 from canonry.net.response import Response
@@ -34,8 +34,8 @@ def database(database_url: str) -> Generator[Database]:
         yield database
 
 
-def at(url: str, state: ExpansionState = ExpansionState.NONE) -> Address:
-    return Address(url, None, url, False, "bookmark@1", state)
+def at(url: str, state: ExpansionState = ExpansionState.NONE) -> BookmarkUrl:
+    return BookmarkUrl(url, None, url, False, "bookmark@1", state)
 
 
 def expanding(
@@ -52,12 +52,12 @@ def expanding(
     async def enqueue(_: str, __: str) -> None: ...
 
     found = Bookmarks(database, expand, enqueue=enqueue)
-    asyncio.run(found.finish_expansion(kept.id))
+    asyncio.run(found.expansions.finish(kept.id))
     return found, kept.id
 
 
 def test_url_that_was_changed_while_the_old_one_was_followed(database: Database) -> None:
-    found, bookmark_id = expanding(database, lambda store, id_: store.edit(1, id_, {}, NOW, address=at(OTHER)))
+    found, bookmark_id = expanding(database, lambda store, id_: store.edit(1, id_, {}, NOW, url=at(OTHER)))
     kept = asyncio.run(found.store.get(1, bookmark_id))
     assert (kept.url, kept.expansion) == (OTHER, ExpansionState.NONE)
 
@@ -73,7 +73,7 @@ def test_text_that_was_changed_while_it_was_followed_is_found(database: Database
     found, bookmark_id = expanding(database, lambda store, id_: store.edit(1, id_, {"title": "Zebra"}, NOW))
     kept = asyncio.run(found.store.get(1, bookmark_id))
     assert (kept.url, kept.title) == (TARGET, "Zebra")
-    assert [each.id for each in asyncio.run(found.store.page(1, Search("zebra"))).bookmarks] == [bookmark_id]
+    assert [each.id for each in asyncio.run(found.store.search(1, BookmarkSearch("zebra"))).bookmarks] == [bookmark_id]
 
 
 def test_expansion_that_somebody_else_has_finished(database: Database) -> None:
@@ -81,11 +81,13 @@ def test_expansion_that_somebody_else_has_finished(database: Database) -> None:
 
     async def merge(store: BookmarkStore, bookmark_id: int) -> None:
         await store.database.write(
-            lambda connection: merge_now(connection, 1, other.id, [bookmark_id], now=stamp(NOW), why="expansion")
+            lambda connection: merge_bookmarks(
+                connection, 1, other.id, [bookmark_id], now=stamp(NOW), why=MergeReason.EXPANSION
+            )
         )
 
     found, bookmark_id = expanding(database, merge)
-    with pytest.raises(NoBookmark):
+    with pytest.raises(NoSuchBookmark):
         asyncio.run(found.store.get(1, bookmark_id))
     assert asyncio.run(found.store.count(1)) == 1
 
@@ -101,7 +103,7 @@ def test_title_that_was_given_while_the_page_was_asked_for_it(database: Database
 
     async def unused(*_: str) -> Any: ...
 
-    asyncio.run(Bookmarks(database, unused, enqueue=unused, fetch=fetch).finish_title(kept.id))
+    asyncio.run(Bookmarks(database, unused, enqueue=unused, fetch=fetch).titles.fetch(kept.id))
     found = asyncio.run(store.get(1, kept.id))
     assert (found.title, found.folder) == (("Mine", "") if has_title else ("Of the page", "f"))
 
@@ -114,7 +116,7 @@ def test_changes_that_want_the_same_version_do_not_both_succeed(database: Databa
     def change(title: str) -> None:
         try:
             told.append(asyncio.run(store.edit(1, kept.id, {"title": title}, datetime.now(UTC), etag=kept.etag)).title)
-        except Changed:
+        except EtagMismatch:
             told.append("")
 
     threads = [threading.Thread(target=change, args=(f"title {number}",)) for number in range(8)]
@@ -137,7 +139,7 @@ def test_text_that_is_being_changed_while_bookmarks_are_merged(database: Databas
         may_commit.wait(20)
 
     def merge(connection: Connection) -> None:
-        merge_now(connection, 1, kept.id, [gone.id], now=stamp(NOW), why="review")
+        merge_bookmarks(connection, 1, kept.id, [gone.id], now=stamp(NOW), why=MergeReason.REVIEW)
 
     changing = threading.Thread(target=database.write_now, args=(change,))
     merging = threading.Thread(target=database.write_now, args=(merge,))

@@ -8,30 +8,37 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from canonry.accounts import OWNER, PERSONAL, SESSION, UserStore
+from canonry.accounts import (
+    PERSONAL_OWNER,
+    PERSONAL_OWNER_ID,
+    SESSION_LIFETIME,
+    AccountError,
+    AccountProblem,
+    UserStore,
+)
 from canonry.bookmarks.bookmark import (
-    Address,
-    AlreadyKept,
-    Changed,
+    AlreadySaved,
+    BookmarkSearch,
+    BookmarkUrl,
+    EtagMismatch,
     ExpansionState,
-    NoBookmark,
+    NoSuchBookmark,
     OnDuplicate,
-    Put,
     PutOutcome,
-    Search,
+    PutResult,
 )
 from canonry.bookmarks.bookmark_store import BookmarkStore
 from canonry.bookmarks.draft import Draft
-from canonry.bookmarks.duplicates import CannotUndo, DuplicateStore, NoGroup
+from canonry.bookmarks.duplicates import DuplicateStore, MergeReason, NoSuchDuplicates, NoSuchMerge, UndoConflict
 from canonry.bookmarks.save import Bookmarks
 from canonry.bookmarks.statistics import Statistics
-from canonry.errors import PolicyError, StoreError
+from canonry.errors import PolicyError
 from canonry.rekey.bookmark_rekey import BookmarkRekeys
 from canonry.rekey.bookmark_rekey_store import BookmarkRekeyStore
 from canonry.store.database import Database
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Coroutine, Generator
 
 NOW = datetime(2026, 1, 31, 10, tzinfo=UTC)
 run = asyncio.run
@@ -43,11 +50,11 @@ def database(database_url: str) -> Generator[Database]:
         yield database
 
 
-def at(url: str, *, same: str = "", exact: bool = False, given: str | None = None) -> Address:
-    return Address(url, given, same or url, exact, "bookmark@1")
+def at(url: str, *, normalized: str = "", exact: bool = False, given: str | None = None) -> BookmarkUrl:
+    return BookmarkUrl(url, given, normalized or url, exact, "bookmark@1")
 
 
-def put(database: Database, url: str, *, owner: int = 1, now: datetime = NOW, **options: Any) -> Put:
+def put(database: Database, url: str, *, owner: int = 1, now: datetime = NOW, **options: Any) -> PutResult:
     texts = options.pop("texts", {})
     address = options.pop("address", None) or at(url)
     return run(BookmarkStore(database).put(owner, address, texts, now, **options))
@@ -66,31 +73,31 @@ def test_each_owner_keeps_their_own(database: Database) -> None:
     mine, yours = put(database, "https://a.com/"), put(database, "https://a.com/", owner=2)
     assert mine.bookmark.id != yours.bookmark.id
     store = BookmarkStore(database)
-    with pytest.raises(NoBookmark):
+    with pytest.raises(NoSuchBookmark):
         run(store.get(1, yours.bookmark.id))
-    with pytest.raises(NoBookmark):
+    with pytest.raises(NoSuchBookmark):
         run(store.edit(1, yours.bookmark.id, {"title": "stolen"}, NOW))
-    with pytest.raises(NoBookmark):
+    with pytest.raises(NoSuchBookmark):
         run(store.trash(1, yours.bookmark.id, NOW))
-    assert [each.id for each in run(store.page(1, Search())).bookmarks] == [mine.bookmark.id]
+    assert [each.id for each in run(store.search(1, BookmarkSearch())).bookmarks] == [mine.bookmark.id]
 
 
 def test_what_to_do_with_a_duplicate(database: Database) -> None:
     kept = put(database, "https://a.com/", texts={"title": "A", "folder": "f"}).bookmark
     updated = put(database, "https://a.com/", texts={"title": "B"}, on_duplicate=OnDuplicate.UPDATE)
     assert (updated.outcome, updated.bookmark.title, updated.bookmark.folder) == (PutOutcome.UPDATED, "B", "f")
-    same = put(database, "https://a.com/", texts={"title": "B"}, on_duplicate=OnDuplicate.UPDATE)
-    assert same.outcome is PutOutcome.NO_CHANGE
-    with pytest.raises(AlreadyKept) as caught:
+    normalized = put(database, "https://a.com/", texts={"title": "B"}, on_duplicate=OnDuplicate.UPDATE)
+    assert normalized.outcome is PutOutcome.NO_CHANGE
+    with pytest.raises(AlreadySaved) as caught:
         put(database, "https://a.com/", on_duplicate=OnDuplicate.ERROR)
     assert caught.value.bookmark_id == kept.id
     twin = put(database, "https://a.com/", on_duplicate=OnDuplicate.ALLOW)
     assert twin.outcome is PutOutcome.CREATED and twin.bookmark.id != kept.id
-    assert len(run(DuplicateStore(database).groups(1))[0].bookmarks) == 2
+    assert len(run(DuplicateStore(database).list_groups(1))[0].bookmarks) == 2
 
 
 def test_thirty_two_at_once_make_one_row(database: Database) -> None:
-    async def all_at_once() -> list[Put]:
+    async def all_at_once() -> list[PutResult]:
         store = BookmarkStore(database)
         return await asyncio.gather(*(store.put(1, at("https://a.com/"), {"title": str(n)}, NOW) for n in range(32)))
 
@@ -102,10 +109,10 @@ def test_thirty_two_at_once_make_one_row(database: Database) -> None:
 def test_an_edit_onto_another_names_it(database: Database) -> None:
     one, other = put(database, "https://a.com/").bookmark, put(database, "https://b.com/").bookmark
     store = BookmarkStore(database)
-    with pytest.raises(AlreadyKept) as caught:
-        run(store.edit(1, other.id, {}, NOW, address=at("https://a.com/")))
+    with pytest.raises(AlreadySaved) as caught:
+        run(store.edit(1, other.id, {}, NOW, url=at("https://a.com/")))
     assert caught.value.bookmark_id == one.id
-    moved = run(store.edit(1, other.id, {"tags": ("t",)}, NOW, address=at("https://c.com/", given="c.com")))
+    moved = run(store.edit(1, other.id, {"tags": ("t",)}, NOW, url=at("https://c.com/", given="c.com")))
     assert (moved.url, moved.original_url, moved.tags) == ("https://c.com/", "c.com", ("t",))
     assert put(database, "https://b.com/").outcome is PutOutcome.CREATED
 
@@ -115,9 +122,9 @@ def test_an_edit_wants_the_etag_of_today(database: Database) -> None:
     store = BookmarkStore(database)
     changed = run(store.edit(1, kept.id, {"title": "new"}, NOW, etag=kept.etag))
     assert changed.etag != kept.etag
-    with pytest.raises(Changed):
+    with pytest.raises(EtagMismatch):
         run(store.edit(1, kept.id, {"title": "newer"}, NOW, etag=kept.etag))
-    with pytest.raises(Changed):
+    with pytest.raises(EtagMismatch):
         run(store.trash(1, kept.id, NOW, etag=kept.etag))
     run(store.trash(1, kept.id, NOW, etag="*"))
 
@@ -127,12 +134,12 @@ def test_the_trash(database: Database) -> None:
     store = BookmarkStore(database)
     assert run(store.trash(1, kept.id, NOW)).deleted_at is not None
     assert run(store.find(1, "https://a.com/")) == []
-    assert [each.id for each in run(store.page(1, Search(in_trash=True))).bookmarks] == [kept.id]
-    with pytest.raises(NoBookmark):
+    assert [each.id for each in run(store.search(1, BookmarkSearch(in_trash=True))).bookmarks] == [kept.id]
+    with pytest.raises(NoSuchBookmark):
         run(store.edit(1, kept.id, {"title": "x"}, NOW))
     new = put(database, "https://a.com/")
     assert new.outcome is PutOutcome.CREATED
-    with pytest.raises(AlreadyKept):
+    with pytest.raises(AlreadySaved):
         run(store.restore(1, kept.id, NOW))
     run(store.trash(1, new.bookmark.id, NOW + timedelta(days=10)))
     assert run(store.restore(1, kept.id, NOW)).deleted_at is None
@@ -143,32 +150,32 @@ def test_the_trash(database: Database) -> None:
 
 SEARCHES = [
     # why              search                                 found
-    ("a word", Search("harbour"), {"a", "b"}),
-    ("any case", Search("HARBOUR"), {"a", "b"}),
-    ("all words", Search("harbour quiet"), {"a"}),
-    ("in the URL", Search("b.com"), {"b"}),
-    ("in what was given", Search("utm_source"), {"b"}),
-    ("in tags", Search("boats"), {"c"}),
-    ("a sign of LIKE", Search("100%"), {"c"}),
-    ("no sign of LIKE", Search("1__%"), set[str]()),
-    ("a tag with quotes", Search('the "sea"'), {"c"}),
-    ("a backslash", Search("c\\d"), {"c"}),
-    ("no sign of JSON", Search("["), set[str]()),
-    ("a tag between two", Search(tag=", "), set[str]()),
-    ("a tag with a backslash", Search(tag="c\\d"), {"c"}),
-    ("a tag as a whole", Search(tag="boats"), {"c"}),
-    ("no part of a tag", Search(tag="boat"), set[str]()),
-    ("a tag in its case", Search(tag="Boats"), set[str]()),
-    ("a tag with a quote", Search(tag='the "sea"'), {"c"}),
-    ("a folder", Search(folder="x/y"), {"a"}),
-    ("to read", Search(to_read=True), {"b"}),
-    ("not to read", Search(to_read=False), {"a", "c"}),
-    ("all", Search(), {"a", "b", "c"}),
+    ("a word", BookmarkSearch("harbour"), {"a", "b"}),
+    ("any case", BookmarkSearch("HARBOUR"), {"a", "b"}),
+    ("all words", BookmarkSearch("harbour quiet"), {"a"}),
+    ("in the URL", BookmarkSearch("b.com"), {"b"}),
+    ("in what was given", BookmarkSearch("utm_source"), {"b"}),
+    ("in tags", BookmarkSearch("boats"), {"c"}),
+    ("a sign of LIKE", BookmarkSearch("100%"), {"c"}),
+    ("no sign of LIKE", BookmarkSearch("1__%"), set[str]()),
+    ("a tag with quotes", BookmarkSearch('the "sea"'), {"c"}),
+    ("a backslash", BookmarkSearch("c\\d"), {"c"}),
+    ("no sign of JSON", BookmarkSearch("["), set[str]()),
+    ("a tag between two", BookmarkSearch(tag=", "), set[str]()),
+    ("a tag with a backslash", BookmarkSearch(tag="c\\d"), {"c"}),
+    ("a tag as a whole", BookmarkSearch(tag="boats"), {"c"}),
+    ("no part of a tag", BookmarkSearch(tag="boat"), set[str]()),
+    ("a tag in its case", BookmarkSearch(tag="Boats"), set[str]()),
+    ("a tag with a quote", BookmarkSearch(tag='the "sea"'), {"c"}),
+    ("a folder", BookmarkSearch(folder="x/y"), {"a"}),
+    ("to read", BookmarkSearch(to_read=True), {"b"}),
+    ("not to read", BookmarkSearch(to_read=False), {"a", "c"}),
+    ("all", BookmarkSearch(), {"a", "b", "c"}),
 ]
 
 
 @pytest.mark.parametrize(("why", "search", "wanted"), SEARCHES, ids=[each[0] for each in SEARCHES])
-def test_search(database: Database, why: str, search: Search, wanted: set[str]) -> None:
+def test_search(database: Database, why: str, search: BookmarkSearch, wanted: set[str]) -> None:
     put(database, "https://a.com/", texts={"title": "a", "description": "The harbour was quiet", "folder": "x/y"})
     given = at("https://b.com/", given="https://b.com/?utm_source=x")
     put(database, "", address=given, texts={"title": "b", "description": "Harbour", "to_read": True})
@@ -177,18 +184,20 @@ def test_search(database: Database, why: str, search: Search, wanted: set[str]) 
         "https://c.com/",
         texts={"title": "c", "description": "100% wool", "tags": ("boats", 'the "sea"', "c\\d")},
     )
-    found = run(BookmarkStore(database).page(1, search)).bookmarks
+    found = run(BookmarkStore(database).search(1, search)).bookmarks
     assert {each.title for each in found} == wanted, why
 
 
 def test_pages_show_everything_once(database: Database) -> None:
     for number in range(25):
-        put(database, f"https://a.com/{number}", now=NOW + timedelta(minutes=number // 3))  # some of the same minute
+        put(
+            database, f"https://a.com/{number}", now=NOW + timedelta(minutes=number // 3)
+        )  # some of the normalized minute
     store = BookmarkStore(database)
     seen: list[str] = []
     cursor: str | None = None
     while True:
-        page = run(store.page(1, Search(), cursor=cursor, limit=4))
+        page = run(store.search(1, BookmarkSearch(), cursor=cursor, limit=4))
         seen += [each.url for each in page.bookmarks]
         cursor = page.next_cursor
         if cursor is None:
@@ -198,7 +207,7 @@ def test_pages_show_everything_once(database: Database) -> None:
     assert seen[0] == "https://a.com/24"
     for wrong in ("x", "bm8=", "////", "é"):
         with pytest.raises(ValueError, match="cursor|base64|decode|padding|ASCII"):
-            run(store.page(1, Search(), cursor=wrong))
+            run(store.search(1, BookmarkSearch(), cursor=wrong))
 
 
 def test_texts_no_database_keeps(database: Database) -> None:
@@ -212,7 +221,7 @@ def test_a_merge_keeps_what_everybody_wrote(database: Database) -> None:
     old = put(
         database, "https://a.com/", texts={"title": "", "tags": ("x",), "description": "one", "to_read": True}
     ).bookmark
-    exact = at("https://a.com/?utm_id=1", same="https://a.com/", exact=True)
+    exact = at("https://a.com/?utm_id=1", normalized="https://a.com/", exact=True)
     new = put(
         database,
         "",
@@ -221,77 +230,81 @@ def test_a_merge_keeps_what_everybody_wrote(database: Database) -> None:
         now=NOW + timedelta(days=1),
     ).bookmark
     duplicates = DuplicateStore(database)
-    [group] = run(duplicates.groups(1))
+    [group] = run(duplicates.list_groups(1))
     assert [each.id for each in group.bookmarks] == [old.id, new.id]
-    assert run(duplicates.groups(2)) == []
-    with pytest.raises(NoGroup):
+    assert run(duplicates.list_groups(2)) == []
+    with pytest.raises(NoSuchDuplicates):
         run(duplicates.merge(2, group.id, NOW))
-    with pytest.raises(NoBookmark):
+    with pytest.raises(NoSuchBookmark):
         run(duplicates.merge(1, group.id, NOW, keep=999))
     kept = run(duplicates.merge(1, group.id, NOW, keep=new.id))
     assert (kept.id, kept.url, kept.title) == (new.id, exact.url, "T")
     assert kept.description == "two\n\none"
     assert (kept.tags, kept.archive_urls, kept.to_read) == (("y", "x"), ("https://z.com/",), True)
     assert kept.created_at == old.created_at
-    assert run(duplicates.groups(1)) == []
-    [merge] = run(duplicates.merges(1))
-    assert (merge.id, merge.kept_id, merge.merged_ids, merge.why) == (group.id, new.id, (old.id,), "review")
+    assert run(duplicates.list_groups(1)) == []
+    [merge] = run(duplicates.list_merges(1))
+    assert (merge.id, merge.kept_id, merge.merged_ids, merge.why) == (group.id, new.id, (old.id,), MergeReason.REVIEW)
 
     assert run(duplicates.undo(1, group.id, NOW)) == [new, old]
     assert run(BookmarkStore(database).get(1, old.id)) == old
-    with pytest.raises(NoGroup):
+    with pytest.raises(NoSuchMerge):
         run(duplicates.undo(1, group.id, NOW))
 
 
 def test_an_undo_that_would_make_two_of_a_link(database: Database) -> None:
     put(database, "https://a.com/")
-    put(database, "", address=at("https://a.com/?x", same="https://a.com/", exact=True))
+    put(database, "", address=at("https://a.com/?x", normalized="https://a.com/", exact=True))
     duplicates = DuplicateStore(database)
-    [group] = run(duplicates.groups(1))
+    [group] = run(duplicates.list_groups(1))
     run(duplicates.merge(1, group.id, NOW))
-    other = put(database, "", address=at("https://a.com/?x", same="https://a.com/", exact=True)).bookmark
-    with pytest.raises(CannotUndo, match=str(other.id)):
+    other = put(database, "", address=at("https://a.com/?x", normalized="https://a.com/", exact=True)).bookmark
+    with pytest.raises(UndoConflict) as caught:
         run(duplicates.undo(1, group.id, NOW))
+    assert caught.value.bookmark_id == other.id
     assert run(BookmarkStore(database).count(1)) == 2
+
+
+def find_problem(work: Coroutine[Any, Any, object]) -> AccountProblem:
+    with pytest.raises(AccountError) as caught:
+        run(work)
+    return caught.value.kind
 
 
 def test_users_and_their_tokens(database: Database) -> None:
     users = UserStore(database)
-    mine = put(database, "https://a.com/", owner=PERSONAL).bookmark
-    own = run(users.new_token("", NOW))
-    assert run(users.by_token(own)) == OWNER
+    mine = put(database, "https://a.com/", owner=PERSONAL_OWNER_ID).bookmark
+    own = run(users.create_token("", NOW))
+    assert run(users.find_by_token(own)) == PERSONAL_OWNER
     assert not run(users.has_users())
     ada, token = run(users.add("ada", NOW))
     assert ada.is_admin and run(users.has_users())
     assert run(BookmarkStore(database).get(ada.id, mine.id)) == mine  # the first user gets what is there
-    assert run(users.by_token(token)) == run(users.by_token(own)) == ada
+    assert run(users.find_by_token(token)) == run(users.find_by_token(own)) == ada
     bob, _ = run(users.add("bob", NOW))
     assert not bob.is_admin
-    for name in ("ada", "", "a b", "../x", "x" * 65, "-x"):
-        with pytest.raises(StoreError):
-            run(users.add(name, NOW))
-    with pytest.raises(StoreError, match="say whose"):
-        run(users.new_token("", NOW))
-    newer = run(users.new_token("ada", NOW, revokes=True))
-    assert [run(users.by_token(each)) for each in (token, own, newer, "")] == [None, None, ada, None]
-    assert [each.name for each in run(users.all())] == ["ada", "bob"]
+    assert find_problem(users.add("ada", NOW)) is AccountProblem.NAME_TAKEN
+    for name in ("", "a b", "../x", "x" * 65, "-x"):
+        assert find_problem(users.add(name, NOW)) is AccountProblem.INVALID_NAME
+    assert find_problem(users.create_token("", NOW)) is AccountProblem.NAME_REQUIRED
+    newer = run(users.create_token("ada", NOW, revokes=True))
+    assert [run(users.find_by_token(each)) for each in (token, own, newer, "")] == [None, None, ada, None]
+    assert [each.name for each in run(users.list_users())] == ["ada", "bob"]
     put(database, "https://b.com/", owner=bob.id)
     assert run(users.remove("bob")) == 1
-    with pytest.raises(StoreError, match="no such user"):
-        run(users.remove("bob"))
-    with pytest.raises(StoreError, match="last user"):
-        run(users.remove("ada"))
+    assert find_problem(users.remove("bob")) is AccountProblem.NO_SUCH_USER
+    assert find_problem(users.remove("ada")) is AccountProblem.LAST_USER
 
 
 def test_sessions_expire(database: Database) -> None:
     users = UserStore(database)
     ada, _ = run(users.add("ada", NOW))
     secret = run(users.open_session(ada.id, NOW))
-    assert run(users.by_session(secret, NOW)) == ada
-    assert run(users.by_session(secret, NOW + SESSION)) is None
-    assert run(users.by_session("x", NOW)) is None
+    assert run(users.find_by_session(secret, NOW)) == ada
+    assert run(users.find_by_session(secret, NOW + SESSION_LIFETIME)) is None
+    assert run(users.find_by_session("x", NOW)) is None
     run(users.close_session(secret))
-    assert run(users.by_session(secret, NOW)) is None
+    assert run(users.find_by_session(secret, NOW)) is None
 
 
 def test_no_secret_is_in_the_database(database: Database) -> None:
@@ -316,9 +329,9 @@ def test_statistics_of_several_processes_add_up(database: Database) -> None:
     run(one.flush())
     run(other.flush())
     run(other.flush())
-    assert run(one.since(NOW)) == {"x": {"2026-01-31T10": 3}, "y": {"2026-01-31T11": 1}}
-    run(one.forget(NOW + timedelta(hours=1)))
-    assert run(one.since(NOW)) == {"y": {"2026-01-31T11": 1}}
+    assert run(one.get_hourly(NOW)) == {"x": {"2026-01-31T10": 3}, "y": {"2026-01-31T11": 1}}
+    run(one.delete_before(NOW + timedelta(hours=1)))
+    assert run(one.get_hourly(NOW)) == {"y": {"2026-01-31T11": 1}}
 
 
 def bookmarks_without_network(database: Database) -> Bookmarks:
@@ -353,13 +366,13 @@ def test_bookmarks_move_to_another_policy(database: Database) -> None:
         store = bookmarks.store
         kept = await store.get(1, first)
         assert kept.tags == ("www", "a.c") and kept.policy == "feed-aggressive@1"
-        with pytest.raises(NoBookmark):
+        with pytest.raises(NoSuchBookmark):
             await store.get(1, second)
         assert (await store.get(1, exact)).url == "https://www.a.com/E?utm_id=1"
         assert await store.count(1) == 2 + len(many)
         assert (await bookmarks.put(1, Draft("https://www.a.com/x/"))).bookmark.id == first
-        merges = await DuplicateStore(database).merges(1)
-        assert [merge.why for merge in merges] == ["policy"]
+        merges = await DuplicateStore(database).list_merges(1)
+        assert [merge.why for merge in merges] == [MergeReason.POLICY]
 
     run(story())
 
@@ -372,10 +385,10 @@ def test_only_shipped_policies(database: Database) -> None:
 
 
 def test_pending_expansions_are_found_again(database: Database) -> None:
-    address = Address("https://bit.ly/x", None, "https://bit.ly/x", False, "bookmark@1", ExpansionState.PENDING)
+    address = BookmarkUrl("https://bit.ly/x", None, "https://bit.ly/x", False, "bookmark@1", ExpansionState.PENDING)
     kept = put(database, "", address=address).bookmark
     store = BookmarkStore(database)
-    assert run(store.pending(NOW)) == []  # just put
-    assert run(store.pending(NOW + timedelta(minutes=1))) == [kept.id]
+    assert run(store.list_pending_expansions(NOW)) == []  # just put
+    assert run(store.list_pending_expansions(NOW + timedelta(minutes=1))) == [kept.id]
     run(store.trash(1, kept.id, NOW))
-    assert run(store.pending(NOW + timedelta(minutes=1))) == []
+    assert run(store.list_pending_expansions(NOW + timedelta(minutes=1))) == []

@@ -130,7 +130,7 @@ def test_every_answer_is_marked(service: Running) -> None:
 
 def test_a_token_can_be_wanted_without_users(sqlite_url: str) -> None:
     with serving(sqlite_url, Options(runs_jobs=False, require_token=True)) as service:
-        token = asyncio.run(UserStore(service.service.database).new_token("", service.service.clock()))
+        token = asyncio.run(UserStore(service.service.database).create_token("", service.service.clock()))
         assert service.get("/api/bookmarks").status == 401
         assert service.get("/api/bookmarks", token=token).status == 200
         assert service.get("/healthz").status in {200, 404}
@@ -142,7 +142,7 @@ def test_a_token_has_so_many_requests(sqlite_url: str) -> None:
     options = Options(runs_jobs=False, require_token=True, requests_per_minute=5)
     with serving(sqlite_url, options) as service:
         users = UserStore(service.service.database)
-        one, other = (asyncio.run(users.new_token("", service.service.clock())) for _ in range(2))
+        one, other = (asyncio.run(users.create_token("", service.service.clock())) for _ in range(2))
         statuses = [service.get("/api/bookmarks", token=one).status for _ in range(7)]
         assert statuses[:5] == [200] * 5 and 429 in statuses[5:]
         refused = next(

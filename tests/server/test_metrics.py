@@ -103,7 +103,7 @@ def test_totals_do_not_fall_when_old_hours_are_forgotten(service: Running) -> No
     now = service.service.clock()
 
     async def forget() -> None:
-        await service.service.bookmarks.statistics.forget(now.replace(year=now.year + 1))
+        await service.service.bookmarks.statistics.delete_before(now.replace(year=now.year + 1))
 
     asyncio.run(forget())
     assert service.get("/api/admin/statistics").json()["created"] == 0

@@ -62,7 +62,7 @@ def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         found.ask("POST", "/api/import", {"content": "url\nhttps://example.com/?a=2\nx:"})
         found.ask("POST", "/api/admin/renormalizations", {"policy": "bookmark"})
         if request.param == "personal":
-            yield found, asyncio.run(users.new_token("", now))
+            yield found, asyncio.run(users.create_token("", now))
         else:
             yield found, asyncio.run(users.add("ada", now))[1]
 

@@ -1,16 +1,20 @@
-"""What bookmarks are: their values, what putting them did, and what can be wrong."""
+"""The values of bookmarks, and the errors that saving and changing them can raise."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING, TypedDict
 
 from canonry.errors import CanonryError
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 
 class ExpansionState(StrEnum):
-    """How far the following of a short link has come."""
+    """Whether the URL is a short link, and whether its target is known."""
 
     NONE = "none"
     PENDING = "pending"
@@ -19,7 +23,7 @@ class ExpansionState(StrEnum):
 
 
 class OnDuplicate(StrEnum):
-    """What to do with a bookmark whose URL is kept already."""
+    """What to do when the URL of a new bookmark is saved already."""
 
     RETURN = "return"
     UPDATE = "update"
@@ -28,39 +32,57 @@ class OnDuplicate(StrEnum):
 
 
 class PutOutcome(StrEnum):
-    """What putting a bookmark did."""
+    """What putting a bookmark changed."""
 
     CREATED = "created"
     UPDATED = "updated"
     NO_CHANGE = "no_change"
 
 
-class NoBookmark(CanonryError):
+class NoSuchBookmark(CanonryError):
     """The owner has no bookmark with this id."""
 
     def __init__(self, bookmark_id: int) -> None:
-        super().__init__(f"no bookmark {bookmark_id}")
-
-
-class AlreadyKept(CanonryError):
-    """Another bookmark of the owner has this URL; `bookmark_id` says which."""
-
-    def __init__(self, bookmark_id: int) -> None:
-        super().__init__(f"bookmark {bookmark_id} has this URL already")
+        super().__init__(f"There is no bookmark with id {bookmark_id}.")
         self.bookmark_id = bookmark_id
 
 
-class Changed(CanonryError):
-    """The bookmark is no longer the one whose ETag was given."""
+class AlreadySaved(CanonryError):
+    """Another bookmark of the owner, `bookmark_id`, has this URL."""
+
+    def __init__(self, bookmark_id: int) -> None:
+        super().__init__(f"Bookmark {bookmark_id} has this URL already.")
+        self.bookmark_id = bookmark_id
+
+
+class EtagMismatch(CanonryError):
+    """The bookmark has changed since the ETag of the request was issued."""
+
+    def __init__(self, bookmark_id: int) -> None:
+        super().__init__(f"Bookmark {bookmark_id} has been changed since. Load it again to get its current ETag.")
+        self.bookmark_id = bookmark_id
+
+
+class BookmarkFields(TypedDict, total=False):
+    """The fields of a bookmark that people write; a field that is missing stays as it is."""
+
+    title: str
+    description: str
+    tags: Sequence[str]
+    folder: str
+    to_read: bool
+    private: bool
+    archive_urls: Sequence[str]
+    episode_urls: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
-    """Where a bookmark leads: the URL to keep, what was given where that differs, and how it came about."""
+class BookmarkUrl:
+    """The URL to save, made from what was given, and how it was made."""
 
     url: str
-    original_url: str | None
-    same_url: str  # the normal form, also of an exact URL
+    original_url: str | None  # what was given, if that differs from `url`
+    normalized_url: str  # equal for duplicates; differs from `url` only for an exact URL
     exact_url: bool
     policy: str
     expansion: ExpansionState = ExpansionState.NONE
@@ -69,7 +91,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """A bookmark as it is kept and shown."""
+    """A saved bookmark."""
 
     id: int
     url: str
@@ -97,16 +119,24 @@ class Bookmark:
 
 
 @dataclass(frozen=True, slots=True)
-class Put:
-    """What a put did, and the bookmark as it is now."""
+class OwnedBookmark:
+    """A bookmark and the id of its owner."""
+
+    owner: int
+    bookmark: Bookmark
+
+
+@dataclass(frozen=True, slots=True)
+class PutResult:
+    """The bookmark after a put, and what the put changed."""
 
     bookmark: Bookmark
     outcome: PutOutcome
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
-    """Which bookmarks to list; words must all be somewhere in the texts of a bookmark."""
+class BookmarkSearch:
+    """Which bookmarks to list; every word must occur somewhere in the texts of a bookmark."""
 
     words: str = ""
     tag: str = ""
@@ -116,8 +146,16 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """Some bookmarks, the newest first, and where the next ones begin."""
+class BookmarkPage:
+    """Some bookmarks, newest first, and the cursor of the next page."""
 
     bookmarks: tuple[Bookmark, ...]
     next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class BookmarkInFolder:
+    """The id of a bookmark and its folder."""
+
+    id: int
+    folder: str

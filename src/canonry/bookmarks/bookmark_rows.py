@@ -1,4 +1,4 @@
-"""Bookmarks as rows of their table, and back."""
+"""Convert bookmarks to rows of their table, and rows to bookmarks."""
 
 from __future__ import annotations
 
@@ -7,79 +7,82 @@ import json
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from canonry.bookmarks.bookmark import Address, Bookmark, ExpansionState
+from canonry.bookmarks.bookmark import Bookmark, BookmarkFields, BookmarkUrl, ExpansionState
 from canonry.core.keys import replace_unstorable
 from canonry.store.schema import bookmarks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-NAMES = [each.name for each in fields(Bookmark)]
-bookmark_columns = [bookmarks.c[name] for name in NAMES]
-_LISTS = frozenset({"tags", "archive_urls", "episode_urls"})
-_TRUTHS = frozenset({"exact_url", "to_read", "private"})
+_NAMES = [each.name for each in fields(Bookmark)]
+bookmark_columns = [bookmarks.c[name] for name in _NAMES]
+_LISTS = frozenset({"tags", "archive_urls", "episode_urls"})  # stored as JSON
+_BOOLEANS = frozenset({"exact_url", "to_read", "private"})  # stored as 0 and 1
 _SEARCHED = ("url", "original_url", "title", "description", "tags", "folder", "archive_urls", "episode_urls")
-# What people write; the rest of a row is ours.
-TEXTS = ("title", "description", "tags", "folder", "to_read", "private", "archive_urls", "episode_urls")
+_WRITTEN_BY_PEOPLE = BookmarkFields.__annotations__.keys()
 
 
-def key_of(url: str) -> str:
-    """What is unique for an owner: a digest of the URL."""
+def make_key(url: str) -> str:
+    """Return the key of a URL, which is unique per owner: the SHA-256 digest of the URL."""
     return hashlib.sha256(url.encode()).hexdigest()
 
 
-def as_bookmark(row: Sequence[Any]) -> Bookmark:
-    """A row of the table, its columns in the order of the fields."""
-    values = dict(zip(NAMES, row, strict=True))
+def parse_row(row: Sequence[Any]) -> Bookmark:
+    """Return the bookmark of a row that has the `bookmark_columns`."""
+    values = dict(zip(_NAMES, row, strict=True))
     for name in _LISTS:
         values[name] = tuple(json.loads(values[name]))
-    for name in _TRUTHS:
+    for name in _BOOLEANS:
         values[name] = bool(values[name])
     values["expansion"] = ExpansionState(values["expansion"])
     return Bookmark(**values)
 
 
-def empty_row() -> dict[str, Any]:
+def dump_bookmark(bookmark: Bookmark) -> dict[str, Any]:
+    """Return the columns of a bookmark."""
+    row: dict[str, Any] = {name: getattr(bookmark, name) for name in _NAMES}
+    for name in _LISTS:
+        row[name] = dump_json(row[name])
+    for name in _BOOLEANS:
+        row[name] = int(row[name])
+    return row | {"expansion": bookmark.expansion.value}
+
+
+def make_empty_row() -> dict[str, Any]:
+    """Return the columns that people write, all empty."""
     return {"title": "", "description": "", "folder": "", "to_read": 0, "private": 0} | dict.fromkeys(_LISTS, "[]")
 
 
-def stored_texts(texts: Mapping[str, Any]) -> dict[str, Any]:
-    """What people wrote, as the table has it."""
-    return {name: _value(name, value) for name, value in texts.items() if name in TEXTS}
+def dump_fields(given: BookmarkFields) -> dict[str, Any]:
+    """Return the columns of the fields that are given."""
+    return {name: _dump_field(name, value) for name, value in given.items() if name in _WRITTEN_BY_PEOPLE}
 
 
-def _value(name: str, value: Any) -> object:
+def _dump_field(name: str, value: Any) -> object:
     if name in _LISTS:
-        return as_json([replace_unstorable(each) for each in value])
-    return int(value) if name in _TRUTHS else replace_unstorable(value)
+        return dump_json([replace_unstorable(each) for each in value])
+    return int(value) if name in _BOOLEANS else replace_unstorable(value)
 
 
-def placed(address: Address) -> dict[str, Any]:
+def dump_url(url: BookmarkUrl) -> dict[str, Any]:
+    """Return the columns of a URL; not `key`, which differs for a duplicate that was allowed."""
     return {
-        "url": address.url,
-        "original_url": address.original_url,
-        "same_key": key_of(address.same_url),
-        "exact_url": int(address.exact_url),
-        "policy": address.policy,
-        "expansion": address.expansion.value,
-        "expansion_reason": replace_unstorable(address.expansion_reason),
+        "url": url.url,
+        "original_url": url.original_url,
+        "same_key": make_key(url.normalized_url),
+        "exact_url": int(url.exact_url),
+        "policy": url.policy,
+        "expansion": url.expansion.value,
+        "expansion_reason": replace_unstorable(url.expansion_reason),
     }
 
 
-def row_of(kept: Bookmark) -> dict[str, Any]:
-    row: dict[str, Any] = {name: getattr(kept, name) for name in NAMES}
-    for name in _LISTS:
-        row[name] = as_json(row[name])
-    for name in _TRUTHS:
-        row[name] = int(row[name])
-    return row | {"expansion": kept.expansion.value}
-
-
-def searchable(row: Mapping[str, Any]) -> str:
-    """The texts of a row that search looks at."""
+def make_search_text(row: Mapping[str, Any]) -> str:
+    """Return everything that a search looks at, in lower case."""
     texts = {name: "\n".join(json.loads(row[name])) if name in _LISTS else row[name] or "" for name in _SEARCHED}
     return "\n".join(texts.values()).lower()
 
 
-def as_json(value: Any) -> str:
+def dump_json(value: Any) -> str:
+    """Return JSON as it is stored: every character as it is, so that a search finds it."""
     return json.dumps(value, ensure_ascii=False)

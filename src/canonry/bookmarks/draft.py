@@ -1,9 +1,11 @@
-"""A bookmark as somebody gives it, before it has an owner and a normal form (contract B4)."""
+"""A bookmark as it is given, before it has an owner and a normalized URL (contract B4)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from canonry.bookmarks.bookmark import BookmarkFields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -11,24 +13,37 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What is to be kept; `created_at` is empty where it is made now."""
+    """A bookmark to save; an empty `created_at` means now."""
 
     url: str
     title: str = ""
     description: str = ""
     tags: tuple[str, ...] = ()
-    folder: str = ""  # `a/b` is b in a
+    folder: str = ""  # a path: `a/b` is b in a
     to_read: bool = False
     private: bool = False
     created_at: str = ""
     archive_urls: tuple[str, ...] = ()
     episode_urls: tuple[str, ...] = ()
-    exact_url: bool = False  # to be kept as it is
-    original_url: str | None = None  # what it was before it was normalized, where that is known
+    exact_url: bool = False  # save the URL as it is
+    original_url: str | None = None  # what was given before it was normalized, if known
+
+    def get_fields(self) -> BookmarkFields:
+        """Return the fields that people write."""
+        return BookmarkFields(
+            title=self.title,
+            description=self.description,
+            tags=self.tags,
+            folder=self.folder,
+            to_read=self.to_read,
+            private=self.private,
+            archive_urls=self.archive_urls,
+            episode_urls=self.episode_urls,
+        )
 
 
 def clean_tags(tags: str | Iterable[str]) -> tuple[str, ...]:
-    """Tags without blanks around them, each once, in the order given; blanks inside become one.
+    """Return tags without surrounding blanks, each once, in the order given; inner blanks become one.
 
     `[" Python", "python ", "a  b"]` → `("Python", "python", "a b")`
     """

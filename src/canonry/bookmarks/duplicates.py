@@ -1,17 +1,18 @@
-"""Bookmarks that look the same: shown in groups, made one, and made several again (contract B7)."""
+"""Find duplicate bookmarks, merge them, and undo a merge (contract B7)."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from canonry.bookmarks.bookmark import NoBookmark
-from canonry.bookmarks.bookmark_rows import as_bookmark, bookmark_columns, searchable
-from canonry.bookmarks.bookmark_store import get_now
+from canonry.bookmarks.bookmark import NoSuchBookmark
+from canonry.bookmarks.bookmark_rows import bookmark_columns, dump_json, make_search_text, parse_row
+from canonry.bookmarks.bookmark_store import load_bookmark
 from canonry.errors import CanonryError
 from canonry.store.schema import bookmark_merges, bookmarks, stamp
 
@@ -22,91 +23,118 @@ if TYPE_CHECKING:
     from canonry.bookmarks.bookmark import Bookmark
     from canonry.store.database import Database
 
-_MERGES_SHOWN = 50
+    _Columns = dict[str, Any]  # all columns of a bookmark: what the undo of a merge restores
+
+_MAX_LISTED_MERGES = 50
+
+
+class MergeReason(StrEnum):
+    """Why bookmarks were merged."""
+
+    REVIEW = "review"  # somebody merged a group of duplicates
+    EXPANSION = "expansion"  # the target of a short link was saved already
+    POLICY = "policy"  # a rekey gave both the same URL
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """Bookmarks of one owner that lead to the same place; `id` names the group in URLs."""
+class DuplicateGroup:
+    """Bookmarks of one owner with the same normalized URL, oldest first; `id` names the group in URLs."""
 
     id: str
     bookmarks: tuple[Bookmark, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
-    """Bookmarks that were made one, and can be made several again."""
+class Merge:
+    """A merge that can be undone; `id` is that of the group."""
 
     id: str
     kept_id: int
     merged_ids: tuple[int, ...]
-    why: str
+    why: MergeReason
     created_at: str
 
 
-class NoGroup(CanonryError):
-    """There is nothing with this name to merge or to undo."""
+class NoSuchDuplicates(CanonryError):
+    """The owner has no group of duplicates with this id."""
+
+    def __init__(self, group_id: str) -> None:
+        super().__init__(f"There are no duplicates with id {group_id}. They may have been merged already.")
+        self.group_id = group_id
 
 
-class CannotUndo(CanonryError):
-    """A bookmark has come since that is in the way."""
+class NoSuchMerge(CanonryError):
+    """The owner has no merge of this group that can be undone."""
+
+    def __init__(self, group_id: str) -> None:
+        super().__init__(f"There is no merge of duplicates {group_id} to undo. It may have been undone already.")
+        self.group_id = group_id
+
+
+class UndoConflict(CanonryError):
+    """A merge cannot be undone: `bookmark_id` was saved since and has one of the URLs."""
+
+    def __init__(self, bookmark_id: int) -> None:
+        super().__init__(
+            f"The merge cannot be undone: bookmark {bookmark_id} was saved since with one of its URLs."
+            " Delete that bookmark first."
+        )
+        self.bookmark_id = bookmark_id
 
 
 class DuplicateStore:
-    """Groups of bookmarks that look the same."""
+    """The duplicate bookmarks of a database; every method is one transaction."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    async def groups(self, owner: int, *, limit: int = 100) -> list[Group]:
-        """The groups with most bookmarks first."""
-        return await self.database.read(partial(_groups, owner=owner, limit=limit))
+    async def list_groups(self, owner: int, *, limit: int = 100) -> list[DuplicateGroup]:
+        """Return groups of duplicates, the largest first."""
+        return await self.database.read(partial(_list_groups, owner=owner, limit=limit))
 
     async def merge(self, owner: int, group_id: str, now: datetime, *, keep: int | None = None) -> Bookmark:
-        """Make one of a group: `keep`, or the oldest; it gets the tags, texts and archives of all."""
+        """Merge a group into the bookmark `keep`, or into the oldest; return the merged bookmark."""
         return await self.database.write(
             partial(_merge_group, owner=owner, group_id=group_id, now=stamp(now), keep=keep)
         )
 
     async def undo(self, owner: int, group_id: str, now: datetime) -> list[Bookmark]:
-        """Take the last merge of a group back: every row as it was."""
+        """Undo the last merge of a group; return its bookmarks as they were before."""
         return await self.database.write(partial(_undo, owner=owner, group_id=group_id, now=stamp(now)))
 
-    async def merges(self, owner: int) -> list[Merged]:
-        """The latest merges that can be undone."""
-        return await self.database.read(partial(_merges, owner=owner))
+    async def list_merges(self, owner: int) -> list[Merge]:
+        """Return the latest merges that can be undone, newest first."""
+        return await self.database.read(partial(_list_merges, owner=owner))
 
 
-def merge_now(
-    connection: Connection, owner: int, kept_id: int, others: Sequence[int], *, now: str, why: str
+def merge_bookmarks(
+    connection: Connection, owner: int, kept_id: int, others: Sequence[int], *, now: str, why: MergeReason
 ) -> Bookmark:
-    """Make bookmarks one, in a transaction: the others go for good but for the undo, which remembers every row."""
-    rows = [_whole_row(connection, owner, each) for each in (kept_id, *others)]
+    """Merge the others into one bookmark and delete them; every row is stored for an undo."""
+    rows = [_lock_row(connection, owner, each) for each in (kept_id, *others)]
     kept, *gone = rows
     connection.execute(
         insert(bookmark_merges).values(
             owner_id=owner,
             same_key=kept["same_key"],
             kept_id=kept_id,
-            rows=json.dumps(rows, ensure_ascii=False),
-            why=why,
+            rows=dump_json(rows),
+            why=why.value,
             created_at=now,
         )
     )
     connection.execute(delete(bookmarks).where(bookmarks.c.owner_id == owner, bookmarks.c.id.in_(others)))
-    values = _together(kept, gone) | {"updated_at": now}
-    values["haystack"] = searchable({**kept, **values})
+    values = _combine(kept, gone) | {"updated_at": now}
+    values["haystack"] = make_search_text({**kept, **values})
     connection.execute(update(bookmarks).where(bookmarks.c.owner_id == owner, bookmarks.c.id == kept_id).values(values))
-    return get_now(connection, owner, kept_id)
+    return load_bookmark(connection, owner, kept_id)
 
 
-def _together(kept: dict[str, Any], gone: list[dict[str, Any]]) -> dict[str, Any]:
-    """What one bookmark says in place of several: nothing anybody wrote is dropped."""
+def _combine(kept: _Columns, gone: list[_Columns]) -> _Columns:
+    """Return what people wrote in all rows; only the title and the folder of the first that has one."""
     rows = [kept, *gone]
     lists = {
-        name: json.dumps(
-            list(dict.fromkeys(each for row in rows for each in json.loads(row[name]))), ensure_ascii=False
-        )
+        name: dump_json(list(dict.fromkeys(each for row in rows for each in json.loads(row[name]))))
         for name in ("tags", "archive_urls", "episode_urls")
     }
     texts = {name: next((row[name] for row in rows if row[name]), "") for name in ("title", "folder")}
@@ -120,21 +148,21 @@ def _together(kept: dict[str, Any], gone: list[dict[str, Any]]) -> dict[str, Any
     }
 
 
-def _groups(connection: Connection, owner: int, limit: int) -> list[Group]:
-    is_kept = (bookmarks.c.owner_id == owner) & bookmarks.c.deleted_at.is_(None)
+def _list_groups(connection: Connection, owner: int, limit: int) -> list[DuplicateGroup]:
+    is_saved = (bookmarks.c.owner_id == owner) & bookmarks.c.deleted_at.is_(None)
     several = (
         select(bookmarks.c.same_key)
-        .where(is_kept)
+        .where(is_saved)
         .group_by(bookmarks.c.same_key)
         .having(func.count() > 1)
         .order_by(func.count().desc(), bookmarks.c.same_key)
         .limit(limit)
     )
     found: dict[str, list[Bookmark]] = {key: [] for key in connection.execute(several).scalars()}
-    query = select(bookmarks.c.same_key, *bookmark_columns).where(is_kept, bookmarks.c.same_key.in_(found))
+    query = select(bookmarks.c.same_key, *bookmark_columns).where(is_saved, bookmarks.c.same_key.in_(found))
     for key, *row in connection.execute(query.order_by(bookmarks.c.created_at, bookmarks.c.id)):
-        found[key].append(as_bookmark(row))
-    return [Group(key, tuple(members)) for key, members in found.items()]
+        found[key].append(parse_row(row))
+    return [DuplicateGroup(key, tuple(members)) for key, members in found.items()]
 
 
 def _merge_group(connection: Connection, owner: int, group_id: str, now: str, keep: int | None) -> Bookmark:
@@ -145,11 +173,12 @@ def _merge_group(connection: Connection, owner: int, group_id: str, now: str, ke
     )
     ids = list(connection.execute(query).scalars())
     if len(ids) < 2:
-        raise NoGroup("there are no duplicates with this name; they may have been merged already")
+        raise NoSuchDuplicates(group_id)
     if keep is not None and keep not in ids:
-        raise NoBookmark(keep)
-    kept = ids[0] if keep is None else keep
-    return merge_now(connection, owner, kept, [each for each in ids if each != kept], now=now, why="review")
+        raise NoSuchBookmark(keep)
+    kept_id = ids[0] if keep is None else keep
+    others = [each for each in ids if each != kept_id]
+    return merge_bookmarks(connection, owner, kept_id, others, now=now, why=MergeReason.REVIEW)
 
 
 def _undo(connection: Connection, owner: int, group_id: str, now: str) -> list[Bookmark]:
@@ -165,17 +194,17 @@ def _undo(connection: Connection, owner: int, group_id: str, now: str) -> list[B
     )
     found = connection.execute(query).first()
     if found is None:
-        raise NoGroup("there is no merge with this name to undo")
-    # They may be from before the owner had a name.
-    rows: list[dict[str, Any]] = [{**row, "owner_id": owner} for row in json.loads(found.rows)]
-    _require_room(connection, owner, rows)
+        raise NoSuchMerge(group_id)
+    # The rows may have been stored before the first user was added, under another owner id.
+    rows: list[_Columns] = [{**row, "owner_id": owner} for row in json.loads(found.rows)]
+    _require_unused_keys(connection, owner, rows)
     connection.execute(delete(bookmarks).where(bookmarks.c.owner_id == owner, bookmarks.c.id == rows[0]["id"]))
     connection.execute(insert(bookmarks), rows)
     connection.execute(update(bookmark_merges).where(bookmark_merges.c.id == found.id).values(undone_at=now))
-    return [get_now(connection, owner, row["id"]) for row in rows]
+    return [load_bookmark(connection, owner, row["id"]) for row in rows]
 
 
-def _require_room(connection: Connection, owner: int, rows: list[dict[str, Any]]) -> None:
+def _require_unused_keys(connection: Connection, owner: int, rows: list[_Columns]) -> None:
     query = select(bookmarks.c.id).where(
         bookmarks.c.owner_id == owner,
         bookmarks.c.deleted_at.is_(None),
@@ -183,27 +212,31 @@ def _require_room(connection: Connection, owner: int, rows: list[dict[str, Any]]
         bookmarks.c.id != rows[0]["id"],
     )
     if (other := connection.execute(query).scalar()) is not None:
-        raise CannotUndo(f"bookmark {other} has come since and has one of the URLs")
+        raise UndoConflict(other)
 
 
-def _merges(connection: Connection, owner: int) -> list[Merged]:
+def _list_merges(connection: Connection, owner: int) -> list[Merge]:
     query = (
         select(bookmark_merges)
         .where(bookmark_merges.c.owner_id == owner, bookmark_merges.c.undone_at.is_(None))
         .order_by(bookmark_merges.c.id.desc())
-        .limit(_MERGES_SHOWN)
+        .limit(_MAX_LISTED_MERGES)
     )
     return [
-        Merged(
-            row.same_key, row.kept_id, tuple(each["id"] for each in json.loads(row.rows)[1:]), row.why, row.created_at
+        Merge(
+            id=row.same_key,
+            kept_id=row.kept_id,
+            merged_ids=tuple(each["id"] for each in json.loads(row.rows)[1:]),
+            why=MergeReason(row.why),
+            created_at=row.created_at,
         )
         for row in connection.execute(query)
     ]
 
 
-def _whole_row(connection: Connection, owner: int, bookmark_id: int) -> dict[str, Any]:
+def _lock_row(connection: Connection, owner: int, bookmark_id: int) -> _Columns:
     query = select(bookmarks).where(bookmarks.c.owner_id == owner, bookmarks.c.id == bookmark_id)
-    row = connection.execute(query.with_for_update()).mappings().first()  # what is made of it must be the latest
+    row = connection.execute(query.with_for_update()).mappings().first()  # the merge must combine the latest version
     if row is None:
-        raise NoBookmark(bookmark_id)
+        raise NoSuchBookmark(bookmark_id)
     return dict(row)

@@ -1,15 +1,15 @@
-"""Bookmarks in and out of files (contract B8): Netscape HTML, JSON and CSV.
+"""Read and write files of bookmarks: Netscape HTML, JSON and CSV (contract B8).
 
-A file is hostile until it is read: there are limits for all of it, and what is no bookmark is refused
-with its row and the reason, while the rest of the file goes on.
+Files are untrusted input: everything has a limit. A row that is not a bookmark is refused with its number and the
+reason; the other rows are read.
 
-JSON is a list of objects, or `{"bookmarks": [...]}`, with our names or Pinboard's.
+JSON is a list of objects, or `{"bookmarks": [...]}`, with our field names or Pinboard's.
 
-CSV is told by its header: ours, Raindrop's, Pocket's, Instapaper's, Pinboard's names (exchange_rows.py),
-in any order, with commas, semicolons or tabs between cells. Tags have commas between them; blanks where
-the URL is called `href` (Pinboard), bars where there is a `time_added` (Pocket). A spreadsheet takes a
-cell that begins with `=`, `+`, `-` or `@` for a formula, so we write a `'` before it, and before one
-that begins with `'`; reading a file with our header takes it off.
+CSV needs a header with our column names, or those of Raindrop, Pocket, Instapaper or Pinboard (exchange_rows.py), in
+any order; commas, semicolons or tabs separate cells. Commas separate tags; blanks if the URL column is called `href`
+(Pinboard), bars if there is a `time_added` (Pocket). Spreadsheets run a cell that begins with `=`, `+`, `-` or `@` as
+a formula, so we write a `'` before such a cell, and before one that begins with `'`; a file with our header is read
+without it.
 """
 
 from __future__ import annotations
@@ -22,36 +22,37 @@ from enum import StrEnum
 from io import StringIO
 from typing import TYPE_CHECKING, cast
 
-from canonry.bookmarks.exchange_rows import URL_NAMES, Unusable, draft_of, join_marked, one_a_line
+from canonry.bookmarks.exchange_rows import URL_NAMES, join_escaped, join_lines, parse_draft
+from canonry.bookmarks.import_problems import BadBookmarkFile, FileProblem, RefusedRow, RowProblem, RowRefused
 from canonry.bookmarks.netscape import read_netscape, write_netscape
-from canonry.errors import CanonryError, mask_credentials
+from canonry.errors import mask_credentials
 from canonry.net.charset import decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from canonry.bookmarks.draft import Draft
-    from canonry.bookmarks.exchange_rows import Bookmark
+    from canonry.bookmarks.exchange_rows import ExportedBookmark
 
 MAX_BYTES = 50 * 1000 * 1000
 MAX_ROWS = 1_000_000
 MAX_REFUSED = 100_000
-_MAX_LINES = 10_000_000  # of a CSV file; a description has many
-_MAX_LINE = 1_000_000
+_MAX_LINES = 10_000_000  # of a CSV file; a description can have many
+_MAX_LINE_CHARS = 1_000_000
 _MAX_BRACKETS = 5_000_000  # of a JSON file: lists and objects cost far more memory than text
-_SHOWN = 200
-_CHUNK = 64 * 1024
+_MAX_SHOWN_CHARS = 200
+_CHUNK_CHARS = 64 * 1024
 _COLUMNS = (
     *("url", "original_url", "title", "description", "tags", "folder", "to_read", "private", "created_at"),
     *("archive_urls", "episode_urls", "exact_url"),
 )
-# What spreadsheets take for a formula (OWASP, CSV injection), and the sign that it is none.
+# Cells that spreadsheets run as formulas (OWASP, CSV injection), and the `'` that prevents it.
 _FORMULA = re.compile(r"\s*[=+\-@＝＋－＠']|[\t\r\n]")
-_LONG_LINE = re.compile(rf"^[^\n]{{{_MAX_LINE}}}", re.MULTILINE)
+_LONG_LINE = re.compile(rf"^[^\n]{{{_MAX_LINE_CHARS}}}", re.MULTILINE)
 
 
-class Format(StrEnum):
-    """The kinds of files."""
+class FileFormat(StrEnum):
+    """The formats of bookmark files."""
 
     NETSCAPE = "netscape"
     JSON = "json"
@@ -59,165 +60,172 @@ class Format(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class RefusedRow:
-    """What is no bookmark: the number of the link or object, in CSV of the row, its text and the reason."""
-
-    row: int
-    text: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Parsed:
-    """What a file has."""
+class ParsedFile:
+    """The bookmarks of a file, and the rows that are none."""
 
     drafts: list[Draft]
     refused: list[RefusedRow]
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
-    """A row by the names of its fields, none for a blank line; `problem` where it cannot have any."""
+class _FileRow:
+    """A row: its values by field name, none for a blank line; `refused` if it has no fields to read."""
 
-    said: Mapping[str, object]
-    problem: str = ""
+    values: Mapping[str, object]
+    refused: RowRefused | None = None
 
 
-def guess_format(data: bytes, file_name: str = "") -> Format:
-    """What a file is, by how it begins, else by the end of its name, else CSV."""
+def guess_format(data: bytes, file_name: str = "") -> FileFormat:
+    """Return the format by the first character of a file, else by its name, else CSV."""
     start = decode(data[:1000], "charset=utf-8").lstrip("\ufeff \t\r\n")[:1]
     if start == "<" or (start not in {"[", "{"} and file_name.lower().endswith((".html", ".htm"))):
-        return Format.NETSCAPE
-    return Format.JSON if start in {"[", "{"} or file_name.lower().endswith(".json") else Format.CSV
+        return FileFormat.NETSCAPE
+    return FileFormat.JSON if start in {"[", "{"} or file_name.lower().endswith(".json") else FileFormat.CSV
 
 
-def read_bookmarks(data: bytes, format: Format | None = None, file_name: str = "") -> Parsed:  # noqa: A002
-    """The bookmarks of a file in their order, twins included; CanonryError where it is no such file."""
+def read_bookmarks(data: bytes, format: FileFormat | None = None, file_name: str = "") -> ParsedFile:  # noqa: A002
+    """Return the bookmarks of a file in their order, duplicates included; BadBookmarkFile if it is no such file."""
     if len(data) > MAX_BYTES:
-        raise CanonryError(f"a file of more than {MAX_BYTES // 1_000_000} MB")
+        raise BadBookmarkFile(FileProblem.TOO_LARGE, f"The file is larger than {MAX_BYTES // 1_000_000} MB.")
     if not data.strip():
-        raise CanonryError("the file is empty")
-    kind = format or guess_format(data, file_name)
-    first = 2 if kind is Format.CSV else 1
-    parsed = Parsed([], [])
-    for number, row in enumerate(_READERS[kind](data), first):
+        raise BadBookmarkFile(FileProblem.EMPTY, "The file is empty.")
+    file_format = format or guess_format(data, file_name)
+    first = 2 if file_format is FileFormat.CSV else 1  # the header of CSV is row 1
+    parsed = ParsedFile([], [])
+    for number, row in enumerate(_READERS[file_format](data), first):
         if number - first >= MAX_ROWS:
-            raise CanonryError(f"more than {MAX_ROWS:,} rows")
+            raise _make_too_many_rows()
         try:
-            _keep(row, parsed)
-        except Unusable as error:
+            _add_row(row, parsed)
+        except RowRefused as error:
             if len(parsed.refused) >= MAX_REFUSED:
-                raise CanonryError(f"more than {MAX_REFUSED:,} rows are no bookmarks") from None
-            parsed.refused.append(RefusedRow(number, _shown(row.said), mask_credentials(_sendable(str(error)))))
+                raise BadBookmarkFile(
+                    FileProblem.TOO_MANY_REFUSED, f"More than {MAX_REFUSED:,} rows of the file are not bookmarks."
+                ) from None
+            reason = mask_credentials(_replace_surrogates(str(error)))
+            parsed.refused.append(RefusedRow(number, _show_row(row.values), reason, error.kind))
     return parsed
 
 
-def write_bookmarks(format: Format, bookmarks: Iterable[Bookmark]) -> Iterator[str]:  # noqa: A002
-    """A file in pieces for UTF-8; Netscape has one block for each run of bookmarks of a folder."""
+def write_bookmarks(format: FileFormat, bookmarks: Iterable[ExportedBookmark]) -> Iterator[str]:  # noqa: A002
+    """Yield a file in pieces that UTF-8 can encode; in Netscape, successive bookmarks of a folder share one block."""
     waiting: list[str] = []
     size = 0
     for piece in _WRITERS[format](bookmarks):
         waiting.append(piece)
         size += len(piece)
-        if size >= _CHUNK:
-            yield _sendable("".join(waiting))
+        if size >= _CHUNK_CHARS:
+            yield _replace_surrogates("".join(waiting))
             waiting, size = [], 0
     if waiting:
-        yield _sendable("".join(waiting))
+        yield _replace_surrogates("".join(waiting))
 
 
-def _keep(row: _Row, parsed: Parsed) -> None:
-    if row.problem:
-        raise Unusable(row.problem)
-    if row.said:
-        parsed.drafts.append(draft_of(row.said))
+def _add_row(row: _FileRow, parsed: ParsedFile) -> None:
+    if row.refused is not None:
+        raise row.refused
+    if row.values:
+        parsed.drafts.append(parse_draft(row.values))
 
 
-def _shown(said: Mapping[str, object]) -> str:
-    """The URL of a row, else all of it, for people."""
-    url = next((said[name] for name in URL_NAMES if said.get(name)), "")
-    text = str(url) or " ".join(str(value) for value in said.values() if value)
-    return _sendable(mask_credentials(text.replace("\0", "")).strip()[:_SHOWN])
+def _show_row(values: Mapping[str, object]) -> str:
+    """Return the URL of a row, or all its values if it has no URL, for people."""
+    url = next((values[name] for name in URL_NAMES if values.get(name)), "")
+    text = str(url) or " ".join(str(value) for value in values.values() if value)
+    return _replace_surrogates(mask_credentials(text.replace("\0", "")).strip()[:_MAX_SHOWN_CHARS])
 
 
-def _sendable(text: str) -> str:
-    """The text without lone surrogates, which UTF-8 does not have."""
+def _replace_surrogates(text: str) -> str:
+    """Return the text with a `?` for each lone surrogate, which UTF-8 cannot encode."""
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
-def _read_netscape(data: bytes) -> Iterator[_Row]:
-    return (_Row(link) for link in read_netscape(data))
+def _read_netscape(data: bytes) -> Iterator[_FileRow]:
+    return (_FileRow(link) for link in read_netscape(data))
 
 
-def _read_json(data: bytes) -> Iterator[_Row]:
+def _read_json(data: bytes) -> Iterator[_FileRow]:
     text = decode(data, "charset=utf-8")
     if text.count("[") + text.count("{") > _MAX_BRACKETS:
-        raise CanonryError(f"more than {_MAX_BRACKETS:,} lists and objects")
+        raise BadBookmarkFile(FileProblem.TOO_COMPLEX, f"The file has more than {_MAX_BRACKETS:,} lists and objects.")
     try:
         found: object = json.loads(text)
     except json.JSONDecodeError as error:
-        raise CanonryError(f"not JSON: line {error.lineno}: {error.msg}") from None
-    except (ValueError, RecursionError):  # a number of more digits, or lists deeper than anybody means
-        raise CanonryError("not JSON that can be read") from None
+        raise BadBookmarkFile(
+            FileProblem.NOT_JSON, f"The file is not valid JSON: line {error.lineno}: {error.msg}."
+        ) from None
+    except (ValueError, RecursionError):
+        raise BadBookmarkFile(
+            FileProblem.NOT_JSON, "The file cannot be read: it has a number with too many digits, or too deep nesting."
+        ) from None
     if isinstance(found, dict):
         found = cast("dict[str, object]", found).get("bookmarks")
     if not isinstance(found, list):
-        raise CanonryError('not a list of bookmarks, nor {"bookmarks": [...]}')
+        raise BadBookmarkFile(
+            FileProblem.NOT_A_LIST, 'The file is neither a list of bookmarks nor {"bookmarks": [...]}.'
+        )
     rows = cast("list[object]", found)
     if len(rows) > MAX_ROWS:
-        raise CanonryError(f"more than {MAX_ROWS:,} rows")
-    return (_json_row(row) for row in rows)
+        raise _make_too_many_rows()
+    return (_parse_json_row(row) for row in rows)
 
 
-def _json_row(row: object) -> _Row:
+def _make_too_many_rows() -> BadBookmarkFile:
+    return BadBookmarkFile(FileProblem.TOO_MANY_ROWS, f"The file has more than {MAX_ROWS:,} rows.")
+
+
+def _parse_json_row(row: object) -> _FileRow:
     if not isinstance(row, dict):
-        return _Row({"": row}, "not an object")
-    said = {name.lower(): value for name, value in cast("dict[str, object]", row).items()}
-    return _Row(said) if said else _Row(said, "empty")
+        return _FileRow({"": row}, RowRefused(RowProblem.NOT_AN_OBJECT))
+    values = {name.lower(): value for name, value in cast("dict[str, object]", row).items()}
+    return _FileRow(values, None if values else RowRefused(RowProblem.EMPTY))
 
 
-def _read_csv(data: bytes) -> Iterator[_Row]:
+def _read_csv(data: bytes) -> Iterator[_FileRow]:
     text = decode(data, "charset=utf-8").replace("\0", "").lstrip("\ufeff\r\n")
     if long := _LONG_LINE.search(text):
         line = text.count("\n", 0, long.start()) + 1
-        raise CanonryError(f"line {line} has more than {_MAX_LINE:,} characters")
+        raise BadBookmarkFile(
+            FileProblem.LINE_TOO_LONG, f"Line {line} of the file has more than {_MAX_LINE_CHARS:,} characters."
+        )
     if text.count("\n") > _MAX_LINES:
-        raise CanonryError(f"more than {_MAX_LINES:,} lines")
+        raise BadBookmarkFile(FileProblem.TOO_COMPLEX, f"The file has more than {_MAX_LINES:,} lines.")
     header_line = text.partition("\n")[0]
-    mark = max(",;\t", key=header_line.count)
-    rows = csv.reader(StringIO(text, newline=""), delimiter=mark)
+    separator = max(",;\t", key=header_line.count)
+    rows = csv.reader(StringIO(text, newline=""), delimiter=separator)
     try:
         header = tuple("_".join(name.lower().replace("-", " ").split()) for name in next(rows))
     except (csv.Error, StopIteration):
         header = ()
     if not set(URL_NAMES).intersection(header):
-        raise CanonryError(f"no column of the CSV file is called {', '.join(URL_NAMES)}")
-    return _csv_rows(rows, header)
+        raise BadBookmarkFile(
+            FileProblem.NO_URL_COLUMN, f"The CSV file has no column for the URL, called one of: {', '.join(URL_NAMES)}."
+        )
+    return _parse_csv_rows(rows, header)
 
 
-def _csv_rows(rows: Iterator[list[str]], header: tuple[str, ...]) -> Iterator[_Row]:
+def _parse_csv_rows(rows: Iterator[list[str]], header: tuple[str, ...]) -> Iterator[_FileRow]:
     is_ours = header == _COLUMNS
     while True:
         try:
             cells = next(rows, None)
         except csv.Error as error:
-            yield _Row({}, str(error))
+            yield _FileRow({}, RowRefused(RowProblem.BAD_CSV, detail=str(error)))
             continue
         if cells is None:
             return
         if is_ours:
             cells = [cell[1:] if cell[:1] == "'" and _FORMULA.match(cell, 1) else cell for cell in cells]
         if any(cells[len(header) :]):
-            yield _Row({"": " ".join(cells)}, "more cells than the header")
+            yield _FileRow({"": " ".join(cells)}, RowRefused(RowProblem.EXTRA_CELLS))
             continue
-        said = dict(zip(header, cells, strict=False))
-        yield _Row(said if any(cells) else {})
+        yield _FileRow(dict(zip(header, cells, strict=False)) if any(cells) else {})
 
 
-def _write_json(bookmarks: Iterable[Bookmark]) -> Iterator[str]:
+def _write_json(bookmarks: Iterable[ExportedBookmark]) -> Iterator[str]:
     before = "[\n"
     for bookmark in bookmarks:
-        said = {
+        values = {
             "url": bookmark.url,
             "original_url": bookmark.original_url or None,
             "title": bookmark.title,
@@ -231,12 +239,12 @@ def _write_json(bookmarks: Iterable[Bookmark]) -> Iterator[str]:
             "episode_urls": list(bookmark.episode_urls),
             "exact_url": bookmark.exact_url,
         }
-        yield before + json.dumps(said, ensure_ascii=False)
+        yield before + json.dumps(values, ensure_ascii=False)
         before = ",\n"
     yield "\n]\n" if before == ",\n" else "[]\n"
 
 
-def _write_csv(bookmarks: Iterable[Bookmark]) -> Iterator[str]:
+def _write_csv(bookmarks: Iterable[ExportedBookmark]) -> Iterator[str]:
     yield ",".join(_COLUMNS) + "\r\n"
     for bookmark in bookmarks:
         cells = (
@@ -244,30 +252,30 @@ def _write_csv(bookmarks: Iterable[Bookmark]) -> Iterator[str]:
             bookmark.original_url or "",
             bookmark.title,
             bookmark.description,
-            join_marked(bookmark.tags, ","),
+            join_escaped(bookmark.tags, ","),
             bookmark.folder,
             "true" if bookmark.to_read else "false",
             "true" if bookmark.private else "false",
             bookmark.created_at,
-            one_a_line(bookmark.archive_urls),
-            one_a_line(bookmark.episode_urls),
+            join_lines(bookmark.archive_urls),
+            join_lines(bookmark.episode_urls),
             "true" if bookmark.exact_url else "false",
         )
-        # All in quotes: a spreadsheet that splits at semicolons finds no formula after one either.
-        yield ",".join(f'"{_harmless(cell)}"' for cell in cells) + "\r\n"
+        # Every cell is quoted, so a spreadsheet that splits at semicolons finds no formula after one.
+        yield ",".join(f'"{_escape_cell(cell)}"' for cell in cells) + "\r\n"
 
 
-def _harmless(cell: str) -> str:
+def _escape_cell(cell: str) -> str:
     return ("'" if _FORMULA.match(cell) else "") + cell.replace('"', '""')
 
 
-_READERS: dict[Format, Callable[[bytes], Iterator[_Row]]] = {
-    Format.NETSCAPE: _read_netscape,
-    Format.JSON: _read_json,
-    Format.CSV: _read_csv,
+_READERS: dict[FileFormat, Callable[[bytes], Iterator[_FileRow]]] = {
+    FileFormat.NETSCAPE: _read_netscape,
+    FileFormat.JSON: _read_json,
+    FileFormat.CSV: _read_csv,
 }
-_WRITERS: dict[Format, Callable[[Iterable[Bookmark]], Iterator[str]]] = {
-    Format.NETSCAPE: write_netscape,
-    Format.JSON: _write_json,
-    Format.CSV: _write_csv,
+_WRITERS: dict[FileFormat, Callable[[Iterable[ExportedBookmark]], Iterator[str]]] = {
+    FileFormat.NETSCAPE: write_netscape,
+    FileFormat.JSON: _write_json,
+    FileFormat.CSV: _write_csv,
 }

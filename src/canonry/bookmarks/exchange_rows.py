@@ -1,7 +1,7 @@
-r"""The fields of a bookmark as files name them, made a `Draft` or refused with a reason.
+r"""Parse a row of a bookmark file, with the field names of several services, into a `Draft`.
 
-A folder is a path: `a/b` is b in a. A name that has a `/` itself is written `\/`, and a `\` is written `\\`;
-the same holds for the commas between tags.
+A folder is a path: `a/b` is b in a. A `/` in a name is written `\/`, and a `\` is written `\\`;
+the same escapes the commas between tags.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Protocol, cast
 
 from canonry.bookmarks.draft import Draft, clean_tags
+from canonry.bookmarks.import_problems import RowProblem, RowRefused
 from canonry.core.url import read_url
 from canonry.errors import InvalidUrl
 from canonry.store.schema import stamp
@@ -19,9 +20,9 @@ from canonry.store.schema import stamp
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-MAX_TITLE = 10_000  # and that of a folder with all that it is in
-MAX_TEXT = 100_000  # a description, a URL, the archive URLs together
-MAX_TAG = 255
+MAX_TITLE_CHARS = 10_000  # also of the path of a folder
+MAX_TEXT_CHARS = 100_000  # of a description, a URL, all archive URLs together
+MAX_TAG_CHARS = 255
 MAX_TAGS = 500
 MAX_URLS = 100  # archive URLs, episode URLs
 
@@ -41,13 +42,15 @@ _YES = frozenset({"1", "true", "yes", "y", "on", "x"})
 _NO = frozenset({"", "0", "false", "no", "n", "off"})
 
 _NUMBER = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]{1,9})?")
-_STAMP = len("2026-01-31T10:00:00.000000Z")
+_STAMP_CHARS = len("2026-01-31T10:00:00.000000Z")
+_MAX_SHOWN_TIME_CHARS = 40
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECONDS, _MICROSECONDS = 1e11, 1e14  # as seconds, the year 5138 and later
+# Larger numbers are milliseconds and microseconds: as seconds they would be in the year 5138 or later.
+_MIN_MILLISECONDS, _MIN_MICROSECONDS = 1e11, 1e14
 
 
-class Bookmark(Protocol):
-    """What can be written: a `Draft`, or a stored row."""
+class ExportedBookmark(Protocol):
+    """What an export writes: a stored `Bookmark` or a `Draft`."""
 
     @property
     def url(self) -> str: ...
@@ -75,176 +78,174 @@ class Bookmark(Protocol):
     def original_url(self) -> str | None: ...
 
 
-class Unusable(Exception):
-    """The reason why a row is no bookmark."""
-
-
-def draft_of(said: Mapping[str, object]) -> Draft:
-    """The bookmark of a row, its URL as given; Unusable says why there is none."""
-    texts = {name: text for name, value in said.items() if name in _KNOWN and (text := _text(value, name))}
-    if "href" in said and "extended" in said:  # Pinboard, which calls a title a description
+def parse_draft(row: Mapping[str, object]) -> Draft:
+    """Return the bookmark of a row, its URL as given; RowRefused if a field is invalid."""
+    texts = {name: text for name, value in row.items() if name in _KNOWN and (text := _read_text(value, name))}
+    if "href" in row and "extended" in row:  # Pinboard calls the title `description`
         texts["title"] = texts.pop("description", "")
-    url = _first(texts, URL_NAMES) or texts.get("original_url", "")
-    _read_url(_within(url, MAX_TEXT, "a URL"))
+    url = _get_first(texts, URL_NAMES) or texts.get("original_url", "")
+    _read_url(_check_length(url, MAX_TEXT_CHARS, "url"), "url")
     description = "\n\n".join(dict.fromkeys(texts[name] for name in _DESCRIPTION if name in texts))
     return Draft(
         url=url,
-        title=_within(_first(texts, _TITLE), MAX_TITLE, "title"),
-        description=_within(description, MAX_TEXT, "description"),
-        tags=_tags(said, texts),
-        folder=_within(clean_folder(_first(texts, _FOLDER)), MAX_TITLE, "folder"),
-        to_read=any(_is(name, texts) for name in _TO_READ) or _is_unread(said, texts),
-        private=_is("private", texts) or any(name in texts and not _is(name, texts) for name in _SHARED),
-        created_at=read_time(_first(texts, _CREATED)),
-        archive_urls=_urls(_listed("archive_urls", said, texts, mark="\n"), "archive_urls"),
-        episode_urls=_urls(_listed("episode_urls", said, texts, mark="\n"), "episode_urls"),
-        exact_url=_is("exact_url", texts),
-        original_url=_original_url(texts, url),
+        title=_check_length(_get_first(texts, _TITLE), MAX_TITLE_CHARS, "title"),
+        description=_check_length(description, MAX_TEXT_CHARS, "description"),
+        tags=_read_tags(row, texts),
+        folder=_check_length(clean_folder(_get_first(texts, _FOLDER)), MAX_TITLE_CHARS, "folder"),
+        to_read=any(_read_boolean(name, texts) for name in _TO_READ) or _is_unread(row, texts),
+        private=_read_boolean("private", texts)
+        or any(name in texts and not _read_boolean(name, texts) for name in _SHARED),
+        created_at=read_time(_get_first(texts, _CREATED)),
+        archive_urls=_read_urls(_read_list("archive_urls", row, texts, separator="\n"), "archive_urls"),
+        episode_urls=_read_urls(_read_list("episode_urls", row, texts, separator="\n"), "episode_urls"),
+        exact_url=_read_boolean("exact_url", texts),
+        original_url=_read_original_url(texts, url),
     )
 
 
 def read_time(text: str) -> str:
-    """A time as the tables have it, from ISO 8601 or from (milli-, micro-)seconds since 1970; 0 is none.
+    """Return a time as the tables store it, from ISO 8601 or from (milli-, micro-)seconds since 1970; 0 is none.
 
     `1769853600` → `2026-01-31T10:00:00.000000Z`
     """
     if not text.strip("0"):
         return ""
+    shown = text[:_MAX_SHOWN_TIME_CHARS]
     try:
-        when = _since_1970(float(text)) if _NUMBER.fullmatch(text) else datetime.fromisoformat(text[:40])
+        when = _add_to_epoch(float(text)) if _NUMBER.fullmatch(text) else datetime.fromisoformat(shown)
         found = stamp(when if when.tzinfo else when.replace(tzinfo=UTC))
     except (ValueError, OverflowError):
-        raise Unusable(f"not a time: {text[:40]}") from None
-    if len(found) != _STAMP:  # the year 999 has three digits and would sort last
-        raise Unusable(f"not a time in our days: {text[:40]}")
+        raise RowRefused(RowProblem.NOT_A_TIME, "created_at", detail=shown) from None
+    if len(found) != _STAMP_CHARS:  # the year 999 has three digits and would sort last
+        raise RowRefused(RowProblem.NOT_A_TIME, "created_at", detail=shown)
     return found
 
 
 def clean_folder(text: str) -> str:
-    """The path of a folder without blanks around its names and without empty ones: ` a //b` → `a/b`."""
-    return join_marked(path_of(text), "/")
+    """Return the path of a folder without surrounding blanks and without empty names: ` a //b` → `a/b`."""
+    return join_escaped(split_folder(text), "/")
 
 
-def path_of(folder: str) -> list[str]:
-    r"""The names on the way to a folder: `TCP\/IP/routers` → `["TCP/IP", "routers"]`."""
-    return [name for part in split_marked(folder, "/") if (name := " ".join(part.split()))]
+def split_folder(folder: str) -> list[str]:
+    r"""Return the names on the path of a folder: `TCP\/IP/routers` → `["TCP/IP", "routers"]`."""
+    return [name for part in split_escaped(folder, "/") if (name := " ".join(part.split()))]
 
 
-def split_marked(text: str, mark: str) -> list[str]:
-    """The parts of a text between marks, where a backslash makes a mark a character."""
+def split_escaped(text: str, separator: str) -> list[str]:
+    """Split a text at a separator, except where a backslash escapes it."""
     if "\\" not in text:
-        return text.split(mark)
+        return text.split(separator)
     parts: list[list[str]] = [[]]
-    for piece in re.findall(rf"\\[\\{mark}]|[^\\{mark}]+|.", text, re.DOTALL):
-        if piece == mark:
+    for piece in re.findall(rf"\\[\\{separator}]|[^\\{separator}]+|.", text, re.DOTALL):
+        if piece == separator:
             parts.append([])
         else:
             parts[-1].append(piece[-1] if piece.startswith("\\") else piece)
     return ["".join(part) for part in parts]
 
 
-def join_marked(parts: Iterable[str], mark: str) -> str:
-    """The text that `split_marked` takes apart again."""
-    return mark.join(part.replace("\\", "\\\\").replace(mark, f"\\{mark}") for part in parts)
+def join_escaped(parts: Iterable[str], separator: str) -> str:
+    """Return the text that `split_escaped` splits into these parts."""
+    return separator.join(part.replace("\\", "\\\\").replace(separator, f"\\{separator}") for part in parts)
 
 
-def one_a_line(urls: Iterable[str]) -> str:
-    """URLs as one text; a line break means nothing inside of one."""
+def join_lines(urls: Iterable[str]) -> str:
+    """Return URLs one per line; a line break inside a URL has no meaning."""
     return "\n".join(url.replace("\n", "") for url in urls)
 
 
-def _text(value: object, name: str) -> str:
-    """A field without blanks around it and without NUL, which PostgreSQL cannot keep; lists are read elsewhere."""
+def _read_text(value: object, name: str) -> str:
+    """Return a field without surrounding blanks and without NUL, which PostgreSQL cannot store; "" for a list."""
     if value is None or (name in _LISTS and isinstance(value, list)):
         return ""
     if not isinstance(value, str | int | float):
-        raise Unusable(f"{name} is not a text")
+        raise RowRefused(RowProblem.NOT_TEXT, name)
     text = str(value)
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise Unusable(f"{name} contains a lone surrogate, which is not text") from None
+        raise RowRefused(RowProblem.LONE_SURROGATE, name) from None
     return text.replace("\0", "").strip()
 
 
-def _first(texts: Mapping[str, str], names: Iterable[str]) -> str:
+def _get_first(texts: Mapping[str, str], names: Iterable[str]) -> str:
     return next((texts[name] for name in names if name in texts), "")
 
 
-def _within(text: str, limit: int, name: str) -> str:
+def _check_length(text: str, limit: int, field: str) -> str:
     if len(text) > limit:
-        raise Unusable(f"{name} of more than {limit:,} characters")
+        raise RowRefused(RowProblem.TOO_LONG, field, limit=limit)
     return text
 
 
-def _is(name: str, texts: Mapping[str, str]) -> bool:
+def _read_boolean(name: str, texts: Mapping[str, str]) -> bool:
     text = texts.get(name, "").lower()
     if text not in _YES and text not in _NO:
-        raise Unusable(f"{name} is neither yes nor no")
+        raise RowRefused(RowProblem.NOT_A_BOOLEAN, name)
     return text in _YES
 
 
-def _is_unread(said: Mapping[str, object], texts: Mapping[str, str]) -> bool:
+def _is_unread(row: Mapping[str, object], texts: Mapping[str, str]) -> bool:
     """Pocket has a column for it, Instapaper a folder."""
-    return texts.get("folder" if "selection" in said else "status", "").lower() == "unread"
+    return texts.get("folder" if "selection" in row else "status", "").lower() == "unread"
 
 
-def _read_url(text: str, name: str = "") -> str:
+def _read_url(text: str, field: str) -> str:
     try:
         return read_url(text)
     except InvalidUrl as error:
-        raise Unusable(f"{name}{error.reason}") from None
+        raise RowRefused(RowProblem.INVALID_URL, field, detail=error.reason) from None
 
 
-def _original_url(texts: Mapping[str, str], url: str) -> str | None:
-    original = _within(texts.get("original_url", ""), MAX_TEXT, "original_url")
+def _read_original_url(texts: Mapping[str, str], url: str) -> str | None:
+    original = _check_length(texts.get("original_url", ""), MAX_TEXT_CHARS, "original_url")
     if original in {"", url}:
         return None
-    _read_url(original, "original_url: ")
+    _read_url(original, "original_url")
     return original
 
 
-def _tags(said: Mapping[str, object], texts: Mapping[str, str]) -> tuple[str, ...]:
-    name = next((name for name in _TAGS if said.get(name)), "tags")
-    tags = clean_tags(_listed(name, said, texts, mark=_tag_mark(said)))
+def _read_tags(row: Mapping[str, object], texts: Mapping[str, str]) -> tuple[str, ...]:
+    name = next((name for name in _TAGS if row.get(name)), "tags")
+    tags = clean_tags(_read_list(name, row, texts, separator=_find_tag_separator(row)))
     if len(tags) > MAX_TAGS:
-        raise Unusable(f"more than {MAX_TAGS} tags")
+        raise RowRefused(RowProblem.TOO_MANY, "tags", limit=MAX_TAGS)
     for tag in tags:
-        _within(tag, MAX_TAG, "a tag")
+        _check_length(tag, MAX_TAG_CHARS, "tag")
     return tags
 
 
-def _tag_mark(said: Mapping[str, object]) -> str:
-    """What stands between tags: blanks in Pinboard's files, bars in Pocket's, else commas."""
-    if "href" in said:
+def _find_tag_separator(row: Mapping[str, object]) -> str:
+    """Pinboard separates tags by blanks, Pocket by bars, all others by commas."""
+    if "href" in row:
         return " "
-    return "|" if "time_added" in said else ","
+    return "|" if "time_added" in row else ","
 
 
-def _urls(texts: Iterable[str], name: str) -> tuple[str, ...]:
-    urls = dict.fromkeys(_read_url(url, f"{name}: ") for text in texts if (url := text.strip()))
+def _read_urls(texts: Iterable[str], name: str) -> tuple[str, ...]:
+    urls = dict.fromkeys(_read_url(url, name) for text in texts if (url := text.strip()))
     if len(urls) > MAX_URLS:
-        raise Unusable(f"more than {MAX_URLS} {name}")
-    _within("\n".join(urls), MAX_TEXT, name)
+        raise RowRefused(RowProblem.TOO_MANY, name, limit=MAX_URLS)
+    _check_length("\n".join(urls), MAX_TEXT_CHARS, name)
     return tuple(urls)
 
 
-def _listed(name: str, said: Mapping[str, object], texts: Mapping[str, str], *, mark: str) -> list[str]:
-    text, value = texts.get(name, ""), said.get(name)
-    if text.startswith("[") and "selection" in said:  # Instapaper's tags
+def _read_list(name: str, row: Mapping[str, object], texts: Mapping[str, str], *, separator: str) -> list[str]:
+    text, value = texts.get(name, ""), row.get(name)
+    if text.startswith("[") and "selection" in row:  # Instapaper writes tags as JSON
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):
-            raise Unusable(f"{name} is not a list of texts") from None
+            raise RowRefused(RowProblem.NOT_A_LIST, name) from None
     if not isinstance(value, list):
-        return split_marked(text, mark) if mark == "," else text.split(mark)
+        return split_escaped(text, separator) if separator == "," else text.split(separator)
     values = cast("list[object]", value)
     if not all(isinstance(each, str) for each in values):
-        raise Unusable(f"{name} is not a list of texts")
-    return [_text(each, name) for each in values]
+        raise RowRefused(RowProblem.NOT_A_LIST, name)
+    return [_read_text(each, name) for each in values]
 
 
-def _since_1970(number: float) -> datetime:
+def _add_to_epoch(number: float) -> datetime:
     size = abs(number)
-    unit = 1_000_000 if size >= _MICROSECONDS else 1_000 if size >= _MILLISECONDS else 1
+    unit = 1_000_000 if size >= _MIN_MICROSECONDS else 1_000 if size >= _MIN_MILLISECONDS else 1
     return _EPOCH + timedelta(seconds=number / unit)

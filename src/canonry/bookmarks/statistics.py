@@ -1,4 +1,4 @@
-"""What the service counts, by the hour: names and numbers, never a URL or a host (contract B7, B9)."""
+"""Count what the service does, by the hour: names and numbers, never a URL or a host (contract B7, B9)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from canonry.store.statements import Prepared
 if TYPE_CHECKING:
     from canonry.store.database import Database
 
-_HOUR = len("2026-01-31T10")
-_EVER = ""  # in place of an hour: the sum over all, also of hours that are forgotten, so that it never falls
+# Microseconds: a normalization counts in the first bucket that it fits in.
+LATENCY_BUCKETS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
+_HOUR_CHARS = len("2026-01-31T10")
+_ALL_HOURS = ""  # in place of an hour: the total, which also contains hours that were deleted, so it never falls
 _ROW = postgresql.insert(statistics)
 _ADD = Prepared(
     lambda _: _ROW.on_conflict_do_update(
@@ -27,26 +29,28 @@ _ADD = Prepared(
 
 
 class Statistics:
-    """Counts that are gathered here and written down now and then, by as many processes as there are."""
+    """Counts in memory that `flush` adds to the database; several processes can count at once."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self._counts: Counter[tuple[int, str]] = Counter()  # by hours since 1970, which cost less than their names
+        self._counts: Counter[tuple[int, str]] = (
+            Counter()
+        )  # by hours since 1970, which are cheaper to make than their names
 
     def count(self, name: str, now: datetime, times: int = 1) -> None:
-        """Something happened."""
+        """Count an event."""
         self._counts[int(now.timestamp()) // 3600, name] += times
 
     async def flush(self) -> None:
-        """Write down what was counted since the last time."""
+        """Add what was counted since the last flush to the database."""
         counts, self._counts = self._counts, Counter()
         if not counts:
             return
-        named = Counter[tuple[str, str]]()
+        by_hour = Counter[tuple[str, str]]()
         for (hour, name), count in counts.items():
-            named[stamp(datetime.fromtimestamp(hour * 3600, UTC))[:_HOUR], name] += count
-            named[_EVER, name] += count
-        written = sorted(named.items())
+            by_hour[stamp(datetime.fromtimestamp(hour * 3600, UTC))[:_HOUR_CHARS], name] += count
+            by_hour[_ALL_HOURS, name] += count
+        written = sorted(by_hour.items())
         rows = [{"hour": hour, "name": name, "count": count} for (hour, name), count in written]
         try:
             await self.database.write(lambda connection: _ADD.run_many(connection, rows))
@@ -54,9 +58,9 @@ class Statistics:
             self._counts.update(counts)
             raise
 
-    async def since(self, when: datetime) -> dict[str, dict[str, int]]:
-        """The counts of each hour since then, by name."""
-        query = select(statistics).where(statistics.c.hour >= stamp(when)[:_HOUR]).order_by(statistics.c.hour)
+    async def get_hourly(self, when: datetime) -> dict[str, dict[str, int]]:
+        """Return the counts since a time, by name and hour."""
+        query = select(statistics).where(statistics.c.hour >= stamp(when)[:_HOUR_CHARS]).order_by(statistics.c.hour)
 
         def work(connection: Connection) -> dict[str, dict[str, int]]:
             found: dict[str, dict[str, int]] = {}
@@ -66,13 +70,19 @@ class Statistics:
 
         return await self.database.read(work)
 
-    async def totals(self) -> dict[str, int]:
-        """How often each thing has happened since the beginning."""
-        query = select(statistics.c.name, statistics.c.count).where(statistics.c.hour == _EVER)
+    async def get_totals(self) -> dict[str, int]:
+        """Return how often each event has happened since the store was made."""
+        query = select(statistics.c.name, statistics.c.count).where(statistics.c.hour == _ALL_HOURS)
         return await self.database.read(
             lambda connection: {name: int(count) for name, count in connection.execute(query)}
         )
 
-    async def forget(self, before: datetime) -> None:
-        old = delete(statistics).where(statistics.c.hour > _EVER, statistics.c.hour < stamp(before)[:_HOUR])
+    async def delete_before(self, before: datetime) -> None:
+        """Delete the hourly counts from before a time; the totals stay."""
+        old = delete(statistics).where(statistics.c.hour > _ALL_HOURS, statistics.c.hour < stamp(before)[:_HOUR_CHARS])
         await self.database.write(lambda connection: connection.execute(old))
+
+
+def find_latency_bucket(seconds: float) -> str:
+    """Return the name of the bucket for a normalization that took so long."""
+    return next((str(limit) for limit in LATENCY_BUCKETS if seconds * 1e6 <= limit), "more")

@@ -1,4 +1,4 @@
-"""What the service was used for: the counts of the store as numbers and series (contract B7)."""
+"""Summarize what the service was used for: totals and hourly series from the counts of the store (contract B7)."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from canonry.bookmarks.save import LATENCIES
+from canonry.bookmarks.statistics import LATENCY_BUCKETS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    # name → hour → count, as `Statistics.since` gives them
+    # name → hour → count, as `Statistics.get_hourly` returns them
     Counts = Mapping[str, Mapping[str, int]]
 
-_AVOIDED = ("put:no_change", "put:updated")
+_DUPLICATE_COUNTS = ("put:no_change", "put:updated")
 
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """Normalizations that took at most so many microseconds, and more than the bucket before; None: any longer."""
+    """Normalizations that took at most `microseconds` and more than the bucket before; None is the open last one."""
 
     microseconds: int | None
     count: int
@@ -28,7 +28,7 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """What happened in an hour, `2026-01-31T10`."""
+    """Counts of one hour, named as `2026-01-31T10` (UTC)."""
 
     hour: str
     normalizations: int
@@ -42,7 +42,7 @@ class Hour:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What happened in all, and in each hour, those included in which nothing did."""
+    """Totals and the counts of every hour, also of hours in which nothing happened."""
 
     normalizations: int
     latency: tuple[Bucket, ...]
@@ -56,19 +56,19 @@ class Usage:
 
     @property
     def cache_hit_rate(self) -> float | None:
-        """Between 0 and 1; None where nothing was looked up."""
-        asked = self.cache_hits + self.cache_misses
-        return self.cache_hits / asked if asked else None
+        """Between 0 and 1; None if nothing was looked up."""
+        lookups = self.cache_hits + self.cache_misses
+        return self.cache_hits / lookups if lookups else None
 
 
-def usage_of(counts: Counts, since: datetime, until: datetime) -> Usage:
-    """Numbers and series from counts; the most frequent rule first."""
+def summarize_usage(counts: Counts, since: datetime, until: datetime) -> Usage:
+    """Return totals and hourly series; expansions and rules with the most frequent first."""
     by_hour: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for name, series in counts.items():
         for hour, count in series.items():
             by_hour[hour][name] = count
-    hours = tuple(_hour(hour, by_hour.get(hour, {})) for hour in _hours(since, until))
-    buckets = [Bucket(least, sum(counts.get(f"latency:{least}", {}).values())) for least in LATENCIES]
+    hours = tuple(_make_hour(hour, by_hour.get(hour, {})) for hour in _list_hours(since, until))
+    buckets = [Bucket(limit, sum(counts.get(f"latency:{limit}", {}).values())) for limit in LATENCY_BUCKETS]
     return Usage(
         normalizations=sum(each.normalizations for each in hours),
         latency=(*buckets, Bucket(None, sum(counts.get("latency:more", {}).values()))),
@@ -76,36 +76,36 @@ def usage_of(counts: Counts, since: datetime, until: datetime) -> Usage:
         duplicates_avoided=sum(each.duplicates_avoided for each in hours),
         cache_hits=sum(each.cache_hits for each in hours),
         cache_misses=sum(each.cache_misses for each in hours),
-        expansions=_summed([each.expansions for each in hours]),
-        rules=_summed([each.rules for each in hours]),
+        expansions=_add_up([each.expansions for each in hours]),
+        rules=_add_up([each.rules for each in hours]),
         hours=hours,
     )
 
 
-def _hour(hour: str, here: Mapping[str, int]) -> Hour:
+def _make_hour(hour: str, counts: Mapping[str, int]) -> Hour:
     return Hour(
         hour=hour,
-        normalizations=sum(_named(here, "latency:").values()),
-        created=here.get("put:created", 0),
-        duplicates_avoided=sum(here.get(name, 0) for name in _AVOIDED),
-        cache_hits=here.get("cache:hit", 0),
-        cache_misses=here.get("cache:miss", 0),
-        expansions=_named(here, "expansion:"),
-        rules=_named(here, "rule:"),
+        normalizations=sum(_select_prefix(counts, "latency:").values()),
+        created=counts.get("put:created", 0),
+        duplicates_avoided=sum(counts.get(name, 0) for name in _DUPLICATE_COUNTS),
+        cache_hits=counts.get("cache:hit", 0),
+        cache_misses=counts.get("cache:miss", 0),
+        expansions=_select_prefix(counts, "expansion:"),
+        rules=_select_prefix(counts, "rule:"),
     )
 
 
-def _hours(since: datetime, until: datetime) -> list[str]:
+def _list_hours(since: datetime, until: datetime) -> list[str]:
     first = since.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
     count = int((until - first) / timedelta(hours=1)) + 1
     return [(first + timedelta(hours=number)).strftime("%Y-%m-%dT%H") for number in range(count)]
 
 
-def _named(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
+def _select_prefix(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
     return {name.removeprefix(prefix): count for name, count in sorted(counts.items()) if name.startswith(prefix)}
 
 
-def _summed(several: list[Mapping[str, int]]) -> dict[str, int]:
+def _add_up(several: list[Mapping[str, int]]) -> dict[str, int]:
     total = Counter[str]()
     for each in several:
         total.update(each)

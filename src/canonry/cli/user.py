@@ -45,7 +45,7 @@ def list_users(*, database_url: str, as_json: bool) -> None:
     canonry user list
     """
     with open_users(database_url) as users:
-        found = asyncio.run(users.all())
+        found = asyncio.run(users.list_users())
     if not render.on_terminal(as_json=as_json):
         for each in found:
             render.print_json(each)
@@ -84,4 +84,4 @@ def token(name: str, *, revoke: bool, database_url: str) -> None:
     canonry user token ada --revoke
     """
     with open_users(database_url) as users:
-        click.echo(asyncio.run(users.new_token(name, datetime.now(UTC), revokes=revoke)))
+        click.echo(asyncio.run(users.create_token(name, datetime.now(UTC), revokes=revoke)))

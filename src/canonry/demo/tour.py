@@ -144,7 +144,7 @@ async def _bookmarked(client: Client, database: Database) -> Stop:
 
     async def enqueue(_kind: str, _key: str) -> None: ...
 
-    keep = Bookmarks(database, partial(expand, client=client), enqueue=enqueue, patience=5)
+    keep = Bookmarks(database, partial(expand, client=client), enqueue=enqueue, expansion_wait=5)
     puts = [(url, await keep.put(0, Draft(url))) for url in SHORT_AND_LONG]
     rows = tuple((url, put.outcome, put.bookmark.url) for url, put in puts)
     result = f"{await keep.store.count()} bookmark"

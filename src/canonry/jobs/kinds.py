@@ -11,7 +11,9 @@ import logging
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from canonry.bookmarks.save import EXPAND, IMPORT, TITLE
+from canonry.bookmarks.imports import IMPORT_JOB
+from canonry.bookmarks.missing_titles import FETCH_TITLE_JOB
+from canonry.bookmarks.pending_expansions import EXPAND_JOB
 from canonry.core.url import parse
 from canonry.errors import InvalidUrl, mask_credentials
 from canonry.feeds.feed_store import FeedStore
@@ -92,13 +94,13 @@ def make_bookmark_kinds(bookmarks: Bookmarks, rekeys: BookmarkRekeys) -> list[Jo
     """Return the jobs that finish bookmarks in the background; their keys are ids."""
 
     async def expand(key: str) -> None:
-        await bookmarks.finish_expansion(int(key))
+        await bookmarks.expansions.finish(int(key))
 
     async def title(key: str) -> None:
-        await bookmarks.finish_title(int(key))
+        await bookmarks.titles.fetch(int(key))
 
     async def import_file(key: str) -> None:
-        await bookmarks.finish_import(int(key))
+        await bookmarks.imports.finish(int(key))
 
     async def rekey_bookmarks(key: str) -> None:
         await rekeys.finish(int(key))
@@ -110,12 +112,12 @@ def make_bookmark_kinds(bookmarks: Bookmarks, rekeys: BookmarkRekeys) -> list[Jo
     async def empty_trash(_: str) -> None:
         now = bookmarks.clock()
         await bookmarks.store.empty_trash(now - TRASH_KEPT)
-        await bookmarks.statistics.forget(now - STATISTICS_KEPT)
+        await bookmarks.statistics.delete_before(now - STATISTICS_KEPT)
 
     return [
-        JobKind(EXPAND, expand, timeout=30.0),
-        JobKind(TITLE, title, timeout=30.0),
-        JobKind(IMPORT, import_file, timeout=None),
+        JobKind(EXPAND_JOB, expand, timeout=30.0),
+        JobKind(FETCH_TITLE_JOB, title, timeout=30.0),
+        JobKind(IMPORT_JOB, import_file, timeout=None),
         JobKind(BOOKMARK_REKEY_JOB, rekey_bookmarks, timeout=None),
         JobKind(UNFINISHED, enqueue_unfinished),
         JobKind(TRASH, empty_trash),

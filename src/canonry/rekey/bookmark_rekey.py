@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from canonry.bookmarks.bookmark import Address
-from canonry.bookmarks.save import original_if_different, read_http_url
+from canonry.bookmarks.bookmark import BookmarkUrl
+from canonry.bookmarks.url_pipeline import original_if_different, read_http_url
 from canonry.core.native import normalize
 from canonry.errors import InvalidUrl
 from canonry.rekey.bookmark_rekey_store import BookmarkRekeyStore, get_source_url
@@ -33,7 +33,7 @@ class BookmarkRekeys:
     async def start(self, to_policy: str) -> BookmarkRekey:
         """Save new bookmarks under `to_policy` from now on, and queue the job that moves the others."""
         started = await self.store.start(to_policy, self._bookmarks.clock())
-        self._bookmarks.forget_policy()
+        self._bookmarks.pipeline.forget_policy()
         await self._enqueue(started.id)
         return started
 
@@ -44,7 +44,7 @@ class BookmarkRekeys:
         """
         to_policy = (await self.store.get(rekey_id)).to_policy
 
-        def rekey(bookmark: Bookmark) -> Address | None:
+        def rekey(bookmark: Bookmark) -> BookmarkUrl | None:
             return rekey_url(bookmark, to_policy)
 
         while await self.store.move_batch(rekey_id, rekey, self._bookmarks.clock()):
@@ -60,14 +60,14 @@ class BookmarkRekeys:
         await self._bookmarks.enqueue(BOOKMARK_REKEY_JOB, str(rekey_id))
 
 
-def rekey_url(bookmark: Bookmark, to_policy: str) -> Address | None:
+def rekey_url(bookmark: Bookmark, to_policy: str) -> BookmarkUrl | None:
     """Return the URL of a bookmark under another policy, or None if the stored URL is no longer valid."""
     try:
         normalized = normalize(read_http_url(get_source_url(bookmark)), to_policy)
     except InvalidUrl:
         return None
     url = bookmark.url if bookmark.exact_url else normalized
-    return Address(
+    return BookmarkUrl(
         url,
         original_if_different(bookmark.original_url or bookmark.url, url),
         normalized,

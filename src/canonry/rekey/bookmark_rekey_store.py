@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, func, insert, select, update
 
-from canonry.bookmarks.bookmark import Address, AlreadyKept, ExpansionState
-from canonry.bookmarks.bookmark_rows import as_bookmark, bookmark_columns
-from canonry.bookmarks.bookmark_store import move_now, require_free
-from canonry.bookmarks.duplicates import merge_now
+from canonry.bookmarks.bookmark import AlreadySaved, BookmarkUrl, ExpansionState
+from canonry.bookmarks.bookmark_rows import bookmark_columns, parse_row
+from canonry.bookmarks.bookmark_store import change_bookmark, require_unused_url
+from canonry.bookmarks.duplicates import MergeReason, merge_bookmarks
 from canonry.errors import CanonryError
 from canonry.store.pinned_policies import BOOKMARK, pinnable, repin
 from canonry.store.schema import bookmarks, renormalizations, stamp
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from canonry.store.database import Database
 
     # Returns the URL of a bookmark under the new policy, None if its stored URL is not valid.
-    RekeyUrl = Callable[[Bookmark], Address | None]
+    RekeyUrl = Callable[[Bookmark], BookmarkUrl | None]
 
 _BATCH_ROWS = 25  # in one transaction: a request that saves a bookmark meanwhile waits for one batch at most
 _MAX_LISTED = 20
@@ -97,7 +97,7 @@ def stream_bookmarked_urls(connection: Connection, page_rows: int = 1000) -> Ite
     while rows := connection.execute(
         query.where(bookmarks.c.id > last_id).order_by(bookmarks.c.id).limit(page_rows)
     ).all():
-        found = [as_bookmark(row) for row in rows]
+        found = [parse_row(row) for row in rows]
         yield from map(get_source_url, found)
         last_id = found[-1].id
 
@@ -133,7 +133,7 @@ def _move_batch(connection: Connection, rekey_id: int, rekey_url: RekeyUrl, now:
         .order_by(bookmarks.c.policy, bookmarks.c.id)
         .limit(_BATCH_ROWS)
     )
-    rows = [(owner, as_bookmark(row)) for owner, *row in connection.execute(query)]
+    rows = [(owner, parse_row(row)) for owner, *row in connection.execute(query)]
     batch = _Batch(connection, rekey.to_policy, now)
     for owner, bookmark in rows:
         batch.move(owner, bookmark, rekey_url(bookmark))
@@ -160,22 +160,24 @@ class _Batch:
         self._now = now
         self._merged_away: set[int] = set()
 
-    def move(self, owner: int, bookmark: Bookmark, address: Address | None) -> None:
+    def move(self, owner: int, bookmark: Bookmark, url: BookmarkUrl | None) -> None:
         """Give a bookmark its URL under the new policy, or merge it with the bookmark that has this URL."""
         if bookmark.id in self._merged_away:
             return
-        if address is None:
+        if url is None:
             self.refused += 1
-            address = Address(bookmark.url, bookmark.original_url, bookmark.url, bookmark.exact_url, self._to_policy)
-        self.changed += address.url != bookmark.url
+            url = BookmarkUrl(bookmark.url, bookmark.original_url, bookmark.url, bookmark.exact_url, self._to_policy)
+        self.changed += url.url != bookmark.url
         if bookmark.deleted_at is None:
             try:
-                require_free(self._connection, owner, bookmark.id, address.url)
-            except AlreadyKept as error:
+                require_unused_url(self._connection, owner, bookmark.id, url.url)
+            except AlreadySaved as error:
                 older, newer = sorted((bookmark.id, error.bookmark_id))
-                bookmark = merge_now(self._connection, owner, older, [newer], now=self._now, why="policy")
+                bookmark = merge_bookmarks(
+                    self._connection, owner, older, [newer], now=self._now, why=MergeReason.POLICY
+                )
                 self._merged_away.add(newer)
                 self.merged += 1
                 if older == error.bookmark_id:
                     return  # it has the new URL already
-        move_now(self._connection, owner, bookmark, address, self._now)
+        change_bookmark(self._connection, owner, bookmark, now=self._now, url=url)

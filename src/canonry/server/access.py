@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 from starlette.datastructures import Headers
 
-from canonry.accounts import OWNER
+from canonry.accounts import PERSONAL_OWNER
 from canonry.errors import CanonryError
 from canonry.server.problems import Refused, problem, problem_of
 
@@ -132,17 +132,17 @@ class Access:
         users = self._service.users
         kind, _, token = headers.get("authorization", "").partition(" ")
         if token and kind.lower() in {"bearer", "token"}:
-            user = await users.by_token(token.strip())
+            user = await users.find_by_token(token.strip())
             if user is None:
                 raise Refused(401, "this token is not known", {"WWW-Authenticate": "Bearer"})
             self._limits.take(token)
             return user
         if not needs_token:
-            return None if is_pinboard(path) else OWNER
+            return None if is_pinboard(path) else PERSONAL_OWNER
         if is_api(path) and path not in _DESCRIBED:
             return None
         secret = cookie(headers, SESSION_COOKIE)
-        return await users.by_session(secret, self._service.clock()) if secret else None
+        return await users.find_by_session(secret, self._service.clock()) if secret else None
 
     async def _users(self, path: str) -> bool:
         has_users, until = self._has_users

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from sqlalchemy import text
 
 import canonry
-from canonry.bookmarks.save import LATENCIES
+from canonry.bookmarks.statistics import LATENCY_BUCKETS
 from canonry.errors import CanonryError
 from canonry.server.api.admin import require_admin
 from canonry.server.api.bookmarks import service
@@ -73,8 +73,8 @@ async def get_metrics(request: Request) -> Response:
     require_admin(request)
     parts = service(request)
     await parts.bookmarks.statistics.flush()
-    totals = await parts.bookmarks.statistics.totals()
-    kept, users = await parts.bookmarks.store.count(), len(await parts.users.all())
+    totals = await parts.bookmarks.statistics.get_totals()
+    kept, users = await parts.bookmarks.store.count(), len(await parts.users.list_users())
     registry = CollectorRegistry()
     registry.register(Totals(totals, bookmarks=kept, users=users))
     return Response(generate_latest(registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
@@ -105,9 +105,9 @@ class Totals(Collector):
 
     def _normalizations(self) -> Metric:
         family = HistogramMetricFamily("canonry_normalization_seconds", "How long normalizing took.")
-        names = (*map(str, LATENCIES), "more")
+        names = (*map(str, LATENCY_BUCKETS), "more")
         counts = {name: self._totals.get(f"latency:{name}", 0) for name in names}
-        family.add_metric([], _buckets(counts, LATENCIES, 1e6), None)
+        family.add_metric([], _buckets(counts, LATENCY_BUCKETS, 1e6), None)
         return family
 
     def _requests(self) -> Metric:

@@ -11,10 +11,10 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from canonry.bookmarks.bookmark import AlreadyKept, Changed, NoBookmark
-from canonry.bookmarks.duplicates import CannotUndo, NoGroup
-from canonry.bookmarks.pending_imports import NoImport
-from canonry.bookmarks.save import WrongFields
+from canonry.bookmarks.bookmark import AlreadySaved, EtagMismatch, NoSuchBookmark
+from canonry.bookmarks.duplicates import NoSuchDuplicates, NoSuchMerge, UndoConflict
+from canonry.bookmarks.import_store import NoSuchImport
+from canonry.bookmarks.save import InvalidFields
 from canonry.crawler.crawl_store import CrawlNotFound
 from canonry.errors import (
     CanonryError,
@@ -86,14 +86,15 @@ class Refused(CanonryError):
 
 
 STATUSES: dict[type[Exception], int] = {
-    AlreadyKept: 409,
-    CannotUndo: 409,
-    Changed: 412,
+    AlreadySaved: 409,
+    UndoConflict: 409,
+    EtagMismatch: 412,
     FetchFailed: 424,  # a URL that does not answer is no failure of ours: monitors look at 5xx
-    NoBookmark: 404,
+    NoSuchBookmark: 404,
     CrawlNotFound: 404,
-    NoGroup: 404,
-    NoImport: 404,
+    NoSuchDuplicates: 404,
+    NoSuchMerge: 404,
+    NoSuchImport: 404,
     NoSuchBookmarkRekey: 404,
     NoSuchFeed: 404,
     NotAFeed: 422,
@@ -148,11 +149,11 @@ def problem_of(error: Exception, request_id: str = "") -> JSONResponse:
     if isinstance(error, InvalidUrl):
         errors = [FieldError(field="url", reason=error.reason)]
         return problem(400, f"not a usable URL: {error.reason}", request_id=request_id, errors=errors)
-    if isinstance(error, WrongFields):
+    if isinstance(error, InvalidFields):
         errors = [FieldError(field=field, reason=reason) for field, reason in error.reasons.items()]
         return problem(400, "some fields cannot be kept", request_id=request_id, errors=errors)
     status = next((status for kind, status in STATUSES.items() if isinstance(error, kind)), 400)
-    other = error.bookmark_id if isinstance(error, AlreadyKept) else None
+    other = error.bookmark_id if isinstance(error, AlreadySaved) else None
     tried: tuple[Candidate, ...] = getattr(error, "tried", ())
     return problem(status, str(error), request_id=request_id, bookmark_id=other, candidates=tried)
 

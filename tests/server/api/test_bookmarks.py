@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from canonry.accounts import UserStore
-from canonry.bookmarks.save import PATIENCE
+from canonry.bookmarks.save import EXPANSION_WAIT_SECONDS
 from canonry.server.service import Options
 from loopback import ADDRESS, Listener, http_answer, make_client, read_request
 from service import Running, serving, until
@@ -364,7 +364,7 @@ def test_short_links(database_url: str) -> None:
             assert "404" in failed["expansion_reason"]
             assert service.put("http://bit.ly/2", "?exact_url=true").json()["url"] == "http://bit.ly/2"
 
-            service.wait_for_short_links(PATIENCE)
+            service.wait_for_short_links(EXPANSION_WAIT_SECONDS)
             slow = service.put("http://bit.ly/slow/3", tags=["a"])
             assert slow.status == 201
             assert (slow.json()["url"], slow.json()["expansion"]) == ("http://bit.ly/slow/3", "pending")

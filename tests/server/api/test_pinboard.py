@@ -32,7 +32,7 @@ def service(database_url: str) -> Generator[Running]:
 @pytest.fixture
 def token(service: Running) -> str:
     """One for the owner without a name."""
-    return f"me:{asyncio.run(service.service.users.new_token('', service.service.clock()))}"
+    return f"me:{asyncio.run(service.service.users.create_token('', service.service.clock()))}"
 
 
 @pytest.fixture
@@ -222,7 +222,7 @@ def test_an_exact_twin_is_told_from_the_bookmark_it_looks_like(service: Running,
 def test_there_is_a_limit_for_each_token(database_url: str) -> None:
     with serving(database_url, Options(runs_jobs=False, requests_per_minute=5)) as service:
         users, now = service.service.users, service.service.clock()
-        first, second = (f"me:{asyncio.run(users.new_token('', now))}" for _ in range(2))
+        first, second = (f"me:{asyncio.run(users.create_token('', now))}" for _ in range(2))
         answers = [asked(service, "posts/update", first) for _ in range(7)]
         assert [answer.status for answer in answers][:5] == [200] * 5
         assert answers[-1].status == 429

@@ -133,7 +133,7 @@ def add_user(running: Running, name: str, *, is_admin: bool = False) -> str:
 
 def owner_token(running: Running) -> str:
     """A token of the owner without a name."""
-    return _done(UserStore(running.service.database).new_token("", datetime.now(UTC)))
+    return _done(UserStore(running.service.database).create_token("", datetime.now(UTC)))
 
 
 def _done(work: Coroutine[Any, Any, T]) -> T:

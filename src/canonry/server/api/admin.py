@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from canonry.bookmarks.usage import Usage, usage_of
+from canonry.bookmarks.usage import Usage, summarize_usage
 from canonry.server.api.bookmarks import service
 from canonry.server.problems import Refused, said
 
@@ -87,9 +87,9 @@ async def get_statistics(request: Request, days: Annotated[int, Query(ge=1, le=9
     usage = await usage_since(request, days)
     return {
         **UsageOut.model_validate(usage, from_attributes=True).model_dump(),
-        "users": len(await parts.users.all()),
+        "users": len(await parts.users.list_users()),
         "bookmarks": await parts.bookmarks.store.count(),
-        "pending": len(await parts.bookmarks.store.pending(parts.clock(), _PENDING_COUNTED)),
+        "pending": len(await parts.bookmarks.store.list_pending_expansions(parts.clock(), _PENDING_COUNTED)),
     }
 
 
@@ -134,4 +134,4 @@ async def usage_since(request: Request, days: int) -> Usage:
     await parts.bookmarks.statistics.flush()
     now = parts.clock()
     since = now - timedelta(days=days)
-    return await asyncio.to_thread(usage_of, await parts.bookmarks.statistics.since(since), since, now)
+    return await asyncio.to_thread(summarize_usage, await parts.bookmarks.statistics.get_hourly(since), since, now)

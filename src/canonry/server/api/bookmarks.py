@@ -9,9 +9,9 @@ from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from pydantic import ValidationError
 
-from canonry.bookmarks.bookmark import OnDuplicate, PutOutcome, Search
+from canonry.bookmarks.bookmark import BookmarkSearch, OnDuplicate, PutOutcome
 from canonry.bookmarks.draft import Draft
-from canonry.bookmarks.save import LONGEST
+from canonry.bookmarks.url_pipeline import MAX_URL_CHARS
 from canonry.server.api.models import BookmarkChange, BookmarkOut, NewBookmark, PutAnswer
 from canonry.server.problems import Refused, said
 from canonry.server.service import Service
@@ -19,7 +19,7 @@ from canonry.server.service import Service
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from canonry.bookmarks.bookmark import Bookmark, Put
+    from canonry.bookmarks.bookmark import Bookmark, PutResult
 
 
 _ALL = "/api/bookmarks"
@@ -76,13 +76,13 @@ async def put_bookmark(
     update: Annotated[bool, Query(description="The same as on_duplicate=update.")] = False,
     on_duplicate: Annotated[OnDuplicate | None, Query(description="What to do where the URL is kept already.")] = None,
 ) -> Response:
-    texts = body.given()
+    fields = body.given()
     put = await service(request).bookmarks.put(
         owner(request),
         Draft(body.url),
         exact_url=exact_url or not normalize,
         on_duplicate=on_duplicate or (OnDuplicate.UPDATE if update else OnDuplicate.RETURN),
-        texts=texts,
+        fields=fields,
     )
     return put_answer(put)
 
@@ -90,7 +90,7 @@ async def put_bookmark(
 @router.get("", response_model=list[BookmarkOut], responses=said(400), summary="Find or list bookmarks")
 async def list_bookmarks(
     request: Request,
-    url: Annotated[str | None, Query(max_length=LONGEST, description="The bookmark a URL leads to.")] = None,
+    url: Annotated[str | None, Query(max_length=MAX_URL_CHARS, description="The bookmark a URL leads to.")] = None,
     exact_url: Exact = False,
     normalize: Normalize = True,
     q: Annotated[_LISTED, Query(description="Words that all must be in the texts or URLs of a bookmark.")] = "",
@@ -106,8 +106,8 @@ async def list_bookmarks(
         found = await parts.bookmarks.find(owner(request), url, exact_url=exact_url or not normalize)
         return JSONResponse([shown(each) for each in found])
     try:
-        page = await parts.bookmarks.store.page(
-            owner(request), Search(q, tag, folder, to_read, trash), cursor=cursor, limit=limit
+        page = await parts.bookmarks.store.search(
+            owner(request), BookmarkSearch(q, tag, folder, to_read, trash), cursor=cursor, limit=limit
         )
     except ValueError:
         raise Refused(400, "cursor: not one of ours") from None
@@ -185,7 +185,7 @@ def bookmark_answer(kept: Bookmark) -> Response:
     return JSONResponse(shown(kept), headers={"ETag": kept.etag})
 
 
-def put_answer(put: Put) -> Response:
+def put_answer(put: PutResult) -> Response:
     """What a put did: 201 where the bookmark is new."""
     is_new = put.outcome is PutOutcome.CREATED
     headers = {"ETag": put.bookmark.etag}

@@ -14,7 +14,8 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, Field
 
-from canonry.bookmarks.save import WrongFields, read_http_url
+from canonry.bookmarks.save import InvalidFields
+from canonry.bookmarks.url_pipeline import read_http_url
 from canonry.core.url import parse
 from canonry.crawler.crawl import reopen_crawl
 from canonry.crawler.crawl import start_crawl as store_crawl
@@ -231,16 +232,16 @@ async def export_crawl(
 
 
 async def started(parts: Service, seed: str, options: dict[str, Any]) -> Crawl:
-    """A new crawl, whose pages are left to workers; WrongFields where its start page cannot be asked for."""
+    """A new crawl, whose pages are left to workers; InvalidFields where its start page cannot be asked for."""
     try:
         url = read_http_url(seed)
         parts.client.guard.check_url(url)
     except InvalidUrl as error:
-        raise WrongFields({"seed": error.reason}) from None
+        raise InvalidFields({"seed": error.reason}) from None
     except UnsafeUrl as error:
-        raise WrongFields({"seed": str(error)}) from None
+        raise InvalidFields({"seed": str(error)}) from None
     if parse(url).userinfo:
-        raise WrongFields({"seed": "user and password are kept nowhere: `canonry crawl` can use them"})
+        raise InvalidFields({"seed": "user and password are kept nowhere: `canonry crawl` can use them"})
     begun = await store_crawl(parts.crawls, url, CrawlOptions(**options, shared=True), parts.clock())
     await _enqueue(parts, begun)
     return begun

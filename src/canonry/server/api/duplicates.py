@@ -41,7 +41,7 @@ class MergedOut(BaseModel):
 @router.get("/duplicates", response_model=list[GroupOut], summary="Bookmarks that look the same")
 async def list_duplicates(request: Request) -> object:
     """The 100 groups with most bookmarks."""
-    return await service(request).duplicates.groups(owner(request))
+    return await service(request).duplicates.list_groups(owner(request))
 
 
 @router.post(
@@ -69,4 +69,4 @@ async def undo_merge(request: Request, group_id: GroupId) -> object:
 @router.get("/merges", response_model=list[MergedOut], summary="Merges that can be undone")
 async def list_merges(request: Request) -> object:
     """The 50 latest; `id` is that of the group."""
-    return await service(request).duplicates.merges(owner(request))
+    return await service(request).duplicates.list_merges(owner(request))

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from canonry.bookmarks.exchange import MAX_BYTES, Format, write_bookmarks
-from canonry.bookmarks.exchange_rows import path_of
+from canonry.bookmarks.exchange import MAX_BYTES, FileFormat, write_bookmarks
+from canonry.bookmarks.exchange_rows import split_folder
 from canonry.server.api.bookmarks import owner, service
 from canonry.server.problems import said
 from canonry.server.service import Service
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 router = APIRouter(prefix="/api", tags=["exchange"])
 _PAGE = 500
 _FILES = {
-    Format.NETSCAPE: ("text/html; charset=utf-8", "bookmarks.html"),
-    Format.JSON: ("application/json", "bookmarks.json"),
-    Format.CSV: ("text/csv; charset=utf-8", "bookmarks.csv"),
+    FileFormat.NETSCAPE: ("text/html; charset=utf-8", "bookmarks.html"),
+    FileFormat.JSON: ("application/json", "bookmarks.json"),
+    FileFormat.CSV: ("text/csv; charset=utf-8", "bookmarks.csv"),
 }
 
 
@@ -33,7 +33,7 @@ class ImportIn(BaseModel):
     """A file of bookmarks; its format is guessed where it is not said."""
 
     content: Annotated[str, Field(max_length=MAX_BYTES)]
-    format: Format | None = None
+    format: FileFormat | None = None
     exact_url: bool = False
 
 
@@ -51,7 +51,7 @@ class ImportOut(BaseModel):
     model_config = ConfigDict(from_attributes=True)
 
     id: int
-    format: Format
+    format: FileFormat
     exact_url: bool
     total: int
     done: int
@@ -67,8 +67,8 @@ class ImportOut(BaseModel):
 )
 async def import_bookmarks(request: Request, body: ImportIn, response: Response) -> object:
     """Netscape HTML, JSON or CSV; the answer comes at once, and `Location` says how far it is."""
-    taken = await service(request).bookmarks.take_file(
-        owner(request), body.content.encode(), form=body.format, exact_url=body.exact_url
+    taken = await service(request).bookmarks.imports.start(
+        owner(request), body.content.encode(), file_format=body.format, exact_url=body.exact_url
     )
     response.headers["Location"] = f"/api/imports/{taken.id}"
     return taken
@@ -76,7 +76,7 @@ async def import_bookmarks(request: Request, body: ImportIn, response: Response)
 
 @router.get("/imports/{import_id}", response_model=ImportOut, responses=said(404), summary="How far an import is")
 async def get_import(request: Request, import_id: Annotated[int, Path(ge=1, le=2**63 - 1)]) -> object:
-    return await service(request).bookmarks.imports.get(owner(request), import_id)
+    return await service(request).bookmarks.imports.store.get(owner(request), import_id)
 
 
 @router.get(
@@ -91,24 +91,24 @@ async def get_import(request: Request, import_id: Annotated[int, Path(ge=1, le=2
     },
     summary="All bookmarks as a file",
 )
-async def export_bookmarks(request: Request, format: Annotated[Format, Query()] = Format.NETSCAPE) -> Response:  # noqa: A002
+async def export_bookmarks(request: Request, format: Annotated[FileFormat, Query()] = FileFormat.NETSCAPE) -> Response:  # noqa: A002
     return await exported(service(request), owner(request), format)
 
 
-async def exported(parts: Service, owner_id: int, form: Format) -> Response:
+async def exported(parts: Service, owner_id: int, form: FileFormat) -> Response:
     """All bookmarks of an owner as a file that is read from the store while it is sent.
 
     The newest first; browsers make a folder of every block of a Netscape file, so that one goes folder by folder.
     """
     store = parts.bookmarks.store
-    found = await store.ids(owner_id)  # a store that is out of reach is a 503, not half a file
+    found = await store.list_ids(owner_id)  # a store that is out of reach is a 503, not half a file
 
     def rows() -> Iterator[Bookmark]:  # on a thread, where the writer waits for the next ones
-        if form is Format.NETSCAPE:
-            found.sort(key=lambda each: path_of(each[1]))
+        if form is FileFormat.NETSCAPE:
+            found.sort(key=lambda each: split_folder(each.folder))
         for start in range(0, len(found), _PAGE):
-            ids = [bookmark_id for bookmark_id, _ in found[start : start + _PAGE]]
-            yield from anyio.from_thread.run(store.several, owner_id, ids)
+            ids = [each.id for each in found[start : start + _PAGE]]
+            yield from anyio.from_thread.run(store.get_many, owner_id, ids)
 
     media_type, name = _FILES[form]
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}

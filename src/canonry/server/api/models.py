@@ -2,40 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from canonry.bookmarks.bookmark import ExpansionState, PutOutcome
-from canonry.bookmarks.exchange_rows import MAX_TAG, MAX_TAGS, MAX_TEXT, MAX_TITLE, MAX_URLS
-from canonry.bookmarks.save import LONGEST
+from canonry.bookmarks.exchange_rows import MAX_TAG_CHARS, MAX_TAGS, MAX_TEXT_CHARS, MAX_TITLE_CHARS, MAX_URLS
+from canonry.bookmarks.url_pipeline import MAX_URL_CHARS
+
+if TYPE_CHECKING:
+    from canonry.bookmarks.bookmark import BookmarkFields
 
 Url = Annotated[
-    str, Field(max_length=LONGEST, description="An http(s) URL.", examples=["https://example.com/a?utm_source=x"])
+    str, Field(max_length=MAX_URL_CHARS, description="An http(s) URL.", examples=["https://example.com/a?utm_source=x"])
 ]
-Tag = Annotated[str, Field(max_length=MAX_TAG)]
+Tag = Annotated[str, Field(max_length=MAX_TAG_CHARS)]
 Id = Annotated[int, Field(ge=1, le=2**63 - 1)]
 
 
 class Texts(BaseModel):
     """What people write; a field that is left out stays as it is."""
 
-    title: Annotated[str, Field(max_length=MAX_TITLE)] | None = None
-    description: Annotated[str, Field(max_length=MAX_TEXT)] | None = None
+    title: Annotated[str, Field(max_length=MAX_TITLE_CHARS)] | None = None
+    description: Annotated[str, Field(max_length=MAX_TEXT_CHARS)] | None = None
     tags: Annotated[list[Tag], Field(max_length=MAX_TAGS)] | None = None
-    folder: Annotated[str, Field(max_length=MAX_TITLE)] | None = None
+    folder: Annotated[str, Field(max_length=MAX_TITLE_CHARS)] | None = None
     to_read: bool | None = None
     private: bool | None = None
     archive_urls: Annotated[list[Url], Field(max_length=MAX_URLS)] | None = None
     episode_urls: Annotated[list[Url], Field(max_length=MAX_URLS)] | None = None
 
-    def given(self) -> dict[str, object]:
+    def given(self) -> BookmarkFields:
         """The texts that were given; null is as good as nothing."""
-        return {
+        given = {
             name: value
             for name in Texts.model_fields
             if name in self.model_fields_set and (value := getattr(self, name)) is not None
         }
+        return cast("BookmarkFields", given)
 
 
 class NewBookmark(Texts):

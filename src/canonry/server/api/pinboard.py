@@ -18,9 +18,10 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ValidationError
 
 from canonry.accounts import User
-from canonry.bookmarks.bookmark import AlreadyKept, Bookmark, OnDuplicate, Search
+from canonry.bookmarks.bookmark import AlreadySaved, Bookmark, BookmarkSearch, OnDuplicate
 from canonry.bookmarks.draft import Draft
-from canonry.bookmarks.exchange_rows import Unusable, read_time
+from canonry.bookmarks.exchange_rows import read_time
+from canonry.bookmarks.import_problems import RowRefused
 from canonry.core.keys import replace_unstorable
 from canonry.errors import CanonryError, StoreError
 from canonry.server.access import Limits
@@ -113,7 +114,7 @@ async def asked(request: Request) -> Asked:
             given |= {name: value for name, value in form.items() if isinstance(value, str)}
     parts = service(request)
     name, _, token = given.pop("auth_token", "").rpartition(":")
-    user = await parts.users.by_token(token) if token else None
+    user = await parts.users.find_by_token(token) if token else None
     # Without users the owner has no name, and any will do.
     if user is None or (user.name and user.name != name):
         raise Refused(401, "auth_token=NAME:TOKEN is needed", {"WWW-Authenticate": 'auth_token realm="canonry"'})
@@ -164,7 +165,7 @@ async def add_post(question: Question) -> Response:
     """A bookmark that is kept already gets all these texts, or stays as it is with `replace=no`."""
     try:
         await _add(question)
-    except AlreadyKept:
+    except AlreadySaved:
         return question.result(_EXISTS)
     except StoreError:
         raise
@@ -236,14 +237,14 @@ async def get_all_posts(question: Question) -> Response:
 async def get_update(question: Question) -> Response:
     """For clients that ask whether there is anything new."""
     when = _time(
-        await question.parts.bookmarks.store.last_change(question.user.id) or stamp(datetime.fromtimestamp(0, UTC))
+        await question.parts.bookmarks.store.get_last_change(question.user.id) or stamp(datetime.fromtimestamp(0, UTC))
     )
     return question.answer({"update_time": when}, _element("update", time=when))
 
 
 @_route("/tags/get", dict[str, int], "Every tag, and how many bookmarks have it")
 async def get_tags(question: Question) -> Response:
-    counts = await question.parts.bookmarks.store.tags(question.user.id)
+    counts = await question.parts.bookmarks.store.count_tags(question.user.id)
     root = _element("tags")
     for tag, count in counts.items():
         root.append(_element("tag", count=str(count), tag=tag))
@@ -281,7 +282,7 @@ async def _add(question: Asked) -> None:
         question.user.id,
         Draft(body.url, created_at=_created_at(question)),
         on_duplicate=OnDuplicate.ERROR if question.get("replace").lower() == "no" else OnDuplicate.UPDATE,
-        texts=body.given(),
+        fields=body.given(),
     )
 
 
@@ -294,7 +295,7 @@ def _stamp(question: Asked, name: str) -> str:
     """A time as the tables have it; empty where it is not given."""
     try:
         return read_time(question.get(name))
-    except Unusable:
+    except RowRefused:
         raise CanonryError(f"{name}: a time such as 2026-01-31T10:00:00Z") from None
 
 
@@ -315,7 +316,7 @@ async def _newest(question: Asked) -> AsyncIterator[Bookmark]:
     wanted = {tag.lower() for tag in question.get("tag").replace(",", " ").split()}
     store, cursor = question.parts.bookmarks.store, None
     while True:
-        page = await store.page(question.user.id, Search(), cursor=cursor, limit=_PAGE)
+        page = await store.search(question.user.id, BookmarkSearch(), cursor=cursor, limit=_PAGE)
         for kept in page.bookmarks:
             if wanted <= {tag.lower() for tag in kept.tags}:
                 yield kept

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from canonry.bookmarks.bookmark_rows import key_of
-from canonry.bookmarks.save import Preview, read_http_url
+from canonry.bookmarks.bookmark_rows import make_key
+from canonry.bookmarks.url_pipeline import Preview, read_http_url
 from canonry.core import presets
 from canonry.core.catalog import RULE_DESCRIPTIONS
 from canonry.core.explain import explain
@@ -197,10 +197,10 @@ class RulesOut(BaseModel):
 @router.post("/normalize", response_model=NormalizeOut, responses=said(400), summary="What a URL becomes, step by step")
 async def normalize_url(request: Request, body: NormalizeIn) -> dict[str, Any]:
     """A dry run: nothing is kept, and no short link is followed."""
-    told = await service(request).bookmarks.preview(body.url, exact_url=body.exact_url)
+    told = await service(request).bookmarks.pipeline.preview(body.url, exact_url=body.exact_url)
     if body.policy is not None and not body.exact_url:
         told = _under(body.policy, told, body.url)
-    return {**_fields(told), "score": score(told.url), "hash": key_of(told.url)}
+    return {**_fields(told), "score": score(told.url), "hash": make_key(told.url)}
 
 
 @router.get("/check", response_model=CheckOut, responses=said(400), summary="Is a URL kept already?")
@@ -253,7 +253,7 @@ async def list_rules() -> RulesOut:
 
 async def _checked(request: Request, text: str, *, exact_url: bool) -> CheckOut:
     bookmarks = service(request).bookmarks
-    told = await bookmarks.preview(text, exact_url=exact_url)
+    told = await bookmarks.pipeline.preview(text, exact_url=exact_url)
     found = await bookmarks.find(owner(request), text, exact_url=exact_url)
     return CheckOut(url=told.url, bookmark=BookmarkOut.model_validate(found[0]) if found else None)
 

@@ -66,7 +66,7 @@ async def _page(request: Request, days: int, *, error: str = "", status: int = 2
         quantiles=[(f"{share:.0%}", charts.quantile(usage.latency, share)) for share in (0.5, 0.95, 0.99)],
         bookmarks=await parts.bookmarks.store.count(),
         runs=await parts.bookmark_rekeys.store.list_latest(),
-        policy=await parts.bookmarks.policy(),
+        policy=await parts.bookmarks.pipeline.get_policy(),
         shipped=[each.id for each in policies()],
         error=error,
     )

@@ -7,9 +7,10 @@ from urllib.parse import urlencode
 
 from fastapi import Query, Request, Response
 
-from canonry.bookmarks.bookmark import AlreadyKept, Bookmark, Changed, PutOutcome, Search
+from canonry.bookmarks.bookmark import AlreadySaved, Bookmark, BookmarkSearch, EtagMismatch, PutOutcome
 from canonry.bookmarks.draft import Draft
-from canonry.bookmarks.save import LONGEST, WrongFields
+from canonry.bookmarks.save import InvalidFields
+from canonry.bookmarks.url_pipeline import MAX_URL_CHARS
 from canonry.errors import InvalidUrl
 from canonry.server.api.bookmarks import BookmarkId, owner, service
 from canonry.server.pages.entries import Entry, Shown, shown, told
@@ -25,7 +26,7 @@ _TO_READ = {"yes": True, "no": False}
 # What a page says after a write, by the name that the redirect carries: no text comes from a URL.
 _NOTICES = {
     "added": "Kept.",
-    "changed": "Changed.",
+    "changed": "EtagMismatch.",
     "deleted": "In the trash, which empties after 30 days.",
     "restored": "Back from the trash.",
 }
@@ -44,9 +45,9 @@ async def list_bookmarks(
     about: _Text = "",
 ) -> Response:
     parts = service(request)
-    search = Search(q, tag, folder, _TO_READ.get(to_read), bool(trash))
+    search = BookmarkSearch(q, tag, folder, _TO_READ.get(to_read), bool(trash))
     try:
-        page = await parts.bookmarks.store.page(owner(request), search, cursor=cursor or None, limit=_PAGE)
+        page = await parts.bookmarks.store.search(owner(request), search, cursor=cursor or None, limit=_PAGE)
     except ValueError:
         raise Refused(400, "this is no page of the list") from None
     chosen = {"q": q, "tag": tag, "folder": folder, "to_read": to_read, "trash": trash}
@@ -72,7 +73,7 @@ async def list_bookmarks(
 @router.get("/add")
 async def add_form(
     request: Request,
-    url: Annotated[str, Query(max_length=LONGEST)] = "",
+    url: Annotated[str, Query(max_length=MAX_URL_CHARS)] = "",
     title: Annotated[str, Query(max_length=10_000)] = "",
 ) -> Response:
     """The form, filled where the bookmarklet says so; nothing is kept."""
@@ -86,11 +87,11 @@ async def add(request: Request) -> Response:
     if text_of(form, "action") == "preview":
         return await _form(request, entry)
     try:
-        texts = entry.texts()
+        fields = entry.fields()
         put = await service(request).bookmarks.put(
-            owner(request), Draft(entry.url), exact_url=entry.exact_url, texts=texts
+            owner(request), Draft(entry.url), exact_url=entry.exact_url, fields=fields
         )
-    except (InvalidUrl, WrongFields) as error:
+    except (InvalidUrl, InvalidFields) as error:
         return await _form(request, entry, errors=_errors(error), status=400)
     if put.outcome is PutOutcome.NO_CHANGE:
         return await _form(request, entry, other=put.bookmark, status=409)
@@ -126,17 +127,17 @@ async def edit(request: Request, bookmark_id: BookmarkId) -> Response:
         await parts.bookmarks.edit(
             owner(request),
             bookmark_id,
-            entry.texts(),
+            entry.fields(),
             url=None if is_same else entry.url,
             exact_url=entry.exact_url,
             etag=entry.etag or None,
         )
-    except (InvalidUrl, WrongFields) as error:
+    except (InvalidUrl, InvalidFields) as error:
         return await _form(request, entry, kept=kept, errors=_errors(error), status=400)
-    except AlreadyKept as error:
+    except AlreadySaved as error:
         other = await parts.bookmarks.store.get(owner(request), error.bookmark_id)
         return await _form(request, entry, kept=kept, other=other, status=409)
-    except Changed:
+    except EtagMismatch:
         said = {"": "Somebody, or you in another window, has changed this bookmark since. Open it again to see how."}
         return await _form(request, entry, kept=kept, errors=said, status=412)
     return see(f"/?notice=changed&about={bookmark_id}")
@@ -185,9 +186,9 @@ async def _form(
 
 async def _tags(request: Request) -> list[str]:
     """The tags to choose from, the most used ones."""
-    counts = await service(request).bookmarks.store.tags(owner(request))
+    counts = await service(request).bookmarks.store.count_tags(owner(request))
     return sorted(counts, key=lambda tag: (-counts[tag], tag))[:_TAGS]
 
 
-def _errors(error: InvalidUrl | WrongFields) -> dict[str, str]:
+def _errors(error: InvalidUrl | InvalidFields) -> dict[str, str]:
     return {"url": error.reason} if isinstance(error, InvalidUrl) else told(error.reasons)

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from fastapi import Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from canonry.bookmarks.save import LONGEST, read_http_url
+from canonry.bookmarks.url_pipeline import MAX_URL_CHARS, read_http_url
 from canonry.errors import FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl, mask_credentials
 from canonry.feeds.canonicalize import canonicalize
 from canonry.feeds.canonicalize.result import Candidate, Canonical, Event
@@ -38,7 +38,7 @@ class Outcome:
 
 
 @router.get("/canonicalize")
-async def feed_form(request: Request, url: Annotated[str, Query(max_length=LONGEST)] = "") -> Response:
+async def feed_form(request: Request, url: Annotated[str, Query(max_length=MAX_URL_CHARS)] = "") -> Response:
     return render(request, "canonicalize.html", url=url, discover=False, error="", outcome=None)
 
 
@@ -64,7 +64,7 @@ async def search(request: Request) -> Response:
 @router.get("/canonicalize/events")
 async def events(
     request: Request,
-    url: Annotated[str, Query(max_length=LONGEST)],
+    url: Annotated[str, Query(max_length=MAX_URL_CHARS)],
     discover: Annotated[str, Query(max_length=1)] = "",
 ) -> Response:
     """The search as server-sent events; it writes nothing, and no image or link of another page can start it."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import Path, Query, Request, Response
 from pydantic import ValidationError
 
-from canonry.bookmarks.save import LONGEST, WrongFields
+from canonry.bookmarks.save import InvalidFields
+from canonry.bookmarks.url_pipeline import MAX_URL_CHARS
 from canonry.crawler.crawl_store import CrawlState
 from canonry.errors import CanonryError, mask_credentials
 from canonry.net.chrome.process import find_chrome
@@ -41,7 +42,7 @@ _NOTICES = {"removed": "Removed, with its pages."}
 @router.get("/crawls")
 async def list_crawls(
     request: Request,
-    seed: Annotated[str, Query(max_length=LONGEST)] = "",
+    seed: Annotated[str, Query(max_length=MAX_URL_CHARS)] = "",
     before: Annotated[int | None, Query(ge=0, le=2**63 - 1)] = None,
     notice: Annotated[str, Query(max_length=20)] = "",
 ) -> Response:
@@ -60,7 +61,7 @@ async def start(request: Request) -> Response:
     except ValidationError as error:
         errors = {str(each["loc"][0]): each["msg"] for each in error.errors()}
         return await _list(request, given, errors=errors)
-    except WrongFields as error:
+    except InvalidFields as error:
         return await _list(request, given, errors={name: mask_credentials(why) for name, why in error.reasons.items()})
     return see(f"/crawls/{begun.id}")
 

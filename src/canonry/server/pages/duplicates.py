@@ -27,8 +27,8 @@ async def review(request: Request, notice: Annotated[str, Query(max_length=20)] 
     return render(
         request,
         "duplicates.html",
-        groups=await parts.duplicates.groups(owner(request)),
-        merges=await parts.duplicates.merges(owner(request)),
+        groups=await parts.duplicates.list_groups(owner(request)),
+        merges=await parts.duplicates.list_merges(owner(request)),
         why=_WHY,
         notice=_NOTICES.get(notice, ""),
     )

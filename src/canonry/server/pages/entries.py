@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Self
 from pydantic import ValidationError
 
 from canonry.bookmarks.draft import clean_tags
-from canonry.bookmarks.save import WrongFields, read_http_url
+from canonry.bookmarks.save import InvalidFields
+from canonry.bookmarks.url_pipeline import read_http_url
 from canonry.errors import InvalidUrl
 from canonry.server.api.models import NewBookmark
 from canonry.server.pages.forms import text_of
@@ -16,8 +17,9 @@ from canonry.server.pages.forms import text_of
 if TYPE_CHECKING:
     from starlette.datastructures import FormData
 
-    from canonry.bookmarks.bookmark import Bookmark
-    from canonry.bookmarks.save import Bookmarks, Preview
+    from canonry.bookmarks.bookmark import Bookmark, BookmarkFields
+    from canonry.bookmarks.save import Bookmarks
+    from canonry.bookmarks.url_pipeline import Preview
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +71,8 @@ class Entry:
             kept.etag,
         )
 
-    def texts(self) -> dict[str, object]:
-        """What is to be kept besides the URL; WrongFields names everything that cannot be, the URL included."""
+    def fields(self) -> BookmarkFields:
+        """What is to be kept besides the URL; InvalidFields names everything that cannot be, the URL included."""
         wrong = {"url": reason} if (reason := _unusable(self.url)) else {}
         archived: list[str] = []
         for number, line in enumerate(self.archive_urls.splitlines()):
@@ -91,9 +93,9 @@ class Entry:
                 archive_urls=archived,
             )
         except ValidationError as error:
-            raise WrongFields({_place(each["loc"]): each["msg"] for each in error.errors()} | wrong) from None
+            raise InvalidFields({_place(each["loc"]): each["msg"] for each in error.errors()} | wrong) from None
         if wrong:
-            raise WrongFields(wrong)
+            raise InvalidFields(wrong)
         return given.given()
 
 
@@ -111,7 +113,7 @@ async def shown(bookmarks: Bookmarks, owner: int, entry: Entry, *, besides: int 
     if not entry.url.strip():
         return Shown()
     try:
-        preview = await bookmarks.preview(entry.url, exact_url=entry.exact_url)
+        preview = await bookmarks.pipeline.preview(entry.url, exact_url=entry.exact_url)
         twins = await bookmarks.find(owner, entry.url, exact_url=entry.exact_url)
     except InvalidUrl as error:
         return Shown(error=error.reason)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import Path, Request, Response
 
-from canonry.bookmarks.exchange import Format
+from canonry.bookmarks.exchange import FileFormat
 from canonry.errors import CanonryError, StoreError
 from canonry.server.api.bookmarks import owner, service
 from canonry.server.api.exchange import exported
@@ -30,7 +30,9 @@ async def take_file(request: Request) -> Response:
         return render(request, "import.html", status=400, error="choose a file first")
     data, exact_url, name = await file.read(), bool(text_of(form, "exact_url")), file.filename or ""
     try:
-        taken = await service(request).bookmarks.take_file(owner(request), data, file_name=name, exact_url=exact_url)
+        taken = await service(request).bookmarks.imports.start(
+            owner(request), data, file_name=name, exact_url=exact_url
+        )
     except StoreError:
         raise
     except CanonryError as error:
@@ -40,11 +42,11 @@ async def take_file(request: Request) -> Response:
 
 @router.get("/imports/{import_id}")
 async def import_progress(request: Request, import_id: Annotated[int, Path(ge=1, le=2**63 - 1)]) -> Response:
-    taken = await service(request).bookmarks.imports.get(owner(request), import_id)
+    taken = await service(request).bookmarks.imports.store.get(owner(request), import_id)
     return render(request, "imported.html", taken=taken)
 
 
 @router.get("/export/{form}")
-async def export(request: Request, form: Format) -> Response:
+async def export(request: Request, form: FileFormat) -> Response:
     """All bookmarks in a file."""
     return await exported(service(request), owner(request), form)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import Query, Request, Response
 
-from canonry.bookmarks.save import LONGEST, read_http_url
+from canonry.bookmarks.url_pipeline import MAX_URL_CHARS, read_http_url
 from canonry.core.explain import explain
 from canonry.core.presets import policies, policy
 from canonry.core.score import score
@@ -24,10 +24,10 @@ _MOST = 270  # points a URL can have, see core/score.py
 @router.get("/explain")
 async def explain_url(
     request: Request,
-    url: Annotated[str, Query(max_length=LONGEST)] = "",
+    url: Annotated[str, Query(max_length=MAX_URL_CHARS)] = "",
     under: Annotated[str, Query(alias="policy", max_length=100)] = "",
 ) -> Response:
-    pinned = await service(request).bookmarks.policy()
+    pinned = await service(request).bookmarks.pipeline.get_policy()
     try:
         chosen = policy(under or pinned)
     except PolicyError as error:

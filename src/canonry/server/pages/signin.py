@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import Request, Response
 
-from canonry.accounts import SESSION
+from canonry.accounts import SESSION_LIFETIME
 from canonry.server.access import SESSION_COOKIE, cookie
 from canonry.server.api.bookmarks import service
 from canonry.server.pages.forms import page_router, see, text_of
@@ -34,7 +34,7 @@ async def sign_in(request: Request) -> Response:
         said = "Too many attempts: wait a minute."
         return render(request, "signin.html", status=error.status, headers=error.headers, error=said, after=after)
     parts = service(request)
-    user = await parts.users.by_token(text_of(form, "token").strip())
+    user = await parts.users.find_by_token(text_of(form, "token").strip())
     if user is None:
         return render(request, "signin.html", status=401, error="This token is not known.", after=after)
     secret = await parts.users.open_session(user.id, parts.clock())
@@ -42,7 +42,7 @@ async def sign_in(request: Request) -> Response:
     answer.set_cookie(
         SESSION_COOKIE,
         secret,
-        max_age=int(SESSION.total_seconds()),
+        max_age=int(SESSION_LIFETIME.total_seconds()),
         httponly=True,
         samesite="lax",
         secure=is_secure(request),
