@@ -1,12 +1,12 @@
-"""How many pages a second the chrome engine opens with 4 tabs, beside Playwright doing the same with the same Chrome.
+"""Pages per second of the chrome engine with 4 tabs, beside Playwright with the same Chrome.
 
     python -m benchmarks.chrome [--pages N] [--rounds N] [--tabs N] [--json FILE]
-    python -m benchmarks.chrome --memory N     # of ours and of Chrome, while N pages are crawled
+    python -m benchmarks.chrome --memory N     # memory of canonry and of Chrome during a crawl of N pages
 
-A site on loopback is served by a process of its own: each page has 50 links, a stylesheet, a script and
-an image. Both open every page in tabs they keep, wait for its load event, and read the same links with
-the same script. They take turns, the best round of each counts; starting Chrome is not timed. `memory` is
-what the Python process, and for Playwright its driver, take beside Chrome.
+A separate process serves a site on loopback: each page has 50 links, a stylesheet, a script and an image. Both tools
+open every page in tabs that they keep, wait for its load event, and read the same links. They take turns, and the best
+round of each counts; starting Chrome is not timed. `memory` is the memory of the Python process, and for Playwright
+also of its driver, without Chrome.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ADDRESS = "127.0.0.2"
-BAR = 1.5  # times the pages of Playwright
+MIN_RATIO = 1.5  # pages/s compared with Playwright
 TABS = 4
 PAGES, ROUNDS, WARM_UP = 300, 3, 40
 LINKS = 50
@@ -46,7 +46,7 @@ SCRIPT = """() => [document.title, Array.from(document.querySelectorAll('a[href]
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one tool did in one round."""
+    """The result of one tool in one round."""
 
     tool: str
     pages: int
@@ -71,11 +71,11 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--port", type=int, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.memory:
-        asyncio.run(_grow(options.memory, options.tabs))
+        asyncio.run(_measure_memory(options.memory, options.tabs))
     elif options.serve:
         asyncio.run(_serve())
     elif options.run:
-        crawl = _canonry if options.run == "canonry" else _playwright
+        crawl = _run_canonry if options.run == "canonry" else _run_playwright
         print(json.dumps(asdict(asyncio.run(crawl(options.port, options.pages, options.tabs)))))
     else:
         _compare(options.pages, options.rounds, options.tabs, options.json)
@@ -87,8 +87,8 @@ def _compare(pages: int, rounds: int, tabs: int, file: Path | None) -> None:
     except CanonryError as error:
         print(error)
         return
-    with _site() as port:
-        results = [_measured(tool, port, pages, tabs) for _ in range(rounds) for tool in TOOLS]
+    with _start_site() as port:
+        results = [_run_round(tool, port, pages, tabs) for _ in range(rounds) for tool in TOOLS]
     best = {tool: max((each for each in results if each.tool == tool), key=lambda each: each.rate) for tool in TOOLS}
     ratio = best["canonry"].rate / best["playwright"].rate
     rows = [
@@ -97,8 +97,8 @@ def _compare(pages: int, rounds: int, tabs: int, file: Path | None) -> None:
     ]
     chrome = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout.strip()
     print(table(["tool", "pages/s", "links/page", "memory"], rows))
-    verdict = "held" if ratio >= BAR else "missed"
-    print(f"\n{tabs} tabs, {pages} pages, {chrome}: {ratio:.2f}× Playwright (bar {BAR}: {verdict})")
+    verdict = "held" if ratio >= MIN_RATIO else "missed"
+    print(f"\n{tabs} tabs, {pages} pages, {chrome}: {ratio:.2f}× Playwright (bar {MIN_RATIO}: {verdict})")
     if file:
         write_json(
             file,
@@ -108,12 +108,12 @@ def _compare(pages: int, rounds: int, tabs: int, file: Path | None) -> None:
                 "rounds": [asdict(each) | {"rate": each.rate} for each in results],
                 "tabs": tabs,
                 "ratio": ratio,
-                "bar": BAR,
+                "bar": MIN_RATIO,
             },
         )
 
 
-def _measured(tool: str, port: int, pages: int, tabs: int) -> Round:
+def _run_round(tool: str, port: int, pages: int, tabs: int) -> Round:
     numbers = ["--port", str(port), "--pages", str(pages), "--tabs", str(tabs)]
     command = [sys.executable, "-m", "benchmarks.chrome", "--run", tool, *numbers]
     done = subprocess.run(command, cwd=Path(__file__).parent.parent, stdout=subprocess.PIPE, text=True, check=True)
@@ -121,32 +121,32 @@ def _measured(tool: str, port: int, pages: int, tabs: int) -> Round:
     return Round(**json.loads(done.stdout))
 
 
-def _urls(port: int, pages: int) -> list[str]:
+def _make_urls(port: int, pages: int) -> list[str]:
     return [f"http://{ADDRESS}:{port}/page/{number}" for number in range(pages)]
 
 
-async def _canonry(port: int, pages: int, tabs: int) -> Round:
+async def _run_canonry(port: int, pages: int, tabs: int) -> Round:
     from canonry.net.chrome.engine import ChromeEngine
     from canonry.net.guard import Guard
 
     async with ChromeEngine(Settings(), Guard([f"{ADDRESS}/32"], range(1, 65536)), tabs=tabs) as engine:
-        await asyncio.gather(*(engine.open(url) for url in _urls(port, WARM_UP)))
+        await asyncio.gather(*(engine.open(url) for url in _make_urls(port, WARM_UP)))
         started = time.perf_counter()
-        opened = await asyncio.gather(*(engine.open(url) for url in _urls(port, pages)))
+        opened = await asyncio.gather(*(engine.open(url) for url in _make_urls(port, pages)))
         seconds = time.perf_counter() - started
         assert not any(one.error for one in opened)
         links = sum(len(one.links) for one in opened)
-        return Round("canonry", pages, links, seconds, _memory(os.getpid()))
+        return Round("canonry", pages, links, seconds, _get_memory(os.getpid()))
 
 
-async def _grow(pages: int, tabs: int) -> None:
-    """A line for every twentieth of a crawl: pages, pages/s, memory of this process and of all of Chrome's."""
+async def _measure_memory(pages: int, tabs: int) -> None:
+    """Crawl, and print pages, pages/s and the memory of this process and of Chrome twenty times."""
     from canonry.crawler.crawl import crawl
     from canonry.net.chrome.engine import ChromeEngine
     from canonry.net.guard import Guard
 
     guard = Guard([f"{ADDRESS}/32"], range(1, 65536))
-    with _site() as port, tempfile.TemporaryDirectory() as folder:
+    with _start_site() as port, tempfile.TemporaryDirectory() as folder:
         async with ChromeEngine(Settings(), guard, tabs=tabs) as engine:
             started, count = time.perf_counter(), 0
             found = crawl(
@@ -162,30 +162,30 @@ async def _grow(pages: int, tabs: int) -> None:
                 count += 1
                 if count % max(pages // 20, 1) == 0:
                     rate = count / (time.perf_counter() - started)
-                    chrome = _memory_of_group(engine.process_group or 0)
+                    chrome = _get_group_memory(engine.process_group or 0)
                     print(
-                        f"{count} pages, {rate:.1f} pages/s, {_memory(os.getpid()):.0f} MB, Chrome {chrome:.0f} MB",
+                        f"{count} pages, {rate:.1f} pages/s, {_get_memory(os.getpid()):.0f} MB, Chrome {chrome:.0f} MB",
                         flush=True,
                     )
 
 
-async def _playwright(port: int, pages: int, tabs: int) -> Round:
+async def _run_playwright(port: int, pages: int, tabs: int) -> Round:
     from playwright.async_api import async_playwright
 
     async with async_playwright() as playwright:
         root = ["--no-sandbox"] if os.geteuid() == 0 else []
         browser = await playwright.chromium.launch(executable_path=find_chrome(Settings()), args=root)
         opened = [await (await browser.new_context()).new_page() for _ in range(tabs)]
-        await _with_tabs(opened, _urls(port, WARM_UP))
+        await _open_in_tabs(opened, _make_urls(port, WARM_UP))
         started = time.perf_counter()
-        links = await _with_tabs(opened, _urls(port, pages))
+        links = await _open_in_tabs(opened, _make_urls(port, pages))
         seconds = time.perf_counter() - started
-        memory = sum(_memory(pid) for pid in (os.getpid(), *_drivers(os.getpid())))
+        memory = sum(_get_memory(pid) for pid in (os.getpid(), *_find_drivers(os.getpid())))
         await browser.close()
         return Round("playwright", pages, links, seconds, memory)
 
 
-async def _with_tabs(tabs: list[Any], urls: list[str]) -> int:
+async def _open_in_tabs(tabs: list[Any], urls: list[str]) -> int:
     left, found = iter(urls), 0
 
     async def work(tab: Any) -> None:
@@ -200,28 +200,28 @@ async def _with_tabs(tabs: list[Any], urls: list[str]) -> int:
     return found
 
 
-def _memory(pid: int) -> float:
+def _get_memory(pid: int) -> float:
     status = Path(f"/proc/{pid}/status").read_text()
     return next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmRSS"))
 
 
-def _memory_of_group(group: int) -> float:
-    """Of all processes of a group that are still there."""
+def _get_group_memory(group: int) -> float:
+    """Return the memory of all living processes of a group in MB."""
     total = 0.0
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, StopIteration):
-            total += _memory(int(folder.name)) if os.getpgid(int(folder.name)) == group else 0.0
+            total += _get_memory(int(folder.name)) if os.getpgid(int(folder.name)) == group else 0.0
     return total
 
 
-def _drivers(pid: int) -> list[int]:
-    """The Node process that Playwright starts."""
+def _find_drivers(pid: int) -> list[int]:
+    """Return the Node processes that Playwright has started."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return [int(child) for child in children if "node" in Path(f"/proc/{child}/cmdline").read_text()]
 
 
 @contextmanager
-def _site() -> Iterator[int]:
+def _start_site() -> Iterator[int]:
     command = [sys.executable, "-m", "benchmarks.chrome", "--serve"]
     server = subprocess.Popen(command, cwd=Path(__file__).parent.parent, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
@@ -251,7 +251,7 @@ class _Site(asyncio.Protocol):
         self._received += data
         while b"\r\n\r\n" in self._received:
             head, _, self._received = self._received.partition(b"\r\n\r\n")
-            kind, body = _answer(head.split(b" ")[1].decode())
+            kind, body = _make_answer(head.split(b" ")[1].decode())
             kept = "" if kind == "text/html" else "Cache-Control: max-age=3600\r\n"
             lines = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n{kept}Content-Length: {len(body)}\r\n\r\n"
             self._transport.write(lines.encode() + body)
@@ -259,7 +259,7 @@ class _Site(asyncio.Protocol):
                 self._transport.close()
 
 
-def _answer(target: str) -> tuple[str, bytes]:
+def _make_answer(target: str) -> tuple[str, bytes]:
     if target.startswith("/style"):
         return "text/css", b"body { font: 16px/1.5 serif; max-width: 40em } a { color: #123 }"
     if target.startswith("/script"):

@@ -1,4 +1,4 @@
-"""Chrome for tests: found or skipped, and what is left of it in the list of processes."""
+"""Chrome for tests: skips tests if it is missing, makes engines, and lists the processes that they started."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ try:
 except CanonryError:
     FOUND = False
 
-NO_CHROME = f"no Chrome (Debian: apt-get install {PACKAGE}), and none is named in CANONRY_CHROME"
+NO_CHROME = f"Chrome is not installed (Debian: apt-get install {PACKAGE}) and CANONRY_CHROME names none"
 needs_chrome = pytest.mark.skipif(not FOUND, reason=NO_CHROME)
 
 
-def engine_of(lookup: Any = no_names, **options: Any) -> ChromeEngine:
-    """An engine that takes 127.0.0.2 for public."""
+def make_engine(lookup: Any = no_names, **options: Any) -> ChromeEngine:
+    """Make an engine that treats 127.0.0.2 as public and waits long enough for a busy machine."""
     guard = options.pop("guard", None) or Guard([f"{ADDRESS}/32"], EVERY_PORT)
     settings = options.pop("settings", None) or Settings(chrome=load_settings().chrome)
-    return ChromeEngine(settings, guard, lookup, **({"load_seconds": 6.0, "script_seconds": 10.0, "tabs": 2} | options))
+    return ChromeEngine(
+        settings, guard, lookup, **({"load_seconds": 20.0, "script_seconds": 20.0, "tabs": 2} | options)
+    )
 
 
-def processes_of(group: int) -> dict[int, str]:
-    """The processes of a group that are alive, with their commands."""
+def list_processes(group: int) -> dict[int, str]:
+    """Return the living processes of a group and their command lines."""
     found: dict[int, str] = {}
     for folder in Path("/proc").iterdir():
         if not folder.name.isdecimal():
@@ -42,12 +44,12 @@ def processes_of(group: int) -> dict[int, str]:
             if int(of_group) == group and state != "Z":
                 found[int(folder.name)] = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
         except OSError:
-            continue  # it ended while we looked
+            continue  # the process ended meanwhile
     return found
 
 
-def browser_process(group: int) -> int:
-    """The one that starts all others: no shell, no child."""
+def find_browser_process(group: int) -> int:
+    """Return the process that starts all others: not the shell, and not a child of Chrome."""
     return next(
-        pid for pid, command in processes_of(group).items() if "--type=" not in command and "/bin/sh" not in command
+        pid for pid, command in list_processes(group).items() if "--type=" not in command and "/bin/sh" not in command
     )

@@ -13,7 +13,7 @@ from canonry.errors import CanonryError
 from canonry.net.chrome.certificates import STORE_FOLDER, trust_ca_file
 from canonry.net.chrome.net_errors import make_failure
 from canonry.settings import Settings, load_settings
-from chrome import engine_of, needs_chrome
+from chrome import make_engine, needs_chrome
 from loopback import ADDRESS, Listener, ca_file, in_a_loop, server_tls
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ async def open_page(file: str) -> Opened:
             return [(ADDRESS, server.port)]
 
         settings = Settings(chrome=load_settings().chrome, ca_file=file)
-        async with engine_of(lookup, settings=settings) as engine:
+        async with make_engine(lookup, settings=settings) as engine:
             return await engine.open(f"https://{HOST}:{server.port}/")
 
 

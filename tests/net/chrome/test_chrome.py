@@ -29,7 +29,7 @@ from canonry.net.engine import Engine, Link, Opened, PageFailure
 from canonry.net.guard import Guard
 from canonry.net.response import Hop
 from canonry.settings import Settings
-from chrome import browser_process, engine_of, needs_chrome, processes_of
+from chrome import find_browser_process, list_processes, make_engine, needs_chrome
 from loopback import ADDRESS, EVERY_PORT, Listener, LoopbackWeb, http_answer, in_a_loop, read_request
 
 if TYPE_CHECKING:
@@ -66,12 +66,12 @@ def profiles(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathF
 async def run_engine(lookup: Any = loopback.no_names, **options: Any) -> AsyncIterator[ChromeEngine]:
     """Yield an engine, and check at the end that none of its processes remains."""
     groups: set[int] = set()
-    async with engine_of(lookup, **options) as engine:
+    async with make_engine(lookup, **options) as engine:
         yield engine
         if engine.process_group is not None:
             groups.add(engine.process_group)
     for group in groups:
-        assert processes_of(group) == {}
+        assert list_processes(group) == {}
 
 
 def kind_of(opened: Opened) -> FailureKind | None:
@@ -232,10 +232,8 @@ HOSTILE: dict[str, tuple[str, FailureKind | None]] = {
     "location loop":      ("<script>location.reload()</script>",                                      FailureKind.REDIRECT_LOOP),
     "200 windows":        ("<a href=/x>x</a><script>for(let i=0;i<200;i++) window.open('/next?'+i)</script>", None),
     "windows apart":      ("<script>for(let i=0;i<50;i++) window.open('/next?'+i,'_blank','noopener')</script>", None),
-    "a million links":    ("<script>document.write('<a href=/x>x</a>'.repeat(1e6))</script>",         FailureKind.TRUNCATED),
     "frames":             ("<script>for(let i=0;i<200;i++) document.write('<iframe src=/next></iframe>')</script>", None),
-    "memory":             ("<script>const a=[];for(;;) a.push(new Array(1e6).fill({}))</script>",     FailureKind.BROWSER),
-    "memory of bytes":    ("<script>const a=[];for(;;) a.push(new Uint8Array(2**28).fill(1))</script>", FailureKind.BROWSER),
+    "memory":             ("<script>const a=[];for(;;) a.push(new Array(2e7).fill(1.5))</script>",   FailureKind.BROWSER),
     "file by script":     ("<a href=/x>x</a><script>location.href='file:///etc/passwd'</script>",     None),
     "file in a frame":    ("<a href=/x>x</a><iframe src=file:///etc/passwd></iframe>",                None),
     "never unloads":      ("<a href=/x>x</a><script>onpagehide=onunload=()=>{for(;;);}</script>",     None),
@@ -243,35 +241,54 @@ HOSTILE: dict[str, tuple[str, FailureKind | None]] = {
 }  # fmt: skip
 
 
+# How these end depends on the speed and the memory of the machine.
+EXHAUSTING = {
+    "a million links": "<script>document.write('<a href=/x>x</a>'.repeat(1e6))</script>",
+    "memory of bytes": "<script>const a=[];for(;;) a.push(new Uint8Array(2**28).fill(1))</script>",
+}
+
+
+async def open_between_good_pages(hostile: str, **seconds: float) -> Opened:
+    """Open a page, and check that the pages before, beside and after it are read, also in the same tab."""
+    good = "http://site.example/good"
+    pages = {f"{good}?{n}": page(GOOD) for n in range(6)} | {
+        PAGE: page(hostile),
+        "http://site.example/next": page(GOOD),
+    }
+    async with LoopbackWeb(pages) as web, run_engine(web.lookup, **seconds) as engine:
+        results = [await engine.open(f"{good}?0")]
+        beside = asyncio.gather(*(engine.open(f"{good}?{n}") for n in (1, 2)))
+        bad = await engine.open(PAGE)
+        results += await beside
+        results += [await engine.open(f"{good}?{n}") for n in (3, 4, 5)]
+    assert [(each.failure, each.status, len(each.links)) for each in results] == [(None, 200, 1)] * 6
+    return bad
+
+
 @pytest.mark.slow
 @needs_chrome
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_page_costs_only_itself(name: str) -> None:
-    """The pages before, beside and after it are read, also in the same tab."""
     hostile, kind = HOSTILE[name]
-    results: list[Opened] = []
-    good = "http://site.example/good"
+    # A page that hangs takes both times in full; all others end by themselves.
+    seconds = {"load_seconds": 10.0, "script_seconds": 6.0} if kind is FailureKind.SCRIPT_TIMEOUT else {}
 
-    @loopback.in_a_loop
+    @in_a_loop
     async def run() -> None:
-        pages = {f"{good}?{n}": page(GOOD) for n in range(6)} | {
-            PAGE: page(hostile),
-            "http://site.example/next": page(GOOD),
-        }
-        # A page that hangs takes both times in full; all others end by themselves long before.
-        hangs = kind is FailureKind.SCRIPT_TIMEOUT
-        seconds = {"load_seconds": 6.0 if hangs else 20.0, "script_seconds": 3.0 if hangs else 20.0}
-        async with LoopbackWeb(pages) as web, run_engine(web.lookup, **seconds) as engine:
-            results.append(await engine.open(f"{good}?0"))
-            beside = asyncio.gather(*(engine.open(f"{good}?{n}") for n in (1, 2)))
-            bad = await engine.open(PAGE)
-            results.extend(await beside)
-            results.extend([await engine.open(f"{good}?{n}") for n in (3, 4, 5)])
-            assert (bad.requested_url, kind_of(bad)) == (PAGE, kind), bad.error
-            assert len(bad.links) == (10_000 if kind is FailureKind.TRUNCATED else 0) or kind is None
+        bad = await open_between_good_pages(hostile, **seconds)
+        assert (bad.requested_url, kind_of(bad)) == (PAGE, kind), bad.error
+        assert kind is None or bad.links == ()
 
     run()
-    assert [(each.failure, each.status, len(each.links)) for each in results] == [(None, 200, 1)] * 6
+
+
+@pytest.mark.slow
+@needs_chrome
+@pytest.mark.parametrize("name", EXHAUSTING)
+@in_a_loop
+async def test_a_page_that_exhausts_the_machine_costs_only_itself(name: str) -> None:
+    bad = await open_between_good_pages(EXHAUSTING[name], load_seconds=10.0, script_seconds=6.0)
+    assert len(bad.links) <= 10_000
 
 
 @needs_chrome
@@ -295,7 +312,7 @@ async def test_a_page_that_never_ends_is_given_up() -> None:
             await writer.drain()
             await asyncio.sleep(0.01)
 
-    async with Listener(talk) as server, run_engine(load_seconds=1.0) as engine:
+    async with Listener(talk) as server, run_engine(load_seconds=5.0) as engine:
         opened = await engine.open(f"http://{ADDRESS}:{server.port}/")
         # Transient, because Chrome's network process may have been killed halfway.
         assert (kind_of(opened), opened.links, opened.status) == (FailureKind.TIMEOUT, (), 200)
@@ -312,7 +329,7 @@ async def test_links_are_read_although_an_image_never_ends() -> None:
             return
         await reader.read(-1)
 
-    async with Listener(talk) as server, run_engine(load_seconds=1.0) as engine:
+    async with Listener(talk) as server, run_engine(load_seconds=5.0) as engine:
         opened = await engine.open(f"http://{ADDRESS}:{server.port}/")
         assert (opened.failure, len(opened.links)) == (None, 1)
 
@@ -510,7 +527,7 @@ def redirect(location: str) -> dict[str, Any]:
 
 def kill_tabs(engine: ChromeEngine, number: int) -> None:
     assert engine.process_group is not None
-    for pid, command in processes_of(engine.process_group).items():
+    for pid, command in list_processes(engine.process_group).items():
         if "--type=renderer" in command:
             with suppress(ProcessLookupError):  # a spare one that has ended meanwhile
                 os.kill(pid, number)
@@ -569,11 +586,11 @@ async def test_a_killed_browser_is_started_again() -> None:
         assert first is not None
         opening = asyncio.gather(*(engine.open(url) for url in pages))
         await wait_for_request(web, "http://site.example/5")
-        os.kill(browser_process(first), signal.SIGKILL)
+        os.kill(find_browser_process(first), signal.SIGKILL)
         opened = await opening
         assert [(each.failure, len(each.links)) for each in opened] == [(None, 1)] * 40
         assert engine.process_group not in {None, first}
-        assert processes_of(first) == {}
+        assert list_processes(first) == {}
 
 
 @pytest.mark.slow
@@ -586,7 +603,7 @@ async def test_a_killed_network_process_of_the_browser_costs_no_page() -> None:
         await engine.open("http://site.example/0")
         group = engine.process_group
         assert group is not None
-        [network] = [pid for pid, command in processes_of(group).items() if "network.mojom" in command]
+        [network] = [pid for pid, command in list_processes(group).items() if "network.mojom" in command]
         os.kill(network, signal.SIGKILL)
         opened = [await engine.open("http://site.example/1")]
         opened += await asyncio.gather(*(engine.open(url) for url in pages))
@@ -609,7 +626,7 @@ async def test_a_cancelled_close_still_closes_everything(turns: int) -> None:
         closing.cancel()
         with pytest.raises(asyncio.CancelledError):
             await closing
-        assert (engine.proxy.endpoints, processes_of(group)) == (set(), {})
+        assert (engine.proxy.endpoints, list_processes(group)) == (set(), {})
 
 
 @pytest.fixture
@@ -625,9 +642,9 @@ def test_no_chrome_remains_when_its_parent_is_killed(tmp_path: Path, short_folde
     script = tmp_path / "opens.py"
     script.write_text(
         "import asyncio\n"
-        "from chrome import engine_of\n"
+        "from chrome import make_engine\n"
         "async def main():\n"
-        "    async with engine_of() as engine:\n"
+        "    async with make_engine() as engine:\n"
         "        await engine.open('http://127.0.0.2:9/')\n"
         "        print(engine.process_group, flush=True)\n"
         "        await asyncio.Event().wait()\n"
@@ -637,12 +654,12 @@ def test_no_chrome_remains_when_its_parent_is_killed(tmp_path: Path, short_folde
     with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, env=environment) as process:
         assert process.stdout is not None
         group = int(process.stdout.readline())
-        assert len(processes_of(group)) > 3
+        assert len(list_processes(group)) > 3
         process.kill()
     deadline = time.monotonic() + 60
-    while processes_of(group) and time.monotonic() < deadline:
+    while list_processes(group) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert processes_of(group) == {}
+    assert list_processes(group) == {}
     assert not list(short_folder.glob("canonry-chrome-*"))
 
 
@@ -653,7 +670,7 @@ async def test_other_programs_cannot_use_the_browser_or_the_proxy() -> None:
     async with LoopbackWeb({PAGE: page(GOOD)}) as web, run_engine(web.lookup) as engine:
         await engine.open(PAGE)
         assert engine.process_group is not None
-        commands = " ".join(processes_of(engine.process_group).values())
+        commands = " ".join(list_processes(engine.process_group).values())
         assert "--remote-debugging-pipe" in commands and "--remote-debugging-port" not in commands
         assert engine.proxy.password not in commands
         for endpoint in engine.proxy.endpoints:
@@ -683,6 +700,6 @@ async def test_a_chrome_that_does_not_start_is_an_error_with_its_message() -> No
         program = Path(folder) / "chrome"
         program.write_text("#!/bin/sh\necho 'No usable sandbox!' >&2; exit 1\n")
         program.chmod(0o755)
-        async with engine_of(settings=Settings(chrome=str(program))) as engine:
+        async with make_engine(settings=Settings(chrome=str(program))) as engine:
             with pytest.raises(CanonryError, match="does not start: No usable sandbox!"):
                 await engine.open(f"http://{ADDRESS}:9/")
