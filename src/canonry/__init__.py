@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from canonry.crawler.crawl import crawl as crawl
     from canonry.crawler.pages import Page as Page
     from canonry.crawler.pages import PageLink as PageLink
-    from canonry.crawler.pages import StartMoved as StartMoved
     from canonry.errors import CanonryError as CanonryError
     from canonry.errors import FetchFailed as FetchFailed
     from canonry.errors import InvalidUrl as InvalidUrl
     from canonry.errors import NotAFeed as NotAFeed
     from canonry.errors import PolicyError as PolicyError
+    from canonry.errors import StartMoved as StartMoved
     from canonry.errors import StoreError as StoreError
     from canonry.errors import UnsafeUrl as UnsafeUrl
     from canonry.feeds.canonicalize import canonicalize as canonicalize
@@ -68,13 +68,16 @@ _NAMES_BY_MODULE = {
     "core.score": ("Score", "score"),
     "core.url": ("read_url",),
     "core.variants": ("Variant", "variants"),
-    "errors": ("CanonryError", "FetchFailed", "InvalidUrl", "NotAFeed", "PolicyError", "StoreError", "UnsafeUrl"),
+    "errors": (
+        *("CanonryError", "FetchFailed", "InvalidUrl", "NotAFeed", "PolicyError", "StartMoved", "StoreError"),
+        "UnsafeUrl",
+    ),
     "policy_files": ("load_policy",),
     "net.response": ("Hop", "Response", "Validators"),
     "feeds.canonicalize.result": ("Candidate", "Canonical", "Event", "Existing"),
     "feeds.canonicalize": ("canonicalize", "canonicalize_sync"),
     "crawler.crawl": ("crawl",),
-    "crawler.pages": ("Page", "PageLink", "StartMoved"),
+    "crawler.pages": ("Page", "PageLink"),
     "feeds.ingest": ("ingest",),
     "feeds.ingest_report": ("Report",),
 }

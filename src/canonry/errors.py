@@ -1,9 +1,17 @@
-"""Every exception canonry raises."""
+"""The exceptions that users of the library, the command line and the service can meet, and the kinds they carry.
+
+Elsewhere are only exceptions that never leave their package, and `accounts.AccountError` and
+`bookmarks.import_problems.BadBookmarkFile`, beside the tables of their kinds.
+"""
 
 from __future__ import annotations
 
 import re
 from enum import StrEnum
+
+TYPE_CHECKING = False  # typing itself would cost start-up time
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _MAX_QUOTED_CHARACTERS = 200  # of a hostile input that a message repeats
 
@@ -204,3 +212,128 @@ class NotAFeed(_TargetError):
 
 class StoreError(CanonryError):
     """The store cannot be read or written."""
+
+
+class NewerStore(StoreError):
+    """The store was made by a later release: it is there, and not to be worked around."""
+
+
+class RekeyUnfinished(StoreError):
+    """Some keys of the store are under one policy, some under another: nothing can be ingested until that is over."""
+
+
+class WorkerAlreadyRunning(StoreError):
+    """Another worker already runs the jobs of this file, or in this process."""
+
+
+class StartMoved(CanonryError):
+    """The start page `seed` redirects to `target` on another host, which may not be the site that was meant."""
+
+    def __init__(self, seed: str, target: str) -> None:
+        super().__init__(seed, target)
+        self.seed = seed
+        self.target = target
+
+    def __str__(self) -> str:
+        return f"{self.seed} redirects to another host: {self.target}"
+
+
+class CrawlNotFound(CanonryError, LookupError):
+    """No crawl has this id; it may just have been removed."""
+
+    def __init__(self, crawl_id: int) -> None:
+        super().__init__(crawl_id)
+        self.crawl_id = crawl_id
+
+    def __str__(self) -> str:
+        return f"no crawl has the id {self.crawl_id}; it may have been removed"
+
+
+class FeedNotFound(CanonryError, LookupError):
+    """No feed has this id; it may have been removed a moment ago."""
+
+    def __init__(self, feed_id: int) -> None:
+        super().__init__(feed_id)
+        self.feed_id = feed_id
+
+    def __str__(self) -> str:
+        return f"no feed has the id {self.feed_id}; it may have been removed"
+
+
+class BookmarkNotFound(CanonryError):
+    """The owner has no bookmark with this id."""
+
+    def __init__(self, bookmark_id: int) -> None:
+        super().__init__(f"There is no bookmark with id {bookmark_id}.")
+        self.bookmark_id = bookmark_id
+
+
+class AlreadySaved(CanonryError):
+    """Another bookmark of the owner, `bookmark_id`, has this URL."""
+
+    def __init__(self, bookmark_id: int) -> None:
+        super().__init__(f"Bookmark {bookmark_id} has this URL already.")
+        self.bookmark_id = bookmark_id
+
+
+class EtagMismatch(CanonryError):
+    """The bookmark has changed since the ETag of the request was issued."""
+
+    def __init__(self, bookmark_id: int) -> None:
+        super().__init__(f"Bookmark {bookmark_id} has been changed since. Load it again to get its current ETag.")
+        self.bookmark_id = bookmark_id
+
+
+class InvalidFields(CanonryError):
+    """Fields that cannot be saved, by name, each with the reason."""
+
+    def __init__(self, reasons: Mapping[str, str]) -> None:
+        super().__init__("; ".join(f"{field}: {reason}" for field, reason in reasons.items()))
+        self.reasons = dict(reasons)
+
+
+class DuplicatesNotFound(CanonryError):
+    """The owner has no group of duplicates with this id."""
+
+    def __init__(self, group_id: str) -> None:
+        super().__init__(f"There are no duplicates with id {group_id}. They may have been merged already.")
+        self.group_id = group_id
+
+
+class MergeNotFound(CanonryError):
+    """The owner has no merge of this group that can be undone."""
+
+    def __init__(self, group_id: str) -> None:
+        super().__init__(f"There is no merge of duplicates {group_id} to undo. It may have been undone already.")
+        self.group_id = group_id
+
+
+class UndoConflict(CanonryError):
+    """A merge cannot be undone: `bookmark_id` was saved since and has one of the URLs."""
+
+    def __init__(self, bookmark_id: int) -> None:
+        super().__init__(
+            f"The merge cannot be undone: bookmark {bookmark_id} was saved since with one of its URLs."
+            " Delete that bookmark first."
+        )
+        self.bookmark_id = bookmark_id
+
+
+class ImportNotFound(CanonryError):
+    """The owner has no import with this id."""
+
+    def __init__(self, import_id: int) -> None:
+        super().__init__(f"There is no import with id {import_id}.")
+        self.import_id = import_id
+
+
+class RekeyNotFound(CanonryError):
+    """There is no rekey of bookmarks with this id."""
+
+    def __init__(self, rekey_id: int) -> None:
+        super().__init__(f"There is no rekey of bookmarks with id {rekey_id}.")
+        self.rekey_id = rekey_id
+
+
+class BulkError(CanonryError):
+    """A bulk job that cannot go on; one line says why and what to do."""

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import update
 
-from canonry.bookmarks.bookmark import BookmarkSearch, BookmarkUrl, EtagMismatch, ExpansionState, NoSuchBookmark
+from canonry.bookmarks.bookmark import BookmarkSearch, BookmarkUrl, ExpansionState
 from canonry.bookmarks.bookmark_store import BookmarkStore
 from canonry.bookmarks.duplicates import MergeReason, merge_bookmarks
 from canonry.bookmarks.expand import Expansion, ExpansionOutcome
 from canonry.bookmarks.save import Bookmarks
+from canonry.errors import BookmarkNotFound, EtagMismatch
 from canonry.net.response import Response
 from canonry.store.database import Database
 from canonry.store.schema import bookmarks, stamp
@@ -87,7 +88,7 @@ def test_expansion_that_somebody_else_has_finished(database: Database) -> None:
         )
 
     found, bookmark_id = expanding(database, merge)
-    with pytest.raises(NoSuchBookmark):
+    with pytest.raises(BookmarkNotFound):
         asyncio.run(found.store.get(1, bookmark_id))
     assert asyncio.run(found.store.count(1)) == 1
 

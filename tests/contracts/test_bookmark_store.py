@@ -16,23 +16,21 @@ from canonry.accounts import (
     AccountProblem,
     UserStore,
 )
-from canonry.bookmarks.bookmark import (
-    AlreadySaved,
-    BookmarkSearch,
-    BookmarkUrl,
-    EtagMismatch,
-    ExpansionState,
-    NoSuchBookmark,
-    OnDuplicate,
-    PutOutcome,
-    PutResult,
-)
+from canonry.bookmarks.bookmark import BookmarkSearch, BookmarkUrl, ExpansionState, OnDuplicate, PutOutcome, PutResult
 from canonry.bookmarks.bookmark_store import BookmarkStore
 from canonry.bookmarks.draft import Draft
-from canonry.bookmarks.duplicates import DuplicateStore, MergeReason, NoSuchDuplicates, NoSuchMerge, UndoConflict
+from canonry.bookmarks.duplicates import DuplicateStore, MergeReason
 from canonry.bookmarks.save import Bookmarks
 from canonry.bookmarks.statistics import Statistics
-from canonry.errors import PolicyError
+from canonry.errors import (
+    AlreadySaved,
+    BookmarkNotFound,
+    DuplicatesNotFound,
+    EtagMismatch,
+    MergeNotFound,
+    PolicyError,
+    UndoConflict,
+)
 from canonry.rekey.bookmark_rekey import BookmarkRekeys
 from canonry.rekey.bookmark_rekey_store import BookmarkRekeyStore
 from canonry.store.database import Database
@@ -73,11 +71,11 @@ def test_each_owner_keeps_their_own(database: Database) -> None:
     mine, yours = put(database, "https://a.com/"), put(database, "https://a.com/", owner=2)
     assert mine.bookmark.id != yours.bookmark.id
     store = BookmarkStore(database)
-    with pytest.raises(NoSuchBookmark):
+    with pytest.raises(BookmarkNotFound):
         run(store.get(1, yours.bookmark.id))
-    with pytest.raises(NoSuchBookmark):
+    with pytest.raises(BookmarkNotFound):
         run(store.edit(1, yours.bookmark.id, {"title": "stolen"}, NOW))
-    with pytest.raises(NoSuchBookmark):
+    with pytest.raises(BookmarkNotFound):
         run(store.trash(1, yours.bookmark.id, NOW))
     assert [each.id for each in run(store.search(1, BookmarkSearch())).bookmarks] == [mine.bookmark.id]
 
@@ -135,7 +133,7 @@ def test_the_trash(database: Database) -> None:
     assert run(store.trash(1, kept.id, NOW)).deleted_at is not None
     assert run(store.find(1, "https://a.com/")) == []
     assert [each.id for each in run(store.search(1, BookmarkSearch(in_trash=True))).bookmarks] == [kept.id]
-    with pytest.raises(NoSuchBookmark):
+    with pytest.raises(BookmarkNotFound):
         run(store.edit(1, kept.id, {"title": "x"}, NOW))
     new = put(database, "https://a.com/")
     assert new.outcome is PutOutcome.CREATED
@@ -233,9 +231,9 @@ def test_a_merge_keeps_what_everybody_wrote(database: Database) -> None:
     [group] = run(duplicates.list_groups(1))
     assert [each.id for each in group.bookmarks] == [old.id, new.id]
     assert run(duplicates.list_groups(2)) == []
-    with pytest.raises(NoSuchDuplicates):
+    with pytest.raises(DuplicatesNotFound):
         run(duplicates.merge(2, group.id, NOW))
-    with pytest.raises(NoSuchBookmark):
+    with pytest.raises(BookmarkNotFound):
         run(duplicates.merge(1, group.id, NOW, keep=999))
     kept = run(duplicates.merge(1, group.id, NOW, keep=new.id))
     assert (kept.id, kept.url, kept.title) == (new.id, exact.url, "T")
@@ -248,7 +246,7 @@ def test_a_merge_keeps_what_everybody_wrote(database: Database) -> None:
 
     assert run(duplicates.undo(1, group.id, NOW)) == [new, old]
     assert run(BookmarkStore(database).get(1, old.id)) == old
-    with pytest.raises(NoSuchMerge):
+    with pytest.raises(MergeNotFound):
         run(duplicates.undo(1, group.id, NOW))
 
 
@@ -366,7 +364,7 @@ def test_bookmarks_move_to_another_policy(database: Database) -> None:
         store = bookmarks.store
         kept = await store.get(1, first)
         assert kept.tags == ("www", "a.c") and kept.policy == "feed-aggressive@1"
-        with pytest.raises(NoSuchBookmark):
+        with pytest.raises(BookmarkNotFound):
             await store.get(1, second)
         assert (await store.get(1, exact)).url == "https://www.a.com/E?utm_id=1"
         assert await store.count(1) == 2 + len(many)

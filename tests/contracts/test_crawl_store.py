@@ -11,13 +11,13 @@ import pytest
 
 from canonry.core.scope import Verdict
 from canonry.crawler.crawl_options import CrawlOptions
-from canonry.crawler.crawl_store import CrawlNotFound, CrawlState, CrawlStore
+from canonry.crawler.crawl_store import CrawlState, CrawlStore
 from canonry.crawler.crawl_views import CrawlViews
 from canonry.crawler.frontier import LEASE
 from canonry.crawler.pages import Page, PageLink
 from canonry.crawler.reasons import CrawlFailure, CrawlFailureKind, SkipReason
 from canonry.crawler.results import FrontierBatch, LeasedPage, PageResult, PageState, PageUrl
-from canonry.errors import FailureKind
+from canonry.errors import CrawlNotFound, FailureKind
 from canonry.net.engine import PageFailure
 from canonry.store.database import Database
 

@@ -16,9 +16,9 @@ from sqlalchemy import Connection, func, select, text
 from sqlalchemy.exc import IntegrityError
 
 from canonry.core.keys import Item, KeyType, normalize_link
-from canonry.errors import StoreError
+from canonry.errors import FeedNotFound, StoreError
 from canonry.feeds.feed_store import FeedStore
-from canonry.feeds.feed_values import FeedDocument, FeedState, FeedStatus, MergedFeed, NoSuchFeed, StoredItem
+from canonry.feeds.feed_values import FeedDocument, FeedState, FeedStatus, MergedFeed, StoredItem
 from canonry.feeds.item_matching import ItemOutcome
 from canonry.feeds.items import merge_document
 from canonry.store.database import Database
@@ -396,7 +396,7 @@ def test_many_are_added_in_one_go(store: Store) -> None:
 
 
 def test_a_feed_that_is_not_there(store: Store) -> None:
-    with pytest.raises(NoSuchFeed, match="no feed has the id 7"):
+    with pytest.raises(FeedNotFound, match="no feed has the id 7"):
         store.run(store.feeds.get(7))
 
 

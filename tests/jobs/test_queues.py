@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlalchemy import insert, select, text
 
-from canonry.errors import StoreError
+from canonry.errors import StoreError, WorkerAlreadyRunning
 from canonry.feeds.feed_store import FeedStore
 from canonry.feeds.feed_values import FeedStatus
 from canonry.feeds.polling import Polling
@@ -20,7 +20,7 @@ from canonry.jobs.heartbeat import Heartbeat
 from canonry.jobs.kinds import DUE, RETENTION, TIDY, find_host, make_feed_kinds, make_feed_schedules
 from canonry.jobs.queues import POLL, REKEY, JobKind, Jobs
 from canonry.jobs.schedules import Schedule
-from canonry.jobs.worker import JobsTaken, Worker, WorkerTimes
+from canonry.jobs.worker import Worker, WorkerTimes
 from canonry.store.database import Database
 from canonry.store.schema import cache
 
@@ -153,7 +153,7 @@ def test_a_worker_keeps_its_own_limit_when_another_one_sets_a_larger_one(jobs: J
 def test_a_process_has_at_most_one_worker(jobs: Jobs) -> None:
     async def story() -> None:
         async with Worker(jobs, [], times=QUICK):
-            with pytest.raises(JobsTaken):
+            with pytest.raises(WorkerAlreadyRunning):
                 async with Worker(jobs, [], times=QUICK):
                     pass
 

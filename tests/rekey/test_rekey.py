@@ -20,14 +20,14 @@ import pytest
 from sqlalchemy import Column, Connection, Table, func, select, update
 
 from canonry.core.keys import Item
-from canonry.errors import PolicyError, StoreError
+from canonry.errors import PolicyError, RekeyUnfinished, StoreError
 from canonry.feeds.feed_store import FeedStore
 from canonry.feeds.feed_values import FeedDocument, MergedFeed
 from canonry.rekey import entry_store as store_rekey
 from canonry.rekey.entry_store import RekeyStore, stored_urls
 from canonry.rekey.run import Progress, plan_rekey, rekey, undo_rekey
 from canonry.store.database import Database
-from canonry.store.pinned_policies import ENTRY, RekeyUnfinished, pinnable, pinned, unfinished
+from canonry.store.pinned_policies import ENTRY, pinnable, pinned, unfinished
 from canonry.store.schema import entries, entry_identities, metadata
 
 if TYPE_CHECKING:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypedDict
 
-from canonry.errors import CanonryError
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -37,30 +35,6 @@ class PutOutcome(StrEnum):
     CREATED = "created"
     UPDATED = "updated"
     NO_CHANGE = "no_change"
-
-
-class NoSuchBookmark(CanonryError):
-    """The owner has no bookmark with this id."""
-
-    def __init__(self, bookmark_id: int) -> None:
-        super().__init__(f"There is no bookmark with id {bookmark_id}.")
-        self.bookmark_id = bookmark_id
-
-
-class AlreadySaved(CanonryError):
-    """Another bookmark of the owner, `bookmark_id`, has this URL."""
-
-    def __init__(self, bookmark_id: int) -> None:
-        super().__init__(f"Bookmark {bookmark_id} has this URL already.")
-        self.bookmark_id = bookmark_id
-
-
-class EtagMismatch(CanonryError):
-    """The bookmark has changed since the ETag of the request was issued."""
-
-    def __init__(self, bookmark_id: int) -> None:
-        super().__init__(f"Bookmark {bookmark_id} has been changed since. Load it again to get its current ETag.")
-        self.bookmark_id = bookmark_id
 
 
 class BookmarkFields(TypedDict, total=False):

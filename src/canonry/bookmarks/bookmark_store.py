@@ -12,14 +12,11 @@ from sqlalchemy import Connection, bindparam, delete, func, select, update
 from sqlalchemy.dialects import postgresql
 
 from canonry.bookmarks.bookmark import (
-    AlreadySaved,
     Bookmark,
     BookmarkInFolder,
     BookmarkPage,
     BookmarkSearch,
-    EtagMismatch,
     ExpansionState,
-    NoSuchBookmark,
     OnDuplicate,
     OwnedBookmark,
     PutOutcome,
@@ -36,6 +33,7 @@ from canonry.bookmarks.bookmark_rows import (
     parse_row,
 )
 from canonry.bookmarks.bookmark_search import NEWEST_FIRST, parse_cursor, search_bookmarks
+from canonry.errors import AlreadySaved, BookmarkNotFound, EtagMismatch
 from canonry.store.database import Retry
 from canonry.store.schema import bookmarks, stamp
 from canonry.store.statements import Prepared
@@ -103,7 +101,7 @@ class BookmarkStore:
         )
 
     async def get(self, owner: int, bookmark_id: int) -> Bookmark:
-        """Return a bookmark, also if it is in the trash; NoSuchBookmark if there is none."""
+        """Return a bookmark, also if it is in the trash; BookmarkNotFound if there is none."""
         return await self.database.look_up(partial(load_bookmark, owner=owner, bookmark_id=bookmark_id))
 
     async def find(self, owner: int, url: str) -> list[Bookmark]:
@@ -198,7 +196,7 @@ class BookmarkStore:
 
 
 def load_bookmark(connection: Connection, owner: int, bookmark_id: int) -> Bookmark:
-    """Return a bookmark of the owner; NoSuchBookmark if there is none."""
+    """Return a bookmark of the owner; BookmarkNotFound if there is none."""
     return _load(_BY_ID, connection, owner, bookmark_id)
 
 
@@ -211,7 +209,7 @@ def _load(query: Prepared, connection: Connection, owner: int, bookmark_id: int)
     if -(2**63) <= bookmark_id < 2**63:
         for row in query.rows(connection, owner=owner, id=bookmark_id):
             return parse_row(row)
-    raise NoSuchBookmark(bookmark_id)
+    raise BookmarkNotFound(bookmark_id)
 
 
 def put_bookmark(
@@ -243,7 +241,7 @@ def put_bookmark(
     if on_duplicate is OnDuplicate.UPDATE and fields:
         try:
             saved = lock_bookmark(connection, owner, saved.id)
-        except NoSuchBookmark:
+        except BookmarkNotFound:
             raise Retry from None  # it was merged with another
         if saved.url != url.url or saved.deleted_at is not None:
             raise Retry
@@ -274,7 +272,7 @@ def change_bookmark(
     changed |= {"updated_at": now, "haystack": make_search_text(after)}
     for row in _make_update(tuple(changed)).rows(connection, owner=owner, bookmark=bookmark.id, **changed):
         return parse_row(row)
-    raise NoSuchBookmark(bookmark.id)
+    raise BookmarkNotFound(bookmark.id)
 
 
 def require_unused_url(connection: Connection, owner: int, bookmark_id: int, url: str) -> None:
@@ -343,7 +341,7 @@ def _lock_unchanged(connection: Connection, owner: int, bookmark_id: int, etag: 
     """Lock a bookmark that is not in the trash; EtagMismatch if it no longer has one of the ETags."""
     saved = lock_bookmark(connection, owner, bookmark_id)
     if saved.deleted_at is not None:
-        raise NoSuchBookmark(bookmark_id)
+        raise BookmarkNotFound(bookmark_id)
     if etag is not None and etag != "*" and saved.etag not in {each.strip() for each in etag.split(",")}:
         raise EtagMismatch(bookmark_id)
     return saved

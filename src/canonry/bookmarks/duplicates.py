@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from canonry.bookmarks.bookmark import NoSuchBookmark
 from canonry.bookmarks.bookmark_rows import bookmark_columns, dump_json, make_search_text, parse_row
 from canonry.bookmarks.bookmark_store import load_bookmark
-from canonry.errors import CanonryError
+from canonry.errors import BookmarkNotFound, DuplicatesNotFound, MergeNotFound, UndoConflict
 from canonry.store.schema import bookmark_merges, bookmarks, stamp
 
 if TYPE_CHECKING:
@@ -53,33 +52,6 @@ class Merge:
     merged_ids: tuple[int, ...]
     why: MergeReason
     created_at: str
-
-
-class NoSuchDuplicates(CanonryError):
-    """The owner has no group of duplicates with this id."""
-
-    def __init__(self, group_id: str) -> None:
-        super().__init__(f"There are no duplicates with id {group_id}. They may have been merged already.")
-        self.group_id = group_id
-
-
-class NoSuchMerge(CanonryError):
-    """The owner has no merge of this group that can be undone."""
-
-    def __init__(self, group_id: str) -> None:
-        super().__init__(f"There is no merge of duplicates {group_id} to undo. It may have been undone already.")
-        self.group_id = group_id
-
-
-class UndoConflict(CanonryError):
-    """A merge cannot be undone: `bookmark_id` was saved since and has one of the URLs."""
-
-    def __init__(self, bookmark_id: int) -> None:
-        super().__init__(
-            f"The merge cannot be undone: bookmark {bookmark_id} was saved since with one of its URLs."
-            " Delete that bookmark first."
-        )
-        self.bookmark_id = bookmark_id
 
 
 class DuplicateStore:
@@ -173,9 +145,9 @@ def _merge_group(connection: Connection, owner: int, group_id: str, now: str, ke
     )
     ids = list(connection.execute(query).scalars())
     if len(ids) < 2:
-        raise NoSuchDuplicates(group_id)
+        raise DuplicatesNotFound(group_id)
     if keep is not None and keep not in ids:
-        raise NoSuchBookmark(keep)
+        raise BookmarkNotFound(keep)
     kept_id = ids[0] if keep is None else keep
     others = [each for each in ids if each != kept_id]
     return merge_bookmarks(connection, owner, kept_id, others, now=now, why=MergeReason.REVIEW)
@@ -194,7 +166,7 @@ def _undo(connection: Connection, owner: int, group_id: str, now: str) -> list[B
     )
     found = connection.execute(query).first()
     if found is None:
-        raise NoSuchMerge(group_id)
+        raise MergeNotFound(group_id)
     # The rows may have been stored before the first user was added, under another owner id.
     rows: list[_Columns] = [{**row, "owner_id": owner} for row in json.loads(found.rows)]
     _require_unused_keys(connection, owner, rows)
@@ -238,5 +210,5 @@ def _lock_row(connection: Connection, owner: int, bookmark_id: int) -> _Columns:
     query = select(bookmarks).where(bookmarks.c.owner_id == owner, bookmarks.c.id == bookmark_id)
     row = connection.execute(query.with_for_update()).mappings().first()  # the merge must combine the latest version
     if row is None:
-        raise NoSuchBookmark(bookmark_id)
+        raise BookmarkNotFound(bookmark_id)
     return dict(row)

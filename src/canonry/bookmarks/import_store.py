@@ -12,7 +12,7 @@ from sqlalchemy import Connection, insert, select, update
 from canonry.bookmarks.bookmark import OnDuplicate, PutOutcome
 from canonry.bookmarks.bookmark_store import put_bookmark
 from canonry.bookmarks.import_problems import RefusedRow, RowProblem
-from canonry.errors import CanonryError
+from canonry.errors import ImportNotFound
 from canonry.store.schema import imports, stamp
 
 if TYPE_CHECKING:
@@ -57,14 +57,6 @@ class ImportRow:
     created_at: str
 
 
-class NoSuchImport(CanonryError):
-    """The owner has no import with this id."""
-
-    def __init__(self, import_id: int) -> None:
-        super().__init__(f"There is no import with id {import_id}.")
-        self.import_id = import_id
-
-
 _COLUMNS = [imports.c[each.name] for each in fields(BookmarkImport)]
 
 
@@ -83,11 +75,11 @@ class ImportStore:
         return await self.database.write(lambda connection: _parse_row(connection.execute(query).one()))
 
     async def get(self, owner: int, import_id: int) -> BookmarkImport:
-        """Return an import of the owner; NoSuchImport if there is none with this id."""
+        """Return an import of the owner; ImportNotFound if there is none with this id."""
         query = select(*_COLUMNS).where(imports.c.owner_id == owner, imports.c.id == import_id)
         row = await self.database.read(lambda connection: connection.execute(query).first())
         if row is None:
-            raise NoSuchImport(import_id)
+            raise ImportNotFound(import_id)
         return _parse_row(row)
 
     async def get_pending(self, import_id: int) -> PendingImport | None:

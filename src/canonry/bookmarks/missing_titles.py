@@ -6,9 +6,8 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
-from canonry.bookmarks.bookmark import NoSuchBookmark
 from canonry.bookmarks.bookmark_store import change_bookmark, lock_bookmark
-from canonry.errors import FetchFailed, UnsafeUrl
+from canonry.errors import BookmarkNotFound, FetchFailed, UnsafeUrl
 from canonry.store.schema import stamp
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ def _save_title(connection: Connection, found: OwnedBookmark, title: str, now: s
     """Save the title unless the bookmark got a title or another URL, or was deleted, since the request."""
     try:
         current = lock_bookmark(connection, found.owner, found.bookmark.id)
-    except NoSuchBookmark:
+    except BookmarkNotFound:
         return
     if not current.title and current.url == found.bookmark.url and current.deleted_at is None:
         change_bookmark(connection, found.owner, current, now=now, fields={"title": title})

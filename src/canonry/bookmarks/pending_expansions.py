@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from canonry.bookmarks.bookmark import AlreadySaved, ExpansionState, NoSuchBookmark
+from canonry.bookmarks.bookmark import ExpansionState
 from canonry.bookmarks.bookmark_store import change_bookmark, lock_bookmark, require_unused_url
 from canonry.bookmarks.duplicates import MergeReason, merge_bookmarks
+from canonry.errors import AlreadySaved, BookmarkNotFound
 from canonry.store.schema import stamp
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def _save_target(connection: Connection, found: OwnedBookmark, url: BookmarkUrl,
     owner, expected = found.owner, found.bookmark
     try:
         current = lock_bookmark(connection, owner, expected.id)
-    except NoSuchBookmark:
+    except BookmarkNotFound:
         return
     is_same = (current.url, current.original_url) == (expected.url, expected.original_url)
     if not is_same or current.expansion is not ExpansionState.PENDING or current.deleted_at is not None:

@@ -17,10 +17,10 @@ from canonry.bookmarks.missing_titles import FETCH_TITLE_JOB, MissingTitles
 from canonry.bookmarks.pending_expansions import EXPAND_JOB, PendingExpansions
 from canonry.bookmarks.statistics import Statistics
 from canonry.bookmarks.url_pipeline import UrlPipeline, read_http_url
-from canonry.errors import CanonryError, InvalidUrl
+from canonry.errors import InvalidFields, InvalidUrl
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from canonry.bookmarks.bookmark import Bookmark, PutResult
     from canonry.bookmarks.pending_expansions import Enqueue
@@ -29,14 +29,6 @@ if TYPE_CHECKING:
     from canonry.store.database import Database
 
 EXPANSION_WAIT_SECONDS = 0.3
-
-
-class InvalidFields(CanonryError):
-    """Fields that cannot be saved, by name, each with the reason."""
-
-    def __init__(self, reasons: Mapping[str, str]) -> None:
-        super().__init__("; ".join(f"{field}: {reason}" for field, reason in reasons.items()))
-        self.reasons = dict(reasons)
 
 
 class Bookmarks:

@@ -10,10 +10,10 @@ import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow.compute  # pyright: ignore[reportMissingTypeStubs]
 
 from canonry.bulk import arrow
-from canonry.bulk.job import ROW_BITS, BulkError, Job, Mode
+from canonry.bulk.job import ROW_BITS, Job, Mode
 from canonry.bulk.rows import refused_row
 from canonry.core.native import normalize
-from canonry.errors import InvalidUrl
+from canonry.errors import BulkError, InvalidUrl
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -13,8 +13,8 @@ import duckdb
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 
 from canonry.bulk.batches import reduced
-from canonry.bulk.job import BulkError
 from canonry.bulk.parts import make_part, segments_of
+from canonry.errors import BulkError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

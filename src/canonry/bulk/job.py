@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from canonry.errors import CanonryError
+from canonry.errors import BulkError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,10 +22,6 @@ LEAST_MEMORY = 512 * 1000**2
 ROW_BITS = 40
 _MOST_FILES = 1 << 23
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
-
-
-class BulkError(CanonryError):
-    """A bulk job that cannot go on; one line says why and what to do."""
 
 
 class Mode(StrEnum):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow.parquet  # pyright: ignore[reportMissingTypeStubs]
 
-from canonry.bulk.job import BulkError
+from canonry.errors import BulkError
 
 if TYPE_CHECKING:
     from collections.abc import Generator

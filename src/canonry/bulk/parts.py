@@ -21,13 +21,15 @@ import pyarrow.parquet  # pyright: ignore[reportMissingTypeStubs]
 
 import canonry
 from canonry.bulk.batches import RUN, Answer, answer
-from canonry.bulk.job import BulkError, Job
 from canonry.bulk.output import put_in_place, sync, told_in_one_line
 from canonry.bulk.readers import read
+from canonry.errors import BulkError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
     from pathlib import Path
+
+    from canonry.bulk.job import Job
 
 pa: Any = pyarrow  # it has no types
 pq: Any = pyarrow.parquet

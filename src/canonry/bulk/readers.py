@@ -15,8 +15,9 @@ import pyarrow.compute  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow.parquet  # pyright: ignore[reportMissingTypeStubs]
 
 from canonry.bulk.blocks import LONGEST_LINE, LongLine, line_blocks, raw_strings, split_lines
-from canonry.bulk.job import BulkError, Format, Job, Mode
+from canonry.bulk.job import Format, Job, Mode
 from canonry.bulk.rows import Batch, no_column, read_csv, read_jsonl, refused_row, without_long
+from canonry.errors import BulkError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator

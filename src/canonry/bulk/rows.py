@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 
 from canonry.bulk.blocks import LONGEST_LINE, LongLine, line_blocks, raw_strings
-from canonry.bulk.job import BulkError, Job, Mode
+from canonry.bulk.job import Job, Mode
+from canonry.errors import BulkError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator

@@ -13,21 +13,11 @@ import pyarrow.parquet  # pyright: ignore[reportMissingTypeStubs]
 
 from canonry.bulk.arrow import FIELDS
 from canonry.bulk.batches import is_rising
-from canonry.bulk.job import (
-    LEAST_MEMORY,
-    ROW_BITS,
-    BulkError,
-    Format,
-    Job,
-    Mode,
-    Progress,
-    Report,
-    find_inputs,
-    read_size,
-)
+from canonry.bulk.job import LEAST_MEMORY, ROW_BITS, Format, Job, Mode, Progress, Report, find_inputs, read_size
 from canonry.bulk.output import put_in_place, told_in_one_line, writing
 from canonry.bulk.parts import finished_part, refused_rows_of, rows_of, segments_of, work_folder
 from canonry.core.normalize import resolve_policy
+from canonry.errors import BulkError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

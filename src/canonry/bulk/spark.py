@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 
 from canonry.bulk.batches import MERGED, reduced
-from canonry.bulk.job import BulkError
 from canonry.bulk.parts import Part, make_part, row_groups, segments_of
+from canonry.errors import BulkError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence

@@ -131,7 +131,7 @@ class _Session:
         """Crawl in this process."""
         from canonry.crawler.crawl import crawl as crawl_site
         from canonry.crawler.crawl_store import CrawlStore
-        from canonry.crawler.pages import StartMoved
+        from canonry.errors import StartMoved
 
         begun: list[Crawl] = []
         with open_store(self.database_url, must_exist=False) as database:

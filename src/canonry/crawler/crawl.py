@@ -14,8 +14,8 @@ from canonry.crawler.crawl_options import UNSET, CrawlOptions, Unset
 from canonry.crawler.crawl_run import CrawlRun
 from canonry.crawler.crawl_store import Crawl, CrawlState, CrawlStore
 from canonry.crawler.lease_owners import find_dead_owners
-from canonry.crawler.pages import Page, StartMoved
 from canonry.crawler.results import PageUrl
+from canonry.errors import StartMoved
 from canonry.settings import load_settings
 from canonry.store.database import Database
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
     from canonry.crawler.crawl_options import OptionChanges
+    from canonry.crawler.pages import Page
     from canonry.net.engine import Engine
     from canonry.net.fetch import Client
     from canonry.net.response import Fetch

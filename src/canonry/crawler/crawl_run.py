@@ -29,11 +29,11 @@ from canonry.crawler.decide import (
 from canonry.crawler.frontier import LEASE
 from canonry.crawler.judge import Judge
 from canonry.crawler.lease_owners import make_owner_id
-from canonry.crawler.pages import Page, StartMoved, select_external
+from canonry.crawler.pages import Page, select_external
 from canonry.crawler.politeness import Politeness
 from canonry.crawler.reasons import CrawlFailure, CrawlFailureKind
 from canonry.crawler.results import LeasedPage, PageResult, PageState, PageUrl
-from canonry.errors import FetchFailed
+from canonry.errors import FetchFailed, StartMoved
 from canonry.net import robots as robots_txt
 from canonry.net.dns import resolve_name
 from canonry.net.fetch import Client, Reading

@@ -17,7 +17,7 @@ from canonry.crawler.frontier import add_pages
 from canonry.crawler.pages import Page, PageLink, select_external
 from canonry.crawler.reasons import CrawlFailure, CrawlFailureKind, SkipReason
 from canonry.crawler.results import RECORDED, PageState
-from canonry.errors import CanonryError, FailureKind
+from canonry.errors import CrawlNotFound, FailureKind
 from canonry.store.schema import crawl_pages, crawls, stamp
 
 if TYPE_CHECKING:
@@ -36,17 +36,6 @@ class CrawlState(StrEnum):
     DONE = "done"
     FAILED = "failed"
     STOPPED = "stopped"
-
-
-class CrawlNotFound(CanonryError, LookupError):
-    """No crawl has this id; it may just have been removed."""
-
-    def __init__(self, crawl_id: int) -> None:
-        super().__init__(crawl_id)
-        self.crawl_id = crawl_id
-
-    def __str__(self) -> str:
-        return f"no crawl has the id {self.crawl_id}; it may have been removed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from canonry.core.scope import Verdict
 from canonry.crawler.decide import is_unusable
-from canonry.errors import CanonryError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -50,18 +49,6 @@ class Page:
 
 
 RECORD_FIELDS = tuple(name for name in Page.__dataclass_fields__ if name != "failure")
-
-
-class StartMoved(CanonryError):
-    """The start page `seed` redirects to `target` on another host, which may not be the site that was meant."""
-
-    def __init__(self, seed: str, target: str) -> None:
-        super().__init__(seed, target)
-        self.seed = seed
-        self.target = target
-
-    def __str__(self) -> str:
-        return f"{self.seed} redirects to another host: {self.target}"
 
 
 @dataclass(slots=True)

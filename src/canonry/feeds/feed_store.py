@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, and_, bindparam, delete, func, insert, or_, select, update
 
 from canonry.core.keys import replace_unstorable
-from canonry.feeds.feed_values import FeedState, FeedStatus, NoSuchFeed
+from canonry.errors import FeedNotFound
+from canonry.feeds.feed_values import FeedState, FeedStatus
 from canonry.feeds.items import delete_unseen_entries, merge_document
 from canonry.feeds.stored_items import select_items
 from canonry.store.schema import entries, feed_aliases, feeds, sightings, stamp
@@ -93,11 +94,11 @@ class FeedStore:
         return await self.database.read(partial(_find, urls=urls))
 
     async def get(self, feed_id: int) -> FeedState:
-        """Return a feed by its id; raises NoSuchFeed."""
+        """Return a feed by its id; raises FeedNotFound."""
         query = select(*_STATE_COLUMNS).where(feeds.c.id == feed_id)
         found = await self.database.read(lambda connection: _select_states(connection, query))
         if not found:
-            raise NoSuchFeed(feed_id)
+            raise FeedNotFound(feed_id)
         return found[0]
 
     async def all(self) -> list[FeedState]:

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from canonry.errors import CanonryError
-
 if TYPE_CHECKING:
     from datetime import datetime
 
@@ -27,17 +25,6 @@ class MatchConfidence(StrEnum):
 
     HIGH = "high"  # by guid or URL
     LOW = "low"  # by a hash only
-
-
-class NoSuchFeed(CanonryError, LookupError):
-    """No feed has this id; it may have been removed a moment ago."""
-
-    def __init__(self, feed_id: int) -> None:
-        super().__init__(feed_id)
-        self.feed_id = feed_id
-
-    def __str__(self) -> str:
-        return f"no feed has the id {self.feed_id}; it may have been removed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ from sqlalchemy import Connection, delete, insert
 from sqlalchemy import exists as exists_where
 
 from canonry.core.keys import KeyType, replace_unstorable
+from canonry.errors import FeedNotFound
 from canonry.feeds import item_statements as statements
-from canonry.feeds.feed_values import FeedDocument, MatchConfidence, MergedFeed, MergedItem, NoSuchFeed
+from canonry.feeds.feed_values import FeedDocument, MatchConfidence, MergedFeed, MergedItem
 from canonry.feeds.item_matching import ItemMatch, ItemOutcome, match_items
 from canonry.feeds.key_lookup import KeyOwners, in_chunks, look_up_entries
 from canonry.feeds.keyed_items import make_keyed_items
@@ -34,11 +35,11 @@ def merge_document(
 ) -> MergedFeed:
     """Store each item of a document once; delete what the document lacks and was last seen before `expired_before`.
 
-    Raises NoSuchFeed if the feed has been removed.
+    Raises FeedNotFound if the feed has been removed.
     """
     locked = statements.LOCK_FEED.rows(connection, feed_id=feed_id)
     if not locked:
-        raise NoSuchFeed(feed_id)
+        raise FeedNotFound(feed_id)
     [(key_url, last_number)] = locked
     items = make_keyed_items(document.items, key_url, pinned(connection, ENTRY))
     ambiguous: set[tuple[KeyType, str]] = set()

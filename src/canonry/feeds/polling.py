@@ -13,9 +13,18 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from canonry.errors import CanonryError, FailureKind, FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl, mask_credentials
+from canonry.errors import (
+    CanonryError,
+    FailureKind,
+    FeedNotFound,
+    FetchFailed,
+    InvalidUrl,
+    NotAFeed,
+    UnsafeUrl,
+    mask_credentials,
+)
 from canonry.feeds.canonicalize.fetcher import raise_for_status, strip_fragment
-from canonry.feeds.feed_values import FeedDocument, MergedFeed, NoSuchFeed
+from canonry.feeds.feed_values import FeedDocument, MergedFeed
 from canonry.feeds.ingest_report import FeedOutcome, FeedResult
 from canonry.feeds.item_matching import ItemOutcome
 from canonry.net.response import Validators
@@ -63,7 +72,7 @@ async def poll_feed(feed: FeedState, store: FeedStore, polling: Polling) -> tupl
         return await _fetch_and_store(feed, store, polling, now)
     except (FetchFailed, NotAFeed, UnsafeUrl, InvalidUrl) as error:
         failure = error
-    except NoSuchFeed:
+    except FeedNotFound:
         return FeedOutcome(feed.url, FeedResult.REMOVED, "the feed was removed while it was polled"), MergedFeed()
     except CanonryError:
         raise

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from canonry.errors import StoreError
+from canonry.errors import NewerStore, RekeyUnfinished, StoreError
 from canonry.feeds.feed_store import FeedStore
 from canonry.store.database import Database
-from canonry.store.pinned_policies import RekeyUnfinished
-from canonry.store.schema_versions import NewerStore
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

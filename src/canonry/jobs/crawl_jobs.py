@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from canonry.crawler.crawl import work_on_crawl
-from canonry.crawler.crawl_store import CrawlNotFound, CrawlState, CrawlStore
+from canonry.crawler.crawl_store import CrawlState, CrawlStore
 from canonry.crawler.reasons import CrawlFailure, CrawlFailureKind
-from canonry.errors import CanonryError, StoreError
+from canonry.errors import CanonryError, CrawlNotFound, StoreError
 from canonry.jobs.queues import JobKind
 from canonry.jobs.schedules import Schedule
 

@@ -15,9 +15,9 @@ from canonry.bookmarks.imports import IMPORT_JOB
 from canonry.bookmarks.missing_titles import FETCH_TITLE_JOB
 from canonry.bookmarks.pending_expansions import EXPAND_JOB
 from canonry.core.url import parse
-from canonry.errors import InvalidUrl, mask_credentials
+from canonry.errors import FeedNotFound, InvalidUrl, mask_credentials
 from canonry.feeds.feed_store import FeedStore
-from canonry.feeds.feed_values import FeedStatus, NoSuchFeed
+from canonry.feeds.feed_values import FeedStatus
 from canonry.feeds.polling import poll_feed
 from canonry.jobs.queues import POLL, REKEY, JobKind
 from canonry.jobs.schedules import ENDED_JOBS_KEPT, Schedule
@@ -48,7 +48,7 @@ def make_feed_kinds(jobs: Jobs, polling: Polling) -> list[JobKind]:
     async def poll(key: str) -> None:
         try:
             feed = await feeds.get(int(key))
-        except NoSuchFeed:
+        except FeedNotFound:
             return  # removed after the poll was queued
         if feed.status is FeedStatus.ACTIVE:
             outcome, _ = await poll_feed(feed, feeds, polling)

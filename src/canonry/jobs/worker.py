@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from dbos import DBOS, DBOSConfig, WorkflowSerializationFormat
 
-from canonry.errors import CanonryError, StoreError, mask_credentials
+from canonry.errors import CanonryError, StoreError, WorkerAlreadyRunning, mask_credentials
 from canonry.jobs.heartbeat import Heartbeat
 from canonry.jobs.queues import APPLICATION, APPLICATION_VERSION, SCHEMA
 
@@ -42,10 +42,6 @@ class WorkerTimes:
     silent: float = 50.0  # without a heartbeat, after which a worker counts as dead
     poll: float = 0.5  # between two looks into a queue; an idle worker spends its time on this
     drain: float = 30.0  # for running jobs to end when the worker stops
-
-
-class JobsTaken(StoreError):
-    """Another worker already runs the jobs of this file, or in this process."""
 
 
 class JobFailed(CanonryError):
@@ -87,7 +83,7 @@ class Worker:
 
     async def __aenter__(self) -> Self:
         if not _ONE_WORKER.acquire(blocking=False):
-            raise JobsTaken("This process already has a worker; run another one in a process of its own.")
+            raise WorkerAlreadyRunning("This process already has a worker; run another one in a process of its own.")
         try:
             await self._in_thread(self._prepare)
             with self._jobs.convert_errors():
@@ -255,7 +251,7 @@ class Worker:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(lock)
-            raise JobsTaken(
+            raise WorkerAlreadyRunning(
                 f"{mask_credentials(self._jobs.database.url)}: another process runs the jobs of this file."
                 " To run several workers, use PostgreSQL."
             ) from None

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, func, insert, select, update
 
-from canonry.bookmarks.bookmark import AlreadySaved, BookmarkUrl, ExpansionState
+from canonry.bookmarks.bookmark import BookmarkUrl, ExpansionState
 from canonry.bookmarks.bookmark_rows import bookmark_columns, parse_row
 from canonry.bookmarks.bookmark_store import change_bookmark, require_unused_url
 from canonry.bookmarks.duplicates import MergeReason, merge_bookmarks
-from canonry.errors import CanonryError
+from canonry.errors import AlreadySaved, RekeyNotFound
 from canonry.store.pinned_policies import BOOKMARK, pinnable, repin
 from canonry.store.schema import bookmarks, renormalizations, stamp
 
@@ -48,14 +48,6 @@ class BookmarkRekey:
     finished_at: str | None
 
 
-class NoSuchBookmarkRekey(CanonryError):
-    """There is no rekey of bookmarks with this id."""
-
-    def __init__(self, rekey_id: int) -> None:
-        super().__init__(f"There is no rekey of bookmarks with id {rekey_id}.")
-        self.rekey_id = rekey_id
-
-
 class BookmarkRekeyStore:
     """The rekeys of bookmarks in a database; every method is one transaction."""
 
@@ -68,10 +60,10 @@ class BookmarkRekeyStore:
         return await self.database.write(partial(_start, policy_id=policy_id, now=stamp(now)))
 
     async def get(self, rekey_id: int) -> BookmarkRekey:
-        """Return a rekey; NoSuchBookmarkRekey if there is none with this id."""
+        """Return a rekey; RekeyNotFound if there is none with this id."""
         for found in await self.database.read(partial(_select_rekeys, rekey_id=rekey_id)):
             return found
-        raise NoSuchBookmarkRekey(rekey_id)
+        raise RekeyNotFound(rekey_id)
 
     async def list_latest(self) -> list[BookmarkRekey]:
         """Return the latest rekeys, newest first."""

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select,
 
 from canonry.core.keys import KeyType
 from canonry.core.policy_diff import KeyChange
-from canonry.errors import StoreError
+from canonry.errors import RekeyUnfinished, StoreError
 from canonry.feeds.key_lookup import in_chunks
 from canonry.rekey.entry_keys import KeyedEntry, UrlKeys, rekeyed, rekeyed_link, restored
 from canonry.rekey.journal import Kept, forget, keep_entries, kept_entries
@@ -26,7 +26,6 @@ from canonry.store.pinned_policies import (
     RUNNING,
     UNDOING,
     UNDONE,
-    RekeyUnfinished,
     Unfinished,
     pin,
     pinned_or_first,

@@ -11,24 +11,28 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from canonry.bookmarks.bookmark import AlreadySaved, EtagMismatch, NoSuchBookmark
-from canonry.bookmarks.duplicates import NoSuchDuplicates, NoSuchMerge, UndoConflict
-from canonry.bookmarks.import_store import NoSuchImport
-from canonry.bookmarks.save import InvalidFields
-from canonry.crawler.crawl_store import CrawlNotFound
 from canonry.errors import (
+    AlreadySaved,
+    BookmarkNotFound,
     CanonryError,
+    CrawlNotFound,
+    DuplicatesNotFound,
+    EtagMismatch,
+    FeedNotFound,
     FetchFailed,
+    ImportNotFound,
+    InvalidFields,
     InvalidUrl,
+    MergeNotFound,
     NotAFeed,
     PolicyError,
+    RekeyNotFound,
     StoreError,
+    UndoConflict,
     UnsafeUrl,
     mask_credentials,
 )
 from canonry.feeds.canonicalize.result import Candidate, CandidateVerdict, Source
-from canonry.feeds.feed_values import NoSuchFeed
-from canonry.rekey.bookmark_rekey_store import NoSuchBookmarkRekey
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,13 +94,13 @@ STATUSES: dict[type[Exception], int] = {
     UndoConflict: 409,
     EtagMismatch: 412,
     FetchFailed: 424,  # a URL that does not answer is no failure of ours: monitors look at 5xx
-    NoSuchBookmark: 404,
+    BookmarkNotFound: 404,
     CrawlNotFound: 404,
-    NoSuchDuplicates: 404,
-    NoSuchMerge: 404,
-    NoSuchImport: 404,
-    NoSuchBookmarkRekey: 404,
-    NoSuchFeed: 404,
+    DuplicatesNotFound: 404,
+    MergeNotFound: 404,
+    ImportNotFound: 404,
+    RekeyNotFound: 404,
+    FeedNotFound: 404,
     NotAFeed: 422,
     PolicyError: 400,
     StoreError: 503,

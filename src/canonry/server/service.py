@@ -112,6 +112,7 @@ class Service:
         await self._stack.aclose()
 
     async def _open_jobs(self, stack: AsyncExitStack) -> None:
+        from canonry.errors import WorkerAlreadyRunning
         from canonry.feeds.polling import Polling
         from canonry.jobs.crawl_jobs import crawl_kinds, crawl_schedules
         from canonry.jobs.kinds import (
@@ -121,7 +122,7 @@ class Service:
             make_feed_schedules,
         )
         from canonry.jobs.queues import Jobs
-        from canonry.jobs.worker import JobsTaken, Worker
+        from canonry.jobs.worker import Worker
 
         self.jobs = stack.enter_context(await asyncio.to_thread(Jobs, self.database))
         if not self.options.runs_jobs:
@@ -136,7 +137,7 @@ class Service:
         )
         try:
             await stack.enter_async_context(worker)
-        except JobsTaken as error:
+        except WorkerAlreadyRunning as error:
             _log.info("jobs are left to another process: %s", error)
         else:
             await self.bookmarks.enqueue_unfinished()

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, bindparam, insert, or_, select, update
 
 from canonry.core.keys import ENTRY_POLICY
 from canonry.core.presets import policy
-from canonry.errors import PolicyError, StoreError
+from canonry.errors import PolicyError, RekeyUnfinished
 from canonry.store.schema import pinned_policies, rekeys
 from canonry.store.statements import Prepared
 
@@ -42,10 +42,6 @@ class Unfinished:
         if self.status == UNDOING:
             return f"the undo of a rekey is unfinished: run `{command} --undo` to finish it"
         return f"a rekey is unfinished: run `{command}` to finish it, or with --undo to take it back"
-
-
-class RekeyUnfinished(StoreError):
-    """Some keys of the store are under one policy, some under another: nothing can be ingested until that is over."""
 
 
 def pinned(connection: Connection, purpose: str) -> str:

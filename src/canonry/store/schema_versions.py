@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, inspect, text
 
-from canonry.errors import StoreError, mask_credentials
+from canonry.errors import NewerStore, StoreError, mask_credentials
 from canonry.store.schema import metadata
 
 if TYPE_CHECKING:
@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 
 # One file of `migrations/versions` each, the newest last.
 VERSIONS = ("0001", "0002", "0003", "0004", "0005", "0006")
-
-
-class NewerStore(StoreError):
-    """The store was made by a later release: it is there, and not to be worked around."""
 
 
 def bring_up_to_date(database: Database, say: Callable[[str], object]) -> None:

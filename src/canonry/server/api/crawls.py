@@ -14,7 +14,6 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, Field
 
-from canonry.bookmarks.save import InvalidFields
 from canonry.bookmarks.url_pipeline import read_http_url
 from canonry.core.url import parse
 from canonry.crawler.crawl import reopen_crawl
@@ -23,7 +22,7 @@ from canonry.crawler.crawl_options import CrawlOptions
 from canonry.crawler.crawl_store import Counts, CrawlState
 from canonry.crawler.export import open_writer
 from canonry.crawler.pages import make_record
-from canonry.errors import InvalidUrl, UnsafeUrl
+from canonry.errors import InvalidFields, InvalidUrl, UnsafeUrl
 from canonry.server.api.admin import require_admin
 from canonry.server.api.bookmarks import service
 from canonry.server.api.models import Url

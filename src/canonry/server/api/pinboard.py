@@ -18,12 +18,12 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ValidationError
 
 from canonry.accounts import User
-from canonry.bookmarks.bookmark import AlreadySaved, Bookmark, BookmarkSearch, OnDuplicate
+from canonry.bookmarks.bookmark import Bookmark, BookmarkSearch, OnDuplicate
 from canonry.bookmarks.draft import Draft
 from canonry.bookmarks.exchange_rows import read_time
 from canonry.bookmarks.import_problems import RowRefused
 from canonry.core.keys import replace_unstorable
-from canonry.errors import CanonryError, StoreError
+from canonry.errors import AlreadySaved, CanonryError, StoreError
 from canonry.server.access import Limits
 from canonry.server.api.bookmarks import service
 from canonry.server.api.models import NewBookmark

@@ -7,11 +7,10 @@ from urllib.parse import urlencode
 
 from fastapi import Query, Request, Response
 
-from canonry.bookmarks.bookmark import AlreadySaved, Bookmark, BookmarkSearch, EtagMismatch, PutOutcome
+from canonry.bookmarks.bookmark import Bookmark, BookmarkSearch, PutOutcome
 from canonry.bookmarks.draft import Draft
-from canonry.bookmarks.save import InvalidFields
 from canonry.bookmarks.url_pipeline import MAX_URL_CHARS
-from canonry.errors import InvalidUrl
+from canonry.errors import AlreadySaved, EtagMismatch, InvalidFields, InvalidUrl
 from canonry.server.api.bookmarks import BookmarkId, owner, service
 from canonry.server.pages.entries import Entry, Shown, shown, told
 from canonry.server.pages.forms import page_router, see, text_of

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import Path, Query, Request, Response
 from pydantic import ValidationError
 
-from canonry.bookmarks.save import InvalidFields
 from canonry.bookmarks.url_pipeline import MAX_URL_CHARS
 from canonry.crawler.crawl_store import CrawlState
-from canonry.errors import CanonryError, mask_credentials
+from canonry.errors import CanonryError, InvalidFields, mask_credentials
 from canonry.net.chrome.process import find_chrome
 from canonry.server.api.admin import require_admin
 from canonry.server.api.bookmarks import service

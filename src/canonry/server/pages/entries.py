@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Self
 from pydantic import ValidationError
 
 from canonry.bookmarks.draft import clean_tags
-from canonry.bookmarks.save import InvalidFields
 from canonry.bookmarks.url_pipeline import read_http_url
-from canonry.errors import InvalidUrl
+from canonry.errors import InvalidFields, InvalidUrl
 from canonry.server.api.models import NewBookmark
 from canonry.server.pages.forms import text_of
 
