@@ -154,7 +154,7 @@ def test_the_talk_is_on_standard_error(user: User, site: str) -> None:
 
 def test_without_urls_all_active_feeds(user: User, site: str) -> None:
     done = user.run("ingest", code=1)
-    assert done.stderr == "canonry: no feeds to poll; `canonry feeds add URL` adds one\n"
+    assert done.stderr == "canonry: no feeds to poll. Add one with `canonry feeds add URL`.\n"
     user.run("ingest", f"{site}/feed/1", f"{site}/feed/2", f"{site}/gone", code=1)
     Answerer.version = 2
     done = user.run("ingest")  # the stopped one is left alone
@@ -296,7 +296,7 @@ def test_interrupted(user: User, site: str, number: signal.Signals, code: int) -
     assert time.monotonic() - started < 5
     assert process.returncode == code
     assert len(out.splitlines()) == 3
-    assert said == "canonry: stopped after 1 feeds, 3 new, 0 updated, 0 failed; what was kept stays\n"
+    assert said == "canonry: stopped after 1 feeds, 3 new, 0 updated, 0 failed; stored items stay stored\n"
     assert len(user.records("feeds", "items")) == 3
 
 
@@ -336,7 +336,7 @@ def test_watch(user: User, site: str, number: signal.Signals) -> None:
         "1 feeds: 3 new",
         "2 feeds: 2 new, 4 duplicate",
     ]
-    assert last == "canonry: stopped after 4 feeds, 8 new, 0 updated, 0 failed; what was kept stays\n"
+    assert last == "canonry: stopped after 4 feeds, 8 new, 0 updated, 0 failed; stored items stay stored\n"
 
 
 def _make_due(user: User) -> None:
@@ -370,7 +370,7 @@ def test_add_on_a_terminal(user: User, site: str) -> None:
     shown = user.sees("feeds", "add", f"{site}/feed/1/", "nope").rpartition("\r\033[K")[2]
     assert shown.splitlines() == [
         f"new  {site}/feed/1 (Feed feed-1)",
-        f"  the same feed: {site}/feed/1/",
+        f"  alias: {site}/feed/1/",
         "refused  nope: no scheme and no host name",
     ]
     shown = user.sees("feeds", "add", f"{site}/feed/1/").rpartition("\r\033[K")[2]
@@ -385,7 +385,7 @@ def test_add_without_a_request(user: User) -> None:
 @pytest.mark.slow
 def test_list(user: User, site: str) -> None:
     assert user.records("feeds", "list") == []
-    assert user.sees("feeds", "list") == "canonry: no feeds yet; `canonry feeds add URL` adds one\n"
+    assert user.sees("feeds", "list") == "canonry: you follow no feeds yet. Add one with `canonry feeds add URL`.\n"
     user.run("feeds", "add", f"{site}/feed/1")
     user.run("feeds", "add", "--no-fetch", f"{site}/gone")
     user.run("ingest", code=1)
@@ -409,7 +409,7 @@ def test_remove(user: User, site: str) -> None:
     user.run("ingest", f"{site}/feed/1", f"{site}/feed/2")
     done = user.run("feeds", "remove", "nope", f"{site}/none", f"{site}/feed/1", code=1)
     assert done.stdout == f"removed {site}/feed/1\n"
-    assert done.stderr.count("not followed") == 2
+    assert done.stderr.count("you do not follow") == 2
     assert [feed["url"] for feed in user.records("feeds", "list")] == [f"{site}/feed/2"]
     assert {item["feed_url"] for item in user.records("feeds", "items")} == {f"{site}/feed/2"}
 
@@ -452,7 +452,7 @@ def test_import_of_what_another_program_has_seen(user: User, site: str) -> None:
         old.execute("INSERT INTO entries VALUES (?, ?, ?)", (f"guid:{site}/feed/1:id-feed-1-1", "", "Post feed-1-1"))
     old.close()
     done = user.run("feeds", "import", "--legacy", "old.db")
-    assert done.stderr == "canonry: 1 items of old.db are known now\n"
+    assert done.stderr == "canonry: imported 1 items from old.db\n"
     assert len(user.records("ingest", f"{site}/feed/1")) == 2
 
 

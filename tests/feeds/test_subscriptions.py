@@ -1,4 +1,4 @@
-"""Subscriptions: each feed once, whatever it is called (contract F16)."""
+"""Subscriptions: each feed is followed once, whichever of its URLs is given (contract F16)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from canonry.errors import FetchFailed, InvalidUrl, NotAFeed, StoreError, UnsafeUrl
 from canonry.feeds.feed_store import FeedStore
 from canonry.feeds.opml import OpmlFeed
-from canonry.feeds.subscriptions import Added, add_feed, import_feeds, import_unfetched
+from canonry.feeds.subscriptions import AddOutcome, AddResult, add_feed, import_feeds, import_unfetched
 from canonry.store.database import Database
 from dict_web import DictWeb
 from feed_texts import gone, moved, ok, rss
@@ -19,6 +19,7 @@ from loopback import in_a_loop
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+NEW, KNOWN, TWIN, REFUSED = AddResult.NEW, AddResult.KNOWN, AddResult.TWIN, AddResult.REFUSED
 NOW = datetime(2026, 1, 31, 10, tzinfo=UTC)
 CLEAN = "https://example.com/feed"
 MESSY = "http://www.example.com/feed/?utm_source=x"
@@ -40,7 +41,7 @@ def store() -> Iterator[FeedStore]:
         yield FeedStore(database)
 
 
-async def add(url: str, store: FeedStore, pages: Mapping[str, Mapping[str, Any]]) -> tuple[Added, list[str]]:
+async def add(url: str, store: FeedStore, pages: Mapping[str, Mapping[str, Any]]) -> tuple[AddOutcome, list[str]]:
     web = DictWeb(pages)
     return await add_feed(url, store, now=NOW, fetch=web.fetch), web.asked
 
@@ -49,14 +50,14 @@ def rows(*urls: str) -> list[OpmlFeed]:
     return [OpmlFeed(url, f"Title {number}") for number, url in enumerate(urls)]
 
 
-def told(added: list[Added]) -> list[tuple[str, str]]:
-    return [(str(each.result), each.url) for each in added]
+def summarize(outcomes: list[AddOutcome]) -> list[tuple[AddResult, str]]:
+    return [(outcome.result, outcome.url) for outcome in outcomes]
 
 
 @in_a_loop
-async def test_a_new_feed_is_kept_under_its_canonical_url_with_its_aliases(store: FeedStore) -> None:
+async def test_a_new_feed_is_stored_under_its_canonical_url_with_its_aliases(store: FeedStore) -> None:
     added, _ = await add(MESSY, store, TWINS)
-    assert (added.result, added.input_url, added.url, added.title) == ("new", MESSY, CLEAN, "Blog")
+    assert (added.result, added.input_url, added.url, added.title) == (NEW, MESSY, CLEAN, "Blog")
     assert MESSY in added.aliases
     (feed,) = await store.all()
     assert (feed.url, feed.key_url, feed.title) == (CLEAN, CLEAN, "Blog")
@@ -67,55 +68,55 @@ async def test_a_new_feed_is_kept_under_its_canonical_url_with_its_aliases(store
 
 @pytest.mark.parametrize("again", [CLEAN, MESSY, "feed://example.com/feed/", "example.com/feed?utm_campaign=y#top"])
 @in_a_loop
-async def test_a_known_feed_is_named_and_costs_no_request(store: FeedStore, again: str) -> None:
+async def test_a_known_feed_is_reported_without_a_request(store: FeedStore, again: str) -> None:
     await add(MESSY, store, TWINS)
     added, asked = await add(again, store, TWINS)
-    assert (added.result, added.url, added.title, asked) == ("known", CLEAN, "Blog", [])
+    assert (added.result, added.url, added.title, asked) == (KNOWN, CLEAN, "Blog", [])
     assert len(await store.all()) == 1
 
 
 @in_a_loop
-async def test_a_twin_that_only_the_network_shows(store: FeedStore) -> None:
+async def test_a_redirect_to_a_known_feed_becomes_an_alias(store: FeedStore) -> None:
     pages = {**TWINS, "https://old.example.org/rss": moved(CLEAN)}
     await add(CLEAN, store, pages)
     added, asked = await add("https://old.example.org/rss", store, pages)
-    assert (added.result, added.url) == ("known", CLEAN)
+    assert (added.result, added.url) == (KNOWN, CLEAN)
     assert asked == ["https://old.example.org/rss"]
     assert (await add("https://old.example.org/rss", store, pages))[1] == []  # an alias now
 
 
 @in_a_loop
-async def test_a_feed_that_was_added_unseen_is_recognized(store: FeedStore) -> None:
+async def test_a_feed_added_without_a_request_is_recognized(store: FeedStore) -> None:
     await import_unfetched(rows("http://www.example.com/feed/?utm_source=x"), store, now=NOW)
     added, _ = await add(CLEAN, store, TWINS)
-    assert (added.result, added.url) == ("known", MESSY)
+    assert (added.result, added.url) == (KNOWN, MESSY)
     assert len(await store.all()) == 1
 
 
 @in_a_loop
-async def test_what_looks_alike_and_is_not_stays_apart(store: FeedStore) -> None:
+async def test_similar_urls_of_different_feeds_stay_two_feeds(store: FeedStore) -> None:
     pages = {"https://www.example.com/feed": ok(rss(7, 8, 9, title="Other")), CLEAN: ok(rss())}
     await import_unfetched(rows("https://www.example.com/feed"), store, now=NOW)
     added, _ = await add(CLEAN, store, pages)
-    assert (added.result, added.url) == ("new", CLEAN)
+    assert (added.result, added.url) == (NEW, CLEAN)
 
 
 @in_a_loop
-async def test_a_page_is_another_name_of_its_feed(store: FeedStore) -> None:
+async def test_a_page_becomes_an_alias_of_its_feed(store: FeedStore) -> None:
     page = ok('<html><link rel="alternate" type="application/rss+xml" href="/feed">')
     pages = {**TWINS, "https://example.com/": page}
     assert (await add("example.com", store, pages))[0].url == CLEAN
     again, asked = await add("https://example.com/", store, pages)
-    assert (again.result, asked) == ("known", [])
+    assert (again.result, asked) == (KNOWN, [])
 
 
 @in_a_loop
-async def test_a_stopped_feed_is_polled_again(store: FeedStore) -> None:
+async def test_adding_a_stopped_feed_makes_it_active(store: FeedStore) -> None:
     await add(CLEAN, store, TWINS)
     (feed,) = await store.all()
     await store.fail(feed.id, "answered 410", NOW, is_gone=True)
     added, _ = await add(CLEAN, store, TWINS)
-    assert (added.result, added.reason) == ("known", "it was stopped and is polled again")
+    assert (added.result, added.reason) == (KNOWN, "it was stopped and is polled again")
     assert [each.id for each in await store.due(NOW)] == [feed.id]
 
 
@@ -129,7 +130,7 @@ async def test_a_stopped_feed_is_polled_again(store: FeedStore) -> None:
     ],
 )
 @in_a_loop
-async def test_no_feed_is_not_kept(store: FeedStore, url: str, error: type[Exception]) -> None:
+async def test_a_url_without_a_feed_is_not_stored(store: FeedStore, url: str, error: type[Exception]) -> None:
     pages = {
         "https://example.com/none": gone(),
         "http://example.com/none": gone(),
@@ -143,52 +144,53 @@ async def test_no_feed_is_not_kept(store: FeedStore, url: str, error: type[Excep
 
 
 @in_a_loop
-async def test_import_reports_every_row(store: FeedStore) -> None:
+async def test_import_reports_every_row_and_fetches_no_twin_again(store: FeedStore) -> None:
     known = "https://known.example.com/rss"
     pages = {**TWINS, known: ok(rss(5, title="Known")), "https://gone.example.com/": gone(410)}
     await add(known, store, pages)
     listed = rows(MESSY, "nope", known, CLEAN, "https://gone.example.com/", f"{known}?utm_source=x", "")
-    heard: list[Added] = []
+    heard: list[AddOutcome] = []
     web = DictWeb(pages)
     added = await import_feeds(listed, store, now=NOW, fetch=web.fetch, on_added=heard.append)
-    assert told(added) == [
-        ("new", CLEAN),
-        ("refused", ""),
-        ("known", known),
-        ("twin", CLEAN),
-        ("refused", ""),
-        ("twin", known),
-        ("refused", ""),
+    assert summarize(added) == [
+        (NEW, CLEAN),
+        (REFUSED, ""),
+        (KNOWN, known),
+        (TWIN, CLEAN),
+        (REFUSED, ""),
+        (TWIN, known),
+        (REFUSED, ""),
     ]
     assert added[1].reason == "no scheme and no host name"
     assert added[3].reason == f"the same feed as {MESSY}"
     assert added[4].reason == "answered 410"
     assert added[6].reason == "empty"
     assert len(heard) == 7
-    assert len(web.asked) == len(set(web.asked))  # the twins cost nothing
+    assert len(web.asked) == len(set(web.asked))
 
 
 @in_a_loop
-async def test_twins_that_do_not_look_alike(store: FeedStore) -> None:
-    """Both are asked for at once; whichever comes second finds the first."""
+async def test_two_urls_that_redirect_to_one_feed_are_twins(store: FeedStore) -> None:
+    """Both are fetched at once; the one that finishes second finds the first in the store."""
     one, two = "https://feeds.example.net/a", "https://blog.example.org/b"
     pages = {one: moved("https://example.com/feed"), two: moved("https://example.com/feed"), CLEAN: ok(rss())}
     added = await import_feeds(rows(one, two), store, now=NOW, fetch=DictWeb(pages).fetch)
-    assert told(added) == [("new", CLEAN), ("twin", CLEAN)]
+    assert summarize(added) == [(NEW, CLEAN), (TWIN, CLEAN)]
     assert len(await store.all()) == 1
 
 
 @in_a_loop
-async def test_import_asks_few_at_once(store: FeedStore) -> None:
+async def test_import_respects_both_limits_on_concurrency(store: FeedStore) -> None:
     urls = [f"https://{host}.example.com/{number}" for host in "abc" for number in range(4)]
     web = DictWeb({url: {**ok(rss(url)), "delay_ms": 10} for url in urls})
     open_now: list[str] = []
-    most: list[int] = []
+    most_open = 0
 
     async def fetch(url: str, **options: object) -> Any:
+        nonlocal most_open
         host = url.split("/")[2]
         open_now.append(host)
-        most.append(max(len(open_now) * 100, open_now.count(host)))
+        most_open = max(most_open, len(open_now))
         assert len(open_now) <= 3
         assert open_now.count(host) <= 2
         try:
@@ -197,33 +199,33 @@ async def test_import_asks_few_at_once(store: FeedStore) -> None:
             open_now.remove(host)
 
     added = await import_feeds(rows(*urls), store, now=NOW, fetch=fetch, concurrency=3, per_host=2)
-    assert {each.result for each in added} == {"new"}
-    assert max(most) == 300
+    assert {each.result for each in added} == {NEW}
+    assert most_open == 3
 
 
 @in_a_loop
-async def test_import_unfetched(store: FeedStore) -> None:
+async def test_import_without_requests_merges_cosmetic_variants(store: FeedStore) -> None:
     added = await import_unfetched(
         rows(CLEAN, MESSY, "nope", "https://other.example.com/a/", "http://other.example.com/a", "feed:b.com"),
         store,
         now=NOW,
     )
-    assert told(added) == [
-        ("new", CLEAN),
-        ("twin", CLEAN),
-        ("refused", ""),
-        ("new", "https://other.example.com/a/"),
-        ("twin", "https://other.example.com/a/"),
-        ("new", "https://b.com/"),
+    assert summarize(added) == [
+        (NEW, CLEAN),
+        (TWIN, CLEAN),
+        (REFUSED, ""),
+        (NEW, "https://other.example.com/a/"),
+        (TWIN, "https://other.example.com/a/"),
+        (NEW, "https://b.com/"),
     ]
     assert added[1].reason == f"the same feed as {CLEAN}"
     assert {feed.title for feed in await store.all()} == {"Title 0", "Title 3", "Title 5"}
     again = await import_unfetched(rows(MESSY, CLEAN), store, now=NOW)
-    assert told(again) == [("known", CLEAN), ("twin", CLEAN)]
+    assert summarize(again) == [(KNOWN, CLEAN), (TWIN, CLEAN)]
 
 
 @in_a_loop
-async def test_credentials_are_not_told(store: FeedStore) -> None:
+async def test_credentials_are_masked_in_reasons(store: FeedStore) -> None:
     url = "https://me:secret@example.com/feed"
     added = await import_unfetched(rows(url, url), store, now=NOW)
     assert added[1].reason == "the same feed as https://***@example.com/feed"
@@ -231,7 +233,7 @@ async def test_credentials_are_not_told(store: FeedStore) -> None:
 
 
 @in_a_loop
-async def test_a_lost_store_is_said_as_it_is() -> None:
+async def test_an_error_of_the_store_is_raised_as_it_is() -> None:
     with Database("sqlite://") as database:
         store = FeedStore(database)
         await database.write(lambda connection: connection.exec_driver_sql("DROP TABLE feed_aliases"))

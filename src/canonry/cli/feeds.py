@@ -1,4 +1,4 @@
-"""canonry feeds: what is followed, and what was kept of it."""
+"""`canonry feeds`: list, add, remove, import and export feeds, and list their items."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from canonry.feeds.feed_store import FeedStore
     from canonry.feeds.feed_values import FeedState
     from canonry.feeds.opml import OpmlFeed
-    from canonry.feeds.subscriptions import Added
+    from canonry.feeds.subscriptions import AddOutcome
 
-no_fetch_option = click.option("--no-fetch", is_flag=True, help="Add them as they are, without a request.")
+no_fetch_option = click.option("--no-fetch", is_flag=True, help="Add the URLs as they are, without a request.")
 
 
 @click.group()
 def feeds() -> None:
-    """The feeds you follow, and their items."""
+    """Manage the feeds you follow, and list their items."""
 
 
 @feeds.command("list")
 @db_option
 @json_option
 def list_feeds(*, database_url: str, as_json: bool) -> None:
-    """The feeds you follow, and how they are.
+    """List the feeds you follow, with their status and last failure.
 
     \b
     canonry feeds list
@@ -45,7 +45,7 @@ def list_feeds(*, database_url: str, as_json: bool) -> None:
         found = asyncio.run(store.all())
     if not render.on_terminal(as_json=as_json):
         for feed in found:
-            render.print_json(_record(feed))
+            render.print_json(_make_record(feed))
     elif found:
         render.print_table(
             ("url", "title", "status", "last check", "failures", "next check", "failure"),
@@ -54,16 +54,16 @@ def list_feeds(*, database_url: str, as_json: bool) -> None:
                     mask_credentials(feed.url),
                     feed.title[:40],
                     feed.status,
-                    _minute(feed.last_checked_at),
+                    _format_minute(feed.last_checked_at),
                     str(feed.failures),
-                    _minute(feed.next_check_at),
+                    _format_minute(feed.next_check_at),
                     feed.failure,
                 )
                 for feed in found
             ],
         )
     else:
-        click.echo("canonry: no feeds yet; `canonry feeds add URL` adds one", err=True)
+        click.echo("canonry: you follow no feeds yet. Add one with `canonry feeds add URL`.", err=True)
 
 
 @feeds.command()
@@ -72,9 +72,9 @@ def list_feeds(*, database_url: str, as_json: bool) -> None:
 @db_option
 @json_option
 def add(urls: tuple[str, ...], *, no_fetch: bool, database_url: str, as_json: bool) -> None:
-    """Follow the feed at each URL, or the first that its page names.
+    """Follow the feed at each URL, or the first feed that a web page links to.
 
-    A feed you follow already, under whatever URL, is not added again: you are told which it is.
+    A feed that you follow already, under any of its URLs, is not added again; its subscription is printed.
 
     \b
     canonry feeds add https://example.com/feed
@@ -83,23 +83,23 @@ def add(urls: tuple[str, ...], *, no_fetch: bool, database_url: str, as_json: bo
     from canonry.feeds.opml import OpmlFeed
 
     with open_feeds(database_url) as store:
-        added = asyncio.run(_add([OpmlFeed(url) for url in urls], store, no_fetch=no_fetch))
-    _print_added(added, as_json=as_json)
-    sys.exit(_exit_code(added))
+        outcomes = asyncio.run(_add([OpmlFeed(url) for url in urls], store, no_fetch=no_fetch))
+    _print_outcomes(outcomes, as_json=as_json)
+    sys.exit(_exit_code(outcomes))
 
 
 @feeds.command()
 @click.argument("urls", nargs=-1, required=True, metavar="URL...")
 @db_option
 def remove(urls: tuple[str, ...], *, database_url: str) -> None:
-    """Forget feeds, and the items that no other feed has shown.
+    """Stop following feeds, and delete the items that no other feed has.
 
     \b
     canonry feeds remove https://example.com/feed
     """
     with open_feeds(database_url) as store:
-        left = asyncio.run(_remove(urls, store))
-    sys.exit(1 if left else 0)
+        unknown = asyncio.run(_remove(urls, store))
+    sys.exit(1 if unknown else 0)
 
 
 @feeds.command("import")
@@ -108,11 +108,16 @@ def remove(urls: tuple[str, ...], *, database_url: str) -> None:
     "--legacy",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False),
-    help="Items that another program has seen (SQLite): they are not new here.",
+    help="Import the items that another program has seen (a SQLite file), so that they are not new here.",
 )
 @no_fetch_option
 @click.option(
-    "--concurrency", metavar="N", type=click.IntRange(min=1), default=16, show_default=True, help="Feeds at once."
+    "--concurrency",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=16,
+    show_default=True,
+    help="Feeds fetched at once.",
 )
 @db_option
 @json_option
@@ -121,29 +126,30 @@ def import_feeds(
 ) -> None:
     """Follow the feeds of an OPML FILE.
 
-    Each feed is added once: twins in the file, feeds you follow already and rows that are refused
-    are listed. Exit 1 if some were refused.
+    Each feed is added once. Rows that are twins of an earlier row, feeds that you follow already and
+    rows that are refused are listed. Exits with 1 if a row was refused.
 
     \b
     canonry feeds import feeds.opml
     canonry feeds import --no-fetch feeds.opml
     """
     if file is None and legacy is None:
-        raise click.UsageError("give an OPML file, or --legacy FILE")
+        raise click.UsageError("Nothing to import. Give an OPML file or --legacy FILE.")
     code = 0
     with open_feeds(database_url) as store:
         if legacy is not None:
             _import_legacy(legacy, store)
         if file is not None:
             from canonry.feeds.opml import read_opml
+            from canonry.feeds.subscriptions import AddResult
 
             rows = read_opml(Path(file).read_bytes(), file=file)
-            added = asyncio.run(_add(rows, store, no_fetch=no_fetch, concurrency=concurrency))
-            _print_added(added, as_json=as_json)
-            counts = Counter(str(each.result) for each in added)
-            told = ", ".join(f"{counts[name]} {name}" for name in ("new", "known", "twin", "refused"))
-            click.echo(f"canonry: {len(added)} feeds in {file}: {told}", err=True)
-            code = _exit_code(added)
+            outcomes = asyncio.run(_add(rows, store, no_fetch=no_fetch, concurrency=concurrency))
+            _print_outcomes(outcomes, as_json=as_json)
+            counts = Counter(outcome.result for outcome in outcomes)
+            summary = ", ".join(f"{counts[result]} {result}" for result in AddResult)
+            click.echo(f"canonry: {len(outcomes)} feeds in {file}: {summary}", err=True)
+            code = _exit_code(outcomes)
     sys.exit(code)
 
 
@@ -151,7 +157,7 @@ def import_feeds(
 @click.argument("file", default="-", type=click.File("w", encoding="utf-8", atomic=True))
 @db_option
 def export(file: TextIO, *, database_url: str) -> None:
-    """Write the feeds you follow as OPML, with their user names and passwords.
+    """Write the feeds you follow as OPML, including user names and passwords in their URLs.
 
     \b
     canonry feeds export feeds.opml
@@ -165,13 +171,15 @@ def export(file: TextIO, *, database_url: str) -> None:
 
 @feeds.command()
 @click.option(
-    "--since", metavar="DATE", help="First seen at or after this date or time (UTC unless it says otherwise)."
+    "--since", metavar="DATE", help="Only items first seen at or after this date or time (UTC unless it has an offset)."
 )
-@click.option("--duplicates", is_flag=True, help="Only those that several feeds have shown, or that share a URL.")
+@click.option(
+    "--duplicates", is_flag=True, help="Only items that several feeds have, and different items at the same URL."
+)
 @db_option
 @json_option
 def items(*, since: str | None, duplicates: bool, database_url: str, as_json: bool) -> None:
-    """The items that were kept, the newest first.
+    """List the stored items, the newest first.
 
     \b
     canonry feeds items --since 2026-01-31
@@ -180,7 +188,7 @@ def items(*, since: str | None, duplicates: bool, database_url: str, as_json: bo
     from canonry.core.keys import normalize_link
     from canonry.feeds.ingest_report import mask_key
 
-    after = None if since is None else _stamp(since)
+    after = None if since is None else _parse_since(since)
     with open_feeds(database_url) as store:
         found = asyncio.run(store.items(after, only_duplicates=duplicates))
     if duplicates:
@@ -194,95 +202,100 @@ def items(*, since: str | None, duplicates: bool, database_url: str, as_json: bo
         render.print_table(
             ("first seen", "title", "url", "feed"),
             [
-                (_minute(item.first_seen_at), item.title[:60], item.url, mask_credentials(item.feed_url))
+                (_format_minute(item.first_seen_at), item.title[:60], item.url, mask_credentials(item.feed_url))
                 for item in found
             ],
         )
 
 
-async def _add(rows: list[OpmlFeed], store: FeedStore, *, no_fetch: bool, concurrency: int = 16) -> list[Added]:
-    from canonry.feeds.subscriptions import import_feeds as fetched
-    from canonry.feeds.subscriptions import import_unfetched
+async def _add(rows: list[OpmlFeed], store: FeedStore, *, no_fetch: bool, concurrency: int = 16) -> list[AddOutcome]:
+    from canonry.feeds.subscriptions import AddResult, import_unfetched
+    from canonry.feeds.subscriptions import import_feeds as import_fetched
 
     if no_fetch:
         return await import_unfetched(rows, store, now=datetime.now(UTC))
-    bar, counts = render.Bar(len(rows)), Counter[str]()
+    bar, counts = render.Bar(len(rows)), Counter[AddResult]()
 
-    def on_added(added: Added) -> None:
-        counts[added.result] += 1
-        bar.show(counts.total(), f"feeds, {counts['new']} new, {counts['refused']} refused")
+    def on_added(outcome: AddOutcome) -> None:
+        counts[outcome.result] += 1
+        bar.show(counts.total(), f"feeds, {counts[AddResult.NEW]} new, {counts[AddResult.REFUSED]} refused")
 
     try:
-        return await fetched(rows, store, now=datetime.now(UTC), concurrency=concurrency, on_added=on_added)
+        return await import_fetched(rows, store, now=datetime.now(UTC), concurrency=concurrency, on_added=on_added)
     finally:
         bar.clear()
 
 
-def _print_added(added: list[Added], *, as_json: bool) -> None:
+def _print_outcomes(outcomes: list[AddOutcome], *, as_json: bool) -> None:
     shown = [
         replace(
-            each,
-            input_url=mask_credentials(each.input_url),
-            url=mask_credentials(each.url),
-            aliases=tuple(map(mask_credentials, each.aliases)),
+            outcome,
+            input_url=mask_credentials(outcome.input_url),
+            url=mask_credentials(outcome.url),
+            aliases=tuple(map(mask_credentials, outcome.aliases)),
         )
-        for each in added
+        for outcome in outcomes
     ]
     if not render.on_terminal(as_json=as_json):
-        for each in shown:
-            render.print_json({name: getattr(each, name) for name in _ADDED})
+        for outcome in shown:
+            render.print_json({name: getattr(outcome, name) for name in _OUTCOME_FIELDS})
         return
-    for each in shown:
-        click.echo(f"{render.bold(each.result)}  {render.visible(_sentence(each))}")
-        for alias in each.aliases:
-            click.echo(f"  the same feed: {render.visible(alias)}")
+    for outcome in shown:
+        click.echo(f"{render.bold(outcome.result)}  {render.visible(_describe(outcome))}")
+        for alias in outcome.aliases:
+            click.echo(f"  alias: {render.visible(alias)}")
 
 
-_ADDED = ("result", "input_url", "url", "title", "aliases", "reason")
+_OUTCOME_FIELDS = ("result", "input_url", "url", "title", "aliases", "reason")
 
 
-def _sentence(added: Added) -> str:
-    if added.result == "refused":
-        return f"{added.input_url or 'no URL'}: {added.reason}"
-    titled = f"{added.url} ({added.title})" if added.title else added.url
-    if added.result == "new":
-        return titled
-    told = f": {added.reason}" if added.reason else ""
-    return f"{added.input_url} is followed as {titled}{told}"
+def _describe(outcome: AddOutcome) -> str:
+    from canonry.feeds.subscriptions import AddResult
+
+    if outcome.result is AddResult.REFUSED:
+        return f"{outcome.input_url or 'empty URL'}: {outcome.reason}"
+    feed = f"{outcome.url} ({outcome.title})" if outcome.title else outcome.url
+    if outcome.result is AddResult.NEW:
+        return feed
+    reason = f": {outcome.reason}" if outcome.reason else ""
+    return f"{outcome.input_url} is followed as {feed}{reason}"
 
 
-def _exit_code(added: list[Added]) -> int:
-    refused = sum(each.result == "refused" for each in added)
-    return 1 if refused else 0
+def _exit_code(outcomes: list[AddOutcome]) -> int:
+    from canonry.feeds.subscriptions import AddResult
+
+    return 1 if any(outcome.result is AddResult.REFUSED for outcome in outcomes) else 0
 
 
 async def _remove(urls: tuple[str, ...], store: FeedStore) -> int:
-    """Remove those that are followed; how many are not."""
+    """Remove the feeds that are followed, and return how many URLs are not."""
     from canonry.core.url import read_url
     from canonry.feeds.canonicalize.fetcher import strip_fragment
 
-    left = 0
+    unknown = 0
     for text in urls:
         try:
             feed = await store.find([strip_fragment(read_url(text))])
         except InvalidUrl:
             feed = None
         if feed is None:
-            click.echo(f"canonry: not followed: {mask_credentials(text)}; `canonry feeds list` shows what is", err=True)
-            left += 1
+            shown = mask_credentials(text)
+            click.echo(f"canonry: you do not follow {shown}. See `canonry feeds list`.", err=True)
+            unknown += 1
         else:
             await store.remove(feed.id)
             click.echo(f"removed {mask_credentials(feed.url)}")
-    return left
+    return unknown
 
 
 def _import_legacy(file: str, store: FeedStore) -> None:
     from canonry.feeds.legacy_entries import import_legacy
 
-    click.echo(f"canonry: {import_legacy(store.database, file)} items of {file} are known now", err=True)
+    count = import_legacy(store.database, file)
+    click.echo(f"canonry: imported {count} items from {file}", err=True)
 
 
-def _record(feed: FeedState) -> dict[str, object]:
+def _make_record(feed: FeedState) -> dict[str, object]:
     return {
         "url": mask_credentials(feed.url),
         "title": feed.title,
@@ -297,15 +310,15 @@ def _record(feed: FeedState) -> dict[str, object]:
     }
 
 
-def _minute(time: str | None) -> str:
+def _format_minute(time: str | None) -> str:
     return time[:16].replace("T", " ") if time else "never"
 
 
-def _stamp(text: str) -> str:
+def _parse_since(text: str) -> str:
     from canonry.store.schema import stamp
 
     try:
         when = datetime.fromisoformat(text)
         return stamp(when if when.tzinfo else when.replace(tzinfo=UTC))
     except (ValueError, OverflowError):
-        raise click.BadParameter(f"{text!r} is no date such as 2026-01-31 or 2026-01-31T10:00") from None
+        raise click.BadParameter(f"{text!r} is not a date such as 2026-01-31 or 2026-01-31T10:00") from None

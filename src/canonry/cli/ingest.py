@@ -1,4 +1,4 @@
-"""canonry ingest: poll feeds, keep each item once, write out what is new."""
+"""`canonry ingest`: poll feeds, store each item once, and print the new and updated items."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import asyncio
 import os
 import sys
 from collections import Counter
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Self
 
 import click
 
@@ -17,14 +18,15 @@ from canonry.cli.options import db_option, json_option
 from canonry.cli.signals import until_stopped
 from canonry.cli.stores import open_feeds
 from canonry.errors import StoreError, mask_credentials
+from canonry.feeds.feed_values import FeedStatus
 
 if TYPE_CHECKING:
     from io import FileIO
 
     from canonry.feeds.ingest_report import FeedOutcome, ItemRecord, Report
+    from canonry.store.database import Database
 
-_SHOWN = 20  # items that a terminal shows
-_FAILED = ("failed", "stopped")
+_MAX_SHOWN_ITEMS = 20  # on a terminal
 
 
 @click.command()
@@ -34,11 +36,18 @@ _FAILED = ("failed", "stopped")
 )
 @db_option
 @click.option(
-    "--jsonl", metavar="FILE", help="Append new and updated items to FILE, one JSON object a line; - is stdout."
+    "--jsonl",
+    metavar="FILE",
+    help="Append new and updated items to FILE, one JSON object per line; - is standard output.",
 )
 @json_option
 @click.option(
-    "--concurrency", metavar="N", type=click.IntRange(min=1), default=64, show_default=True, help="Feeds at once."
+    "--concurrency",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=64,
+    show_default=True,
+    help="Feeds polled at once.",
 )
 @click.option(
     "--per-host",
@@ -46,14 +55,14 @@ _FAILED = ("failed", "stopped")
     type=click.IntRange(min=1),
     default=2,
     show_default=True,
-    help="Feeds of one host at once.",
+    help="Feeds of one host polled at once.",
 )
 @click.option(
     "--delay",
     metavar="SECONDS",
     type=click.FloatRange(min=0),
     default=0.0,
-    help="Pause between two requests to one host.",
+    help="Pause between requests to one host.",
 )
 @click.option(
     "--seen-ttl-days",
@@ -61,16 +70,16 @@ _FAILED = ("failed", "stopped")
     type=click.IntRange(min=0),
     default=30,
     show_default=True,
-    help="How long an item is remembered after its feed has dropped it.",
+    help="Days after which an item that its feed no longer lists is deleted.",
 )
-@click.option("--watch", is_flag=True, help="Go on: poll the feeds of the store whenever they are due.")
+@click.option("--watch", is_flag=True, help="Keep running, and poll each feed of the store when it is due.")
 @click.option(
     "--every",
     metavar="SECONDS",
     type=click.FloatRange(min=0.1),
     default=60.0,
     show_default=True,
-    help="With --watch: how often to look which are due.",
+    help="With --watch: how often to look for feeds that are due.",
 )
 def ingest(
     urls: tuple[str, ...],
@@ -81,112 +90,148 @@ def ingest(
     as_json: bool,
     watch: bool,
     every: float,
-    **options: Any,
+    concurrency: int,
+    per_host: int,
+    delay: float,
+    seen_ttl_days: int,
 ) -> None:
-    """Poll feeds and keep each item once.
+    """Poll feeds and store each item once.
 
-    Polls the URLs, those of an OPML file, or without either all active feeds of the store. New and
-    updated items are written as JSON lines when piped, and to --jsonl. Feeds that fail are listed,
-    the rest goes on. Exit 1 if some failed. What is kept when it is interrupted stays kept.
+    Polls the given URLs and the feeds of an OPML file, or without either all active feeds of the store.
+    When piped, new and updated items are printed as JSON lines. Feeds that fail are listed and do not stop
+    the others; the exit code is then 1. A run can be interrupted at any time: stored items stay stored.
 
     \b
     canonry ingest https://example.com/feed
     canonry ingest --opml feeds.opml --jsonl new.jsonl
     canonry ingest --watch --every 300
     """
-    asked = [*urls, *(_listed(opml) if opml else ())]
-    with _Items(jsonl, as_json=as_json) as items:
-        session = _Session(database_url, items, options)
+    given = [*urls, *(_read_opml_urls(opml) if opml else ())]
+    options = _IngestOptions(concurrency, per_host, delay, seen_ttl_days)
+    with _ItemOutput(jsonl, as_json=as_json) as output:
+        session = _IngestSession(database_url, output, options)
         if watch:
-            until_stopped(session.watch(asked, every), session.stopped)
+            until_stopped(session.watch(given, every), session.report_stop)
         else:
-            sys.exit(until_stopped(session.once(asked), session.stopped))
+            sys.exit(until_stopped(session.run_once(given), session.report_stop))
 
 
-def _listed(file: str) -> list[str]:
+def _read_opml_urls(file: str) -> list[str]:
     from canonry.feeds.opml import read_opml
 
     return [feed.url for feed in read_opml(Path(file).read_bytes(), file=file)]
 
 
-class _Session:
-    """One run, or many of them while it watches; what happened so far, and the line that says so."""
+@dataclass(frozen=True, slots=True)
+class _IngestOptions:
+    concurrency: int
+    per_host: int
+    delay: float
+    seen_ttl_days: int
 
-    def __init__(self, database_url: str, items: _Items, options: dict[str, Any]) -> None:
+
+@dataclass(slots=True)
+class _Totals:
+    """What the runs of a session have counted so far."""
+
+    feeds: int = 0
+    new: int = 0
+    updated: int = 0
+    failed: int = 0
+
+    def add(self, outcome: FeedOutcome) -> None:
+        self.feeds += 1
+        self.new += outcome.new
+        self.updated += outcome.updated
+        self.failed += outcome.result.is_failure
+
+    def describe_items(self) -> str:
+        return f"feeds, {self.new} new, {self.updated} updated, {self.failed} failed"
+
+
+class _IngestSession:
+    """One run, or with `watch` many; shows progress and counts."""
+
+    def __init__(self, database_url: str, output: _ItemOutput, options: _IngestOptions) -> None:
         self.database_url = database_url
-        self.items = items
+        self.output = output
         self.options = options
         self.bar = render.Bar(0)
-        self.counts: Counter[str] = Counter()
+        self.totals = _Totals()
 
-    def stopped(self) -> None:
+    def report_stop(self) -> None:
         self.bar.clear()
-        click.echo(f"canonry: stopped after {self.told()}; what was kept stays", err=True)
+        done = f"{self.totals.feeds} {self.totals.describe_items()}"
+        click.echo(f"canonry: stopped after {done}; stored items stay stored", err=True)
 
-    async def once(self, asked: list[str]) -> int:
-        """Poll what was asked for, or all there is, and tell everything about it."""
-        if asked:
-            report = await self._run(asked, self.database_url)
+    async def run_once(self, given: list[str]) -> int:
+        """Poll the given feeds, or all active ones; print the items and the summary, and return the exit code."""
+        if given:
+            report = await self._run(given, self.database_url)
         else:
             with open_feeds(self.database_url) as store:
-                active = [feed.url for feed in await store.all() if feed.status == "active"]
+                active = [feed.url for feed in await store.all() if feed.status is FeedStatus.ACTIVE]
                 if not active:
-                    click.echo("canonry: no feeds to poll; `canonry feeds add URL` adds one", err=True)
+                    click.echo("canonry: no feeds to poll. Add one with `canonry feeds add URL`.", err=True)
                     return 1
                 report = await self._run(active, store.database)
-        self.items.print_shown()
-        _print_talk(report)
-        return 0 if not report.failed and all(check.is_met for check in report.checklist) else 1
+        self.output.print_first_items()
+        _print_summary(report)
+        return 0 if not report.failed and all(line.is_met for line in report.checklist) else 1
 
-    async def watch(self, asked: list[str], every: float) -> int:
-        """Poll what was asked for, then whatever is due, until somebody stops it."""
+    async def watch(self, given: list[str], every: float) -> int:
+        """Poll the given feeds, then every feed when it is due, until a signal ends the process."""
         with open_feeds(self.database_url) as store:
             while True:
                 try:
-                    urls = asked or [feed.url for feed in await store.due(datetime.now(UTC))]
+                    urls = given or [feed.url for feed in await store.due(datetime.now(UTC))]
                     if urls:
                         _print_round(await self._run(urls, store.database))
-                except StoreError as error:  # it may come back
+                except StoreError as error:  # the database may come back
                     click.echo(f"canonry: {error}", err=True)
-                asked = []
+                given = []
                 await asyncio.sleep(every)
 
-    def told(self) -> str:
-        """How far it is, in a few words."""
-        counts = self.counts
-        return f"{counts['feeds']} feeds, {counts['new']} new, {counts['updated']} updated, {counts['failed']} failed"
+    async def _run(self, urls: list[str], store: str | Database) -> Report:
+        from canonry.feeds.ingest import ingest as run_ingest
 
-    async def _run(self, urls: list[str], store: Any) -> Report:
-        from canonry.feeds.ingest import ingest as poll
-
-        self.bar, before = render.Bar(len(dict.fromkeys(urls))), self.counts["feeds"]
+        self.bar, feeds_before = render.Bar(len(dict.fromkeys(urls))), self.totals.feeds
 
         def on_feed(outcome: FeedOutcome) -> None:
-            self.counts.update(feeds=1, new=outcome.new, updated=outcome.updated, failed=int(outcome.result in _FAILED))
-            self.bar.show(self.counts["feeds"] - before, self.told().partition(" ")[2])
+            self.totals.add(outcome)
+            self.bar.show(self.totals.feeds - feeds_before, self.totals.describe_items())
 
         def on_item(record: ItemRecord) -> None:
-            if self.items.is_on_terminal:
+            if self.output.is_on_terminal:
                 self.bar.clear()
-            self.items.write(record)
+            self.output.write(record)
 
-        report = await poll(urls, store, on_feed=on_feed, on_item=on_item, **self.options)
+        report = await run_ingest(
+            urls,
+            store,
+            concurrency=self.options.concurrency,
+            per_host=self.options.per_host,
+            delay=self.options.delay,
+            seen_ttl_days=self.options.seen_ttl_days,
+            on_feed=on_feed,
+            on_item=on_item,
+        )
         self.bar.clear()
         return report
 
 
-class _Items:
-    """Where new and updated items go: JSON lines to a file and to standard output, the last few to a terminal."""
+class _ItemOutput:
+    """Writes new and updated items: JSON lines to a file and to standard output, or the first few to a terminal."""
 
     def __init__(self, file: str | None, *, as_json: bool) -> None:
         is_piped = not render.on_terminal(as_json=as_json)
         self._is_printed = is_piped or file == "-"
-        self._file = None if file is None or file == "-" else _appending(file)
+        self._file = None if file is None or file == "-" else _open_for_appending(file)
         self._shown: list[ItemRecord] = []
         self._count = 0
         self.is_on_terminal = self._is_printed and sys.stdout.isatty()
 
-    def __enter__(self) -> _Items:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -200,20 +245,20 @@ class _Items:
             render.print_json(record)
         else:
             self._count += 1
-            if len(self._shown) < _SHOWN:
+            if len(self._shown) < _MAX_SHOWN_ITEMS:
                 self._shown.append(record)
 
-    def print_shown(self) -> None:
-        """The first few, for eyes."""
+    def print_first_items(self) -> None:
+        """Print a table of the first items, if they were not printed as JSON lines."""
         if self._shown:
-            rows = [(each.outcome, each.title[:60] or "untitled", each.url) for each in self._shown]
+            rows = [(record.outcome, record.title[:60] or "untitled", record.url) for record in self._shown]
             render.print_table(("outcome", "title", "url"), rows)
         if self._count > len(self._shown):
             click.echo(f"and {self._count - len(self._shown)} more")
 
 
-def _print_talk(report: Report) -> None:
-    """What went wrong, what came of it all, and the checklist."""
+def _print_summary(report: Report) -> None:
+    """Print the failures, the counts by outcome and the checklist to standard error."""
     _print_problems(report)
     feeds = Counter(outcome.result for outcome in report.feeds)
     rows = [
@@ -221,34 +266,35 @@ def _print_talk(report: Report) -> None:
         ("updated", report.updated, "items"),
         ("duplicate", report.duplicate, "items"),
     ]
-    rows += [("conflict", count, "items") for count in (sum(each.conflicts for each in report.feeds),) if count]
+    if conflicts := sum(outcome.conflicts for outcome in report.feeds):
+        rows.append(("conflict", conflicts, "items"))
     rows += [(str(result), count, "feeds") for result, count in sorted(feeds.items())]
     render.print_table(("outcome", "count", "of"), [(name, str(count), of) for name, count, of in rows], err=True)
-    for check in report.checklist:
-        click.echo(f"[{'x' if check.is_met else ' '}] {check.name} ({check.detail})", err=True)
+    for line in report.checklist:
+        click.echo(f"[{'x' if line.is_met else ' '}] {line.name} ({line.detail})", err=True)
 
 
 def _print_round(report: Report) -> None:
     _print_problems(report)
     counts = ", ".join(f"{count} {name}" for name, count in report.counts.items() if count)
-    click.echo(f"{datetime.now():%H:%M:%S} {len(report.feeds)} feeds: {counts or 'nothing'}", err=True)
-    for check in report.checklist:
-        if not check.is_met:
-            click.echo(f"[ ] {check.name} ({check.detail})", err=True)
+    click.echo(f"{datetime.now():%H:%M:%S} {len(report.feeds)} feeds: {counts or 'no change'}", err=True)
+    for line in report.checklist:
+        if not line.is_met:
+            click.echo(f"[ ] {line.name} ({line.detail})", err=True)
 
 
 def _print_problems(report: Report) -> None:
     for warning in report.warnings:
         click.echo(f"canonry: {warning}", err=True)
     for outcome in sorted(report.feeds, key=lambda outcome: outcome.feed_url):
-        if outcome.result in _FAILED:
-            place = render.visible(mask_credentials(outcome.feed_url))
-            click.echo(f"{outcome.result}: {place}: {render.visible(outcome.reason)}", err=True)
+        if outcome.result.is_failure:
+            url = render.visible(mask_credentials(outcome.feed_url))
+            click.echo(f"{outcome.result}: {url}: {render.visible(outcome.reason)}", err=True)
 
 
-def _appending(file: str) -> FileIO:
-    """The file, at its end; a line that a killed run left unfinished is closed. One line is one write."""
-    stream = open(file, "ab+", buffering=0)  # noqa: SIM115 – _Items closes it
+def _open_for_appending(file: str) -> FileIO:
+    """Open the file unbuffered at its end; if a killed run left an unfinished line, end that line."""
+    stream = open(file, "ab+", buffering=0)  # noqa: SIM115 – _ItemOutput closes it
     if stream.seek(0, os.SEEK_END):
         stream.seek(-1, os.SEEK_END)
         if stream.read(1) != b"\n":

@@ -1,4 +1,4 @@
-"""Subscriptions: the feeds somebody follows, each once, whatever the URL it was named by (contract F16)."""
+"""Subscriptions: follow each feed once, whichever of its URLs is given (contract F16)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from canonry.core.url import parse, read_url
@@ -16,6 +15,7 @@ from canonry.feeds.canonicalize.fetcher import strip_fragment
 from canonry.feeds.canonicalize.result import Existing, Reason
 from canonry.feeds.canonicalize.same_feed import strip_cosmetics
 from canonry.feeds.feed_values import FeedState, FeedStatus
+from canonry.feeds.host_slots import HostSlots
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -30,17 +30,17 @@ _PER_HOST = 2
 
 
 class AddResult(StrEnum):
-    """What a feed that somebody brings turns out to be."""
+    """What a feed to be added turned out to be."""
 
     NEW = "new"
     KNOWN = "known"  # followed already
-    TWIN = "twin"  # the same feed as one before it in the same list
+    TWIN = "twin"  # the same feed as an earlier one of the same list
     REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
-    """What became of a feed: `url` is the subscription, `reason` a sentence where there is more to say."""
+class AddOutcome:
+    """The result of adding a feed; `url` is the subscription, `reason` a sentence for people or empty."""
 
     result: AddResult
     input_url: str
@@ -59,12 +59,12 @@ async def add_feed(
     title: str = "",
     folder: str = "",
     fetch: Fetch | None = None,
-    forms: Mapping[str, FeedState] | None = None,
-) -> Added:
-    """Follow the feed at a URL, or the first one its page names; a feed that is followed already costs no request.
+    feeds_by_form: Mapping[str, FeedState] | None = None,
+) -> AddOutcome:
+    """Follow the feed at a URL, or the first feed that a web page links to.
 
-    `forms` are those of `forms_of`, where the caller has them. Raises what `canonicalize` raises where
-    there is no feed.
+    A feed that is followed already costs no request. `feeds_by_form` is the result of `load_feeds_by_form`, for
+    callers that add many feeds. Raises what `canonicalize` raises if there is no feed.
     """
 
     async def exists(urls: list[str]) -> Existing | None:
@@ -75,24 +75,25 @@ async def add_feed(
     if found.reason is Reason.EXISTS_IN_DB:
         known = cast("FeedState", found.data)
         await store.add(known.url, now, found.aliases)
-        return await _known(url, known, store, found.aliases)
-    # The page that named the feed is another name of it: asked for again, it leads here.
+        return await _resume_known(url, known, store, found.aliases)
+    # The page that links to the feed becomes an alias: the next time it is added, it is known.
     page = (found.input_url,) if found.discovered else ()
     aliases = tuple(dict.fromkeys((*found.aliases, *page)))
-    if forms is None:
-        forms = await forms_of(store)
-    if (alike := forms.get(strip_cosmetics(found.url))) and await _is_same(alike, found.url, fetch):
-        await store.add(alike.url, now, (found.url, *aliases))
-        return await _known(url, alike, store, aliases)
+    if feeds_by_form is None:
+        feeds_by_form = await load_feeds_by_form(store)
+    similar = feeds_by_form.get(strip_cosmetics(found.url))
+    if similar and await _is_same_feed(similar, found.url, fetch):
+        await store.add(similar.url, now, (found.url, *aliases))
+        return await _resume_known(url, similar, store, aliases)
     name = (found.feed.title if found.feed else "") or title
     feed, is_new = await store.add(found.url, now, aliases, title=name, folder=folder)
     if not is_new:
-        return await _known(url, feed, store, aliases)
-    return Added(AddResult.NEW, url, feed.url, name, aliases, feed_id=feed.id)
+        return await _resume_known(url, feed, store, aliases)
+    return AddOutcome(AddResult.NEW, url, feed.url, name, aliases, feed_id=feed.id)
 
 
-async def forms_of(store: FeedStore) -> dict[str, FeedState]:
-    """The feeds of a store by their URLs without cosmetic differences."""
+async def load_feeds_by_form(store: FeedStore) -> dict[str, FeedState]:
+    """Return all feeds by their URLs without cosmetic differences (`strip_cosmetics`)."""
     return {strip_cosmetics(url): feed for feed in await store.all() for url in (feed.key_url, feed.url)}
 
 
@@ -104,63 +105,70 @@ async def import_feeds(
     fetch: Fetch | None = None,
     concurrency: int = _CONCURRENCY,
     per_host: int = _PER_HOST,
-    on_added: Callable[[Added], object] = lambda _: None,
-) -> list[Added]:
-    """Follow these feeds, each proven by requests: what became of every row, in their order."""
-    forms = await forms_of(store)
+    on_added: Callable[[AddOutcome], object] = lambda _: None,
+) -> list[AddOutcome]:
+    """Follow these feeds, each verified by requests; returns the outcome of every row, in order."""
+    feeds_by_form = await load_feeds_by_form(store)
     limit = asyncio.Semaphore(concurrency)
-    hosts: defaultdict[str, asyncio.Semaphore] = defaultdict(partial(asyncio.Semaphore, per_host))
-    results: dict[int, Added] = {}
-    # Rows that look alike wait for one another: the second is then found in the store, without a request.
-    alike: defaultdict[str, list[int]] = defaultdict(list)
-    for number, row in enumerate(rows):
-        alike[_form(row.url)].append(number)
+    hosts = HostSlots(per_host)
+    outcomes: dict[int, AddOutcome] = {}
+    # Rows with the same form are added one after the other: the store then knows the second without a request.
+    positions_by_form: defaultdict[str, list[int]] = defaultdict(list)
+    for position, row in enumerate(rows):
+        positions_by_form[_make_form(row.url)].append(position)
 
-    async def work(numbers: list[int]) -> None:
-        for number in numbers:
-            row = rows[number]
+    async def work(positions: list[int]) -> None:
+        for position in positions:
+            row = rows[position]
             try:
-                async with hosts[parse(read_url(row.url)).host], limit:
-                    added = await add_feed(
-                        row.url, store, now=now, title=row.title, folder=row.folder, fetch=fetch, forms=forms
+                async with hosts.acquire(parse(read_url(row.url)).host), limit:
+                    outcome = await add_feed(
+                        row.url,
+                        store,
+                        now=now,
+                        title=row.title,
+                        folder=row.folder,
+                        fetch=fetch,
+                        feeds_by_form=feeds_by_form,
                     )
             except (FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl) as error:
-                added = Added(AddResult.REFUSED, row.url, title=row.title, reason=error.reason)
-            results[number] = added
-            on_added(added)
+                outcome = AddOutcome(AddResult.REFUSED, row.url, title=row.title, reason=error.reason)
+            outcomes[position] = outcome
+            on_added(outcome)
 
     try:
         async with asyncio.TaskGroup() as group:
-            for numbers in alike.values():
-                group.create_task(work(numbers))
+            for positions in positions_by_form.values():
+                group.create_task(work(positions))
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None
-    return _with_twins([results[number] for number in range(len(rows))])
+    return _mark_twins([outcomes[position] for position in range(len(rows))])
 
 
-async def import_unfetched(rows: Sequence[OpmlFeed], store: FeedStore, *, now: datetime) -> list[Added]:
-    """Follow these feeds as they are, without a request; those that differ only cosmetically are one."""
-    forms = await forms_of(store)
-    results: list[Added] = []
+async def import_unfetched(rows: Sequence[OpmlFeed], store: FeedStore, *, now: datetime) -> list[AddOutcome]:
+    """Follow these feeds as they are, without a request; URLs that differ only cosmetically are one feed."""
+    feeds_by_form = await load_feeds_by_form(store)
+    outcomes: list[AddOutcome] = []
     for row in rows:
         try:
             url = strip_fragment(read_url(row.url))
         except InvalidUrl as error:
-            results.append(Added(AddResult.REFUSED, row.url, title=row.title, reason=error.reason))
+            outcomes.append(AddOutcome(AddResult.REFUSED, row.url, title=row.title, reason=error.reason))
             continue
-        feed, is_new = forms.get(strip_cosmetics(url)) or await store.find([url]), False
+        form = strip_cosmetics(url)
+        feed, is_new = feeds_by_form.get(form) or await store.find([url]), False
         if feed is None:
             feed, is_new = await store.add(url, now, title=row.title, folder=row.folder)
-        forms.setdefault(strip_cosmetics(url), feed)
+        feeds_by_form.setdefault(form, feed)
         if is_new:
-            results.append(Added(AddResult.NEW, row.url, feed.url, row.title, feed_id=feed.id))
+            outcomes.append(AddOutcome(AddResult.NEW, row.url, feed.url, row.title, feed_id=feed.id))
         else:
-            results.append(await _known(row.url, feed, store))
-    return _with_twins(results)
+            outcomes.append(await _resume_known(row.url, feed, store))
+    return _mark_twins(outcomes)
 
 
-async def _is_same(known: FeedState, url: str, fetch: Fetch | None) -> bool:
-    """Does a feed that was added unseen, under a URL that looks alike, prove to be this one?"""
+async def _is_same_feed(known: FeedState, url: str, fetch: Fetch | None) -> bool:
+    """Return whether a feed that was added without a request, under a similar URL, proves to be the one at `url`."""
     try:
         found = await canonicalize(known.url, fetch=fetch)
     except (FetchFailed, NotAFeed, UnsafeUrl):
@@ -168,31 +176,35 @@ async def _is_same(known: FeedState, url: str, fetch: Fetch | None) -> bool:
     return url in {found.url, *found.aliases}
 
 
-async def _known(url: str, feed: FeedState, store: FeedStore, aliases: tuple[str, ...] = ()) -> Added:
+async def _resume_known(url: str, feed: FeedState, store: FeedStore, aliases: tuple[str, ...] = ()) -> AddOutcome:
+    """Return the outcome for a feed that is followed already; a stopped feed becomes active again."""
     reason = ""
     if feed.status is FeedStatus.STOPPED:
         await store.set_status(feed.id, FeedStatus.ACTIVE)
         reason = "it was stopped and is polled again"
-    return Added(AddResult.KNOWN, url, feed.url, feed.title, aliases, reason, feed.id)
+    return AddOutcome(AddResult.KNOWN, url, feed.url, feed.title, aliases, reason, feed.id)
 
 
-def _with_twins(results: list[Added]) -> list[Added]:
-    """Of several rows that are one feed, the first is what the feed is, the others are its twins."""
+def _mark_twins(outcomes: list[AddOutcome]) -> list[AddOutcome]:
+    """Return the outcomes with TWIN for every row but the first of a feed.
+
+    Rows run concurrently: the first row of a feed is NEW if any of them added it.
+    """
     first: dict[int, int] = {}
-    is_new = {each.feed_id for each in results if each.result is AddResult.NEW}
-    told = list(results)
-    for number, each in enumerate(results):
-        if each.feed_id is None:
+    new_ids = {outcome.feed_id for outcome in outcomes if outcome.result is AddResult.NEW}
+    marked = list(outcomes)
+    for position, outcome in enumerate(outcomes):
+        if outcome.feed_id is None:
             continue
-        if (earlier := first.setdefault(each.feed_id, number)) != number:
-            reason = f"the same feed as {mask_credentials(results[earlier].input_url)}"
-            told[number] = replace(each, result=AddResult.TWIN, reason=reason)
-        elif each.feed_id in is_new:
-            told[number] = replace(each, result=AddResult.NEW)
-    return told
+        if (earlier := first.setdefault(outcome.feed_id, position)) != position:
+            reason = f"the same feed as {mask_credentials(outcomes[earlier].input_url)}"
+            marked[position] = replace(outcome, result=AddResult.TWIN, reason=reason)
+        elif outcome.feed_id in new_ids:
+            marked[position] = replace(outcome, result=AddResult.NEW)
+    return marked
 
 
-def _form(text: str) -> str:
+def _make_form(text: str) -> str:
     try:
         return strip_cosmetics(read_url(text))
     except InvalidUrl:

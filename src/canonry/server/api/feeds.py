@@ -14,7 +14,7 @@ from canonry.errors import mask_credentials
 from canonry.feeds.feed_values import FeedState, FeedStatus
 from canonry.feeds.ingest_report import mask_key
 from canonry.feeds.opml import OpmlFeed
-from canonry.feeds.subscriptions import Added, AddResult, add_feed, import_unfetched
+from canonry.feeds.subscriptions import AddOutcome, AddResult, add_feed, import_unfetched
 from canonry.jobs.kinds import find_host
 from canonry.server.api.admin import require_admin
 from canonry.server.api.bookmarks import service
@@ -178,7 +178,7 @@ def _shown(feed: FeedState) -> dict[str, Any]:
     return values | {"url": mask_credentials(feed.url), "hubs": [mask_credentials(hub) for hub in feed.hubs.split()]}
 
 
-def _masked(added: Added) -> Added:
+def _masked(added: AddOutcome) -> AddOutcome:
     return replace(
         added,
         input_url=mask_credentials(added.input_url),
