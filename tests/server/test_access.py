@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from canonry.accounts import UserStore
-from canonry.server.access import Limits
-from canonry.server.problems import Refused
+from canonry.server.access import RateLimiter
+from canonry.server.problems import RequestRefused
 from canonry.server.service import Options
 from service import Running, serving, until
 
@@ -153,10 +153,10 @@ def test_a_token_has_so_many_requests(sqlite_url: str) -> None:
 
 
 def test_limits_forget_the_oldest() -> None:
-    limits = Limits(1, remembered=2)
+    limits = RateLimiter(1, max_names=2)
     for name in ("a", "b", "c"):
         limits.take(name)
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRefused):
         limits.take("c")
     limits.take("a")
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
+from canonry.bookmarks.bookmark import Bookmark  # noqa: TC001 (pydantic resolves the annotations of responses)
 from canonry.bookmarks.bookmark_rows import bookmark_columns, dump_json, make_search_text, parse_row
 from canonry.bookmarks.bookmark_store import load_bookmark
 from canonry.errors import BookmarkNotFound, DuplicatesNotFound, MergeNotFound, UndoConflict
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from canonry.bookmarks.bookmark import Bookmark
     from canonry.store.database import Database
 
     _Columns = dict[str, Any]  # all columns of a bookmark: what the undo of a merge restores

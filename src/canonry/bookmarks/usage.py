@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 from canonry.bookmarks.statistics import LATENCY_BUCKETS
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    # name → hour → count, as `Statistics.get_hourly` returns them
-    Counts = Mapping[str, Mapping[str, int]]
+# name → hour → count, as `Statistics.get_hourly` returns them
+Counts: TypeAlias = Mapping[str, Mapping[str, int]]
 
 _DUPLICATE_COUNTS = ("put:no_change", "put:updated")
 
@@ -50,15 +48,10 @@ class Usage:
     duplicates_avoided: int
     cache_hits: int
     cache_misses: int
+    cache_hit_rate: float | None  # between 0 and 1; None if nothing was looked up
     expansions: Mapping[str, int]
     rules: Mapping[str, int]
     hours: tuple[Hour, ...]
-
-    @property
-    def cache_hit_rate(self) -> float | None:
-        """Between 0 and 1; None if nothing was looked up."""
-        lookups = self.cache_hits + self.cache_misses
-        return self.cache_hits / lookups if lookups else None
 
 
 def summarize_usage(counts: Counts, since: datetime, until: datetime) -> Usage:
@@ -69,13 +62,16 @@ def summarize_usage(counts: Counts, since: datetime, until: datetime) -> Usage:
             by_hour[hour][name] = count
     hours = tuple(_make_hour(hour, by_hour.get(hour, {})) for hour in _list_hours(since, until))
     buckets = [Bucket(limit, sum(counts.get(f"latency:{limit}", {}).values())) for limit in LATENCY_BUCKETS]
+    cache_hits = sum(each.cache_hits for each in hours)
+    cache_misses = sum(each.cache_misses for each in hours)
     return Usage(
         normalizations=sum(each.normalizations for each in hours),
         latency=(*buckets, Bucket(None, sum(counts.get("latency:more", {}).values()))),
         created=sum(each.created for each in hours),
         duplicates_avoided=sum(each.duplicates_avoided for each in hours),
-        cache_hits=sum(each.cache_hits for each in hours),
-        cache_misses=sum(each.cache_misses for each in hours),
+        cache_hits=cache_hits,
+        cache_misses=cache_misses,
+        cache_hit_rate=cache_hits / (cache_hits + cache_misses) if cache_hits + cache_misses else None,
         expansions=_add_up([each.expansions for each in hours]),
         rules=_add_up([each.rules for each in hours]),
         hours=hours,

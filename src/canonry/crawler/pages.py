@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from canonry.core.scope import Verdict
 from canonry.crawler.decide import is_unusable
+from canonry.errors import FailureKind  # noqa: TC001 (pydantic resolves the annotations of responses)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-    from canonry.errors import FailureKind
 
 _MAX_EXTERNAL_URLS = 1_000_000  # external URLs that a summary counts
 

@@ -1,7 +1,7 @@
-"""Who asks, and whether they may: the door every request goes through (contract B6).
+"""Authenticate, check and limit every request (contract B6).
 
-Without users the service is personal: every request acts as the owner. So nothing that another page
-in the same browser can send may pass: foreign hosts, foreign origins, cross-site requests, forms.
+Without users the service is in personal mode: every request acts as the owner. Anything that another web page in
+the same browser could send is therefore refused: foreign hosts, foreign origins, cross-site requests, plain forms.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from starlette.datastructures import Headers
 
 from canonry.accounts import PERSONAL_OWNER
 from canonry.errors import CanonryError
-from canonry.server.problems import Refused, problem, problem_of
+from canonry.server.problems import RequestRefused, make_problem, problem_for_error
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from canonry.accounts import User
@@ -35,11 +37,11 @@ SESSION_COOKIE = "canonry_session"
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _PROBES = frozenset({"/healthz", "/readyz"})
 _DOCS = "/api/docs"
-_DESCRIBED = frozenset({_DOCS, "/api/openapi.json"})  # what people read as well, signed in
-_OPEN = _PROBES | {"/signin"}  # and /static/: for everybody
+_DOCS_PATHS = frozenset({_DOCS, "/api/openapi.json"})  # under /api, but a session is enough to read them
+_PUBLIC = _PROBES | {"/signin"}  # and /static/
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-_USERS_FOR = 1.0  # seconds it is remembered whether there are users
-_PROBE_WAITS = 1.0  # seconds a probe waits to learn it
+_HAS_USERS_TTL_SECONDS = 1.0
+_PROBE_TIMEOUT_SECONDS = 1.0  # for a probe to learn whether there are users
 _HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -52,19 +54,19 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-_MARKS = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
+_RESPONSE_HEADERS = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
 
 
 class Access:
-    """Middleware: checks where a request comes from, finds out whose it is, limits it, and marks the answer."""
+    """Middleware: checks the origin of a request, finds its user, limits it, and adds security headers."""
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self._app = app
         self._service = service
-        self._limits = Limits(service.options.requests_per_minute)
+        self._limits = RateLimiter(service.options.requests_per_minute, clock=service.monotonic)
         self._has_users = (False, 0.0)
-        self._mark = secrets.token_hex(12)  # of this process; its requests are numbered
-        self._numbers = itertools.count()
+        self._id_prefix = secrets.token_hex(12)  # of the request ids of this process
+        self._request_numbers = itertools.count()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -73,146 +75,148 @@ class Access:
         headers = Headers(scope=scope)
         request_id = headers.get("x-request-id", "")
         if not _REQUEST_ID.fullmatch(request_id):
-            request_id = f"{self._mark}{next(self._numbers):08x}"
+            request_id = f"{self._id_prefix}{next(self._request_numbers):08x}"
         scope.setdefault("state", {})["request_id"] = request_id
 
-        is_begun = False
+        has_started = False
 
-        async def marked(message: Message) -> None:
-            nonlocal is_begun
+        async def send_with_headers(message: Message) -> None:
+            nonlocal has_started
             if message["type"] == "http.response.start":
-                is_begun = True
-                given = {name.lower() for name, _ in message["headers"]}
+                has_started = True
+                present = {name.lower() for name, _ in message["headers"]}
                 message["headers"] = [
                     *message["headers"],
-                    *(pair for pair in _MARKS if pair[0] not in given),
+                    *(pair for pair in _RESPONSE_HEADERS if pair[0] not in present),
                     (b"x-request-id", request_id.encode()),
                 ]
             await send(message)
 
         try:
             await self._admit(scope, headers)
-            receive = self._bounded(scope, headers, receive)
-        except Refused as error:
-            await problem_of(error, request_id)(scope, receive, marked)
-            return
-        except CanonryError as error:  # the store is out of reach
-            await problem_of(error, request_id)(scope, receive, marked)
+            receive = self._limit_body(scope, headers, receive)
+        except CanonryError as error:  # refused, or the store is unavailable
+            await problem_for_error(error, request_id)(scope, receive, send_with_headers)
             return
         try:
-            await self._app(scope, receive, marked)
+            await self._app(scope, receive, send_with_headers)
         except Exception:
-            if is_begun:
-                raise  # half an answer is out: the connection ends
+            if has_started:
+                raise  # part of the response is sent: only closing the connection tells the client
             _log.exception("request %s failed", request_id)
-            detail = "an error of ours; the log has it under the id of the request"
-            await problem(500, detail, request_id=request_id)(scope, receive, marked)
+            detail = "Internal error. The log has the details under this request id."
+            await make_problem(500, detail, request_id=request_id)(scope, receive, send_with_headers)
 
     async def _admit(self, scope: Scope, headers: Headers) -> None:
-        """Put the user into the scope; Refused where the request must not go on."""
-        has_users = await self._users(scope["path"])
-        is_personal = not has_users
-        _check_source(scope, headers, is_personal=is_personal, allowed=self._service.options.allowed_hosts)
+        """Store the user in the scope; raise RequestRefused if the request must not go on."""
+        has_users = await self._load_has_users(scope["path"])
+        _check_source(scope, headers, is_personal=not has_users, allowed=self._service.options.allowed_hosts)
         path: str = scope["path"]
         state = scope["state"]
         state["user"], state["has_users"] = None, has_users
-        if path in _OPEN or path.startswith("/static/"):
+        if path in _PUBLIC or path.startswith("/static/"):
             return
         needs_token = has_users or self._service.options.require_token
-        user = await self._who(path, headers, needs_token=needs_token)
+        user = await self._find_user(path, headers, needs_token=needs_token)
         if user is None and is_pinboard(path):
-            return  # its routes look for an auth_token themselves
+            return  # its routes check their auth_token themselves
         if user is None:
             if is_api(path) and path != _DOCS:
-                raise Refused(401, "a token is needed: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"})
-            raise Refused(303, "sign in first", {"Location": _sign_in(scope, headers)})
+                detail = "A token is required. Send the header `Authorization: Bearer TOKEN`."
+                raise RequestRefused(401, detail, {"WWW-Authenticate": "Bearer"})
+            raise RequestRefused(303, "Sign in first.", {"Location": _sign_in_location(scope, headers)})
         state["user"] = user
 
-    async def _who(self, path: str, headers: Headers, *, needs_token: bool) -> User | None:
+    async def _find_user(self, path: str, headers: Headers, *, needs_token: bool) -> User | None:
         users = self._service.users
         kind, _, token = headers.get("authorization", "").partition(" ")
         if token and kind.lower() in {"bearer", "token"}:
             user = await users.find_by_token(token.strip())
             if user is None:
-                raise Refused(401, "this token is not known", {"WWW-Authenticate": "Bearer"})
+                raise RequestRefused(401, "Unknown token.", {"WWW-Authenticate": "Bearer"})
             self._limits.take(token)
             return user
         if not needs_token:
             return None if is_pinboard(path) else PERSONAL_OWNER
-        if is_api(path) and path not in _DESCRIBED:
+        if is_api(path) and path not in _DOCS_PATHS:
             return None
-        secret = cookie(headers, SESSION_COOKIE)
+        secret = read_cookie(headers, SESSION_COOKIE)
         return await users.find_by_session(secret, self._service.clock()) if secret else None
 
-    async def _users(self, path: str) -> bool:
+    async def _load_has_users(self, path: str) -> bool:
         has_users, until = self._has_users
         if time.monotonic() < until:
             return has_users
         try:
-            async with asyncio.timeout(_PROBE_WAITS if path in _PROBES else None):
+            async with asyncio.timeout(_PROBE_TIMEOUT_SECONDS if path in _PROBES else None):
                 has_users = await self._service.users.has_users()
         except (CanonryError, TimeoutError):
             if path in _PROBES:
-                return has_users  # as far as we know: whether the process is up does not depend on the database
+                return has_users  # the last known value: a probe must not depend on the database
             raise
-        self._has_users = has_users, time.monotonic() + _USERS_FOR
+        self._has_users = has_users, time.monotonic() + _HAS_USERS_TTL_SECONDS
         return has_users
 
-    def _bounded(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
-        """The body, refused where it is longer than a route may take."""
+    def _limit_body(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
+        """Return a `receive` that raises RequestRefused (413) once the body exceeds the limit of its route."""
         options = self._service.options
         is_upload = scope["path"] in {"/import", "/api/import"}
         limit = options.max_upload if is_upload else options.max_body
+        detail = f"The body is too long. The limit is {limit} bytes."
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length[:18]) > limit:
-            raise Refused(413, f"a body of at most {limit} bytes is taken")
+            raise RequestRefused(413, detail)
         received = 0
 
-        async def bounded() -> Message:
+        async def receive_limited() -> Message:
             nonlocal received
             message = await receive()
             received += len(message.get("body", b""))
             if received > limit:
-                raise Refused(413, f"a body of at most {limit} bytes is taken")
+                raise RequestRefused(413, detail)
             return message
 
-        return bounded
+        return receive_limited
 
 
-class Limits:
-    """So many requests a minute for each name; of many names the latest are remembered."""
+class RateLimiter:
+    """A token bucket per name: `per_minute` requests at once, refilled evenly. Keeps the latest `max_names` names."""
 
-    def __init__(self, per_minute: int, *, remembered: int = 10_000) -> None:
+    def __init__(
+        self, per_minute: int, *, max_names: int = 10_000, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._per_minute = per_minute
-        self._remembered = remembered
+        self._max_names = max_names
+        self._clock = clock
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, name: str) -> None:
-        """Count a request; Refused where there were too many."""
-        now = time.monotonic()
+        """Count a request; raise RequestRefused (429) if there were too many."""
+        now = self._clock()
         left, then = self._left.pop(name, (float(self._per_minute), now))
         left = min(self._per_minute, left + (now - then) * self._per_minute / 60)
-        is_free = left >= 1
-        self._left[name] = left - 1 if is_free else left, now
-        if len(self._left) > self._remembered:
+        is_allowed = left >= 1
+        self._left[name] = left - 1 if is_allowed else left, now
+        if len(self._left) > self._max_names:
             self._left.popitem(last=False)
-        if not is_free:
+        if not is_allowed:
             wait = max(1, round((1 - left) * 60 / self._per_minute))
-            raise Refused(429, f"more than {self._per_minute} requests in a minute", {"Retry-After": str(wait)})
+            detail = f"Too many requests: the limit is {self._per_minute} per minute. Retry in {wait} s."
+            raise RequestRefused(429, detail, {"Retry-After": str(wait)})
 
 
 def is_api(path: str) -> bool:
-    """Is it for programs?"""
+    """Return whether a path is for programs, not for people."""
     return path.startswith(("/api/", "/v1/")) or path in {"/api", "/metrics"} or path in _PROBES
 
 
 def is_pinboard(path: str) -> bool:
-    """Pinboard's own routes, whose GETs write and which therefore always want their token."""
+    """Return whether a path belongs to Pinboard's API, whose GETs write and which always requires its token."""
     return path.startswith("/v1/")
 
 
-def cookie(headers: Headers, name: str) -> str:
-    """The value of a cookie, whatever those of other programs on this host look like; empty where there is none."""
+def read_cookie(headers: Headers, name: str) -> str:
+    """Return the value of a cookie, or an empty text. Malformed cookies of other programs on this host are skipped."""
     for pair in headers.get("cookie", "").split(";"):
         found, _, value = pair.strip().partition("=")
         if found == name:
@@ -220,37 +224,37 @@ def cookie(headers: Headers, name: str) -> str:
     return ""
 
 
-def _sign_in(scope: Scope, headers: Headers) -> str:
-    """Where to sign in, and where to go on after that: a form that a bookmarklet has filled."""
-    there = scope["path"] + (f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else "")
+def _sign_in_location(scope: Scope, headers: Headers) -> str:
+    """Return the URL of the sign-in form; it leads back to this page, e.g. a form filled by the bookmarklet."""
+    target = scope["path"] + (f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else "")
     is_page = scope["method"] == "GET" and "hx-request" not in headers
-    return "/signin" if not is_page or there == "/" else f"/signin?next={quote(there, safe='')}"
+    return "/signin" if not is_page or target == "/" else f"/signin?next={quote(target, safe='')}"
 
 
 def _check_source(scope: Scope, headers: Headers, *, is_personal: bool, allowed: tuple[str, ...]) -> None:
-    """Refused where a page of somebody else may have sent it."""
+    """Raise RequestRefused if another website may have sent the request."""
     host = headers.get("host", "")
-    if (is_personal or allowed) and not _is_ours(host, allowed):
-        raise Refused(421, "this service does not answer under this name")
+    if (is_personal or allowed) and not _is_own_host(host, allowed):
+        raise RequestRefused(421, "Unknown host name. To allow it, start `canonry serve` with --allow-host NAME.")
     path, method = scope["path"], scope["method"]
     origin = headers.get("origin")
     if origin is not None and origin not in {f"http://{host}", f"https://{host}"}:
-        raise Refused(403, "sent by a page of another origin")
+        raise RequestRefused(403, "Refused: sent by a page of another origin.")
     if headers.get("sec-fetch-site") in {"cross-site", "same-site"}:
-        # Somebody may follow a link to a page of ours, and the bookmarklet opens one.
-        is_visit = method in {"GET", "HEAD"} and headers.get("sec-fetch-mode") == "navigate"
-        if not is_visit or headers.get("sec-fetch-dest") != "document" or is_api(path):
-            raise Refused(403, "sent by a page of another site")
+        # Following a link to one of our pages is allowed; the bookmarklet opens one, too.
+        is_navigation = method in {"GET", "HEAD"} and headers.get("sec-fetch-mode") == "navigate"
+        if not is_navigation or headers.get("sec-fetch-dest") != "document" or is_api(path):
+            raise RequestRefused(403, "Refused: sent by a page of another site.")
     if method not in _READS and is_api(path) and not is_pinboard(path):
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
         if kind != "application/json" and (has_body or kind):
-            raise Refused(415, "the API takes application/json")
+            raise RequestRefused(415, "The API accepts only application/json.")
 
 
 @lru_cache(1000)
-def _is_ours(host: str, allowed: tuple[str, ...]) -> bool:
-    """Is it a loopback address, `localhost`, or a name that was configured?"""
+def _is_own_host(host: str, allowed: tuple[str, ...]) -> bool:
+    """Return whether a Host header is a loopback address, `localhost`, or an allowed name."""
     name = re.sub(r":\d{1,5}\Z", "", host).lower().rstrip(".")
     if name == "localhost" or name in {each.lower() for each in allowed}:
         return True

@@ -1,4 +1,4 @@
-"""The application: routes, the door in front of them, and the service behind."""
+"""The ASGI application: routes, pages, and the middleware around them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from fastapi import FastAPI
 
 import canonry
-from canonry.server import metrics as operating
-from canonry.server.access import Access, Limits
+from canonry.server import metrics
+from canonry.server.access import Access, RateLimiter
 from canonry.server.api import admin, bookmarks, crawls, duplicates, exchange, feeds, pinboard, tools
-from canonry.server.pages.pages import add_pages
-from canonry.server.problems import add_handlers, said, schemas
-from canonry.server.request_log import Watch
+from canonry.server.pages.routes import add_pages
+from canonry.server.problems import add_error_handlers, describe_problems, problem_schemas
+from canonry.server.request_log import RequestLog
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from canonry.server.service import Service
 
-_COMMON = said(400, 401, 403, 413, 415, 421, 429, 503)
+_COMMON_PROBLEMS = describe_problems(400, 401, 403, 413, 415, 421, 429, 503)
 _ROUTERS = (
     bookmarks.router,
     tools.router,
@@ -32,23 +32,28 @@ _ROUTERS = (
     crawls.router,
     exchange.router,
     admin.router,
-    operating.router,
+    metrics.router,
     pinboard.router,
 )
-_SCHEMES = {
-    "token": {"type": "http", "scheme": "bearer", "description": "Needed where the service has users."},
+# Fields of dataclasses that are for Python callers only; no response has them.
+_UNSERVED_FIELDS = {"Canonical": "data", "Page": "failure"}
+_SECURITY_SCHEMES = {
+    "token": {"type": "http", "scheme": "bearer", "description": "Required once the service has users."},
     "auth_token": {"type": "apiKey", "in": "query", "name": "auth_token", "description": "NAME:TOKEN"},
 }
 
 
 def make_app(service: Service, *, owns_process: bool = False) -> ASGIApp:
-    """The service as an ASGI application; it opens the service when it starts, and closes it when it ends."""
+    """Return the ASGI application; its lifespan opens and closes the service.
+
+    `owns_process` tunes the garbage collector of the process, which a test must not.
+    """
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         async with service:
             if owns_process:
-                # What is there now stays; looking for garbage in it again and again would stop all requests meanwhile.
+                # Objects made at start-up live as long as the process. Collections, which pause requests, skip them.
                 gc.collect()
                 gc.freeze()
             yield
@@ -56,44 +61,46 @@ def make_app(service: Service, *, owns_process: bool = False) -> ASGIApp:
     app = FastAPI(
         title="canonry",
         version=canonry.__version__,
-        description="Bookmarks that are kept once, and the answers of canonry, over HTTP.",
+        description="Bookmarks without duplicates, and canonry's answers about URLs, over HTTP.",
         lifespan=lifespan,
         openapi_url="/api/openapi.json",
         docs_url=None,
         redoc_url=None,
         separate_input_output_schemas=False,
-        # It would tell others whole URLs with their tokens; /metrics and the log have what may be told.
+        # Traces would contain whole URLs with their tokens; /metrics and the log do not.
         telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
     )
     app.state.service = service
-    app.state.pinboard_limits = Limits(service.options.requests_per_minute)
+    app.state.pinboard_limits = RateLimiter(service.options.requests_per_minute, clock=service.monotonic)
     for router in _ROUTERS:
-        app.include_router(router, responses=_COMMON)
-    add_handlers(app)
-    _describe_as_it_is(app)
+        app.include_router(router, responses=_COMMON_PROBLEMS)
+    add_error_handlers(app)
+    _correct_openapi(app)
     app.add_middleware(Access, service=service)
-    app.add_middleware(Watch, service=service)  # the last one added is the first one asked
+    app.add_middleware(RequestLog, service=service)  # added last, so it runs first
     add_pages(app)
     return app
 
 
-def _describe_as_it_is(app: FastAPI) -> None:
-    """FastAPI describes a 422 for wrong requests; ours is a 400, and every error a problem document."""
-    described = app.openapi
+def _correct_openapi(app: FastAPI) -> None:
+    """Describe errors as they are: FastAPI documents a 422 for invalid requests, we answer 400 with a problem."""
+    generate = app.openapi
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            schema = described()
+            schema = generate()
             for path in schema["paths"].values():
                 for operation in path.values():
                     if "application/json" in operation["responses"].get("422", {}).get("content", ()):
                         del operation["responses"]["422"]
                     operation.setdefault("security", [{"token": []}, {}])
             components = schema["components"]
-            components["securitySchemes"] = _SCHEMES
+            components["securitySchemes"] = _SECURITY_SCHEMES
             for unused in ("HTTPValidationError", "ValidationError"):
                 components["schemas"].pop(unused, None)
-            components["schemas"].update(schemas())
+            components["schemas"].update(problem_schemas())
+            for name, unserved in _UNSERVED_FIELDS.items():
+                del components["schemas"][name]["properties"][unserved]
         assert app.openapi_schema is not None
         return app.openapi_schema
 

@@ -1,9 +1,10 @@
-"""`/healthz`, `/readyz`, `/metrics`: for those who run the service (contract B9)."""
+"""`/healthz`, `/readyz` and `/metrics`, for operators (contract B9)."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from fastapi import APIRouter, Request, Response
@@ -11,16 +12,14 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.registry import Collector
-from pydantic import BaseModel
 from sqlalchemy import text
 
 import canonry
 from canonry.bookmarks.statistics import LATENCY_BUCKETS
 from canonry.errors import CanonryError
-from canonry.server.api.admin import require_admin
-from canonry.server.api.bookmarks import service
-from canonry.server.problems import Refused, said
-from canonry.server.request_log import COUNT, DURATIONS, SPENT
+from canonry.server.dependencies import get_service, require_admin
+from canonry.server.problems import RequestRefused, describe_problems
+from canonry.server.request_log import COUNT_PREFIX, DURATION_BUCKETS_MS, TIME_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,74 +27,75 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
 router = APIRouter(tags=["operating"])
-_PATIENCE = 5.0  # seconds the database has for an answer
-# The counts that become counters as they are: prefix, metric, label, help.
+_DATABASE_TIMEOUT_SECONDS = 5.0
+# Stored counts that are exported unchanged: prefix, metric, label, help.
 _COUNTERS = (
-    ("put:", "canonry_puts", "outcome", "Bookmarks that were put."),
+    ("put:", "canonry_puts", "outcome", "Bookmarks saved."),
     ("cache:", "canonry_expansion_cache", "result", "Lookups of short links in the cache."),
-    ("expansion:", "canonry_expansions", "outcome", "Short links that were followed."),
+    ("expansion:", "canonry_expansions", "outcome", "Short links followed."),
     ("rule:", "canonry_rules_fired", "rule", "Normalizations in which a rule changed something."),
-    ("title:", "canonry_titles", "outcome", "Titles that were looked up."),
+    ("title:", "canonry_titles", "outcome", "Titles fetched for bookmarks without one."),
 )
 
 
-class StateOut(BaseModel):
-    """All is well."""
+@dataclass(frozen=True, slots=True)
+class Health:
+    """The service is up."""
 
     status: Literal["ok"] = "ok"
 
 
-@router.get("/healthz", response_model=StateOut, summary="Is the process up?")
-async def get_health() -> StateOut:
-    """Asks nothing and nobody."""
-    return StateOut()
+@router.get("/healthz", response_model=Health, summary="Is the process up?")
+async def get_health() -> Health:
+    """Answers without asking the database."""
+    return Health()
 
 
-@router.get("/readyz", response_model=StateOut, responses=said(503), summary="Can requests be answered?")
-async def get_readiness(request: Request) -> StateOut:
-    """Whether the database answers."""
+@router.get("/readyz", response_model=Health, responses=describe_problems(503), summary="Can requests be answered?")
+async def get_readiness(request: Request) -> Health:
+    """503 if the database does not answer within 5 seconds."""
     try:
-        async with asyncio.timeout(_PATIENCE):
-            await service(request).database.read(lambda connection: connection.execute(text("SELECT 1")).scalar())
+        async with asyncio.timeout(_DATABASE_TIMEOUT_SECONDS):
+            await get_service(request).database.read(lambda connection: connection.execute(text("SELECT 1")).scalar())
     except (CanonryError, TimeoutError):
-        raise Refused(503, "the database does not answer") from None
-    return StateOut()
+        raise RequestRefused(503, "The database does not answer.") from None
+    return Health()
 
 
 @router.get(
     "/metrics",
     response_class=Response,
     responses={200: {"description": "Metrics.", "content": {"text/plain": {}}}},
-    summary="Counts for Prometheus",
+    summary="Metrics for Prometheus",
 )
 async def get_metrics(request: Request) -> Response:
-    """For admins. Counted over all processes and since the beginning."""
+    """For admins. Counted over all processes since the store was created."""
     require_admin(request)
-    parts = service(request)
-    await parts.bookmarks.statistics.flush()
-    totals = await parts.bookmarks.statistics.get_totals()
-    kept, users = await parts.bookmarks.store.count(), len(await parts.users.list_users())
+    service = get_service(request)
+    await service.bookmarks.statistics.flush()
+    totals = await service.bookmarks.statistics.get_totals()
+    bookmarks, users = await service.bookmarks.store.count(), len(await service.users.list_users())
     registry = CollectorRegistry()
-    registry.register(Totals(totals, bookmarks=kept, users=users))
+    registry.register(StoredMetrics(totals, bookmarks=bookmarks, users=users))
     return Response(generate_latest(registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
-class Totals(Collector):
-    """What was counted, as Prometheus wants it."""
+class StoredMetrics(Collector):
+    """The counts of the store as Prometheus metrics."""
 
     def __init__(self, totals: Mapping[str, int], **gauges: int) -> None:
         self._totals = totals
         self._gauges = gauges
 
     def collect(self) -> Iterable[Metric]:
-        """Every metric there is, also those without a sample yet."""
-        info = GaugeMetricFamily("canonry_info", "The version that answers.", labels=["version"])
+        """Yield every metric, also those without a sample yet."""
+        info = GaugeMetricFamily("canonry_info", "The version of the service.", labels=["version"])
         info.add_metric([canonry.__version__], 1)
         yield info
         for name, value in self._gauges.items():
-            yield GaugeMetricFamily(f"canonry_{name}", f"The {name} there are now.", value)
-        for prefix, metric, label, told in _COUNTERS:
-            family = CounterMetricFamily(metric, told, labels=[label])
+            yield GaugeMetricFamily(f"canonry_{name}", f"Number of {name} now.", value)
+        for prefix, metric, label, help_text in _COUNTERS:
+            family = CounterMetricFamily(metric, help_text, labels=[label])
             for name, count in sorted(self._totals.items()):
                 if name.startswith(prefix):
                     family.add_metric([name.removeprefix(prefix)], count)
@@ -104,31 +104,31 @@ class Totals(Collector):
         yield self._requests()
 
     def _normalizations(self) -> Metric:
-        family = HistogramMetricFamily("canonry_normalization_seconds", "How long normalizing took.")
+        family = HistogramMetricFamily("canonry_normalization_seconds", "Time to normalize a URL.")
         names = (*map(str, LATENCY_BUCKETS), "more")
         counts = {name: self._totals.get(f"latency:{name}", 0) for name in names}
-        family.add_metric([], _buckets(counts, LATENCY_BUCKETS, 1e6), None)
+        family.add_metric([], _cumulate(counts, LATENCY_BUCKETS, 1e6), None)
         return family
 
     def _requests(self) -> Metric:
         labels = ["method", "route", "status"]
-        family = HistogramMetricFamily("canonry_request_seconds", "How long requests took.", labels=labels)
+        family = HistogramMetricFamily("canonry_request_seconds", "Time to answer a request.", labels=labels)
         by_route: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for name, count in sorted(self._totals.items()):
-            if name.startswith(COUNT):
-                what, _, fitting = name.removeprefix(COUNT).rpartition(" ")
-                by_route[what][fitting] += count
-        for what, counts in by_route.items():
-            spent = self._totals.get(f"{SPENT}{what}", 0) / 1e6
-            family.add_metric(what.split(" "), _buckets(counts, DURATIONS, 1e3), spent)
+            if name.startswith(COUNT_PREFIX):
+                route, _, bucket = name.removeprefix(COUNT_PREFIX).rpartition(" ")
+                by_route[route][bucket] += count
+        for route, counts in by_route.items():
+            seconds = self._totals.get(f"{TIME_PREFIX}{route}", 0) / 1e6
+            family.add_metric(route.split(" "), _cumulate(counts, DURATION_BUCKETS_MS, 1e3), seconds)
         return family
 
 
-def _buckets(counts: Mapping[str, int], limits: tuple[int, ...], unit: float) -> list[tuple[str, float]]:
-    """Cumulated, as Prometheus has them, in seconds."""
-    found: list[tuple[str, float]] = []
+def _cumulate(counts: Mapping[str, int], limits: tuple[int, ...], units_per_second: float) -> list[tuple[str, float]]:
+    """Return cumulative histogram buckets with their upper bounds in seconds."""
+    buckets: list[tuple[str, float]] = []
     total = 0
     for limit in limits:
         total += counts.get(str(limit), 0)
-        found.append((repr(limit / unit), total))
-    return [*found, ("+Inf", total + counts.get("more", 0))]
+        buckets.append((repr(limit / units_per_second), total))
+    return [*buckets, ("+Inf", total + counts.get("more", 0))]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field, TypeAdapter
 from starlette.exceptions import HTTPException
 
 from canonry.errors import (
@@ -32,7 +32,7 @@ from canonry.errors import (
     UnsafeUrl,
     mask_credentials,
 )
-from canonry.feeds.canonicalize.result import Candidate, CandidateVerdict, Source
+from canonry.feeds.canonicalize.result import Candidate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,46 +41,71 @@ if TYPE_CHECKING:
 
 MEDIA_TYPE = "application/problem+json"
 _SCHEMAS = "#/components/schemas/"
+_UNTYPED = "about:blank"  # RFC 9457: the status says everything there is to know
+_TYPE_PREFIX = "urn:canonry:problem:"
 
 
-class FieldError(BaseModel):
-    """A field that cannot be used."""
+class ProblemKind(NamedTuple):
+    """The HTTP status of an error class, and the stable name that ends the `type` of its problem documents."""
+
+    status: int
+    code: str
+
+    @property
+    def type(self) -> str:
+        return f"{_TYPE_PREFIX}{self.code}"
+
+
+# Subclasses come before their bases: the first class that matches counts.
+PROBLEM_KINDS: dict[type[CanonryError], ProblemKind] = {
+    InvalidUrl: ProblemKind(400, "invalid-url"),
+    UnsafeUrl: ProblemKind(400, "unsafe-url"),
+    InvalidFields: ProblemKind(400, "invalid-fields"),
+    PolicyError: ProblemKind(400, "invalid-policy"),
+    BookmarkNotFound: ProblemKind(404, "bookmark-not-found"),
+    CrawlNotFound: ProblemKind(404, "crawl-not-found"),
+    DuplicatesNotFound: ProblemKind(404, "duplicates-not-found"),
+    MergeNotFound: ProblemKind(404, "merge-not-found"),
+    ImportNotFound: ProblemKind(404, "import-not-found"),
+    RekeyNotFound: ProblemKind(404, "rekey-not-found"),
+    FeedNotFound: ProblemKind(404, "feed-not-found"),
+    AlreadySaved: ProblemKind(409, "already-saved"),
+    UndoConflict: ProblemKind(409, "undo-conflict"),
+    EtagMismatch: ProblemKind(412, "etag-mismatch"),
+    NotAFeed: ProblemKind(422, "not-a-feed"),
+    FetchFailed: ProblemKind(424, "fetch-failed"),  # not a 5xx: those alert operators, and the fault is not ours
+    StoreError: ProblemKind(503, "store-unavailable"),
+    CanonryError: ProblemKind(400, "error"),
+}
+_INVALID_REQUEST = ProblemKind(400, "invalid-request")
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """A field with an invalid value."""
 
     field: str
     reason: str
 
 
-class CandidateOut(BaseModel):
-    """A URL that was put to the test; `milliseconds` is 0 where no request was needed."""
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a request failed."""
 
-    model_config = ConfigDict(from_attributes=True)
-
-    url: str
-    source: Source
-    preset: str | None
-    score: float
-    verdict: CandidateVerdict
-    reason: str
-    milliseconds: int
-
-
-class Problem(BaseModel):
-    """Why a request was not carried out."""
-
-    type: str = "about:blank"
     title: str
     status: int
     detail: str
-    errors: list[FieldError] = Field(default_factory=list[FieldError])
-    bookmark_id: int | None = Field(None, description="The bookmark that is in the way.")
-    candidates: list[CandidateOut] = Field(
-        default_factory=list[CandidateOut], description="What was tried in the search for a feed."
-    )
+    type: str = _UNTYPED
+    errors: tuple[FieldError, ...] = ()
+    bookmark_id: Annotated[int | None, Field(description="The existing bookmark with this URL.")] = None
+    candidates: Annotated[
+        tuple[Candidate, ...], Field(description="URLs that were tested in the search for a feed.")
+    ] = ()
     request_id: str = ""
 
 
-class Refused(CanonryError):
-    """A request that is not carried out, with its status and headers."""
+class RequestRefused(CanonryError):
+    """A request that must not go on, with the status and headers of the response."""
 
     def __init__(self, status: int, detail: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(detail)
@@ -89,125 +114,118 @@ class Refused(CanonryError):
         self.headers = headers or {}
 
 
-STATUSES: dict[type[Exception], int] = {
-    AlreadySaved: 409,
-    UndoConflict: 409,
-    EtagMismatch: 412,
-    FetchFailed: 424,  # a URL that does not answer is no failure of ours: monitors look at 5xx
-    BookmarkNotFound: 404,
-    CrawlNotFound: 404,
-    DuplicatesNotFound: 404,
-    MergeNotFound: 404,
-    ImportNotFound: 404,
-    RekeyNotFound: 404,
-    FeedNotFound: 404,
-    NotAFeed: 422,
-    PolicyError: 400,
-    StoreError: 503,
-    UnsafeUrl: 400,
-}
+def describe_problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the `responses` of a route that may fail with these statuses, for its OpenAPI description.
 
-
-def said(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """What a route may answer besides success, for its description.
-
-    The schema is named, not given as a model: FastAPI would prepare to write it, once for every status and route.
+    The schema is referenced, not given as a model: FastAPI would build a serializer for every status and route.
     """
     content = {MEDIA_TYPE: {"schema": {"$ref": f"{_SCHEMAS}Problem"}}}
     return {status: {"description": HTTPStatus(status).phrase, "content": content} for status in statuses}
 
 
-def schemas() -> dict[str, Any]:
-    """The schemas of what `said` describes, by name."""
-    described = Problem.model_json_schema(mode="serialization", ref_template=_SCHEMAS + "{model}")
-    return {**described.pop("$defs"), "Problem": described}
+def problem_schemas() -> dict[str, Any]:
+    """Return the schemas that `describe_problems` references, by name."""
+    schema = _PROBLEM.json_schema(mode="serialization", ref_template=_SCHEMAS + "{model}")
+    return {**schema.pop("$defs"), "Problem": schema}
 
 
-def problem(
+def make_problem(
     status: int,
     detail: str,
     *,
+    problem_type: str = _UNTYPED,
     request_id: str = "",
     errors: Sequence[FieldError] = (),
     headers: dict[str, str] | None = None,
     bookmark_id: int | None = None,
     candidates: Sequence[Candidate] = (),
 ) -> JSONResponse:
-    """An answer that says what is wrong."""
-    told = Problem(
+    """Return a problem document as a response; user names and passwords in it are masked."""
+    problem = Problem(
+        type=problem_type,
         title=HTTPStatus(status).phrase,
         status=status,
-        detail=mask_credentials(detail).encode(errors="replace").decode(),
-        errors=list(errors),
+        detail=mask_credentials(detail).encode(errors="replace").decode(),  # a lone surrogate is not JSON
+        errors=tuple(errors),
         bookmark_id=bookmark_id,
-        candidates=[_shown(each) for each in candidates],
+        candidates=tuple(replace(each, url=mask_credentials(each.url)) for each in candidates),
         request_id=request_id,
     )
-    return JSONResponse(told.model_dump(), status, headers, MEDIA_TYPE)
+    return JSONResponse(_PROBLEM.dump_python(problem, mode="json"), status, headers, MEDIA_TYPE)
 
 
-def problem_of(error: Exception, request_id: str = "") -> JSONResponse:
-    """The problem document of an exception of ours."""
-    if isinstance(error, Refused):
-        return problem(error.status, error.detail, request_id=request_id, headers=error.headers)
+def problem_for_error(error: Exception, request_id: str = "") -> JSONResponse:
+    """Return the problem document for an error of canonry."""
+    if isinstance(error, RequestRefused):
+        return make_problem(error.status, error.detail, request_id=request_id, headers=error.headers)
+    kind = next((kind for error_class, kind in PROBLEM_KINDS.items() if isinstance(error, error_class)))
+    detail, errors = str(error), list[FieldError]()
     if isinstance(error, InvalidUrl):
-        errors = [FieldError(field="url", reason=error.reason)]
-        return problem(400, f"not a usable URL: {error.reason}", request_id=request_id, errors=errors)
-    if isinstance(error, InvalidFields):
-        errors = [FieldError(field=field, reason=reason) for field, reason in error.reasons.items()]
-        return problem(400, "some fields cannot be kept", request_id=request_id, errors=errors)
-    status = next((status for kind, status in STATUSES.items() if isinstance(error, kind)), 400)
-    other = error.bookmark_id if isinstance(error, AlreadySaved) else None
-    tried: tuple[Candidate, ...] = getattr(error, "tried", ())
-    return problem(status, str(error), request_id=request_id, bookmark_id=other, candidates=tried)
+        detail, errors = f"Invalid URL: {error.reason}", [FieldError("url", error.reason)]
+    elif isinstance(error, InvalidFields):
+        detail, errors = "Some fields are invalid.", [FieldError(*each) for each in error.reasons.items()]
+    return make_problem(
+        kind.status,
+        detail,
+        problem_type=kind.type,
+        request_id=request_id,
+        errors=errors,
+        bookmark_id=error.bookmark_id if isinstance(error, AlreadySaved) else None,
+        candidates=getattr(error, "tried", ()),
+    )
 
 
-def add_handlers(app: FastAPI) -> None:
-    """Have every error answered with a problem document."""
+def add_error_handlers(app: FastAPI) -> None:
+    """Answer every error with a problem document."""
 
-    async def ours(request: Request, error: Exception) -> JSONResponse:
-        return problem_of(error, _id(request))
+    async def answer_canonry_error(request: Request, error: Exception) -> JSONResponse:
+        return problem_for_error(error, _get_request_id(request))
 
-    async def validation(request: Request, error: Exception) -> JSONResponse:
+    async def answer_invalid_request(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
         errors = [
-            FieldError(field="body" if each["type"] == "json_invalid" else _place(each["loc"]), reason=str(each["msg"]))
+            FieldError("body" if each["type"] == "json_invalid" else format_location(each["loc"]), str(each["msg"]))
             for each in error.errors()
         ]
-        return problem(400, "the request is not what this route takes", request_id=_id(request), errors=errors)
+        return make_problem(
+            _INVALID_REQUEST.status,
+            "The request is invalid. See `errors` for the fields.",
+            problem_type=_INVALID_REQUEST.type,
+            request_id=_get_request_id(request),
+            errors=errors,
+        )
 
-    async def plain(request: Request, error: Exception) -> JSONResponse:
+    async def answer_http_error(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
-        if isinstance(error.__cause__, Refused):  # while the body was read, which FastAPI calls a 400
-            return problem_of(error.__cause__, _id(request))
+        if isinstance(error.__cause__, RequestRefused):  # raised while the body was read; FastAPI makes it a 400
+            return problem_for_error(error.__cause__, _get_request_id(request))
         headers = dict(error.headers) if error.headers else {}
         if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-            headers |= _allowed(request)
-        return problem(error.status_code, str(error.detail), request_id=_id(request), headers=headers)
+            headers |= _allowed_methods(request)
+        return make_problem(error.status_code, str(error.detail), request_id=_get_request_id(request), headers=headers)
 
-    app.add_exception_handler(CanonryError, ours)
-    app.add_exception_handler(RequestValidationError, validation)
-    app.add_exception_handler(HTTPException, plain)
-
-
-def _shown(candidate: Candidate) -> CandidateOut:
-    return CandidateOut.model_validate(replace(candidate, url=mask_credentials(candidate.url)))
+    app.add_exception_handler(CanonryError, answer_canonry_error)
+    app.add_exception_handler(RequestValidationError, answer_invalid_request)
+    app.add_exception_handler(HTTPException, answer_http_error)
 
 
-def _allowed(request: Request) -> dict[str, str]:
-    """All methods of a path: Starlette names those of its first route."""
+def format_location(location: Sequence[int | str]) -> str:
+    """`("body", "archive_urls", 1)` → `archive_urls[1]`."""
+    text = ""
+    for part in location[1:] or location:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text.encode(errors="replace").decode()
+
+
+def _allowed_methods(request: Request) -> dict[str, str]:
+    """Return an Allow header with all methods of a path: Starlette names only those of its first route."""
     path = getattr(request.scope.get("route"), "path", "")
     methods = request.app.openapi()["paths"].get(path, {})
     return {"Allow": ", ".join(sorted(method.upper() for method in methods))} if methods else {}
 
 
-def _id(request: Request) -> str:
+def _get_request_id(request: Request) -> str:
     return str(request.scope.get("state", {}).get("request_id", ""))
 
 
-def _place(where: Sequence[Any]) -> str:
-    """`("body", "archive_urls", 1)` → `archive_urls[1]`."""
-    text = ""
-    for part in where[1:] or where:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
-    return text.encode(errors="replace").decode()
+_PROBLEM = TypeAdapter(Problem)

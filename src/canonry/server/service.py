@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import time
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -71,10 +72,12 @@ class Service:
         *,
         client: Callable[[], Client] | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.settings = settings
         self.options = options
         self.clock = clock
+        self.monotonic = monotonic
         self.is_open = False
         self._make_client = client or partial(_guarded_client, settings, options)
         self._stack = AsyncExitStack()

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from canonry.net.html import FeedLink
-    from canonry.net.response import Hop
+from canonry.net.html import FeedLink  # noqa: TC001 (pydantic resolves the annotations of responses)
+from canonry.net.response import Hop  # noqa: TC001 (pydantic resolves the annotations of responses)
 
 
 class Reason(StrEnum):

@@ -1,72 +1,60 @@
-"""`/api/duplicates`, `/api/merges`: bookmarks that look the same, made one and made several again (contract B7)."""
+"""`/api/duplicates`, `/api/merges`: review, merge and un-merge bookmarks with the same normal form (contract B7)."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Request, Response
-from pydantic import BaseModel
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, Field
 
-from canonry.server.api.bookmarks import bookmark_answer, owner, service
-from canonry.server.api.models import BookmarkOut, Id
-from canonry.server.problems import said
+from canonry.bookmarks.bookmark import Bookmark
+from canonry.bookmarks.duplicates import DuplicateGroup, Merge
+from canonry.server.api.bookmarks import bookmark_response
+from canonry.server.dependencies import GroupId, get_owner_id, get_service
+from canonry.server.problems import describe_problems
 
 router = APIRouter(prefix="/api", tags=["duplicates"])
-GroupId = Annotated[str, Path(pattern="^[0-9a-f]{64}$", description="The id of a group.")]
-
-
-class GroupOut(BaseModel):
-    """Bookmarks that lead to the same place, the oldest first."""
-
-    id: str
-    bookmarks: list[BookmarkOut]
 
 
 class MergeIn(BaseModel):
-    """Which bookmark is to stay; the oldest where nothing is said."""
+    """The bookmark to keep; by default the oldest."""
 
-    keep: Id | None = None
-
-
-class MergedOut(BaseModel):
-    """Bookmarks that were made one; `why` is review, expansion or policy."""
-
-    id: str
-    kept_id: int
-    merged_ids: list[int]
-    why: str
-    created_at: str
+    keep: Annotated[int, Field(ge=1, le=2**63 - 1)] | None = None
 
 
-@router.get("/duplicates", response_model=list[GroupOut], summary="Bookmarks that look the same")
-async def list_duplicates(request: Request) -> object:
-    """The 100 groups with most bookmarks."""
-    return await service(request).duplicates.list_groups(owner(request))
+@router.get("/duplicates", response_model=list[DuplicateGroup], summary="Groups of duplicate bookmarks")
+async def list_duplicates(request: Request) -> list[DuplicateGroup]:
+    """The 100 largest groups."""
+    return await get_service(request).duplicates.list_groups(get_owner_id(request))
 
 
 @router.post(
-    "/duplicates/{group_id}/merge", response_model=BookmarkOut, responses=said(404), summary="Make one of a group"
+    "/duplicates/{group_id}/merge",
+    response_model=Bookmark,
+    responses=describe_problems(404),
+    summary="Merge a group into one bookmark",
 )
 async def merge_duplicates(request: Request, group_id: GroupId, body: MergeIn | None = None) -> Response:
-    """The one that stays gets the tags, texts and archives of all."""
-    parts = service(request)
+    """The bookmark that stays gets the tags, texts and archived copies of all."""
+    service = get_service(request)
     keep = body.keep if body else None
-    return bookmark_answer(await parts.duplicates.merge(owner(request), group_id, parts.clock(), keep=keep))
+    merged = await service.duplicates.merge(get_owner_id(request), group_id, service.clock(), keep=keep)
+    return bookmark_response(merged)
 
 
 @router.post(
     "/duplicates/{group_id}/undo",
-    response_model=list[BookmarkOut],
-    responses=said(404, 409),
-    summary="Take the last merge of a group back",
+    response_model=list[Bookmark],
+    responses=describe_problems(404, 409),
+    summary="Undo the last merge of a group",
 )
-async def undo_merge(request: Request, group_id: GroupId) -> object:
-    """Every bookmark as it was; 409 where one has come since that is in the way."""
-    parts = service(request)
-    return await parts.duplicates.undo(owner(request), group_id, parts.clock())
+async def undo_merge(request: Request, group_id: GroupId) -> list[Bookmark]:
+    """Restores every bookmark of the group; 409 if a newer bookmark has one of the URLs."""
+    service = get_service(request)
+    return await service.duplicates.undo(get_owner_id(request), group_id, service.clock())
 
 
-@router.get("/merges", response_model=list[MergedOut], summary="Merges that can be undone")
-async def list_merges(request: Request) -> object:
-    """The 50 latest; `id` is that of the group."""
-    return await service(request).duplicates.list_merges(owner(request))
+@router.get("/merges", response_model=list[Merge], summary="Merges that can be undone")
+async def list_merges(request: Request) -> list[Merge]:
+    """The 50 latest; `id` is the id of the group."""
+    return await get_service(request).duplicates.list_merges(get_owner_id(request))

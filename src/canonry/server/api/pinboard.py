@@ -24,10 +24,10 @@ from canonry.bookmarks.exchange_rows import read_time
 from canonry.bookmarks.import_problems import RowRefused
 from canonry.core.keys import replace_unstorable
 from canonry.errors import AlreadySaved, CanonryError, StoreError
-from canonry.server.access import Limits
-from canonry.server.api.bookmarks import service
-from canonry.server.api.models import NewBookmark
-from canonry.server.problems import Refused
+from canonry.server.access import RateLimiter
+from canonry.server.bookmark_input import NewBookmark
+from canonry.server.dependencies import get_service
+from canonry.server.problems import RequestRefused
 from canonry.server.service import Service
 from canonry.store.schema import stamp
 
@@ -83,13 +83,13 @@ class TokenOut(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PinboardCall:
     """A request: who asks, for what, and in which form the answer is to be."""
 
     user: User
     token: str
     given: Mapping[str, str]
-    parts: Service
+    service: Service
 
     def get(self, name: str) -> str:
         """A parameter, empty where it is not given."""
@@ -106,26 +106,27 @@ class Asked:
         return self.answer({"result_code": code}, _element("result", code=code))
 
 
-async def asked(request: Request) -> Asked:
+async def read_call(request: Request) -> PinboardCall:
     """The parameters, from query and form, and whose token came with them; Refused where it is nobody's."""
     given = dict(request.query_params)
     if request.method == "POST":
         async with request.form(max_files=0, max_fields=100) as form:
             given |= {name: value for name, value in form.items() if isinstance(value, str)}
-    parts = service(request)
+    service = get_service(request)
     name, _, token = given.pop("auth_token", "").rpartition(":")
-    user = await parts.users.find_by_token(token) if token else None
+    user = await service.users.find_by_token(token) if token else None
     # Without users the owner has no name, and any will do.
     if user is None or (user.name and user.name != name):
-        raise Refused(401, "auth_token=NAME:TOKEN is needed", {"WWW-Authenticate": 'auth_token realm="canonry"'})
+        headers = {"WWW-Authenticate": 'auth_token realm="canonry"'}
+        raise RequestRefused(401, "A token is required. Send the parameter auth_token=NAME:TOKEN.", headers)
     limits = request.app.state.pinboard_limits
-    assert isinstance(limits, Limits)
+    assert isinstance(limits, RateLimiter)
     limits.take(token)
     request.state.user = user
-    return Asked(user, f"{name}:{token}", given, parts)
+    return PinboardCall(user, f"{name}:{token}", given, service)
 
 
-Question = Annotated[Asked, Depends(asked)]
+Call = Annotated[PinboardCall, Depends(read_call)]
 
 
 def _route(path: str, model: Any, summary: str, **parameters: dict[str, Any]) -> Callable[[Answer], Answer]:
@@ -161,26 +162,26 @@ def _route(path: str, model: Any, summary: str, **parameters: dict[str, Any]) ->
     shared={**_YES_NO, "default": "yes"},
     toread={**_YES_NO, "default": "no"},
 )
-async def add_post(question: Question) -> Response:
+async def add_post(call: Call) -> Response:
     """A bookmark that is kept already gets all these texts, or stays as it is with `replace=no`."""
     try:
-        await _add(question)
+        await _add(call)
     except AlreadySaved:
-        return question.result(_EXISTS)
+        return call.result(_EXISTS)
     except StoreError:
         raise
     except CanonryError as error:
-        return question.result(str(error))
-    return question.result(_DONE)
+        return call.result(str(error))
+    return call.result(_DONE)
 
 
 @_route("/posts/delete", ResultOut, "Delete a bookmark", url=_TEXT)
-async def delete_post(question: Question) -> Response:
+async def delete_post(call: Call) -> Response:
     """To the trash, which empties after 30 days."""
-    found = await _found(question)
+    found = await _found(call)
     for kept in found:
-        await question.parts.bookmarks.store.trash(question.user.id, kept.id, question.parts.clock())
-    return question.result(_DONE if found else _MISSING)
+        await call.service.bookmarks.store.trash(call.user.id, kept.id, call.service.clock())
+    return call.result(_DONE if found else _MISSING)
 
 
 @_route(
@@ -192,20 +193,20 @@ async def delete_post(question: Question) -> Response:
     tag=_TEXT,
     meta=_YES_NO,
 )
-async def get_posts(question: Question) -> Response:
-    return await _posts(question, await (_found(question) if question.get("url") else _of_day(question)))
+async def get_posts(call: Call) -> Response:
+    return await _posts(call, await (_found(call) if call.get("url") else _of_day(call)))
 
 
 @_route("/posts/recent", PostsOut, "The newest bookmarks", tag=_TEXT, count={**_NUMBER, "default": 15})
-async def get_recent_posts(question: Question) -> Response:
+async def get_recent_posts(call: Call) -> Response:
     """At most 100."""
-    count = min(_number(question, "count", 15), 100)
+    count = min(_number(call, "count", 15), 100)
     found: list[Bookmark] = []
-    async for kept in _newest(question):
+    async for kept in _newest(call):
         if len(found) >= count:
             break
         found.append(kept)
-    return await _posts(question, found)
+    return await _posts(call, found)
 
 
 @_route(
@@ -219,104 +220,104 @@ async def get_recent_posts(question: Question) -> Response:
     todt=_TEXT,
     meta=_YES_NO,
 )
-async def get_all_posts(question: Question) -> Response:
+async def get_all_posts(call: Call) -> Response:
     """The newest first."""
-    start, results = _number(question, "start", 0), _number(question, "results", 10**9)
-    since, until = _stamp(question, "fromdt"), _stamp(question, "todt")
+    start, results = _number(call, "start", 0), _number(call, "results", 10**9)
+    since, until = _stamp(call, "fromdt"), _stamp(call, "todt")
     found: list[Bookmark] = []
-    async for kept in _newest(question):
+    async for kept in _newest(call):
         if kept.created_at < since or len(found) >= start + results:
             break
         if not until or kept.created_at < until:
             found.append(kept)
-    root = _element("posts", user=question.user.name, tag=question.get("tag"))
-    return await _listed(question, found[start:], root, lambda posts: posts)
+    root = _element("posts", user=call.user.name, tag=call.get("tag"))
+    return await _listed(call, found[start:], root, lambda posts: posts)
 
 
 @_route("/posts/update", UpdateOut, "When something last changed")
-async def get_update(question: Question) -> Response:
+async def get_update(call: Call) -> Response:
     """For clients that ask whether there is anything new."""
     when = _time(
-        await question.parts.bookmarks.store.get_last_change(question.user.id) or stamp(datetime.fromtimestamp(0, UTC))
+        await call.service.bookmarks.store.get_last_change(call.user.id) or stamp(datetime.fromtimestamp(0, UTC))
     )
-    return question.answer({"update_time": when}, _element("update", time=when))
+    return call.answer({"update_time": when}, _element("update", time=when))
 
 
 @_route("/tags/get", dict[str, int], "Every tag, and how many bookmarks have it")
-async def get_tags(question: Question) -> Response:
-    counts = await question.parts.bookmarks.store.count_tags(question.user.id)
+async def get_tags(call: Call) -> Response:
+    counts = await call.service.bookmarks.store.count_tags(call.user.id)
     root = _element("tags")
     for tag, count in counts.items():
         root.append(_element("tag", count=str(count), tag=tag))
-    return question.answer(counts, root)
+    return call.answer(counts, root)
 
 
 @_route("/user/api_token", TokenOut, "The token that was sent")
-async def get_token(question: Question) -> Response:
+async def get_token(call: Call) -> Response:
     """Only a digest of it is kept, so it is the one that came with the request."""
-    token = question.token.rpartition(":")[2]
+    token = call.token.rpartition(":")[2]
     root = _element("result")
     root.text = token
-    return question.answer({"result": token}, root)
+    return call.answer({"result": token}, root)
 
 
-async def _add(question: Asked) -> None:
-    tags = question.get("tags").replace(",", " ").split()
-    if not question.get("url") or not question.get("description"):
-        raise CanonryError("missing url" if not question.get("url") else "must provide title")
+async def _add(call: PinboardCall) -> None:
+    tags = call.get("tags").replace(",", " ").split()
+    if not call.get("url") or not call.get("description"):
+        raise CanonryError("missing url" if not call.get("url") else "must provide title")
     if len(tags) > _MAX_TAGS:
         raise CanonryError(f"more than {_MAX_TAGS} tags")
     try:
         body = NewBookmark(
-            url=question.get("url"),
-            title=question.get("description"),
-            description=question.get("extended"),
+            url=call.get("url"),
+            title=call.get("description"),
+            description=call.get("extended"),
             tags=tags,
-            to_read=question.get("toread").lower() == "yes",
-            private=question.get("shared").lower() == "no",
+            to_read=call.get("toread").lower() == "yes",
+            private=call.get("shared").lower() == "no",
         )
     except ValidationError as error:
         [first, *_] = error.errors()
         raise CanonryError(f"{first['loc'][0]}: {first['msg']}") from None
-    await question.parts.bookmarks.put(
-        question.user.id,
-        Draft(body.url, created_at=_created_at(question)),
-        on_duplicate=OnDuplicate.ERROR if question.get("replace").lower() == "no" else OnDuplicate.UPDATE,
-        fields=body.given(),
+    await call.service.bookmarks.put(
+        call.user.id,
+        Draft(body.url, created_at=_created_at(call)),
+        on_duplicate=OnDuplicate.ERROR if call.get("replace").lower() == "no" else OnDuplicate.UPDATE,
+        fields=body.given_fields(),
     )
 
 
-def _created_at(question: Asked) -> str:
-    found = _stamp(question, "dt")
-    return found if found <= stamp(question.parts.clock() + _AHEAD) else ""
+def _created_at(call: PinboardCall) -> str:
+    found = _stamp(call, "dt")
+    return found if found <= stamp(call.service.clock() + _AHEAD) else ""
 
 
-def _stamp(question: Asked, name: str) -> str:
+def _stamp(call: PinboardCall, name: str) -> str:
     """A time as the tables have it; empty where it is not given."""
     try:
-        return read_time(question.get(name))
+        return read_time(call.get(name))
     except RowRefused:
         raise CanonryError(f"{name}: a time such as 2026-01-31T10:00:00Z") from None
 
 
-async def _found(question: Asked) -> list[Bookmark]:
+async def _found(call: PinboardCall) -> list[Bookmark]:
     """The bookmark at exactly this URL, else the one it leads to."""
-    url, bookmarks = question.get("url"), question.parts.bookmarks
+    url, bookmarks = call.get("url"), call.service.bookmarks
     try:
-        found = await bookmarks.find(question.user.id, url, exact_url=True)
-        return found or await bookmarks.find(question.user.id, url)
+        found = await bookmarks.find(call.user.id, url, exact_url=True)
+        return found or await bookmarks.find(call.user.id, url)
     except StoreError:
         raise
     except CanonryError:
         return []  # what is no URL is kept nowhere
 
 
-async def _newest(question: Asked) -> AsyncIterator[Bookmark]:
+async def _newest(call: PinboardCall) -> AsyncIterator[Bookmark]:
     """Bookmarks that have all the tags that were asked for, whatever their case."""
-    wanted = {tag.lower() for tag in question.get("tag").replace(",", " ").split()}
-    store, cursor = question.parts.bookmarks.store, None
+    wanted = {tag.lower() for tag in call.get("tag").replace(",", " ").split()}
+    store, cursor = call.service.bookmarks.store, None
     while True:
-        page = await store.search(question.user.id, BookmarkSearch(), cursor=cursor, limit=_PAGE)
+        page = await store.search(call.user.id, BookmarkSearch(), cursor=cursor, limit=_PAGE)
         for kept in page.bookmarks:
             if wanted <= {tag.lower() for tag in kept.tags}:
                 yield kept
@@ -324,11 +325,11 @@ async def _newest(question: Asked) -> AsyncIterator[Bookmark]:
             return
 
 
-async def _of_day(question: Asked) -> list[Bookmark]:
+async def _of_day(call: PinboardCall) -> list[Bookmark]:
     """The bookmarks of a day, or of the latest that has any."""
-    day = question.get("dt")[:10]
+    day = call.get("dt")[:10]
     found: list[Bookmark] = []
-    async for kept in _newest(question):
+    async for kept in _newest(call):
         day = day or kept.created_at[:10]
         if kept.created_at[:10] < day:
             break
@@ -337,20 +338,20 @@ async def _of_day(question: Asked) -> list[Bookmark]:
     return found
 
 
-async def _posts(question: Asked, found: list[Bookmark]) -> Response:
-    name, date = question.user.name, _time(found[0].created_at if found else stamp(question.parts.clock()))
+async def _posts(call: PinboardCall, found: list[Bookmark]) -> Response:
+    name, date = call.user.name, _time(found[0].created_at if found else stamp(call.service.clock()))
     root = _element("posts", dt=date, user=name)
-    return await _listed(question, found, root, lambda posts: {"date": date, "user": name, "posts": posts})
+    return await _listed(call, found, root, lambda posts: {"date": date, "user": name, "posts": posts})
 
 
 async def _listed(
-    question: Asked, found: list[Bookmark], root: ElementTree.Element, around: Callable[[list[dict[str, str]]], Any]
+    call: PinboardCall, found: list[Bookmark], root: ElementTree.Element, around: Callable[[list[dict[str, str]]], Any]
 ) -> Response:
     def work() -> Response:
         posts = [_post(kept) for kept in found]
         for post in posts:
             root.append(_element("post", **{"tag" if name == "tags" else name: post[name] for name in post}))
-        return question.answer(around(posts), root)
+        return call.answer(around(posts), root)
 
     return await asyncio.to_thread(work)  # there may be a hundred thousand
 
@@ -381,8 +382,8 @@ def _without_controls(text: str) -> str:
     )
 
 
-def _number(question: Asked, name: str, otherwise: int) -> int:
-    text = question.get(name)
+def _number(call: PinboardCall, name: str, otherwise: int) -> int:
+    text = call.get(name)
     return int(text[:9]) if text.isascii() and text.isdecimal() else otherwise
 
 

@@ -1,54 +1,46 @@
-"""`/api/normalize`, `/check`, `/canonicalize`, `/policies`, `/rules`: what canonry knows; nothing is kept."""
+"""`/api/normalize`, `/check`, `/canonicalize`, `/policies`, `/rules`: answers about URLs; nothing is stored."""
 
 from __future__ import annotations
 
-import dataclasses
 import tomllib
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
+from canonry.bookmarks.bookmark import Bookmark
 from canonry.bookmarks.bookmark_rows import make_key
 from canonry.bookmarks.url_pipeline import Preview, read_http_url
 from canonry.core import presets
-from canonry.core.catalog import RULE_DESCRIPTIONS
-from canonry.core.explain import explain
+from canonry.core.catalog import RULE_DESCRIPTIONS, RuleDescription
+from canonry.core.explain import Step, explain
 from canonry.core.score import score
 from canonry.errors import PolicyError
 from canonry.feeds.canonicalize import canonicalize
-from canonry.feeds.canonicalize.result import Reason, Source
-from canonry.server.api.bookmarks import Exact, owner, service
-from canonry.server.api.models import BookmarkOut, Url
-from canonry.server.problems import CandidateOut, Refused, said
+from canonry.feeds.canonicalize.result import Canonical
+from canonry.server.api.bookmarks import ExactUrl
+from canonry.server.bookmark_input import Url
+from canonry.server.dependencies import get_owner_id, get_service
+from canonry.server.problems import RequestRefused, describe_problems
 
 router = APIRouter(prefix="/api", tags=["answers"])
-_LONGEST_IN_QUERY = 4000  # characters; escaped they may be twelve times as long, and servers take 64 KiB
+_MAX_QUERY_URL_CHARS = 4000  # percent-encoded it may be 12 times as long, and servers accept 64 KiB
 
 
 class NormalizeIn(BaseModel):
-    """A URL to try out; without a policy, the one bookmarks are under."""
+    """A URL to normalize; the default policy is the one bookmarks use."""
 
     url: Url
     policy: Annotated[str, Field(max_length=100, examples=["bookmark", "feed-aggressive@1"])] | None = None
     exact_url: bool = False
 
 
-class StepOut(BaseModel):
-    """One rule that changed something."""
-
-    rule: str
-    before: str
-    after: str
-    reason: str
-
-
-class ScoreOut(BaseModel):
-    """How clean a URL is, in parts that add up; higher is cleaner."""
-
-    model_config = ConfigDict(from_attributes=True)
+@dataclass(frozen=True, slots=True)
+class ScoreWithTotal:
+    """How clean a URL is, in parts; `total` is their sum, higher is cleaner."""
 
     total: float
     https: float
@@ -61,85 +53,48 @@ class ScoreOut(BaseModel):
     short: float
 
 
-class NormalizeOut(BaseModel):
-    """What a URL becomes and why; `hash` is the sha256 of `url`, `is_short` says that keeping it would follow it."""
+@dataclass(frozen=True, slots=True)
+class NormalizedUrl:
+    """The normal form of a URL and the steps to it.
+
+    `hash` is the sha256 of `url`; `is_short` says that saving the URL as a bookmark would follow it.
+    """
 
     url: str
     original_url: str | None
     policy: str
-    steps: list[StepOut]
-    score: ScoreOut
+    steps: tuple[Step, ...]
+    score: ScoreWithTotal
     hash: str
     is_short: bool
 
 
 class CheckIn(BaseModel):
-    """A URL to look for."""
+    """A URL to look up."""
 
     url: Url
     exact_url: bool = False
 
 
-class CheckOut(BaseModel):
-    """The form under which a URL is looked for, and the bookmark that has it."""
+@dataclass(frozen=True, slots=True)
+class CheckedUrl:
+    """The normal form of a URL, and the bookmark that has it."""
 
     url: str
-    bookmark: BookmarkOut | None
+    bookmark: Bookmark | None
 
 
 class CanonicalizeIn(BaseModel):
-    """A feed, or with `discover` a page that names one."""
+    """A feed, or with `discover` a page that links to one."""
 
     url: Url
     max_requests: Annotated[int, Field(ge=0, le=20, description="Requests after the first fetch.")] = 3
     discover: bool = False
 
 
-class FeedSummaryOut(BaseModel):
-    """The feed that was found."""
-
-    title: str
-    format: str
-    item_count: int
-
-
-class HopOut(BaseModel):
-    """A redirect."""
-
-    status: int
-    url: str
-    location: str
-
-
-class FeedLinkOut(BaseModel):
-    """A feed a page names."""
-
-    url: str
-    title: str
-    format: str
-
-
-class CanonicalOut(BaseModel):
-    """The URL that stands for a feed, with the evidence."""
-
-    url: str
-    reason: Reason
-    source: Source
-    preset: str | None
-    requests: int
-    total_requests: int
-    candidates: list[CandidateOut]
-    aliases: list[str]
-    feed: FeedSummaryOut | None
-    input_url: str
-    response_url: str | None
-    self_url: str | None
-    hops: list[HopOut]
-    discovered: list[FeedLinkOut]
-
-
-class PolicyOut(BaseModel):
-    """A policy: every option by value."""
+@dataclass(frozen=True, slots=True)
+class PolicyDetail:
+    """A policy and the values of all its options."""
 
     id: str
     about: str
@@ -157,26 +112,18 @@ class PolicyOut(BaseModel):
     strip_params_on: dict[str, list[str]]
 
 
-class RuleOut(BaseModel):
-    """A rule, shown on a URL."""
-
-    rule: str
-    option: str
-    what: str
-    before: str
-    after: str
-
-
-class SiteOut(BaseModel):
-    """A site whose URLs are understood."""
+@dataclass(frozen=True, slots=True)
+class SiteNote:
+    """A site with rules of its own."""
 
     site: str
     about: str
     source: str
 
 
-class ParamOut(BaseModel):
-    """A query parameter that only follows readers around, everywhere or on one host."""
+@dataclass(frozen=True, slots=True)
+class ParamNote:
+    """A query parameter that is only for tracking, on every host or on one."""
 
     name: str
     host: str | None
@@ -186,107 +133,125 @@ class ParamOut(BaseModel):
     lists: list[str]
 
 
-class RulesOut(BaseModel):
-    """The rules in the order they run, the sites and the tracking parameters."""
+@dataclass(frozen=True, slots=True)
+class RuleCatalog:
+    """The rules in the order in which they run, the sites and the tracking parameters."""
 
-    rules: list[RuleOut]
-    sites: list[SiteOut]
-    params: list[ParamOut]
+    rules: tuple[RuleDescription, ...]
+    sites: tuple[SiteNote, ...]
+    params: tuple[ParamNote, ...]
 
 
-@router.post("/normalize", response_model=NormalizeOut, responses=said(400), summary="What a URL becomes, step by step")
-async def normalize_url(request: Request, body: NormalizeIn) -> dict[str, Any]:
-    """A dry run: nothing is kept, and no short link is followed."""
-    told = await service(request).bookmarks.pipeline.preview(body.url, exact_url=body.exact_url)
+@router.post(
+    "/normalize", response_model=NormalizedUrl, responses=describe_problems(400), summary="Normalize a URL, with steps"
+)
+async def normalize_url(request: Request, body: NormalizeIn) -> NormalizedUrl:
+    """A dry run: nothing is stored, and no short link is followed."""
+    preview = await get_service(request).bookmarks.pipeline.preview(body.url, exact_url=body.exact_url)
     if body.policy is not None and not body.exact_url:
-        told = _under(body.policy, told, body.url)
-    return {**_fields(told), "score": score(told.url), "hash": make_key(told.url)}
+        preview = _preview_under(body.policy, preview, body.url)
+    points = score(preview.url)
+    return NormalizedUrl(
+        url=preview.url,
+        original_url=preview.original_url,
+        policy=preview.policy,
+        steps=preview.steps,
+        score=ScoreWithTotal(total=points.total, **points.parts()),
+        hash=make_key(preview.url),
+        is_short=preview.is_short,
+    )
 
 
-@router.get("/check", response_model=CheckOut, responses=said(400), summary="Is a URL kept already?")
+@router.get(
+    "/check", response_model=CheckedUrl, responses=describe_problems(400), summary="Look up whether a URL is saved"
+)
 async def check_url(
-    request: Request, url: Annotated[str, Query(max_length=_LONGEST_IN_QUERY)], exact_url: Exact = False
-) -> CheckOut:
-    """Without asking the network: a short link is looked for as it is."""
-    return await _checked(request, url, exact_url=exact_url)
+    request: Request, url: Annotated[str, Query(max_length=_MAX_QUERY_URL_CHARS)], exact_url: ExactUrl = False
+) -> CheckedUrl:
+    """Makes no network request: a short link is looked up as it is."""
+    return await _look_up(request, url, exact_url=exact_url)
 
 
-@router.post("/check", response_model=CheckOut, responses=said(400), summary="Is a URL kept already?")
-async def check_long_url(request: Request, body: CheckIn) -> CheckOut:
+@router.post(
+    "/check", response_model=CheckedUrl, responses=describe_problems(400), summary="Look up whether a URL is saved"
+)
+async def check_long_url(request: Request, body: CheckIn) -> CheckedUrl:
     """The same for URLs that are too long for a query."""
-    return await _checked(request, body.url, exact_url=body.exact_url)
+    return await _look_up(request, body.url, exact_url=body.exact_url)
 
 
 @router.post(
     "/canonicalize",
-    response_model=CanonicalOut,
-    responses=said(400, 422, 424),
-    summary="The URL that stands for a feed",
+    response_model=Canonical,
+    response_model_exclude={"data"},  # for Python callers; the service never sets it
+    responses=describe_problems(400, 422, 424),
+    summary="Find the canonical URL of a feed",
 )
-async def canonicalize_url(request: Request, body: CanonicalizeIn) -> object:
-    """Fetches the feed, then tests its self link and cleaner forms of the URL; 424 and 422 say what was tried."""
-    client = service(request).client
+async def canonicalize_url(request: Request, body: CanonicalizeIn) -> Canonical:
+    """Fetches the feed, then tests its self link and cleaner forms of its URL; 422 and 424 list what was tried."""
+    client = get_service(request).client
     return await canonicalize(
         body.url, fetch=client.fetch, guard=client.guard, max_requests=body.max_requests, discover=body.discover
     )
 
 
-@router.get("/policies", response_model=list[PolicyOut], summary="The policies there are")
-async def list_policies() -> list[dict[str, Any]]:
-    return [_policy(each.id) for each in presets.policies()]
+@router.get("/policies", response_model=list[PolicyDetail], summary="List policies")
+async def list_policies() -> list[PolicyDetail]:
+    return [_describe_policy(policy.id) for policy in presets.policies()]
 
 
-@router.get("/policies/{policy_id}", response_model=PolicyOut, responses=said(404), summary="One policy")
+@router.get(
+    "/policies/{policy_id}", response_model=PolicyDetail, responses=describe_problems(404), summary="One policy"
+)
 async def get_policy(
-    policy_id: Annotated[str, Path(max_length=100, description="`bookmark` is the newest version, `bookmark@1` that.")],
-) -> dict[str, Any]:
+    policy_id: Annotated[
+        str, Path(max_length=100, description="`bookmark` is the newest version, `bookmark@1` is version 1.")
+    ],
+) -> PolicyDetail:
     try:
-        return _policy(policy_id)
+        return _describe_policy(policy_id)
     except PolicyError as error:
-        raise Refused(404, str(error)) from None
+        raise RequestRefused(404, str(error)) from None
 
 
-@router.get("/rules", response_model=RulesOut, summary="The rules, sites and tracking parameters")
-async def list_rules() -> RulesOut:
-    return _rules()
+@router.get("/rules", response_model=RuleCatalog, summary="The rules, sites and tracking parameters")
+async def list_rules() -> RuleCatalog:
+    return _load_catalog()
 
 
-async def _checked(request: Request, text: str, *, exact_url: bool) -> CheckOut:
-    bookmarks = service(request).bookmarks
-    told = await bookmarks.pipeline.preview(text, exact_url=exact_url)
-    found = await bookmarks.find(owner(request), text, exact_url=exact_url)
-    return CheckOut(url=told.url, bookmark=BookmarkOut.model_validate(found[0]) if found else None)
+async def _look_up(request: Request, text: str, *, exact_url: bool) -> CheckedUrl:
+    bookmarks = get_service(request).bookmarks
+    preview = await bookmarks.pipeline.preview(text, exact_url=exact_url)
+    found = await bookmarks.find(get_owner_id(request), text, exact_url=exact_url)
+    return CheckedUrl(preview.url, found[0] if found else None)
 
 
-def _under(policy: str, told: Preview, text: str) -> Preview:
-    """The same under another policy."""
+def _preview_under(policy: str, preview: Preview, text: str) -> Preview:
+    """Return the preview of the same URL under another policy."""
     other = explain(read_http_url(text), presets.policy(policy))
-    given = told.original_url or told.url
+    given = preview.original_url or preview.url
     original_url = given if given != other.url else None
-    return Preview(other.url, original_url, other.policy, other.steps, told.is_short)
+    return Preview(other.url, original_url, other.policy, other.steps, preview.is_short)
 
 
-def _fields(value: Preview) -> dict[str, Any]:
-    return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
-
-
-def _policy(name: str) -> dict[str, Any]:
+def _describe_policy(name: str) -> PolicyDetail:
     policy = presets.policy(name)
-    return {"id": policy.id, "about": policy.about, "digest": policy.digest, **policy.options()}
+    options: dict[str, Any] = policy.options()
+    return PolicyDetail(id=policy.id, about=policy.about, digest=policy.digest, **options)
 
 
 @cache
-def _rules() -> RulesOut:
-    sites, params = _data("sites.toml"), _data("params.toml")
+def _load_catalog() -> RuleCatalog:
+    sites, params = _read_data("sites.toml"), _read_data("params.toml")
     by_host: dict[str, dict[str, Any]] = params.pop("on")
-    found: list[tuple[str, str | None, Any]] = [(name, None, note) for name, note in params.items()]
-    found += [(name, host, note) for host, names in by_host.items() for name, note in names.items()]
-    return RulesOut(
-        rules=[RuleOut(**dataclasses.asdict(note)) for note in RULE_DESCRIPTIONS],
-        sites=[SiteOut(site=site, about=table["about"], source=table["source"]) for site, table in sites.items()],
-        params=[ParamOut(name=name, host=host, **note) for name, host, note in found],
+    notes: list[tuple[str, str | None, Any]] = [(name, None, note) for name, note in params.items()]
+    notes += [(name, host, note) for host, names in by_host.items() for name, note in names.items()]
+    return RuleCatalog(
+        rules=RULE_DESCRIPTIONS,
+        sites=tuple(SiteNote(site, table["about"], table["source"]) for site, table in sites.items()),
+        params=tuple(ParamNote(name=name, host=host, **note) for name, host, note in notes),
     )
 
 
-def _data(name: str) -> dict[str, Any]:
+def _read_data(name: str) -> dict[str, Any]:
     return tomllib.loads((files("canonry.core") / "data" / name).read_text(encoding="utf-8"))

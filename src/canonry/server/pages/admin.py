@@ -5,15 +5,15 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import Path, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from canonry.core.presets import policies
 from canonry.errors import PolicyError
-from canonry.server.api.admin import require_admin, usage_since
-from canonry.server.api.bookmarks import service
+from canonry.server.dependencies import RowId, get_service, require_admin
 from canonry.server.pages import charts
 from canonry.server.pages.forms import page_router, see, text_of
 from canonry.server.pages.rendering import render
+from canonry.server.usage_report import load_usage
 
 if TYPE_CHECKING:
     from canonry.bookmarks.usage import Hour, Usage
@@ -38,22 +38,22 @@ async def start_bookmark_rekey(request: Request) -> Response:
     """Start to rekey all bookmarks in the background."""
     require_admin(request)
     try:
-        run = await service(request).bookmark_rekeys.start(text_of(await request.form(), "policy"))
+        run = await get_service(request).bookmark_rekeys.start(text_of(await request.form(), "policy"))
     except PolicyError as error:
         return await _page(request, 7, error=str(error), status=400)
     return see(f"/admin/renormalizations/{run.id}")
 
 
 @router.get("/admin/renormalizations/{run_id}")
-async def progress(request: Request, run_id: Annotated[int, Path(ge=1, le=2**63 - 1)]) -> Response:
+async def progress(request: Request, run_id: RowId) -> Response:
     require_admin(request)
-    return render(request, "bookmark_rekey.html", run=await service(request).bookmark_rekeys.store.get(run_id))
+    return render(request, "bookmark_rekey.html", run=await get_service(request).bookmark_rekeys.store.get(run_id))
 
 
 async def _page(request: Request, days: int, *, error: str = "", status: int = 200) -> Response:
     require_admin(request)
-    parts = service(request)
-    usage = await usage_since(request, days)
+    service = get_service(request)
+    usage = await load_usage(service, days)
     return render(
         request,
         "admin.html",
@@ -64,9 +64,9 @@ async def _page(request: Request, days: int, *, error: str = "", status: int = 2
         charts=_charts(usage, by_day=days > 1),
         sheet=charts,
         quantiles=[(f"{share:.0%}", charts.quantile(usage.latency, share)) for share in (0.5, 0.95, 0.99)],
-        bookmarks=await parts.bookmarks.store.count(),
-        runs=await parts.bookmark_rekeys.store.list_latest(),
-        policy=await parts.bookmarks.pipeline.get_policy(),
+        bookmarks=await service.bookmarks.store.count(),
+        runs=await service.bookmark_rekeys.store.list_latest(),
+        policy=await service.bookmarks.pipeline.get_policy(),
         shipped=[each.id for each in policies()],
         error=error,
     )

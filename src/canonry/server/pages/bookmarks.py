@@ -11,11 +11,11 @@ from canonry.bookmarks.bookmark import Bookmark, BookmarkSearch, PutOutcome
 from canonry.bookmarks.draft import Draft
 from canonry.bookmarks.url_pipeline import MAX_URL_CHARS
 from canonry.errors import AlreadySaved, EtagMismatch, InvalidFields, InvalidUrl
-from canonry.server.api.bookmarks import BookmarkId, owner, service
-from canonry.server.pages.entries import Entry, Shown, shown, told
+from canonry.server.dependencies import RowId, get_owner_id, get_service
+from canonry.server.pages.bookmark_form import Entry, Shown, shown, told
 from canonry.server.pages.forms import page_router, see, text_of
 from canonry.server.pages.rendering import render
-from canonry.server.problems import Refused
+from canonry.server.problems import RequestRefused
 
 router = page_router()
 _Text = Annotated[str, Query(max_length=1000)]
@@ -25,7 +25,7 @@ _TO_READ = {"yes": True, "no": False}
 # What a page says after a write, by the name that the redirect carries: no text comes from a URL.
 _NOTICES = {
     "added": "Kept.",
-    "changed": "EtagMismatch.",
+    "changed": "Changed.",
     "deleted": "In the trash, which empties after 30 days.",
     "restored": "Back from the trash.",
 }
@@ -43,12 +43,12 @@ async def list_bookmarks(
     notice: _Text = "",
     about: _Text = "",
 ) -> Response:
-    parts = service(request)
+    service = get_service(request)
     search = BookmarkSearch(q, tag, folder, _TO_READ.get(to_read), bool(trash))
     try:
-        page = await parts.bookmarks.store.search(owner(request), search, cursor=cursor or None, limit=_PAGE)
+        page = await service.bookmarks.store.search(get_owner_id(request), search, cursor=cursor or None, limit=_PAGE)
     except ValueError:
-        raise Refused(400, "this is no page of the list") from None
+        raise RequestRefused(400, "this is no page of the list") from None
     chosen = {"q": q, "tag": tag, "folder": folder, "to_read": to_read, "trash": trash}
     query = {name: value for name, value in chosen.items() if value}
     return render(
@@ -59,7 +59,7 @@ async def list_bookmarks(
         to_read=to_read,
         is_filtered=bool(query.keys() - {"trash"}),
         is_later=bool(cursor),
-        count=await parts.bookmarks.store.count(owner(request)),
+        count=await service.bookmarks.store.count(get_owner_id(request)),
         tags=await _tags(request),
         first=f"/?{urlencode(query)}",
         following=f"/?{urlencode(query | {'cursor': page.next_cursor})}" if page.next_cursor else "",
@@ -87,8 +87,8 @@ async def add(request: Request) -> Response:
         return await _form(request, entry)
     try:
         fields = entry.fields()
-        put = await service(request).bookmarks.put(
-            owner(request), Draft(entry.url), exact_url=entry.exact_url, fields=fields
+        put = await get_service(request).bookmarks.put(
+            get_owner_id(request), Draft(entry.url), exact_url=entry.exact_url, fields=fields
         )
     except (InvalidUrl, InvalidFields) as error:
         return await _form(request, entry, errors=_errors(error), status=400)
@@ -103,28 +103,28 @@ async def preview(request: Request) -> Response:
     form = await request.form()
     given = text_of(form, "bookmark")
     besides = int(given) if given.isdecimal() and len(given) < 19 else None
-    found = await shown(service(request).bookmarks, owner(request), Entry.of_form(form), besides=besides)
+    found = await shown(get_service(request).bookmarks, get_owner_id(request), Entry.of_form(form), besides=besides)
     return render(request, "_preview.html", shown=found)
 
 
 @router.get("/bookmarks/{bookmark_id}/edit")
-async def edit_form(request: Request, bookmark_id: BookmarkId) -> Response:
-    kept = await service(request).bookmarks.store.get(owner(request), bookmark_id)
+async def edit_form(request: Request, bookmark_id: RowId) -> Response:
+    kept = await get_service(request).bookmarks.store.get(get_owner_id(request), bookmark_id)
     return await _form(request, Entry.of_bookmark(kept), kept=kept)
 
 
 @router.post("/bookmarks/{bookmark_id}/edit")
-async def edit(request: Request, bookmark_id: BookmarkId) -> Response:
-    parts = service(request)
-    kept = await parts.bookmarks.store.get(owner(request), bookmark_id)
+async def edit(request: Request, bookmark_id: RowId) -> Response:
+    service = get_service(request)
+    kept = await service.bookmarks.store.get(get_owner_id(request), bookmark_id)
     form = await request.form()
     entry = Entry.of_form(form)
     if text_of(form, "action") == "preview":
         return await _form(request, entry, kept=kept)
     is_same = entry.url.strip() == (kept.original_url or kept.url) and entry.exact_url == kept.exact_url
     try:
-        await parts.bookmarks.edit(
-            owner(request),
+        await service.bookmarks.edit(
+            get_owner_id(request),
             bookmark_id,
             entry.fields(),
             url=None if is_same else entry.url,
@@ -134,7 +134,7 @@ async def edit(request: Request, bookmark_id: BookmarkId) -> Response:
     except (InvalidUrl, InvalidFields) as error:
         return await _form(request, entry, kept=kept, errors=_errors(error), status=400)
     except AlreadySaved as error:
-        other = await parts.bookmarks.store.get(owner(request), error.bookmark_id)
+        other = await service.bookmarks.store.get(get_owner_id(request), error.bookmark_id)
         return await _form(request, entry, kept=kept, other=other, status=409)
     except EtagMismatch:
         said = {"": "Somebody, or you in another window, has changed this bookmark since. Open it again to see how."}
@@ -143,16 +143,16 @@ async def edit(request: Request, bookmark_id: BookmarkId) -> Response:
 
 
 @router.post("/bookmarks/{bookmark_id}/delete")
-async def delete(request: Request, bookmark_id: BookmarkId) -> Response:
-    parts = service(request)
-    await parts.bookmarks.store.trash(owner(request), bookmark_id, parts.clock())
+async def delete(request: Request, bookmark_id: RowId) -> Response:
+    service = get_service(request)
+    await service.bookmarks.store.trash(get_owner_id(request), bookmark_id, service.clock())
     return see(f"/?notice=deleted&about={bookmark_id}")
 
 
 @router.post("/bookmarks/{bookmark_id}/restore")
-async def restore(request: Request, bookmark_id: BookmarkId) -> Response:
-    parts = service(request)
-    await parts.bookmarks.store.restore(owner(request), bookmark_id, parts.clock())
+async def restore(request: Request, bookmark_id: RowId) -> Response:
+    service = get_service(request)
+    await service.bookmarks.store.restore(get_owner_id(request), bookmark_id, service.clock())
     return see(f"/?notice=restored&about={bookmark_id}")
 
 
@@ -166,8 +166,8 @@ async def _form(
     status: int = 200,
 ) -> Response:
     """The form with what was typed; `other` is the bookmark that has the URL already."""
-    parts = service(request)
-    found = await shown(parts.bookmarks, owner(request), entry, besides=kept.id if kept else None)
+    service = get_service(request)
+    found = await shown(service.bookmarks, get_owner_id(request), entry, besides=kept.id if kept else None)
     if errors:
         found = Shown(found.preview, "" if "url" in errors else found.error, found.twins)
     return render(
@@ -185,7 +185,7 @@ async def _form(
 
 async def _tags(request: Request) -> list[str]:
     """The tags to choose from, the most used ones."""
-    counts = await service(request).bookmarks.store.count_tags(owner(request))
+    counts = await get_service(request).bookmarks.store.count_tags(get_owner_id(request))
     return sorted(counts, key=lambda tag: (-counts[tag], tag))[:_TAGS]
 
 

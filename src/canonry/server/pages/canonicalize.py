@@ -17,10 +17,10 @@ from canonry.bookmarks.url_pipeline import MAX_URL_CHARS, read_http_url
 from canonry.errors import FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl, mask_credentials
 from canonry.feeds.canonicalize import canonicalize
 from canonry.feeds.canonicalize.result import Candidate, Canonical, Event
-from canonry.server.api.bookmarks import service
+from canonry.server.dependencies import get_service
 from canonry.server.pages.forms import page_router, text_of
 from canonry.server.pages.rendering import render, wants_piece
-from canonry.server.problems import Refused
+from canonry.server.problems import RequestRefused
 
 router = page_router()
 _STREAM = "text/event-stream"
@@ -69,7 +69,7 @@ async def events(
 ) -> Response:
     """The search as server-sent events; it writes nothing, and no image or link of another page can start it."""
     if _STREAM not in request.headers.get("accept", ""):
-        raise Refused(406, f"this answers with {_STREAM} only")
+        raise RequestRefused(406, f"this answers with {_STREAM} only")
     if "last-event-id" in request.headers:  # the connection broke: asking everything again is nobody's wish
         lost = render(request, "_canonical.html", outcome=Outcome(None, "the connection was lost", ()))
         return Response(_event("result", bytes(lost.body).decode()), media_type=_STREAM)
@@ -94,7 +94,7 @@ async def _told(request: Request, url: str, *, discover: bool) -> AsyncIterator[
 async def _searched(
     request: Request, url: str, *, discover: bool, waiting: asyncio.Queue[Event | None] | None = None
 ) -> Outcome:
-    client = service(request).client
+    client = get_service(request).client
     try:
         found = await canonicalize(
             url,

@@ -5,25 +5,23 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import Path, Query, Request, Response
+from fastapi import Query, Request, Response
 from pydantic import ValidationError
 
 from canonry.bookmarks.url_pipeline import MAX_URL_CHARS
 from canonry.crawler.crawl_store import CrawlState
 from canonry.errors import CanonryError, InvalidFields, mask_credentials
 from canonry.net.chrome.process import find_chrome
-from canonry.server.api.admin import require_admin
-from canonry.server.api.bookmarks import service
-from canonry.server.api.crawls import (
-    MAX_PAGES,
-    Format,
-    How,
-    exported,
+from canonry.server.crawl_actions import (
+    DEFAULT_MAX_PAGES,
+    CrawlOptionsIn,
     pages_per_second,
-    resumed,
-    shown,
-    started,
+    resume_crawl,
+    start_crawl,
+    summarize_crawls,
 )
+from canonry.server.dependencies import RowId, get_service, require_admin
+from canonry.server.downloads import CrawlFormat, download_crawl
 from canonry.server.pages import crawl_graph
 from canonry.server.pages.forms import page_router, see, text_of
 from canonry.server.pages.rendering import render, wants_piece
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
     from starlette.datastructures import FormData
 
 router = page_router()
-CrawlId = Annotated[int, Path(ge=1, le=2**63 - 1)]
 _LISTED = 20
 _NUMBERS = ("max_pages", "depth")
 _NOTICES = {"removed": "Removed, with its pages."}
@@ -55,8 +52,8 @@ async def start(request: Request) -> Response:
     form = await request.form()
     given = {name: text_of(form, name) for name in ("seed", "engine", *_NUMBERS, "sitemaps")}
     try:
-        how = _read(form)
-        begun = await started(service(request), given["seed"], how.model_dump())
+        options = _parse_options(form)
+        begun = await start_crawl(get_service(request), given["seed"], options)
     except ValidationError as error:
         errors = {str(each["loc"][0]): each["msg"] for each in error.errors()}
         return await _list(request, given, errors=errors)
@@ -66,51 +63,51 @@ async def start(request: Request) -> Response:
 
 
 @router.get("/crawls/{crawl_id}")
-async def watch(request: Request, crawl_id: CrawlId) -> Response:
+async def watch(request: Request, crawl_id: RowId) -> Response:
     """How far a crawl is; for htmx only what changes."""
     require_admin(request)
     context = await _progress(request, crawl_id)
     if wants_piece(request):
         return render(request, "_crawl_progress.html", is_piece=True, **context)
-    return render(request, "crawl.html", formats=list(Format), **context, **await _graph(request, crawl_id))
+    return render(request, "crawl.html", formats=list(CrawlFormat), **context, **await _graph(request, crawl_id))
 
 
 @router.get("/crawls/{crawl_id}/graph")
-async def graph(request: Request, crawl_id: CrawlId) -> Response:
+async def graph(request: Request, crawl_id: RowId) -> Response:
     """The link graph alone, for htmx."""
     require_admin(request)
-    crawl = await service(request).crawls.get(crawl_id)
+    crawl = await get_service(request).crawls.get(crawl_id)
     if not wants_piece(request):
         return see(f"/crawls/{crawl_id}")
     return render(request, "_crawl_graph.html", crawl=crawl, is_piece=True, **await _graph(request, crawl_id))
 
 
 @router.post("/crawls/{crawl_id}/stop")
-async def stop(request: Request, crawl_id: CrawlId) -> Response:
+async def stop(request: Request, crawl_id: RowId) -> Response:
     require_admin(request)
-    parts = service(request)
-    await parts.crawls.stop(crawl_id, parts.clock())
+    service = get_service(request)
+    await service.crawls.stop(crawl_id, service.clock())
     return see(f"/crawls/{crawl_id}")
 
 
 @router.post("/crawls/{crawl_id}/resume")
-async def resume(request: Request, crawl_id: CrawlId) -> Response:
+async def resume(request: Request, crawl_id: RowId) -> Response:
     require_admin(request)
-    await resumed(service(request), crawl_id)
+    await resume_crawl(get_service(request), crawl_id)
     return see(f"/crawls/{crawl_id}")
 
 
 @router.post("/crawls/{crawl_id}/remove")
-async def remove(request: Request, crawl_id: CrawlId) -> Response:
+async def remove(request: Request, crawl_id: RowId) -> Response:
     require_admin(request)
-    await service(request).crawls.remove(crawl_id)
+    await get_service(request).crawls.remove(crawl_id)
     return see("/crawls?notice=removed")
 
 
 @router.get("/crawls/{crawl_id}/export/{form}")
-async def export(request: Request, crawl_id: CrawlId, form: Format) -> Response:
+async def export(request: Request, crawl_id: RowId, form: CrawlFormat) -> Response:
     require_admin(request)
-    return await exported(service(request), crawl_id, form)
+    return await download_crawl(get_service(request), crawl_id, form)
 
 
 async def _list(
@@ -122,17 +119,22 @@ async def _list(
     notice: str = "",
 ) -> Response:
     require_admin(request)
-    parts = service(request)
+    service = get_service(request)
     has_chrome = False
     with suppress(CanonryError):
-        has_chrome = bool(find_chrome(parts.settings))
-    found = await parts.crawls.list_crawls(_LISTED + 1, before=before)
-    defaults = {"seed": "", "engine": "chrome" if has_chrome else "http", "max_pages": str(MAX_PAGES), "depth": ""}
+        has_chrome = bool(find_chrome(service.settings))
+    found = await service.crawls.list_crawls(_LISTED + 1, before=before)
+    defaults = {
+        "seed": "",
+        "engine": "chrome" if has_chrome else "http",
+        "max_pages": str(DEFAULT_MAX_PAGES),
+        "depth": "",
+    }
     return render(
         request,
         "crawls.html",
         status=400 if errors else 200,
-        crawls=await shown(parts, found[:_LISTED]),
+        crawls=await summarize_crawls(service, found[:_LISTED]),
         following=found[_LISTED - 1].id if len(found) > _LISTED else None,
         is_later=before is not None,
         given={**defaults, "sitemaps": "", **given},
@@ -142,27 +144,27 @@ async def _list(
     )
 
 
-def _read(form: FormData) -> How:
+def _parse_options(form: FormData) -> CrawlOptionsIn:
     """What the form says; ValidationError where a number is none."""
     given: dict[str, Any] = {"engine": text_of(form, "engine"), "sitemaps": bool(text_of(form, "sitemaps"))}
-    return How.model_validate({**given, **{name: text_of(form, name).strip() or None for name in _NUMBERS}})
+    return CrawlOptionsIn.model_validate({**given, **{name: text_of(form, name).strip() or None for name in _NUMBERS}})
 
 
 async def _progress(request: Request, crawl_id: int) -> dict[str, Any]:
-    parts = service(request)
-    crawl = await parts.crawls.get(crawl_id)
-    counts = await parts.crawls.count_pages(crawl_id)
+    service = get_service(request)
+    crawl = await service.crawls.get(crawl_id)
+    counts = await service.crawls.count_pages(crawl_id)
     return {
         "crawl": crawl,
         "is_running": crawl.state is CrawlState.RUNNING,
         "counts": counts,
-        "glance": await parts.crawl_views.get_activity(crawl_id),
-        "rate": pages_per_second(crawl, counts, parts.clock()),
+        "glance": await service.crawl_views.get_activity(crawl_id),
+        "rate": pages_per_second(crawl, counts, service.clock()),
         "avoided": counts.duplicates_avoided,
         "moved_to": crawl.moved_to,
     }
 
 
 async def _graph(request: Request, crawl_id: int) -> dict[str, Any]:
-    pages = await service(request).crawl_views.list_nodes(crawl_id, crawl_graph.PAGES)
+    pages = await get_service(request).crawl_views.list_nodes(crawl_id, crawl_graph.PAGES)
     return {"graph": crawl_graph.graph_of(pages), "sheet": crawl_graph}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import Path, Request, Response
+from fastapi import Request, Response
 
 from canonry.bookmarks.exchange import FileFormat
 from canonry.errors import CanonryError, StoreError
-from canonry.server.api.bookmarks import owner, service
-from canonry.server.api.exchange import exported
+from canonry.server.dependencies import RowId, get_owner_id, get_service
+from canonry.server.downloads import download_bookmarks
 from canonry.server.pages.forms import file_of, page_router, see, text_of
 from canonry.server.pages.rendering import render
 
@@ -30,8 +28,8 @@ async def take_file(request: Request) -> Response:
         return render(request, "import.html", status=400, error="choose a file first")
     data, exact_url, name = await file.read(), bool(text_of(form, "exact_url")), file.filename or ""
     try:
-        taken = await service(request).bookmarks.imports.start(
-            owner(request), data, file_name=name, exact_url=exact_url
+        taken = await get_service(request).bookmarks.imports.start(
+            get_owner_id(request), data, file_name=name, exact_url=exact_url
         )
     except StoreError:
         raise
@@ -41,12 +39,12 @@ async def take_file(request: Request) -> Response:
 
 
 @router.get("/imports/{import_id}")
-async def import_progress(request: Request, import_id: Annotated[int, Path(ge=1, le=2**63 - 1)]) -> Response:
-    taken = await service(request).bookmarks.imports.store.get(owner(request), import_id)
+async def import_progress(request: Request, import_id: RowId) -> Response:
+    taken = await get_service(request).bookmarks.imports.store.get(get_owner_id(request), import_id)
     return render(request, "imported.html", taken=taken)
 
 
 @router.get("/export/{form}")
 async def export(request: Request, form: FileFormat) -> Response:
     """All bookmarks in a file."""
-    return await exported(service(request), owner(request), form)
+    return await download_bookmarks(get_service(request), get_owner_id(request), form)

@@ -12,10 +12,10 @@ from canonry.core.presets import policies, policy
 from canonry.core.score import score
 from canonry.core.variants import variants
 from canonry.errors import InvalidUrl, PolicyError
-from canonry.server.api.bookmarks import service
+from canonry.server.dependencies import get_service
 from canonry.server.pages.forms import page_router
 from canonry.server.pages.rendering import render
-from canonry.server.problems import Refused
+from canonry.server.problems import RequestRefused
 
 router = page_router()
 _MOST = 270  # points a URL can have, see core/score.py
@@ -27,11 +27,11 @@ async def explain_url(
     url: Annotated[str, Query(max_length=MAX_URL_CHARS)] = "",
     under: Annotated[str, Query(alias="policy", max_length=100)] = "",
 ) -> Response:
-    pinned = await service(request).bookmarks.pipeline.get_policy()
+    pinned = await get_service(request).bookmarks.pipeline.get_policy()
     try:
         chosen = policy(under or pinned)
     except PolicyError as error:
-        raise Refused(400, str(error)) from None
+        raise RequestRefused(400, str(error)) from None
     shipped = [each.id for each in policies()]
     page: dict[str, Any] = {"url": url, "policy": chosen.id, "pinned": pinned, "shipped": shipped, "most": _MOST}
     if not url.strip():

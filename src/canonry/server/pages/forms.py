@@ -10,21 +10,23 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import RedirectResponse
 
 from canonry.server.pages.rendering import CSRF_COOKIE, CSRF_FIELD
-from canonry.server.problems import Refused
+from canonry.server.problems import RequestRefused
 
 if TYPE_CHECKING:
     from starlette.datastructures import FormData, UploadFile
 
 
 async def require_own_form(request: Request) -> AsyncGenerator[None]:
-    """Refused for a write that no form of ours has sent; what it sent is open until it is answered."""
+    """RequestRefused for a write that no form of ours has sent; what it sent is open until it is answered."""
     if request.method in {"GET", "HEAD"}:
         yield
         return
     wanted = request.cookies.get(CSRF_COOKIE, "")
     async with request.form() as form:
         if not wanted or not hmac.compare_digest(wanted.encode(), text_of(form, CSRF_FIELD).encode()):
-            raise Refused(403, "this form is not one of ours, or it is too old: open the page again, and send it there")
+            raise RequestRefused(
+                403, "this form is not one of ours, or it is too old: open the page again, and send it there"
+            )
         yield
 
 

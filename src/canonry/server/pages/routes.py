@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fastapi import FastAPI, Response
 from starlette.staticfiles import StaticFiles
 
-from canonry.server.access import Limits
+from canonry.server.access import RateLimiter
 from canonry.server.pages import (
     about,
     admin,
@@ -19,15 +19,15 @@ from canonry.server.pages import (
     exchange,
     explain,
     reference,
-    signin,
+    sign_in,
     tour,
 )
-from canonry.server.pages.refusals import ProblemPages
+from canonry.server.pages.problem_pages import ProblemPages
 
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-TOPICS = (bookmarks, duplicates, exchange, explain, canonicalize, crawls, admin, signin, about, tour, reference)
+TOPICS = (bookmarks, duplicates, exchange, explain, canonicalize, crawls, admin, sign_in, about, tour, reference)
 _ATTEMPTS = 10  # to sign in, a minute, from one address
 
 
@@ -44,6 +44,6 @@ def add_pages(app: FastAPI) -> None:
     """Have the application answer people too; after all other middleware, so that its refusals are pages as well."""
     for topic in TOPICS:
         app.include_router(topic.router)
-    app.state.sign_in_limits = Limits(_ATTEMPTS)
+    app.state.sign_in_limits = RateLimiter(_ATTEMPTS, clock=app.state.service.monotonic)
     app.mount("/static", _Static(directory=Path(__file__).parent / "static"), name="static")
     app.add_middleware(ProblemPages)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from fastapi import Request, Response
 
 from canonry.accounts import SESSION_LIFETIME
-from canonry.server.access import SESSION_COOKIE, cookie
-from canonry.server.api.bookmarks import service
+from canonry.server.access import SESSION_COOKIE, read_cookie
+from canonry.server.dependencies import get_service
 from canonry.server.pages.forms import page_router, see, text_of
 from canonry.server.pages.rendering import is_secure, render
-from canonry.server.problems import Refused
+from canonry.server.problems import RequestRefused
 
 router = page_router()
 
@@ -30,14 +30,14 @@ async def sign_in(request: Request) -> Response:
     after = _after(text_of(form, "next"))
     try:
         request.app.state.sign_in_limits.take(request.client.host if request.client else "")
-    except Refused as error:
+    except RequestRefused as error:
         said = "Too many attempts: wait a minute."
         return render(request, "signin.html", status=error.status, headers=error.headers, error=said, after=after)
-    parts = service(request)
-    user = await parts.users.find_by_token(text_of(form, "token").strip())
+    service = get_service(request)
+    user = await service.users.find_by_token(text_of(form, "token").strip())
     if user is None:
         return render(request, "signin.html", status=401, error="This token is not known.", after=after)
-    secret = await parts.users.open_session(user.id, parts.clock())
+    secret = await service.users.open_session(user.id, service.clock())
     answer = see(after)
     answer.set_cookie(
         SESSION_COOKIE,
@@ -52,8 +52,8 @@ async def sign_in(request: Request) -> Response:
 
 @router.post("/signout")
 async def sign_out(request: Request) -> Response:
-    if secret := cookie(request.headers, SESSION_COOKIE):
-        await service(request).users.close_session(secret)
+    if secret := read_cookie(request.headers, SESSION_COOKIE):
+        await get_service(request).users.close_session(secret)
     answer = see("/signin")
     answer.delete_cookie(SESSION_COOKIE, httponly=True, samesite="lax", secure=is_secure(request))
     return answer
@@ -67,4 +67,4 @@ def _after(path: str) -> str:
 
 def _signs_in(request: Request) -> bool:
     """In personal mode everybody is the owner, and there is nothing to sign in to."""
-    return bool(request.state.has_users) or service(request).options.require_token
+    return bool(request.state.has_users) or get_service(request).options.require_token

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from canonry.bookmarks.draft import clean_tags
 from canonry.bookmarks.url_pipeline import read_http_url
 from canonry.errors import InvalidFields, InvalidUrl
-from canonry.server.api.models import NewBookmark
+from canonry.server.bookmark_input import NewBookmark
 from canonry.server.pages.forms import text_of
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Entry:
             raise InvalidFields({_place(each["loc"]): each["msg"] for each in error.errors()} | wrong) from None
         if wrong:
             raise InvalidFields(wrong)
-        return given.given()
+        return given.given_fields()
 
 
 @dataclass(frozen=True, slots=True)
