@@ -145,7 +145,7 @@ def test_a_file_that_is_too_long_is_refused_also_where_it_comes_in_pieces(tmp_pa
             connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=30)
             connection.request("POST", path, iter([b'{"url":"', b"x" * limit]), JSON, encode_chunked=True)
             answer = connection.getresponse()
-            assert (answer.status, json.load(answer)["detail"]) == (413, f"a body of at most {limit} bytes is taken")
+            assert answer.status == 413 and str(limit) in json.load(answer)["detail"]
             connection.close()
 
 

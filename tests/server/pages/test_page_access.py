@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pytest
-from canonry.server.pages.pages import TOPICS
 
+from canonry.server.pages.routes import TOPICS
 from canonry.server.service import Options
 from server.pages.visitor import Visitor, add_user, owner_token
 from service import serving, until
