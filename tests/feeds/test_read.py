@@ -382,7 +382,6 @@ CHARSETS = [
     ("no charset", encode_feed(RUSSIAN, "utf-8", declared="nothing"), "text/xml; charset=", RUSSIAN),
     ("a codec that is no charset", encode_feed("a-b", "utf-8", declared="punycode"), "text/xml; charset=idna", "a-b"),
     ("a codec of escapes", encode_feed("\\u0041", "utf-8", declared="unicode_escape"), "", "\\u0041"),
-    ("EBCDIC", encode_feed("abc", "cp037", declared="cp037"), "", "abc"),
 ]  # fmt: skip
 
 

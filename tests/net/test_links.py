@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from canonry.errors import FailureKind
+from canonry.net.charset import detect_charset
 from canonry.net.engine import PageFailure
-from canonry.net.links import detect_charset, read_page, resolve
+from canonry.net.links import read_page, resolve
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parents[1] / "cases" / "anchor_cases.json").read_text())[
     "cases"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from canonry.bookmarks.exchange_rows import MAX_TITLE_CHARS, join_escaped, join_lines, read_time, split_folder
 from canonry.bookmarks.import_problems import BadBookmarkFile, FileProblem, RowRefused
-from canonry.net.charset import decode
+from canonry.net.charset import decode_html
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 MAX_TAGS = 5_000_000
 MAX_DEPTH = 100
 _MAX_ATTRIBUTES = 100
-_META = re.compile(rb"<meta[^>]{0,200}charset\s*=[^>]{0,60}", re.IGNORECASE)
-_HEAD_BYTES = 2_000  # searched for the charset
 _TAG = re.compile(r"<(?:!--|(/?)([a-z][a-z0-9]*+))", re.IGNORECASE)
 _REST = re.compile(r"""(?>[^>=]++|=\s*+(?>"[^"]*+"|'[^']*+')?+)*+>""")
 _COMMENT_END = re.compile(r"(?>[^-]++|-(?!->))*+-->")
@@ -55,8 +53,7 @@ class _Tag(NamedTuple):
 
 def read_netscape(data: bytes) -> Iterator[dict[str, object]]:
     """Yield the links of a file in their order, as rows for `parse_draft`; BadBookmarkFile if it is no such file."""
-    meta = _META.search(data[:_HEAD_BYTES])
-    text = decode(data, meta[0].decode("latin-1") if meta else "charset=utf-8").replace("\0", "")
+    text = decode_html(data).replace("\0", "")
     if text.count("<") > MAX_TAGS:
         raise BadBookmarkFile(FileProblem.TOO_COMPLEX, f"The file has more than {MAX_TAGS:,} tags.")
     if not re.search(r"<(?:a|dl)[\s>]|<!doctype netscape-bookmark-file", text, re.IGNORECASE):

@@ -1,4 +1,4 @@
-"""Web pages: the feeds they name, and where they send their readers."""
+"""Read HTML pages: the feeds they name, their title, and where they redirect."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from canonry.core.url import join, read_url
 from canonry.errors import InvalidUrl
-from canonry.net.charset import decode
+from canonry.net.charset import decode_html
 from canonry.net.links import cut_deep_nesting, read_title
 
 _FEED_TYPES = {
@@ -22,7 +22,7 @@ _FEED_TYPES = {
     "text/xml": "",
 }
 _MAX_LINKS = 100
-_MAX_PAGE = 1_000_000  # bytes of a page that are looked at; links to feeds stand in its head
+_MAX_PAGE_BYTES = 1_000_000  # of a page are read; links to feeds are in its head
 # Seconds, then the URL: https://html.spec.whatwg.org/multipage/semantics.html#attr-meta-http-equiv-refresh
 _REFRESH = re.compile(
     r"\s*[\d.]+(?>\s*[;,]|\s)\s*+(?>url\s*=\s*)?+(?:'([^']*)|\"([^\"]*)|(.+))", re.IGNORECASE | re.DOTALL
@@ -31,7 +31,7 @@ _REFRESH = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class FeedLink:
-    """A feed a page names: where it is, how it is called, and the format it claims to have."""
+    """A feed that a page names; `format` is the one the page claims, empty if it says only XML."""
 
     url: str
     title: str
@@ -39,9 +39,9 @@ class FeedLink:
 
 
 def find_feed_links(body: bytes, *, url: str, content_type: str = "") -> list[FeedLink]:
-    """The feeds a web page names in `<link rel=alternate>` (or `rel=feed`), in its order, each once."""
-    page = LexborHTMLParser(cut_deep_nesting(_text(body[:_MAX_PAGE], content_type)))
-    base = _base(page, url)
+    """Return the feeds a page names in `<link rel=alternate>` or `rel=feed`, in document order, each once."""
+    page = LexborHTMLParser(cut_deep_nesting(decode_html(body[:_MAX_PAGE_BYTES], content_type)))
+    base = _find_base(page, url)
     found: dict[str, FeedLink] = {}
     for link in page.css("link[rel][href]"):
         attributes = link.attributes
@@ -49,10 +49,10 @@ def find_feed_links(body: bytes, *, url: str, content_type: str = "") -> list[Fe
         kind = (attributes.get("type") or "").partition(";")[0].strip().lower()
         href = (attributes.get("href") or "").strip()
         is_alternate = "alternate" in relations and "stylesheet" not in relations and kind in _FEED_TYPES
-        is_api = kind == "application/json" and "wp-json" in href  # of WordPress, no feed
+        is_api = kind == "application/json" and "wp-json" in href  # the JSON API of WordPress
         if not href or is_api or not (is_alternate or "feed" in relations):
             continue
-        target = _resolved(base, href)
+        target = _resolve(base, href)
         if target and target not in found:
             found[target] = FeedLink(
                 target, " ".join((attributes.get("title") or "").split()), _FEED_TYPES.get(kind, "")
@@ -63,44 +63,44 @@ def find_feed_links(body: bytes, *, url: str, content_type: str = "") -> list[Fe
 
 
 def parse_refresh(content: str) -> str:
-    """The reference in a `Refresh` header or its twin in a page: `0; url=/next` → `/next`; empty where none is."""
+    """Return the reference of a `Refresh` header or meta element: `0; url=/next` → `/next`; empty if it has none."""
     match = _REFRESH.match(content)
     return next(filter(None, match.groups()), "").strip() if match else ""
 
 
 def find_meta_refresh(body: bytes, *, url: str, content_type: str = "") -> str:
-    """Where a page sends its readers by `<meta http-equiv=refresh>`, of any scheme; empty where it does not."""
-    page = LexborHTMLParser(cut_deep_nesting(_text(body[:_MAX_PAGE], content_type)))
+    """Return the target of `<meta http-equiv=refresh>`, a URL of any scheme; empty if the page has none."""
+    page = LexborHTMLParser(cut_deep_nesting(decode_html(body[:_MAX_PAGE_BYTES], content_type)))
     for meta in page.css("meta[http-equiv][content]"):
         is_refresh = (meta.attributes.get("http-equiv") or "").strip().lower() == "refresh"
         if is_refresh and (target := parse_refresh(meta.attributes.get("content") or "")):
             try:
-                return join(_base(page, url), target)
+                return join(_find_base(page, url), target)
             except InvalidUrl:
-                return target  # for whoever asks to refuse
+                return target  # the caller refuses it
     return ""
 
 
 def read_page_title(body: bytes, content_type: str = "") -> str:
-    """The title of a web page, of other documents none; at most a thousand characters."""
+    """Return the title of a web page, at most 1,000 characters; empty for other documents."""
     if not is_html(content_type):
         return ""
-    page = LexborHTMLParser(cut_deep_nesting(_text(body[:_MAX_PAGE], content_type)))
+    page = LexborHTMLParser(cut_deep_nesting(decode_html(body[:_MAX_PAGE_BYTES], content_type)))
     return read_title(page)
 
 
 def is_html(content_type: str) -> bool:
-    """Does a server say so, or nothing?"""
+    """Return whether a Content-Type is that of HTML, or missing."""
     return content_type.partition(";")[0].strip().lower() in {"", "text/html", "application/xhtml+xml"}
 
 
-def _base(page: LexborHTMLParser, url: str) -> str:
+def _find_base(page: LexborHTMLParser, url: str) -> str:
     base = page.css_first("base[href]")
-    return _resolved(url, (base.attributes.get("href") or "") if base else "") or url
+    return _resolve(url, (base.attributes.get("href") or "") if base else "") or url
 
 
-def _resolved(base: str, href: str) -> str:
-    """The http(s) URL a reference leads to; empty where it leads elsewhere."""
+def _resolve(base: str, href: str) -> str:
+    """Return the http(s) URL of a reference; empty for any other scheme."""
     try:
         target = join(base, href.strip())
         if target.startswith(("feed:", "rss:")):
@@ -108,11 +108,3 @@ def _resolved(base: str, href: str) -> str:
     except InvalidUrl:
         return ""
     return target if target.startswith(("http://", "https://")) else ""
-
-
-def _text(body: bytes, content_type: str) -> str:
-    """The page as text; `<meta charset>` counts where the server names none."""
-    stated = re.search(r"<meta[^>]{0,200}charset\s*=\s*[\"']?([\w.:-]+)", body[:4096].decode("latin-1"), re.IGNORECASE)
-    if stated and "charset" not in content_type.lower():
-        content_type = f"text/html; charset={stated[1]}"
-    return decode(body, content_type)
