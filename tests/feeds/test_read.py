@@ -425,17 +425,19 @@ def test_every_byte_decodes_in_every_charset() -> None:
 
 # --- Refused documents ---------------------------------------------------------------------------------------------
 
+WEB_PAGES = [
+    ("HTML", b"<!DOCTYPE html><html><head><title>T</title></head></html>"),
+    ("HTML with a mark", codecs.BOM_UTF8 + b"\n<!-- c --><HTML>"),
+    ("HTML in UTF-16", "<html></html>".encode("utf-16")),
+    ("XHTML", b'<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"/>'),
+    ("HTML that shows a feed", b"<html><body><rss version='2.0'></rss></body></html>"),
+    ("HTML after an error", b"Warning: x\n<!doctype html><p>"),
+    ("scraps of HTML", b"<div>404</div>"),
+]
 REFUSED = [
     # why                       given                                                              reason
     ("nothing", b"", "empty"),
     ("white space", b" \r\n\t ", "empty"),
-    ("HTML", b"<!DOCTYPE html><html><head><title>T</title></head></html>", "a web page"),
-    ("HTML with a mark", codecs.BOM_UTF8 + b"\n<!-- c --><HTML>", "a web page"),
-    ("HTML in UTF-16", "<html></html>".encode("utf-16"), "a web page"),
-    ("XHTML", b'<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"/>', "a web page"),
-    ("HTML that shows a feed", b"<html><body><rss version='2.0'></rss></body></html>", "a web page"),
-    ("HTML after an error", b"Warning: x\n<!doctype html><p>", "a web page"),
-    ("scraps of HTML", b"<div>404</div>", "a web page"),
     ("OPML", b'<?xml version="1.0"?><opml version="2.0"><body/></opml>', "the root element is <opml>"),
     ("sitemap", b"<urlset><url/></urlset>", "the root element is <urlset>"),
     ("SVG", b'<svg xmlns="x"><metadata><rdf:RDF/></metadata></svg>', "the root element is <svg>"),
@@ -454,12 +456,20 @@ REFUSED = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("body", [row[1] for row in WEB_PAGES], ids=[row[0] for row in WEB_PAGES])
+def test_a_web_page_is_recognized_and_refused(body: bytes) -> None:
+    assert is_web_page(body)
+    with pytest.raises(NotAFeed) as caught:
+        read_feed(body, url=DEFAULT_URL)
+    assert (caught.value.target, caught.value.reason) == (DEFAULT_URL, "a web page")
+
+
 @pytest.mark.parametrize(("body", "reason"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
 def test_a_document_that_is_not_a_feed_is_refused(body: bytes, reason: str) -> None:
+    assert not is_web_page(body)
     with pytest.raises(NotAFeed) as caught:
         read_feed(body, url=DEFAULT_URL)
     assert (caught.value.target, caught.value.reason) == (DEFAULT_URL, reason)
-    assert is_web_page(body) == (reason == "a web page")
 
 
 @pytest.mark.parametrize("body", ['{"items": [],}', "{'a': 1}", '{"items": [', '{"id": ' + "1" * 5000 + "}"])

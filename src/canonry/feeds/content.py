@@ -1,4 +1,4 @@
-"""Content: has an item changed, and are two documents the same feed? (contract I2, F5)"""
+"""Compare content: has an item changed, and are two documents the same feed? (contract I2, F5)"""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from canonry.errors import InvalidUrl
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_COMMON = 3  # items two documents must share before their overlap means anything
-_NEW = 2  # posts that may have come or gone between two fetches
+_MIN_COMMON_ITEMS = 3  # for an overlap to be evidence
+_MAX_NEW_ITEMS = 2  # that may appear or disappear between two fetches
 
 
 @dataclass(frozen=True, slots=True)
 class ItemIdentity:
-    """An item as a signature sees it: nothing that changes between two fetches of one feed."""
+    """What identifies an item in a signature: nothing that changes between two fetches of one feed."""
 
     name: str
     title: str
@@ -28,7 +28,7 @@ class ItemIdentity:
 
 @dataclass(frozen=True, slots=True)
 class FeedSignature:
-    """What stays the same when one feed is fetched twice or from two addresses."""
+    """What stays the same when one feed is fetched twice or from two URLs."""
 
     title: str
     items: frozenset[ItemIdentity]
@@ -36,29 +36,29 @@ class FeedSignature:
 
 
 def content_hash(item: object) -> str:
-    """Hex sha256 over what readers see of an item: another hash, an update."""
+    """Return the hex sha256 of what readers see of an item; a different hash means that the item was updated."""
     seen = Item.of(item)
     return content_hash_at(normalize_link(seen.link), seen)
 
 
 def content_hash_at(canonical_url: str, item: Item) -> str:
-    """`content_hash` of an item whose canonical URL is known."""
+    """Return the `content_hash` of an item whose canonical URL is known."""
     link = canonical_url or item.link.strip()
     return hash_fields(item.title.strip(), link, item.text.strip(), item.published.strip(), sorted(item.enclosures))
 
 
 def feed_signature(title: str, items: Iterable[object], *feed_urls: str) -> FeedSignature:
-    """The signature of a feed, which ignores scheme and `www.` of the hosts it is served from.
+    """Return the signature of a feed, which ignores scheme and `www.` of the hosts in `feed_urls`.
 
-    To compare a feed with its mirror, give both the URLs of both. Items that say nothing are left out.
+    To compare a feed with its mirror, pass the URLs of both each time. Empty items are left out.
     """
-    listed = [item for item in map(Item.of, items) if _says_something(item)]
+    listed = [item for item in map(Item.of, items) if _has_content(item)]
     own_hosts = {strip_www(parse(url).host) for url in feed_urls}
     identities = frozenset(
         ItemIdentity(
-            _name(item, own_hosts),
+            _make_name(item, own_hosts),
             " ".join(item.title.split()),
-            tuple(sorted(_path(enclosure) for enclosure in item.enclosures)),
+            tuple(sorted(_get_path(enclosure) for enclosure in item.enclosures)),
         )
         for item in listed
     )
@@ -66,29 +66,33 @@ def feed_signature(title: str, items: Iterable[object], *feed_urls: str) -> Feed
 
 
 def is_same_signature(one: FeedSignature, other: FeedSignature) -> bool:
-    """Same title, same items in any order, and texts within a factor of two; never without items."""
+    """Whether title and items are equal, in any order, and the texts within a factor of two; false without items."""
     shorter, longer = sorted((one.text_length, other.text_length))
     return bool(one.items) and one.title == other.title and one.items == other.items and longer <= 2 * shorter
 
 
 def is_overlapping(one: FeedSignature, other: FeedSignature) -> bool:
-    """Same title and nearly the same items: 80 % of the larger set, or all but two of it.
+    """Whether the titles are equal and the items nearly so: 80 % of the larger set, or all but two of it.
 
     Evidence only for two URLs with the same `feed-aggressive` form.
     """
     common = len(one.items & other.items)
     larger = max(len(one.items), len(other.items))
-    return one.title == other.title and common >= _COMMON and (common * 5 >= larger * 4 or common >= larger - _NEW)
+    return (
+        one.title == other.title
+        and common >= _MIN_COMMON_ITEMS
+        and (common * 5 >= larger * 4 or common >= larger - _MAX_NEW_ITEMS)
+    )
 
 
-def _says_something(item: Item) -> bool:
+def _has_content(item: Item) -> bool:
     return any(text.strip() for text in (item.guid, item.link, item.title, item.text, *item.enclosures))
 
 
-def _name(item: Item, own_hosts: set[str]) -> str:
-    """The id, else the link: an http(s) URL without tracking, and on own hosts without scheme and www.
+def _make_name(item: Item, own_hosts: set[str]) -> str:
+    """Return the id, or else the link. URLs lose tracking, and on own hosts also scheme and `www.`.
 
-    An item that has neither, nor a title, is known by its text alone.
+    An item without id, link and title is identified by its text.
     """
     name = item.guid.strip() or item.link.strip()
     if not name and not item.title.strip():
@@ -103,7 +107,7 @@ def _name(item: Item, own_hosts: set[str]) -> str:
     return str(parts).partition(":")[2]
 
 
-def _path(enclosure: str) -> str:
+def _get_path(enclosure: str) -> str:
     try:
         return parse(enclosure).path
     except InvalidUrl:
