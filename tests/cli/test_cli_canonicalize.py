@@ -1,4 +1,4 @@
-"""`canonry canonicalize`, run as users run it, against a server on loopback."""
+"""The command `canonry canonicalize`, in a process of its own, against a server on loopback."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread
@@ -27,7 +26,7 @@ ALLOWED = {"CANONRY_ALLOW_NETWORKS": "127.0.0.0/8", "CANONRY_ALLOW_PORTS": "1-65
 PAGE = '<html><link rel="alternate" type="application/rss+xml" title="Posts" href="/feed/?utm_source=page">'
 
 
-class Answerer(BaseHTTPRequestHandler):
+class Handler(BaseHTTPRequestHandler):
     asked = Event()
     leave = Event()
 
@@ -35,7 +34,7 @@ class Answerer(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         if path == "/hang":
             self.asked.set()
-            self.leave.wait(20)
+            self.leave.wait(300)
         status, kind, body = {
             "/": (200, "text/html", PAGE),
             "/feed": (200, "text/xml", rss()),
@@ -58,10 +57,10 @@ class Answerer(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answerer) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
-        Answerer.leave.set()
+        Handler.leave.set()
         server.shutdown()
 
 
@@ -69,7 +68,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return command.run("canonicalize", *arguments, cwd=Path.cwd(), environment={**os.environ, **ALLOWED})
 
 
-def test_json_is_the_result_as_it_is(site: str) -> None:
+def test_piped_output_is_the_result_as_json(site: str) -> None:
     done = run(f"{site}/feed/?utm_source=x")
     assert (done.returncode, done.stderr) == (0, "")
     found = json.loads(done.stdout)
@@ -80,7 +79,7 @@ def test_json_is_the_result_as_it_is(site: str) -> None:
     assert found["aliases"] == [f"{site}/feed/?utm_source=x"]
 
 
-def test_on_a_terminal_every_attempt_and_a_line_of_progress(site: str) -> None:
+def test_a_terminal_shows_every_attempt_and_progress(site: str) -> None:
     shown = terminal.run([*COMMAND, f"{site}/feed/"], environment=ALLOWED)
     progress, _, answer = shown.rpartition("\r\033[K")
     assert f"fetching {site}/feed/" in progress
@@ -89,10 +88,10 @@ def test_on_a_terminal_every_attempt_and_a_line_of_progress(site: str) -> None:
     assert lines[1] == "content_verified, from response, Blog (rss, 3 items), 3 requests"
     assert lines[2].split() == ["verdict", "ms", "score", "url", "reason"]
     assert [line.split()[0] for line in lines[3:6]] == ["fetched", "same", "failed"]
-    assert lines[6] == f"the same feed: {site}/feed/"
+    assert lines[6] == f"Alias: {site}/feed/"
 
 
-def test_discover(site: str) -> None:
+def test_discover_uses_the_first_feed_of_a_web_page(site: str) -> None:
     refused = run(f"{site}/")
     assert refused.returncode == 1
     assert "links to 1 feed; to follow the first, turn on discover" in refused.stderr
@@ -100,7 +99,7 @@ def test_discover(site: str) -> None:
     assert json.loads(run("--discover", f"{site}/").stdout)["url"] == f"{site}/feed"
 
 
-def test_the_budget(site: str) -> None:
+def test_max_requests_limits_requests_after_the_first(site: str) -> None:
     found = json.loads(run("--max-requests", "0", f"{site}/feed/").stdout)
     assert (found["url"], found["requests"], found["total_requests"]) == (f"{site}/feed/", 0, 1)
     assert run("--max-requests", "-1", f"{site}/feed/").returncode == 2
@@ -108,7 +107,7 @@ def test_the_budget(site: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "message"),
     [
         ("{site}/busy", "answered 429, retry after 7 s"),
         ("{site}/none", "answered 404"),
@@ -118,22 +117,22 @@ def test_the_budget(site: str) -> None:
         ("no url", "not a usable URL"),
     ],
 )
-def test_no_answer_is_one_line_and_exit_1(site: str, url: str, said: str) -> None:
+def test_a_failure_is_one_line_and_exit_code_1(site: str, url: str, message: str) -> None:
     done = run(url.format(site=site))
     assert done.returncode == 1
     assert done.stderr.startswith("canonry: ")
     assert done.stderr.count("\n") == 1
-    assert said in done.stderr
-    assert said in json.loads(done.stdout)["error"]
+    assert message in done.stderr
+    assert message in json.loads(done.stdout)["error"]
 
 
-def test_credentials_are_masked_but_in_the_answer(site: str) -> None:
+def test_credentials_are_masked_except_in_the_canonical_url(site: str) -> None:
     shown = terminal.run([*COMMAND, f"{site.replace('//', '//me:secret@')}/feed/"], environment=ALLOWED)
     assert shown.count("secret") == 1
     assert "***@" in shown
-    told = run(f"{site.replace('//', '//me:secret@')}/feed/").stdout
-    assert json.loads(told)["url"] == f"{site.replace('//', '//me:secret@')}/feed"
-    assert told.count("secret") == 1
+    printed = run(f"{site.replace('//', '//me:secret@')}/feed/").stdout
+    assert json.loads(printed)["url"] == f"{site.replace('//', '//me:secret@')}/feed"
+    assert printed.count("secret") == 1
 
 
 def test_credentials_are_masked_in_an_error(site: str) -> None:
@@ -142,23 +141,24 @@ def test_credentials_are_masked_in_an_error(site: str) -> None:
     assert "secret" not in done.stdout + done.stderr
 
 
-def test_a_title_cannot_steer_the_terminal(site: str) -> None:
+def test_escape_sequences_in_a_title_are_not_printed(site: str) -> None:
     shown = terminal.run([*COMMAND, f"{site}/title"], environment=ALLOWED)
     assert "\x07" not in shown
     assert "\\x1b]0;pwned\\x07" in shown
 
 
-@pytest.mark.parametrize("stdout", ["/dev/full", "&-"])
-def test_an_answer_that_cannot_be_written_is_one_line(site: str, stdout: str) -> None:
+@pytest.mark.parametrize(
+    ("stdout", "stderr"), [("/dev/full", "canonry: [Errno 28] No space left on device\n"), ("&-", "")]
+)
+def test_a_full_or_closed_stdout_gives_no_traceback(site: str, stdout: str, stderr: str) -> None:
     command = f"{' '.join(COMMAND)} {site}/feed >{stdout}"
     done = subprocess.run(
         ["sh", "-c", command], capture_output=True, text=True, check=False, env={**os.environ, **ALLOWED}
     )
-    assert "Traceback" not in done.stderr
-    assert done.stderr.count("\n") <= 1
+    assert done.stderr == stderr
 
 
-def test_a_wrong_setting_is_named() -> None:
+def test_an_invalid_setting_is_named() -> None:
     done = subprocess.run(
         [*COMMAND, "http://127.0.0.1/"],
         capture_output=True,
@@ -181,14 +181,12 @@ def test_a_missing_extra_is_named(site: str) -> None:
     assert done.stderr == "canonry: this needs more than the base install: pip install 'canonry[feeds]'\n"
 
 
-def test_interrupted(site: str) -> None:
+def test_an_interrupt_ends_the_command(site: str) -> None:
     with subprocess.Popen(
         [*COMMAND, f"{site}/hang"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **ALLOWED}
     ) as process:
-        assert Answerer.asked.wait(20)
-        started = time.monotonic()
+        assert Handler.asked.wait(60)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=20)
-    assert time.monotonic() - started < 5
+        _, stderr = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert b"Traceback" not in said
+    assert stderr.strip() == b"Aborted!"

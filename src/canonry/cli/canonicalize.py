@@ -1,4 +1,4 @@
-"""canonry canonicalize: the URL that stands for a feed, with every attempt."""
+"""canonry canonicalize: find the URL that stands for a feed, and show every attempt."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from canonry.errors import FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl, mask_cr
 if TYPE_CHECKING:
     from canonry.feeds.canonicalize.result import Candidate, Canonical, Event
 
-_URL_IN_JSON = re.compile(r'"(?:https?|feed):(?:[^"\\]|\\.)*"', re.IGNORECASE)
+_URL = re.compile(r"(?:https?|feed):", re.IGNORECASE)
 
 
 @click.command()
 @click.argument("url")
-@click.option("--discover", is_flag=True, help="Given a web page, take the first feed it names.")
+@click.option("--discover", is_flag=True, help="If URL is a web page, use the first feed it links to.")
 @click.option(
     "--max-requests",
     metavar="N",
     type=click.IntRange(min=0),
     default=3,
     show_default=True,
-    help="Requests after the first fetch.",
+    help="Limit of requests after the first fetch.",
 )
 @json_option
 def canonicalize(url: str, *, discover: bool, max_requests: int, as_json: bool) -> None:
-    """The URL that stands for a feed, with every attempt.
+    """Find the URL that stands for a feed.
 
-    Fetches the feed, then tests its self link and cleaner forms of the URL; what is printed was
-    fetched and served the same feed. Exit 1 where there is no feed.
+    Fetches the feed, then tests its self link and cleaner forms of the URL. The printed URL was
+    fetched and served the same feed; every attempt is listed below it. Exit code 1 if URL is not a feed.
 
     \b
     canonry canonicalize 'http://www.example.com/feed/?utm_source=mail'
@@ -54,17 +54,17 @@ def canonicalize(url: str, *, discover: bool, max_requests: int, as_json: bool) 
         if render.on_terminal(as_json=as_json):
             _print_candidates(tried)
         else:
-            _print_record({"input_url": url, "url": None, "error": str(error), "candidates": tried}, answer=None)
+            _print_json({"input_url": url, "url": None, "error": str(error), "candidates": tried}, canonical_url=None)
         raise
     progress.clear()
     if render.on_terminal(as_json=as_json):
-        _print(found)
+        _print_result(found)
     else:
-        _print_record(found, answer=found.url)
+        _print_json(found, canonical_url=found.url)
 
 
 class _Progress:
-    """One line on standard error that says what is going on, gone when it is over."""
+    """Shows the current request on one line of standard error, if it is a terminal."""
 
     def __init__(self) -> None:
         self._is_shown = False
@@ -80,27 +80,40 @@ class _Progress:
             click.echo("\r\033[K", nl=False, err=True)
 
 
-def _print_record(record: object, *, answer: str | None) -> None:
-    """A line of JSON in which no URL but the answer has a password."""
-    line = _URL_IN_JSON.sub(lambda found: mask_credentials(found[0]), render.json_line(record))
-    told: dict[str, Any] = json.loads(line)
-    render.print_json({**told, "url": answer})
+def _print_json(record: object, *, canonical_url: str | None) -> None:
+    """Print a line of JSON in which only the canonical URL keeps its credentials."""
+    fields: dict[str, object] = _mask_urls(json.loads(render.json_line(record)))
+    render.print_json({**fields, "url": canonical_url})
 
 
-def _print(found: Canonical) -> None:
+def _mask_urls(value: Any) -> Any:
+    """Mask the credentials of all URLs in a JSON value."""
+    if isinstance(value, str):
+        return mask_credentials(value) if _URL.match(value) else value
+    if isinstance(value, list):
+        return [_mask_urls(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _mask_urls(each) for key, each in value.items()}
+    return value
+
+
+def _print_result(found: Canonical) -> None:
     click.echo(render.bold(found.url))
-    told = [str(found.reason), f"from {found.source}"]
+    summary = [str(found.reason), f"from {found.source}"]
     if found.feed is not None:
-        count = found.feed.item_count
         title = render.visible(found.feed.title) or "untitled"
-        told.append(f"{title} ({found.feed.format}, {count} {'item' if count == 1 else 'items'})")
-    told.append(f"{found.total_requests} {'request' if found.total_requests == 1 else 'requests'}")
-    click.echo(", ".join(told))
+        summary.append(f"{title} ({found.feed.format}, {_count(found.feed.item_count, 'item')})")
+    summary.append(_count(found.total_requests, "request"))
+    click.echo(", ".join(summary))
     for link in found.discovered[1:]:
-        click.echo(f"the page also names {link.url} {render.visible(link.title)}".rstrip())
+        click.echo(f"Also linked from the page: {link.url} {render.visible(link.title)}".rstrip())
     _print_candidates(found.candidates)
     for alias in found.aliases:
-        click.echo(f"the same feed: {mask_credentials(alias)}")
+        click.echo(f"Alias: {mask_credentials(alias)}")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _print_candidates(candidates: tuple[Candidate, ...]) -> None:
