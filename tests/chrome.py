@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,12 +15,21 @@ from canonry.net.guard import Guard
 from canonry.settings import Settings, load_settings
 from loopback import ADDRESS, EVERY_PORT, no_names
 
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from canonry.errors import FailureKind
+    from canonry.net.engine import Opened
+
 try:
     find_chrome(load_settings())
     FOUND = True
 except CanonryError:
     FOUND = False
 
+PAGE = "http://site.example/dir/page.html?q=1"
+HTML = {"Content-Type": "text/html; charset=utf-8"}
+GOOD = f'<title>Good</title><a href="/next">next</a><p>{"text " * 100}'
 NO_CHROME = f"Chrome is not installed (Debian: apt-get install {PACKAGE}) and CANONRY_CHROME names none"
 needs_chrome = pytest.mark.skipif(not FOUND, reason=NO_CHROME)
 
@@ -31,6 +41,29 @@ def make_engine(lookup: Any = no_names, **options: Any) -> ChromeEngine:
     return ChromeEngine(
         settings, guard, lookup, **({"load_seconds": 20.0, "script_seconds": 20.0, "tabs": 2} | options)
     )
+
+
+@asynccontextmanager
+async def run_engine(lookup: Any = no_names, **options: Any) -> AsyncIterator[ChromeEngine]:
+    """Yield an engine, and check at the end that none of its processes remains."""
+    group: int | None = None
+    async with make_engine(lookup, **options) as engine:
+        yield engine
+        group = engine.process_group
+    assert group is None or list_processes(group) == {}
+
+
+def get_kind(opened: Opened) -> FailureKind | None:
+    return None if opened.failure is None else opened.failure.kind
+
+
+def make_page(body: str, **headers: str) -> dict[str, Any]:
+    """Return an answer of a loopback web that is an HTML page."""
+    return {"body": f"<!doctype html>{body}", "headers": HTML | headers}
+
+
+def make_redirect(location: str) -> dict[str, Any]:
+    return {"status": 302, "headers": {"Location": location, "Access-Control-Allow-Origin": "*"}}
 
 
 def list_processes(group: int) -> dict[int, str]:

@@ -1,1 +1,1 @@
-"""A Chrome of our own: its process, its DevTools pipe, its tabs, and the guarded proxy it uses."""
+"""Pages opened in a real Chrome: its process, its DevTools pipe, its tabs, and the guarded proxy that it uses."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from canonry.errors import CanonryError
 from canonry.net.chrome.certificates import trust_ca_file
+from canonry.net.chrome.flags import FLAGS
 from canonry.net.chrome.pipe import BrowserClosed, CommandFailed, Pipe
 from canonry.net.chrome.proxy import LOGIN_URL, USER, Proxy
 from canonry.net.chrome.tab import Tab
@@ -35,7 +36,6 @@ _EXIT_POLL_SECONDS = 0.005
 _MAX_FOLDER_BYTES = 36  # Chrome adds the rest of its socket's name, which has at most 107 bytes
 _MAX_STDERR_BYTES = 2000  # the last bytes are kept for the error message
 _MAX_SHOWN_CHARACTERS = 500
-_HEAP_MB = 512  # of the scripts of one page; a page that allocates more crashes
 _PROCESS_KB = 4 * 1024 * 1024  # data of one process, limited by `ulimit -d`
 # Chrome reads commands from file descriptor 3 and writes to 4. The shell removes the profile after Chrome has ended,
 # also if this process is killed: Chrome ends when the pipe is closed. Children of Chrome may still be writing.
@@ -44,55 +44,6 @@ ulimit -d "$1" 2>/dev/null; profile=$2; shift 2
 "$@" 3<&0 4>&1 </dev/null >/dev/null
 for attempt in 1 2 3 4 5; do rm -rf "$profile" 2>/dev/null && break; sleep 0.2; done
 """
-_DISABLED_FEATURES = (
-    "AutofillServerCommunication",
-    "DialMediaRouteProvider",
-    "MediaRouter",
-    "OptimizationHints",
-    "RenderDocument",
-    "Translate",
-)
-# The reason for each flag: docs/decisions/0011-chrome.md
-FLAGS = (
-    "--headless",
-    "--remote-debugging-pipe",
-    "--proxy-bypass-list=<-loopback>",
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-    "--dns-prefetch-disable",
-    "--disable-quic",
-    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
-    "--webrtc-ip-handling-policy=disable_non_proxied_udp",
-    "--block-new-web-contents",
-    "--deny-permission-prompts",
-    "--disable-background-networking",
-    "--disable-breakpad",
-    "--disable-client-side-phishing-detection",
-    "--disable-component-extensions-with-background-pages",
-    "--disable-component-update",
-    "--disable-default-apps",
-    "--disable-domain-reliability",
-    "--disable-extensions",
-    "--disable-sync",
-    "--metrics-recording-only",
-    "--no-first-run",
-    "--no-default-browser-check",
-    "--no-pings",
-    "--no-service-autorun",
-    "--password-store=basic",
-    "--use-mock-keychain",
-    "--disable-back-forward-cache",
-    "--disable-backgrounding-occluded-windows",
-    "--disable-background-timer-throttling",
-    "--disable-renderer-backgrounding",
-    "--disable-hang-monitor",
-    "--disable-gpu",
-    "--num-raster-threads=1",
-    "--disable-dev-shm-usage",
-    "--hide-scrollbars",
-    "--mute-audio",
-    f"--disable-features={','.join(_DISABLED_FEATURES)}",
-    f"--js-flags=--max-old-space-size={_HEAP_MB}",
-)
 
 
 def find_chrome(settings: Settings) -> str:

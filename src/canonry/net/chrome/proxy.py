@@ -22,15 +22,8 @@ from urllib.parse import urlsplit
 
 from canonry.core.url import SCHEME_PORTS
 from canonry.errors import FailureKind, RefusalKind, UnsafeUrl, mask_credentials
-from canonry.net.chrome.relay import (
-    ConnectionTooLarge,
-    DirectResponse,
-    ProxyConnection,
-    ProxyLimits,
-    ProxyRequest,
-    make_gateway_error,
-    read_request,
-)
+from canonry.net.chrome.http_heads import DirectResponse, ProxyRequest, read_request
+from canonry.net.chrome.relay import ConnectionTooLarge, ProxyConnection, ProxyLimits, make_gateway_error
 from canonry.net.dns import Lookup, resolve_checked, resolve_name
 from canonry.net.engine import PageFailure
 
