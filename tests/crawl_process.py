@@ -1,7 +1,6 @@
-"""Crawls in processes of their own: `crawl_process.py`, one JSON order a line, one fork for each.
+"""Crawl in forked processes: `crawl_process.py` reads one JSON array (database URL, seed) per line and forks for each.
 
-A line each on standard output: the id of the process, and how it ended. Forked, because starting Python
-takes longer than the crawl.
+It prints the process id, and the exit status when the process has ended. Forking is faster than starting Python.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ def main() -> None:
             try:
                 asyncio.run(_crawl(database_url, seed))
                 os._exit(0)
-            except BaseException:  # nothing of this process may go on in the loop above
+            except BaseException:  # the child must not continue the loop of its parent
                 traceback.print_exc()
             finally:
                 os._exit(1)

@@ -1,4 +1,4 @@
-"""A site on loopback for commands: pages by path, and how often each was asked for."""
+"""A site on loopback for commands: pages by path, and the number of requests for each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SETTINGS = {"CANONRY_ALLOW_NETWORKS": f"{ADDRESS}/32", "CANONRY_ALLOW_PORTS": "1
 
 
 def tree(count: int) -> dict[str, str]:
-    """Pages that lead to each other."""
+    """Return pages that link to each other, three children each."""
     pages: dict[str, str] = {}
     for number in range(count):
         hrefs = [f"/{child}" for child in range(number * 3 + 1, number * 3 + 4) if child < count]
@@ -30,12 +30,12 @@ def tree(count: int) -> dict[str, str]:
 
 
 def client() -> Client:
-    """One that may reach such a site, and nothing else of this machine."""
+    """Return a client that may reach such a site, and nothing else on this machine."""
     return Client(Guard([f"{ADDRESS}/32"], range(1, 65536)), settings=Settings())
 
 
 class Site(ThreadingHTTPServer):
-    """Serves `pages`; a text that begins with `->` is a redirect. With a slash more it is the same page."""
+    """Serves `pages` by path, ignoring a trailing slash; a page that begins with `->` is a redirect."""
 
     daemon_threads = True
     block_on_close = False
@@ -51,7 +51,7 @@ class Site(ThreadingHTTPServer):
         return f"http://{ADDRESS}:{self.server_address[1]}"
 
     def handle_error(self, *_: object) -> None:
-        """A client that was killed is no news."""
+        """Ignore clients that were killed."""
 
 
 class _Answer(BaseHTTPRequestHandler):
@@ -75,7 +75,7 @@ class _Answer(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Quiet."""
+        """Log nothing."""
 
 
 @contextmanager

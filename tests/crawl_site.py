@@ -1,4 +1,4 @@
-"""A site with every trap, as pages for `LoopbackWeb`, and what a crawl of it must give."""
+"""A site with every trap, as pages for `LoopbackWeb`, and the pages that a crawl of it must return."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SKIPPED = [
     "#top",
     "http://[",
 ]
-# Path → page. A path that no page may lead to is not here: asking for it would end the connection.
+# Path → page. Paths that must not be requested are missing: the server closes the connection for them.
 _PATHS: dict[str, dict[str, Any]] = {
     "/": html(
         "<title>Home</title>"
@@ -81,8 +81,8 @@ PAGES = {f"http://{HOST}{path}": page for path, page in _PATHS.items()} | {
     f"https://{HOST}/robots.txt": {"status": 404, "headers": {}, "body": ""},
 }
 MAX_DEPTH = 5
-# Normalized URL without scheme → depth, under a depth of MAX_DEPTH: what a crawl must give, and nothing else.
-# The calendar has no end; two pages that only redirect to each other are one failure.
+# Normalized URL without scheme and host → depth: exactly the pages of a crawl with a depth of MAX_DEPTH.
+# The calendar has no end. Two pages that redirect to each other are one failed page, which is not listed here.
 WANTED = {
     "/": 0,
     "/about": 1,

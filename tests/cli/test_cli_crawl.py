@@ -1,4 +1,4 @@
-"""`canonry crawl`: what is on standard output, in files, on a terminal, and the exit codes."""
+"""`canonry crawl`: standard output, files, the terminal, and exit codes."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ def site() -> Generator[Site]:
 
 
 class User:
-    """Types commands in an empty folder."""
+    """Runs commands in an empty folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.variables = {**SETTINGS, "CANONRY_DATABASE_URL": f"sqlite:///{folder / 'canonry.db'}"}
 
-    def crawls(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    def crawl(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         variables = {**os.environ, **self.variables}
         done = command.run("crawl", "--engine", "http", *arguments, cwd=self.folder, environment=variables)
         assert done.returncode == code, done.stderr
         return done
 
-    def records(self, *arguments: str, code: int = 0) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.crawls(*arguments, code=code).stdout.splitlines()]
+    def crawl_records(self, *arguments: str, code: int = 0) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.crawl(*arguments, code=code).stdout.splitlines()]
 
 
 @pytest.fixture
@@ -57,8 +57,8 @@ def user(tmp_path: Path) -> User:
     return User(tmp_path)
 
 
-def test_pages_are_json_lines(user: User, site: Site) -> None:
-    records = user.records(site.url)
+def test_pages_are_printed_as_json_lines(user: User, site: Site) -> None:
+    records = user.crawl_records(site.url)
     assert {record["url"] for record in records} == {f"{site.url}/", *(f"{site.url}/{n}" for n in range(COUNT))}
     home = next(record for record in records if record["depth"] == 0)
     assert home == {
@@ -92,23 +92,23 @@ def test_pages_are_json_lines(user: User, site: Site) -> None:
 
 
 def test_the_summary_is_on_standard_error(user: User, site: Site) -> None:
-    shown = user.crawls(site.url).stderr
+    shown = user.crawl(site.url).stderr
     assert re.search(r"^pages +14 +[\d.]+ pages/s$", shown, re.MULTILINE)
     assert re.search(r"^link skipped +13 +a .pdf file is not a page$", shown, re.MULTILINE)
     assert re.search(r"^external +1 +URLs of other sites$", shown, re.MULTILINE)
-    assert re.search(r"^duplicates avoided +\d+ +links to pages that were known$", shown, re.MULTILINE)
+    assert re.search(r"^duplicates avoided +\d+ +links to pages already known$", shown, re.MULTILINE)
 
 
 @pytest.mark.slow
-def test_files(user: User, site: Site) -> None:
-    done = user.crawls(site.url, "--out", "site.jsonl")
+def test_pages_are_written_in_every_format(user: User, site: Site) -> None:
+    done = user.crawl(site.url, "--out", "site.jsonl")
     assert done.stdout == ""
     pages = [json.loads(line) for line in (user.folder / "site.jsonl").read_text().splitlines()]
     assert len(pages) == COUNT + 1
     asked = site.asked.total()
     for name in ("site.csv", "site.parquet", "site.graphml", "site.dot"):
-        user.crawls(site.url, "--resume", "--out", name)
-    assert site.asked.total() == asked, "all from the store"
+        user.crawl(site.url, "--resume", "--out", name)
+    assert site.asked.total() == asked, "all pages come from the store"
     rows = list(csv.DictReader((user.folder / "site.csv").read_text().splitlines()))
     assert [row["url"] for row in rows] == [page["url"] for page in pages]
     assert json.loads(rows[0]["links"]) == pages[0]["links"]
@@ -124,9 +124,9 @@ def test_files(user: User, site: Site) -> None:
     assert sorted(file.name for file in user.folder.iterdir() if file.name.startswith(".")) == []
 
 
-def test_limits(user: User, site: Site) -> None:
-    assert len(user.records(site.url, "--max-pages", "5")) == 5
-    assert {record["depth"] for record in user.records(site.url, "--depth", "1")} == {0, 1}
+def test_limits_of_pages_and_depth(user: User, site: Site) -> None:
+    assert len(user.crawl_records(site.url, "--max-pages", "5")) == 5
+    assert {record["depth"] for record in user.crawl_records(site.url, "--depth", "1")} == {0, 1}
 
 
 @pytest.mark.parametrize(
@@ -134,49 +134,50 @@ def test_limits(user: User, site: Site) -> None:
     [["--out", "site.txt"], ["--out", "no/such/site.csv"], ["--depth", "-1"], ["--engine", "lynx"]],
     ids=" ".join,
 )
-def test_wrong_usage(user: User, site: Site, arguments: list[str]) -> None:
-    user.crawls(site.url, *arguments, code=2)
+def test_wrong_usage_requests_nothing(user: User, site: Site, arguments: list[str]) -> None:
+    user.crawl(site.url, *arguments, code=2)
     assert not site.asked
 
 
-def test_a_start_page_that_fails(user: User, site: Site) -> None:
-    [record] = user.records(f"{site.url}/nothing", code=1)
+def test_a_failed_start_page_gives_exit_code_one(user: User, site: Site) -> None:
+    [record] = user.crawl_records(f"{site.url}/nothing", code=1)
     assert (record["status"], record["error"]) == (404, "the server answered 404")
-    [record] = user.records("http://127.0.0.2:1/", "--no-robots", code=1)
+    [record] = user.crawl_records("http://127.0.0.2:1/", "--no-robots", code=1)
     assert "no connection" in record["error"]
-    assert "not a usable URL" in user.crawls("nope:", code=1).stderr
+    assert "not a usable URL" in user.crawl("nope:", code=1).stderr
 
 
-def test_the_command_for_another_host(user: User, site: Site) -> None:
+def test_a_start_page_on_another_host_prints_the_command_for_it(user: User, site: Site) -> None:
     user.variables["CANONRY_ALLOW_NETWORKS"] = "127.0.0.0/8"
-    done = user.crawls(f"{site.url}/away", "--depth", "1", code=1)
+    done = user.crawl(f"{site.url}/away", "--depth", "1", code=1)
     assert done.stderr.splitlines() == [
-        f"canonry: {site.url}/away redirects to another host, 127.0.0.3; to crawl that:",
+        f"canonry: {site.url}/away redirects to another host, 127.0.0.3. To crawl that host:",
         "  canonry crawl --engine http http://127.0.0.3/x --depth 1",
     ]
 
 
-def test_interrupted_and_resumed(user: User, site: Site) -> None:
+def test_an_interrupted_crawl_is_resumed(user: User, site: Site) -> None:
     command = [*CANONRY, "crawl", site.url, "--engine", "http", "--delay", "0.2", "--out", "site.jsonl"]
     process = subprocess.Popen(
         command, cwd=user.folder, env={**os.environ, **user.variables}, stderr=subprocess.PIPE, text=True
     )
     while site.asked.total() < 4:
+        assert process.poll() is None
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=120)
     assert process.returncode == 130
     assert re.fullmatch(
-        rf"canonry: stopped after \d+ pages; to go on:\n  canonry crawl {site.url} --engine http --delay 0.2 --out site.jsonl --resume\n",
-        said,
+        rf"canonry: stopped after \d+ pages\. To continue:\n  canonry crawl {site.url} --engine http --delay 0.2 --out site.jsonl --resume\n",
+        errors,
     )
     assert not (user.folder / "site.jsonl").exists()
-    user.crawls(site.url, "--delay", "0", "--out", "site.jsonl", "--resume")
+    user.crawl(site.url, "--delay", "0", "--out", "site.jsonl", "--resume")
     urls = [json.loads(line)["url"] for line in (user.folder / "site.jsonl").read_text().splitlines()]
     assert len(urls) == len(set(urls)) == COUNT + 1
 
 
-def test_on_a_terminal_a_bar_and_a_table(user: User, site: Site) -> None:
+def test_a_terminal_shows_a_bar_and_a_table(user: User, site: Site) -> None:
     command = [*CANONRY, "crawl", site.url, "--engine", "http", "--delay", "0.15"]
     shown = terminal.run(command, cwd=user.folder, environment=user.variables)
     assert re.search(r"\[#*\.*\] \d+/\d+ \d+ queued, \d+ open, 0 failed, [\d.]+ pages/s, 127.0.0.2", shown)

@@ -1,4 +1,4 @@
-"""`kill -9` at any moment of a crawl, then resume: the same pages as undisturbed, none twice (contract C6)."""
+"""Crawls that are killed (`kill -9`) and resumed: the same pages as an undisturbed crawl, none twice (contract C6)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PAGES = {**tree(120), "/120": "->/121", "/121": "<title>to</title>", "/5": "<a h
 
 
 class Crawls:
-    """Starts crawls in processes of their own and kills them; a context manager."""
+    """Starts crawls in separate processes and kills them; a context manager."""
 
     def __init__(self) -> None:
         self._parent = subprocess.Popen([sys.executable, str(SCRIPT)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -50,25 +50,26 @@ class Crawls:
         assert self._parent.stdin
         self._parent.stdin.write(f"{json.dumps([database_url, seed])}\n".encode())
         self._parent.stdin.flush()
-        return self._line()
+        return self._read_number()
 
     def kill(self, process: int) -> bool:
-        """Was it before its end?"""
+        """Kill a crawl; return whether it was still running."""
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
-        status = self._line()
+        status = self._read_number()
         assert status in {0, signal.SIGKILL}
         return status == signal.SIGKILL
 
-    def end(self) -> None:
-        assert self._line() == 0
+    def wait(self) -> None:
+        """Wait until the crawl has ended without an error."""
+        assert self._read_number() == 0
 
-    def _line(self) -> int:
+    def _read_number(self) -> int:
         assert self._parent.stdout
         return int(self._parent.stdout.readline())
 
 
-def kept(database_url: str) -> Counter[tuple[str, int, str]]:
+def read_recorded(database_url: str) -> Counter[tuple[str, int, str]]:
     async def read() -> Counter[tuple[str, int, str]]:
         with Database(database_url) as database:
             crawls = CrawlStore(database)
@@ -79,8 +80,8 @@ def kept(database_url: str) -> Counter[tuple[str, int, str]]:
     return asyncio.run(read())
 
 
-def disturb(site: Site, database_url: str, kills: int, chance: random.Random) -> tuple[int, int]:
-    """Crawl, killed so often at moments spread over the whole crawl; how many were in its middle, and crawls."""
+def crawl_with_kills(site: Site, database_url: str, kills: int, chance: random.Random) -> tuple[int, int]:
+    """Crawl and kill, at moments spread over the whole crawl; return the number of kills, and of those in its middle."""
     killed = middle = rounds = 0
     with Crawls() as crawls:
         while killed < kills:
@@ -89,6 +90,7 @@ def disturb(site: Site, database_url: str, kills: int, chance: random.Random) ->
             before = site.asked.total()
             process = crawls.start(database_url, site.url + "/0")
             wanted = chance.randint(0, 2 * len(PAGES) // max(kills, 4))
+            # A crawl that has fewer pages left than wanted is killed, or has ended, after a while.
             deadline = time.monotonic() + 5
             while site.asked.total() - before < wanted and time.monotonic() < deadline:
                 time.sleep(0.0005)
@@ -98,13 +100,13 @@ def disturb(site: Site, database_url: str, kills: int, chance: random.Random) ->
             killed += 1
             middle += site.asked.total() > before
         crawls.start(database_url, site.url + "/0")
-        crawls.end()
+        crawls.wait()
     return killed, middle
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def fresh(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[list[str]]:
-    """New databases, one for each trial."""
+    """URLs of new databases, one for each crawl."""
     if request.param == "sqlite":
         yield [f"sqlite:///{tmp_path}/{number}.db" for number in range(20)]
         return
@@ -115,21 +117,21 @@ def fresh(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[list[str]
         yield [stack.enter_context(postgres.fresh_database(server)) for _ in range(20)]
 
 
-def killed_often(databases: list[str], kills: int) -> None:
+def check_kills(databases: list[str], kills: int) -> None:
     chance = random.Random(20260131)
     with serving(PAGES) as site:
         calm, *rest = databases
         with Crawls() as crawls:
             crawls.start(calm, site.url + "/0")
-            crawls.end()
-        wanted = kept(calm)
-        assert len(wanted) == 121, "one of them by a redirect"
+            crawls.wait()
+        wanted = read_recorded(calm)
+        assert len(wanted) == 121, "one of them reached by a redirect"
         assert max(site.asked.values()) == 1
         killed = middle = 0
         for database in rest:
-            some, inside = disturb(site, database, min(8, kills - killed), chance)
+            some, inside = crawl_with_kills(site, database, min(8, kills - killed), chance)
             killed, middle = killed + some, middle + inside
-            assert kept(database) == wanted
+            assert read_recorded(database) == wanted
             if killed >= kills:
                 break
         assert killed >= kills
@@ -137,22 +139,22 @@ def killed_often(databases: list[str], kills: int) -> None:
 
 
 @pytest.mark.slow
-def test_kill_a_few_times(tmp_path: Path) -> None:
-    killed_often([f"sqlite:///{tmp_path}/{number}.db" for number in range(4)], 5)
+def test_a_crawl_survives_a_few_kills(tmp_path: Path) -> None:
+    check_kills([f"sqlite:///{tmp_path}/{number}.db" for number in range(4)], 5)
 
 
 @pytest.mark.slow
-def test_kill_again_and_again(fresh: list[str]) -> None:
-    killed_often(fresh, 50 if fresh[0].startswith("sqlite") else 25)  # fifty for the crawl, half of it for the database
+def test_a_crawl_survives_many_kills(fresh: list[str]) -> None:
+    check_kills(fresh, 50 if fresh[0].startswith("sqlite") else 25)
 
 
 @pytest.mark.slow
 def test_two_processes_share_a_crawl(fresh: list[str]) -> None:
-    """Both at once, one of them killed: the other takes its pages."""
+    """Two crawl at the same time and one is killed: the other takes over its pages."""
     with serving(PAGES) as site, Crawls() as one, Crawls() as other:
         one.start(fresh[0], site.url + "/0")
-        one.end()
-        wanted = kept(fresh[0])
+        one.wait()
+        wanted = read_recorded(fresh[0])
         site.asked.clear()
         process = one.start(fresh[1], site.url + "/0")
         while site.asked.total() < 10:
@@ -161,10 +163,10 @@ def test_two_processes_share_a_crawl(fresh: list[str]) -> None:
         while site.asked.total() < 40:
             time.sleep(0.001)
         one.kill(process)
-        one.start(fresh[1], site.url + "/0")  # it sees that the first is gone
-        one.end()
-        other.end()
-        assert kept(fresh[1]) == wanted
+        one.start(fresh[1], site.url + "/0")  # a new process releases the leases of the dead one
+        one.wait()
+        other.wait()
+        assert read_recorded(fresh[1]) == wanted
         with Database(fresh[1]) as database:
             twice = text("SELECT key FROM crawl_pages GROUP BY crawl_id, key HAVING COUNT(*) > 1")
             assert database.read_now(lambda connection: connection.execute(twice).all()) == []

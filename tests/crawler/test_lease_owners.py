@@ -1,4 +1,4 @@
-"""Who is dead: only a process of this machine that is no more."""
+"""Only processes of this machine that have ended are dead owners."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from canonry.crawler.lease_owners import find_dead_owners, make_owner_id
 
 
-def test_owners() -> None:
+def test_dead_owners_are_ended_processes_of_this_machine() -> None:
     mine = make_owner_id()
     assert mine != make_owner_id()
     machine, process, started, _ = mine.split(" ")

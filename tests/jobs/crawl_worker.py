@@ -1,4 +1,4 @@
-"""A worker that crawls, in a process of its own, quick to notice that another is gone: `crawl_worker.py URL FOLDER JSON`.
+"""A worker for crawl jobs in a separate process, which notices dead workers soon: `crawl_worker.py URL FOLDER JSON`.
 
 It appends `open ID PID TIME` to FOLDER/log, as `process.py` does.
 """
@@ -26,8 +26,8 @@ TIMES = WorkerTimes(heartbeat=0.2, silent=2.0, poll=0.05, drain=1.0)
 
 async def main(url: str, folder: Path) -> None:
     with Database(url) as database, Jobs(database) as jobs:
-        async with client() as reaching:
-            kinds = crawl_kinds(jobs, Settings(), reaching, seconds=1.0)
+        async with client() as http_client:
+            kinds = crawl_kinds(jobs, Settings(), http_client, seconds=1.0)
             async with Worker(jobs, kinds, schedules=crawl_schedules(), times=TIMES) as worker:
                 with (folder / "log").open("a") as log:
                     log.write(f"open {worker.executor_id} {os.getpid()} {time.monotonic()}\n")

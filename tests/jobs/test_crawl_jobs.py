@@ -1,4 +1,4 @@
-"""A crawl that is left to workers: one on SQLite, two on PostgreSQL, one of them killed in its middle."""
+"""Crawls that workers do: one worker on SQLite, two on PostgreSQL, one of which is killed."""
 
 from __future__ import annotations
 
@@ -32,61 +32,59 @@ if TYPE_CHECKING:
     from jobs.running import Workers
 
 COUNT = 60
-KILLS = int(os.environ.get("CANONRY_TEST_KILLS", "6"))  # more by hand
+KILLS = int(os.environ.get("CANONRY_TEST_KILLS", "6"))  # set more for a long run by hand
 WORKER = Path(__file__).with_name("crawl_worker.py")
 
 
 @contextmanager
-def worker(url: str, folder: Path) -> Generator[Forked]:
-    process = canonry(folder, "worker", "--db", url)
+def run_worker(url: str, folder: Path) -> Generator[Forked]:
+    process = start_command(folder, "worker", "--db", url)
     try:
         yield process
     finally:
         process.terminate()
-        process.wait(40)
+        process.wait(120)
 
 
-def crawls(url: str, site: Site, folder: Path) -> Forked:
+def start_crawl_command(url: str, site: Site, folder: Path) -> Forked:
     options = ("--engine", "http", "--workers", "--db", url, "--out", str(folder / "site.jsonl"), "--delay", "0.02")
-    return canonry(folder, "crawl", f"{site.url}/0", *options)
+    return start_command(folder, "crawl", f"{site.url}/0", *options)
 
 
-def canonry(folder: Path, *arguments: str) -> Forked:
-    said = folder / "said"
-    return Forked("canonry", *arguments, cwd=folder, environment={**os.environ, **SETTINGS}, out=said, err=said)
+def start_command(folder: Path, *arguments: str) -> Forked:
+    output = folder / "output"
+    return Forked("canonry", *arguments, cwd=folder, environment={**os.environ, **SETTINGS}, out=output, err=output)
 
 
-def pages(folder: Path) -> list[dict[str, Any]]:
+def read_records(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "site.jsonl").read_text().splitlines()]
 
 
-def test_one_worker(sqlite_url: str, tmp_path: Path) -> None:
-    with serving(tree(COUNT)) as site, worker(sqlite_url, tmp_path):
-        assert crawls(sqlite_url, site, tmp_path).wait(90) == 0
-        assert sorted(page["title"] for page in pages(tmp_path)) == sorted(f"Page {n}" for n in range(COUNT))
-        robots = site.asked.pop("/robots.txt")
-        assert (robots, set(site.asked.values())) == (4, {1}), "each lane asks what it may"
+def test_one_worker_crawls_each_page_once(sqlite_url: str, tmp_path: Path) -> None:
+    with serving(tree(COUNT)) as site, run_worker(sqlite_url, tmp_path):
+        assert start_crawl_command(sqlite_url, site, tmp_path).wait(300) == 0
+        assert sorted(page["title"] for page in read_records(tmp_path)) == sorted(f"Page {n}" for n in range(COUNT))
+        assert site.asked.pop("/robots.txt") >= 1, "every job reads it"
+        assert set(site.asked.values()) == {1}
 
 
 @pytest.mark.slow
-def test_two_workers_and_one_is_killed(postgres_database: str, tmp_path: Path) -> None:
+def test_two_workers_finish_a_crawl_when_one_is_killed(postgres_database: str, tmp_path: Path) -> None:
     with serving(tree(COUNT * 3)) as site, ExitStack() as stack:
-        first = stack.enter_context(worker(postgres_database, tmp_path))
-        stack.enter_context(worker(postgres_database, tmp_path))
-        command = crawls(postgres_database, site, tmp_path)
+        first = stack.enter_context(run_worker(postgres_database, tmp_path))
+        stack.enter_context(run_worker(postgres_database, tmp_path))
+        command = start_crawl_command(postgres_database, site, tmp_path)
         while site.asked.total() < COUNT:
             assert command.poll() is None
             time.sleep(0.01)
         first.kill()
-        assert command.wait(180) == 0
-        assert sorted(page["title"] for page in pages(tmp_path)) == sorted(f"Page {n}" for n in range(COUNT * 3))
+        assert command.wait(300) == 0
+        assert sorted(page["title"] for page in read_records(tmp_path)) == sorted(f"Page {n}" for n in range(COUNT * 3))
 
 
 @pytest.mark.slow
-def test_two_workers_of_which_one_is_killed_again_and_again(
-    postgres_database: str, workers: Callable[[str], Workers]
-) -> None:
-    """The same pages as undisturbed, at the same depths with the same links, and none twice (contract C6)."""
+def test_killed_workers_change_nothing_in_a_crawl(postgres_database: str, workers: Callable[[str], Workers]) -> None:
+    """The same pages as in an undisturbed crawl, at the same depths with the same links, none twice (contract C6)."""
     chance, count = random.Random(20260131), 300
     with serving(tree(count)) as site, Database(postgres_database) as database, Jobs(database) as jobs:
         crawls, both = CrawlStore(database), workers(postgres_database)
@@ -101,12 +99,12 @@ def test_two_workers_of_which_one_is_killed_again_and_again(
         def is_over(crawl_id: int) -> bool:
             return asyncio.run(crawls.get(crawl_id)).state == "done"
 
-        async def kept(crawl_id: int) -> Counter[tuple[str, int, str]]:
+        async def read_recorded(crawl_id: int) -> Counter[tuple[str, int, str]]:
             return Counter([(page.url, page.depth, repr(page.links)) async for page in read_pages(crawls, crawl_id)])
 
         calm = start()
-        both.wait_for(lambda: is_over(calm), 120)
-        wanted = asyncio.run(kept(calm))
+        both.wait_for(lambda: is_over(calm))
+        wanted = asyncio.run(read_recorded(calm))
         assert len(wanted) == count and set(wanted.values()) == {1}
         assert max(number for path, number in site.asked.items() if path != "/robots.txt") == 1
 
@@ -116,21 +114,22 @@ def test_two_workers_of_which_one_is_killed_again_and_again(
             disturbed, most = start(), min(killed + 12, KILLS)
             for step in range(12):
                 moment = (step + chance.random()) * count / 12
-                both.wait_for(lambda moment=moment, crawl=disturbed: site.asked.total() > moment or is_over(crawl), 120)  # type: ignore[misc]
+                both.wait_for(lambda moment=moment, crawl=disturbed: site.asked.total() > moment or is_over(crawl))  # type: ignore[misc]
                 time.sleep(chance.uniform(0, 0.05))
                 if killed == most or is_over(disturbed):
                     break
                 number = chance.randrange(2)
                 both.kill(pair[number])
                 killed += 1
-                pair[number] = both.start(script=WORKER, wait=False)  # so that some are killed before they have begun
-            both.wait_for(lambda disturbed=disturbed: is_over(disturbed), 180)  # type: ignore[misc]
-            assert asyncio.run(kept(disturbed)) == wanted
+                # Without waiting, so that some workers are killed while they start.
+                pair[number] = both.start(script=WORKER, wait=False)
+            both.wait_for(lambda disturbed=disturbed: is_over(disturbed))  # type: ignore[misc]
+            assert asyncio.run(read_recorded(disturbed)) == wanted
         twice = text("SELECT key FROM crawl_pages GROUP BY crawl_id, key HAVING COUNT(*) > 1")
         assert database.read_now(lambda connection: connection.execute(twice).all()) == []
 
 
-def test_a_crawl_whose_jobs_were_lost_goes_on(sqlite_url: str, workers: Callable[[str], Workers]) -> None:
+def test_a_crawl_whose_jobs_were_lost_is_enqueued_again(sqlite_url: str, workers: Callable[[str], Workers]) -> None:
     with serving(tree(10)) as site, Database(sqlite_url) as database:
         crawls = CrawlStore(database)
         options = CrawlOptions(engine="http", shared=True)
@@ -138,5 +137,5 @@ def test_a_crawl_whose_jobs_were_lost_goes_on(sqlite_url: str, workers: Callable
         alone = asyncio.run(start_crawl(crawls, f"{site.url}/0", CrawlOptions(engine="http"), datetime.now(UTC)))
         both = workers(sqlite_url)
         both.start(script=WORKER)
-        both.wait_for(lambda: asyncio.run(crawls.get(lost.id)).state == "done", 30)
-        assert asyncio.run(crawls.get(alone.id)).taken == 0, "one of the command line is left to it"
+        both.wait_for(lambda: asyncio.run(crawls.get(lost.id)).state == "done")
+        assert asyncio.run(crawls.get(alone.id)).taken == 0, "a crawl of the command line is not touched"

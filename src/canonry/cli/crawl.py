@@ -1,4 +1,4 @@
-"""canonry crawl: the pages of one site, each once, with their links."""
+"""canonry crawl: crawl one site, each page once, with its links."""
 
 from __future__ import annotations
 
@@ -28,22 +28,23 @@ if TYPE_CHECKING:
     from canonry.crawler.pages import Page, Summary
 
 _EXTENSIONS = (".jsonl", ".csv", ".parquet", ".graphml", ".dot")
-_SHOWN = 20  # pages that a terminal shows
+_MAX_SHOWN_PAGES = 20  # on a terminal
 
 
-def output_file(_context: click.Context, _parameter: click.Parameter, given: str | None) -> Path | None:
+def parse_output_file(_context: click.Context, _parameter: click.Parameter, given: str | None) -> Path | None:
+    """Return the file to write, after a check of its extension and folder."""
     if given is None:
         return None
     file = Path(given)
     if file.suffix.lower() not in _EXTENSIONS:
-        raise click.BadParameter(f"{given}: the name must end in {', '.join(_EXTENSIONS)}")
+        raise click.BadParameter(f"{given}: the file name must end in {', '.join(_EXTENSIONS)}")
     if not file.parent.is_dir():
-        raise click.BadParameter(f"{file.parent}: no such folder")
+        raise click.BadParameter(f"{file.parent}: the folder does not exist")
     return file
 
 
 def require_writer(file: Path | None) -> None:
-    """To know that something is missing before the work, not after it."""
+    """Fail before the crawl, not after it, if the library for the file is missing."""
     if file is not None and file.suffix.lower() == ".parquet":
         import_module("pyarrow.parquet")
 
@@ -53,29 +54,36 @@ def require_writer(file: Path | None) -> None:
 @click.option(
     "--engine",
     type=click.Choice(["chrome", "http"]),
-    help="Links from a real browser tab (the default), or from the HTML without a browser.",
+    help="Read links in a browser tab (chrome, the default) or from the HTML alone (http).",
 )
-@click.option("--max-pages", metavar="N", type=click.IntRange(min=1), help="Stop after so many pages.")
-@click.option("--depth", metavar="N", type=click.IntRange(min=0), help="Follow so many clicks from the start page.")
+@click.option("--max-pages", metavar="N", type=click.IntRange(min=1), help="Stop after N pages.")
+@click.option(
+    "--depth", metavar="N", type=click.IntRange(min=0), help="Follow links up to N clicks from the start page."
+)
 @click.option(
     "--out",
     metavar="FILE",
-    callback=output_file,
-    help=f"Write all pages, or the link graph, to FILE: {', '.join(_EXTENSIONS)}.",
+    callback=parse_output_file,
+    help=f"Write all pages, or the link graph, to FILE; its extension is one of {', '.join(_EXTENSIONS)}.",
 )
-@click.option("--resume", is_flag=True, help="Go on with the last crawl of this start page.")
-@click.option("--concurrency", metavar="N", type=click.IntRange(min=1), help="Pages at once.  [default: 16]")
-@click.option("--per-host", metavar="N", type=click.IntRange(min=1), help="Pages of one host at once.  [default: 4]")
+@click.option("--resume", is_flag=True, help="Continue the latest crawl of this start page.")
+@click.option(
+    "--concurrency",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Maximum number of pages open at the same time.  [default: 16]",
+)
+@click.option("--per-host", metavar="N", type=click.IntRange(min=1), help="The same for one host.  [default: 4]")
 @click.option(
     "--delay",
     metavar="SECONDS",
     type=click.FloatRange(min=0),
-    help="Pause between two pages; robots.txt may ask for more.",
+    help="Pause between two requests; robots.txt may ask for a longer one.",
 )
-@click.option("--no-robots", is_flag=True, help="Do not ask for robots.txt: the site is yours.")
-@click.option("--sitemaps", is_flag=True, help="Crawl what the site's sitemaps name, too.")
-@click.option("--follow-start", is_flag=True, help="Where the start page redirects to another host, crawl that.")
-@click.option("--workers", is_flag=True, help="Leave the pages to the `canonry worker` processes of the store.")
+@click.option("--no-robots", is_flag=True, help="Ignore robots.txt, for a site of your own.")
+@click.option("--sitemaps", is_flag=True, help="Also crawl the pages that the site's sitemaps name.")
+@click.option("--follow-start", is_flag=True, help="If the start page redirects to another host, crawl that host.")
+@click.option("--workers", is_flag=True, help="Let the `canonry worker` processes of the store open the pages.")
 @db_option
 @json_option
 def crawl(
@@ -83,9 +91,9 @@ def crawl(
 ) -> None:
     """Crawl a site: each page once, with the links a person could click.
 
-    The site is the host of SEED, `www.` included. Pages are written as JSON lines when piped, and to --out
-    when all are there. What was crawled stays in the store: --resume goes on after an interruption, and
-    gives the pages that are there, too. Exit 1 if the start page or some pages failed.
+    The site is the host of SEED: www.example.com is not example.com. When piped, pages are printed as JSON
+    lines as they are read; --out writes them at the end. The store keeps the pages: --resume continues after an
+    interruption, and its output has the pages of both runs. Exit 1 if the start page or some pages failed.
 
     \b
     canonry crawl https://example.com/ --out site.jsonl
@@ -96,7 +104,7 @@ def crawl(
     options = _read_options(given)
     session = _Session(seed, database_url, out, is_shown=render.on_terminal(as_json=as_json))
     work = session.watch if workers else session.run
-    sys.exit(until_stopped(work(options, resume=resume), session.stopped))
+    sys.exit(until_stopped(work(options, resume=resume), session.report_interruption))
 
 
 def _read_options(given: dict[str, Any]) -> dict[str, Any]:
@@ -108,7 +116,7 @@ def _read_options(given: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Session:
-    """One crawl on the command line: what it prints, and the line that says how far it is."""
+    """One crawl on the command line: its output and its progress bar."""
 
     def __init__(self, seed: str, database_url: str, out: Path | None, *, is_shown: bool) -> None:
         from canonry.crawler.pages import Summary
@@ -122,10 +130,11 @@ class _Session:
         self.shown: list[Page] = []
         self.started = time.monotonic()
 
-    def stopped(self) -> None:
+    def report_interruption(self) -> None:
+        """Print the command that continues the crawl."""
         self.bar.clear()
-        click.echo(f"canonry: stopped after {self.summary.pages} pages; to go on:", err=True)
-        click.echo(self.command(self.seed, "--resume"), err=True)
+        click.echo(f"canonry: stopped after {self.summary.pages} pages. To continue:", err=True)
+        click.echo(self.make_command(self.seed, "--resume"), err=True)
 
     async def run(self, options: dict[str, Any], *, resume: bool) -> int:
         """Crawl in this process."""
@@ -133,26 +142,26 @@ class _Session:
         from canonry.crawler.crawl_store import CrawlStore
         from canonry.errors import StartMoved
 
-        begun: list[Crawl] = []
+        started: list[Crawl] = []
         with open_store(self.database_url, must_exist=False) as database:
             crawls = CrawlStore(database)
-            progress = asyncio.create_task(self._watch(crawls, begun))
-            pages = crawl_site(self.seed, store=database, resume=resume, on_start=begun.append, **options)
+            progress = asyncio.create_task(self._show_progress(crawls, started))
+            pages = crawl_site(self.seed, store=database, resume=resume, on_start=started.append, **options)
             try:
                 async for page in pages:
-                    self.take(page)
+                    self.add_page(page)
             except StartMoved as moved:
                 self.bar.clear()
-                return self._moved(moved.target)
+                return self._report_moved(moved.target)
             finally:
                 await pages.aclose()
                 progress.cancel()
             self.bar.clear()
-            await self._write_out(crawls, begun[0].id)
-            return await self._finish(crawls, begun[0].id)
+            await self._write_out(crawls, started[0].id)
+            return await self._finish(crawls, started[0].id)
 
     async def watch(self, options: dict[str, Any], *, resume: bool) -> int:
-        """Leave it to workers, and watch."""
+        """Let workers crawl, and show their progress."""
         from datetime import UTC, datetime
 
         from canonry.crawler.crawl import read_pages, start_or_resume
@@ -163,69 +172,69 @@ class _Session:
         with open_store(self.database_url, must_exist=False) as database:
             crawls = CrawlStore(database)
             changes = cast("OptionChanges", {**options, "shared": True})
-            begun = await start_or_resume(crawls, self.seed, changes, datetime.now(UTC), resume=resume)
+            started = await start_or_resume(crawls, self.seed, changes, datetime.now(UTC), resume=resume)
             with Jobs(database) as jobs:
-                await enqueue_crawl(jobs, begun)
-            while (now := await crawls.get(begun.id)).state is CrawlState.RUNNING:
-                self._show(await crawls.count_pages(begun.id), now.host)
+                await enqueue_crawl(jobs, started)
+            while (now := await crawls.get(started.id)).state is CrawlState.RUNNING:
+                self._show_counts(await crawls.count_pages(started.id), now.host)
                 await asyncio.sleep(0.5)
             self.bar.clear()
             if target := now.moved_to:
-                return self._moved(target)
+                return self._report_moved(target)
             if now.state is CrawlState.FAILED:
                 raise CanonryError(str(now.failure))
-            async for page in read_pages(crawls, begun.id):
-                self.take(page)
-            await self._write_out(crawls, begun.id)
-            return await self._finish(crawls, begun.id)
+            async for page in read_pages(crawls, started.id):
+                self.add_page(page)
+            await self._write_out(crawls, started.id)
+            return await self._finish(crawls, started.id)
 
-    def take(self, page: Page) -> None:
-        """One page more."""
+    def add_page(self, page: Page) -> None:
+        """Count a page, and print it or keep it for the table."""
         from canonry.crawler.pages import make_record
 
         self.summary.add(page)
         if self.is_shown:
-            if len(self.shown) < _SHOWN:
+            if len(self.shown) < _MAX_SHOWN_PAGES:
                 self.shown.append(page)
         elif self.out is None:
             self.bar.clear()
             click.echo(json.dumps(make_record(page)))
 
-    def command(self, seed: str, *more: str) -> str:
-        """What to type to crawl this seed in the same way."""
+    def make_command(self, seed: str, *more: str) -> str:
+        """Return the command that crawls a seed with the same options."""
         given = [word for word in sys.argv[1:] if word != "--resume"]
         words = [seed if word == self.seed else word for word in given]
         return "  " + shlex.join(["canonry", *words, *more])
 
-    def _moved(self, target: str) -> int:
-        click.echo(
-            f"canonry: {mask_credentials(self.seed)} redirects to another host, {parse(target).host}; to crawl that:",
-            err=True,
-        )
-        click.echo(self.command(target), err=True)
+    def _report_moved(self, target: str) -> int:
+        """Print the command that crawls the other host."""
+        moved = f"{mask_credentials(self.seed)} redirects to another host, {parse(target).host}"
+        click.echo(f"canonry: {moved}. To crawl that host:", err=True)
+        click.echo(self.make_command(target), err=True)
         return 1
 
-    async def _watch(self, crawls: CrawlStore, begun: list[Crawl]) -> None:
+    async def _show_progress(self, crawls: CrawlStore, started: list[Crawl]) -> None:
         if not sys.stderr.isatty():
             return
         while True:
             await asyncio.sleep(0.5)
-            if begun:
-                self._show(await crawls.count_pages(begun[0].id), begun[0].host)
+            if started:
+                self._show_counts(await crawls.count_pages(started[0].id), started[0].host)
 
-    def _show(self, counts: Counts, host: str) -> None:
+    def _show_counts(self, counts: Counts, host: str) -> None:
         done = counts.done + counts.failed
         self.bar.resize(done + counts.queued + counts.fetching)
         rate = self.summary.pages / max(time.monotonic() - self.started, 0.001)
-        told = f"{counts.queued} queued, {counts.fetching} open, {counts.failed} failed, {rate:.1f} pages/s, {host}"
-        self.bar.show(done, told)
+        status = f"{counts.queued} queued, {counts.fetching} open, {counts.failed} failed, {rate:.1f} pages/s, {host}"
+        self.bar.show(done, status)
 
     async def _write_out(self, crawls: CrawlStore, crawl_id: int) -> None:
-        """The file, from the store: all pages, also those of an interrupted run."""
+        """Write the file from the store, which also has the pages of interrupted runs."""
         if self.out is not None:
             await write_pages(self.out, crawls, crawl_id)
 
     async def _finish(self, crawls: CrawlStore, crawl_id: int) -> int:
+        """Print the pages and the summary, and return the exit code."""
         from canonry.crawler.crawl_store import CrawlState
 
         summary, counts, state = self.summary, await crawls.count_pages(crawl_id), (await crawls.get(crawl_id)).state
@@ -237,30 +246,30 @@ class _Session:
         seconds = time.monotonic() - self.started
         print_summary(summary, counts, f"{summary.pages / max(seconds, 0.001):.1f} pages/s", err=True)
         if state is CrawlState.STOPPED:
-            click.echo("canonry: the crawl was stopped; --resume goes on with it", err=True)
+            click.echo("canonry: the crawl was stopped. To continue, add --resume.", err=True)
         return 1 if state is CrawlState.STOPPED or summary.failed or summary.is_seed_failed or not summary.pages else 0
 
 
-def print_summary(summary: Summary, counts: Counts, told: str, *, err: bool) -> None:
-    """What a crawl found, as a table; `told` is said of its pages."""
+def print_summary(summary: Summary, counts: Counts, note: str, *, err: bool) -> None:
+    """Print what a crawl found as a table; `note` stands beside the number of pages."""
     table = [
-        ("pages", summary.pages, told),
+        ("pages", summary.pages, note),
         ("failed", summary.failed, "no usable answer"),
         ("not fetched", counts.queued, "left in the queue"),
         *(("page skipped", count, reason.sentence) for reason, count in sorted(counts.skipped.items())),
-        *(("link skipped", count, why) for why, count in summary.skipped.most_common(30)),
+        *(("link skipped", count, reason) for reason, count in summary.skipped.most_common(30)),
         ("external", summary.externals, "URLs of other sites"),
-        ("duplicates avoided", counts.duplicates_avoided, "links to pages that were known"),
+        ("duplicates avoided", counts.duplicates_avoided, "links to pages already known"),
     ]
     always = {"pages", "external", "duplicates avoided"}
-    shown = [(name, str(count), why) for name, count, why in table if count or name in always]
+    shown = [(name, str(count), reason) for name, count, reason in table if count or name in always]
     render.print_table(("", "count", ""), shown, err=err)
 
 
 async def write_pages(
     file: Path, crawls: CrawlStore, crawl_id: int, on_page: Callable[[], object] = lambda: None
 ) -> None:
-    """All pages of a crawl, or the links between them, into a file."""
+    """Write all pages of a crawl, or their link graph, to a file."""
     from canonry.crawler.crawl import read_pages
     from canonry.crawler.export import open_writer
 

@@ -1,4 +1,4 @@
-"""canonry crawls: what was crawled, and what is to be forgotten of it."""
+"""canonry crawls: list, show, export, stop and remove the crawls of the store."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from canonry.cli import render
-from canonry.cli.crawl import output_file, print_summary, require_writer, write_pages
+from canonry.cli.crawl import parse_output_file, print_summary, require_writer, write_pages
 from canonry.cli.options import db_option, json_option
 from canonry.cli.stores import open_store
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Generator
+    from collections.abc import Generator, Mapping
     from pathlib import Path
 
     from canonry.crawler.crawl_store import Counts, Crawl, CrawlStore
@@ -28,15 +28,17 @@ id_argument = click.argument("crawl_id", metavar="ID", type=click.IntRange(1, 2*
 
 @click.group()
 def crawls() -> None:
-    """The crawls of the store, and their pages."""
+    """List, show, export, stop and remove crawls."""
 
 
 @crawls.command("list")
-@click.option("--limit", metavar="N", type=click.IntRange(min=1), default=100, show_default=True, help="The latest N.")
+@click.option(
+    "--limit", metavar="N", type=click.IntRange(min=1), default=100, show_default=True, help="Show the latest N."
+)
 @db_option
 @json_option
 def list_crawls(*, limit: int, database_url: str, as_json: bool) -> None:
-    """The crawls there are, the latest first.
+    """List crawls, the latest first.
 
     \b
     canonry crawls list
@@ -45,14 +47,14 @@ def list_crawls(*, limit: int, database_url: str, as_json: bool) -> None:
 
     async def read(store: CrawlStore) -> list[tuple[Crawl, Counter[str]]]:
         found = await store.list_crawls(limit)
-        standing = await CrawlViews(store.database).count_states([crawl.id for crawl in found])
-        return [(crawl, standing[crawl.id]) for crawl in found]
+        states = await CrawlViews(store.database).count_states([crawl.id for crawl in found])
+        return [(crawl, states[crawl.id]) for crawl in found]
 
-    with _open(database_url) as store:
+    with _open_crawls(database_url) as store:
         found = asyncio.run(read(store))
     if not render.on_terminal(as_json=as_json):
         for crawl, pages in found:
-            render.print_json(_record(crawl, pages))
+            render.print_json(_make_record(crawl, pages))
     elif found:
         rows = [
             (
@@ -67,7 +69,7 @@ def list_crawls(*, limit: int, database_url: str, as_json: bool) -> None:
         ]
         render.print_table(("id", "state", "pages", "queue", "started", "seed"), rows)
     else:
-        click.echo("canonry: no crawls yet; `canonry crawl SEED` begins one", err=True)
+        click.echo("canonry: no crawls yet. To start one: canonry crawl SEED", err=True)
 
 
 @crawls.command()
@@ -75,7 +77,7 @@ def list_crawls(*, limit: int, database_url: str, as_json: bool) -> None:
 @db_option
 @json_option
 def show(crawl_id: int, *, database_url: str, as_json: bool) -> None:
-    """What a crawl found: pages, and what was skipped why.
+    """Show what a crawl found: pages, and what was skipped and why.
 
     \b
     canonry crawls show 3
@@ -93,14 +95,14 @@ def show(crawl_id: int, *, database_url: str, as_json: bool) -> None:
         bar.clear()
         return crawl, counts, summary
 
-    with _open(database_url) as store:
+    with _open_crawls(database_url) as store:
         crawl, counts, summary = asyncio.run(read(store))
     if not render.on_terminal(as_json=as_json):
         pages = {"queued": counts.queued, "fetching": counts.fetching, "done": counts.done, "failed": counts.failed}
         skipped = {reason.sentence: count for reason, count in counts.skipped.items()}
         render.print_json(
             {
-                **_record(crawl, pages),
+                **_make_record(crawl, pages),
                 "skipped": skipped,
                 "links_skipped": dict(summary.skipped),
                 "externals": summary.externals,
@@ -110,18 +112,18 @@ def show(crawl_id: int, *, database_url: str, as_json: bool) -> None:
     click.echo(
         f"{render.bold(render.visible(crawl.seed))}  {crawl.state}{f': {crawl.failure}' if crawl.failure else ''}"
     )
-    print_summary(summary, counts, f"begun {crawl.started_at[:16].replace('T', ' ')}", err=False)
+    print_summary(summary, counts, f"started {crawl.started_at[:16].replace('T', ' ')}", err=False)
 
 
 @crawls.command()
 @id_argument
-@click.argument("file", callback=output_file)
+@click.argument("file", callback=parse_output_file)
 @db_option
 def export(crawl_id: int, file: Path, *, database_url: str) -> None:
     """Write the pages of a crawl, or its link graph, to FILE.
 
-    By its extension: .jsonl, .csv, .parquet, .graphml or .dot. What was read so far, also of a crawl
-    that goes on.
+    The extension chooses the format: .jsonl, .csv, .parquet, .graphml or .dot. A crawl that still runs is
+    exported as far as it is.
 
     \b
     canonry crawls export 3 links.graphml
@@ -133,15 +135,15 @@ def export(crawl_id: int, file: Path, *, database_url: str) -> None:
         counts, done = await store.count_pages(crawl_id), 0
         bar = render.Bar(counts.done + counts.failed)
 
-        def told() -> None:
+        def count() -> None:
             nonlocal done
             done += 1
             bar.show(done, "pages")
 
-        await write_pages(file, store, crawl_id, told)
+        await write_pages(file, store, crawl_id, count)
         bar.clear()
 
-    with _open(database_url) as store:
+    with _open_crawls(database_url) as store:
         asyncio.run(write(store))
 
 
@@ -149,14 +151,14 @@ def export(crawl_id: int, file: Path, *, database_url: str) -> None:
 @id_argument
 @db_option
 def stop(crawl_id: int, *, database_url: str) -> None:
-    """Stop a crawl, whoever works on it; what was read stays.
+    """Stop a crawl in every process that works on it; its pages stay.
 
-    `canonry crawl SEED --resume` goes on with it.
+    `canonry crawl SEED --resume` continues it.
 
     \b
     canonry crawls stop 3
     """
-    with _open(database_url) as store:
+    with _open_crawls(database_url) as store:
         crawl = asyncio.run(store.stop(crawl_id, datetime.now(UTC)))
     click.echo(f"canonry: crawl {crawl.id} is {crawl.state}", err=True)
 
@@ -165,32 +167,39 @@ def stop(crawl_id: int, *, database_url: str) -> None:
 @click.argument("crawl_ids", metavar="ID...", nargs=-1, required=True, type=click.IntRange(1, 2**63 - 1))
 @db_option
 def remove(crawl_ids: tuple[int, ...], *, database_url: str) -> None:
-    """Forget crawls and their pages; whoever works on one ends.
+    """Remove crawls and their pages, also those that still run.
 
     \b
     canonry crawls remove 1 2
     """
 
-    async def forget(store: CrawlStore) -> None:
-        for crawl_id in crawl_ids:  # all or none
+    async def remove_all(store: CrawlStore) -> None:
+        for crawl_id in crawl_ids:  # all or none: an unknown id removes nothing
             await store.get(crawl_id)
         for crawl_id in crawl_ids:
             await store.remove(crawl_id)
 
-    with _open(database_url) as store:
-        asyncio.run(forget(store))
+    with _open_crawls(database_url) as store:
+        asyncio.run(remove_all(store))
 
 
 @contextmanager
-def _open(database_url: str) -> Generator[CrawlStore]:
+def _open_crawls(database_url: str) -> Generator[CrawlStore]:
     from canonry.crawler.crawl_store import CrawlStore
 
     with open_store(database_url) as database:
         yield CrawlStore(database)
 
 
-def _record(crawl: Crawl, pages: Any) -> dict[str, Any]:
-    names = ("id", "seed", "host", "state", "started_at", "finished_at")
-    counted = {state: pages.get(state, 0) for state in ("queued", "fetching", "done", "failed")}
-    values = {name: getattr(crawl, name) for name in names}
-    return {**values, "failure": str(crawl.failure or ""), "options": asdict(crawl.options), "pages": counted}
+def _make_record(crawl: Crawl, pages: Mapping[str, int]) -> dict[str, Any]:
+    return {
+        "id": crawl.id,
+        "seed": crawl.seed,
+        "host": crawl.host,
+        "state": crawl.state,
+        "failure": str(crawl.failure or ""),
+        "started_at": crawl.started_at,
+        "finished_at": crawl.finished_at,
+        "options": asdict(crawl.options),
+        "pages": {state: pages.get(state, 0) for state in ("queued", "fetching", "done", "failed")},
+    }

@@ -1,6 +1,6 @@
-"""Files a crawl is written to, by their extension: pages as JSONL, CSV or Parquet, the link graph as GraphML or DOT.
+"""Write the pages of a crawl as JSONL, CSV or Parquet, or its link graph as GraphML or DOT.
 
-Each is written beside its place and moved there when it is whole.
+The extension chooses the format. A temporary file beside the target replaces it when it is complete.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from xml.sax.saxutils import escape
 
+from canonry.core.scope import Verdict
 from canonry.crawler.pages import RECORD_FIELDS, make_record
 
 if TYPE_CHECKING:
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
 
     from canonry.crawler.pages import Page
 
-_BATCH = 500  # pages of a Parquet row group
-# What no XML document may contain.
-_NO_XML = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 65534, 65535, *range(55296, 57344)), "�")
+_ROW_GROUP_PAGES = 500  # of a Parquet file
+# Characters that an XML document may not contain.
+_NOT_XML = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 65534, 65535, *range(55296, 57344)), "�")
 
 
 class PageWriter(Protocol):
-    """Takes the pages one by one."""
+    """Writes pages one by one."""
 
     def add(self, page: Page) -> None: ...
 
@@ -39,7 +40,7 @@ class PageWriter(Protocol):
 
 @contextmanager
 def open_writer(file: Path) -> Generator[PageWriter]:
-    """A writer for the file, which is replaced when all is written and left alone if not."""
+    """Open a writer for a file, which is replaced when the block ends and left as it was if the block fails."""
     handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     os.close(handle)
     part = Path(name)
@@ -68,7 +69,7 @@ class _Jsonl:
 
 
 class _Csv:
-    """One row a page; links and externals as their numbers and as JSON."""
+    """One row for each page; links and external links as JSON."""
 
     def __init__(self, file: Path) -> None:
         self._out = file.open("w", encoding="utf-8", newline="")
@@ -77,14 +78,14 @@ class _Csv:
 
     def add(self, page: Page) -> None:
         record = make_record(page)
-        self._rows.writerow([_cell(record[name]) for name in RECORD_FIELDS])
+        self._rows.writerow([_escape_formula(record[name]) for name in RECORD_FIELDS])
 
     def close(self) -> None:
         self._out.close()
 
 
-def _cell(value: object) -> object:
-    """A cell that no spreadsheet takes for a formula."""
+def _escape_formula(value: object) -> object:
+    """Return a cell that no spreadsheet evaluates as a formula."""
     if isinstance(value, list):
         return json.dumps(value, ensure_ascii=False)
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
@@ -104,7 +105,7 @@ class _Parquet:
 
     def add(self, page: Page) -> None:
         self._rows.append(make_record(page))
-        if len(self._rows) >= _BATCH:
+        if len(self._rows) >= _ROW_GROUP_PAGES:
             self._flush()
 
     def close(self) -> None:
@@ -117,36 +118,36 @@ class _Parquet:
 
 
 class _Graph:
-    """Pages and the links between them, other sites included; one edge however often a link stands on a page."""
+    """The link graph, with links to other sites; a link that a page repeats is one edge."""
 
-    def __init__(self, file: Path, form: _GraphForm) -> None:
+    def __init__(self, file: Path, syntax: _GraphSyntax) -> None:
         self._out = file.open("w", encoding="utf-8", errors="replace")
-        self._form = form
+        self._syntax = syntax
         self._numbers: dict[str, int] = {}
         self._pages: set[int] = set()
-        self._out.write(form.begin)
+        self._out.write(syntax.begin)
 
     def add(self, page: Page) -> None:
-        source = self._number(page.url)
+        source = self._get_number(page.url)
         self._pages.add(source)
-        self._out.write(self._form.node(source, page.url, page.title, page.status))
-        for target in dict.fromkeys(link.url for link in page.links if link.url and link.verdict != "skip"):
-            self._out.write(self._form.edge(source, self._number(target)))
+        self._out.write(self._syntax.node(source, page.url, page.title, page.status))
+        for target in dict.fromkeys(link.url for link in page.links if link.url and link.verdict is not Verdict.SKIP):
+            self._out.write(self._syntax.edge(source, self._get_number(target)))
 
     def close(self) -> None:
-        for place, number in self._numbers.items():
+        for rest, number in self._numbers.items():
             if number not in self._pages:
-                self._out.write(self._form.node(number, f"https:{place}", "", 0))
-        self._out.write(self._form.end)
+                self._out.write(self._syntax.node(number, f"https:{rest}", "", 0))
+        self._out.write(self._syntax.end)
         self._out.close()
 
-    def _number(self, url: str) -> int:
+    def _get_number(self, url: str) -> int:
         return self._numbers.setdefault(url.partition(":")[2], len(self._numbers))  # http and https are one page
 
 
 @dataclass(frozen=True, slots=True)
-class _GraphForm:
-    """How a graph is spelled."""
+class _GraphSyntax:
+    """The syntax of a graph format."""
 
     begin: str
     node: Callable[[int, str, str, int], str]
@@ -154,39 +155,39 @@ class _GraphForm:
     end: str
 
 
-def _graphml_node(number: int, url: str, title: str, status: int) -> str:
+def _make_graphml_node(number: int, url: str, title: str, status: int) -> str:
     data = "".join(
-        f'<data key="{key}">{escape(value.translate(_NO_XML))}</data>'
+        f'<data key="{key}">{escape(value.translate(_NOT_XML))}</data>'
         for key, value in (("url", url), ("title", title), ("status", str(status)))
     )
     return f'<node id="n{number}">{data}</node>\n'
 
 
-def _dot_node(number: int, url: str, title: str, status: int) -> str:
-    look = f", tooltip={_quoted(title)}" if title else ""
-    return f"  n{number} [label={_quoted(url)}{look}{'' if status else ', style=dashed'}];\n"
+def _make_dot_node(number: int, url: str, title: str, status: int) -> str:
+    tooltip = f", tooltip={_quote(title)}" if title else ""
+    return f"  n{number} [label={_quote(url)}{tooltip}{'' if status else ', style=dashed'}];\n"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     plain = "".join(character if character.isprintable() else " " for character in text)
     return '"' + plain.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-_GRAPHML = _GraphForm(
+_GRAPHML = _GraphSyntax(
     '<?xml version="1.0" encoding="UTF-8"?>\n<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n'
     '<key id="url" for="node" attr.name="url" attr.type="string"/>\n'
     '<key id="title" for="node" attr.name="title" attr.type="string"/>\n'
     '<key id="status" for="node" attr.name="status" attr.type="int"/>\n'
     '<graph edgedefault="directed">\n',
-    _graphml_node,
+    _make_graphml_node,
     lambda source, target: f'<edge source="n{source}" target="n{target}"/>\n',
     "</graph>\n</graphml>\n",
 )
-_DOT = _GraphForm("digraph site {\n", _dot_node, lambda source, target: f"  n{source} -> n{target};\n", "}\n")
+_DOT = _GraphSyntax("digraph site {\n", _make_dot_node, lambda source, target: f"  n{source} -> n{target};\n", "}\n")
 _WRITERS: dict[str, Callable[[Path], PageWriter]] = {
     ".jsonl": _Jsonl,
     ".csv": _Csv,
     ".parquet": _Parquet,
-    ".graphml": partial(_Graph, form=_GRAPHML),
-    ".dot": partial(_Graph, form=_DOT),
+    ".graphml": partial(_Graph, syntax=_GRAPHML),
+    ".dot": partial(_Graph, syntax=_DOT),
 }

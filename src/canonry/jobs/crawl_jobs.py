@@ -1,8 +1,8 @@
-"""Crawls as jobs: several workers open the pages of one site, each a page at a time (contract S2).
+"""Crawl jobs: several workers open the pages of one site, one page each at a time (contract S2).
 
-A site is one host, so a crawl has as many lanes as pages may be open there at once. A job opens pages in its lane for
-a while and then queues the lane's next turn, until the frontier is empty. Which pages it opened is in the frontier:
-a job that is run again after a crash goes on with those that are left.
+A site is one host, so a crawl has as many slots as pages may be open there at the same time. A job works in one slot
+for a limited time and then enqueues the next job of its slot, until the frontier is empty. The frontier knows which
+pages were opened: a job that runs again after a crash continues with the pages that are left.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from canonry.crawler.crawl import work_on_crawl
 from canonry.crawler.crawl_store import CrawlState, CrawlStore
@@ -29,70 +29,87 @@ if TYPE_CHECKING:
     from canonry.settings import Settings
 
 CRAWL, CRAWLS = "crawl", "crawls"
-_SECONDS = 20.0  # of a turn
-_TABS = 8  # of a worker's Chrome, whatever it crawls
+_JOB_SECONDS = 20.0  # how long one job crawls
+_CHROME_TABS = 8  # of one worker, for all crawls together
+_ENQUEUE_SECONDS = 60.0
+
+
+class _JobKey(NamedTuple):
+    """Which part of a crawl a job does; the order of the fields is the JSON of jobs that are already queued."""
+
+    crawl_id: int
+    host: str
+    slot: int
+    number: int  # rises with each job of a slot
+
+    @property
+    def job_id(self) -> str:
+        return f"{_make_slot_id(self.crawl_id, self.slot)}-{self.number}"
+
+
+def _make_slot_id(crawl_id: int, slot: int) -> str:
+    return f"{CRAWL}-{crawl_id}-{slot}"
 
 
 async def enqueue_crawl(jobs: Jobs, crawl: Crawl) -> None:
-    """Have the pages of a crawl opened by workers; a lane that is queued or runs already stays as it is."""
-    begin = int(datetime.now(UTC).timestamp() * 1000)  # a crawl that is resumed has new turns
-    waiting = {job.rpartition("-")[0] for job in await jobs.list_unfinished(CRAWL)}
-    for lane in range(crawl.options.slots):
-        if f"{CRAWL}-{crawl.id}-{lane}" not in waiting:
-            await _enqueue(jobs, crawl.id, crawl.host, lane, begin)
+    """Let workers open the pages of a crawl, in every slot that has no unfinished job."""
+    number = int(datetime.now(UTC).timestamp() * 1000)  # above all numbers that the crawl had before it was resumed
+    unfinished = {job_id.rpartition("-")[0] for job_id in await jobs.list_unfinished(CRAWL)}
+    for slot in range(crawl.options.slots):
+        if _make_slot_id(crawl.id, slot) not in unfinished:
+            await _enqueue(jobs, _JobKey(crawl.id, crawl.host, slot, number))
 
 
-def crawl_kinds(jobs: Jobs, settings: Settings, client: Client, *, seconds: float = _SECONDS) -> list[JobKind]:
-    """A turn of one lane, whose key has crawl, host, lane and the number of the turn; and a look after all of them."""
+def crawl_kinds(jobs: Jobs, settings: Settings, client: Client, *, seconds: float = _JOB_SECONDS) -> list[JobKind]:
+    """Return the job that crawls in one slot for so many seconds, and the job that enqueues lost crawl jobs."""
     crawls = CrawlStore(jobs.database)
-    chrome = _Chrome(settings, client)
+    chrome = _SharedChrome(settings, client)
 
-    async def run(key: str) -> None:
-        crawl_id, host, lane, number = json.loads(key)
+    async def run(text: str) -> None:
+        key = _JobKey(*json.loads(text))
         try:
-            begun = await crawls.get(crawl_id)
-            is_over = await crawled(begun)
+            is_over = await work(await crawls.get(key.crawl_id))
         except CrawlNotFound:
-            return  # removed since
+            return  # it was removed
         except StoreError:
             raise
-        except CanonryError as error:  # no Chrome: that would be so for every page
+        except CanonryError as error:  # Chrome cannot be started, so that no page can be opened
             failure = CrawlFailure(CrawlFailureKind.ENGINE, str(error))
-            await crawls.fail(crawl_id, failure, datetime.now(UTC))
+            await crawls.fail(key.crawl_id, failure, datetime.now(UTC))
             raise
         if not is_over:
-            await _enqueue(jobs, crawl_id, host, lane, number + 1)
+            await _enqueue(jobs, key._replace(number=key.number + 1))
 
-    async def crawled(begun: Crawl) -> bool:
-        if begun.state is not CrawlState.RUNNING:
+    async def work(crawl: Crawl) -> bool:
+        if crawl.state is not CrawlState.RUNNING:
             return True
         async with AsyncExitStack() as stack:
-            engine = await stack.enter_async_context(chrome.lent()) if begun.options.engine == "chrome" else None
+            engine = await stack.enter_async_context(chrome.borrow()) if crawl.options.engine == "chrome" else None
             return await work_on_crawl(
                 crawls,
-                begun,
-                slots=begun.options.slots,
+                crawl,
+                slots=crawl.options.slots,
                 seconds=seconds,
                 engine=engine,
                 client=client,
                 clock=lambda: datetime.now(UTC),
             )
 
-    async def look_after(_: str) -> None:
+    async def enqueue_running(_: str) -> None:
         for crawl in await crawls.list_crawls(limit=1000, state=CrawlState.RUNNING):
             if crawl.options.shared:
                 await enqueue_crawl(jobs, crawl)
 
-    return [JobKind(CRAWL, run, is_per_host=True, is_interruptible=True), JobKind(CRAWLS, look_after)]
+    return [JobKind(CRAWL, run, is_per_host=True, is_interruptible=True), JobKind(CRAWLS, enqueue_running)]
 
 
 def crawl_schedules() -> list[Schedule]:
-    """Crawls whose jobs were given up, because they took one worker after the other down, go on within a minute."""
-    return [Schedule(CRAWLS, 60.0)]
+    """Return the schedule that enqueues crawl jobs again, which DBOS gives up after they crashed several workers."""
+    return [Schedule(CRAWLS, _ENQUEUE_SECONDS)]
 
 
-class _Chrome:
-    """One Chrome for all that a worker crawls, there while somebody needs it."""
+class _SharedChrome:
+    """One Chrome for all crawls of a worker, open while a job uses it."""
 
     def __init__(self, settings: Settings, client: Client) -> None:
         self._settings = settings
@@ -101,11 +118,12 @@ class _Chrome:
         self._users = 0
 
     @asynccontextmanager
-    async def lent(self) -> AsyncGenerator[ChromeEngine]:
+    async def borrow(self) -> AsyncGenerator[ChromeEngine]:
+        """Start Chrome for the first user, and close it after the last."""
         from canonry.net.chrome.engine import ChromeEngine
 
         if self._engine is None:
-            self._engine = ChromeEngine(self._settings, self._client.guard, self._client.lookup, tabs=_TABS)
+            self._engine = ChromeEngine(self._settings, self._client.guard, self._client.lookup, tabs=_CHROME_TABS)
         engine = self._engine
         self._users += 1
         try:
@@ -117,7 +135,6 @@ class _Chrome:
                 await engine.close()
 
 
-async def _enqueue(jobs: Jobs, crawl_id: int, host: str, lane: int, number: int) -> None:
-    key = json.dumps([crawl_id, host, lane, number])
-    # The same turn is queued once, also by a job that runs again.
-    await jobs.enqueue(CRAWL, key, host=f"{host} {lane}", job_id=f"{CRAWL}-{crawl_id}-{lane}-{number}")
+async def _enqueue(jobs: Jobs, key: _JobKey) -> None:
+    # The id makes enqueuing idempotent: a job that runs again enqueues the same next job.
+    await jobs.enqueue(CRAWL, json.dumps(key), host=f"{key.host} {key.slot}", job_id=key.job_id)
