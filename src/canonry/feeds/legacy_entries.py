@@ -1,4 +1,4 @@
-"""Entries of another program's store, so that what it has seen is not new here (contract I3)."""
+"""Import the entries that another program has seen, so that they are not new here (contract I3)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from sqlalchemy import Connection, bindparam, insert, select
 
 from canonry.core.keys import Key, KeyType, make_url_key, replace_unstorable, shorten_key
 from canonry.errors import StoreError
+from canonry.feeds.feed_values import MatchConfidence
 from canonry.store.pinned_policies import ENTRY, pinned
 from canonry.store.schema import entries, entry_identities, stamp
 
@@ -23,9 +25,9 @@ if TYPE_CHECKING:
 
     from canonry.store.database import Database
 
-_BATCH = 500
-# Ours, and what it may be called there.
-_COLUMNS = {
+_BATCH_ROWS = 500
+# The columns of the other table that a field may come from; missing ones are empty.
+_COLUMN_NAMES = {
     "dedupe_key": ("dedupe_key",),
     "guid": ("guid",),
     "link": ("url", "link"),
@@ -35,16 +37,24 @@ _COLUMNS = {
     "first_seen_at": ("first_seen_at",),
     "last_seen_at": ("last_seen_at",),
 }
-_INSERT = insert(entries).returning(entries.c.id, sort_by_parameter_order=True)
-_KNOWN_KEYS = select(entries.c.dedupe_key).where(entries.c.dedupe_key.in_(bindparam("values", expanding=True)))
-_OWNED = select(entry_identities.c.key_type, entry_identities.c.key_value).where(
+_INSERT_ENTRIES = insert(entries).returning(entries.c.id, sort_by_parameter_order=True)
+_SELECT_DEDUPE_KEYS = select(entries.c.dedupe_key).where(entries.c.dedupe_key.in_(bindparam("values", expanding=True)))
+_SELECT_KEYS = select(entry_identities.c.key_type, entry_identities.c.key_value).where(
     entry_identities.c.key_value.in_(bindparam("values", expanding=True))
 )
 
 
+class _KeyPrefix(StrEnum):
+    """What a dedupe key is made from: the text before its first colon."""
+
+    GUID = "guid"
+    URL = "url"
+    HASH = "hash"
+
+
 @dataclass(frozen=True, slots=True)
-class _Row:
-    """An entry as the other store has it; empty where it says nothing."""
+class _LegacyEntry:
+    """An entry as the other table has it; texts are empty where it has none."""
 
     dedupe_key: str
     guid: str
@@ -55,9 +65,23 @@ class _Row:
     first_seen_at: str
     last_seen_at: str
 
+    @property
+    def key_prefix(self) -> str:
+        return self.dedupe_key.partition(":")[0]
+
+    @property
+    def key_value(self) -> str:
+        """The dedupe key without its prefix."""
+        return self.dedupe_key.partition(":")[2]
+
+    @property
+    def url(self) -> str:
+        """Its link, or the URL it is known by."""
+        return self.link or (self.key_value if self.key_prefix == _KeyPrefix.URL else "")
+
 
 def import_legacy(database: Database, file: str | Path, *, now: datetime | None = None) -> int:
-    """Register the rows of a foreign SQLite table `entries`, all or nothing; how many were not known yet.
+    """Import the rows of a SQLite table `entries` of another program, all or none; returns how many were not known.
 
     Their feeds are not known: the first feed that shows one of them takes it over, as a duplicate.
     """
@@ -66,131 +90,135 @@ def import_legacy(database: Database, file: str | Path, *, now: datetime | None 
 
 def _import(connection: Connection, file: Path, now: datetime) -> int:
     policy = pinned(connection, ENTRY)
-    count = 0
-    for batch in _read(file, stamp(now)):
-        count += _register(connection, batch, policy)
-    return count
+    return sum(_register(connection, batch, policy) for batch in _read(file, stamp(now)))
 
 
-def _read(file: Path, now: str) -> Iterator[list[_Row]]:
+def _read(file: Path, now: str) -> Iterator[list[_LegacyEntry]]:
+    """Yield the entries of the file in batches; rows without a dedupe key are skipped."""
     if not file.is_file():
         raise StoreError(f"{file}: no such file")
     try:
         with closing(sqlite3.connect(f"file:{quote(str(file.absolute()))}?mode=ro", uri=True)) as store:
-            store.text_factory = _decoded
-            there = {str(column[1]).lower() for column in store.execute("PRAGMA table_info(entries)")}
-            if "dedupe_key" not in there:
+            store.text_factory = _decode
+            columns = {str(name).lower() for _, name, *_ in store.execute("PRAGMA table_info(entries)")}
+            if "dedupe_key" not in columns:
                 raise StoreError(f"{file}: has no table `entries` with a column `dedupe_key`")
-            rows = store.execute(f"SELECT {', '.join(_select(there))} FROM entries ORDER BY rowid")  # noqa: S608
-            while found := rows.fetchmany(_BATCH):
-                yield [_row(values, now) for values in found if _text(values[0])]
+            rows = store.execute(f"SELECT {', '.join(_select(columns))} FROM entries ORDER BY rowid")  # noqa: S608
+            while batch := rows.fetchmany(_BATCH_ROWS):
+                found = (_make_entry(dict(zip(_COLUMN_NAMES, row, strict=True)), now) for row in batch)
+                yield [entry for entry in found if entry.dedupe_key]
     except sqlite3.Error as error:
         raise StoreError(f"{file}: {error}") from error
 
 
-def _select(there: set[str]) -> Iterator[str]:
-    for names in _COLUMNS.values():
-        yield next((f'"{name}"' for name in names if name in there), "NULL")
+def _select(columns: set[str]) -> Iterator[str]:
+    for names in _COLUMN_NAMES.values():
+        yield next((f'"{name}"' for name in names if name in columns), "NULL")
 
 
-def _row(values: tuple[Any, ...], now: str) -> _Row:
-    row = dict(zip(_COLUMNS, values, strict=True))
-    first_seen = _time(row["first_seen_at"]) or _time(row["last_seen_at"]) or now
-    return _Row(
-        dedupe_key=_text(row["dedupe_key"]),
-        guid=_text(row["guid"]),
-        link=_text(row["link"]),
-        title=" ".join(_text(row["title"]).split()),
-        published=_text(row["published"]),
-        content_hash=_text(row["content_hash"]),
+def _make_entry(row: dict[str, Any], now: str) -> _LegacyEntry:
+    first_seen = _parse_time(row["first_seen_at"]) or _parse_time(row["last_seen_at"]) or now
+    return _LegacyEntry(
+        dedupe_key=_clean_text(row["dedupe_key"]),
+        guid=_clean_text(row["guid"]),
+        link=_clean_text(row["link"]),
+        title=" ".join(_clean_text(row["title"]).split()),
+        published=_clean_text(row["published"]),
+        content_hash=_clean_text(row["content_hash"]),
         first_seen_at=first_seen,
-        last_seen_at=max(first_seen, _time(row["last_seen_at"])),
+        last_seen_at=max(first_seen, _parse_time(row["last_seen_at"])),
     )
 
 
-def _decoded(raw: bytes) -> str:
+def _decode(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 
 
-def _text(value: object) -> str:
+def _clean_text(value: object) -> str:
     if value is None:
         return ""
-    return replace_unstorable(_decoded(value) if isinstance(value, bytes) else str(value)).strip()
+    return replace_unstorable(_decode(value) if isinstance(value, bytes) else str(value)).strip()
 
 
-def _time(value: object) -> str:
-    """A time in whatever form it was kept; without a zone it is UTC. Empty where it is none."""
+def _parse_time(value: object) -> str:
+    """Return a Unix time or an ISO 8601 text as UTC, or an empty text; without an offset it is UTC already."""
     try:
         if isinstance(value, int | float):
             return stamp(datetime.fromtimestamp(value, UTC))
-        when = datetime.fromisoformat(_text(value))
+        when = datetime.fromisoformat(_clean_text(value))
         return stamp(when if when.tzinfo else when.replace(tzinfo=UTC))
     except (ValueError, OverflowError, OSError):
         return ""
 
 
-def _keys(row: _Row, policy: str) -> list[Key]:
-    """What the entry is known by.
+def _make_keys(entry: _LegacyEntry, policy: str) -> list[Key]:
+    """Return the keys of an entry.
 
-    `guid:https://a.com/feed:1` may be guid `1` of a feed or a guid with a colon. Only the column `guid` tells; without
-    it the whole is kept: as what it may be here, and as the `dedupe_key` it is looked up by.
+    `guid:https://a.com/feed:1` may be guid `1` of a feed, or a guid that contains a colon. Only the column `guid`
+    can tell. Without it the whole text becomes a legacy guid, and is also found as `dedupe_key`.
     """
-    kind, _, rest = row.dedupe_key.partition(":")
-    if kind == "guid" and row.guid and rest.endswith(f":{row.guid}"):
-        return [Key(KeyType.GUID, shorten_key(rest))]
-    if kind == "guid" and rest:
-        return [Key(KeyType.LEGACY_GUID, shorten_key(row.dedupe_key))]
-    if kind == "url" and (url := make_url_key(rest, policy=policy)):
-        return [Key(KeyType.CANONICAL_URL, url, policy)]
-    return [Key(KeyType.FALLBACK_HASH, shorten_key(rest))] if kind == "hash" and rest else []
+    value = entry.key_value
+    match entry.key_prefix:
+        case _KeyPrefix.GUID if entry.guid and value.endswith(f":{entry.guid}"):
+            return [Key(KeyType.GUID, shorten_key(value))]
+        case _KeyPrefix.GUID if value:
+            return [Key(KeyType.LEGACY_GUID, shorten_key(entry.dedupe_key))]
+        case _KeyPrefix.URL if url := make_url_key(value, policy=policy):
+            return [Key(KeyType.CANONICAL_URL, url, policy)]
+        case _KeyPrefix.HASH if value:
+            return [Key(KeyType.FALLBACK_HASH, shorten_key(value))]
+        case _:
+            return []
 
 
-def _guid(row: _Row) -> str:
-    """Its guid where that is certain: no URL of a feed can be in front of it."""
-    kind, _, rest = row.dedupe_key.partition(":")
-    is_whole = kind == "guid" and (not rest.startswith("http") or ":" not in rest.partition(":")[2])
-    return shorten_key(row.guid or (rest if is_whole else ""))
+def _find_guid(entry: _LegacyEntry) -> str:
+    """Return the guid where it is certain: given, or a key that cannot begin with the URL of a feed."""
+    value = entry.key_value
+    has_no_feed = not value.startswith("http") or ":" not in value.partition(":")[2]
+    is_guid = entry.key_prefix == _KeyPrefix.GUID and has_no_feed
+    return shorten_key(entry.guid or (value if is_guid else ""))
 
 
-def _register(connection: Connection, batch: list[_Row], policy: str) -> int:
-    """Insert those rows that are not known yet, with their keys."""
-    keys = {row: _keys(row, policy) for row in batch}
-    known = set(connection.execute(_KNOWN_KEYS, {"values": [shorten_key(row.dedupe_key) for row in batch]}).scalars())
+def _register(connection: Connection, batch: list[_LegacyEntry], policy: str) -> int:
+    """Insert the entries that are not known yet, with their keys, and return how many."""
+    keys = {entry: _make_keys(entry, policy) for entry in batch}
+    dedupe_keys = [shorten_key(entry.dedupe_key) for entry in batch]
+    known = set(connection.execute(_SELECT_DEDUPE_KEYS, {"values": dedupe_keys}).scalars())
     values = [key.key_value for found in keys.values() for key in found]
-    # A scoped guid may be registered already without our having been able to tell it is one.
-    values += [shorten_key(row.dedupe_key.partition(":")[2]) for row in batch]
-    owned = {(str(kind), value) for kind, value in connection.execute(_OWNED, {"values": values})}
-    new: dict[str, _Row] = {}
-    for row, found in keys.items():
+    # The key may be a feed-scoped guid that is registered already: see `_make_keys`.
+    values += [shorten_key(entry.key_value) for entry in batch]
+    owned = {(str(key_type), value) for key_type, value in connection.execute(_SELECT_KEYS, {"values": values})}
+    new: dict[str, _LegacyEntry] = {}
+    for entry, found in keys.items():
         names = {(str(key.key_type), key.key_value) for key in found}
-        scoped = str(KeyType.GUID), shorten_key(row.dedupe_key.partition(":")[2])
-        if shorten_key(row.dedupe_key) not in known and not names & owned and scoped not in owned:
-            new.setdefault(row.dedupe_key, row)
+        scoped_guid = str(KeyType.GUID), shorten_key(entry.key_value)
+        if shorten_key(entry.dedupe_key) not in known and not names & owned and scoped_guid not in owned:
+            new.setdefault(entry.dedupe_key, entry)
             owned |= names
     if not new:
         return 0
-    ids = connection.execute(_INSERT, [_entry(row, policy) for row in new.values()]).scalars()
+    ids = connection.execute(_INSERT_ENTRIES, [_make_row(entry, policy) for entry in new.values()]).scalars()
     identities = [
         {"key_type": str(key.key_type), "key_value": key.key_value, "entry_id": entry_id, "policy": key.policy}
-        for entry_id, row in zip(ids, new.values(), strict=True)
-        for key in keys[row]
+        for entry_id, entry in zip(ids, new.values(), strict=True)
+        for key in keys[entry]
     ]
     if identities:
         connection.execute(insert(entry_identities), identities)
     return len(new)
 
 
-def _entry(row: _Row, policy: str) -> dict[str, object]:
-    kind, _, rest = row.dedupe_key.partition(":")
+def _make_row(entry: _LegacyEntry, policy: str) -> dict[str, object]:
+    is_strong = entry.key_prefix in {_KeyPrefix.GUID, _KeyPrefix.URL}
     return {
-        "dedupe_key": shorten_key(row.dedupe_key),
-        "guid": _guid(row),
-        "url": row.link or (rest if kind == "url" else ""),
-        "canonical_url": make_url_key(row.link or (rest if kind == "url" else ""), policy=policy),
-        "title": row.title,
-        "published": row.published,
-        "content_hash": row.content_hash,
-        "match_confidence": "high" if kind in {"guid", "url"} else "low",
-        "first_seen_at": row.first_seen_at,
-        "last_seen_at": row.last_seen_at,
+        "dedupe_key": shorten_key(entry.dedupe_key),
+        "guid": _find_guid(entry),
+        "url": entry.url,
+        "canonical_url": make_url_key(entry.url, policy=policy),
+        "title": entry.title,
+        "published": entry.published,
+        "content_hash": entry.content_hash,
+        "match_confidence": (MatchConfidence.HIGH if is_strong else MatchConfidence.LOW).value,
+        "first_seen_at": entry.first_seen_at,
+        "last_seen_at": entry.last_seen_at,
     }
