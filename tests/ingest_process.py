@@ -1,8 +1,8 @@
-"""Ingests in processes of their own: `ingest_process.py FD`, one JSON order a line, one fork for each process of it.
+"""Run ingests in their own processes: `ingest_process.py FD` reads orders as JSON lines and forks for each process.
 
-What they write to the descriptor, two bytes each: the number of a connection and `w` when it has
-written inside a transaction, `e` when the transaction is about to end. On standard output, a line
-each: the ids of the processes, the report of each that came to its end, and how all of them ended.
+Each process writes markers of two bytes to the descriptor FD: the number of a database connection and
+`w` after a write inside a transaction, or `e` before the transaction ends. Standard output has one JSON
+object per line: the ids of the processes, the report of each that finished, and the exit status of all.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WROTE, ENDS = b"we"
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Ingest these feeds, fifteen days later with each step."""
+    """An ingest to run; every step is fifteen days later than the one before."""
 
     database_url: str
     port: int
@@ -45,8 +45,8 @@ def main(markers: int) -> None:
     for line in sys.stdin:
         order = Order(**json.loads(line))
         started = [_start(order) for _ in range(order.processes)]
-        _say({"started": started})
-        _say({"ended": [os.waitpid(process, 0)[1] for process in started]})
+        _print_json({"started": started})
+        _print_json({"ended": [os.waitpid(process, 0)[1] for process in started]})
 
 
 def _start(order: Order) -> int:
@@ -56,7 +56,7 @@ def _start(order: Order) -> int:
     try:
         asyncio.run(_ingest(order))
         os._exit(0)
-    except BaseException:  # nothing of this process may go on in the loop above
+    except BaseException:  # the fork must not go on with the loop of its parent
         traceback.print_exc()
     finally:
         os._exit(1)
@@ -72,7 +72,7 @@ async def _ingest(order: Order) -> None:
     async with Client(guard, settings=Settings(), lookup=lookup) as client:
         report = await ingest(urls, order.database_url, fetch=client.fetch, clock=lambda: now)
     unmet = [asdict(check) for check in report.checklist if not check.is_met]
-    _say({"counts": report.counts, "warnings": report.warnings, "unmet": unmet})
+    _print_json({"counts": report.counts, "warnings": report.warnings, "unmet": unmet})
 
 
 def _mark_transactions(markers: int) -> None:
@@ -104,8 +104,8 @@ def _mark_transactions(markers: int) -> None:
         mark(connection, ENDS)
 
 
-def _say(what: dict[str, object]) -> None:
-    os.write(1, f"{json.dumps(what)}\n".encode())
+def _print_json(record: dict[str, object]) -> None:
+    os.write(1, f"{json.dumps(record)}\n".encode())
 
 
 if __name__ == "__main__":

