@@ -40,7 +40,6 @@ ADDRESS = "127.0.0.2"  # stands for the public internet; every other loopback ad
 EVERY_PORT = range(1, 65536)
 # The addresses this process has asked the system to connect to: a hook that Python itself calls.
 CONNECTS: list[str] = []
-_PORTS = {"http": 80, "https": 443}
 _WITHOUT_BODY = {204, 304}
 
 
@@ -135,7 +134,7 @@ class LoopbackWeb:
         self._turns = dict.fromkeys(self._pages, 0)
         self._origins: dict[tuple[str, int], str] = {}
         for url in self._pages:
-            scheme, host, port = _origin(url)
+            scheme, host, port = _split_origin(url)
             if self._origins.setdefault((host, port), scheme) != scheme:
                 raise ValueError(f"{host}:{port} cannot be both http and https")
         hosts = sorted({host for host, _ in self._origins} or {"unused"})
@@ -328,9 +327,9 @@ def _certificate(hosts: tuple[str, ...]) -> trustme.LeafCert:
     return _ca().issue_cert(*(host.strip("[]") for host in hosts))
 
 
-def _origin(url: str) -> tuple[str, str, int]:
+def _split_origin(url: str) -> tuple[str, str, int]:
     parts = parse(url)
-    return parts.scheme, parts.host, int(parts.port) if parts.port else _PORTS[parts.scheme]
+    return parts.scheme, parts.host, parts.get_port()
 
 
 async def _pause(seconds: float, reader: asyncio.StreamReader) -> None:

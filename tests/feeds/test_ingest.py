@@ -785,13 +785,13 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "https://bad.example.com/text": (ok("just words"), "neither XML nor JSON"),
     "https://bad.example.com/json": (ok('{"items": ['), "broken JSON"),
     "https://bad.example.com/deep": (ok("[" * 100_000), "JSON nested too deep"),
-    "https://bad.example.com/loop": (moved("https://bad.example.com/pool"), "redirects in a circle"),
-    "https://bad.example.com/pool": (moved("https://bad.example.com/loop"), "redirects in a circle"),
+    "https://bad.example.com/loop": (moved("https://bad.example.com/pool"), "redirect loop"),
+    "https://bad.example.com/pool": (moved("https://bad.example.com/loop"), "redirect loop"),
     "https://bad.example.com/inside": (moved("http://169.254.169.254/latest"), "metadata"),
-    "https://bad.example.com/slow": ({**ok(rss()), "delay_ms": 60_000}, "no whole answer within 5 s"),
+    "https://bad.example.com/slow": ({**ok(rss()), "delay_ms": 60_000}, "no complete response within 5 s"),
     "https://bad.example.com/large": (
         {"status": 200, "body_repeat": {"prefix": rss()[:-20], "unit": " ", "count": 11 * 1024 * 1024}},
-        "more than 10485760 bytes",
+        "larger than 10485760 bytes",
     ),
 }
 READABLE: dict[str, tuple[dict[str, Any], int]] = {
@@ -816,7 +816,7 @@ async def test_hostile_feeds_beside_good_ones(tmp_path: Path) -> None:
     wanted = {url: reason for url, (_, reason) in REFUSED.items()}
     pages = {**GOOD, **{url: page for url, (page, _) in (*REFUSED.items(), *READABLE.items())}}
     pages["https://bad.example.com/bomb"] = bomb
-    wanted["https://bad.example.com/bomb"] = "more than 10485760 bytes"
+    wanted["https://bad.example.com/bomb"] = "larger than 10485760 bytes"
 
     async def not_http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readline()

@@ -20,11 +20,11 @@ import trustme
 import canonry
 import loopback
 from canonry.errors import FailureKind, RefusalKind
-from canonry.net import fetch
 from canonry.net.dns import resolve_name
-from canonry.net.fetch import Client
+from canonry.net.fetch import MAX_CONNECTIONS_PER_HOST, Client
 from canonry.net.guard import DEFAULT_PORTS, Guard, make_guard
 from canonry.net.response import Hop, Response, Validators
+from canonry.net.shared_client import shared_client
 from canonry.settings import Settings
 from loopback import (
     ADDRESS,
@@ -559,10 +559,10 @@ async def test_tls_where_none_is_spoken() -> None:
 
 
 def test_a_ca_file_that_cannot_be_used(tmp_path: Path) -> None:
-    with pytest.raises(canonry.CanonryError, match="CA file /nowhere/ca.pem: No such file"):
+    with pytest.raises(canonry.CanonryError, match="CANONRY_CA_FILE: /nowhere/ca.pem: No such file"):
         Client(settings=Settings(ca_file="/nowhere/ca.pem"))
     (tmp_path / "ca.pem").write_text("not a certificate")
-    with pytest.raises(canonry.CanonryError, match="CA file .*ca.pem: "):
+    with pytest.raises(canonry.CanonryError, match="CANONRY_CA_FILE: .*ca.pem: "):
         Client(settings=Settings(ca_file=str(tmp_path / "ca.pem")))
 
 
@@ -667,7 +667,7 @@ async def test_many_fetches_share_a_few_connections() -> None:
     async with LoopbackWeb(pages) as web, web.client() as client:
         responses = await asyncio.gather(*(client.fetch(url) for url in pages))
         assert [response.body.decode() for response in responses] == [str(n) for n in range(200)]
-        assert 1 < web.peak <= fetch._PER_HOST
+        assert 1 < web.peak <= MAX_CONNECTIONS_PER_HOST
         assert len(web.requests) == 200
         await client.close()
         await web.until_quiet()
@@ -690,12 +690,12 @@ async def test_a_client_without_a_guard_has_that_of_its_settings() -> None:
 
 @in_a_loop
 async def test_the_shared_client_is_one_while_somebody_uses_it() -> None:
-    async with fetch.shared_client("e.com") as first:
-        async with fetch.shared_client("e.com") as second:
+    async with shared_client("e.com") as first:
+        async with shared_client("e.com") as second:
             assert first is second
         with pytest.raises(canonry.UnsafeUrl):
             await first.fetch("http://127.0.0.1/")
-    async with fetch.shared_client("e.com") as third:
+    async with shared_client("e.com") as third:
         assert third is not first
 
 

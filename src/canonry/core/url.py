@@ -92,6 +92,10 @@ class Parts:
         """Return the port, or the default one of the scheme."""
         return int(self.port) if self.port else SCHEME_PORTS[self.scheme]
 
+    def get_origin(self) -> str:
+        """Return scheme, host and port, the default port left out: `https://example.com:8443`."""
+        return f"{self.scheme}://{self.host}:{self.port}" if self.port else f"{self.scheme}://{self.host}"
+
     def set_scheme(self, scheme: str) -> None:
         """Change the scheme; a port that is its default goes."""
         self.scheme = scheme

@@ -36,7 +36,7 @@ from canonry.crawler.results import LeasedPage, PageResult, PageState, PageUrl
 from canonry.errors import FetchFailed, StartMoved
 from canonry.net import robots as robots_txt
 from canonry.net.dns import resolve_name
-from canonry.net.fetch import Client, Reading
+from canonry.net.fetch import Client, FetchOptions
 from canonry.net.guard import make_guard
 from canonry.net.html import is_html
 from canonry.net.http_engine import MAX_PAGE, HttpEngine
@@ -109,10 +109,10 @@ class CrawlRun:
             client = self._client
             if client is None:
                 client = await self._stack.enter_async_context(Client(settings=settings))
-            fetch = partial(client.fetch, max_bytes=robots_txt.MAX_BYTES, reading=Reading(cuts=True))
+            fetch = partial(client.fetch, max_bytes=robots_txt.MAX_BYTES, options=FetchOptions(truncates_body=True))
             self._sitemap_fetch: Fetch = partial(client.fetch, max_bytes=MAX_SITEMAP)
-            reading = Reading(self._follows_redirect, is_html, cuts=True, accept=_ACCEPT)
-            page_fetch: Fetch = partial(client.fetch, max_bytes=MAX_PAGE, reading=reading)
+            options = FetchOptions(self._follows_redirect, is_html, truncates_body=True, accept=_ACCEPT)
+            page_fetch: Fetch = partial(client.fetch, max_bytes=MAX_PAGE, options=options)
         else:
             self._sitemap_fetch = page_fetch = fetch
         self._politeness = Politeness(

@@ -45,7 +45,7 @@ class Politeness:
         self._userinfo = self._origin = ""
         if "@" in seed:
             url = read_url(seed)
-            self._userinfo, self._origin = parse(url).userinfo or "", _get_origin(url)
+            self._userinfo, self._origin = parse(url).userinfo or "", parse(url).get_origin()
 
     async def close(self) -> None:
         """Cancel requests for robots.txt that are still running."""
@@ -57,7 +57,7 @@ class Politeness:
         """Return robots.txt of the URL's origin, fetched at the first call."""
         if self._fetch is None:
             return Robots()
-        origin = _get_origin(url)
+        origin = parse(url).get_origin()
         if origin not in self._requests:
             self._requests[origin] = asyncio.create_task(self._fetch_rules(self._fetch, origin))
         return await asyncio.shield(self._requests[origin])
@@ -76,12 +76,12 @@ class Politeness:
 
     def is_disallowed(self, url: str) -> bool:
         """Return whether robots.txt of the URL's origin is known and does not allow the URL."""
-        rules = self._known.get(_get_origin(url))
+        rules = self._known.get(parse(url).get_origin())
         return rules is not None and not rules.allows(url)
 
     async def find_sitemaps(self, url: str) -> tuple[str, ...]:
         """Return the sitemaps that robots.txt names, or else the usual one."""
-        return (await self.get_rules(url)).sitemaps or (f"{_get_origin(url)}/sitemap.xml",)
+        return (await self.get_rules(url)).sitemaps or (f"{parse(url).get_origin()}/sitemap.xml",)
 
     def add_credentials(self, url: str) -> str:
         """Return the URL with user and password of the seed, if it is of the seed's origin."""
@@ -100,8 +100,3 @@ class Politeness:
             await asyncio.sleep(self._backoff * 2**attempt)
         self._known[origin] = rules
         return rules
-
-
-def _get_origin(url: str) -> str:
-    parts = parse(url)
-    return f"{parts.scheme}://{parts.host}" + (f":{parts.port}" if parts.port else "")

@@ -25,7 +25,7 @@ from canonry.net.chrome.http_heads import (
     replace_connection_header,
 )
 from canonry.net.engine import PageFailure
-from canonry.net.fetch import make_tls_context
+from canonry.net.tls import make_tls_context
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
