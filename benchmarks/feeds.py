@@ -1,9 +1,9 @@
-"""How many feeds a second `canonry.feeds.read.read_feed` reads, beside its peers.
+"""Measure how fast `canonry.feeds.read.read_feed` reads feeds, compared with other libraries.
 
     python -m benchmarks.feeds [--items N] [--json FILE]
 
-CPU time for one document, best of five rounds, in which the libraries take turns. A peer that finds
-another number of items is timed all the same, and the number is shown.
+CPU time for one document, best of five rounds in which the libraries take turns. A library that finds
+a wrong number of items is measured, too, and the number is shown.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from canonry.feeds.read import read_feed
 Run = Callable[[bytes], int]
 
 ROUNDS = 5
-TURN = 0.05  # CPU seconds a library reads the same document before the next has its turn
+TURN_SECONDS = 0.05  # CPU time of one library before the next takes its turn
 BASE = "feedparser"
-BAR = 20.0  # times feedparser, on well-formed RSS, RDF and Atom
+MIN_RATIO = 20.0  # to feedparser, on well-formed RSS, RDF and Atom
 BROKEN = "rss, broken"
 PARAGRAPHS = (
     "<p>The harbour was quiet that morning; only the <em>pilot boat</em> went out, twice, and came back empty.</p>",
@@ -37,7 +37,7 @@ PARAGRAPHS = (
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A library to measure beside: what to install and how to call it."""
+    """A library to compare with: its package, and how to call it."""
 
     name: str
     package: str
@@ -46,7 +46,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """What one library did with one document."""
+    """The speed of one library on one document."""
 
     name: str
     items: int
@@ -56,7 +56,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class DocumentResult:
-    """All libraries on one document."""
+    """The speed of all libraries on one document."""
 
     document: str
     kilobytes: int
@@ -65,96 +65,96 @@ class DocumentResult:
 
 
 def main(arguments: list[str]) -> None:
-    """Measure, print the tables, write the JSON if asked."""
+    """Measure, print the tables, and write JSON if `--json` is given."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.feeds", description=__doc__)
-    parser.add_argument("--items", type=int, default=50, help="items of each document (50)")
-    parser.add_argument("--json", metavar="FILE", help="write the result there, too")
+    parser.add_argument("--items", type=int, default=50, help="items in each document (default 50)")
+    parser.add_argument("--json", metavar="FILE", help="also write the result to FILE")
     options = parser.parse_args(arguments)
 
     peers = [peer for peer in PEERS if versions([peer.package])[peer.package] is not None]
     missing = [peer for peer in PEERS if peer not in peers]
     runs: dict[str, Run] = {"canonry": lambda body: len(read_feed(body).items)}
     runs |= {peer.name: peer.load() for peer in peers}
-    results = [measure(name, body, options.items, runs) for name, body in documents(options.items).items()]
+    results = [measure(name, body, options.items, runs) for name, body in make_documents(options.items).items()]
 
-    print(text(results, missing))
+    print(make_text(results, missing))
     if options.json:
-        write_json(options.json, as_json(results, missing))
+        write_json(options.json, make_json(results, missing))
 
 
-def documents(items: int) -> dict[str, bytes]:
-    """Typical documents of each format, and an RSS document with the faults real ones have."""
+def make_documents(items: int) -> dict[str, bytes]:
+    """Return a typical document of each format, and an RSS document with typical errors."""
     content = "".join(PARAGRAPHS) * 4
-    rss = _rss(items, content)
+    rss = _make_rss(items, content)
     broken = rss.replace("the harbour", "R&D at the harbour&nbsp;").replace("</category></item>", "</item>")
     return {
         "rss": rss.encode(),
-        "rss, headlines only": _rss(items, "").encode(),
-        "atom": _atom(items, content).encode(),
-        "rdf": _rdf(items, content).encode(),
+        "rss, headlines only": _make_rss(items, "").encode(),
+        "atom": _make_atom(items, content).encode(),
+        "rdf": _make_rdf(items, content).encode(),
         BROKEN: broken.encode(),
     }
 
 
 def measure(document: str, body: bytes, items: int, runs: Mapping[str, Run]) -> DocumentResult:
-    """Every run on one document."""
+    """Measure all libraries on one document."""
     found = {name: run(body) for name, run in runs.items()}
-    seconds = best_cpu_seconds(body, runs)
+    seconds = measure_cpu_seconds(body, runs)
     base = seconds.get(BASE)
     rates = [Rate(name, found[name], seconds[name] * 1000, base / seconds[name] if base else None) for name in runs]
     return DocumentResult(document, len(body) // 1000, items, rates)
 
 
-def best_cpu_seconds(body: bytes, runs: Mapping[str, Run]) -> dict[str, float]:
-    """The CPU time each run needs for the document, the shortest of all rounds."""
+def measure_cpu_seconds(body: bytes, runs: Mapping[str, Run]) -> dict[str, float]:
+    """Return the CPU time that each library needs for the document, best of all rounds."""
     best = dict.fromkeys(runs, float("inf"))
     for _ in range(ROUNDS):
         for name, run in runs.items():
             start, count = time.process_time(), 0
-            while (spent := time.process_time() - start) < TURN:
+            while (spent := time.process_time() - start) < TURN_SECONDS:
                 run(body)
                 count += 1
             best[name] = min(best[name], spent / count)
     return best
 
 
-def claims(results: list[DocumentResult]) -> list[tuple[str, float, float]]:
-    """Document, times feedparser, bar: for the well-formed ones."""
+def list_claims(results: list[DocumentResult]) -> list[tuple[str, float, float]]:
+    """List document, ratio to feedparser and minimum ratio of the well-formed documents."""
     return [
-        (result.document, rate.ratio_to_feedparser, BAR)
+        (result.document, rate.ratio_to_feedparser, MIN_RATIO)
         for result in results
         for rate in result.rates
         if rate.name == "canonry" and rate.ratio_to_feedparser is not None and result.document != BROKEN
     ]
 
 
-def text(results: list[DocumentResult], missing: list[Peer]) -> str:
-    """The result as Markdown."""
+def make_text(results: list[DocumentResult], missing: list[Peer]) -> str:
+    """Return the result as Markdown."""
     blocks = [
-        f"{result.document}: {result.items} items, {result.kilobytes} kB\n\n{_rates_table(result)}"
+        f"{result.document}: {result.items} items, {result.kilobytes} kB\n\n{_make_rates_table(result)}"
         for result in results
     ]
-    if judged := claims(results):
-        rows = [(document, f"{ratio:.0f}", f"{bar:g}") for document, ratio, bar in judged]
+    if rated := list_claims(results):
+        rows = [(document, f"{ratio:.0f}", f"{bar:g}") for document, ratio, bar in rated]
         blocks.append("canonry against feedparser\n\n" + table(("document", "times as fast", "bar"), rows))
     if missing:
         blocks.append("\n".join(f"- missing: {peer.name} (pip install {peer.package})" for peer in missing))
     return "\n\n".join(blocks)
 
 
-def as_json(results: list[DocumentResult], missing: list[Peer]) -> dict[str, object]:
-    """The result for other programs."""
+def make_json(results: list[DocumentResult], missing: list[Peer]) -> dict[str, object]:
+    """Return the result as JSON."""
     return {
         "machine": machine(),
         "versions": {"canonry": canonry.__version__, **versions(peer.package for peer in PEERS)},
         "rounds": ROUNDS,
         "documents": [asdict(result) for result in results],
-        "claims": [{"document": document, "ratio": ratio, "bar": bar} for document, ratio, bar in claims(results)],
+        "claims": [{"document": document, "ratio": ratio, "bar": bar} for document, ratio, bar in list_claims(results)],
         "missing": [peer.package for peer in missing],
     }
 
 
-def _rates_table(result: DocumentResult) -> str:
+def _make_rates_table(result: DocumentResult) -> str:
     return table(
         ("library", "ms", "x feedparser", "items"),
         [
@@ -169,7 +169,7 @@ def _rates_table(result: DocumentResult) -> str:
     )
 
 
-def _rss(items: int, content: str) -> str:
+def _make_rss(items: int, content: str) -> str:
     encoded = f"<content:encoded><![CDATA[{content}]]></content:encoded>" if content else ""
     listed = "".join(
         f"<item><title>Notes from the harbour, part {n}</title><link>https://example.com/notes/{n}</link>"
@@ -187,7 +187,7 @@ def _rss(items: int, content: str) -> str:
     )
 
 
-def _atom(items: int, content: str) -> str:
+def _make_atom(items: int, content: str) -> str:
     escaped = content.replace("&", "&amp;").replace("<", "&lt;")
     entries = "".join(
         f"<entry><title>Notes from the harbour, part {n}</title><id>tag:example.com,2025:{n}</id>"
@@ -203,7 +203,7 @@ def _atom(items: int, content: str) -> str:
     )
 
 
-def _rdf(items: int, content: str) -> str:
+def _make_rdf(items: int, content: str) -> str:
     listed = "".join(
         f'<item rdf:about="https://example.com/notes/{n}"><title>Notes from the harbour, part {n}</title>'
         f"<link>https://example.com/notes/{n}</link><dc:date>2025-01-06T10:{n % 60:02}:00Z</dc:date>"
@@ -218,21 +218,21 @@ def _rdf(items: int, content: str) -> str:
     )
 
 
-def _function(module: str, name: str) -> Any:
-    """A peer's function: the one place where types end, some peers have none."""
+def _get_function(module: str, name: str) -> Any:
+    """Return a function of another library; some have no types."""
     return getattr(import_module(module), name)
 
 
-def _peer(module: str) -> Callable[[], Run]:
-    """A peer whose `parse` takes bytes and gives `entries`; one that refuses has found none."""
+def _make_loader(module: str) -> Callable[[], Run]:
+    """Make a loader for a library whose `parse` takes bytes and returns `entries`; an exception counts as no items."""
 
     def load() -> Run:
-        parse = _function(module, "parse")
+        parse = _get_function(module, "parse")
 
         def run(body: bytes) -> int:
             try:
                 return len(parse(body).entries)
-            except Exception:  # peers raise what they like; all that counts is that there is no answer
+            except Exception:  # libraries raise anything; only the missing result matters
                 return 0
 
         return run
@@ -241,9 +241,9 @@ def _peer(module: str) -> Callable[[], Run]:
 
 
 PEERS = (
-    Peer(BASE, "feedparser", _peer("feedparser")),
-    Peer("fastfeedparser", "fastfeedparser", _peer("fastfeedparser")),
-    Peer("feedparser-rs", "feedparser-rs", _peer("feedparser_rs")),
+    Peer(BASE, "feedparser", _make_loader("feedparser")),
+    Peer("fastfeedparser", "fastfeedparser", _make_loader("fastfeedparser")),
+    Peer("feedparser-rs", "feedparser-rs", _make_loader("feedparser_rs")),
 )
 
 if __name__ == "__main__":

@@ -117,7 +117,7 @@ def test_canonicalize() -> None:
             said = await refused(client, "canonicalize", url=f"http://127.0.0.1:{port}/none")
             assert "answered 404" in said
 
-    with feed_server.serving() as server:
+    with feed_server.run_feed_server() as server:
         asyncio.run(talk(server.port))
 
 

@@ -35,10 +35,10 @@ MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
 
 
 @pytest.fixture
-def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[feed_server.Served]:
-    with feed_server.serving() as served:
-        served.become_the_web(monkeypatch, tmp_path)
-        served.feed_of = lambda _url: feed_server.rss()
+def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[feed_server.FeedServer]:
+    with feed_server.run_feed_server() as served:
+        served.serve_all_hosts(monkeypatch, tmp_path)
+        served.get_feed = lambda _url: feed_server.rss()
         yield served
 
 
@@ -63,9 +63,9 @@ def urls(reader: Reader) -> list[str]:
     return [feed.url for feed in reader.get_feeds()]
 
 
-def test_reader_shows_one_feed_for_nine_urls(web: feed_server.Served, reader: Reader) -> None:
+def test_reader_shows_one_feed_for_nine_urls(web: feed_server.FeedServer, reader: Reader) -> None:
     subscribed(reader, *NINE)
-    assert len(web.asked) == len(NINE)  # reader asked for each; the plugin for none
+    assert len(web.requested_urls) == len(NINE)  # reader asked for each; the plugin for none
     (feed,) = reader.get_feeds()
     assert feed.url == CLEAN
     assert feed.title == "Twins"
@@ -77,7 +77,7 @@ def test_reader_shows_one_feed_for_nine_urls(web: feed_server.Served, reader: Re
     assert urls(reader) == [CLEAN]
 
 
-def test_what_one_marked_named_and_tagged_is_kept(web: feed_server.Served, reader: Reader) -> None:
+def test_what_one_marked_named_and_tagged_is_kept(web: feed_server.FeedServer, reader: Reader) -> None:
     www, plain = NINE[1], NINE[0]
     subscribed(reader, www, plain, CLEAN, without_merging=True)
     reader.set_entry_read((www, "id-1"), True, MONDAY)
@@ -116,11 +116,11 @@ def test_what_one_marked_named_and_tagged_is_kept(web: feed_server.Served, reade
     assert merge_twins(reader) == []
 
 
-def test_entries_that_only_the_twin_remembers_are_kept(web: feed_server.Served, reader: Reader) -> None:
+def test_entries_that_only_the_twin_remembers_are_kept(web: feed_server.FeedServer, reader: Reader) -> None:
     plain = NINE[0]
     subscribed(reader, plain)
     reader.mark_entry_as_read((plain, "id-0"))
-    web.feed_of = lambda _url: feed_server.rss(items=range(3, 9))  # time goes by; the old ones leave the document
+    web.get_feed = lambda _url: feed_server.rss(items=range(3, 9))  # time goes by; the old ones leave the document
     reader.update_feeds(scheduled=False)
     assert len(list(reader.get_entries())) == 9
     subscribed(reader, CLEAN)
@@ -132,13 +132,13 @@ def test_entries_that_only_the_twin_remembers_are_kept(web: feed_server.Served, 
     assert len(list(reader.get_entries())) == 9
 
 
-def test_entries_named_by_links_of_their_own_host(web: feed_server.Served, reader: Reader) -> None:
-    def feed_of(url: str) -> str:
+def test_entries_named_by_links_of_their_own_host(web: feed_server.FeedServer, reader: Reader) -> None:
+    def get_feed(url: str) -> str:
         scheme, _, host = url.split("/")[:3]
         text = feed_server.rss(host=host).replace("<guid isPermaLink='false'>id-", f"<guid>{scheme}//{host}/")
         return text.replace("http://", f"{scheme}//")
 
-    web.feed_of = feed_of
+    web.get_feed = get_feed
     subscribed(reader, NINE[1], without_merging=True)
     reader.mark_entry_as_read((NINE[1], "http://www.feed.example/2"))
     subscribed(reader, CLEAN)
@@ -191,45 +191,45 @@ APART: dict[str, tuple[str, str, Callable[[str], str | None]]] = {
 
 
 @pytest.mark.parametrize("why", APART)
-def test_different_feeds_stay_apart(web: feed_server.Served, reader: Reader, why: str) -> None:
-    one, other, web.feed_of = APART[why]
+def test_different_feeds_stay_apart(web: feed_server.FeedServer, reader: Reader, why: str) -> None:
+    one, other, web.get_feed = APART[why]
     subscribed(reader, one, other)
     assert sorted(urls(reader)) == sorted([one, other])
 
 
 @pytest.mark.parametrize("items", [range(0), range(1), range(2)])
-def test_small_feeds_that_are_equal_are_one(web: feed_server.Served, reader: Reader, items: range) -> None:
-    web.feed_of = lambda _url: feed_server.rss(items=items)
+def test_small_feeds_that_are_equal_are_one(web: feed_server.FeedServer, reader: Reader, items: range) -> None:
+    web.get_feed = lambda _url: feed_server.rss(items=items)
     subscribed(reader, NINE[0], NINE[5])
     assert urls(reader) == [NINE[0]]
 
 
-def test_a_dead_spelling_of_a_live_feed_goes(web: feed_server.Served, reader: Reader) -> None:
-    web.feed_of = lambda url: None if "utm" in url else feed_server.rss()
+def test_a_dead_spelling_of_a_live_feed_goes(web: feed_server.FeedServer, reader: Reader) -> None:
+    web.get_feed = lambda url: None if "utm" in url else feed_server.rss()
     subscribed(reader, NINE[5], NINE[0])
     assert urls(reader) == [NINE[0]]
 
 
-def test_a_clean_url_that_does_not_answer_is_not_chosen(web: feed_server.Served, reader: Reader) -> None:
-    web.feed_of = lambda url: feed_server.rss() if "utm" in url else None
+def test_a_clean_url_that_does_not_answer_is_not_chosen(web: feed_server.FeedServer, reader: Reader) -> None:
+    web.get_feed = lambda url: feed_server.rss() if "utm" in url else None
     subscribed(reader, NINE[5], NINE[0])
     assert urls(reader) == [NINE[5]]
 
 
-def test_a_post_between_two_fetches_changes_nothing(web: feed_server.Served, reader: Reader) -> None:
-    web.feed_of = lambda url: feed_server.rss(items=range(1, 11) if "www" in url else range(10))
+def test_a_post_between_two_fetches_changes_nothing(web: feed_server.FeedServer, reader: Reader) -> None:
+    web.get_feed = lambda url: feed_server.rss(items=range(1, 11) if "www" in url else range(10))
     subscribed(reader, NINE[0], NINE[1])
     assert urls(reader) == [NINE[0]]
     assert len(list(reader.get_entries())) == 11
 
 
-def test_two_pairs_of_twins_under_one_form(web: feed_server.Served, reader: Reader) -> None:
-    web.feed_of = lambda url: feed_server.rss(items=range(50, 55)) if "www" in url else feed_server.rss()
+def test_two_pairs_of_twins_under_one_form(web: feed_server.FeedServer, reader: Reader) -> None:
+    web.get_feed = lambda url: feed_server.rss(items=range(50, 55)) if "www" in url else feed_server.rss()
     subscribed(reader, *NINE[:4])
     assert sorted(urls(reader)) == [CLEAN, NINE[2]]
 
 
-def test_what_is_no_url_is_left_alone(web: feed_server.Served, tmp_path: Path) -> None:
+def test_what_is_no_url_is_left_alone(web: feed_server.FeedServer, tmp_path: Path) -> None:
     (tmp_path / "feed.xml").write_text(feed_server.rss())
     plugins = ["canonry.integrations.reader"]
     with make_reader(":memory:", feed_root=str(tmp_path), plugins=plugins) as reader:
