@@ -1,4 +1,4 @@
-"""contract G4, O: settings from variables and `canonry.toml`, and where each mistake in them is."""
+"""contract G4, O: settings from variables and `canonry.toml`, and the messages about invalid ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EVERY = [
 
 
 @pytest.mark.parametrize(("name", "in_file", "in_variable", "value"), EVERY)
-def test_every_setting_from_both_places(
+def test_every_setting_is_read_from_the_file_and_from_its_variable(
     name: str, in_file: str, in_variable: str, value: Collection[object] | None, tmp_path: Path
 ) -> None:
     file = tmp_path / "canonry.toml"
@@ -46,25 +46,25 @@ def test_every_setting_from_both_places(
         assert [getattr(settings, other) for other in others] == [getattr(Settings(), other) for other in others]
 
 
-def test_no_setting_is_forgotten_here() -> None:
+def test_every_setting_has_a_case() -> None:
     assert {row[0] for row in EVERY} == {field.name for field in fields(Settings)}
 
 
-def test_without_any() -> None:
+def test_without_any_setting_the_defaults_hold() -> None:
     settings = load_settings({}, "/nowhere/canonry.toml")
     assert settings == Settings()
     assert settings.user_agent == f"canonry/{canonry.__version__}"
     assert (settings.allow_networks, settings.allow_ports, settings.proxy, settings.ca_file) == ((), None, "", "")
 
 
-def test_a_variable_goes_before_the_file(tmp_path: Path) -> None:
+def test_a_variable_overrides_the_file(tmp_path: Path) -> None:
     file = tmp_path / "canonry.toml"
     file.write_text('user_agent = "file"\nproxy = "http://file:1"\nca_file = "file.pem"\n')
     settings = load_settings({"CANONRY_USER_AGENT": "variable", "CANONRY_PROXY": ""}, file)
     assert settings == Settings(user_agent="variable", proxy="http://file:1", ca_file="file.pem")
 
 
-def test_the_environment_and_the_folder_are_where_they_come_from(
+def test_settings_come_from_the_environment_and_the_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -92,18 +92,25 @@ MISTAKES: list[tuple[str, dict[str, str], str, list[str]]] = [
     ("port word", {"CANONRY_ALLOW_PORTS": "http"}, "", ["CANONRY_ALLOW_PORTS: ", "http"]),
     ("port negative", {}, "allow_ports = [-80]", ["canonry.toml: allow_ports: "]),
     ("port true", {}, "allow_ports = true", ["canonry.toml: allow_ports: "]),
-    ("agent number", {}, "user_agent = 1", ["canonry.toml: user_agent: text expected, not 1"]),
-    ("proxy list", {}, "proxy = []", ["canonry.toml: proxy: text expected"]),
-    ("redis number", {}, "redis_url = 6379", ["canonry.toml: redis_url: text expected"]),
-    ("database list", {}, "database_url = []", ["canonry.toml: database_url: text expected"]),
-    ("ca table", {}, "[ca_file]", ["canonry.toml: ca_file: text expected"]),
-    ("unknown", {}, "user_agents = 'x'", ["canonry.toml: unknown setting 'user_agents'", "known: allow_networks, "]),
+    ("agent number", {}, "user_agent = 1", ["canonry.toml: user_agent: must be a text in quotes, not 1"]),
+    ("proxy list", {}, "proxy = []", ["canonry.toml: proxy: must be a text in quotes"]),
+    ("redis number", {}, "redis_url = 6379", ["canonry.toml: redis_url: must be a text in quotes"]),
+    ("database list", {}, "database_url = []", ["canonry.toml: database_url: must be a text in quotes"]),
+    ("ca table", {}, "[ca_file]", ["canonry.toml: ca_file: must be a text in quotes"]),
+    (
+        "unknown",
+        {},
+        "user_agents = 'x'",
+        ["canonry.toml: unknown setting 'user_agents'", "known settings: allow_networks, "],
+    ),
     ("not TOML", {}, "proxy = ''\nuser agent = 'x'", ["canonry.toml: ", "line 2"]),
 ]
 
 
 @pytest.mark.parametrize(("variables", "text", "named"), [pytest.param(*row[1:], id=row[0]) for row in MISTAKES])
-def test_each_mistake_names_its_place(variables: dict[str, str], text: str, named: list[str], tmp_path: Path) -> None:
+def test_an_invalid_setting_is_named_with_its_variable_or_key(
+    variables: dict[str, str], text: str, named: list[str], tmp_path: Path
+) -> None:
     file = tmp_path / "canonry.toml"
     file.write_text(text)
     with pytest.raises(canonry.CanonryError) as caught:
@@ -111,26 +118,26 @@ def test_each_mistake_names_its_place(variables: dict[str, str], text: str, name
     assert [part for part in named if part not in str(caught.value)] == []
 
 
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "latin.toml").write_bytes(b'user_agent = "\xe9"')
     for file in (tmp_path, tmp_path / "latin.toml"):
         with pytest.raises(canonry.CanonryError, match=f"^{file}: "):
             load_settings({}, file)
 
 
-def test_a_mistake_in_the_file_is_told_even_where_a_variable_goes_before_it(tmp_path: Path) -> None:
+def test_an_invalid_setting_in_the_file_is_an_error_even_if_a_variable_overrides_it(tmp_path: Path) -> None:
     (tmp_path / "canonry.toml").write_text("user_agent = 1")
     with pytest.raises(canonry.CanonryError, match="user_agent"):
         load_settings({"CANONRY_USER_AGENT": "fine"}, tmp_path / "canonry.toml")
 
 
-def test_settings_do_not_change() -> None:
+def test_settings_are_immutable() -> None:
     settings: Any = Settings()
     with pytest.raises(AttributeError):
         settings.proxy = "http://elsewhere"
 
 
-def test_the_store_is_in_the_data_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_store_is_in_the_data_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/ann")
     for named, folder in (
         ("/data", "/data"),

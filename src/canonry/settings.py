@@ -1,6 +1,6 @@
-"""Settings: what an operator sets for every command, from `CANONRY_*` and `canonry.toml`.
+"""Settings that an operator makes for every command, in `CANONRY_*` variables and `canonry.toml`.
 
-A flag of a command goes before a variable, a variable before the file.
+A flag of a command overrides the variable, and the variable overrides the file.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from ipaddress import ip_network
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import canonry
 from canonry.errors import CanonryError
@@ -19,24 +19,24 @@ from canonry.errors import CanonryError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-FILE = "canonry.toml"
+SETTINGS_FILE = "canonry.toml"
 
 
 def get_data_folder() -> Path:
-    """Where what canonry remembers is kept: the XDG data folder."""
+    """Return the folder for the default store: `canonry` in the XDG data folder."""
     named = os.environ.get("XDG_DATA_HOME", "")
-    # A relative one is to be ignored: https://specifications.freedesktop.org/basedir-spec/latest/
+    # A relative path must be ignored: https://specifications.freedesktop.org/basedir-spec/latest/
     return (Path(named) if os.path.isabs(named) else Path("~/.local/share").expanduser()) / "canonry"
 
 
 def get_default_database_url() -> str:
-    """The store of a user who named none."""
+    """Return the URL of the store that is used if no setting names one."""
     return f"sqlite:///{get_data_folder() / 'canonry.db'}"
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How canonry reaches the web, and where it remembers; each is a key of the file and, in capitals, a variable."""
+    """How canonry reaches the web, and where its store is; each field is a key of the file and a variable."""
 
     allow_networks: tuple[str, ...] = ()
     allow_ports: Collection[int] | None = None
@@ -48,47 +48,53 @@ class Settings:
     chrome: str = ""
 
 
-# What each is, for those who set it.
-MEANINGS = {
-    "allow_networks": "ranges that may be reached too: `10.0.0.0/8, fd00::/8`",
-    "allow_ports": "ports instead of the usual: `80, 443, 3000-3999`",
-    "user_agent": "how requests introduce themselves; its first word is what robots.txt is asked about",
-    "proxy": "a proxy for all requests: `http://proxy.example.com:3128`",
-    "ca_file": "the CA certificates to trust instead of the system's; Chrome trusts them beside its own",
+SETTING_DESCRIPTIONS = {
+    "allow_networks": "networks that requests may reach besides the public internet: `10.0.0.0/8, fd00::/8`",
+    "allow_ports": "ports that requests may use, instead of 80, 443 and 8000-8999: `80, 443, 3000-3999`",
+    "user_agent": "the User-Agent header of requests; its first word selects the rules in robots.txt",
+    "proxy": "the proxy for all requests: `http://proxy.example.com:3128`",
+    "ca_file": "a file with the CA certificates to trust instead of the system's; Chrome trusts them besides its own",
     "database_url": "the store: `sqlite:///FILE` or `postgresql://…`",
-    "redis_url": "a Redis for the cache: `redis://host:6379/0`; without it, a table of the store",
-    "chrome": "the Chrome that opens pages; without it, the first one that is installed",
+    "redis_url": "the Redis to use as the cache: `redis://host:6379/0`; by default the cache is a table of the store",
+    "chrome": "the Chrome program that opens pages; by default the first one that is installed",
 }
 
 
-def load_settings(environ: Mapping[str, str] | None = None, file: str | Path = FILE) -> Settings:
-    """The settings in force; CanonryError names the variable or key that cannot be used."""
-    values = {name: value for name, (value, _) in read_given_settings(environ, file).items()}
+class GivenSetting(NamedTuple):
+    """The value of a setting and the file or variable that set it."""
+
+    value: object
+    source: str
+
+
+def load_settings(environ: Mapping[str, str] | None = None, file: str | Path = SETTINGS_FILE) -> Settings:
+    """Return the settings in force; raise CanonryError that names the variable or key with an invalid value."""
+    values = {name: given.value for name, given in read_given_settings(environ, file).items()}
     return Settings(**values)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 def read_given_settings(
-    environ: Mapping[str, str] | None = None, file: str | Path = FILE
-) -> dict[str, tuple[object, str]]:
-    """Those that somebody has set, each with its value and where: the file, or the variable."""
+    environ: Mapping[str, str] | None = None, file: str | Path = SETTINGS_FILE
+) -> dict[str, GivenSetting]:
+    """Return the settings that a file or variable sets, by name."""
     environ = os.environ if environ is None else environ
-    values: dict[str, tuple[object, str]] = {}
-    for name, value in _from_file(Path(file)).items():
-        if name not in _READ:
-            raise CanonryError(f"{file}: unknown setting {name!r}; known: {', '.join(_READ)}")
-        values[name] = _read(name, value, f"{file}: {name}"), str(file)
-    for name in _READ:
+    settings: dict[str, GivenSetting] = {}
+    for name, value in _read_file(Path(file)).items():
+        if name not in _PARSERS:
+            raise CanonryError(f"{file}: unknown setting {name!r}; known settings: {', '.join(_PARSERS)}")
+        settings[name] = GivenSetting(_parse(name, value, f"{file}: {name}"), str(file))
+    for name in _PARSERS:
         if value := environ.get(variable := name_variable(name)):
-            values[name] = _read(name, value, variable), variable
-    return values
+            settings[name] = GivenSetting(_parse(name, value, variable), variable)
+    return settings
 
 
 def name_variable(name: str) -> str:
-    """The name of a setting in the environment."""
+    """Return the environment variable of a setting."""
     return f"CANONRY_{name.upper()}"
 
 
-def _from_file(file: Path) -> dict[str, object]:
+def _read_file(file: Path) -> dict[str, object]:
     try:
         return tomllib.loads(file.read_text())
     except FileNotFoundError:
@@ -97,33 +103,41 @@ def _from_file(file: Path) -> dict[str, object]:
         raise CanonryError(f"{file}: {error}") from None
 
 
-def _read(name: str, value: object, place: str) -> object:
+def _parse(name: str, value: object, place: str) -> object:
     try:
-        return _READ[name](value)
+        return _PARSERS[name](value)
     except (TypeError, ValueError) as error:
         raise CanonryError(f"{place}: {error}") from None
 
 
-def _text(value: object) -> str:
+def _parse_text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"text expected, not {value!r}")
+        raise TypeError(f"must be a text in quotes, not {value!r}")
     return value
 
 
-def _listed(value: object) -> list[str]:
-    """`a, b` of a variable or `["a", "b"]` of the file."""
-    found = value.split(",") if isinstance(value, str) else cast("list[object]", value)
-    return [str(one).strip() for one in found if str(one).strip()]
+def _parse_list(value: object) -> list[str]:
+    """Parse `a, b` of a variable or `["a", "b"]` of the file."""
+    if not isinstance(value, str | list):
+        raise TypeError(f"must be a list or a text with commas, not {value!r}")
+    items = value.split(",") if isinstance(value, str) else cast("list[object]", value)
+    return [text for item in items if (text := str(item).strip())]
 
 
-def _networks(value: object) -> tuple[str, ...]:
-    return tuple(str(ip_network(network)) for network in _listed(value))
+def _parse_networks(value: object) -> tuple[str, ...]:
+    networks: list[str] = []
+    for text in _parse_list(value):
+        try:
+            networks.append(str(ip_network(text)))
+        except ValueError as error:
+            raise ValueError(f"{text!r} is not a network such as 10.0.0.0/8 or fd00::/8: {error}") from None
+    return tuple(networks)
 
 
-def _ports(value: object) -> Collection[int]:
-    """`80, 443, 8000-8999`."""
+def _parse_ports(value: object) -> Collection[int]:
+    """Parse ports and ranges: `80, 443, 8000-8999`."""
     ranges: list[range] = []
-    for text in _listed([value] if isinstance(value, int) else value):
+    for text in _parse_list([value] if isinstance(value, int) else value):
         first, _, last = text.partition("-")
         is_number = first.strip().isdecimal() and (last or first).strip().isdecimal()
         ports = range(int(first), int(last or first) + 1) if is_number else range(0)
@@ -133,14 +147,14 @@ def _ports(value: object) -> Collection[int]:
     return ranges[0] if len(ranges) == 1 else frozenset(chain.from_iterable(ranges))
 
 
-_READ: dict[str, Callable[[object], object]] = {
-    "allow_networks": _networks,
-    "allow_ports": _ports,
-    "user_agent": _text,
-    "proxy": _text,
-    "ca_file": _text,
-    "database_url": _text,
-    "redis_url": _text,
-    "chrome": _text,
+_PARSERS: dict[str, Callable[[object], object]] = {
+    "allow_networks": _parse_networks,
+    "allow_ports": _parse_ports,
+    "user_agent": _parse_text,
+    "proxy": _parse_text,
+    "ca_file": _parse_text,
+    "database_url": _parse_text,
+    "redis_url": _parse_text,
+    "chrome": _parse_text,
 }
-assert set(_READ) == set(MEANINGS) == {each.name for each in fields(Settings)}
+assert set(_PARSERS) == set(SETTING_DESCRIPTIONS) == {each.name for each in fields(Settings)}

@@ -10,7 +10,7 @@ import click
 from canonry.cli import render
 from canonry.cli.options import json_option
 from canonry.errors import mask_credentials
-from canonry.settings import MEANINGS, Settings, name_variable, read_given_settings
+from canonry.settings import SETTING_DESCRIPTIONS, Settings, name_variable, read_given_settings
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -37,7 +37,7 @@ def config(*, as_json: bool) -> None:
                 "value": _shown(value),
                 "source": source,
                 "variable": name_variable(each.name),
-                "meaning": MEANINGS[each.name],
+                "meaning": SETTING_DESCRIPTIONS[each.name],
             }
         )
     if not render.on_terminal(as_json=as_json):
