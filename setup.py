@@ -1,19 +1,21 @@
-"""The native core: optional, unless CANONRY_REQUIRE_NATIVE=1 says that a failed compile must be seen."""
+"""The native core: optional, unless CANONRY_REQUIRE_NATIVE=1 makes a failed compilation an error."""
 
 import os
 
 from setuptools import Extension, setup
 
 IS_REQUIRED = os.environ.get("CANONRY_REQUIRE_NATIVE", "0") not in ("", "0")
-HEADERS = ["column.h", "mend.h", "rules.h", "scan.h", "sha256.h", "url.h"]
+FOLDER = "src/canonry/core/native"
+SOURCES = ["_fast", "_fast_column", "answer", "column", "mend", "policy_rules", "rules", "scan", "sha256", "url"]
+HEADERS = ["_fast", "answer", "bytes", "column", "mend", "policy_rules", "rules", "scan", "sha256", "url"]
 
 setup(
     ext_modules=[
         Extension(
             "canonry.core.native._fast",
-            ["src/canonry/core/native/_fast.c"],
-            depends=[f"src/canonry/core/native/{header}" for header in HEADERS],
-            extra_compile_args=["-std=c11", "-O3", "-Wall", "-Wextra", "-Wno-unused-parameter"],
+            [f"{FOLDER}/{source}.c" for source in SOURCES],
+            depends=[f"{FOLDER}/{header}.h" for header in HEADERS],
+            extra_compile_args=["-std=c11", "-O3", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wno-unused-parameter"],
             optional=not IS_REQUIRED,
         )
     ]

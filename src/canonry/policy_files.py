@@ -1,4 +1,4 @@
-"""Policies and overrides from files: the one place where the core's inputs are read from disk."""
+"""Load policies and overrides from files. Parsing is in `core/policy_toml.py` and `core/overrides.py`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEFAULT_OVERRIDES = os.path.join("config", "url_normalization_overrides.v0.json"
 
 
 def load_policy(path: str | os.PathLike[str], *, overrides: str | os.PathLike[str] | None = None) -> Policy:
-    """The policy in a TOML file, with the overrides of a JSON file if one is named."""
+    """Load a policy from a TOML file, with the overrides in a JSON file if one is given."""
     from canonry.core.policy_toml import parse_policy
 
     loaded = parse_policy(_read(path), file=os.fspath(path))
@@ -23,14 +23,14 @@ def load_policy(path: str | os.PathLike[str], *, overrides: str | os.PathLike[st
 
 
 def load_overrides(base: Policy, path: str | os.PathLike[str]) -> Policy:
-    """The policy with the overrides in a JSON file."""
+    """Return the policy with the overrides in a JSON file."""
     return base.with_overrides(_read(path), file=os.fspath(path))
 
 
 def choose_policy(name: str, overrides: str | None = None) -> Policy:
-    """The policy a user names: a shipped one, or a TOML file; with an overrides file if named.
+    """Find the policy that a user names: a shipped one or a TOML file, with an overrides file if given.
 
-    For `article` the file at the default place counts as named (seed 003).
+    `article` takes the overrides file at the default place, if there is one.
     """
     if name.endswith(".toml"):
         return load_policy(name, overrides=overrides)

@@ -118,7 +118,7 @@ def test_duckdb_policies(duck: Any) -> None:
         (policy and mixed_urls.key(url, canonry_says.get(policy, policy)),)  # type: ignore[arg-type]
         for url, policy in named
     ]
-    for wrong, said in (("'none'", "no policy 'none'; shipped are"), ("5", "a text, not 5")):
+    for wrong, said in (("'none'", "no policy 'none'; the shipped policies are"), ("5", "a text, not 5")):
         with pytest.raises(duckdb.InvalidInputException, match=said):
             duck.execute(f"SELECT url_normalize('https://a.com/', {wrong})")
 

@@ -54,7 +54,7 @@ def test_functions_say_what_normalize_says(spark: Any) -> None:
         (*mixed_urls.three(url), *mixed_urls.three(url, "article@0"), "https://a.com/x", None, None, None)
         for url in urls
     ]
-    with pytest.raises(Exception, match="no policy 'none'; shipped are"):
+    with pytest.raises(Exception, match="no policy 'none'; the shipped policies are"):
         spark.sql("SELECT url_key(url, 'none') FROM p").collect()
 
 

@@ -141,7 +141,7 @@ def test_explain_refuses_with_the_reason_and_goes_on() -> None:
 
 def test_explain_on_a_terminal_marks_tokens() -> None:
     shown = on_terminal("explain", "https://www.example.com/a?utm_source=x&b=1", "-p", "feed-aggressive")
-    assert "strip_www  this policy takes www.example.com and example.com for one host" in shown
+    assert "strip_www  this policy treats www.example.com and example.com as one host" in shown
     assert "https://[-www.example.com-]{+example.com+}/a?utm_source=x&b=1" in shown
     assert "https://example.com/a?[-utm_source=x&-]b=1" in shown
     assert "feed-aggressive@1  2 rules fired" in shown
@@ -268,7 +268,7 @@ def test_errors_are_one_line_and_have_their_exit_code(tmp_path_factory: pytest.T
     folder = tmp_path_factory.mktemp("errors")
     (folder / "bad.toml").write_text("name = 'p'\nversion = 1\nstrip_wwww = true\n")
     for arguments, line in (
-        (("normalize", "-p", "nope", "https://a.com"), "canonry: no policy 'nope'; shipped are"),
+        (("normalize", "-p", "nope", "https://a.com"), "canonry: no policy 'nope'; the shipped policies are"),
         (("normalize", "-p", "bad.toml", "https://a.com"), "canonry: bad.toml: strip_wwww: unknown key"),
         (("normalize", "-p", "none.toml", "https://a.com"), "canonry: none.toml: cannot be read: No such file"),
         (("policy", "show", "crawl", "--overrides", "bad.toml"), "canonry: bad.toml: line 1 column 1: Expecting value"),

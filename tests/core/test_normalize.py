@@ -150,9 +150,9 @@ def test_refused_with_the_reason(text: str, reason: str, policy: str) -> None:
 
 @pytest.mark.parametrize("value", [None, 1, b"https://a.com", ["https://a.com"]])
 def test_what_is_not_text_is_no_url(value: object) -> None:
-    with pytest.raises(canonry.InvalidUrl, match="not text but"):
+    with pytest.raises(canonry.InvalidUrl, match="not a string but"):
         canonry.normalize(value)  # type: ignore[arg-type]
-    with pytest.raises(canonry.InvalidUrl, match="not text but"):
+    with pytest.raises(canonry.InvalidUrl, match="not a string but"):
         canonry.read_url(value)  # type: ignore[arg-type]
 
 

@@ -74,8 +74,8 @@ def test_a_name_is_the_newest_version() -> None:
 
 
 @pytest.mark.parametrize("name", ["nope", "bookmark@99", "", "bookmark@", "@1"])
-def test_an_unknown_name_says_what_there_is(name: str) -> None:
-    with pytest.raises(canonry.PolicyError, match="shipped are article@0, bookmark@1"):
+def test_the_error_for_an_unknown_name_lists_the_shipped_policies(name: str) -> None:
+    with pytest.raises(canonry.PolicyError, match="the shipped policies are article@0, bookmark@1"):
         canonry.normalize("https://a.com/", name)
 
 
@@ -95,7 +95,7 @@ def test_policies_are_values() -> None:
         del one.strip_www
 
 
-def test_a_policy_that_has_been_used_can_be_sent_elsewhere() -> None:
+def test_a_policy_that_was_used_can_be_pickled() -> None:
     policy = canonry.policy("bookmark").with_rules("strip_www")
     wanted = canonry.normalize("https://www.a.com/", policy)
     assert canonry.normalize("https://www.a.com/", pickle.loads(pickle.dumps(policy))) == wanted
@@ -176,7 +176,7 @@ def test_a_bad_version_is_refused(version: int) -> None:
         Policy("p", version)
 
 
-def test_exact_allows_no_other_rule() -> None:
+def test_a_policy_that_does_not_parse_allows_no_other_rule() -> None:
     exact = canonry.policy("exact")
     changes: list[Callable[[], Policy]] = [
         lambda: exact.with_rules("sort_params"),
@@ -200,16 +200,16 @@ def test_a_shipped_name_means_the_shipped_answers() -> None:
         Policy("p", 1).with_name("bookmark")
 
 
-def test_changed_and_declared_policies_are_told_apart() -> None:
+def test_a_changed_policy_differs_from_one_declared_with_the_same_options() -> None:
     declared, changed = Policy("p", 1, strip_www=True), Policy("p", 1).with_rules("strip_www")
     assert (declared.id, changed.id == declared.id, changed == declared) == ("p@1", False, False)
     assert changed.with_name("p") == declared
 
 
-def test_overrides_come_from_text() -> None:
+def test_overrides_are_made_from_text() -> None:
     with pytest.raises(canonry.PolicyError, match="must be made with Policy.with_overrides"):
         Policy("p", 1, overrides="x")  # type: ignore[arg-type]
-    with pytest.raises(canonry.PolicyError, match="is not text"):
+    with pytest.raises(canonry.PolicyError, match="must be text"):
         Policy("p", 1).with_overrides(None)  # type: ignore[arg-type]
 
 
@@ -236,7 +236,7 @@ without_params = ["mc_eid"]
 """
 
 
-def test_from_toml() -> None:
+def test_parse_policy() -> None:
     policy = parse_policy(TOML)
     assert policy.id == "my-reader@3"
     assert (
@@ -277,7 +277,9 @@ def test_bad_toml_is_refused_with_file_place_and_reason(text: str, place: str, r
     assert reason in caught.value.reason
 
 
-def test_from_files(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_load_policy_and_choose_policy(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path_factory.mktemp("policies")
     monkeypatch.chdir(folder)
     (folder / "mine.toml").write_text(TOML)
@@ -293,7 +295,7 @@ def test_from_files(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytes
     assert choose_policy("crawl").id == "crawl@1"
 
 
-def test_files_that_cannot_be_read(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_unreadable_files_are_refused(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("policies")
     with pytest.raises(canonry.PolicyError, match="nope.toml: cannot be read: No such file"):
         canonry.load_policy(folder / "nope.toml")

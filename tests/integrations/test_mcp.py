@@ -86,7 +86,7 @@ def test_errors_are_one_sentence() -> None:
                 said = await refused(client, tool, url="ftp://a.com/")
                 assert said.endswith("not a usable URL: scheme ftp: is not http or https: 'ftp://a.com/'")
                 assert "\n" not in said
-            assert "no policy '/etc/passwd'; shipped are" in await refused(
+            assert "no policy '/etc/passwd'; the shipped policies are" in await refused(
                 client, "explain", url="https://a.com/", policy="/etc/passwd"
             )
             await refused(client, "canonicalize", url="https://a.com/", max_requests=99)

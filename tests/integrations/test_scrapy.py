@@ -113,7 +113,7 @@ def test_settings(policy: Any, wanted: str) -> None:
 
 
 def test_a_policy_that_is_not_there_is_named() -> None:
-    with pytest.raises(NotConfigured, match="CANONRY_POLICY: no policy 'none'; shipped are .* aggressive"):
+    with pytest.raises(NotConfigured, match="CANONRY_POLICY: no policy 'none'; the shipped policies are .* aggressive"):
         Fingerprinter.from_crawler(get_crawler(settings_dict={"CANONRY_POLICY": "none"}))
 
 

@@ -1,8 +1,8 @@
-"""The native core inside Python, under AddressSanitizer and UBSan: `make asan`.
+"""Test the native core inside Python under AddressSanitizer and UBSan: `make asan`.
 
-The extension is compiled once more, with gcc's sanitizers, into a copy of the package; then the tests
-of the native core and of Arrow columns run on that copy. Python itself leaks at exit, so leaks are
-looked for elsewhere (`make leaks`).
+Compiles the extension with gcc's sanitizers into a copy of the package, then runs the tests of the
+native core and of Arrow columns on that copy. Python itself leaks at exit, so `make leaks` looks
+for leaks instead.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TESTS = ["tests/core/test_native.py", "tests/bulk"]
 
 
 def main() -> int:
-    """Build the copy, run the tests on it; the exit code is pytest's."""
+    """Build the copy, run the tests on it; return the exit code of pytest."""
     gcc = shutil.which("gcc")
     if gcc is None:
         print("make asan needs gcc", file=sys.stderr)

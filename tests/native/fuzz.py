@@ -1,4 +1,4 @@
-"""libFuzzer on the native core: `make fuzz`. Inputs that broke something are kept in build/fuzz."""
+"""Run libFuzzer on the native core: `make fuzz`. Inputs that fail are kept in build/fuzz."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEEDS = 500
 
 
 def main() -> int:
-    """Build, seed, run; the exit code is libFuzzer's."""
+    """Build the fuzzer, write seeds, run it; return its exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=300)
     seconds: int = parser.parse_args().seconds
@@ -28,7 +28,9 @@ def main() -> int:
     corpus.mkdir(parents=True, exist_ok=True)
     write_seeds(corpus)
     sanitize = "-fsanitize=fuzzer,address,undefined"
-    sources = ["-I", str(ROOT / "src/canonry/core/native"), str(ROOT / "tests/native/fuzz_url.c")]
+    core = ROOT / "src/canonry/core/native"
+    parts = [str(core / f"{part}.c") for part in ("answer", "mend", "rules", "scan", "sha256", "url")]  # without Python
+    sources = ["-I", str(core), str(ROOT / "tests/native/fuzz_url.c"), *parts]
     build = [
         "clang",
         "-g",
@@ -46,7 +48,7 @@ def main() -> int:
 
 
 def write_seeds(corpus: Path) -> None:
-    """URLs to start from; the first byte of an input chooses the policy."""
+    """Write URLs to start from; the first byte of each chooses the policy."""
     choose = random.Random(1)
     for number in range(SEEDS):
         url = corpora.built_url(choose) if number % 2 else choose.choice(corpora.real_or_own_urls())

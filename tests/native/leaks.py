@@ -1,4 +1,4 @@
-"""Does the native core keep memory? Ten million URLs through every door, and the resident size before and after.
+"""Check that the native core does not leak: ten million URLs, and the resident memory before and after.
 
 PYTHONPATH=.:tests python tests/native/leaks.py [URLS]
 """
@@ -22,8 +22,8 @@ WARM_UP = 3
 
 
 def main(wanted: int) -> int:
-    """Print the growth; 1 if it is more than noise."""
-    # What is handed back is in there too, but seldom: the reference is not what is looked at.
+    """Print the growth; return 1 if it is more than noise."""
+    # Few of these are left to the reference, which is not what is tested here.
     urls = [*corpora.real_or_own_urls()[:9_000], *dirty_urls(700), *["nope", "https://é.com/", "\ud800"] * 20]
     column = pa.array([url for url in urls if url != "\ud800"])
     policies = fuzz_native.all_policies()
@@ -40,7 +40,7 @@ def main(wanted: int) -> int:
                 _fast.canonical_hash(url, policy)
             except ValueError:
                 pass
-        _fast.normalize_many(urls, policy.with_fragment(policy.fragment))  # a new policy, with rules of its own
+        _fast.normalize_many(urls, policy.with_fragment(policy.fragment))  # a new policy, for which new rules are made
         _fast.normalize_and_hash_many(urls, policy)
         arrow.normalize(column, policy)
         arrow.normalize(column, policy, hash=True)
@@ -54,7 +54,7 @@ def main(wanted: int) -> int:
 
 
 def resident() -> int:
-    """Bytes of memory this process has in use."""
+    """Return the resident memory of this process in bytes."""
     with open("/proc/self/statm", encoding="ascii") as statm:
         return int(statm.read().split()[1]) * resource.getpagesize()
 

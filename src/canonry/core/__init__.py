@@ -1,1 +1,1 @@
-"""What a URL means: pure functions and values, no I/O, clock, randomness or logging."""
+"""What a URL means: pure functions and values without I/O, clock, randomness or logging."""

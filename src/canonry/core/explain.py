@@ -1,4 +1,4 @@
-"""explain: the same answer as normalize, with every step that led to it (contract N9)."""
+"""Explain a normalization: the same answer as `normalize`, with every step that led to it (contract N9)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ if TYPE_CHECKING:
     from canonry.core.policy import Policy
 
 
+_READ_REASON = "read as typed: surrounding characters removed, https assumed if there is no scheme"
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One rule that changed something."""
+    """A rule that changed the URL: the text before and after it, and the reason as a sentence."""
 
     rule: str
     before: str
@@ -25,7 +28,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a URL becomes under a policy, and why."""
+    """The normalized URL, the id of the policy, and the steps that changed something."""
 
     url: str
     policy: str
@@ -33,7 +36,7 @@ class Explanation:
 
 
 def explain(url: str, policy: Policy | str = "bookmark") -> Explanation:
-    """Every step from the text to `normalize(url, policy)`; InvalidUrl where that raises it."""
+    """Normalize a URL and return every step that changed something; InvalidUrl if it is not an http(s) URL."""
     policy = resolve_policy(policy)
     parse(url)
     if not policy.parse:
@@ -54,12 +57,12 @@ def explain(url: str, policy: Policy | str = "bookmark") -> Explanation:
 
 
 def explain_text(text: str, policy: Policy | str = "bookmark") -> Explanation:
-    """`explain` for what a person typed: what `read_url` made of it is the first step."""
+    """Explain what a person typed: the first step is what `read_url` changed."""
     url = read_url(text)
     explanation = explain(url, policy)
     if url == text:
         return explanation
-    read = Step("read_url", text, url, "read as a person would mean it: an http(s) URL, nothing around it")
+    read = Step("read_url", text, url, _READ_REASON)
     return replace(explanation, steps=(read, *explanation.steps))
 
 

@@ -1,7 +1,7 @@
-"""normalize: text to text under a policy, the readable reference (contract N4).
+"""Normalize URLs under a policy: the reference in Python that the C code must agree with (contract N4).
 
-A policy becomes a plan once: the rules that are on, in order, each an edit of the parts in place.
-`explain` (explain.py) runs the same plan and writes down what each rule changed.
+At its first use a policy becomes a plan: the rules that are on, in order, each a function that edits
+the parts of a URL in place. `explain` (explain.py) runs the same plan and records what each rule changed.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ RULES = (
     "fragment",
     "overrides",
 )
-# Overrides repeat until nothing changes, but what they may cost is bounded: in rounds, and for long
-# URLs in characters looked at.
-_ROUNDS, _LEAST_ROUNDS, _CHARACTERS = 5_000, 100, 20_000_000
+# Overrides repeat until nothing changes. To bound the cost, long URLs get fewer rounds: at most
+# _MAX_CHARACTERS are read in all rounds together.
+_MAX_ROUNDS, _MIN_ROUNDS, _MAX_CHARACTERS = 5_000, 100, 20_000_000
 
 
 class Plan:
-    """A policy made ready: its rules 2 to 11 as edits, in order."""
+    """The rules 2 to 11 that a policy has on, in order, as functions that edit the parts of a URL."""
 
     __slots__ = ("edits", "steps")
 
@@ -51,7 +51,7 @@ class Plan:
 
 
 def normalize(url: str, policy: Policy | str = "bookmark") -> str:
-    """The URL in the form the policy gives to every spelling of it; InvalidUrl if it is not http(s)."""
+    """Normalize a URL under a policy; InvalidUrl if it is not an http(s) URL."""
     policy = resolve_policy(policy)
     plan = policy.plan or get_plan(policy)
     parts = parse(url)
@@ -64,7 +64,7 @@ def normalize(url: str, policy: Policy | str = "bookmark") -> str:
 
 
 def _apply_overrides(url: str, text: str, parts: Parts, policy: Policy) -> str:
-    """Rule 12, then all rules again, until nothing changes."""
+    """Apply rule 12, then all rules again, until nothing changes."""
     assert policy.overrides is not None
     for _ in limit_rounds(url, policy):
         after = policy.overrides.apply(text, parts)
@@ -78,13 +78,13 @@ def _apply_overrides(url: str, text: str, parts: Parts, policy: Policy) -> str:
 
 
 def normalize_many(urls: Iterable[str], policy: Policy | str = "bookmark") -> list[str | None]:
-    """`normalize` for each, None where it raises InvalidUrl."""
+    """Normalize each URL; None for one that is not valid."""
     policy = resolve_policy(policy)
     return [normalize_or_none(url, policy) for url in urls]
 
 
 def normalize_or_none(url: str, policy: Policy | str) -> str | None:
-    """`normalize`, None where it raises InvalidUrl."""
+    """Normalize a URL; None if it is not valid."""
     try:
         return normalize(url, policy)
     except InvalidUrl:
@@ -95,19 +95,19 @@ normalized_or_none = normalize_or_none  # the name that the C core looks up
 
 
 def canonical_hash(url: str, policy: Policy | str = "article@0") -> str:
-    """Hex sha256 of the URL as the policy writes it (contract N6)."""
+    """Return the hex sha256 of the normalized URL (contract N6)."""
     return sha256(normalize(url, policy))
 
 
 def sha256(text: str) -> str:
-    """Hex sha256 of the text in UTF-8."""
+    """Return the hex sha256 of the text in UTF-8."""
     import hashlib
 
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def resolve_policy(policy: Policy | str) -> Policy:
-    """The policy itself, or the shipped one of that name or id."""
+    """Return the policy itself, or the shipped one of that name or id."""
     return policy if isinstance(policy, Policy) else shipped_policy(policy)
 
 
@@ -115,7 +115,7 @@ resolved = resolve_policy  # the name that the C core looks up
 
 
 def get_plan(policy: Policy) -> Plan:
-    """The policy's plan, made at its first use."""
+    """Return the plan of a policy; it is made at the first use."""
     plan = policy.plan
     if plan is None:
         plan = Plan(policy)
@@ -124,14 +124,14 @@ def get_plan(policy: Policy) -> Plan:
 
 
 def limit_rounds(url: str, policy: Policy) -> range:
-    """How often rule 12 may run: once for each override at least, and the shorter the URL the more."""
+    """Return the rounds that rule 12 may take: at least one for each override, and more for a short URL."""
     count = len(policy.overrides.by_host) if policy.overrides else 0
-    return range(1 + count + max(_LEAST_ROUNDS, min(_ROUNDS, _CHARACTERS // len(url))))
+    return range(1 + count + max(_MIN_ROUNDS, min(_MAX_ROUNDS, _MAX_CHARACTERS // len(url))))
 
 
 def make_endless_error(url: str) -> InvalidUrl:
-    """What to raise for a URL that overrides keep changing."""
-    return InvalidUrl(url, "the overrides never come to an end with it")
+    """Make the error for a URL that the overrides keep changing."""
+    return InvalidUrl(url, "the overrides rewrite it without end")
 
 
 def _make_edits(policy: Policy) -> dict[str, Edit]:

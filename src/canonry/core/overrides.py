@@ -1,4 +1,4 @@
-"""Rule 12: the overrides file of a user, read in its exact JSON format (contract N4, N5).
+"""Rule 12: parse a user's overrides from JSON text and apply them to a URL (contract N4, N5).
 
 {"overrides": [{"match": {"host": "example.com"},
                 "drop_query_params": ["src"],
@@ -28,7 +28,7 @@ _CUT_ESCAPE = re.compile(r"%[0-9A-Fa-f]?\Z")
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """A prefix and what takes its place; `place` is where the file says so."""
+    """A prefix and its replacement; `place` is the position of the rule in the file."""
 
     from_prefix: str
     to_prefix: str
@@ -47,7 +47,7 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """A whole overrides file; `digest` is the sha256 of its bytes."""
+    """All overrides of a file, by host; `digest` is the sha256 of its text."""
 
     digest: str
     text: str = field(compare=False, repr=False)
@@ -58,7 +58,7 @@ class Overrides:
         return parse_overrides, (self.text, self.file)
 
     def apply(self, text: str, parts: Parts) -> str:
-        """The URL after the override for its host, once; `parts` are those of `text`."""
+        """Return the URL after one pass of the override for its host; `parts` are the parts of `text`."""
         override = self.by_host.get(parts.host)
         if override is None:
             return text
@@ -70,32 +70,32 @@ class Overrides:
 
 
 def _rewrite_prefix(text: str, rewrites: tuple[Rewrite, ...]) -> str:
-    """The first rewrite that fits, again and again: `/amp/amp/x` → `/x`.
+    """Apply the first rewrite whose prefix matches, as often as one does: `/amp/amp/x` → `/x`.
 
-    The URL is held as `head + text[at:]`, so that a megabyte of `/amp/amp/…` costs one pass.
+    The URL is held as `head + text[at:]`, so that a megabyte of `/amp/amp/…` takes one pass.
     """
     head, at = "", 0
     longest = max((len(rewrite.from_prefix) for rewrite in rewrites), default=0)
     while True:
         start = head + text[at : at + longest]
-        fit = next((rewrite for rewrite in rewrites if start.startswith(rewrite.from_prefix)), None)
-        if fit is None:
+        match = next((rewrite for rewrite in rewrites if start.startswith(rewrite.from_prefix)), None)
+        if match is None:
             return head + text[at:]
-        at += max(0, len(fit.from_prefix) - len(head))
-        head = fit.to_prefix + head[len(fit.from_prefix) :]
+        at += max(0, len(match.from_prefix) - len(head))
+        head = match.to_prefix + head[len(match.from_prefix) :]
 
 
 def parse_overrides(text: str, file: str) -> Overrides:
-    """The overrides in a JSON text; PolicyError with file, place and reason if anything is wrong."""
+    """Parse the overrides in a JSON text; PolicyError with file, place and reason on any mistake."""
     try:
         digest = hashlib.sha256(text.encode()).hexdigest()
     except (UnicodeEncodeError, AttributeError):
-        raise PolicyError("is not text", file, _TOP_LEVEL) from None
+        raise PolicyError("must be text", file, _TOP_LEVEL) from None
     document = _Node(_parse_json(text, file), "", file)
     overrides: dict[str, Override] = {}
     for node in document.require_object("overrides")["overrides"].require_list():
         override = _parse_override(node)
-        overrides.setdefault(override.host, override)  # the first match decides
+        overrides.setdefault(override.host, override)  # the first override of a host wins
     return Overrides(digest, text, file, overrides)
 
 
@@ -113,14 +113,14 @@ def _parse_json(text: str, file: str) -> object:
 def _refuse_duplicate_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     values = dict(pairs)
     if len(values) < len(pairs):
-        twins = sorted({key for key, _ in pairs if [name for name, _ in pairs].count(key) > 1})
-        raise ValueError(f"key {twins[0]!r} stands twice in one object")
+        repeated = sorted({key for key, _ in pairs if [name for name, _ in pairs].count(key) > 1})
+        raise ValueError(f"duplicate key {repeated[0]!r} in an object")
     return values
 
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A value of the file and where it stands, so that every refusal can say so."""
+    """A value of the file with its position, for the error messages."""
 
     value: object
     place: str
@@ -135,10 +135,10 @@ class _Node:
         value = cast("dict[str, object]", self.value)  # pyright: ignore[reportUnknownMemberType]
         for key in required:
             if key not in value:
-                raise self.make_error(f"lacks {key!r}")
+                raise self.make_error(f"key {key!r} is missing")
         for key in value:
             if key not in (*required, *optional):
-                raise self.make_error(f"has the unknown key {key!r}")
+                raise self.make_error(f"unknown key {key!r}")
         return {key: _Node(item, f"{self.place}.{key}".lstrip("."), self.file) for key, item in value.items()}
 
     def require_list(self) -> list[_Node]:
@@ -149,7 +149,7 @@ class _Node:
 
     def require_text(self) -> str:
         if not isinstance(self.value, str) or not self.value:
-            raise self.make_error("must be a text that is not empty")
+            raise self.make_error("must be a string that is not empty")
         return self.value
 
 
@@ -172,14 +172,14 @@ def _parse_host(node: _Node) -> str:
         raise node.make_error(f"{host!r} is not a host: {error.reason}") from None
     has_port = ":" in host.rpartition("]")[2]
     if has_port or parts.userinfo is not None or parts.path != "/" or parts.query or parts.fragment:
-        raise node.make_error(f"{host!r} must be a host alone")
+        raise node.make_error(f"{host!r} must be a host without user, port, path or query")
     return parts.host
 
 
 def _parse_param(node: _Node) -> str:
     name = node.require_text()
     if not is_param_name(name):
-        raise node.make_error(f"{name!r} is not a parameter name (a * may only end it, and never stand alone)")
+        raise node.make_error(f"{name!r} is not a parameter name; a * may only follow the start of a name, as in utm_*")
     return name
 
 
@@ -191,12 +191,12 @@ def _parse_rewrite(node: _Node) -> Rewrite:
 def _parse_prefix(node: _Node) -> str:
     text = node.require_text()
     try:
-        # With one more character, so that an end like `?`, `#` or `/.` is not read as the end of a URL.
+        # Parsed with one more character, because the parser would drop a `?`, `#` or `/.` at the end of a URL.
         prefix = str(parse(f"{text}x"))[:-1]
     except InvalidUrl as error:
         raise node.make_error(f"{text!r} is not an http(s) URL: {error.reason}") from None
     if not _PREFIX.match(text):
-        raise node.make_error(f"{text!r} must go on to the / after the host, or it would fit other hosts too")
+        raise node.make_error(f"{text!r} must include the / after the host; without it, it would match other hosts too")
     if _CUT_ESCAPE.search(text):
         raise node.make_error(f"{text!r} ends inside a percent escape")
     return prefix

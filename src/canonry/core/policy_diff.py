@@ -1,4 +1,4 @@
-"""What changes for stored URLs when one policy takes the place of another (contract N10)."""
+"""Compare two policies on stored URLs: which keys change, merge or split (contract N10)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class KeyChange:
-    """A URL whose normal form differs between the policies."""
+    """A URL that the two policies normalize differently."""
 
     url: str
     before: str
@@ -26,7 +26,7 @@ class KeyChange:
 
 @dataclass(frozen=True, slots=True)
 class KeyGroup:
-    """One key of a policy and the several keys that the other policy has for its URLs."""
+    """A key under one policy whose URLs have several keys under the other."""
 
     key: str
     others: tuple[str, ...]
@@ -34,7 +34,7 @@ class KeyGroup:
 
 @dataclass(slots=True)
 class PolicyDiff:
-    """How the URLs fare: counts over all of them, and the first examples of each kind."""
+    """Counts over all URLs, and the first examples of each kind of change."""
 
     before: str
     after: str
@@ -49,9 +49,9 @@ class PolicyDiff:
 
 
 def diff_policies(before: Policy | str, after: Policy | str, urls: Iterable[str], *, examples: int = 5) -> PolicyDiff:
-    """How many URLs change their key, which keys merge, which split.
+    """Count the URLs that change, and find the keys that merge or split.
 
-    Holds every distinct key in memory: that is what merging and splitting are about.
+    Keeps every distinct key in memory, because any two of them may merge.
     """
     before, after = resolve_policy(before), resolve_policy(after)
     diff = PolicyDiff(before.id, after.id)
@@ -70,11 +70,11 @@ def diff_policies(before: Policy | str, after: Policy | str, urls: Iterable[str]
             diff.changed += 1
             if len(diff.changes) < examples:
                 diff.changes.append(KeyChange(url, old, new))
-    merges, splits = _groups(olds), _groups(news)
+    merges, splits = _find_groups(olds), _find_groups(news)
     diff.merged, diff.split = len(merges), len(splits)
     diff.merges, diff.splits = merges[:examples], splits[:examples]
     return diff
 
 
-def _groups(others: dict[str, set[str]]) -> list[KeyGroup]:
+def _find_groups(others: dict[str, set[str]]) -> list[KeyGroup]:
     return [KeyGroup(key, tuple(sorted(keys))) for key, keys in others.items() if len(keys) > 1]

@@ -1,4 +1,4 @@
-"""The policies canonry ships, found by name or id."""
+"""Find the policies that canonry ships, by name or id."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from canonry.errors import PolicyError
 
 
 def policy(name: str) -> Policy:
-    """A shipped policy: `bookmark` is the newest version, `bookmark@1` that one for good."""
+    """Return a shipped policy: the newest version for `bookmark`, that version for `bookmark@1`."""
     return get_shipped(name if name in POLICIES else _find_newest(name))
 
 
 def policies() -> list[Policy]:
-    """Every shipped policy, old versions included."""
+    """Return every shipped policy, old versions included."""
     return [get_shipped(policy_id) for policy_id in POLICIES]
 
 
 def _find_newest(name: str) -> str:
     newest = _NEWEST.get(name)
     if newest is None:
-        raise PolicyError(f"no policy {name!r}; shipped are {', '.join(POLICIES)}")
+        raise PolicyError(f"no policy {name!r}; the shipped policies are {', '.join(POLICIES)}")
     return newest
 
 
-# The tables list versions of a name in rising order.
+# The tables list the versions of a name in ascending order, so the last one wins.
 _NEWEST = {policy_id.partition("@")[0]: policy_id for policy_id in POLICIES}

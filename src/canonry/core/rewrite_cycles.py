@@ -1,8 +1,9 @@
-"""Overrides whose rewrites can run in a circle are refused when they are loaded (contract N4 rule 12).
+"""Refuse overrides whose rewrites can go on for ever, when the overrides are loaded (contract N4 rule 12).
 
-A state is the known beginning of a URL after a rewrite. From there it may fit further rewrites; a
-way round that does not make the URL shorter is a circle. So `/amp/` → `/` may repeat itself, but
-`/a/` → `/b/` together with `/b/` → `/a/` may not, nor `/` → `/x/` alone.
+The rewrites are edges of a graph. A state is the known beginning of a URL after a rewrite; an edge leads
+to the state after the next rewrite, and its weight is the growth of the URL. A cycle that does not make
+the URL shorter is refused: `/amp/` → `/` may repeat, but `/a/` → `/b/` with `/b/` → `/a/` may not, nor
+`/` → `/x/` alone.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from canonry.core.policy import Policy
 
 
-# What sites react to: ends for any prefix, and whole pages for prefixes that stop inside a word.
+# URLs that site rules change: endings for any prefix, and whole pages for prefixes that end inside a word.
 _ENDINGS = (
     "", "a", "1", "/", "?v=a", "watch?v=a", "playlist?list=a", "shorts/a", "status/1", "/status/1", "u/status/1",
     "u/status/1/photo/1", "?format=xml", "atom.xml", "rss.xml", "posts/default", "feeds/posts/default?alt=rss",
@@ -38,7 +39,7 @@ class _Edge(NamedTuple):
 
 
 def refuse_cycles(overrides: Overrides, policy: Policy) -> None:
-    """PolicyError naming the rewrites that can undo each other or grow a URL for ever."""
+    """Raise a PolicyError that names the rewrites that undo each other or grow a URL for ever."""
     readings = _make_prefix_policies(policy)
     edges: dict[str, list[_Edge]] = {}
     rewrites = [rewrite for override in overrides.by_host.values() for rewrite in override.rewrites]
@@ -52,13 +53,13 @@ def refuse_cycles(overrides: Overrides, policy: Policy) -> None:
             raise _make_error([rewrite], overrides)
         edges[state] = list(_find_edges(state, overrides, readings))
         waiting += [(edge.target, edge.rewrite) for edge in edges[state]]
-    circle = _find_cycle(edges) or _find_undone_rewrite(rewrites, policy)
-    if circle:
-        raise _make_error(circle, overrides)
+    cycle = _find_cycle(edges) or _find_undone_rewrite(rewrites, policy)
+    if cycle:
+        raise _make_error(cycle, overrides)
 
 
 def _find_undone_rewrite(rewrites: list[Rewrite], policy: Policy) -> list[Rewrite]:
-    """A rewrite that a site rule undoes: the beginning alone does not show it, so URLs are tried."""
+    """Find a rewrite that a site rule undoes, by trying URLs: the beginning of a URL alone does not show it."""
     for rewrite in rewrites if policy.sites else ():
         tries = [rewrite.from_prefix + ending for ending in _ENDINGS]
         tries += [page for page in _PAGES if page.startswith(rewrite.from_prefix)]
@@ -79,56 +80,56 @@ def _make_settles_check(policy: Policy) -> Callable[[str], bool]:
 
 
 def _make_prefix_policies(policy: Policy) -> tuple[Policy, Policy]:
-    """The policy as it may act on the beginning of a URL: with and without the rules that need the rest."""
+    """Return the policy for the beginning of a URL, with and without the rules that need the whole URL."""
     start = policy.without_overrides().without_rules("strip_trailing_slash")
     return start, start.without_sites(*start.sites).without_params(*start.strip_params)
 
 
 def _list_states(prefix: str, readings: tuple[Policy, ...]) -> list[str]:
-    """The beginning as written and as the policy may leave it, each once."""
+    """Return a beginning as written and as the policies leave it, each once."""
     return list(dict.fromkeys([prefix, *(normalize(prefix, policy) for policy in readings)]))
 
 
 def _find_edges(state: str, overrides: Overrides, readings: tuple[Policy, ...]) -> Iterator[_Edge]:
     override = overrides.by_host.get(parse(state).host)
     for rewrite in override.rewrites if override else ():
-        fits = state.startswith(rewrite.from_prefix)
-        if fits or rewrite.from_prefix.startswith(state):
+        matches = state.startswith(rewrite.from_prefix)
+        if matches or rewrite.from_prefix.startswith(state):
             after = rewrite.to_prefix + state[len(rewrite.from_prefix) :]
             before = max(len(state), len(rewrite.from_prefix))
             for target in _list_states(after, readings):
                 yield _Edge(target, len(target) - before, rewrite)
-        if fits:
-            return  # the first that fits decides
+        if matches:
+            return  # only the first rewrite that matches is applied
 
 
 def _find_cycle(edges: dict[str, list[_Edge]]) -> list[Rewrite]:
-    """The rewrites of a way round that does not shrink (Bellman-Ford for the longest way), if any."""
-    scale = len(edges) + 1  # makes a way round of growth 0 count as a gain, and one of -1 as a loss
+    """Find the rewrites of a cycle that does not shrink the URL, by Bellman-Ford for the longest path."""
+    scale = len(edges) + 1  # so that a cycle of growth 0 counts as a gain, and one of -1 as a loss
     gains = dict.fromkeys(edges, 0)
-    came: dict[str, tuple[str, Rewrite]] = {}
-    risen = ""
+    previous: dict[str, tuple[str, Rewrite]] = {}
+    raised = ""
     for _ in range(scale):
-        risen = ""
-        for state, ways in edges.items():
-            for way in ways:
-                gain = gains[state] + way.growth * scale + 1
-                if gain > gains[way.target]:
-                    gains[way.target] = gain
-                    came[way.target] = (state, way.rewrite)
-                    risen = way.target
-        if not risen:
+        raised = ""
+        for state, outgoing in edges.items():
+            for edge in outgoing:
+                gain = gains[state] + edge.growth * scale + 1
+                if gain > gains[edge.target]:
+                    gains[edge.target] = gain
+                    previous[edge.target] = (state, edge.rewrite)
+                    raised = edge.target
+        if not raised:
             return []
-    for _ in edges:  # the search may stand behind the circle: walk back until inside it
-        risen = came[risen][0]
-    circle: list[Rewrite] = []
-    state = risen
-    while not circle or state != risen:
-        state, rewrite = came[state]
-        circle.append(rewrite)
-    return circle[::-1]
+    for _ in edges:  # the last raised state may lie behind the cycle: walk back until inside it
+        raised = previous[raised][0]
+    cycle: list[Rewrite] = []
+    state = raised
+    while not cycle or state != raised:
+        state, rewrite = previous[state]
+        cycle.append(rewrite)
+    return cycle[::-1]
 
 
-def _make_error(circle: list[Rewrite], overrides: Overrides) -> PolicyError:
-    names = " → ".join(f"{rewrite.place} ({rewrite.from_prefix} → {rewrite.to_prefix})" for rewrite in circle)
-    return PolicyError(f"rewrites can run in a circle: {names}", overrides.file, circle[0].place)
+def _make_error(cycle: list[Rewrite], overrides: Overrides) -> PolicyError:
+    names = " → ".join(f"{rewrite.place} ({rewrite.from_prefix} → {rewrite.to_prefix})" for rewrite in cycle)
+    return PolicyError(f"rewrites that repeat without end: {names}", overrides.file, cycle[0].place)

@@ -1,4 +1,4 @@
-"""Cleanliness: how good a URL is as the one to keep, in named parts that add up (contract F7)."""
+"""Score how clean a URL is, to choose between URLs of the same feed (contract F7)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The parts of a URL's cleanliness; `total` is their sum, higher is cleaner."""
+    """The points of a URL, by part; `total` is their sum, and higher is cleaner."""
 
     https: float
     no_www: float
@@ -31,12 +31,12 @@ class Score:
         return sum(self.parts().values())
 
     def parts(self) -> dict[str, float]:
-        """Name and points of every part."""
+        """Return the points of every part by name."""
         return {part.name: getattr(self, part.name) for part in fields(self)}
 
 
 def score(url: str, *, tracking_params: Iterable[str] | None = None) -> Score:
-    """How clean a URL is; `tracking_params` replaces the feed list."""
+    """Score a URL; `tracking_params` replaces the list of the feed policies."""
     parts = parse(url)
     names = policy("feed-aggressive").strip_params if tracking_params is None else tuple(tracking_params)
     is_tracking = make_name_matcher(names)

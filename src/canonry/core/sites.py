@@ -1,7 +1,7 @@
-"""Site rules 2 and 8: mirror hosts and the spellings of one thing on sites we know (contract N8).
+"""Rules 2 and 8 for known sites: mirror hosts, and pages that have several URLs (contract N8).
 
-A site looks at the host without leading `www.` and at the path as rules 5 to 7 would leave it, so
-it answers the same under every policy, and it writes the clean form.
+A site matches the host without leading `www.` and the path as rules 5 to 7 would leave it, so that it
+gives the same answer under every policy.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Site:
-    """One site rule: which hosts it knows and what it does to them."""
+    """One site: its main host (`target`), its other hosts, and the functions for rules 2 and 8."""
 
     __slots__ = ("domains", "hosts", "move_host", "rewrite_path", "target")
 
@@ -30,7 +30,7 @@ class Site:
     ) -> None:
         self.target = target
         self.hosts = hosts
-        self.domains = domains  # any one label before these is a host of the site
+        self.domains = domains  # a host with one label before one of these is a host of the site
         self.move_host = move_host
         self.rewrite_path = rewrite_path
 
@@ -45,11 +45,11 @@ def make_youtube_site(table: Table) -> Site:
     folder = f"/(?:{'|'.join(_get_texts(table, 'id_folders'))})/([A-Za-z0-9_-]{{1,20}})"
     lone_id = "/([A-Za-z0-9_-]{1,20})"
 
-    def video_id(pattern: str, path: str) -> str | None:
+    def find_video_id(pattern: str, path: str) -> str | None:
         match = re.fullmatch(pattern, path)
         return match[1] if match and match[1] not in not_ids else None
 
-    def watch(parts: Parts, video: str) -> None:
+    def set_watch_url(parts: Parts, video: str) -> None:
         others = drop_params(parts.query, lambda param: get_param_name(param) == "v")
         parts.path = "/watch"
         parts.query = f"v={video}&{others}" if others else f"v={video}"
@@ -58,10 +58,10 @@ def make_youtube_site(table: Table) -> Site:
         host = strip_www(parts.host)
         path = clean_path(parts.path)
         if host in short:
-            # A path we cannot read as a video stays: on the main host it would be another thing.
-            if video := video_id(lone_id, path):
-                watch(parts, video)
-            elif not (path == "/" or path in paths or video_id(folder, path)):
+            # A path that is not a video stays on this host: on the main host it would be another page.
+            if video := find_video_id(lone_id, path):
+                set_watch_url(parts, video)
+            elif not (path == "/" or path in paths or find_video_id(folder, path)):
                 return
         elif host in by_path and path not in paths:
             return
@@ -69,8 +69,8 @@ def make_youtube_site(table: Table) -> Site:
 
     def rewrite_path(parts: Parts) -> None:
         path = clean_path(parts.path)
-        if video := video_id(folder, path):
-            watch(parts, video)
+        if video := find_video_id(folder, path):
+            set_watch_url(parts, video)
             path = "/watch"
         if path in paths:
             parts.path = path
@@ -81,7 +81,7 @@ def make_youtube_site(table: Table) -> Site:
 
 
 def _keep_watch_params(query: str, keep: frozenset[str]) -> str | None:
-    """What selects the video and the place in it; `start` is the embed player's word for `t`."""
+    """Keep the parameters that select the video and the time in it; the embedded player calls `t` `start`."""
     params = [(get_param_name(param), param.partition("=")[1:]) for param in query.split("&")]
     kept = [name + "".join(value) for name, value in params if name in keep]
     starts = [value for name, value in params if name == "start"]
@@ -151,7 +151,7 @@ def make_blogger_site(table: Table) -> Site:
     return Site(target, (), domains, move_host, rewrite_path)
 
 
-# Old versions stay here for as long as a policy that names them does: for good.
+# Old versions stay: a shipped policy that names one never changes.
 SITES: dict[str, Callable[[Table], Site]] = {
     "youtube@1": make_youtube_site,
     "x@1": make_x_site,
@@ -160,11 +160,11 @@ SITES: dict[str, Callable[[Table], Site]] = {
 }
 
 
-_ENDING = 5  # no host of a site is shorter than x.com
+_ENDING = 5  # characters; no host of a site is shorter than x.com
 
 
 class SiteRules:
-    """The sites of one policy, found by host."""
+    """The sites of one policy, by host."""
 
     __slots__ = ("_endings", "_main_domains", "_mains", "_mirror_domains", "_mirrors", "targets")
 
@@ -174,18 +174,18 @@ class SiteRules:
         self._mains = {site.target: site for site in sites if not site.domains}
         self._main_domains = {site.target: site for site in sites if site.domains}
         self.targets = frozenset(self._mains)
-        # Nearly every host is told from those of the sites by its last characters.
+        # Most hosts differ from those of the sites in their last characters: a quick test before the lookup.
         self._endings = frozenset(name[-_ENDING:] for name in (*self._mirrors, *self._mirror_domains))
 
     def move_host(self, parts: Parts) -> None:
-        """Rule 2: a mirror host becomes the main one."""
+        """Apply rule 2: replace a mirror host with the main host."""
         if parts.host[-_ENDING:] in self._endings:
             site = _find_site(strip_www(parts.host), self._mirrors, self._mirror_domains)
             if site is not None:
                 site.move_host(parts)
 
     def rewrite_path(self, parts: Parts) -> None:
-        """Rule 8: path and query of a known thing get their one spelling."""
+        """Apply rule 8: write path and query of a known page in one way."""
         if parts.host[-_ENDING:] in self._endings:
             site = _find_site(parts.host, self._mains, self._main_domains)
             if site is not None:

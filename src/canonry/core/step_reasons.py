@@ -1,4 +1,4 @@
-"""One sentence for every step that `explain` shows, from the URL before and after it."""
+"""Write the reason for each step that `explain` returns, from the URL before and after it."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ _DOTS = re.compile(r"[/\\](?:\.|%2e){1,2}(?:[/\\]|\Z)", re.IGNORECASE)
 
 
 def describe_step(rule: str, before: str, after: str) -> str:
-    """Why `rule` turned `before` into `after`."""
+    """Return, as a sentence, why the rule changed the URL."""
     if rule == "parse":
         return _describe_parse(before, parse(after))
     old, new = parse(before), parse(after)
     if rule == "site_host":
-        return f"{old.host} is another address of {new.host}"
+        return f"{old.host} is a mirror of {new.host}"
     if rule == "strip_www":
-        return f"this policy takes {old.host} and {new.host} for one host"
+        return f"this policy treats {old.host} and {new.host} as one host"
     if rule == "site_path":
-        return f"one spelling for this page of {new.host}"
+        return f"{new.host} has several URLs for this page; this is the main one"
     if rule == "strip_params":
-        return f"dropped because they do not select content: {', '.join(_find_dropped_params(old, new))}"
+        return f"dropped parameters that do not select content: {', '.join(_find_dropped_params(old, new))}"
     if rule == "overrides":
-        return f"the overrides file says so for {old.host}"
+        return f"the overrides file has rules for {old.host}"
     return _SENTENCES[rule]
 
 
 _SENTENCES = {
-    "strip_auth": "user name and password are not part of what the URL names",
-    "normalize_escapes": "escapes have one spelling: upper-case hex, and none for letters, digits and -._~",
-    "collapse_slashes": "repeated slashes in the path count as one",
-    "strip_trailing_slash": "a slash at the end of the path counts as nothing",
-    "sort_params": "the order of parameters counts as nothing: by name, then value",
-    "fragment": "the fragment does not select what the server sends",
+    "strip_auth": "user name and password do not select content",
+    "normalize_escapes": "percent escapes get one spelling: upper-case hex; letters, digits and -._~ are decoded",
+    "collapse_slashes": "repeated slashes in the path become one",
+    "strip_trailing_slash": "this policy ignores slashes at the end of the path",
+    "sort_params": "the order of parameters does not matter: sorted by name, then value",
+    "fragment": "the fragment is not sent to the server",
 }
 
 
@@ -51,8 +51,8 @@ def _find_dropped_params(old: Parts, new: Parts) -> list[str]:
 
 
 def _describe_parse(text: str, url: Parts) -> str:
-    found = [sentence for sentence, held in _list_parse_changes(text, url) if held]
-    return f"read as browsers do: {', '.join(found)}" if found else "read as browsers do"
+    found = [sentence for sentence, is_true in _list_parse_changes(text, url) if is_true]
+    return f"parsed as browsers do: {', '.join(found)}" if found else "parsed as browsers do"
 
 
 def _list_parse_changes(text: str, url: Parts) -> list[tuple[str, bool]]:
@@ -61,8 +61,9 @@ def _list_parse_changes(text: str, url: Parts) -> list[tuple[str, bool]]:
     match = _LOOSE.fullmatch(joined)
     scheme, authority, path, query, fragment = match.groups("") if match else ("", "", "", "", "")
     host = _PORT.sub("", authority.rpartition("@")[2])
+    is_encoded = _ENCODED.search(path + query + fragment) is not None or bool(set("{}^") & set(path))
     return [
-        ("spaces around it trimmed", stripped != text),
+        ("surrounding spaces removed", stripped != text),
         ("tabs and line breaks removed", joined != stripped),
         ("scheme in lower case", scheme != scheme.lower()),
         ("host in lower case", host != url.host and host.lower() == url.host),
@@ -70,8 +71,8 @@ def _list_parse_changes(text: str, url: Parts) -> list[tuple[str, bool]]:
         ("default port dropped", _PORT.search(authority) is not None and url.port is None),
         ("backslashes read as slashes", "\\" in path),
         ("dot segments resolved", _DOTS.search(path) is not None),
-        ("an empty path is /", not path),
-        ("characters encoded", _ENCODED.search(path + query + fragment) is not None or bool(set("{}^") & set(path))),
+        ("empty path set to /", not path),
+        ("characters percent-encoded", is_encoded),
         ("empty query dropped", query == "?"),
         ("empty fragment dropped", fragment == "#"),
     ]

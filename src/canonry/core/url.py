@@ -1,7 +1,7 @@
-"""Read text as a URL, the way browsers do, into parts that can be edited without re-encoding.
+"""Parse URLs as browsers do, into parts that can be edited without re-encoding them.
 
-This module is on the path of `canonry normalize`, so it imports nothing heavy: ada-url is loaded
-when the first URL needs it (docs/decisions/0001-parser.md).
+This module is loaded by `canonry normalize`, so it imports nothing heavy: ada-url is imported when the
+first URL needs it (docs/decisions/0001-parser.md).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 
 from canonry.errors import InvalidUrl
 
-TYPE_CHECKING = False  # typing itself would cost start-up time
+TYPE_CHECKING = False  # importing typing would cost start-up time
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -40,20 +40,20 @@ _PLAIN = re.compile(
     r"(?:#([A-Za-z0-9\-._~!$&'()*+,;=:@%/?|\[\]\\^{}#]*+))?+"
 )
 _HREF = re.compile(r"(https?)://(?:([^/@]*)@)?(\[[^\]]*\]|[^/:]*)(?::([0-9]+))?(/[^?#]*)(?:\?([^#]*))?(?:#(.*))?")
-# These are compiled by the functions of `re` when a URL first needs them.
+# These are compiled by `re.match` when a URL first needs them.
 _SCHEME = r"([A-Za-z][A-Za-z0-9+.-]*):"
 _FEED_SCHEME = r"(?i:feed|rss|pcast|itpc|podcast):"
-# What people paste around a URL: C0 controls and Unicode spaces, zero-width space, BOM.
+# Characters that people paste around a URL: C0 controls, Unicode spaces, zero-width space, BOM.
 _SURROUNDING = "".join(map(chr, range(33))) + (
     "\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u200b"
     "\u2028\u2029\u202f\u205f\u3000\ufeff"
 )
-_TABS_AND_LINE_BREAKS = {9: None, 10: None, 13: None}  # tab and line breaks, which the parser drops anywhere
+_TABS_AND_LINE_BREAKS = {9: None, 10: None, 13: None}  # the parser removes these anywhere in a URL
 _ada: Callable[[str], str] | None = None
 
 
 class Parts:
-    """A parsed URL whose pieces are the bytes of its text; `None` where a piece is absent."""
+    """A parsed URL. Its parts are written as in the text, not decoded; None for a missing part."""
 
     __slots__ = ("fragment", "host", "path", "port", "query", "scheme", "userinfo")
 
@@ -97,18 +97,18 @@ class Parts:
         return f"{self.scheme}://{self.host}:{self.port}" if self.port else f"{self.scheme}://{self.host}"
 
     def set_scheme(self, scheme: str) -> None:
-        """Change the scheme; a port that is its default goes."""
+        """Change the scheme, and drop the port if it is the default one of the scheme."""
         self.scheme = scheme
         if self.port == _PORT_TEXTS[scheme]:
             self.port = None
 
 
 def parse(text: str) -> Parts:
-    """The parts of an http(s) URL as the WHATWG standard reads it, empty query and fragment gone."""
+    """Parse an http(s) URL by the WHATWG standard; an empty query or fragment is dropped."""
     try:
         plain = _PLAIN.fullmatch(text)
     except TypeError:
-        raise InvalidUrl(text, f"not text but {type(text).__name__}") from None
+        raise InvalidUrl(text, f"not a string but {type(text).__name__}") from None
     if plain is not None:
         scheme, host, port, path, query, fragment = plain.groups()
         scheme, host, path = scheme.lower(), host.lower(), path or "/"
@@ -124,7 +124,7 @@ def parse(text: str) -> Parts:
 
 
 def join(base: str, reference: str) -> str:
-    """The absolute URL a link on page `base` leads to, of any scheme; InvalidUrl where there is none."""
+    """Resolve a link on the page `base` to an absolute URL of any scheme; InvalidUrl if that fails."""
     from ada_url import join_url
 
     try:
@@ -134,12 +134,12 @@ def join(base: str, reference: str) -> str:
 
 
 def read_url(text: str) -> str:
-    """What a person typed or pasted, as an http(s) URL: `example.com/feed` → `https://example.com/feed`.
+    """Read what a person typed or pasted as an http(s) URL: `example.com/feed` → `https://example.com/feed`.
 
-    Only what surrounds the URL and its scheme are touched; InvalidUrl where it still is none.
+    Changes only the scheme and what surrounds the URL; InvalidUrl if the result is not an http(s) URL.
     """
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidUrl(text, f"not text but {type(text).__name__}")
+        raise InvalidUrl(text, f"not a string but {type(text).__name__}")
     url = text.strip(_SURROUNDING).translate(_TABS_AND_LINE_BREAKS)
     if not url[:8].lower().startswith(("http://", "https://")):
         url = _add_scheme(text, url)
@@ -151,7 +151,7 @@ def read_url(text: str) -> str:
 
 
 def describe_invalid(text: str) -> str:
-    """The reason, in a few words, why ada refuses a text (it only says that it does)."""
+    """Return in a few words why a text is not an http(s) URL; ada-url itself gives no reason."""
     stripped = text.strip("".join(map(chr, range(33)))).translate(_TABS_AND_LINE_BREAKS)
     if not stripped:
         return "empty"
@@ -187,8 +187,8 @@ def _describe_invalid_authority(authority: str) -> str:
 
 
 def _parse_with_ada(text: str) -> str:
-    """What ada makes of the text; an InvalidUrl with the reason where it refuses."""
-    global _ada  # noqa: PLW0603 – importing ada costs more than a bare interpreter, so it waits
+    """Return the text as ada-url writes it; InvalidUrl with the reason if it is not a URL."""
+    global _ada  # noqa: PLW0603 – importing ada_url takes longer than starting Python
     if _ada is None:
         from ada_url import normalize_url
 
@@ -200,8 +200,8 @@ def _parse_with_ada(text: str) -> str:
 
 
 def _add_scheme(text: str, url: str) -> str:
-    """What a person means who typed no `http://`."""
-    for _ in range(2):  # feed:feed:… is seen, a longer chain is not
+    """Convert feed schemes, and assume https if a typed URL has no scheme."""
+    for _ in range(2):  # `feed:feed:` is accepted, a longer chain is not
         feed = re.match(_FEED_SCHEME, url)
         if feed is None:
             break
@@ -220,7 +220,7 @@ def _cut_authority(url: str) -> str:
 
 
 def _is_host_and_port(authority: str) -> bool:
-    """`example.com:8080` and `localhost:8000`, but not `tel:5551234`."""
+    """Return whether this is a host and a port: `example.com:8080`, but not `tel:5551234`."""
     host, colon, port = authority.rpartition(":")
     is_host = "." in host or host.lower() == "localhost"
     return bool(colon) and is_host and ":" not in host and port.isdecimal()
@@ -238,7 +238,7 @@ def _assume_https(text: str, url: str) -> str:
         host = parse(f"https://{url}").host
     except InvalidUrl as error:
         raise InvalidUrl(text, error.reason) from None
-    # A number such as 1.5 would be read as the address 1.0.0.5.
+    # Parsed as a URL, a number such as 1.5 would become the address 1.0.0.5.
     is_number = re.fullmatch("[0-9.]+", host) and authority.partition(":")[0] != host
     if is_number or not (re.search(r"[^.]\.[^.]", host) or host == "localhost" or host.startswith("[")):
         raise InvalidUrl(text, "no scheme and no host name")

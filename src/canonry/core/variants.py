@@ -1,4 +1,4 @@
-"""Variants: what several policies make of one URL, cleanest first (contract F6, F7)."""
+"""Normalize one URL under several policies, and order the results by cleanliness (contract F6, F7)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FEED_PRESETS = ("feed-aggressive", "feed-moderate", "feed-conservative")
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A URL a policy makes; `preset` is the first policy in the list that makes it."""
+    """A normalized URL, the first policy that gives it, and its score."""
 
     url: str
     preset: str
@@ -27,7 +27,7 @@ class Variant:
 
 
 def variants(url: str, presets: Sequence[Policy | str] = FEED_PRESETS) -> list[Variant]:
-    """What each preset makes of the URL, each URL once, by falling score."""
+    """Normalize the URL under each preset; return each result once, cleanest first."""
     found: dict[str, Variant] = {}
     for policy in map(resolve_policy, presets):
         variant = normalize(url, policy)

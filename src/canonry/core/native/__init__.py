@@ -1,6 +1,7 @@
-"""normalize and its kin, natively where the C core was built and for URLs that are provably simple.
+"""The fastest available `normalize`: in C if the extension was built, with a shortcut in Python otherwise.
 
-The reference (normalize.py) gives the same answers for every URL; CANONRY_PURE=1 leaves it to it.
+Both give the answers of the reference (normalize.py), and call it for every URL that is not simple.
+CANONRY_PURE=1 turns the C code off.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from typing_extensions import Buffer
 
 from canonry.core.policy import Policy
 
-SCANNING: str  # "wide" with AVX2, "plain" elsewhere
+SCANNING: str  # "avx2", or "plain" on other processors
 
 def normalize(url: str, policy: Policy | str = "bookmark") -> str: ...
 def normalize_many(urls: Iterable[str], policy: Policy | str = "bookmark") -> list[str | None]: ...

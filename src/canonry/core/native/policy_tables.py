@@ -1,4 +1,4 @@
-"""A policy's options as the C core takes them (c/rules.h): plain tables of bytes."""
+"""Convert the options of a policy to the tuples from which policy_rules.c builds its tables."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     Switches = tuple[bool, ...]
     Tables = tuple[Switches, int, tuple[Names, ...], tuple[tuple[bytes, int, int], ...]]
 
-# What is special about a host: the C core hands it back, or drops other parameters there.
+# What is special about a host, as in rules.h: the reference answers there, or other parameters are dropped.
 _IS_SITE, _IS_DOMAIN, _HAS_OVERRIDE, _HAS_NAMES = 1, 2, 4, 8
 _FRAGMENTS = ("drop", "keep", "routes")
 _MAX_NAME_BYTES, _MAX_LIST_BYTES, _MAX_LISTS = 255, 60_000, 1_000
 
 
 def make_tables(policy: Policy) -> Tables | None:
-    """The tables; None where they would not fit, and the reference answers everything."""
+    """Make the tables of a policy; None if they would not fit, and the reference has to answer for every URL."""
     lists = [policy.strip_params, *((*policy.strip_params, *names) for _, names in policy.strip_params_on)]
-    names = tuple(tuple(name.encode().lower() for name in some) for some in lists)
+    names = tuple(tuple(name.encode().lower() for name in listed) for listed in lists)
     if len(names) > _MAX_LISTS or not all(map(_fits, names)):
         return None
-    # A longer host is handed back before it is looked up.
+    # The C code leaves a URL with a longer host to the reference before it looks the host up.
     hosts = tuple(known for known in list_special_hosts(policy) if len(known[0]) <= _MAX_NAME_BYTES)
     switches = (
         policy.parse,
@@ -48,7 +48,7 @@ def _fits(names: Names) -> bool:
 
 
 def list_special_hosts(policy: Policy) -> list[tuple[bytes, int, int]]:
-    """Every host that a rule treats in its own way: its name, what it is, which list of parameters holds there."""
+    """List every host that a rule treats specially: its name, its flags, the index of its list of parameters."""
     kinds: dict[str, int] = {}
     for site in (SITES[site](SITE_TABLES[site]) for site in policy.sites):
         for host in (*site.hosts, site.target):

@@ -1,169 +1,116 @@
-/* A policy's options as tables for url.h, built once from what native.py says of them. */
+/* The options of a policy as tables: which rules are on, which parameters to drop, which hosts are special.
+ *
+ * No Python in here, so that a fuzzer can build them; policy_rules.c fills them from a Policy.
+ */
 #ifndef CANONRY_RULES_H
 #define CANONRY_RULES_H
 
-#include <Python.h>
+#include "bytes.h"
 
-#include "url.h"
-
-/* A policy made ready; frozen, so that threads may share it. `rules` is NULL where all is handed back. */
-typedef struct {
-    PyObject_HEAD
-    struct rules *rules;
-} Rules;
-
-static void free_rules(struct rules *rules)
-{
-    if (rules == NULL)
-        return;
-    for (size_t i = 0; rules->names && i < rules->names_count; i++) {
-        PyMem_Free(rules->names[i].exact);
-        PyMem_Free(rules->names[i].prefixes);
-        PyMem_Free(rules->names[i].text);
-    }
-    PyMem_Free(rules->names);
-    PyMem_Free(rules->hosts.each);
-    PyMem_Free(rules->hosts.text);
-    PyMem_Free(rules);
-}
-
-/* A zeroed array; NULL with MemoryError set where there is no room. Never of size 0. */
-static void *new_array(size_t count, size_t size)
-{
-    void *array = PyMem_Calloc(count ? count : 1, size);
-    if (array == NULL)
-        PyErr_NoMemory();
-    return array;
-}
-
-/* A tuple of bytes, each the lower-case name of a parameter, a `*` at its end if it is a prefix. */
-static bool read_names(struct names *names, PyObject *tuple)
-{
-    Py_ssize_t count = PyTuple_GET_SIZE(tuple);
-    size_t total = 0;
-    for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *name = PyTuple_GET_ITEM(tuple, i);
-        if (!PyBytes_Check(name) || PyBytes_GET_SIZE(name) < 1 || PyBytes_GET_SIZE(name) > LONGEST_NAME) {
-            PyErr_SetString(PyExc_ValueError, "a name must be 1 to 255 bytes");
-            return false;
-        }
-        total += (size_t)PyBytes_GET_SIZE(name);
-    }
-    if (total > UINT16_MAX || count >= UINT16_MAX) {
-        PyErr_SetString(PyExc_ValueError, "too many names");
-        return false;
-    }
-    names->text = new_array(total, 1);
-    names->exact = new_array((size_t)count, sizeof *names->exact);
-    names->prefixes = new_array((size_t)count, sizeof *names->prefixes);
-    if (!names->text || !names->exact || !names->prefixes)
-        return false;
-    for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *name = PyTuple_GET_ITEM(tuple, i);
-        add_name(names, (const uint8_t *)PyBytes_AS_STRING(name), (size_t)PyBytes_GET_SIZE(name));
-    }
-    return true;
-}
-
-/* A tuple of (host as bytes, what it is, which names hold there). */
-static bool read_hosts(struct rules *rules, PyObject *tuple)
-{
-    struct hosts *hosts = &rules->hosts;
-    Py_ssize_t count = PyTuple_GET_SIZE(tuple);
-    size_t total = 0;
-    hosts->each = new_array((size_t)count, sizeof *hosts->each);
-    if (hosts->each == NULL)
-        return false;
-    for (Py_ssize_t i = 0; i < count; i++) {
-        const char *bytes;
-        Py_ssize_t length;
-        unsigned char is;
-        unsigned short names;
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(tuple, i), "y#bH:host", &bytes, &length, &is, &names))
-            return false;
-        if (length < 1 || length > UINT16_MAX || names >= rules->names_count) {
-            PyErr_SetString(PyExc_ValueError, "a host that cannot be");
-            return false;
-        }
-        total += (size_t)length;
-    }
-    if (total > UINT32_MAX / 2) {
-        PyErr_SetString(PyExc_ValueError, "too many hosts");
-        return false;
-    }
-    hosts->text = new_array(total, 1);
-    if (hosts->text == NULL)
-        return false;
-    for (Py_ssize_t i = 0; i < count; i++) {
-        const char *bytes;
-        Py_ssize_t length;
-        unsigned char is;
-        unsigned short names;
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(tuple, i), "y#bH:host", &bytes, &length, &is, &names))
-            return false;
-        add_host(hosts, (const uint8_t *)bytes, (size_t)length, is, names);
-    }
-    return true;
-}
-
-/* From (switches, fragment, names, hosts); NULL with an exception set if that is not what it is. */
-static struct rules *new_rules(PyObject *tables)
-{
-    int parse, www, escapes, slashes, trailing, sorting, fragment;
-    PyObject *names, *hosts;
-    if (!PyArg_ParseTuple(tables, "(pppppp)iO!O!:rules", &parse, &www, &escapes, &slashes, &trailing, &sorting, &fragment,
-                          &PyTuple_Type, &names, &PyTuple_Type, &hosts))
-        return NULL;
-    Py_ssize_t count = PyTuple_GET_SIZE(names);
-    if (count < 1 || count > UINT16_MAX || fragment < FRAGMENT_DROP || fragment > FRAGMENT_ROUTES) {
-        PyErr_SetString(PyExc_ValueError, "rules that cannot be");
-        return NULL;
-    }
-    struct rules *rules = new_array(1, sizeof *rules);
-    if (rules == NULL)
-        return NULL;
-    rules->parse = parse;
-    rules->strip_www = www;
-    rules->normalize_escapes = escapes;
-    rules->collapse_slashes = slashes;
-    rules->strip_trailing_slash = trailing;
-    rules->sort_params = sorting;
-    rules->fragment = (enum fragment)fragment;
-    rules->names = new_array((size_t)count, sizeof *rules->names);
-    bool is_read = rules->names != NULL;
-    if (is_read)
-        rules->names_count = (size_t)count;
-    for (Py_ssize_t i = 0; is_read && i < count; i++) {
-        PyObject *some = PyTuple_GET_ITEM(names, i);
-        is_read = PyTuple_Check(some) && read_names(&rules->names[i], some);
-        rules->strip_params |= is_read && PyTuple_GET_SIZE(some) > 0;
-    }
-    if (is_read && read_hosts(rules, hosts))
-        return rules;
-    if (!PyErr_Occurred())
-        PyErr_SetString(PyExc_TypeError, "names must be tuples");
-    free_rules(rules);
-    return NULL;
-}
-
-static void rules_dealloc(PyObject *self)
-{
-    PyTypeObject *type = Py_TYPE(self);
-    free_rules(((Rules *)self)->rules);
-    type->tp_free(self);
-    Py_DECREF(type);
-}
-
-static PyType_Slot rules_slots[] = {
-    {Py_tp_doc, "A policy made ready for the native core."},
-    {Py_tp_dealloc, rules_dealloc},
-    {0, NULL},
+enum {
+    MAX_NAME_BYTES = 255, /* of a parameter in a policy */
+    HASH_SLOTS = 256,
+    ENDING_BYTES = 8,       /* a host of 8 or more bytes is recognised by its last 8 bytes, */
+    SHORT_ENDING_BYTES = 5, /* a shorter one by its last 5 */
 };
-static PyType_Spec rules_spec = {
-    .name = "canonry.core.native._fast.Rules",
-    .basicsize = sizeof(Rules),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = rules_slots,
+
+enum fragment { FRAGMENT_DROP, FRAGMENT_KEEP, FRAGMENT_ROUTES };
+
+/* One list of parameter names, in lower case.
+ *
+ *     text        u t m _ f b c l i d r e f …      all names, one behind the other
+ *                 ^start  ^start      ^start
+ *     prefixes    {utm_}                           compared one by one
+ *     exact       {fbclid, next 0} {ref, next 1}   `next` is the index + 1 of the next name in the
+ *     chains      0 … 2 … 0                        same chain, 0 at its end; a chain for each hash
+ */
+struct name {
+    uint16_t start, next;
+    uint8_t length;
 };
+
+struct names {
+    /* By the first byte of a name, in either case: can a name of that length be in the list? Bit 63
+     * stands for 63 bytes and more. With {ref, fbclid, utm_*}:
+     *
+     *     lengths['r']    bit 3            lengths['f']    bit 6            lengths['u']    bits 4 … 63
+     */
+    uint64_t lengths[256];
+    uint16_t chains[HASH_SLOTS];
+    struct name *exact, *prefixes; /* room for every name of the list in each */
+    size_t exact_count, prefix_count;
+    uint8_t *text; /* room for the bytes of all names */
+    size_t text_bytes;
+};
+
+/* What is special about a host; several may hold. */
+enum {
+    HOST_IS_SITE = 1,      /* a site rule of the policy knows it: the reference answers */
+    HOST_IS_DOMAIN = 2,    /* so are all hosts with one label more */
+    HOST_HAS_OVERRIDE = 4, /* the overrides file names it: the reference answers */
+    HOST_HAS_NAMES = 8,    /* other parameters are dropped there */
+};
+
+struct host {
+    uint32_t start, next; /* as in struct name */
+    uint16_t length;
+    uint16_t names; /* the index of its list in struct rules */
+    uint8_t flags;
+};
+
+struct hosts {
+    uint64_t endings[16], short_endings[16]; /* 1,024 bits each: the hashes of the endings of all hosts */
+    uint32_t chains[HASH_SLOTS];
+    struct host *each; /* room for every host */
+    size_t count;
+    uint8_t *text; /* room for the bytes of all hosts */
+    size_t text_bytes;
+};
+
+struct rules {
+    bool parse, strip_www, normalize_escapes, collapse_slashes, strip_trailing_slash, sort_params, strip_params;
+    enum fragment fragment;
+    struct hosts hosts;
+    struct names *names; /* names[0] holds everywhere, the others on the hosts that name them */
+    size_t names_count;
+};
+
+/* Add a name, a prefix if it ends with `*`, of 1 to MAX_NAME_BYTES bytes. */
+void add_name(struct names *names, const uint8_t *bytes, size_t length);
+
+/* Add a host in lower case. */
+void add_host(struct hosts *hosts, const uint8_t *bytes, size_t length, uint8_t flags, uint16_t names);
+
+/* The entry of a host in lower case, or NULL. */
+const struct host *find_host(const struct hosts *hosts, const uint8_t *host, size_t length);
+
+/* Is this parameter dropped? Its name is compared after one percent-decoding, in lower case. */
+bool is_name_listed(const struct names *names, const uint8_t *name, size_t length);
+
+/* The hash of the last bytes before `end`, 0 to 1023, the same for upper and lower case. */
+ALWAYS_INLINE unsigned hash_ending(const uint8_t *end, size_t length)
+{
+    uint64_t value = 0;
+    memcpy(&value, end - length, length);
+    return (unsigned)((value | 0x2020202020202020) * 0x9e3779b97f4a7c15 >> 54);
+}
+
+/* May the host that ends before `end` be in the table? False for nearly every host, after two loads.
+ * At least ENDING_BYTES bytes must be readable before `end`; the scheme is among them if the host is short. */
+ALWAYS_INLINE bool may_be_special(const struct hosts *hosts, const uint8_t *end)
+{
+    unsigned slot = hash_ending(end, ENDING_BYTES), short_slot = hash_ending(end, SHORT_ENDING_BYTES);
+    return (hosts->endings[slot / 64] >> (slot % 64) | hosts->short_endings[short_slot / 64] >> (short_slot % 64)) & 1;
+}
+
+/* The quick half of the question whether a parameter is dropped: most are not, by first byte and length. */
+ALWAYS_INLINE bool is_dropped(const struct names *names, const uint8_t *name, size_t length, bool has_percent)
+{
+    if (length == 0)
+        return false;
+    if (!has_percent && !(names->lengths[name[0]] >> (length < 63 ? length : 63) & 1))
+        return false;
+    return is_name_listed(names, name, length);
+}
 
 #endif

@@ -1,4 +1,4 @@
-"""normalize without the C core: one regular expression answers for the plainest URLs, the reference for the rest."""
+"""Normalize without the C code: one regular expression finds plain URLs, the reference does the others."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
     from canonry.core.policy import Policy
 
-# Lower case, no port, query, fragment or escape: nothing is left to do but to www. and slashes.
+# A URL in lower case without port, query, fragment or escape: only www. and slashes are left to change.
 _PLAIN_LOWER_CASE = re.compile(rf"https?://({PLAIN_HOST})(/[{PATH_CHARACTERS}]*+)")
-_ENDING, _SHORT = 8, 5  # most hosts are told from known ones by their last characters
+_ENDING, _SHORT = 8, 5  # characters; most hosts differ from special ones in their last characters
 
 
 class Shortcut:
-    """What a policy does to the plainest URLs."""
+    """The rules of a policy that can change a plain URL, and the endings of hosts that need the reference."""
 
     __slots__ = ("collapse_slashes", "endings", "short_endings", "strip_trailing_slash", "strip_www")
 
@@ -40,7 +40,7 @@ _BY_NAME: dict[str, Shortcut] = {}
 
 
 def normalize(url: str, policy: Policy | str = "bookmark") -> str:
-    """The URL in the form the policy gives to every spelling of it; InvalidUrl if it is not http(s)."""
+    """Normalize a URL under a policy; InvalidUrl if it is not an http(s) URL."""
     shortcut = _BY_NAME.get(policy) if type(policy) is str else None
     if shortcut is None:
         shortcut = _get_shortcut(policy)
@@ -59,18 +59,18 @@ def normalize(url: str, policy: Policy | str = "bookmark") -> str:
 
 
 def normalize_many(urls: Iterable[str], policy: Policy | str = "bookmark") -> list[str | None]:
-    """`normalize` for each, None where it raises InvalidUrl."""
+    """Normalize each URL; None for one that is not valid."""
     chosen = reference.resolve_policy(policy)
     return [_normalize_or_none(url, chosen) for url in urls]
 
 
 def normalize_and_hash_many(urls: Iterable[str], policy: Policy | str = "bookmark") -> list[tuple[str, str] | None]:
-    """(URL, hex sha256) for each, None where normalize raises InvalidUrl."""
+    """Return (normalized URL, hex sha256) for each URL; None for one that is not valid."""
     return [url if url is None else (url, reference.sha256(url)) for url in normalize_many(urls, policy)]
 
 
 def canonical_hash(url: str, policy: Policy | str = "article@0") -> str:
-    """Hex sha256 of the URL as the policy writes it (contract N6)."""
+    """Return the hex sha256 of the normalized URL (contract N6)."""
     return reference.sha256(normalize(url, policy))
 
 

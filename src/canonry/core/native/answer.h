@@ -1,0 +1,58 @@
+/* The answer while it is being written: what is in `out`, then one piece of the text still to be copied.
+ *
+ *     text    https://www.example.com/a#b
+ *                         ^from        ^to       the piece: example.com/a
+ *     out     https://
+ *                     ^length
+ *
+ * Neighbouring pieces grow into one, so that most of a URL is copied at once. As long as nothing was
+ * written and the piece starts at 0, the answer is the text itself, and nothing needs to be copied.
+ */
+#ifndef CANONRY_ANSWER_H
+#define CANONRY_ANSWER_H
+
+#include "rules.h"
+#include "scan.h"
+
+enum { ANSWER_BYTES = MAX_URL_BYTES + 64 }; /* the size of `out`; an answer has MAX_URL_BYTES + 1 bytes at most */
+
+struct answer {
+    const uint8_t *text;
+    uint8_t *out; /* ANSWER_BYTES */
+    size_t length;
+    size_t from, to;
+};
+
+ALWAYS_INLINE void write_piece(struct answer *answer)
+{
+    memcpy(answer->out + answer->length, answer->text + answer->from, answer->to - answer->from);
+    answer->length += answer->to - answer->from;
+    answer->from = answer->to;
+}
+
+/* Append text[from .. to). */
+ALWAYS_INLINE void append_piece(struct answer *answer, size_t from, size_t to)
+{
+    if (from != answer->to) {
+        write_piece(answer);
+        answer->from = from;
+    }
+    answer->to = to;
+}
+
+ALWAYS_INLINE void append_byte(struct answer *answer, uint8_t c)
+{
+    write_piece(answer);
+    answer->out[answer->length++] = c;
+}
+
+/* Rules 5 to 7 for the path text[from .. to), which has escapes or double slashes. False: the reference answers. */
+bool append_path(const struct rules *rules, struct answer *answer, size_t from, size_t to);
+
+/* Rules 5, 9 and 10 for the query text[from .. to), which is not empty. False: the reference answers. */
+bool append_query(const struct rules *rules, const struct names *names, struct answer *answer, size_t from, size_t to);
+
+/* Rule 11 with `fragment = "routes"` for the fragment text[from .. to), which is not empty. */
+COLD void append_route(struct answer *answer, size_t from, size_t to);
+
+#endif

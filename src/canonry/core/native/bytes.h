@@ -1,0 +1,94 @@
+/* Small functions on bytes and bits that every part of the native core uses. */
+#ifndef CANONRY_BYTES_H
+#define CANONRY_BYTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+#define COLD __attribute__((noinline, cold))
+
+/* A set of ASCII characters, one bit each:
+ *
+ *     set[0]   bit  0 … 63   characters 0x00 … 0x3f   (controls, punctuation, digits)
+ *     set[1]   bit  0 … 63   characters 0x40 … 0x7f   (letters)
+ *
+ * For example '-' is 0x2d: bit 45 of set[0]; 'a' is 0x61: bit 33 of set[1].
+ */
+ALWAYS_INLINE bool is_in(const uint64_t set[2], uint8_t c)
+{
+    return c < 128 && (set[c >> 6] >> (c & 63) & 1);
+}
+
+static const uint64_t UNRESERVED[2] = {0x03ff600000000000, 0x47fffffe87fffffe}; /* A-Z a-z 0-9 - . _ ~ */
+
+ALWAYS_INLINE uint8_t to_lower(uint8_t c)
+{
+    return c >= 'A' && c <= 'Z' ? c | 0x20 : c;
+}
+
+ALWAYS_INLINE bool is_letter(uint8_t c)
+{
+    return (uint8_t)((c | 0x20) - 'a') < 26;
+}
+
+/* The value of a hexadecimal digit, -1 for any other character. */
+ALWAYS_INLINE int hex_value(uint8_t c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Write `%XX` for a byte; out has room for 3 bytes. */
+ALWAYS_INLINE void write_escape(uint8_t *out, uint8_t c)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    out[0] = '%';
+    out[1] = (uint8_t)digits[c >> 4];
+    out[2] = (uint8_t)digits[c & 15];
+}
+
+ALWAYS_INLINE uint64_t load8(const uint8_t *at)
+{
+    uint64_t value;
+    memcpy(&value, at, 8);
+    return value;
+}
+
+ALWAYS_INLINE uint32_t load4(const uint8_t *at)
+{
+    uint32_t value;
+    memcpy(&value, at, 4);
+    return value;
+}
+
+/* A mask of the bits from … to - 1, where 0 <= from < 64 and from <= to:
+ *
+ *     mask_between(2, 5) = 0…011100     bits 2, 3 and 4
+ */
+ALWAYS_INLINE uint64_t mask_between(size_t from, size_t to)
+{
+    uint64_t below = to >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << to) - 1;
+    return below & ~(uint64_t)0 << from;
+}
+
+/* The first bit that is set in from … end - 1 of an array of words, or `end`. */
+ALWAYS_INLINE size_t find_first(const uint64_t *words, size_t from, size_t end)
+{
+    for (size_t at = from / 64; at * 64 < end; at++) {
+        uint64_t word = words[at];
+        if (at == from / 64)
+            word &= ~(uint64_t)0 << (from % 64);
+        if (word) {
+            size_t found = at * 64 + (size_t)__builtin_ctzll(word);
+            return found < end ? found : end;
+        }
+    }
+    return end;
+}
+
+#endif

@@ -1,0 +1,156 @@
+#define PY_SSIZE_T_CLEAN
+#include "column.h"
+
+/* A bitmap of Arrow: row i is bit i % 8, counted from the lowest, of byte i / 8. */
+ALWAYS_INLINE bool read_bit(const uint8_t *bits, int64_t at)
+{
+    return bits[at / 8] >> (at % 8) & 1;
+}
+
+/* data[buffer][from .. to); false if that is outside the buffer. */
+ALWAYS_INLINE bool slice_buffer(const struct column *column, Py_ssize_t buffer, int64_t from, int64_t to, struct text *text)
+{
+    if (buffer < 0 || buffer >= column->data_count || from < 0 || to < from || to > column->data[buffer].len)
+        return false;
+    static const uint8_t nothing[1];
+    text->start = to > from ? (const uint8_t *)column->data[buffer].buf + from : nothing;
+    text->length = (size_t)(to - from);
+    return true;
+}
+
+ALWAYS_INLINE int64_t load_offset(const uint8_t *at, size_t size)
+{
+    int32_t narrow;
+    int64_t wide;
+    if (size == sizeof wide) {
+        memcpy(&wide, at, sizeof wide);
+        return wide;
+    }
+    memcpy(&narrow, at, sizeof narrow);
+    return narrow;
+}
+
+ALWAYS_INLINE void store_offset(PyObject *offsets, size_t size, int64_t row, size_t offset)
+{
+    char *at = PyBytes_AS_STRING(offsets) + (size_t)row * size;
+    int64_t wide = (int64_t)offset;
+    int32_t narrow = (int32_t)offset; /* max_offset at most */
+    if (size == sizeof narrow)
+        memcpy(at, &narrow, sizeof narrow);
+    else
+        memcpy(at, &wide, sizeof wide);
+}
+
+int64_t read_offset(const struct column *column, int64_t place)
+{
+    return load_offset(column->entries + place * (int64_t)column->kind, (size_t)column->kind);
+}
+
+/* The text of a row; false if the column points outside its own memory. */
+ALWAYS_INLINE bool read_row(const struct column *column, int64_t row, struct text *text)
+{
+    const uint8_t *entry = column->entries + row * (int64_t)column->kind;
+    if (column->kind != VIEWS) {
+        size_t size = (size_t)column->kind;
+        return slice_buffer(column, 0, load_offset(entry, size), load_offset(entry + size, size), text);
+    }
+    int32_t view[4]; /* length; then 12 bytes of text, or 4 of them, the buffer and the offset in it */
+    memcpy(view, entry, sizeof view);
+    if (view[0] < 0)
+        return false;
+    if (view[0] <= 12) {
+        *text = (struct text){entry + 4, (size_t)view[0]};
+        return true;
+    }
+    return slice_buffer(column, view[2], view[3], (int64_t)view[3] + view[0], text);
+}
+
+enum batch_error rewrite_batch(const struct column *column, int64_t from, int count, const struct rules *rules,
+                               rewrite_function rewrite, struct batch *batch)
+{
+    size_t written = 0;
+    batch->deferred_count = 0;
+    for (int i = 0; i < count; i++) {
+        int64_t row = column->start + from + i;
+        batch->is_null[i] = column->validity && !read_bit(column->validity, row);
+        if (!batch->is_null[i]) {
+            struct text *text = &batch->texts[i];
+            if (!read_row(column, row, text))
+                return BATCH_MALFORMED;
+            if (batch->room - written < ANSWER_BYTES) {
+                size_t room = batch->room * 2;
+                uint8_t *bytes = PyMem_RawRealloc(batch->bytes, room);
+                if (bytes == NULL)
+                    return BATCH_NO_MEMORY;
+                batch->bytes = bytes;
+                batch->room = room;
+            }
+            ptrdiff_t length = rules ? rewrite(rules, text->start, text->length, batch->bytes + written) : NEEDS_REFERENCE;
+            if (length == UNCHANGED) {
+                memcpy(batch->bytes + written, text->start, text->length);
+                written += text->length;
+            } else if (length > 0) {
+                written += (size_t)length;
+            } else {
+                batch->deferred[batch->deferred_count++] = i;
+            }
+        }
+        batch->ends[i] = written;
+    }
+    return BATCH_OK;
+}
+
+/* Simple answers are copied in runs, up to the next deferred row:
+ *
+ *     batch->bytes   [row 0][row 1]       [row 3]         row 2 is deferred
+ *     output         [row 0][row 1][row 2][row 3]
+ *                                  ^ the answer of the reference; `shift` grows by its length
+ *
+ * `run` is the start of the simple answers that are not copied yet.
+ */
+void write_batch(struct output *output, int64_t from, int count, const struct batch *batch, const struct text *answers)
+{
+    uint8_t *data = (uint8_t *)PyBytes_AS_STRING(output->data);
+    uint8_t *valid = (uint8_t *)PyBytes_AS_STRING(output->validity);
+    size_t run = 0, shift = output->data_length;
+    int deferred = 0;
+    for (int i = 0; i < count; i++) {
+        bool is_null = batch->is_null[i];
+        if (deferred < batch->deferred_count && batch->deferred[deferred] == i) {
+            const struct text *answer = &answers[deferred++];
+            memcpy(data + shift + run, batch->bytes + run, batch->ends[i] - run);
+            run = batch->ends[i];
+            is_null = answer->start == NULL;
+            if (!is_null) {
+                memcpy(data + shift + run, answer->start, answer->length);
+                shift += answer->length;
+            }
+        }
+        store_offset(output->offsets, output->offset_size, from + i + 1, shift + batch->ends[i]);
+        if (is_null)
+            output->nulls++;
+        else
+            valid[(from + i) / 8] |= (uint8_t)(1 << ((from + i) % 8));
+    }
+    size_t all = count ? batch->ends[count - 1] : 0;
+    memcpy(data + shift + run, batch->bytes + run, all - run);
+    output->data_length = shift + all;
+}
+
+void hash_batch(struct output *output, int64_t from, int count, sha256_function sha256)
+{
+    const uint8_t *data = (const uint8_t *)PyBytes_AS_STRING(output->data);
+    const uint8_t *valid = (const uint8_t *)PyBytes_AS_STRING(output->validity);
+    const uint8_t *offsets = (const uint8_t *)PyBytes_AS_STRING(output->offsets);
+    uint8_t *hashes = (uint8_t *)PyBytes_AS_STRING(output->hashes);
+    size_t size = output->offset_size;
+    for (int64_t row = from; row < from + count; row++) {
+        if (read_bit(valid, row)) {
+            size_t start = (size_t)load_offset(offsets + (size_t)row * size, size);
+            size_t end = (size_t)load_offset(offsets + ((size_t)row + 1) * size, size);
+            sha256_hex(sha256, data + start, end - start, hashes + output->hash_length);
+            output->hash_length += SHA256_HEX;
+        }
+        store_offset(output->hash_offsets, size, row + 1, output->hash_length);
+    }
+}

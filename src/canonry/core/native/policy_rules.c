@@ -1,0 +1,154 @@
+#define PY_SSIZE_T_CLEAN
+#include "policy_rules.h"
+
+static void free_rules(struct rules *rules)
+{
+    if (rules == NULL)
+        return;
+    for (size_t i = 0; rules->names && i < rules->names_count; i++) {
+        PyMem_Free(rules->names[i].exact);
+        PyMem_Free(rules->names[i].prefixes);
+        PyMem_Free(rules->names[i].text);
+    }
+    PyMem_Free(rules->names);
+    PyMem_Free(rules->hosts.each);
+    PyMem_Free(rules->hosts.text);
+    PyMem_Free(rules);
+}
+
+void *new_array(size_t count, size_t size)
+{
+    void *array = PyMem_Calloc(count ? count : 1, size);
+    if (array == NULL)
+        PyErr_NoMemory();
+    return array;
+}
+
+/* Fill a list from a tuple of bytes: lower-case names of parameters, with a `*` at the end of a prefix. */
+static bool read_names(struct names *names, PyObject *tuple)
+{
+    Py_ssize_t count = PyTuple_GET_SIZE(tuple);
+    size_t total = 0;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *name = PyTuple_GET_ITEM(tuple, i);
+        if (!PyBytes_Check(name) || PyBytes_GET_SIZE(name) < 1 || PyBytes_GET_SIZE(name) > MAX_NAME_BYTES) {
+            PyErr_SetString(PyExc_ValueError, "invalid rule table: a name must have 1 to 255 bytes");
+            return false;
+        }
+        total += (size_t)PyBytes_GET_SIZE(name);
+    }
+    if (total > UINT16_MAX || count >= UINT16_MAX) {
+        PyErr_SetString(PyExc_ValueError, "invalid rule table: too many names");
+        return false;
+    }
+    names->text = new_array(total, 1);
+    names->exact = new_array((size_t)count, sizeof *names->exact);
+    names->prefixes = new_array((size_t)count, sizeof *names->prefixes);
+    if (!names->text || !names->exact || !names->prefixes)
+        return false;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *name = PyTuple_GET_ITEM(tuple, i);
+        add_name(names, (const uint8_t *)PyBytes_AS_STRING(name), (size_t)PyBytes_GET_SIZE(name));
+    }
+    return true;
+}
+
+/* Fill the hosts from a tuple of (host as bytes, its HOST_ flags, the index of its list of names). */
+static bool read_hosts(struct rules *rules, PyObject *tuple)
+{
+    struct hosts *hosts = &rules->hosts;
+    Py_ssize_t count = PyTuple_GET_SIZE(tuple);
+    size_t total = 0;
+    hosts->each = new_array((size_t)count, sizeof *hosts->each);
+    if (hosts->each == NULL)
+        return false;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        const char *bytes;
+        Py_ssize_t length;
+        unsigned char flags;
+        unsigned short names;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(tuple, i), "y#bH:host", &bytes, &length, &flags, &names))
+            return false;
+        if (length < 1 || length > UINT16_MAX || names >= rules->names_count) {
+            PyErr_SetString(PyExc_ValueError, "invalid rule table: a host");
+            return false;
+        }
+        total += (size_t)length;
+    }
+    if (total > UINT32_MAX / 2) {
+        PyErr_SetString(PyExc_ValueError, "invalid rule table: too many hosts");
+        return false;
+    }
+    hosts->text = new_array(total, 1);
+    if (hosts->text == NULL)
+        return false;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        const char *bytes;
+        Py_ssize_t length;
+        unsigned char flags;
+        unsigned short names;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(tuple, i), "y#bH:host", &bytes, &length, &flags, &names))
+            return false;
+        add_host(hosts, (const uint8_t *)bytes, (size_t)length, flags, names);
+    }
+    return true;
+}
+
+struct rules *new_rules(PyObject *tables)
+{
+    int parse, www, escapes, slashes, trailing, sorting, fragment;
+    PyObject *names, *hosts;
+    if (!PyArg_ParseTuple(tables, "(pppppp)iO!O!:rules", &parse, &www, &escapes, &slashes, &trailing, &sorting, &fragment,
+                          &PyTuple_Type, &names, &PyTuple_Type, &hosts))
+        return NULL;
+    Py_ssize_t count = PyTuple_GET_SIZE(names);
+    if (count < 1 || count > UINT16_MAX || fragment < FRAGMENT_DROP || fragment > FRAGMENT_ROUTES) {
+        PyErr_SetString(PyExc_ValueError, "invalid rule table");
+        return NULL;
+    }
+    struct rules *rules = new_array(1, sizeof *rules);
+    if (rules == NULL)
+        return NULL;
+    rules->parse = parse;
+    rules->strip_www = www;
+    rules->normalize_escapes = escapes;
+    rules->collapse_slashes = slashes;
+    rules->strip_trailing_slash = trailing;
+    rules->sort_params = sorting;
+    rules->fragment = (enum fragment)fragment;
+    rules->names = new_array((size_t)count, sizeof *rules->names);
+    bool is_valid = rules->names != NULL;
+    if (is_valid)
+        rules->names_count = (size_t)count;
+    for (Py_ssize_t i = 0; is_valid && i < count; i++) {
+        PyObject *list = PyTuple_GET_ITEM(names, i);
+        is_valid = PyTuple_Check(list) && read_names(&rules->names[i], list);
+        rules->strip_params |= is_valid && PyTuple_GET_SIZE(list) > 0;
+    }
+    if (is_valid && read_hosts(rules, hosts))
+        return rules;
+    if (!PyErr_Occurred())
+        PyErr_SetString(PyExc_TypeError, "invalid rule table: names must be tuples");
+    free_rules(rules);
+    return NULL;
+}
+
+static void rules_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    free_rules(((Rules *)self)->rules);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyType_Slot rules_slots[] = {
+    {Py_tp_doc, "A policy made ready for the native core."},
+    {Py_tp_dealloc, rules_dealloc},
+    {0, NULL},
+};
+PyType_Spec rules_spec = {
+    .name = "canonry.core.native._fast.Rules",
+    .basicsize = sizeof(Rules),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = rules_slots,
+};

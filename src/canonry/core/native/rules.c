@@ -1,0 +1,97 @@
+#include "rules.h"
+
+/* The hash function FNV-1a. */
+static unsigned hash_host(const uint8_t *host, size_t length)
+{
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ host[i]) * 16777619u;
+    return (hash ^ hash >> 16) % HASH_SLOTS;
+}
+
+ALWAYS_INLINE unsigned hash_name(const uint8_t *name, size_t length)
+{
+    return (name[0] * 31u + name[length - 1] * 7u + name[length / 2] * 3u + (unsigned)length) % HASH_SLOTS;
+}
+
+void add_name(struct names *names, const uint8_t *bytes, size_t length)
+{
+    bool is_prefix = length > 1 && bytes[length - 1] == '*';
+    length -= is_prefix;
+    struct name name = {.start = (uint16_t)names->text_bytes, .length = (uint8_t)length};
+    if (is_prefix) {
+        names->prefixes[names->prefix_count++] = name;
+    } else {
+        uint16_t *chain = &names->chains[hash_name(bytes, length)];
+        name.next = *chain;
+        names->exact[names->exact_count] = name;
+        *chain = (uint16_t)++names->exact_count;
+    }
+    memcpy(names->text + names->text_bytes, bytes, length);
+    names->text_bytes += length;
+    size_t bit = length < 63 ? length : 63;
+    uint64_t lengths = is_prefix ? ~(uint64_t)0 << bit : (uint64_t)1 << bit;
+    names->lengths[bytes[0]] |= lengths;
+    if (bytes[0] >= 'a' && bytes[0] <= 'z')
+        names->lengths[bytes[0] - 'a' + 'A'] |= lengths;
+}
+
+void add_host(struct hosts *hosts, const uint8_t *bytes, size_t length, uint8_t flags, uint16_t names)
+{
+    struct host host = {.start = (uint32_t)hosts->text_bytes, .length = (uint16_t)length, .names = names, .flags = flags};
+    uint32_t *chain = &hosts->chains[hash_host(bytes, length)];
+    host.next = *chain;
+    hosts->each[hosts->count] = host;
+    *chain = (uint32_t)++hosts->count;
+    memcpy(hosts->text + hosts->text_bytes, bytes, length);
+    hosts->text_bytes += length;
+    if (length < SHORT_ENDING_BYTES) { /* too short for either table: every host must be looked up */
+        memset(hosts->endings, 0xff, sizeof hosts->endings);
+    } else {
+        bool is_short = length < ENDING_BYTES;
+        unsigned slot = hash_ending(bytes + length, is_short ? SHORT_ENDING_BYTES : ENDING_BYTES);
+        (is_short ? hosts->short_endings : hosts->endings)[slot / 64] |= (uint64_t)1 << (slot % 64);
+    }
+}
+
+const struct host *find_host(const struct hosts *hosts, const uint8_t *host, size_t length)
+{
+    for (uint32_t at = hosts->chains[hash_host(host, length)]; at; at = hosts->each[at - 1].next) {
+        const struct host *each = &hosts->each[at - 1];
+        if (each->length == length && memcmp(hosts->text + each->start, host, length) == 0)
+            return each;
+    }
+    return NULL;
+}
+
+/* Is this name in the list? It is decoded, in lower case and not empty. */
+static bool find_name(const struct names *names, const uint8_t *name, size_t length)
+{
+    for (unsigned at = names->chains[hash_name(name, length)]; at; at = names->exact[at - 1].next) {
+        const struct name *each = &names->exact[at - 1];
+        if (each->length == length && memcmp(names->text + each->start, name, length) == 0)
+            return true;
+    }
+    for (size_t i = 0; i < names->prefix_count; i++) {
+        const struct name *each = &names->prefixes[i];
+        if (each->length <= length && memcmp(names->text + each->start, name, each->length) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool is_name_listed(const struct names *names, const uint8_t *name, size_t length)
+{
+    /* A name that fills one byte more than the longest in any list can only match a prefix. */
+    uint8_t decoded[MAX_NAME_BYTES + 1];
+    size_t decoded_length = 0;
+    for (size_t i = 0; i < length && decoded_length < sizeof decoded; i++) {
+        uint8_t c = name[i];
+        if (c == '%' && length - i > 2 && hex_value(name[i + 1]) >= 0 && hex_value(name[i + 2]) >= 0) {
+            c = (uint8_t)(hex_value(name[i + 1]) << 4 | hex_value(name[i + 2]));
+            i += 2;
+        }
+        decoded[decoded_length++] = to_lower(c);
+    }
+    return find_name(names, decoded, decoded_length);
+}

@@ -1,0 +1,256 @@
+#include "url.h"
+
+#include "mend.h"
+
+/* Rule 3: the offset of the host without its leading `www.`; one stays if no dot would be left behind it. */
+static size_t skip_www(const uint8_t *text, size_t from, size_t to)
+{
+    static const uint8_t www[5] = "www.";
+    size_t at = from;
+    while (to - at >= 4 && (load4(text + at) | 0x20202020) == load4(www)) /* a dot has the bit 0x20 already */
+        at += 4;
+    return at == from || memchr(text + at, '.', to - at) ? at : at - 4;
+}
+
+/* The list of parameters to drop on a host, or NULL if a site rule or an override holds there. */
+COLD static const struct names *look_up_host(const struct rules *rules, const uint8_t *text, size_t from, size_t to)
+{
+    uint8_t host[64]; /* a host ends within the first 64 bytes of the text */
+    size_t length = to - from, bare = skip_www(text, from, to) - from;
+    for (size_t i = 0; i < length; i++)
+        host[i] = to_lower(text[from + i]);
+    const struct host *site = find_host(&rules->hosts, host + bare, length - bare);
+    if (site && site->flags & HOST_IS_SITE)
+        return NULL;
+    const uint8_t *dot = memchr(host + bare, '.', length - bare);
+    if (dot) {
+        site = find_host(&rules->hosts, dot + 1, (size_t)(host + length - dot) - 1);
+        if (site && site->flags & HOST_IS_DOMAIN)
+            return NULL;
+    }
+    size_t final = rules->strip_www ? bare : 0;
+    const struct host *own = find_host(&rules->hosts, host + final, length - final);
+    if (own && own->flags & HOST_HAS_OVERRIDE)
+        return NULL;
+    return &rules->names[own && own->flags & HOST_HAS_NAMES ? own->names : 0];
+}
+
+/* Does the parser keep the characters outside COMMON where they are? */
+COLD static bool are_kept(const uint8_t *text, size_t host_end, size_t path_end, size_t query_end, size_t length)
+{
+    for (size_t i = host_end; i < length; i++) {
+        uint8_t c = text[i];
+        const char *kept = i < path_end ? "'" : i < query_end ? "\\^`{}" : "'\\^{}";
+        if (!is_in(COMMON, c) && (c == 0 || c > 127 || !strchr(kept, c)))
+            return false;
+    }
+    return true;
+}
+
+/* What a path holds, as bits that are not 0 if it does. */
+struct path_bits {
+    uint64_t dot_segment, escaped_start, double_slash, percent;
+};
+
+/* Shifting the marks of the next byte by one puts them below the slash that stands before it:
+ *
+ *     text           / a / . . / b / / c
+ *     slash          1 0 1 0 0 1 0 1 1 0       bit 0 is on the left
+ *     dot >> 1       0 0 1 1 0 0 0 0 0 0       and both: bit 2, `/.`
+ *     slash >> 1     0 1 0 0 1 0 1 1 0 0       and both: bit 7, `//`
+ *
+ * The last bit of a word needs the first bit of the next: `next << 63`.
+ */
+ALWAYS_INLINE struct path_bits inspect_path(const struct marks *marks, size_t from, size_t to)
+{
+    struct path_bits found = {0};
+    for (size_t at = from / 64; at * 64 < to; at++) {
+        uint64_t here = mask_between(at == from / 64 ? from % 64 : 0, to - at * 64);
+        uint64_t slash = marks->slash[at] & here;
+        found.dot_segment |= slash & (marks->dot[at] >> 1 | marks->dot[at + 1] << 63);
+        found.escaped_start |= slash & (marks->percent[at] >> 1 | marks->percent[at + 1] << 63);
+        found.double_slash |= slash & (marks->slash[at] >> 1 | marks->slash[at + 1] << 63);
+        found.percent |= marks->percent[at] & here;
+    }
+    return found;
+}
+
+/* Does a segment start with `%2e`? */
+COLD static bool has_escaped_dot(const uint8_t *text, size_t from, size_t to)
+{
+    for (size_t i = from; i + 3 < to; i++)
+        if (text[i] == '/' && text[i + 1] == '%' && text[i + 2] == '2' && (text[i + 3] | 0x20) == 'e')
+            return true;
+    return false;
+}
+
+/* Rewrite a text with its marks. The offsets, each the end of one part and the start of the next:
+ *
+ *     https://www.example.com:8080/a/b?c=1#d
+ *             |   |          |    |   |   | |
+ *             |   |          |    |   |   | length
+ *             |   |          |    |   |   query_end      (the offset of `#`, or length)
+ *             |   |          |    |   path_end           (the offset of `?`, or query_end)
+ *             |   |          |    path
+ *             |   |          host_end                    (the offset of `:`, or path)
+ *             |   bare                                   (host, or behind `www.` if rule 3 is on)
+ *             host
+ */
+ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t *text, size_t length,
+                                       uint8_t out[ANSWER_BYTES], const struct marks *marks, bool is_mended)
+{
+    /* The scheme, compared in lower case: 0x20 is the bit that makes a letter lower-case. */
+    static const uint8_t https[9] = "https://", http[9] = "http://", letters[9] = "\x20\x20\x20\x20\x20\0\0";
+    struct answer answer = {.text = text, .out = out};
+    uint64_t start = load8(text);
+    bool is_https = (start | load8(letters)) == load8(https);
+    if (!is_https && ((load4(text) | 0x20202020) != load4(http) || memcmp(text + 4, "://", 3) != 0))
+        return NEEDS_REFERENCE;
+
+    /* The host: no empty label, no punycode (`--`), and the last label is not a number. */
+    size_t host = is_https ? 8 : 7;
+    uint64_t beyond = host < 64 ? ~marks->host & ~(uint64_t)0 << host : 0;
+    if (!beyond)
+        return NEEDS_REFERENCE;
+    size_t host_end = (size_t)__builtin_ctzll(beyond);
+    if (host_end == host || host_end > length)
+        return NEEDS_REFERENCE;
+    uint64_t here = mask_between(host, host_end);
+    uint64_t dots = marks->dot[0] & here, dashes = marks->dash & here;
+    size_t last_label = dots ? 64 - (size_t)__builtin_clzll(dots) : host;
+    if ((dots & dots >> 1) | (dots >> host & 1) | (dashes & dashes >> 1) || last_label == host_end ||
+        !is_letter(text[last_label]))
+        return NEEDS_REFERENCE;
+
+    /* The port: a number without leading zeros. */
+    size_t path = host_end;
+    bool has_default_port = false;
+    if (path < length && text[path] == ':') {
+        uint32_t port = 0;
+        size_t digits = 0;
+        for (path++; path < length && digits < 5 && (uint8_t)(text[path] - '0') < 10; path++, digits++)
+            port = port * 10 + (uint32_t)(text[path] - '0');
+        if (digits == 0 || text[host_end + 1] == '0' || port > 65535)
+            return NEEDS_REFERENCE;
+        has_default_port = port == (is_https ? 443 : 80);
+    }
+    if (path < length && text[path] != '/' && text[path] != '?' && text[path] != '#')
+        return text[path] == '\\' && !is_mended ? NEEDS_MENDING : NEEDS_REFERENCE;
+
+    size_t query_end = find_first(marks->hash, path, length);
+    size_t path_end = find_first(marks->question, path, query_end);
+    if (marks->any_uncommon && !are_kept(text, host_end, path_end, query_end, length))
+        return is_mended ? NEEDS_REFERENCE : NEEDS_MENDING;
+    struct path_bits in_path = inspect_path(marks, path, path_end);
+    if (!is_mended && (in_path.dot_segment || (in_path.escaped_start && has_escaped_dot(text, path, path_end))))
+        return NEEDS_MENDING;
+    if (!rules->parse)
+        return UNCHANGED;
+
+    /* Rules 2, 3 and 12: hosts that a rule knows. */
+    const struct names *names = rules->names;
+    if (may_be_special(&rules->hosts, text + host_end)) {
+        names = look_up_host(rules, text, host, host_end);
+        if (!names)
+            return NEEDS_REFERENCE;
+    }
+    size_t bare = rules->strip_www && (text[host] | 0x20) == 'w' ? skip_www(text, host, host_end) : host;
+    if (marks->upper & mask_between(0, host_end)) {
+        for (size_t i = 0; i < host_end; i++) /* the scheme, then the host without `www.` */
+            if (i < host || i >= bare)
+                out[answer.length++] = to_lower(text[i]);
+        answer.from = answer.to = host_end;
+    } else if (bare == host) {
+        answer.to = host_end;
+    } else {
+        memcpy(out, text, MIN_URL_BYTES); /* the scheme, with one byte too many for http */
+        answer.length = host;
+        answer.from = bare;
+        answer.to = host_end;
+    }
+    if (!has_default_port)
+        append_piece(&answer, host_end, path);
+
+    /* Rules 5 to 7. */
+    if (path == path_end) {
+        append_byte(&answer, '/');
+    } else if ((in_path.percent && rules->normalize_escapes) || (in_path.double_slash && rules->collapse_slashes)) {
+        if (!append_path(rules, &answer, path, path_end))
+            return NEEDS_REFERENCE;
+    } else {
+        size_t end = path_end;
+        if (rules->strip_trailing_slash)
+            while (end > path + 1 && text[end - 1] == '/')
+                end--;
+        append_piece(&answer, path, end);
+    }
+
+    /* Rules 5, 9 and 10. */
+    if (path_end + 1 < query_end) {
+        if (!rules->strip_params && !rules->sort_params && !rules->normalize_escapes)
+            append_piece(&answer, path_end, query_end);
+        else if (!append_query(rules, names, &answer, path_end + 1, query_end))
+            return NEEDS_REFERENCE;
+    }
+
+    /* Rule 11. */
+    if (query_end + 1 < length) {
+        if (rules->fragment == FRAGMENT_KEEP)
+            append_piece(&answer, query_end, length);
+        else if (rules->fragment == FRAGMENT_ROUTES)
+            append_route(&answer, query_end + 1, length);
+    }
+    if (answer.length == 0 && answer.from == 0 && answer.to == length)
+        return UNCHANGED;
+    write_piece(&answer);
+    return (ptrdiff_t)answer.length;
+}
+
+/* Mend the text, then rewrite it. */
+COLD static ptrdiff_t rewrite_mended(const struct rules *rules, const uint8_t *text, size_t length,
+                                     uint8_t out[ANSWER_BYTES])
+{
+    uint8_t mended[MAX_URL_BYTES];
+    struct marks marks;
+    ptrdiff_t mended_length = mend(text, length, mended);
+    if (mended_length < MIN_URL_BYTES)
+        return NEEDS_REFERENCE;
+    scan_plain(mended, (size_t)mended_length, &marks);
+    ptrdiff_t answer = rewrite_marked(rules, mended, (size_t)mended_length, out, &marks, true);
+    if (answer != UNCHANGED || !rules->parse)
+        return answer;
+    memcpy(out, mended, (size_t)mended_length);
+    return mended_length;
+}
+
+ptrdiff_t rewrite_plain(const struct rules *rules, const uint8_t *text, size_t length, uint8_t out[ANSWER_BYTES])
+{
+    struct marks marks;
+    if (length < MIN_URL_BYTES || length > MAX_URL_BYTES)
+        return NEEDS_REFERENCE;
+    scan_plain(text, length, &marks);
+    ptrdiff_t answer = rewrite_marked(rules, text, length, out, &marks, false);
+    return answer == NEEDS_MENDING ? rewrite_mended(rules, text, length, out) : answer;
+}
+
+#ifdef CANONRY_AVX2
+AVX2 static ptrdiff_t rewrite_avx2(const struct rules *rules, const uint8_t *text, size_t length,
+                                   uint8_t out[ANSWER_BYTES])
+{
+    struct marks marks;
+    if (length < MIN_URL_BYTES || length > MAX_URL_BYTES)
+        return NEEDS_REFERENCE;
+    scan_avx2(text, length, &marks);
+    ptrdiff_t answer = rewrite_marked(rules, text, length, out, &marks, false);
+    return answer == NEEDS_MENDING ? rewrite_mended(rules, text, length, out) : answer;
+}
+#endif
+
+rewrite_function choose_rewrite(void)
+{
+#ifdef CANONRY_AVX2
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2"))
+        return rewrite_avx2;
+#endif
+    return rewrite_plain;
+}
