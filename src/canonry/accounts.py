@@ -110,7 +110,7 @@ class UserStore:
 
     async def has_users(self) -> bool:
         """Return whether the store has users; without any it is in personal mode."""
-        return await self.database.read(lambda connection: _COUNT.rows(connection)[0][0] > 0)
+        return await self.database.read(lambda connection: _COUNT.fetch_all(connection)[0][0] > 0)
 
     async def add(self, name: str, now: datetime, *, is_admin: bool = False) -> NewUser:
         """Add a user with a token; the first user is an admin and takes over the bookmarks of personal mode."""
@@ -133,7 +133,7 @@ class UserStore:
 
     async def find_by_token(self, token: str) -> User | None:
         """Return the user of a token, None if there is none."""
-        found = await self.database.read(partial(_BY_TOKEN.rows, digest=_make_digest(token)))
+        found = await self.database.read(partial(_BY_TOKEN.fetch_all, digest=_make_digest(token)))
         return _find_user(found)
 
     async def open_session(self, owner: int, now: datetime) -> str:
@@ -150,7 +150,7 @@ class UserStore:
 
     async def find_by_session(self, secret: str, now: datetime) -> User | None:
         """Return the user of a session, None if there is none or it has expired."""
-        found = await self.database.read(partial(_BY_SESSION.rows, digest=_make_digest(secret), now=stamp(now)))
+        found = await self.database.read(partial(_BY_SESSION.fetch_all, digest=_make_digest(secret), now=stamp(now)))
         return _find_user(found)
 
     async def close_session(self, secret: str) -> None:

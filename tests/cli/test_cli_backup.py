@@ -16,7 +16,7 @@ from sqlalchemy import insert
 import command
 import terminal
 from canonry.cli import backup as cli
-from canonry.store.database import Database, _engine
+from canonry.store.database import Database, _make_engine
 from canonry.store.migrations.run import upgrade
 from canonry.store.schema import feeds
 from canonry.store.schema_versions import VERSIONS
@@ -93,7 +93,7 @@ def test_no_answer_is_one_line_and_exit_1(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_an_old_store_is_migrated_and_it_is_said(tmp_path: Path) -> None:
-    engine = _engine(f"sqlite:///{tmp_path}/old.db")
+    engine = _make_engine(f"sqlite:///{tmp_path}/old.db")
     with engine.begin() as connection:
         upgrade(connection, "0001")
     engine.dispose()

@@ -23,7 +23,7 @@ from canonry.feeds.feed_store import FeedStore
 from canonry.feeds.feed_values import FeedDocument
 from canonry.store import backup as backup_module
 from canonry.store.backup import backup, read_header, restore
-from canonry.store.database import Database, _engine
+from canonry.store.database import Database, _make_engine
 from canonry.store.migrations.run import upgrade
 from canonry.store.schema import cache, entries, feeds, metadata, rekeyed_rows, rekeys
 from canonry.store.schema_versions import VERSIONS
@@ -129,7 +129,7 @@ def test_a_store_that_has_something_is_left_alone(database_url: str, tmp_path: P
 
 def test_a_backup_of_an_older_version_is_migrated(database_url: str, tmp_path: Path) -> None:
     old = f"sqlite:///{tmp_path / 'old.db'}"
-    engine = _engine(old)
+    engine = _make_engine(old)
     with engine.begin() as connection:
         upgrade(connection, "0001")
         connection.execute(text("INSERT INTO feeds (key_url, url, created_at) VALUES ('k', 'u', 'now')"))

@@ -1,4 +1,4 @@
-"""contract B2, S1: the contract of `canonry.store.cache_contract`, one suite for the table on both databases and for a real Redis."""
+"""contract B2, S1: the contract of `canonry.store.cache`, one suite for the table on both databases and for a real Redis."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from canonry.bookmarks.expand import expand
 from canonry.settings import Settings
 from canonry.store import cache as caches
 from canonry.store import schema
-from canonry.store.cache import RedisCache, TableCache, forget_expired, open_cache
+from canonry.store.cache import RedisCache, TableCache, delete_expired, open_cache
 from canonry.store.database import Database
 from loopback import Listener, LoopbackWeb, in_a_loop
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
     from pathlib import Path
 
-    from canonry.store.cache_contract import Cache
+    from canonry.store.cache import Cache
     from redis_server import RedisServer
 
 PROMISED = 0.1  # seconds
@@ -179,7 +179,7 @@ async def test_expired_rows_are_no_longer_found_and_then_deleted(database_url: s
         assert await cache.get("short") == b"1"
         now = NOW + timedelta(seconds=60)
         assert await cache.get("short") is None
-        await forget_expired(database, now + timedelta(seconds=1))
+        await delete_expired(database, now + timedelta(seconds=1))
         rows = await database.read(lambda connection: connection.execute(select(schema.cache.c.name)).scalars().all())
         assert rows == ["long"]
         assert await cache.get("long") == b"2"

@@ -12,7 +12,7 @@ from sqlalchemy import insert, table, text
 from canonry.crawler.crawl_store import CrawlStore
 from canonry.crawler.reasons import CrawlFailure, CrawlFailureKind, SkipReason
 from canonry.errors import FailureKind
-from canonry.store.database import Database, _engine
+from canonry.store.database import Database, _make_engine
 from canonry.store.migrations import run
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sentences_become_reasons(empty_url: str) -> None:
-    engine = _engine(empty_url)
+    engine = _make_engine(empty_url)
     crawl_columns = ("seed", "host", "state", "failure", "started_at")
     page_columns = ("crawl_id", "key", "url", "requested_url", "depth", "state", "status", "error")
     old_crawls = table("crawls", *map(sql_column, crawl_columns))

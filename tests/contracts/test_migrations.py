@@ -18,10 +18,10 @@ from sqlalchemy import Connection, inspect, text
 
 from canonry.errors import StoreError
 from canonry.store.backup import read_header
-from canonry.store.database import Database, _engine
+from canonry.store.database import Database, _make_engine
 from canonry.store.migrations import run
 from canonry.store.schema import metadata
-from canonry.store.schema_versions import VERSIONS, version_of
+from canonry.store.schema_versions import VERSIONS, read_version
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ def _data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def make_old(url: str, *, with_feed: bool = True) -> None:
     """A store as the first version made it."""
-    engine = _engine(url)
+    engine = _make_engine(url)
     with engine.begin() as connection:
         run.upgrade(connection, "0001")
         if with_feed:
@@ -86,7 +86,7 @@ def test_an_old_store_is_backed_up_and_migrated(empty_url: str, tmp_path: Path) 
     make_old(empty_url)
     said: list[str] = []
     with Database(empty_url, say=said.append) as database:
-        assert database.read_now(version_of) == VERSIONS[-1]
+        assert database.read_now(read_version) == VERSIONS[-1]
         assert database.read_now(lambda on: on.execute(text("SELECT key_url FROM feeds")).scalar()) == "k"
     (message,) = said
     told = re.fullmatch(rf"backed up to (.*), migrating the store from 0001 to {VERSIONS[-1]}", message)
@@ -114,16 +114,16 @@ def test_a_failed_migration_leaves_the_store_as_it_was(
     monkeypatch.setattr(run, "MIGRATIONS", tmp_path / "broken")
     with pytest.raises(StoreError, match="nowhere"):
         Database(empty_url)
-    engine = _engine(empty_url)
+    engine = _make_engine(empty_url)
     with engine.begin() as connection:
-        assert version_of(connection) == "0001"
+        assert read_version(connection) == "0001"
         assert "cache" not in inspect(connection).get_table_names()
         assert connection.execute(text("SELECT key_url FROM feeds")).scalar() == "k"
     engine.dispose()
     monkeypatch.undo()
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     with Database(empty_url) as database:
-        assert database.read_now(version_of) == VERSIONS[-1]
+        assert database.read_now(read_version) == VERSIONS[-1]
 
 
 def test_a_migration_that_makes_something_else_is_undone(
@@ -136,9 +136,9 @@ def test_a_migration_that_makes_something_else_is_undone(
     monkeypatch.setattr(run, "MIGRATIONS", tmp_path / "broken")
     with pytest.raises(StoreError, match="the table cache is not as expected; nothing was changed"):
         Database(empty_url)
-    engine = _engine(empty_url)
+    engine = _make_engine(empty_url)
     with engine.begin() as connection:
-        assert version_of(connection) == "0001"
+        assert read_version(connection) == "0001"
     engine.dispose()
 
 
@@ -147,9 +147,9 @@ def test_no_backup_no_migration(empty_url: str, tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(run, "_backup_file", lambda _: Path("/dev/null/backup"))
     with pytest.raises(StoreError, match="no backup, so not migrated: /dev/null/backup"):
         Database(empty_url)
-    engine = _engine(empty_url)
+    engine = _make_engine(empty_url)
     with engine.begin() as connection:
-        assert version_of(connection) == "0001"
+        assert read_version(connection) == "0001"
     engine.dispose()
 
 
@@ -167,18 +167,18 @@ def test_a_newer_store_is_refused_and_not_a_byte_of_it_changed(tmp_path: Path) -
 
 def test_a_newer_store_on_a_server_is_refused(postgres_url: str, empty_url: str) -> None:
     Database(empty_url).close()
-    engine = _engine(empty_url)
+    engine = _make_engine(empty_url)
     with engine.begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '0999'"))
     with pytest.raises(StoreError, match="newer canonry"):
         Database(empty_url)
     with engine.begin() as connection:
-        assert version_of(connection) == "0999"
+        assert read_version(connection) == "0999"
     engine.dispose()
 
 
 def test_tables_of_something_else_are_left_alone(empty_url: str) -> None:
-    engine = _engine(empty_url)
+    engine = _make_engine(empty_url)
     with engine.begin() as connection:
         connection.execute(text("CREATE TABLE entries (dedupe_key TEXT)"))
     with pytest.raises(StoreError, match="not a store of canonry, but has tables named entries"):
@@ -203,7 +203,7 @@ def test_a_store_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def _open(url: str) -> list[str]:
     said: list[str] = []
     with Database(url, say=said.append) as database:
-        assert database.read_now(version_of) == VERSIONS[-1]
+        assert database.read_now(read_version) == VERSIONS[-1]
     return said
 
 

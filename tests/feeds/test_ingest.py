@@ -335,7 +335,12 @@ async def test_a_store_that_cannot_be_opened(tmp_path: Path, where: str) -> None
 @in_a_loop
 async def test_an_unfinished_rekey_is_said_and_not_worked_around(tmp_path: Path) -> None:
     async with running({URL: ok(rss())}, tmp_path) as runs_:
-        row = {"from_policy": "entry@1", "to_policy": "bookmark@1", "status": "running", "started_at": stamp(START)}
+        row = {
+            "from_policy": "entry@1",
+            "to_policy": "bookmark@1",
+            "status": "running",
+            "started_at": stamp(START),
+        }
         await runs_.store.database.write(lambda connection: connection.execute(insert(rekeys).values(row)))
         with pytest.raises(StoreError, match="canonry rekey entry@1 bookmark@1"):
             await runs_.run()

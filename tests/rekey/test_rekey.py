@@ -27,7 +27,7 @@ from canonry.rekey import entry_store as store_rekey
 from canonry.rekey.entry_store import RekeyStore, stored_urls
 from canonry.rekey.run import Progress, plan_rekey, rekey, undo_rekey
 from canonry.store.database import Database
-from canonry.store.pinned_policies import ENTRY, pinnable, pinned, unfinished
+from canonry.store.pinned_policies import ENTRY, check_pinnable, find_unfinished_rekey, get_or_pin_policy
 from canonry.store.schema import entries, entry_identities, metadata
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def canonical_urls(database: Database) -> dict[str, str]:
 
 
 def pin_of(database: Database) -> str:
-    return database.write_now(lambda connection: pinned(connection, ENTRY))
+    return database.write_now(lambda connection: get_or_pin_policy(connection, ENTRY))
 
 
 def move(database: Database, after: str, *, before: str = BEFORE, batch: int = 3, **options: Any) -> RekeySummary:
@@ -273,7 +273,7 @@ def test_a_rekeyed_store_has_the_keys_of_one_that_was_filled_under_the_policy(tm
 
 def _pin(database: Database, policy: str) -> None:
     def work(connection: Connection) -> None:
-        pinned(connection, ENTRY)
+        get_or_pin_policy(connection, ENTRY)
         connection.execute(update(metadata.tables["pinned_policies"]).values(policy=policy))
 
     database.write_now(work)
@@ -444,7 +444,7 @@ def test_a_crash_between_batches(database: Database, tmp_path: Path, after: str)
             crashes += 1
         else:
             break
-        if not database.read_now(unfinished):
+        if not database.read_now(find_unfinished_rekey):
             break
     assert crashes > 5
     assert dump(database, without=()) == undisturbed(tmp_path, after)
@@ -557,11 +557,11 @@ def test_again_is_no_error(database: Database) -> None:
 
 
 def test_only_shipped_policies_can_be_pinned() -> None:
-    assert pinnable("entry") == pinnable("entry@1") == "entry@1"
+    assert check_pinnable("entry") == check_pinnable("entry@1") == "entry@1"
     with pytest.raises(PolicyError, match=r"my\.toml: a store can be pinned to shipped policies only"):
-        pinnable("my.toml")
+        check_pinnable("my.toml")
     with pytest.raises(PolicyError, match="no policy 'nope'"):
-        pinnable("nope")
+        check_pinnable("nope")
 
 
 def test_two_processes_share_the_work(database_url: str, tmp_path: Path) -> None:

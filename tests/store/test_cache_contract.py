@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from canonry.store.cache_contract import Cache  # noqa: TC001  # what is not imported is not there to be kept
+from canonry.store.cache import Cache  # noqa: TC001  # what is not imported is not there to be kept
 
 
 class DictCache:

@@ -207,7 +207,7 @@ def lock_bookmark(connection: Connection, owner: int, bookmark_id: int) -> Bookm
 
 def _load(query: Prepared, connection: Connection, owner: int, bookmark_id: int) -> Bookmark:
     if -(2**63) <= bookmark_id < 2**63:
-        for row in query.rows(connection, owner=owner, id=bookmark_id):
+        for row in query.fetch_all(connection, owner=owner, id=bookmark_id):
             return parse_row(row)
     raise BookmarkNotFound(bookmark_id)
 
@@ -226,11 +226,11 @@ def put_bookmark(
     row = {**make_empty_row(), **dump_fields(fields), **dump_url(url)}
     row |= {"owner_id": owner, "key": key, "created_at": created_at or now, "updated_at": now}
     row["haystack"] = make_search_text(row)
-    for inserted in _INSERT.rows(connection, **row):
+    for inserted in _INSERT.fetch_all(connection, **row):
         return PutResult(parse_row(inserted), PutOutcome.CREATED)
     if on_duplicate is OnDuplicate.ALLOW:
         row["key"] = make_key(f"{url.url} {uuid.uuid4()}")  # a URL has no blank, so no URL has this key
-        [inserted] = _INSERT.rows(connection, **row)
+        [inserted] = _INSERT.fetch_all(connection, **row)
         return PutResult(parse_row(inserted), PutOutcome.CREATED)
     found = _find(connection, owner, url.url)
     if not found:
@@ -270,7 +270,7 @@ def change_bookmark(
     if changed.keys() <= {"key", "same_key"}:
         return bookmark
     changed |= {"updated_at": now, "haystack": make_search_text(after)}
-    for row in _make_update(tuple(changed)).rows(connection, owner=owner, bookmark=bookmark.id, **changed):
+    for row in _make_update(tuple(changed)).fetch_all(connection, owner=owner, bookmark=bookmark.id, **changed):
         return parse_row(row)
     raise BookmarkNotFound(bookmark.id)
 
@@ -311,7 +311,7 @@ def _edit(
 
 
 def _find(connection: Connection, owner: int, url: str) -> list[Bookmark]:
-    return [parse_row(row) for row in _BY_KEY.rows(connection, owner=owner, key=make_key(url))]
+    return [parse_row(row) for row in _BY_KEY.fetch_all(connection, owner=owner, key=make_key(url))]
 
 
 def _trash(connection: Connection, owner: int, bookmark_id: int, now: str, etag: str | None) -> Bookmark:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from canonry.core.url import Parts
     from canonry.net.fetch import Client
     from canonry.net.guard import Guard
-    from canonry.store.cache_contract import Cache
+    from canonry.store.cache import Cache
 
 MAX_HOPS = 5
 TIMEOUT_SECONDS = 5.0  # for all hops together

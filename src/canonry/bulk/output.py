@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow.parquet  # pyright: ignore[reportMissingTypeStubs]
 
+from canonry.atomic_files import sync
 from canonry.errors import BulkError
 
 if TYPE_CHECKING:
@@ -64,21 +65,6 @@ def writing(file: Path, schema: Any) -> Generator[RowWriter]:
     finally:
         writer.close()
     sync(file)
-
-
-def sync(path: Path) -> None:
-    """Wait until a file or the names in a folder are on disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def put_in_place(part: Path, file: Path) -> None:
-    """The whole file under its name, in one step."""
-    part.replace(file)
-    sync(file.parent)
 
 
 @contextmanager

@@ -20,8 +20,9 @@ import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow.parquet  # pyright: ignore[reportMissingTypeStubs]
 
 import canonry
+from canonry.atomic_files import move_into_place, sync
 from canonry.bulk.batches import RUN, Answer, answer
-from canonry.bulk.output import put_in_place, sync, told_in_one_line
+from canonry.bulk.output import told_in_one_line
 from canonry.bulk.readers import read
 from canonry.errors import BulkError
 
@@ -102,7 +103,7 @@ def _keep_only_parts_of(job: Job) -> None:
     if not is_same:
         part = question.with_suffix(".new")
         part.write_text(asked, encoding="utf-8")
-        put_in_place(part, question)
+        move_into_place(part, question)
 
 
 def _question(job: Job) -> dict[str, object]:
@@ -163,7 +164,7 @@ def make_part(job: Job, file: int, *, threads: int = 1, watch: Callable[[Answer]
         record = segments.temporary("json")
         record.write_text(json.dumps(asdict(part)), encoding="utf-8")
         sync(record)
-        put_in_place(record, _record(job, file))
+        move_into_place(record, _record(job, file))
     return part
 
 

@@ -11,10 +11,11 @@ import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow.compute  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow.parquet  # pyright: ignore[reportMissingTypeStubs]
 
+from canonry.atomic_files import move_into_place
 from canonry.bulk.arrow import FIELDS
 from canonry.bulk.batches import is_rising
 from canonry.bulk.job import LEAST_MEMORY, ROW_BITS, Format, Job, Mode, Progress, Report, find_inputs, read_size
-from canonry.bulk.output import put_in_place, told_in_one_line, writing
+from canonry.bulk.output import told_in_one_line, writing
 from canonry.bulk.parts import finished_part, refused_rows_of, rows_of, segments_of, work_folder
 from canonry.core.normalize import resolve_policy
 from canonry.errors import BulkError
@@ -199,10 +200,10 @@ def _finish(job: Job, engine: Engine, parts: list[Part], watch: _Watch) -> tuple
         with writing(side, INVALID) as refused:
             for file, table in refused_rows_of(job, parts):
                 refused.add(_with_file(table, job.inputs[file], 0))
-        put_in_place(side, Path(job.invalid))
+        move_into_place(side, Path(job.invalid))
     else:
         Path(job.invalid).unlink(missing_ok=True)
-    put_in_place(made, Path(job.out))
+    move_into_place(made, Path(job.out))
     return out.rows, invalid
 
 

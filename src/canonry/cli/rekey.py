@@ -58,11 +58,11 @@ def rekey(
     canonry rekey entry@1 bookmark@1 --undo
     canonry rekey entry@1 bookmark@1 --workers
     """
-    from canonry.store.pinned_policies import pinnable
+    from canonry.store.pinned_policies import check_pinnable
 
     if dry_run + undo + workers > 1:
         raise click.UsageError("--dry-run, --undo and --workers exclude each other")
-    before, after = pinnable(before), pinnable(after)
+    before, after = check_pinnable(before), check_pinnable(after)
     if before == after:
         raise click.UsageError(f"both policies are {before}")
     with open_store(database_url) as database:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 def open_store(database_url: str, *, must_exist: bool = True) -> Database:
     """A store; a mistyped name makes none where it must be there."""
-    from canonry.store.database import Database, store_file
+    from canonry.store.database import Database, find_store_file
 
-    file = store_file(database_url)
+    file = find_store_file(database_url)
     if must_exist and file is not None and not file.exists():
         raise StoreError(f"{file}: there is no store yet")
     return Database(database_url, say=lambda line: click.echo(f"canonry: {line}", err=True))

@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import tempfile
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from xml.sax.saxutils import escape
 
+from canonry.atomic_files import replace_file
 from canonry.core.scope import Verdict
 from canonry.crawler.pages import RECORD_FIELDS, make_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
+    from pathlib import Path
 
     from canonry.crawler.pages import Page
 
@@ -41,20 +40,10 @@ class PageWriter(Protocol):
 @contextmanager
 def open_writer(file: Path) -> Generator[PageWriter]:
     """Open a writer for a file, which is replaced when the block ends and left as it was if the block fails."""
-    handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-    os.close(handle)
-    part = Path(name)
-    try:
+    with replace_file(file) as part:
         writer = _WRITERS[file.suffix.lower()](part)
         yield writer
         writer.close()
-        mask = os.umask(0)
-        os.umask(mask)
-        part.chmod(0o666 & ~mask)
-        part.replace(file)
-    finally:
-        with suppress(FileNotFoundError):
-            part.unlink()
 
 
 class _Jsonl:

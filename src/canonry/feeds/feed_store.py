@@ -208,11 +208,11 @@ def _find_all(connection: Connection, urls: Sequence[str]) -> dict[str, FeedStat
         if url not in found or feed.id < found[url].id:
             found[url] = feed
 
-    for row in _SELECT_AT_URLS.rows(connection, urls=tuple(urls)):
+    for row in _SELECT_AT_URLS.fetch_all(connection, urls=tuple(urls)):
         feed = _make_state(row)
         note(feed.url, feed)
         note(feed.key_url, feed)
-    for alias, *state in _SELECT_AT_ALIASES.rows(connection, urls=tuple(urls)):
+    for alias, *state in _SELECT_AT_ALIASES.fetch_all(connection, urls=tuple(urls)):
         note(alias, _make_state(state))
     return found
 
@@ -256,7 +256,7 @@ def _add(
 
 
 def _touch(connection: Connection, feed_id: int, now: str, next_check_at: str | None) -> None:
-    updated = _MARK_CHECKED.rows(connection, feed=feed_id, now=now, next_check=next_check_at)
+    updated = _MARK_CHECKED.fetch_all(connection, feed=feed_id, now=now, next_check=next_check_at)
     for (number,) in updated:  # no row if the feed was removed
         _TOUCH_LAST_ENTRIES.run(connection, feed=feed_id, number=number, now=now)
         _TOUCH_LAST_SIGHTINGS.run(connection, feed=feed_id, number=number, now=now)

@@ -14,7 +14,7 @@ from canonry.feeds.feed_values import FeedDocument, MatchConfidence, MergedFeed,
 from canonry.feeds.item_matching import ItemMatch, ItemOutcome, match_items
 from canonry.feeds.key_lookup import KeyOwners, in_chunks, look_up_entries
 from canonry.feeds.keyed_items import make_keyed_items
-from canonry.store.pinned_policies import ENTRY, pinned
+from canonry.store.pinned_policies import ENTRY, get_or_pin_policy
 from canonry.store.schema import ambiguous_keys, entries, sightings, stamp
 
 if TYPE_CHECKING:
@@ -37,14 +37,14 @@ def merge_document(
 
     Raises FeedNotFound if the feed has been removed.
     """
-    locked = statements.LOCK_FEED.rows(connection, feed_id=feed_id)
+    locked = statements.LOCK_FEED.fetch_all(connection, feed_id=feed_id)
     if not locked:
         raise FeedNotFound(feed_id)
     [(key_url, last_number)] = locked
-    items = make_keyed_items(document.items, key_url, pinned(connection, ENTRY))
+    items = make_keyed_items(document.items, key_url, get_or_pin_policy(connection, ENTRY))
     ambiguous: set[tuple[KeyType, str]] = set()
     if last_number:
-        rows = statements.SELECT_AMBIGUOUS_KEYS.rows(connection, feed_id=feed_id)
+        rows = statements.SELECT_AMBIGUOUS_KEYS.fetch_all(connection, feed_id=feed_id)
         ambiguous = {(KeyType(key_type), value) for key_type, value in rows}
     owners, known = look_up_entries(connection, feed_id, key_url, items, ambiguous, is_first_document=not last_number)
     match = match_items(items, known, ambiguous, key_url)
@@ -112,7 +112,7 @@ def _write_entries(connection: Connection, matches: list[ItemMatch], now: str) -
     )
     if not old_ids:
         return stored, {}
-    touched = statements.TOUCH_ENTRIES.rows(connection, ids=tuple(old_ids), now=now)
+    touched = statements.TOUCH_ENTRIES.fetch_all(connection, ids=tuple(old_ids), now=now)
     return stored, {entry_id: first_seen_at for entry_id, first_seen_at in touched}  # noqa: C416 – typed, unlike dict()
 
 
@@ -121,8 +121,8 @@ def _reserve_ids(connection: Connection, count: int) -> Sequence[int]:
     if not count:
         return ()
     if connection.dialect.name == "postgresql":
-        return [entry_id for (entry_id,) in statements.SELECT_NEXT_ENTRY_IDS.rows(connection, count=count)]
-    [(last,)] = statements.SELECT_LAST_ENTRY_ID.rows(connection)
+        return [entry_id for (entry_id,) in statements.SELECT_NEXT_ENTRY_IDS.fetch_all(connection, count=count)]
+    [(last,)] = statements.SELECT_LAST_ENTRY_ID.fetch_all(connection)
     return range(last + 1, last + 1 + count)
 
 
@@ -204,7 +204,7 @@ def _register_keys(connection: Connection, owners: KeyOwners, stored: StoredMatc
 
 def _delete_expired(connection: Connection, feed_id: int, number: int, before: str) -> int:
     """Delete what this document lacks and was last seen before then, and return how many entries were deleted."""
-    expired = statements.SELECT_EXPIRED.rows(connection, feed_id=feed_id, number=number, before=before)
+    expired = statements.SELECT_EXPIRED.fetch_all(connection, feed_id=feed_id, number=number, before=before)
     if not expired:
         return 0
     statements.DELETE_EXPIRED.run(connection, feed_id=feed_id, number=number, before=before)

@@ -155,7 +155,7 @@ def _load_key_owners(
             wanted[key.key_type].append(key.key_value)
     wanted[KeyType.FALLBACK_HASH] = make_fallback_hashes(items, feed_url, ambiguous)
     values = {key_type: tuple(some) for key_type, some in wanted.items()}
-    rows = _SELECT_KEY_OWNERS.rows(connection, **values)
+    rows = _SELECT_KEY_OWNERS.fetch_all(connection, **values)
     return {(key_type, value): entry_id for key_type, value, entry_id in rows}
 
 
@@ -185,7 +185,7 @@ def _load_entries_of_feed(
     connection: Connection, feed_id: int, ids: Collection[int], places: Collection[str]
 ) -> dict[int, KnownEntry]:
     """Return the entries with these ids or at these places that the feed has shown, by id, the last seen first."""
-    rows = _SELECT_SIGHTINGS.rows(connection, feed=feed_id, ids=tuple(ids), places=tuple(places))
+    rows = _SELECT_SIGHTINGS.fetch_all(connection, feed=feed_id, ids=tuple(ids), places=tuple(places))
     found: list[tuple[str, KnownEntry]] = []
     for entry_id, guid, title, published, place, digest, last_seen_at in rows:
         entry = KnownEntry(entry_id, True, True, guid, title, published, place, digest)  # noqa: FBT003 – hot path
@@ -202,16 +202,16 @@ def _load_other_entries(
     dedupe_keys = {item.dedupe_key for item in items}
     if not ids and not urls and not dedupe_keys:
         return []
-    found = _SELECT_ENTRIES.rows(connection, ids=tuple(ids), urls=tuple(urls), keys=tuple(dedupe_keys))
+    found = _SELECT_ENTRIES.fetch_all(connection, ids=tuple(ids), urls=tuple(urls), keys=tuple(dedupe_keys))
     rows = {row[0]: row for row in found}  # by entry id
     with_guid_key: set[int] = set()
     shown: set[int] = set()
     if rows:
-        for entry_id, shown_by in _SELECT_FEEDS_OF_ENTRIES.rows(connection, ids=tuple(rows)):
+        for entry_id, shown_by in _SELECT_FEEDS_OF_ENTRIES.fetch_all(connection, ids=tuple(rows)):
             shown.add(entry_id)
             if shown_by == feed_id:
                 del rows[entry_id]
-        for entry_id, key_type in _SELECT_KEY_TYPES.rows(connection, ids=tuple(rows)):
+        for entry_id, key_type in _SELECT_KEY_TYPES.fetch_all(connection, ids=tuple(rows)):
             if key_type == KeyType.GUID:
                 with_guid_key.add(entry_id)
     others: list[_OtherEntry] = []

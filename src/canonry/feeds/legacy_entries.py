@@ -17,7 +17,7 @@ from sqlalchemy import Connection, bindparam, insert, select
 from canonry.core.keys import Key, KeyType, make_url_key, replace_unstorable, shorten_key
 from canonry.errors import StoreError
 from canonry.feeds.feed_values import MatchConfidence
-from canonry.store.pinned_policies import ENTRY, pinned
+from canonry.store.pinned_policies import ENTRY, get_or_pin_policy
 from canonry.store.schema import entries, entry_identities, stamp
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def import_legacy(database: Database, file: str | Path, *, now: datetime | None 
 
 
 def _import(connection: Connection, file: Path, now: datetime) -> int:
-    policy = pinned(connection, ENTRY)
+    policy = get_or_pin_policy(connection, ENTRY)
     return sum(_register(connection, batch, policy) for batch in _read(file, stamp(now)))
 
 

@@ -66,7 +66,7 @@ def make_feed_kinds(jobs: Jobs, polling: Polling) -> list[JobKind]:
         _log.info("%d entries are keyed under %s now, %d of them changed", done.entries, after, done.changed)
 
     async def delete_expired(_: str) -> None:
-        await cache.forget_expired(database, clock())
+        await cache.delete_expired(database, clock())
 
     async def delete_ended_jobs(_: str) -> None:
         now = datetime.now(UTC)  # DBOS uses the real time too

@@ -16,7 +16,7 @@ from canonry.bookmarks.bookmark_rows import bookmark_columns, parse_row
 from canonry.bookmarks.bookmark_store import change_bookmark, require_unused_url
 from canonry.bookmarks.duplicates import MergeReason, merge_bookmarks
 from canonry.errors import AlreadySaved, RekeyNotFound
-from canonry.store.pinned_policies import BOOKMARK, pinnable, repin
+from canonry.store.pinned_policies import BOOKMARK, check_pinnable, repin_policy
 from canonry.store.schema import bookmarks, renormalizations, stamp
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class BookmarkRekeyStore:
 
     async def start(self, to_policy: str, now: datetime) -> BookmarkRekey:
         """Pin new bookmarks to a policy; return the rekey to it, which may be under way already."""
-        policy_id = pinnable(to_policy)
+        policy_id = check_pinnable(to_policy)
         return await self.database.write(partial(_start, policy_id=policy_id, now=stamp(now)))
 
     async def get(self, rekey_id: int) -> BookmarkRekey:
@@ -98,7 +98,7 @@ def _start(connection: Connection, policy_id: str, now: str) -> BookmarkRekey:
     c = renormalizations.c
     rekey_id = connection.execute(select(c.id).where(c.finished_at.is_(None), c.to_policy == policy_id)).scalar()
     if rekey_id is None:
-        repin(connection, BOOKMARK, policy_id)
+        repin_policy(connection, BOOKMARK, policy_id)
         # A rekey to another policy ends here: this one moves the rest of its rows.
         connection.execute(update(renormalizations).where(c.finished_at.is_(None)).values(finished_at=now))
         left = select(func.count()).select_from(bookmarks).where(bookmarks.c.policy != policy_id)

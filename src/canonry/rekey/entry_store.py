@@ -26,10 +26,10 @@ from canonry.store.pinned_policies import (
     RUNNING,
     UNDOING,
     UNDONE,
-    Unfinished,
-    pin,
-    pinned_or_first,
-    unfinished,
+    UnfinishedRekey,
+    find_unfinished_rekey,
+    get_policy,
+    pin_policy,
 )
 from canonry.store.schema import entries, entry_identities, pinned_policies, rekeys, sightings, stamp
 
@@ -149,7 +149,7 @@ def _begin_undo(connection: Connection, before: str, after: str) -> Rekey:
 
 def _begin_plan(connection: Connection, before: str, after: str) -> int:
     _refuse_another(connection, before, after)
-    _refuse_other_pin(pinned_or_first(connection, ENTRY), before)
+    _refuse_other_pin(get_policy(connection, ENTRY), before)
     return _count(connection)
 
 
@@ -321,13 +321,13 @@ def _finish(connection: Connection, rekey: Row[Any], status: str, now: str) -> N
 
 def _lock_pin(connection: Connection) -> str:
     """What the store is pinned to; merges wait until the transaction is over, and it for those that run."""
-    pin(connection, ENTRY)
+    pin_policy(connection, ENTRY)
     query = select(pinned_policies.c.policy).where(pinned_policies.c.purpose == ENTRY)
     return str(connection.execute(query.with_for_update()).scalar_one())
 
 
 def _refuse_another(connection: Connection, before: str, after: str, *resumable: str) -> None:
-    running = unfinished(connection)
+    running = find_unfinished_rekey(connection)
     if running is not None and (_way(running) != (before, after) or running.status not in resumable):
         raise RekeyUnfinished(str(running))
 
@@ -365,5 +365,5 @@ def _count(connection: Connection) -> int:
     return connection.execute(select(func.count()).select_from(entries)).scalar_one()
 
 
-def _way(rekey: Row[Any] | Unfinished) -> tuple[str, str]:
+def _way(rekey: Row[Any] | UnfinishedRekey) -> tuple[str, str]:
     return rekey.from_policy, rekey.to_policy

@@ -1,1 +1,1 @@
-"""What we remember, in SQLite or PostgreSQL, from one code."""
+"""The database for SQLite and PostgreSQL: engine, schema, migrations, backup, cache. Features have the queries."""

@@ -1,8 +1,8 @@
-"""Backup and restore: one file for both databases, gzip'd JSON lines.
+"""Backup and restore: one file format for both databases, gzipped JSON lines.
 
 First a header, `{"canonry": …, "tables": "0003", "created_at": …}`, then a line for each row,
 `{"table": …, "row": {…}}` with bytes as base64, and last `{"rows": …, "sha256": …}` over all lines
-before it, so that a file that was cut short or changed is refused.
+before it, so that a truncated or changed file is refused.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import gzip
 import hashlib
 import json
 import os
-import tempfile
 import zlib
 from base64 import b64decode, b64encode
 from contextlib import closing, contextmanager
@@ -25,27 +24,28 @@ from typing import IO, TYPE_CHECKING, Any, cast
 from sqlalchemy import Connection, LargeBinary, MetaData, Table, delete, func, insert, inspect, select, text
 
 import canonry
+from canonry.atomic_files import replace_file
 from canonry.errors import StoreError, mask_credentials
 from canonry.store.schema import metadata, stamp
-from canonry.store.schema_versions import VERSIONS, lock_rows, lock_tables, version_of
+from canonry.store.schema_versions import VERSIONS, lock_rows, lock_tables, read_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
     from canonry.store.database import Database
 
-    # Told how much is done, of how much.
+    # Called with the amount done and the total.
     Progress = Callable[[int, int], object]
 
 _BATCH = 1000
-_LONGEST_LINE = 256 * 1024 * 1024  # what is longer is no backup of ours
-# A new store may have rows here already.
-_NOT_CONTENT = {"cache", "pinned_policies", "runs"}
+_MAX_LINE_BYTES = 256 * 1024 * 1024
+# Tables in which a store that was just created may have rows.
+_TABLES_OF_EMPTY_STORE = {"cache", "pinned_policies", "runs"}
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
-    """What a backup says of itself."""
+class BackupHeader:
+    """The first line of a backup."""
 
     canonry: str
     tables: str
@@ -53,38 +53,38 @@ class Header:
 
 
 def backup(database: Database, file: str | Path, progress: Progress = lambda _done, _of: None) -> int:
-    """Write every row of one moment to a file, which appears when it is complete; how many rows."""
+    """Write a consistent snapshot of every row to a file, which appears when it is complete; return the row count."""
     return database.read_now(partial(write_backup, file=Path(file), progress=progress))
 
 
 def restore(
     database: Database, file: str | Path, *, replace: bool = False, progress: Progress = lambda _done, _of: None
 ) -> int:
-    """Fill the store from a backup of this or an older version, all or nothing; how many rows."""
+    """Fill the store from a backup of this or an older version, all or nothing; return the row count."""
     _verify(Path(file))
     return database.write_now(partial(_restore, file=Path(file), replace=replace, progress=progress))
 
 
-def read_header(file: str | Path) -> Header:
-    """What the backup says of itself; StoreError where it is none, or from a newer canonry."""
-    with _lines(Path(file)) as lines:
+def read_header(file: str | Path) -> BackupHeader:
+    """Return the header of a backup; StoreError for another file, or a backup of a newer canonry."""
+    with _open_backup(Path(file)) as lines:
         return lines.header
 
 
 def write_backup(connection: Connection, file: Path, progress: Progress = lambda _done, _of: None) -> int:
-    """`backup`, within a transaction that has not read or written anything yet, or has locked the tables."""
+    """Like `backup`, inside a transaction that has not read anything yet or has locked the tables."""
     if connection.dialect.name == "postgresql" and connection.get_execution_options().get("canonry_reads"):
         connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"))
-    version = version_of(connection)
-    tables = _tables(connection)
+    version = read_version(connection)
+    tables = _reflect_tables(connection)
     total = sum(connection.execute(select(func.count()).select_from(table)).scalar_one() for table in tables)
     header = {"canonry": canonry.__version__, "tables": version, "created_at": stamp(datetime.now(UTC))}
-    with _replacing(file) as out:
+    with replace_file(file, is_private=True) as part, _open_gzip(part) as out:
         write = _Writer(out)
         write.line(header)
         rows = 0
         for table in tables:
-            with closing(_rows(connection, table)) as found:
+            with closing(_read_rows(connection, table)) as found:
                 for row in found:
                     write.line({"table": table.name, "row": row})
                     rows += 1
@@ -105,8 +105,8 @@ class _Writer:
         self.out.write(line)
 
 
-class _Lines:
-    """A backup as it is read; the last line is compared with what came before."""
+class _BackupReader:
+    """Read a backup and compare its last line, the checksum, with the lines before."""
 
     def __init__(self, file: Path, raw: IO[bytes], lines: IO[bytes]) -> None:
         self.file = file
@@ -118,99 +118,102 @@ class _Lines:
 
     @property
     def position(self) -> tuple[int, int]:
-        """How far the file was read, in bytes, of how many."""
+        """The bytes read so far, and the size of the file."""
         return self._raw.tell(), self._size
 
     def rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Each row with the name of its table."""
+        """Yield each row with the name of its table."""
         rows = 0
         while True:
             before = self._sha256.hexdigest()
             line = self._next()
             if "sha256" in line:
                 if line != {"rows": rows, "sha256": before} or self._readline():
-                    raise self.damaged("its checksum is another")
+                    raise self.make_error("checksum mismatch")
                 return
             if not isinstance(line.get("table"), str) or not isinstance(line.get("row"), dict):
-                raise self.damaged("a line is no row")
+                raise self.make_error("a line is not a row")
             rows += 1
             yield line["table"], line["row"]
 
-    def damaged(self, how: str) -> StoreError:
-        return StoreError(f"{self.file}: damaged, nothing was restored: {how}")
+    def make_error(self, reason: str) -> StoreError:
+        return StoreError(f"{self.file}: the backup is damaged: {reason}. Nothing was restored.")
 
-    def _read_header(self) -> Header:
+    def _read_header(self) -> BackupHeader:
         header = self._next()
-        if not all(isinstance(header.get(name), str) for name in Header.__dataclass_fields__):
-            raise StoreError(f"{self.file}: not a backup of canonry, or damaged; nothing was restored")
-        found = Header(*(str(header[name]) for name in Header.__dataclass_fields__))
+        if not all(isinstance(header.get(name), str) for name in BackupHeader.__dataclass_fields__):
+            raise StoreError(f"{self.file}: not a backup of canonry, or damaged. Nothing was restored.")
+        found = BackupHeader(*(str(header[name]) for name in BackupHeader.__dataclass_fields__))
         if found.tables not in VERSIONS:
             raise StoreError(
-                f"{self.file}: made by canonry {found.canonry} with newer tables ({found.tables}); nothing was restored"
+                f"{self.file}: written by canonry {found.canonry} with a newer schema ({found.tables})."
+                " Nothing was restored. Upgrade canonry."
             )
         return found
 
     def _next(self) -> dict[str, Any]:
         line = self._readline()
         if not line.endswith(b"\n"):
-            raise self.damaged("it ends too early")
+            raise self.make_error("the file is truncated")
         self._sha256.update(line)
         try:
             value = json.loads(line)
         except ValueError:
             value = None
         if not isinstance(value, dict):
-            raise StoreError(f"{self.file}: not a backup of canonry, or damaged; nothing was restored")
+            raise StoreError(f"{self.file}: not a backup of canonry, or damaged. Nothing was restored.")
         return cast("dict[str, Any]", value)
 
     def _readline(self) -> bytes:
         try:
-            return self._lines.readline(_LONGEST_LINE)
+            return self._lines.readline(_MAX_LINE_BYTES)
         except gzip.BadGzipFile:
-            raise StoreError(f"{self.file}: not a backup of canonry, or damaged; nothing was restored") from None
+            raise StoreError(f"{self.file}: not a backup of canonry, or damaged. Nothing was restored.") from None
         except (EOFError, OSError, zlib.error) as error:
-            raise self.damaged(str(error)) from None
+            raise self.make_error(str(error)) from None
 
 
 @contextmanager
-def _lines(file: Path) -> Generator[_Lines]:
+def _open_backup(file: Path) -> Generator[_BackupReader]:
     try:
         raw = file.open("rb")
     except OSError as error:
         raise StoreError(f"{file}: cannot be read: {error.strerror}") from None
     with raw, gzip.open(raw) as lines:
-        yield _Lines(file, raw, cast("IO[bytes]", lines))
+        yield _BackupReader(file, raw, cast("IO[bytes]", lines))
 
 
 def _verify(file: Path) -> None:
-    """Read the file to its end before anything is touched: a missing row would look like a fault of the store."""
-    with _lines(file) as lines:
+    """Read the whole file before anything is changed, so that a damaged file changes nothing."""
+    with _open_backup(file) as lines:
         for _ in lines.rows():
             pass
 
 
 def _restore(connection: Connection, file: Path, *, replace: bool, progress: Progress) -> int:
-    with _lines(file) as lines:
+    with _open_backup(file) as lines:
         lock_tables(connection)
         lock_rows(connection)
         if not replace and not _is_empty(connection):
             name = mask_credentials(connection.engine.url.render_as_string(hide_password=False))
-            raise StoreError(f"{name}: is not empty; nothing was restored (--replace puts the backup in its place)")
+            raise StoreError(
+                f"{name}: the store is not empty. Nothing was restored. Add --replace to replace its content."
+            )
         _clear(connection, lines.header.tables)
-        tables = {table.name: table for table in _tables(connection)}
+        tables = {table.name: table for table in _reflect_tables(connection)}
         rows = 0
         for name, group in groupby(lines.rows(), key=lambda pair: pair[0]):
             if name not in tables:
-                raise lines.damaged(f"no table {name!r}")
-            for batch in _batches(group):
-                _fill(connection, tables[name], batch, lines)
+                raise lines.make_error(f"unknown table {name!r}")
+            for batch in _split_into_batches(group):
+                _insert_batch(connection, tables[name], batch, lines)
                 rows += len(batch)
                 progress(*lines.position)
     if lines.header.tables != VERSIONS[-1]:
         from canonry.store.migrations.run import upgrade
 
         upgrade(connection)
-    _go_on_counting(connection)
+    _reset_sequences(connection)
     return rows
 
 
@@ -218,12 +221,12 @@ def _is_empty(connection: Connection) -> bool:
     return all(
         connection.execute(select(text("1")).select_from(table).limit(1)).first() is None
         for table in metadata.sorted_tables
-        if table.name not in _NOT_CONTENT
+        if table.name not in _TABLES_OF_EMPTY_STORE
     )
 
 
 def _clear(connection: Connection, version: str) -> None:
-    """Leave empty tables of this version."""
+    """Leave empty tables of this schema version."""
     if version == VERSIONS[-1]:
         for table in reversed(metadata.sorted_tables):
             connection.execute(delete(table))
@@ -235,20 +238,20 @@ def _clear(connection: Connection, version: str) -> None:
     upgrade(connection, version)
 
 
-def _fill(connection: Connection, table: Table, batch: list[dict[str, Any]], lines: _Lines) -> None:
+def _insert_batch(connection: Connection, table: Table, batch: list[dict[str, Any]], lines: _BackupReader) -> None:
     for row in batch:
         if row.keys() != set(table.columns.keys()):
-            raise lines.damaged(f"a row of {table.name} has other columns")
-        for name in _bytes_of(table):
+            raise lines.make_error(f"a row of {table.name} has unexpected columns")
+        for name in _find_binary_columns(table):
             try:
                 row[name] = None if row[name] is None else b64decode(row[name], validate=True)
             except (TypeError, ValueError):
-                raise lines.damaged(f"bytes of {table.name} are not base64") from None
+                raise lines.make_error(f"bytes of {table.name} are not base64") from None
     connection.execute(insert(table), batch)
 
 
-def _go_on_counting(connection: Connection) -> None:
-    """PostgreSQL numbers rows by sequences, which do not see ids that were given."""
+def _reset_sequences(connection: Connection) -> None:
+    """Move PostgreSQL's id sequences past the restored ids."""
     if connection.dialect.name != "postgresql":
         return
     for table in metadata.sorted_tables:
@@ -262,16 +265,16 @@ def _go_on_counting(connection: Connection) -> None:
             )
 
 
-def _tables(connection: Connection) -> list[Table]:
-    """Our tables as they are in this database, which may be an older version, parents before children."""
+def _reflect_tables(connection: Connection) -> list[Table]:
+    """Return our tables as they are in this database, which may be an older version; parents before children."""
     names = set(inspect(connection).get_table_names()) & set(metadata.tables)
     found = MetaData()
     found.reflect(connection, only=sorted(names))
     return found.sorted_tables
 
 
-def _rows(connection: Connection, table: Table) -> Generator[dict[str, Any]]:
-    as_bytes = _bytes_of(table)
+def _read_rows(connection: Connection, table: Table) -> Generator[dict[str, Any]]:
+    as_bytes = _find_binary_columns(table)
     query = select(table).order_by(*table.primary_key.columns).execution_options(yield_per=_BATCH)
     with connection.execute(query) as result:
         for row in result.mappings():
@@ -281,11 +284,11 @@ def _rows(connection: Connection, table: Table) -> Generator[dict[str, Any]]:
             yield values
 
 
-def _bytes_of(table: Table) -> list[str]:
+def _find_binary_columns(table: Table) -> list[str]:
     return [column.name for column in table.columns if isinstance(column.type, LargeBinary)]
 
 
-def _batches(group: Iterator[tuple[str, dict[str, Any]]]) -> Iterator[list[dict[str, Any]]]:
+def _split_into_batches(group: Iterator[tuple[str, dict[str, Any]]]) -> Iterator[list[dict[str, Any]]]:
     batch: list[dict[str, Any]] = []
     for _, row in group:
         batch.append(row)
@@ -297,17 +300,7 @@ def _batches(group: Iterator[tuple[str, dict[str, Any]]]) -> Iterator[list[dict[
 
 
 @contextmanager
-def _replacing(file: Path) -> Generator[IO[bytes]]:
-    """A compressed file that takes the place of `file` when all is written, and leaves nothing behind if not."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
-    try:
-        with open(handle, "wb") as raw:
-            with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as out:
-                yield cast("IO[bytes]", out)
-            raw.flush()
-            os.fsync(raw.fileno())
-        os.replace(name, file)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+def _open_gzip(file: Path) -> Generator[IO[bytes]]:
+    """Open a file for compressed writing; equal content makes equal bytes."""
+    with file.open("wb") as raw, gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as out:
+        yield cast("IO[bytes]", out)

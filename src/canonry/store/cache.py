@@ -1,4 +1,4 @@
-"""Cache implementations: a table of the store, or Redis where one is configured."""
+"""The cache contract and its implementations: a table of the store, or Redis where one is configured."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sqlalchemy import delete, select
 from sqlalchemy.dialects import postgresql, sqlite
@@ -20,36 +20,59 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from canonry.settings import Settings
-    from canonry.store.cache_contract import Cache
     from canonry.store.database import Database
 
 T = TypeVar("T")
 
-_WAIT = 0.08  # seconds for one call: with what it takes to give up, below the 100 ms of the contract
-_PAUSE = 1.0  # seconds without a call after one that had no answer
-_QUIET = 60.0  # seconds from one warning to the next
-_CONNECTIONS = 20
+_CALL_SECONDS = 0.08  # together with giving up, below the 100 ms of the contract
+_PAUSE_SECONDS = 1.0  # without calls after one that got no answer
+_WARNING_SECONDS = 60.0  # from one warning to the next
+_MAX_CONNECTIONS = 20
 _log = logging.getLogger("canonry.cache")
 
 
+class Cache(Protocol):
+    """Store bytes under a name for a limited time; tests/contracts/test_cache.py checks every implementation.
+
+    - A value disappears after its seconds, or earlier. Losing one costs time, nothing else.
+    - The value that comes back may differ from the one that was stored, because others can write to the backend. The
+      reader must check it.
+    - A broken backend raises nothing: `get` returns None, `set` does nothing, and a warning is logged to
+      `canonry.cache`, at most once a minute.
+    - No call takes longer than 100 ms. A backend that did not answer gets no call for one second.
+    """
+
+    async def get(self, name: str) -> bytes | None:
+        """Return the value, or None where it is missing or expired."""
+        ...
+
+    async def set(self, name: str, value: bytes, seconds: float) -> None:
+        """Store a value for so many seconds, replacing the one before."""
+        ...
+
+    async def close(self) -> None:
+        """Close connections; no call follows."""
+        ...
+
+
 class TableCache:
-    """The cache in the store's own table `cache`; what has expired stays there until `forget_expired`."""
+    """A cache in the table `cache` of the store; expired rows stay until `delete_expired`."""
 
     def __init__(self, database: Database, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._database = database
         self._clock = clock
-        self._backend = _Backend("the table of the cache", without_answer=(OSError, StoreError))
+        self._backend = _Backend("The cache table", no_answer=(OSError, StoreError))
 
     async def get(self, name: str) -> bytes | None:
-        """The value, or None where there is none."""
+        """Return the value, or None where it is missing or expired."""
         live = select(cache.c.value).where(cache.c.name == name, cache.c.expires_at > stamp(self._clock()))
-        found: object = await self._backend.ask(
+        found: object = await self._backend.call(
             lambda: self._database.read(lambda connection: connection.execute(live).scalar())
         )
         return found if isinstance(found, bytes) else None
 
     async def set(self, name: str, value: bytes, seconds: float) -> None:
-        """Keep a value for so long."""
+        """Store a value for so many seconds."""
         insert = sqlite.insert if self._database.is_sqlite else postgresql.insert
         new = {"value": value, "expires_at": stamp(self._clock() + timedelta(seconds=seconds))}
         upsert = insert(cache).values(name=name, **new).on_conflict_do_update(index_elements=["name"], set_=new)
@@ -57,97 +80,100 @@ class TableCache:
         def work(connection: Connection) -> None:
             connection.execute(upsert)
 
-        await self._backend.ask(lambda: self._database.write(work))
+        await self._backend.call(lambda: self._database.write(work))
 
     async def close(self) -> None:
-        """Nothing: the store is not ours."""
+        """Do nothing: the store belongs to the caller."""
 
 
 class RedisCache:
-    """The cache in Redis (`redis://`, `rediss://`, `unix://`), under names that begin with `canonry:`."""
+    """A cache in Redis (`redis://`, `rediss://`, `unix://`); its keys begin with `canonry:`."""
 
     def __init__(self, url: str) -> None:
         from redis.asyncio import BlockingConnectionPool, Redis
         from redis.asyncio.retry import Retry
         from redis.backoff import NoBackoff
-        from redis.exceptions import ConnectionError as NotConnected
-        from redis.exceptions import TimeoutError as TooLate
+        from redis.exceptions import ConnectionError as RedisConnectionError
+        from redis.exceptions import TimeoutError as RedisTimeoutError
 
         pools: Any = BlockingConnectionPool  # typed only in part
         try:
             pool = pools.from_url(
                 url,
-                max_connections=_CONNECTIONS,
-                timeout=_WAIT,
-                socket_timeout=_WAIT,
-                socket_connect_timeout=_WAIT,
+                max_connections=_MAX_CONNECTIONS,
+                timeout=_CALL_SECONDS,
+                socket_timeout=_CALL_SECONDS,
+                socket_connect_timeout=_CALL_SECONDS,
                 retry=Retry(NoBackoff(), 0),
-                protocol=2,  # all that is needed, with the shortest greeting
+                protocol=2,  # enough for GET and SET, with the shortest handshake
             )
-            pool.make_connection()  # connects to nothing, but knows which options there are
+            pool.make_connection()  # does not connect yet, but validates the options
         except (TypeError, ValueError) as error:
             raise CanonryError(f"redis_url {mask_credentials(url)}: {error}") from None
         self._redis = Redis.from_pool(pool)
-        # An error that Redis answers with is about one entry, or over at once: no reason for a pause.
-        self._backend = _Backend("Redis", without_answer=(OSError, NotConnected, TooLate))
+        # An error that Redis itself answers with concerns one entry or passes quickly, so it causes no pause.
+        self._backend = _Backend("Redis", no_answer=(OSError, RedisConnectionError, RedisTimeoutError))
 
     async def get(self, name: str) -> bytes | None:
-        """The value, or None where there is none."""
-        found = await self._backend.ask(lambda: self._redis.get(_key(name)))
+        """Return the value, or None where it is missing or expired."""
+        found = await self._backend.call(lambda: self._redis.get(_key(name)))
         return found if isinstance(found, bytes) else None
 
     async def set(self, name: str, value: bytes, seconds: float) -> None:
-        """Keep a value for so long."""
-        await self._backend.ask(lambda: self._redis.set(_key(name), value, px=max(1, int(seconds * 1000))))
+        """Store a value for so many seconds."""
+        await self._backend.call(lambda: self._redis.set(_key(name), value, px=max(1, int(seconds * 1000))))
 
     async def close(self) -> None:
-        """Close its connections."""
+        """Close the connections."""
         await self._redis.aclose()
 
 
 def open_cache(settings: Settings, database: Database) -> Cache:
-    """Redis where `redis_url` names one, else the store's table."""
+    """Return a Redis cache where `redis_url` is set, else one in the store's table."""
     return RedisCache(settings.redis_url) if settings.redis_url else TableCache(database)
 
 
-async def forget_expired(database: Database, now: datetime) -> None:
-    """Delete from the table what nobody gets any longer."""
+async def delete_expired(database: Database, now: datetime) -> None:
+    """Delete expired rows from the table."""
     expired = delete(cache).where(cache.c.expires_at < stamp(now))
     await database.write(lambda connection: connection.execute(expired))
 
 
 class _Backend:
-    """What answers, or does not: asked with little patience, left alone after a silence, its faults told rarely."""
+    """Calls to a backend with a short timeout, a pause after no answer, and few warnings."""
 
-    def __init__(self, name: str, *, without_answer: tuple[type[Exception], ...]) -> None:
+    def __init__(self, name: str, *, no_answer: tuple[type[Exception], ...]) -> None:
         self._name = name
-        self._without_answer = without_answer
+        self._no_answer = no_answer
         self._paused_until = 0.0
-        self._quiet_until = 0.0
+        self._next_warning = 0.0
         self._failures = 0
 
-    async def ask(self, call: Callable[[], Awaitable[T]]) -> T | None:
-        """What the call gives; None where it fails, or is not made."""
+    async def call(self, function: Callable[[], Awaitable[T]]) -> T | None:
+        """Return the result of the call; None where it fails or during a pause."""
         if time.monotonic() < self._paused_until:
             return None
         try:
-            async with asyncio.timeout(_WAIT):
-                return await call()
-        except Exception as error:  # the contract: whatever is wrong there, the request that asks goes on
-            self._note(error)
+            async with asyncio.timeout(_CALL_SECONDS):
+                return await function()
+        except Exception as error:  # the contract: a broken cache fails no request
+            self._record_failure(error)
             return None
 
-    def _note(self, error: Exception) -> None:
+    def _record_failure(self, error: Exception) -> None:
         now = time.monotonic()
-        if isinstance(error, self._without_answer):
-            self._paused_until = now + _PAUSE
+        if isinstance(error, self._no_answer):
+            self._paused_until = now + _PAUSE_SECONDS
         self._failures += 1
-        if now >= self._quiet_until:
-            why = mask_credentials(" ".join(f"{type(error).__name__}: {error}".split()))
+        if now >= self._next_warning:
+            reason = mask_credentials(" ".join(f"{type(error).__name__}: {error}".split()))
             _log.warning(
-                "%s fails, we go on without it (%d times since the last warning): %s", self._name, self._failures, why
+                "%s failed %d times since the last warning; continuing without it: %s",
+                self._name,
+                self._failures,
+                reason,
             )
-            self._quiet_until, self._failures = now + _QUIET, 0
+            self._next_warning, self._failures = now + _WARNING_SECONDS, 0
 
 
 def _key(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The database: opened, brought up to date, and used from threads so that the event loop never waits for it."""
+"""Open a database, migrate it, and run work on threads, so that the event loop never waits for it."""
 
 from __future__ import annotations
 
@@ -27,19 +27,22 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_BUSY = 60.0  # seconds a writer waits for another
-_TRIES = 20
-_READERS = 4
-_GROUP = 64  # writes in one transaction at most: as many as a run has feeds under way
+_BUSY_SECONDS = 60.0  # that a writer waits for another one
+_MAX_ATTEMPTS = 20
+_READER_THREADS = 4
+_MAX_GROUP = 64  # writes in one transaction: as many as an ingest run has feeds in flight
+_SQLITE_BUSY, _SQLITE_LOCKED = 5, 6  # https://www.sqlite.org/rescode.html
+# foreign key violation, unique violation, serialization failure, deadlock, lock not available
+_TRANSIENT_SQLSTATES = frozenset({"23503", "23505", "40001", "40P01", "55P03"})
 
 
 class Retry(Exception):
-    """Raised by work whose transaction another writer has made void: it is rolled back and run again."""
+    """Raised by work that conflicts with another writer: its transaction is rolled back and run again."""
 
 
 @dataclass(slots=True, eq=False)
 class _Task:
-    """Work that waits for its turn, and what came of it for whoever waits for that."""
+    """A piece of work, and its result or error for the coroutine that waits for it."""
 
     work: Callable[[Connection], Any]
     done: asyncio.Future[Any]
@@ -47,7 +50,7 @@ class _Task:
     error: BaseException | None = None
 
     def settle(self) -> None:
-        """Tell, in the loop of the one who waits, unless nobody does any more."""
+        """Complete the future, on its own event loop, unless it was cancelled."""
         if self.done.done():
             return
         if self.error is None:
@@ -56,8 +59,8 @@ class _Task:
             self.done.set_exception(self.error)
 
 
-class _Raised(Exception):
-    """What the work of one in a group raised by itself, not the database."""
+class _WorkFailed(Exception):
+    """An exception of one task of a group that did not come from the database."""
 
     def __init__(self, task: _Task, error: Exception) -> None:
         super().__init__(error)
@@ -65,22 +68,22 @@ class _Raised(Exception):
         self.error = error
 
 
-class _Line:
-    """Work that is done together: what comes in while a group is being done makes the next one.
+class _GroupQueue:
+    """Run tasks in groups: tasks that arrive while a group runs form the next one.
 
-    A thread that is woken for each piece takes more than most pieces do.
+    Waking a thread for each task would cost more than most tasks.
     """
 
-    def __init__(self, threads: ThreadPoolExecutor, do: Callable[[list[_Task]], None]) -> None:
-        """`do` gives every task its result or its error."""
+    def __init__(self, threads: ThreadPoolExecutor, run_group: Callable[[list[_Task]], None]) -> None:
+        """`run_group` sets the result or the error of every task."""
         self._threads = threads
-        self._do = do
+        self._run_group = run_group
         self._lock = threading.Lock()
         self._waiting: deque[_Task] = deque()
         self._gathered: WeakKeyDictionary[asyncio.AbstractEventLoop, list[_Task]] = WeakKeyDictionary()
 
-    async def done(self, work: Callable[[Connection], T]) -> T:
-        """What the work returns."""
+    async def run(self, work: Callable[[Connection], T]) -> T:
+        """Queue the work and return its result."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
         gathered = self._gathered.setdefault(loop, [])
@@ -90,48 +93,48 @@ class _Line:
         return await done
 
     def _gather(self, loop: asyncio.AbstractEventLoop, before: int) -> None:
-        """Hand over what waits once a turn of the loop has brought no more: a commit costs as much as many writes."""
+        """Hand over the tasks once an iteration of the loop adds none: a commit costs as much as many writes."""
         gathered = self._gathered[loop]
-        if before < len(gathered) < _GROUP:
+        if before < len(gathered) < _MAX_GROUP:
             loop.call_soon(self._gather, loop, len(gathered))
             return
         del self._gathered[loop]
         with self._lock:
             self._waiting.extend(gathered)
         try:
-            self._threads.submit(self._do_waiting)
-        except RuntimeError:  # closed meanwhile
+            self._threads.submit(self._run_waiting)
+        except RuntimeError:  # the database was closed meanwhile
             for task in gathered:
-                task.error = StoreError("the store is closed")
+                task.error = StoreError("The store is closed.")
                 task.settle()
 
-    def _do_waiting(self) -> None:
+    def _run_waiting(self) -> None:
         while group := self._next_group():
-            self._do(group)
-            _settle(group)
+            self._run_group(group)
+            _settle_tasks(group)
 
     def _next_group(self) -> list[_Task]:
         with self._lock:
             while self._waiting:
-                group = [self._waiting.popleft() for _ in range(min(len(self._waiting), _GROUP))]
+                group = [self._waiting.popleft() for _ in range(min(len(self._waiting), _MAX_GROUP))]
                 if wanted := [task for task in group if not task.done.cancelled()]:
                     return wanted
         return []
 
 
 class Database:
-    """A store: `sqlite:///file.db` or `postgresql://…`; opening it brings its tables up to date."""
+    """A store: `sqlite:///file.db` or `postgresql://…`; opening it creates or migrates its tables."""
 
     def __init__(self, url: str, *, say: Callable[[str], object] = lambda _: None) -> None:
         self.url = url
-        self.engine = _engine(url)
+        self.engine = _make_engine(url)
         self.is_sqlite = self.engine.dialect.name == "sqlite"
-        # SQLite has one writer at a time: one thread, so that no two of ours wait for each other.
-        self._writers = ThreadPoolExecutor(1 if self.is_sqlite else _READERS, "store-writer")
+        # SQLite allows one writer at a time: with one thread, our own writers never wait for a lock.
+        self._writers = ThreadPoolExecutor(1 if self.is_sqlite else _READER_THREADS, "store-writer")
         is_file = self.engine.url.database not in {None, "", ":memory:"}
-        self._readers = ThreadPoolExecutor(_READERS, "store-reader") if is_file else self._writers
-        self._writes = _Line(self._writers, self._write_group)
-        self._lookups = _Line(self._readers, self._look_up_group)
+        self._readers = ThreadPoolExecutor(_READER_THREADS, "store-reader") if is_file else self._writers
+        self._writes = _GroupQueue(self._writers, self._write_group)
+        self._lookups = _GroupQueue(self._readers, self._look_up_group)
         try:
             bring_up_to_date(self, say)
         except BaseException:
@@ -145,53 +148,53 @@ class Database:
         self.close()
 
     def close(self) -> None:
-        """Let running work end, then close every connection."""
+        """Wait for running work, then close every connection."""
         self._writers.shutdown()
         self._readers.shutdown()
         self.engine.dispose()
 
     async def write(self, work: Callable[[Connection], T]) -> T:
-        """What `work` returns, run in a transaction on a writer's thread; again if another writer was in its way."""
+        """Run `work` in a transaction on a writer thread and return its result; conflicts with writers are retried."""
         if not self.is_sqlite:
             return await asyncio.get_running_loop().run_in_executor(self._writers, self.write_now, work)
-        return await self._writes.done(work)
+        return await self._writes.run(work)
 
     async def look_up(self, work: Callable[[Connection], T]) -> T:
-        """`read`, for what an index finds at once: others wait for it."""
-        return await (self._lookups.done(work) if self.is_sqlite else self.read(work))
+        """Like `read`, for quick index lookups, which are grouped: a slow query would delay the others."""
+        return await (self._lookups.run(work) if self.is_sqlite else self.read(work))
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        """What `work` returns, which only reads, on a reader's thread."""
+        """Run `work`, which must only read, on a reader thread and return its result."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, self.read_now, work)
 
     def write_now(self, work: Callable[[Connection], T]) -> T:
-        """`write`, in this thread."""
-        for attempt in range(_TRIES):
+        """Like `write`, but in this thread."""
+        for attempt in range(_MAX_ATTEMPTS):
             try:
                 with self.engine.begin() as connection:
                     return work(connection)
             except (DBAPIError, Retry) as error:
-                if attempt == _TRIES - 1 or not _is_passing(error):
-                    raise self._failed(error) from error
+                if attempt == _MAX_ATTEMPTS - 1 or not _is_transient(error):
+                    raise self._make_error(error) from error
             except SQLAlchemyError as error:
-                raise self._failed(error) from error
+                raise self._make_error(error) from error
             time.sleep(random.uniform(0.001, 0.01) * 2 ** min(attempt, 7))  # noqa: S311
-        raise AssertionError("the last try returns or raises")
+        raise AssertionError("the last attempt returns or raises")
 
     def _write_group(self, group: list[_Task]) -> None:
         for task in self._write_together(group) if len(group) > 1 else group:
             self._write_alone(task)
 
     def _write_together(self, group: list[_Task]) -> list[_Task]:
-        """Write a group; those that are still to be written, each alone so that none pays for the fault of another."""
+        """Write a group in one transaction; where one task fails, return those that must be written one by one."""
         try:
-            results = self.write_now(partial(_all_of, group))
-        except StoreError:  # whose it is shows when they are alone
+            results = self.write_now(partial(_run_all, group))
+        except StoreError:  # one by one shows which task it is
             return group
-        except _Raised as raised:  # nothing another try would change
+        except _WorkFailed as raised:  # another attempt would not help
             raised.task.error = raised.error
             return [task for task in group if task is not raised.task]
-        except BaseException as error:  # a fault of this module: nobody is told that all went well
+        except BaseException as error:  # a bug in this module: no task may report success
             for task in group:
                 task.error = error
             return []
@@ -202,7 +205,7 @@ class Database:
     def _write_alone(self, task: _Task) -> None:
         try:
             task.result = self.write_now(task.work)
-        except BaseException as error:  # it belongs to whoever waits for this
+        except BaseException as error:  # raised again where the task is awaited
             task.error = error
 
     def _look_up_group(self, group: list[_Task]) -> None:
@@ -211,30 +214,30 @@ class Database:
                 try:
                     task.result = task.work(connection)
                 except SQLAlchemyError as error:
-                    task.error = self._failed(error)
-                except Exception as error:  # it belongs to whoever waits for this
+                    task.error = self._make_error(error)
+                except Exception as error:  # raised again where the task is awaited
                     task.error = error
 
         try:
             self.read_now(look_up)
-        except BaseException as error:  # of the transaction: it is everybody's
+        except BaseException as error:  # the transaction failed: an error of every task
             for task in group:
                 task.error = error
 
     def read_now(self, work: Callable[[Connection], T]) -> T:
-        """`read`, in this thread."""
+        """Like `read`, but in this thread."""
         try:
             with self.engine.execution_options(canonry_reads=True).begin() as connection:
                 return work(connection)
         except SQLAlchemyError as error:
-            raise self._failed(error) from error
+            raise self._make_error(error) from error
 
-    def _failed(self, error: Exception) -> StoreError:
+    def _make_error(self, error: Exception) -> StoreError:
         reason = getattr(error, "orig", None) or error
         return StoreError(f"{mask_credentials(self.url)}: {' '.join(str(reason).split())}")
 
 
-def _all_of(group: list[_Task], connection: Connection) -> list[Any]:
+def _run_all(group: list[_Task], connection: Connection) -> list[Any]:
     results: list[Any] = []
     for task in group:
         try:
@@ -242,27 +245,27 @@ def _all_of(group: list[_Task], connection: Connection) -> list[Any]:
         except (SQLAlchemyError, Retry):
             raise
         except Exception as error:
-            raise _Raised(task, error) from error
+            raise _WorkFailed(task, error) from error
     return results
 
 
-def _settle(group: list[_Task]) -> None:
-    """Tell everybody at once: waking a loop from another thread costs more than what it is woken for."""
+def _settle_tasks(group: list[_Task]) -> None:
+    """Complete all futures of a loop at once, because waking a loop from another thread is expensive."""
     by_loop: dict[asyncio.AbstractEventLoop, list[_Task]] = defaultdict(list)
     for task in group:
         by_loop[task.done.get_loop()].append(task)
     for loop, tasks in by_loop.items():
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(_settle_here, tasks)
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(_settle_on_loop, tasks)
 
 
-def _settle_here(tasks: list[_Task]) -> None:
+def _settle_on_loop(tasks: list[_Task]) -> None:
     for task in tasks:
         task.settle()
 
 
-def store_file(url: str) -> Path | None:
-    """The file of a SQLite store; None for one in memory or on a server."""
+def find_store_file(url: str) -> Path | None:
+    """Return the file of a SQLite store; None for one in memory or on a server."""
     try:
         parsed = make_url(url)
     except ArgumentError as error:
@@ -271,13 +274,13 @@ def store_file(url: str) -> Path | None:
     return Path(parsed.database or "").expanduser() if is_file else None
 
 
-def _engine(url: str) -> Engine:
+def _make_engine(url: str) -> Engine:
     try:
         parsed = make_url(url)
         if parsed.get_backend_name() == "postgresql":
             return create_engine(parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
         if parsed.get_backend_name() != "sqlite":
-            raise StoreError(f"{mask_credentials(url)}: only sqlite:///FILE and postgresql://… can be used")
+            raise StoreError(f"{mask_credentials(url)}: unsupported database. Use sqlite:///FILE or postgresql://…")
         if parsed.database == ":memory:":
             parsed = parsed.set(database=None)
         if parsed.database:
@@ -285,13 +288,13 @@ def _engine(url: str) -> Engine:
             file.parent.mkdir(parents=True, exist_ok=True)
             parsed = parsed.set(database=str(file))
         options: dict[str, Any] = {} if parsed.database else {"poolclass": StaticPool}
-        engine = create_engine(parsed, connect_args={"timeout": _BUSY, "check_same_thread": False}, **options)
+        engine = create_engine(parsed, connect_args={"timeout": _BUSY_SECONDS, "check_same_thread": False}, **options)
     except (ArgumentError, NoSuchModuleError, OSError) as error:
         raise StoreError(f"{mask_credentials(url)}: {error}") from None
 
     @event.listens_for(engine, "connect")
     def connected(connection: Any, _: object) -> None:  # pyright: ignore[reportUnusedFunction]
-        connection.isolation_level = None  # the driver begins too late; we begin ourselves
+        connection.isolation_level = None  # the driver would begin too late; the "begin" event does it
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute("PRAGMA foreign_keys=ON")
@@ -304,9 +307,10 @@ def _engine(url: str) -> Engine:
     return engine
 
 
-def _is_passing(error: DBAPIError | Retry) -> bool:
-    """Is it worth another try? A lock, a deadlock, a row another writer inserted or deleted, a lost connection."""
+def _is_transient(error: DBAPIError | Retry) -> bool:
+    """Whether another attempt may succeed: a lock, a deadlock, a conflicting row, a lost connection."""
     if isinstance(error, Retry) or error.connection_invalidated:
         return True
-    state = getattr(error.orig, "sqlstate", None)
-    return state in {"23503", "23505", "40001", "40P01", "55P03"} or "database is locked" in str(error.orig)
+    sqlite_code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF  # the low byte is the primary code
+    is_locked = sqlite_code in {_SQLITE_BUSY, _SQLITE_LOCKED}
+    return is_locked or getattr(error.orig, "sqlstate", None) in _TRANSIENT_SQLSTATES

@@ -1,4 +1,4 @@
-"""The policies a store is pinned to: its keys are their answers until a rekey moves them (contract N10)."""
+"""The policies that a store is pinned to: its keys are made under them until a rekey (contract N10)."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from canonry.store.statements import Prepared
 
 ENTRY, BOOKMARK = "entry", "bookmark"
 RUNNING, DONE, UNDOING, UNDONE = "running", "done", "undoing", "undone"
-_FIRST = {ENTRY: ENTRY_POLICY, BOOKMARK: "bookmark@1"}
-_PINNED = Prepared(
+_FIRST_POLICY = {ENTRY: ENTRY_POLICY, BOOKMARK: "bookmark@1"}
+_SELECT_PINNED = Prepared(
     lambda _: (
         select(pinned_policies.c.policy)
         .where(pinned_policies.c.purpose == bindparam("purpose"))
         .with_for_update(read=True, key_share=True)
     )
 )
-_UNFINISHED = Prepared(
+_SELECT_UNFINISHED = Prepared(
     lambda _: select(rekeys.c.from_policy, rekeys.c.to_policy, rekeys.c.status).where(
         or_(rekeys.c.status == RUNNING, rekeys.c.status == UNDOING)
     )
@@ -30,8 +30,8 @@ _UNFINISHED = Prepared(
 
 
 @dataclass(frozen=True, slots=True)
-class Unfinished:
-    """A rekey that was begun, or its undo."""
+class UnfinishedRekey:
+    """A rekey, or the undo of one, that was started and not finished."""
 
     from_policy: str
     to_policy: str
@@ -40,47 +40,47 @@ class Unfinished:
     def __str__(self) -> str:
         command = f"canonry rekey {self.from_policy} {self.to_policy}"
         if self.status == UNDOING:
-            return f"the undo of a rekey is unfinished: run `{command} --undo` to finish it"
-        return f"a rekey is unfinished: run `{command}` to finish it, or with --undo to take it back"
+            return f"The undo of a rekey is unfinished. Run `{command} --undo` to finish it."
+        return f"A rekey is unfinished. Run `{command}` to finish it, or add --undo to revert it."
 
 
-def pinned(connection: Connection, purpose: str) -> str:
-    """The id of the policy for new keys, pinned at the first use; RekeyUnfinished while a rekey is under way."""
-    # The lock first, then the question: on PostgreSQL a rekey begins and ends only between writers of keys.
-    found = _PINNED.rows(connection, purpose=purpose)
-    if (rekey := unfinished(connection)) is not None:
+def get_or_pin_policy(connection: Connection, purpose: str) -> str:
+    """Return the id of the policy for new keys, pinning it at the first use; RekeyUnfinished during a rekey."""
+    # Lock first, then look: on PostgreSQL a rekey then starts and ends only between writers of keys.
+    found = _SELECT_PINNED.fetch_all(connection, purpose=purpose)
+    if (rekey := find_unfinished_rekey(connection)) is not None:
         raise RekeyUnfinished(str(rekey))
-    return str(found[0][0]) if found else pin(connection, purpose)
+    return str(found[0][0]) if found else pin_policy(connection, purpose)
 
 
-def pin(connection: Connection, purpose: str) -> str:
-    """Pin a store that is not pinned yet; the id it is pinned to."""
+def pin_policy(connection: Connection, purpose: str) -> str:
+    """Pin the store to the first policy of a purpose unless it is pinned; return the pinned id."""
     found = connection.execute(select(pinned_policies.c.policy).where(pinned_policies.c.purpose == purpose)).scalar()
     if found is None:
-        connection.execute(insert(pinned_policies).values(purpose=purpose, policy=_FIRST[purpose]))
-    return found or _FIRST[purpose]
+        connection.execute(insert(pinned_policies).values(purpose=purpose, policy=_FIRST_POLICY[purpose]))
+    return found or _FIRST_POLICY[purpose]
 
 
-def repin(connection: Connection, purpose: str, policy_id: str) -> None:
-    """Have new keys under another policy; moving the old ones is the caller's."""
-    pin(connection, purpose)
+def repin_policy(connection: Connection, purpose: str, policy_id: str) -> None:
+    """Make new keys under another policy; the caller must move the old ones."""
+    pin_policy(connection, purpose)
     connection.execute(update(pinned_policies).where(pinned_policies.c.purpose == purpose).values(policy=policy_id))
 
 
-def pinned_or_first(connection: Connection, purpose: str) -> str:
-    """The id of the policy for a purpose, or the one it would be pinned to: for readers, who pin nothing."""
+def get_policy(connection: Connection, purpose: str) -> str:
+    """Return the id of the pinned policy, or the one that would be pinned; never writes."""
     query = select(pinned_policies.c.policy).where(pinned_policies.c.purpose == purpose)
-    return connection.execute(query).scalar() or _FIRST[purpose]
+    return connection.execute(query).scalar() or _FIRST_POLICY[purpose]
 
 
-def unfinished(connection: Connection) -> Unfinished | None:
-    """The rekey that is under way, if there is one."""
-    found = _UNFINISHED.rows(connection)
-    return Unfinished(*found[0]) if found else None
+def find_unfinished_rekey(connection: Connection) -> UnfinishedRekey | None:
+    """Return the rekey that is not finished, if there is one."""
+    found = _SELECT_UNFINISHED.fetch_all(connection)
+    return UnfinishedRekey(*found[0]) if found else None
 
 
-def pinnable(name: str) -> str:
-    """The id of a policy a store can be pinned to; a file may say something else tomorrow, a shipped policy never."""
+def check_pinnable(name: str) -> str:
+    """Return the id of a shipped policy; PolicyError for a file, because its rules may change while the id stays."""
     if name.endswith(".toml"):
-        raise PolicyError("a store can be pinned to shipped policies only, see `canonry policies`", name)
+        raise PolicyError("a store can be pinned to shipped policies only; list them with `canonry policies`", name)
     return policy(name).id

@@ -1,4 +1,4 @@
-"""The tables. Times are texts in UTC, `2026-01-31T10:00:00.000000Z`, so that they sort and mean the same everywhere.
+"""The tables. Times are UTC texts, `2026-01-31T10:00:00.000000Z`, so that they sort the same in both databases.
 
 A change here needs a migration; a test compares both.
 """
@@ -22,33 +22,33 @@ from sqlalchemy import (
 )
 
 metadata = MetaData()
-# SQLite hands out ids only for INTEGER; PostgreSQL has more than two thousand million rows to number.
+# SQLite generates ids only for INTEGER columns; on PostgreSQL, INTEGER would end at two billion rows.
 _Id = BigInteger().with_variant(Integer, "sqlite")
 
 feeds = Table(
     "feeds",
     metadata,
     Column("id", _Id, primary_key=True),
-    Column("key_url", Text, nullable=False, unique=True),  # first stored under this; part of keys, never changes
-    Column("url", Text, nullable=False),  # where it is fetched
+    Column("key_url", Text, nullable=False, unique=True),  # the first URL; part of keys, never changes
+    Column("url", Text, nullable=False),  # the URL that is fetched
     Column("title", Text, nullable=False, server_default=""),
     Column("format", Text, nullable=False, server_default=""),
     Column("status", Text, nullable=False, server_default="active"),  # active, stopped
     Column("etag", Text, nullable=False, server_default=""),
     Column("last_modified", Text, nullable=False, server_default=""),
     Column("hubs", Text, nullable=False, server_default=""),  # WebSub, one a line
-    Column("document", Integer, nullable=False, server_default="0"),  # how many were parsed
+    Column("document", Integer, nullable=False, server_default="0"),  # number of documents parsed so far
     Column("created_at", Text, nullable=False),
     Column("last_checked_at", Text),
     Column("last_parsed_at", Text),
     Column("next_check_at", Text),
-    Column("retry_at", Text),  # the server asked to wait until then
+    Column("retry_at", Text),  # from Retry-After
     Column("failures", Integer, nullable=False, server_default="0"),  # in a row
     Column("failure", Text, nullable=False, server_default=""),
     Column("moved_to", Text, nullable=False, server_default=""),
     Column("moved_sightings", Integer, nullable=False, server_default="0"),
-    Column("ttl", Integer),  # minutes, as the document says
-    Column("folder", Text, nullable=False, server_default=""),  # in the OPML it came from: a/b
+    Column("ttl", Integer),  # minutes, from the document
+    Column("folder", Text, nullable=False, server_default=""),  # from OPML: a/b
     Index("feeds_by_url", "url"),
     Index("feeds_by_next_check", "status", "next_check_at"),
 )
@@ -86,7 +86,7 @@ entry_identities = Table(
     PrimaryKeyConstraint("key_type", "key_value"),
 )
 
-# An item as one feed shows it; `document` is the feed's last one that had it.
+# An item as one feed shows it; `document` is the number of the feed's last document that contained it.
 sightings = Table(
     "sightings",
     metadata,
@@ -100,12 +100,12 @@ sightings = Table(
     Column("document", Integer, nullable=False),
     Column("first_seen_at", Text, nullable=False),
     Column("last_seen_at", Text, nullable=False),
-    Column("url", Text, nullable=False, server_default=""),  # the link as the feed has it
+    Column("url", Text, nullable=False, server_default=""),  # the link as given in the feed
     PrimaryKeyConstraint("feed_id", "entry_id"),
     Index("sightings_by_place", "feed_id", "place"),
 )
 
-# Guids and places that identify nothing in a feed, because several items carried them.
+# Guids and URLs that identify nothing in a feed, because several items of one document carried them.
 ambiguous_keys = Table(
     "ambiguous_keys",
     metadata,
@@ -124,7 +124,7 @@ runs = Table(
     Column("counts", Text, nullable=False, server_default="{}"),
 )
 
-# The policies whose answers the keys of this store are; a newer version takes effect through rekey only.
+# The policies that made the keys of this store; a newer version takes effect only through a rekey.
 pinned_policies = Table(
     "pinned_policies",
     metadata,
@@ -172,7 +172,7 @@ users = Table(
     Column("created_at", Text, nullable=False),
 )
 
-# `owner_id` is a user's, or 0 for the one owner of a store without users.
+# `owner_id` is the id of a user, or 0 for the only owner of a store without users.
 tokens = Table(
     "tokens",
     metadata,
@@ -194,8 +194,8 @@ bookmarks = Table(
     metadata,
     Column("id", _Id, primary_key=True),
     Column("owner_id", _Id, nullable=False),
-    Column("key", Text, nullable=False),  # a digest of the URL: no index takes a URL of any length
-    Column("same_key", Text, nullable=False),  # of the normal form, also where the URL is exact: what looks the same
+    Column("key", Text, nullable=False),  # a digest of the URL, because indexes limit the length
+    Column("same_key", Text, nullable=False),  # digest of the normalized URL, also for exact URLs; equal for duplicates
     Column("url", Text, nullable=False),
     Column("original_url", Text),
     Column("exact_url", Integer, nullable=False, server_default="0"),
@@ -210,7 +210,7 @@ bookmarks = Table(
     Column("expansion", Text, nullable=False, server_default="none"),  # none, pending, expanded, failed
     Column("expansion_reason", Text, nullable=False, server_default=""),
     Column("policy", Text, nullable=False),
-    Column("haystack", Text, nullable=False, server_default=""),  # what search looks at, in lower case
+    Column("haystack", Text, nullable=False, server_default=""),  # the text that search looks at, in lower case
     Column("created_at", Text, nullable=False),
     Column("updated_at", Text, nullable=False),
     Column("deleted_at", Text),
@@ -239,7 +239,7 @@ bookmarks = Table(
     ),
 )
 
-# What was made one, with the rows as they were, for the undo.
+# Merged bookmarks, with the rows as they were, for the undo.
 bookmark_merges = Table(
     "bookmark_merges",
     metadata,
@@ -254,6 +254,7 @@ bookmark_merges = Table(
     Index("bookmark_merges_by_owner", "owner_id", "same_key"),
 )
 
+# Rekeys of bookmarks; the table has kept its first name.
 renormalizations = Table(
     "renormalizations",
     metadata,
@@ -268,14 +269,14 @@ renormalizations = Table(
     Column("finished_at", Text),
 )
 
-# A file of bookmarks that was handed in, until all of it is kept.
+# An uploaded bookmark file, stored until every row is imported.
 imports = Table(
     "imports",
     metadata,
     Column("id", _Id, primary_key=True),
     Column("owner_id", _Id, nullable=False, index=True),
     Column("format", Text, nullable=False),
-    Column("content", LargeBinary, nullable=False),  # empty when it is done
+    Column("content", LargeBinary, nullable=False),  # emptied when the import is done
     Column("exact_url", Integer, nullable=False, server_default="0"),
     Column("total", Integer, nullable=False),
     Column("done", Integer, nullable=False, server_default="0"),
@@ -286,7 +287,7 @@ imports = Table(
     Column("finished_at", Text),
 )
 
-# How often something happened in an hour, `2026-01-31T10`; never a URL or a host.
+# Counts of events by hour, `2026-01-31T10`; names never contain a URL or a host.
 statistics = Table(
     "statistics",
     metadata,
@@ -301,12 +302,12 @@ crawls = Table(
     metadata,
     Column("id", _Id, primary_key=True),
     Column("seed", Text, nullable=False),  # normalized
-    Column("host", Text, nullable=False),  # whose pages are crawled
+    Column("host", Text, nullable=False),  # the host whose pages are crawled
     Column("options", Text, nullable=False, server_default="{}"),  # JSON
     Column("state", Text, nullable=False, server_default="running"),  # running, done, failed, stopped
     Column("failure", Text, nullable=False, server_default=""),
-    Column("address", Text, nullable=False, server_default=""),  # where the start page came from
-    Column("taken", Integer, nullable=False, server_default="0"),  # pages that were begun, for the limit
+    Column("address", Text, nullable=False, server_default=""),  # IP address of the start page
+    Column("taken", Integer, nullable=False, server_default="0"),  # number of pages started, for the page limit
     Column("started_at", Text, nullable=False),
     Column("finished_at", Text),
     Column("failure_kind", Text, nullable=False, server_default=""),  # start_moved, engine
@@ -319,16 +320,16 @@ crawl_pages = Table(
     metadata,
     Column("id", _Id, primary_key=True),
     Column("crawl_id", _Id, ForeignKey("crawls.id", ondelete="CASCADE"), nullable=False),
-    Column("key", Text, nullable=False),  # a digest of the URL without scheme: no index takes a URL of any length
+    Column("key", Text, nullable=False),  # a digest of the URL without its scheme, because indexes limit the length
     Column("url", Text, nullable=False),
     Column("requested_url", Text, nullable=False),
     Column("depth", Integer, nullable=False),
     Column("referrer", Text, nullable=False, server_default=""),
     Column("state", Text, nullable=False, server_default="queued"),  # queued, fetching, done, failed, skipped
-    Column("attempts", Integer, nullable=False, server_default="0"),  # that came to nothing
+    Column("attempts", Integer, nullable=False, server_default="0"),  # failed attempts
     Column("begun_at", Text),
     Column("retry_at", Text),
-    Column("lease", Text, nullable=False, server_default=""),  # who fetches it
+    Column("lease", Text, nullable=False, server_default=""),  # owner of the lease
     Column("lease_until", Text),
     Column("status", Integer, nullable=False, server_default="0"),
     Column("final_url", Text, nullable=False, server_default=""),
@@ -336,7 +337,7 @@ crawl_pages = Table(
     Column("engine", Text, nullable=False, server_default=""),
     Column("error", Text, nullable=False, server_default=""),
     Column("links", Text, nullable=False, server_default="[]"),  # JSON
-    Column("followed", Integer, nullable=False, server_default="0"),  # links to pages of the site
+    Column("followed", Integer, nullable=False, server_default="0"),  # number of links to pages of the site
     Column("finished_at", Text),
     Column("failure", Text, nullable=False, server_default=""),  # a FailureKind; error is its text
     Column("skip_reason", Text, nullable=False, server_default=""),
@@ -347,5 +348,5 @@ crawl_pages = Table(
 
 
 def stamp(when: datetime) -> str:
-    """A time as the tables have it."""
+    """Return a time in the text format of the tables."""
     return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

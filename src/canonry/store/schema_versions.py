@@ -1,4 +1,4 @@
-"""Versions of the tables: a new store is made, an old one is backed up and migrated, a newer one refused."""
+"""Schema versions: create the tables of a new store, migrate an old one after a backup, refuse a newer one."""
 
 from __future__ import annotations
 
@@ -14,57 +14,61 @@ if TYPE_CHECKING:
 
     from canonry.store.database import Database
 
-# One file of `migrations/versions` each, the newest last.
+# One file of `migrations/versions` for each, the newest last.
 VERSIONS = ("0001", "0002", "0003", "0004", "0005", "0006")
 
 
 def bring_up_to_date(database: Database, say: Callable[[str], object]) -> None:
-    """Make, migrate or refuse the tables of a database."""
-    version = database.read_now(version_of)
+    """Create or migrate the tables of a database, or refuse to use it."""
+    version = database.read_now(read_version)
     if version == VERSIONS[-1]:
         return
     if version is None:
-        database.write_now(_make)
+        database.write_now(_create)
     elif version in VERSIONS:
         from canonry.store.migrations.run import migrate
 
         migrate(database, version, say)
     else:
         raise NewerStore(
-            f"{mask_credentials(database.url)}: made by a newer canonry (tables {version}); nothing was changed"
+            f"{mask_credentials(database.url)}: created by a newer canonry"
+            f" (schema {version}, this one knows {VERSIONS[-1]}). Nothing was changed. Upgrade canonry."
         )
 
 
-def version_of(connection: Connection) -> str | None:
-    """The version of the tables; None where there are none of ours yet."""
+def read_version(connection: Connection) -> str | None:
+    """Return the schema version; None for a database without tables of canonry."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
 
 
 def lock_tables(connection: Connection) -> None:
-    """Let nobody else make or migrate the tables until this transaction ends."""
-    if connection.dialect.name == "postgresql":  # on SQLite, BEGIN IMMEDIATE has done it
+    """Keep others from creating or migrating the tables until this transaction ends."""
+    if connection.dialect.name == "postgresql":  # on SQLite, BEGIN IMMEDIATE is the lock
         connection.execute(text("SELECT pg_advisory_xact_lock(7203041)"))
 
 
 def lock_rows(connection: Connection) -> None:
-    """Let nobody else write until this transaction ends."""
+    """Keep others from writing until this transaction ends."""
     if connection.dialect.name == "postgresql":
         names = set(inspect(connection).get_table_names()) & set(metadata.tables)
-        # Whoever merges a document begins with its feed: first wait for those.
+        # Transactions that merge a feed document lock their feed first, so lock feeds first too.
         for name in sorted(names, key=lambda name: (name != "feeds", name)):
             connection.execute(text(f'LOCK TABLE "{name}" IN EXCLUSIVE MODE'))
 
 
-def _make(connection: Connection) -> None:
-    lock_tables(connection)  # two processes that start at once
-    if version_of(connection) is not None:
+def _create(connection: Connection) -> None:
+    lock_tables(connection)  # two processes may start at once
+    if read_version(connection) is not None:
         return
-    strangers = sorted(set(inspect(connection).get_table_names()) & set(metadata.tables))
-    if strangers:
+    foreign = sorted(set(inspect(connection).get_table_names()) & set(metadata.tables))
+    if foreign:
         url = mask_credentials(connection.engine.url.render_as_string(hide_password=False))
-        raise StoreError(f"{url}: not a store of canonry, but has tables named {', '.join(strangers)}")
+        raise StoreError(
+            f"{url}: not a store of canonry, but has tables of the same names: {', '.join(foreign)}."
+            " Use another database."
+        )
     metadata.create_all(connection)
     connection.execute(
         text(

@@ -1,4 +1,4 @@
-"""Statements that are compiled once and run by their text: for those of every document that is most of their cost."""
+"""Prepared statements: SQLAlchemy compiles them once, the driver runs their text. Compiling was most of their cost."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection, Executable
 
-    # `column IN (…)`, the values being one value with this name: the text does not depend on how many there are.
-    OneOf: TypeAlias = Callable[[ColumnElement[Any], str], ColumnElement[bool]]
+    # Make `column IN (…)` with one bound value for the whole list, so that the text does not depend on its length.
+    InList: TypeAlias = Callable[[ColumnElement[Any], str], ColumnElement[bool]]
 
 Row: TypeAlias = "tuple[object, ...]"
 
 
 class Prepared:
-    """A statement whose values have names; a list for a `OneOf` is given as a tuple."""
+    """A statement with named values; pass a tuple for an `InList`."""
 
-    def __init__(self, make: Callable[[OneOf], Executable], columns: Sequence[str] | None = None) -> None:
+    def __init__(self, make: Callable[[InList], Executable], columns: Sequence[str] | None = None) -> None:
         self._make = make
         self._columns = columns  # of an INSERT
         self._texts: dict[str, _Text] = {}
 
-    def rows(self, connection: Connection, **values: object) -> list[tuple[Any, ...]]:
-        """All rows of a SELECT or of what a change returns."""
+    def fetch_all(self, connection: Connection, **values: object) -> list[tuple[Any, ...]]:
+        """Return all rows of a SELECT or a RETURNING clause."""
         text = self._text(connection.dialect)
         with DriverCursor(connection, text.sql) as cursor:
-            cursor.execute(text.sql, text.bound(values))
+            cursor.execute(text.sql, text.bind(values))
             return list(cursor.fetchall())
 
     def run(self, connection: Connection, **values: object) -> None:
-        """Do it once."""
+        """Run the statement once."""
         text = self._text(connection.dialect)
         with DriverCursor(connection, text.sql) as cursor:
-            cursor.execute(text.sql, text.bound(values))
+            cursor.execute(text.sql, text.bind(values))
 
     def run_many(self, connection: Connection, rows: Iterable[Mapping[str, object]]) -> None:
-        """Once for each row, if there are any; a row has no lists."""
+        """Run the statement for each row; rows must not contain lists."""
         text = self._text(connection.dialect)
-        if bound := list(map(text.bound_row, rows)):
+        if bound := list(map(text.bind_row, rows)):
             with DriverCursor(connection, text.sql) as cursor:
                 cursor.executemany(text.sql, bound)
 
     def insert(self, connection: Connection, rows: Sequence[Row]) -> None:
-        """Insert these rows, if there are any; their values are in the order of the columns."""
+        """Insert the rows, whose values are in the order of the columns."""
         text = self._text(connection.dialect)
         if rows:
             columns = self._columns or ()
@@ -61,7 +61,7 @@ class Prepared:
     def _text(self, dialect: Any) -> _Text:
         text = self._texts.get(dialect.name)
         if text is None:
-            statement: Any = self._make(_is_in_json if dialect.name == "sqlite" else _is_any_of)
+            statement: Any = self._make(_make_json_condition if dialect.name == "sqlite" else _make_any_condition)
             text = self._texts[dialect.name] = _Text(
                 statement.compile(dialect=dialect, column_keys=self._columns), self._columns
             )
@@ -69,23 +69,23 @@ class Prepared:
 
 
 class DriverCursor:
-    """A cursor of the driver itself, whose errors are those SQLAlchemy would raise.
+    """A cursor of the driver whose errors are raised as SQLAlchemy's.
 
-    SQLAlchemy would look at every statement and at every column of every result: more than the statement takes.
+    SQLAlchemy's own handling of statements and result columns costs more than these statements.
     """
 
-    __slots__ = ("_made", "connection", "sql")
+    __slots__ = ("_cursor", "connection", "sql")
 
     def __init__(self, connection: Connection, sql: str) -> None:
         self.connection = connection
         self.sql = sql
 
     def __enter__(self) -> Any:
-        self._made = self.connection.connection.cursor()
-        return self._made
+        self._cursor = self.connection.connection.cursor()
+        return self._cursor
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        connection, cursor = self.connection, self._made
+        connection, cursor = self.connection, self._cursor
         try:
             if isinstance(error, connection.dialect.loaded_dbapi.Error):
                 is_lost = connection.dialect.is_disconnect(error, connection.connection.driver_connection, cursor)
@@ -97,36 +97,36 @@ class DriverCursor:
 
 
 class _Text:
-    """SQL as a driver wants it."""
+    """The compiled SQL of one dialect and the order of its values."""
 
     def __init__(self, compiled: Any, columns: Sequence[str] | None) -> None:
         self.sql = str(compiled)
         self._order: list[str] | None = compiled.positiontup
-        assert columns is None or self._order is None or self._order == [*columns], "not the order of the table"
+        assert columns is None or self._order is None or self._order == [*columns], "columns in another order"
         self.is_positional = self._order is not None
         binds: dict[str, BindParameter[Any]] = compiled.binds
         self._constants = {name: bind.effective_value for name, bind in binds.items() if not bind.required}
-        self.bound_row: Callable[[Mapping[str, object]], Any] = dict
+        self.bind_row: Callable[[Mapping[str, object]], Any] = dict
         if self._order is not None and len(self._order) > 1:
-            self.bound_row = itemgetter(*self._order)
+            self.bind_row = itemgetter(*self._order)
 
-    def bound(self, values: Mapping[str, object]) -> Any:
-        """The values in the order the text has them, or with its names."""
+    def bind(self, values: Mapping[str, object]) -> Any:
+        """Return the values in the order of the text, or by name."""
         if self._constants:
             values = {**self._constants, **values}
         if self._order is None:
-            return {name: _listed(value) for name, value in values.items()}
+            return {name: _convert_tuple(value) for name, value in values.items()}
         found = [values[name] for name in self._order]
         return tuple([json.dumps(value) if isinstance(value, tuple) else value for value in found])
 
 
-def _listed(value: Any) -> Any:
+def _convert_tuple(value: Any) -> Any:
     return [*cast_type("tuple[object, ...]", value)] if isinstance(value, tuple) else value
 
 
-def _is_in_json(column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
+def _make_json_condition(column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
     return column.in_(select(func.json_each(bindparam(name)).table_valued("value").c.value))
 
 
-def _is_any_of(column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
+def _make_any_condition(column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
     return column == func.any(cast(bindparam(name), ARRAY(column.type)))

@@ -1,1 +1,1 @@
-"""The history of the tables, one file a version; each describes its tables itself and never imports the live ones."""
+"""The schema history, one file for each version. Migrations describe their tables and never import schema.py."""

@@ -1,4 +1,4 @@
-"""What Alembic runs: the migrations, on the connection and inside the transaction that `run` gives it."""
+"""The Alembic environment: run migrations on the connection and in the transaction that run.py passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bring an old store up to date: back it up, then migrate it in one transaction; a failure leaves it as it was."""
+"""Migrate an old store: back it up, then migrate in one transaction; a failure changes nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from canonry.errors import StoreError, mask_credentials
 from canonry.settings import get_data_folder
 from canonry.store.backup import write_backup
 from canonry.store.schema import metadata
-from canonry.store.schema_versions import VERSIONS, lock_rows, lock_tables, version_of
+from canonry.store.schema_versions import VERSIONS, lock_rows, lock_tables, read_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,22 +26,24 @@ if TYPE_CHECKING:
     from canonry.store.database import Database
 
 MIGRATIONS = Path(__file__).parent
-# Alembic's `context` and `op` are the process's, not the thread's.
-_alone = threading.Lock()
+# Alembic's `context` and `op` are globals of the process.
+_alembic_lock = threading.Lock()
 
 
 def migrate(database: Database, version: str, say: Callable[[str], object]) -> None:
-    """Back the store up and migrate it to the newest version, unless another process just did."""
-    database.write_now(partial(_migrate, database=database, file=_backup_file(database), say=say, expected=version))
+    """Back up the store and migrate it to the newest version, unless another process just did."""
+    database.write_now(
+        partial(_migrate, database=database, file=_choose_backup_file(database), say=say, expected=version)
+    )
 
 
 def upgrade(connection: Connection, version: str = VERSIONS[-1]) -> None:
-    """Make or change tables as the migrations up to this version say, in the connection's transaction."""
+    """Run the migrations up to this version in the connection's transaction."""
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
-    with _alone:
+    with _alembic_lock:
         command.upgrade(config, version)
 
 
@@ -49,7 +51,7 @@ def _migrate(
     connection: Connection, *, database: Database, file: Path, say: Callable[[str], object], expected: str
 ) -> None:
     lock_tables(connection)
-    version = version_of(connection)
+    version = read_version(connection)
     if version != expected:  # another process was faster
         return
     lock_rows(connection)
@@ -59,14 +61,17 @@ def _migrate(
         else:
             write_backup(connection, file)
     except (OSError, sqlite3.Error) as error:
-        raise StoreError(f"{mask_credentials(database.url)}: no backup, so not migrated: {file}: {error}") from error
-    say(f"backed up to {file}, migrating the store from {version} to {VERSIONS[-1]}")
+        raise StoreError(
+            f"{mask_credentials(database.url)}: not migrated, because the backup to {file} failed: {error}."
+            " Free disk space or fix the permissions."
+        ) from error
+    say(f"backed up the store to {file}; migrating its schema from {version} to {VERSIONS[-1]}")
     upgrade(connection)
     _verify(connection, mask_credentials(database.url))
 
 
-def _backup_file(database: Database) -> Path:
-    """Beside a file; for a server, in canonry's data folder on this machine."""
+def _choose_backup_file(database: Database) -> Path:
+    """Return a file beside a SQLite store; for PostgreSQL, one in canonry's data folder on this machine."""
     suffix = f".before-{VERSIONS[-1]}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     name = database.engine.url.database or ""
     if database.is_sqlite:
@@ -75,19 +80,21 @@ def _backup_file(database: Database) -> Path:
 
 
 def _copy(source: str, file: Path) -> None:
-    """A copy by SQLite itself, which sees what is still in the write-ahead log."""
+    """Copy with SQLite's backup API, which includes the write-ahead log."""
     with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(file)) as new:
         old.backup(new)
 
 
 def _verify(connection: Connection, name: str) -> None:
-    """Raise, and so undo all, where the tables are not what this version works with."""
+    """Raise, and so roll back, where the tables are not what this version expects."""
     inspector = inspect(connection)
     for table in metadata.tables.values():
         found = {column["name"] for column in inspector.get_columns(table.name)}
         if found != set(table.columns.keys()):
-            raise StoreError(f"{name}: not migrated: the table {table.name} is not as expected; nothing was changed")
-    if version_of(connection) != VERSIONS[-1]:
-        raise StoreError(f"{name}: not migrated: the version is not as expected; nothing was changed")
+            raise StoreError(
+                f"{name}: not migrated: table {table.name} does not have the expected columns. Nothing was changed."
+            )
+    if read_version(connection) != VERSIONS[-1]:
+        raise StoreError(f"{name}: not migrated: unexpected schema version. Nothing was changed.")
     if connection.dialect.name == "sqlite" and connection.execute(text("PRAGMA foreign_key_check")).first():
-        raise StoreError(f"{name}: not migrated: rows point to rows that are not there; nothing was changed")
+        raise StoreError(f"{name}: not migrated: a foreign key points to a missing row. Nothing was changed.")
