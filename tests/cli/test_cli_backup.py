@@ -69,19 +69,19 @@ def test_no_answer_is_one_line_and_exit_1(tmp_path: Path) -> None:
     make(f"sqlite:///{tmp_path}/a.db")
     run(tmp_path, "backup", "b.gz", "--db", "sqlite:///a.db")
     (tmp_path / "text").write_text("text")
-    for arguments, said in (
+    for arguments, named in (
         (("backup", "x.gz", "--db", "sqlite:///none.db"), "none.db: there is no store yet"),
-        (("backup", "x.gz", "--db", "mysql://u:secret@h/x"), "only sqlite:///FILE and postgresql://… can be used"),
+        (("backup", "x.gz", "--db", "mysql://u:secret@h/x"), "sqlite:///FILE"),
         (("backup", "x.gz", "--db", "nonsense"), "nonsense"),
         (("backup", "text/x.gz", "--db", "sqlite:///a.db"), "text"),
-        (("restore", "none.gz", "--db", "sqlite:///new.db"), "none.gz: cannot be read: No such file"),
+        (("restore", "none.gz", "--db", "sqlite:///new.db"), "none.gz: cannot be read"),
         (("restore", "text", "--db", "sqlite:///new.db"), "text: not a backup of canonry"),
-        (("restore", "b.gz", "--db", "sqlite:///a.db"), "is not empty; nothing was restored (--replace"),
+        (("restore", "b.gz", "--db", "sqlite:///a.db"), "--replace"),
     ):
         done = run(tmp_path, *arguments)
         assert (done.returncode, done.stdout) == (1, ""), arguments
         assert done.stderr.startswith("canonry: ")
-        assert said in done.stderr
+        assert named in done.stderr
         assert done.stderr.count("\n") == 1
         assert "secret" not in done.stderr
     assert not (tmp_path / "new.db").exists()
@@ -92,17 +92,15 @@ def test_no_answer_is_one_line_and_exit_1(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_old_store_is_migrated_and_it_is_said(tmp_path: Path) -> None:
+def test_an_old_store_is_migrated_with_a_message(tmp_path: Path) -> None:
     engine = _make_engine(f"sqlite:///{tmp_path}/old.db")
     with engine.begin() as connection:
         upgrade(connection, "0001")
     engine.dispose()
     done = run(tmp_path, "backup", "b.gz", "--db", "sqlite:///old.db")
     assert done.returncode == 0
-    assert re.fullmatch(
-        rf"canonry: backed up to old\.db\.before-{VERSIONS[-1]}-\d{{8}}T\d{{6}}Z, migrating the store from 0001 to {VERSIONS[-1]}\n",
-        done.stderr,
-    )
+    backup_file = rf"old\.db\.before-{VERSIONS[-1]}-\d{{8}}T\d{{6}}Z"
+    assert re.fullmatch(rf"canonry: .*{backup_file}.* 0001 .* {VERSIONS[-1]}\n", done.stderr)
 
 
 def test_progress_from_the_first_second_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -120,7 +120,7 @@ def test_a_store_that_has_something_is_left_alone(database_url: str, tmp_path: P
         backup(database, tmp_path / "full.gz")
         asyncio.run(FeedStore(database).add("https://new.com/feed", NOW))
         before = contents(database)
-        with pytest.raises(StoreError, match="is not empty; nothing was restored"):
+        with pytest.raises(StoreError, match="--replace"):
             restore(database, tmp_path / "full.gz")
         assert contents(database) == before
         restore(database, tmp_path / "full.gz", replace=True)
@@ -198,26 +198,26 @@ def _resealed(line: bytes) -> Callable[[list[bytes]], list[bytes]]:
 
 
 DAMAGES: list[tuple[str, Callable[[list[bytes]], list[bytes]], str]] = [
-    ("cut", _cut, "damaged, nothing was restored: it ends too early"),
-    ("without end", _without_end, "damaged, nothing was restored: it ends too early"),
-    ("without a row", _without_a_row, "its checksum is another"),
-    ("changed", _changed, "its checksum is another"),
-    ("with more", _with_more, "its checksum is another"),
-    ("half a line", _with_half_a_line, "it ends too early"),
-    ("newer", _newer, "with newer tables (0999); nothing was restored"),
+    ("cut", _cut, "truncated"),
+    ("without end", _without_end, "truncated"),
+    ("without a row", _without_a_row, "checksum"),
+    ("changed", _changed, "checksum"),
+    ("with more", _with_more, "checksum"),
+    ("half a line", _with_half_a_line, "truncated"),
+    ("newer", _newer, "0999"),
     ("no header", _no_header, "not a backup of canonry"),
     ("text", _text, "not a backup of canonry"),
     ("a list", _list, "not a backup of canonry"),
-    ("no row", _resealed(b'{"table":"feeds"}\n'), "a line is no row"),
-    ("unknown table", _resealed(b'{"table":"nope","row":{}}\n'), "no table 'nope'"),
-    ("unknown column", _resealed(b'{"table":"feeds","row":{"id":1}}\n'), "a row of feeds has other columns"),
-    ("no base64", _resealed(b'{"table":"cache","row":{"name":"z","value":"?","expires_at":""}}\n'), "bytes of cache are not base64"),
+    ("no row", _resealed(b'{"table":"feeds"}\n'), "not a row"),
+    ("unknown table", _resealed(b'{"table":"nope","row":{}}\n'), "'nope'"),
+    ("unknown column", _resealed(b'{"table":"feeds","row":{"id":1}}\n'), "feeds"),
+    ("no base64", _resealed(b'{"table":"cache","row":{"name":"z","value":"?","expires_at":""}}\n'), "base64"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("damage", "said"), [pytest.param(*row[1:], id=row[0]) for row in DAMAGES])
+@pytest.mark.parametrize(("damage", "named"), [pytest.param(*row[1:], id=row[0]) for row in DAMAGES])
 def test_a_damaged_file_changes_nothing(
-    database_url: str, tmp_path: Path, damage: Callable[[list[bytes]], list[bytes]], said: str
+    database_url: str, tmp_path: Path, damage: Callable[[list[bytes]], list[bytes]], named: str
 ) -> None:
     file = tmp_path / "b.gz"
     with Database(database_url) as database:
@@ -228,7 +228,7 @@ def test_a_damaged_file_changes_nothing(
         before = contents(database)
         with pytest.raises(StoreError) as caught:
             restore(database, file, replace=True)
-        assert said in str(caught.value)
+        assert named in str(caught.value)
         assert str(file) in str(caught.value)
         assert contents(database) == before
 
@@ -251,7 +251,7 @@ def test_files_that_are_not_even_compressed_well(tmp_path: Path) -> None:
             (tmp_path / name).write_bytes(raw)
             with pytest.raises(StoreError, match=name):
                 restore(database, tmp_path / name, replace=True)
-        with pytest.raises(StoreError, match="none: cannot be read: No such file"):
+        with pytest.raises(StoreError, match="No such file"):
             restore(database, tmp_path / "none")
         assert len(contents(database)["feeds"]) == 2
 

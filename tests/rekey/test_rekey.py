@@ -504,7 +504,7 @@ def test_an_interrupted_undo_goes_on(database: Database) -> None:
     for _ in range(4):
         with pytest.raises(Crash):
             asyncio.run(undoing(on_progress=crashing_after(1)))
-    with pytest.raises(RekeyUnfinished, match="undo of a rekey is unfinished: run `canonry rekey .* --undo`"):
+    with pytest.raises(RekeyUnfinished, match="canonry rekey .* --undo"):
         move(database, "feed-aggressive@1")
     asyncio.run(undoing())
     assert dump(database) == before
@@ -515,14 +515,13 @@ def test_nothing_is_ingested_while_a_rekey_is_unfinished(database: Database) -> 
     with pytest.raises(Crash):
         move(database, "exact@1", on_progress=crashing_after(2))
     before = dump(database, without=())
-    reason = "a rekey is unfinished: run `canonry rekey entry@1 exact@1` to finish it, or with --undo to take it back"
-    with pytest.raises(StoreError, match=reason):
+    with pytest.raises(RekeyUnfinished, match="canonry rekey entry@1 exact@1"):
         shown.later().show(ONE, *DOCUMENTS[ONE])
     assert dump(database, without=()) == before
     for other in (("entry@1", "bookmark@1"), ("exact@1", "entry@1")):
-        with pytest.raises(StoreError, match=reason):
+        with pytest.raises(RekeyUnfinished):
             move(database, other[1], before=other[0])
-        with pytest.raises(StoreError, match=reason):
+        with pytest.raises(RekeyUnfinished):
             plan(database, other[1], before=other[0])
     move(database, "exact@1")
     assert set(outcomes(shown.later().show(ONE, *DOCUMENTS[ONE]))) == {"duplicate"}

@@ -1,4 +1,4 @@
-"""Writes that come while another is under way share a transaction, and none pays for the fault of another."""
+"""Writes that arrive during a commit share the next transaction, and a failing one fails alone."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ async def test_a_store_that_is_closed_says_so() -> None:
 @in_a_loop
 async def test_a_fault_of_the_group_is_everybodys(monkeypatch: pytest.MonkeyPatch) -> None:
     with Database("sqlite://") as database:
-        monkeypatch.setattr("canonry.store.database._all_of", lambda *_: pytest.fail("a bug"))
+        monkeypatch.setattr("canonry.store.database._run_all", lambda *_: pytest.fail("a bug"))
         results, _ = await written(database, [lambda _: 1, lambda _: 2])
         assert [str(result) for result in results] == ["a bug", "a bug"]
 
