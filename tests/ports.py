@@ -1,4 +1,4 @@
-"""Ports of loopback that nobody gets by chance."""
+"""Loopback ports that no other test gets by chance."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import socket
 
 
 def free_port() -> int:
-    """A port where nobody listens, at no address, for something that is started in a moment.
+    """Return a port that is free on every address, for a process that is about to start.
 
-    It lies below those the kernel hands out to whoever asks for any, as other tests do all the time.
+    It is below the ephemeral ports, which the kernel gives to other tests all the time.
     """
     for _ in range(100):
         port = 20_000 + secrets.randbelow(12_000)

@@ -1,4 +1,4 @@
-"""A running service, for real: uvicorn on loopback in a thread, asked over HTTP."""
+"""A real service for tests: uvicorn on loopback in a thread, asked over HTTP."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the service said."""
+    """A response of the service."""
 
     status: int
     headers: Mapping[str, str]
@@ -42,7 +42,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A service that answers at `port`."""
+    """A running service."""
 
     port: int
     service: Service
@@ -61,14 +61,14 @@ class Running:
         headers: Mapping[str, str] | None = None,
         token: str | None = None,
     ) -> Answer:
-        """One request; a body that is not bytes goes as JSON."""
+        """Send one request; a body that is not bytes is sent as JSON."""
         sent = dict(headers or {})
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         if body is not None and not isinstance(body, bytes):
             sent.setdefault("Content-Type", "application/json")
         if token := self.token if token is None else token:
             sent.setdefault("Authorization", f"Bearer {token}")
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         try:
             connection.request(method, path, data, sent)
             answer = connection.getresponse()
@@ -80,7 +80,7 @@ class Running:
         return self.ask("GET", path, **options)
 
     def put(self, url: str, query: str = "", **fields: Any) -> Answer:
-        """Keep a bookmark."""
+        """Save a bookmark."""
         return self.ask("PUT", f"/api/bookmarks{query}", {"url": url, **fields})
 
     def wait_for_short_links(self, seconds: float) -> None:
@@ -90,32 +90,40 @@ class Running:
 
 @contextmanager
 def serving(
-    database_url: str, options: Options | None = None, *, client: Callable[[], Client] = make_client, **settings: Any
+    database_url: str,
+    options: Options | None = None,
+    *,
+    client: Callable[[], Client] = make_client,
+    monotonic: Callable[[], float] = time.monotonic,
+    **settings: Any,
 ) -> Generator[Running]:
-    """A service on a port of its own; its client knows no name but those of the test's web."""
+    """Run a service on a port of its own; its client resolves only the names of the test's web."""
     with socket.create_server(("127.0.0.1", 0), backlog=512) as listening:
         port: int = listening.getsockname()[1]
         service = Service(
-            Settings(database_url=database_url, **settings), replace(options or Options(), port=port), client=client
+            Settings(database_url=database_url, **settings),
+            replace(options or Options(), port=port),
+            client=client,
+            monotonic=monotonic,
         )
         config = uvicorn.Config(make_app(service), log_level="warning", timeout_graceful_shutdown=5)
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 120
             while not server.started:
-                assert thread.is_alive() and time.monotonic() < deadline, "the service does not start"
+                assert thread.is_alive() and time.monotonic() < deadline, "the service did not start"
                 time.sleep(0.02)
             yield Running(port, service)
         finally:
             server.should_exit = True
-            thread.join(30)
+            thread.join(120)
 
 
-def until(is_so: Callable[[], object], seconds: float = 20.0) -> None:
-    """Wait until it is so."""
+def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+    """Wait until a condition is true."""
     deadline = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < deadline, "it never came"
+    while not condition():
+        assert time.monotonic() < deadline, f"not true after {seconds} s"
         time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""canonry demo: everything canonry does, shown on a small web of its own, offline."""
+"""canonry demo: show what canonry does on a small built-in web, offline."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from canonry.cli.options import json_option
 @click.command()
 @json_option
 def demo(*, as_json: bool) -> None:
-    """Every capability on a small web on loopback, offline: a tour of a few seconds.
+    """Show what canonry does on a small web on loopback, offline, in a few seconds.
 
-    Real requests go through the real guard; nothing outside this machine is asked, nothing is kept.
+    The requests are real and pass the real guard. Nothing leaves this machine, and nothing is stored.
 
     \b
     canonry demo
@@ -23,21 +23,19 @@ def demo(*, as_json: bool) -> None:
     try:
         asyncio.run(_show(as_json=as_json))
     except ModuleNotFoundError:
-        click.echo(
-            "canonry: the rest of the tour needs more than the base install: pip install 'canonry[crawl]'", err=True
-        )
+        click.echo("canonry: the rest of the tour needs an extra. Install it: pip install 'canonry[crawl]'", err=True)
 
 
 async def _show(*, as_json: bool) -> None:
-    from canonry.demo.tour import tour
+    from canonry.demo.tour import run_tour
 
     number = 0
-    async for stop in tour():
+    async for step in run_tour():
         number += 1
         if as_json:
-            render.print_json(stop)
+            render.print_json(step)
             continue
-        # A show for people, also where it is piped into a pager.
-        click.echo(render.bold(f"{number}. {stop.title}\n"))
-        render.print_table(stop.headers, stop.rows)
-        click.echo(f"\n→ {render.bold(stop.result)}\n  yours: {stop.command}\n")
+        # Meant for people, also when it is piped into a pager.
+        click.echo(render.bold(f"{number}. {step.title}\n"))
+        render.print_table(step.headers, step.rows)
+        click.echo(f"\n→ {render.bold(step.result)}\n  Try it: {step.command}\n")

@@ -1,1 +1,1 @@
-"""A small web on loopback, so that everything can be shown offline."""
+"""A small web on loopback to show everything offline."""

@@ -1,4 +1,4 @@
-"""The tour: every capability on the demo's web, offline, with real requests through the real guard."""
+"""The tour: what canonry does, shown on the demo web, offline, with real requests through the real guard."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ HOSTILE = (
     "http://evil.example.com/loop",
     "http://evil.example.com/bomb",
 )
-_MANY = 100_000
+_URL_COUNT = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
-    """One thing that was shown: a table, what it comes to, and the command that does it for you."""
+class TourStep:
+    """One capability: a table, its result in one line, and the command to try it."""
 
     title: str
     headers: tuple[str, ...]
@@ -51,73 +51,77 @@ class Stop:
     command: str
 
 
-async def tour() -> AsyncGenerator[Stop]:
-    """The stops in their order; ModuleNotFoundError where the next one needs an extra that is not installed."""
-    yield _one_form()
-    yield _policies()
-    yield _keys()
-    yield _many()
+async def run_tour() -> AsyncGenerator[TourStep]:
+    """Yield the steps in order; ModuleNotFoundError if the next one needs an extra that is not installed."""
+    yield _show_one_normal_form()
+    yield _show_policies()
+    yield _show_keys()
+    yield _show_many_at_once()
     from canonry.demo.web import demo_web
     from canonry.store.database import Database
 
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(stack.enter_context(demo_web()))
         database = stack.enter_context(Database("sqlite://"))
-        yield await _canonicalized(client)
-        yield await _ingested(client, database)
-        yield await _bookmarked(client, database)
-        yield await _crawled(client, database)
-        yield await _refused(client)
+        yield await _show_canonical_feed(client)
+        yield await _show_ingest(client, database)
+        yield await _show_bookmarks(client, database)
+        yield await _show_crawl(client, database)
+        yield await _show_refusals(client)
 
 
-def _one_form() -> Stop:
-    told = [explain(url) for url in SPELLINGS]
-    rows = [(url, ", ".join(step.rule for step in each.steps)) for url, each in zip(SPELLINGS, told, strict=True)]
-    [form] = {each.url for each in told}
-    return Stop(
-        "Three URLs of one video", ("url", "rules that fired"), tuple(rows), form, f"canonry explain '{SPELLINGS[0]}'"
+def _show_one_normal_form() -> TourStep:
+    explanations = [explain(url) for url in SPELLINGS]
+    rows = [
+        (url, ", ".join(step.rule for step in each.steps)) for url, each in zip(SPELLINGS, explanations, strict=True)
+    ]
+    [form] = {each.url for each in explanations}
+    return TourStep(
+        "Three URLs of one video", ("url", "rules applied"), tuple(rows), form, f"canonry explain '{SPELLINGS[0]}'"
     )
 
 
-def _policies() -> Stop:
+def _show_policies() -> TourStep:
     rows = tuple((policy.id, explain(MESSY, policy).url) for policy in policies())
-    result = (
-        f"{len({url for _, url in rows})} answers for {len(rows)} policies: what counts as the same is yours to choose"
-    )
-    return Stop(f"What counts as the same? {MESSY}", ("policy", "url"), rows, result, "canonry policies")
+    result = f"{len({url for _, url in rows})} different results from {len(rows)} policies: choose the one that fits"
+    return TourStep(f"Policies decide what is the same: {MESSY}", ("policy", "url"), rows, result, "canonry policies")
 
 
-def _keys() -> Stop:
+def _show_keys() -> TourStep:
     rows = tuple((url, canonical_hash(url)[:16] + "…") for url in ARTICLES)
-    result = "one article, one key" if len({key for _, key in rows}) == 1 else "two keys"
-    return Stop(
-        "A key for a pipeline, whatever the tracking", ("url", "sha256"), rows, result, "canonry normalize --hash URL"
+    result = "same article, same key" if len({key for _, key in rows}) == 1 else "different keys"
+    return TourStep(
+        "One key per article, without tracking parameters",
+        ("url", "sha256"),
+        rows,
+        result,
+        "canonry normalize --hash URL",
     )
 
 
-def _many() -> Stop:
-    urls = [f"https://www.example.com/{number // 4}?utm_id={number}&b=1&a=2" for number in range(_MANY)]
+def _show_many_at_once() -> TourStep:
+    urls = [f"https://www.example.com/{number // 4}?utm_id={number}&b=1&a=2" for number in range(_URL_COUNT)]
     started = time.process_time()
     forms = normalize_many(urls)
     seconds = max(time.process_time() - started, 1e-6)
-    rows = ((f"{_MANY:,}", f"{len(set(forms)):,}", f"{seconds * 1000:.0f} ms", CORE),)
-    return Stop(
-        "Many at once",
-        ("given", "different", "CPU", "core"),
+    rows = ((f"{_URL_COUNT:,}", f"{len(set(forms)):,}", f"{seconds * 1000:.0f} ms", CORE),)
+    return TourStep(
+        "Many URLs at once",
+        ("URLs", "different", "CPU time", "core"),
         rows,
-        f"{_MANY / seconds:,.0f} URLs a second",
+        f"{_URL_COUNT / seconds:,.0f} URLs per second",
         "canonry normalize < urls.txt",
     )
 
 
-async def _canonicalized(client: Client) -> Stop:
+async def _show_canonical_feed(client: Client) -> TourStep:
     from canonry.feeds.canonicalize import canonicalize
 
     found = await canonicalize(FEED, fetch=client.fetch, guard=client.guard)
     rows = tuple((each.verdict, each.url, each.reason) for each in found.candidates)
     result = f"{found.url} ({found.reason}, {found.total_requests} requests)"
-    return Stop(
-        f"Which URL stands for the feed at {FEED}?",
+    return TourStep(
+        f"The canonical URL of the feed at {FEED}",
         ("verdict", "url", "reason"),
         rows,
         result,
@@ -125,19 +129,19 @@ async def _canonicalized(client: Client) -> Stop:
     )
 
 
-async def _ingested(client: Client, database: Database) -> Stop:
+async def _show_ingest(client: Client, database: Database) -> TourStep:
     from canonry.feeds.ingest import ingest
 
     feeds = ["http://blog.example.org/feed", "http://planet.example.org/feed"]
     runs = [await ingest(feeds, database, fetch=client.fetch) for _ in range(2)]
     rows = tuple((str(number), *map(str, run.counts.values())) for number, run in enumerate(runs, 1))
-    result = "the post that both feeds link to is kept once, and the second run finds nothing new"
-    return Stop(
-        "Two feeds that share a post, ingested twice", ("run", *runs[0].counts), rows, result, "canonry ingest URL…"
+    result = "the post in both feeds is stored once, and the second run finds nothing new"
+    return TourStep(
+        "Two feeds with a common post, ingested twice", ("run", *runs[0].counts), rows, result, "canonry ingest URL…"
     )
 
 
-async def _bookmarked(client: Client, database: Database) -> Stop:
+async def _show_bookmarks(client: Client, database: Database) -> TourStep:
     from canonry.bookmarks.draft import Draft
     from canonry.bookmarks.expand import expand
     from canonry.bookmarks.save import Bookmarks
@@ -148,45 +152,49 @@ async def _bookmarked(client: Client, database: Database) -> Stop:
     puts = [(url, await keep.put(0, Draft(url))) for url in SHORT_AND_LONG]
     rows = tuple((url, put.outcome, put.bookmark.url) for url, put in puts)
     result = f"{await keep.store.count()} bookmark"
-    return Stop(
-        "A short link, and two spellings of where it leads", ("given", "outcome", "kept"), rows, result, "canonry serve"
+    return TourStep(
+        "A short link, and two spellings of its target",
+        ("entered", "outcome", "saved as"),
+        rows,
+        result,
+        "canonry serve",
     )
 
 
-async def _crawled(client: Client, database: Database) -> Stop:
+async def _show_crawl(client: Client, database: Database) -> TourStep:
     from canonry.crawler.crawl import crawl
 
     pages = crawl("http://site.example.com/", engine="http", store=database, client=client, delay=0)
     found = sorted([page async for page in pages], key=lambda page: page.url)
-    rows = tuple((page.url, page.title, _verdicts(page.links)) for page in found)
+    rows = tuple((page.url, page.title, _count_verdicts(page.links)) for page in found)
     links = sum(len(page.links) for page in found)
-    return Stop(
-        "A site, each page once",
-        ("page", "title", "its links"),
+    return TourStep(
+        "A site, every page fetched once",
+        ("page", "title", "links"),
         rows,
-        f"{links} links, {len(found)} pages, each asked for once",
+        f"{links} links, {len(found)} pages, each fetched once",
         "canonry crawl URL",
     )
 
 
-def _verdicts(links: tuple[PageLink, ...]) -> str:
+def _count_verdicts(links: tuple[PageLink, ...]) -> str:
     counts = Counter(link.verdict for link in links)
     return ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
 
 
-async def _refused(client: Client) -> Stop:
-    rows = tuple([(url, await _reason(client.fetch(url))) for url in HOSTILE])
+async def _show_refusals(client: Client) -> TourStep:
+    rows = tuple([(url, await _find_refusal(client.fetch(url))) for url in HOSTILE])
     result = f"{sum(reason != 'answered' for _, reason in rows)} of {len(rows)} refused"
-    return Stop(
-        "Hostile corners: private addresses, redirects to them, loops, bombs",
-        ("url", "why not"),
+    return TourStep(
+        "Hostile URLs: private addresses, redirects to them, loops, bombs",
+        ("url", "reason"),
         rows,
         result,
         "canonry canonicalize URL",
     )
 
 
-async def _reason(asked: Awaitable[object]) -> str:
+async def _find_refusal(asked: Awaitable[object]) -> str:
     try:
         await asked
     except CanonryError as error:

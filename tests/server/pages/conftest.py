@@ -1,4 +1,4 @@
-"""A service of its own for every test that writes."""
+"""A service for every test, a visitor without JavaScript, and a real browser."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 ARGUMENTS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-    # What a name means is ours to say, and no other name means anything.
+    # Only these names resolve.
     "--host-resolver-rules=MAP evil.test 127.0.0.1, MAP evil.localhost 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.*, EXCLUDE localhost",
 )
 
 
 @pytest.fixture
 def running(request: pytest.FixtureRequest, sqlite_url: str) -> Generator[Running]:
-    """The service in personal mode; a module says by RUNS_JOBS that nothing has to be done later."""
+    """A service in personal mode; a module sets RUNS_JOBS = False if it needs no background jobs."""
     options = Options(runs_jobs=getattr(request.module, "RUNS_JOBS", True))
     with serving(sqlite_url, options) as found:
         yield found
@@ -41,14 +41,14 @@ def visitor(running: Running) -> Visitor:
 
 @pytest.fixture(scope="module")
 def browser() -> Generator[Browser]:
-    """A real Chromium; skipped where there is none.
+    """A real Chromium; skipped if there is none.
 
-    For a module, not longer: while Playwright is there, its event loop runs, and no other test could have one.
+    Not for the whole session: while Playwright runs, its event loop does, and no other test could have one.
     """
     found = os.environ.get("CANONRY_CHROME") or next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
         pytest.skip(NO_CHROME)
-    expect.set_options(timeout=15_000)
+    expect.set_options(timeout=60_000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=list(ARGUMENTS))
         yield browser

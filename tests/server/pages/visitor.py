@@ -1,4 +1,4 @@
-"""Somebody with a browser that knows no JavaScript: cookies, links, forms."""
+"""A visitor whose browser runs no JavaScript: cookies, links, forms."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FEED = """<?xml version="1.0"?><rss version="2.0"><channel><title>{title}</title
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What came back, read as a browser reads it."""
+    """A page, parsed as a browser parses it."""
 
     answer: Answer
 
@@ -46,19 +46,25 @@ class Page:
 
     @property
     def words(self) -> str:
-        """The text people see, with single blanks."""
+        """The visible text, with single spaces."""
         body = self.tree.body
         return " ".join(body.text(separator=" ").split()) if body else ""
 
     @property
     def links(self) -> list[str]:
-        """Everything that a click or the page itself could go to."""
+        """Every URL that a click or the page itself could request."""
         names = ("href", "src", "action", "formaction", "hx-get", "hx-post", "sse-connect")
         found = (node.attributes.get(name) for node in self.tree.css("*") for name in names)
         return [each for each in found if each is not None]
 
+    @property
+    def notice(self) -> str:
+        """The name of the message after a write; empty if there is none."""
+        node = self.tree.css_first("[data-notice]")
+        return "" if node is None else node.attributes["data-notice"] or ""
+
     def value(self, name: str) -> str:
-        """What stands in a field."""
+        """Return the value of a field."""
         node = self.tree.css_first(f"[name={name}]")
         assert node is not None, name
         if node.tag == "textarea":
@@ -73,7 +79,7 @@ class Page:
 
 @dataclass(slots=True)
 class Visitor:
-    """Asks the service as a browser does, with what it remembers."""
+    """Sends requests as a browser does, with cookies."""
 
     running: Running
     cookies: dict[str, str] = field(default_factory=dict[str, str])
@@ -84,7 +90,7 @@ class Visitor:
     def post(
         self, path: str, fields: Mapping[str, str] | None = None, *, csrf: str | None = None, **headers: str
     ) -> Page:
-        """Send a form; with the token of our cookie, unless another is given."""
+        """Send a form, by default with the CSRF token of our cookie."""
         sent = {"csrf": self.csrf if csrf is None else csrf, **(fields or {})}
         headers = {"Content-Type": "application/x-www-form-urlencoded", **headers}
         return self._ask("POST", path, urlencode(sent).encode(), headers)
@@ -100,7 +106,7 @@ class Visitor:
         return self._ask("POST", path, body, {"Content-Type": "multipart/form-data; boundary=xx"})
 
     def follow(self, page: Page) -> Page:
-        """Go where the answer to a form sends us."""
+        """Follow the redirect after a form."""
         assert page.status == 303, (page.status, page.words)
         return self.get(page.answer.headers["location"])
 
@@ -126,25 +132,25 @@ class Visitor:
 
 
 def add_user(running: Running, name: str, *, is_admin: bool = False) -> str:
-    """A new user's token."""
-    _, token = _done(UserStore(running.service.database).add(name, datetime.now(UTC), is_admin=is_admin))
+    """Add a user and return a token."""
+    _, token = _run(UserStore(running.service.database).add(name, datetime.now(UTC), is_admin=is_admin))
     return token
 
 
-def owner_token(running: Running) -> str:
-    """A token of the owner without a name."""
-    return _done(UserStore(running.service.database).create_token("", datetime.now(UTC)))
+def create_owner_token(running: Running) -> str:
+    """Return a token of the owner of personal mode."""
+    return _run(UserStore(running.service.database).create_token("", datetime.now(UTC)))
 
 
-def _done(work: Coroutine[Any, Any, T]) -> T:
-    """What comes of it, also where the browser has an event loop on this thread."""
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on another thread: Playwright may have an event loop on this one."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, work).result()
 
 
 @contextmanager
-def web_of(pages: Mapping[str, Mapping[str, Any]]) -> Generator[LoopbackWeb]:
-    """Pages that are really served, beside the test."""
+def serve_web(pages: Mapping[str, Mapping[str, Any]]) -> Generator[LoopbackWeb]:
+    """Serve pages on loopback from another thread."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()

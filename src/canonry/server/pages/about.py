@@ -1,4 +1,4 @@
-"""What this is, and the bookmarklet."""
+"""The about page and the bookmarklet."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def about(request: Request) -> Response:
 
 @router.get("/bookmarklet")
 async def bookmarklet(request: Request) -> Response:
-    """A link for the bookmarks bar. It opens the filled form, and can do nothing else."""
+    """Show a link for the bookmarks bar; it only opens the form, filled with the current page."""
     origin = json.dumps(f"{request.url.scheme}://{request.url.netloc}/add?url=")
     script = (
         f"javascript:void(open({origin}+encodeURIComponent(location.href)"

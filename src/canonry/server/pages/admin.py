@@ -1,4 +1,4 @@
-"""How the service is doing, and bookmarks under a newer policy; for admins."""
+"""The statistics page, and rekeying bookmarks to another policy; for admins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from canonry.core.presets import policies
 from canonry.errors import PolicyError
 from canonry.server.dependencies import RowId, get_service, require_admin
 from canonry.server.pages import charts
-from canonry.server.pages.forms import page_router, see, text_of
+from canonry.server.pages.forms import get_text, page_router, redirect
 from canonry.server.pages.rendering import render
 from canonry.server.usage_report import load_usage
 
@@ -20,17 +20,18 @@ if TYPE_CHECKING:
     from canonry.server.pages.charts import Chart
 
 router = page_router()
-_SPANS = (1, 7, 30, 90)
-_OUTCOMES = {
+_SPANS_DAYS = (1, 7, 30, 90)
+_DEFAULT_DAYS = 7
+_EXPANSION_TITLES = {
     "expanded": "Short links followed",
     "failed": "Short links that could not be followed",
-    "pending": "Short links left for later",
+    "pending": "Short links not followed yet",
 }
 
 
 @router.get("/admin")
-async def statistics(request: Request, days: Annotated[int, Query(ge=1, le=90)] = 7) -> Response:
-    return await _page(request, days)
+async def show_statistics(request: Request, days: Annotated[int, Query(ge=1, le=90)] = _DEFAULT_DAYS) -> Response:
+    return await _render_statistics(request, days)
 
 
 @router.post("/admin/renormalize")
@@ -38,19 +39,19 @@ async def start_bookmark_rekey(request: Request) -> Response:
     """Start to rekey all bookmarks in the background."""
     require_admin(request)
     try:
-        run = await get_service(request).bookmark_rekeys.start(text_of(await request.form(), "policy"))
+        run = await get_service(request).bookmark_rekeys.start(get_text(await request.form(), "policy"))
     except PolicyError as error:
-        return await _page(request, 7, error=str(error), status=400)
-    return see(f"/admin/renormalizations/{run.id}")
+        return await _render_statistics(request, _DEFAULT_DAYS, error=str(error), status=400)
+    return redirect(f"/admin/renormalizations/{run.id}")
 
 
 @router.get("/admin/renormalizations/{run_id}")
-async def progress(request: Request, run_id: RowId) -> Response:
+async def show_bookmark_rekey(request: Request, run_id: RowId) -> Response:
     require_admin(request)
     return render(request, "bookmark_rekey.html", run=await get_service(request).bookmark_rekeys.store.get(run_id))
 
 
-async def _page(request: Request, days: int, *, error: str = "", status: int = 200) -> Response:
+async def _render_statistics(request: Request, days: int, *, error: str = "", status: int = 200) -> Response:
     require_admin(request)
     service = get_service(request)
     usage = await load_usage(service, days)
@@ -60,10 +61,10 @@ async def _page(request: Request, days: int, *, error: str = "", status: int = 2
         status=status,
         usage=usage,
         days=days,
-        spans=_SPANS,
-        charts=_charts(usage, by_day=days > 1),
+        spans=_SPANS_DAYS,
+        charts=_make_charts(usage, by_day=days > 1),
         sheet=charts,
-        quantiles=[(f"{share:.0%}", charts.quantile(usage.latency, share)) for share in (0.5, 0.95, 0.99)],
+        quantiles=[(f"{share:.0%}", charts.format_quantile(usage.latency, share)) for share in (0.5, 0.95, 0.99)],
         bookmarks=await service.bookmarks.store.count(),
         runs=await service.bookmark_rekeys.store.list_latest(),
         policy=await service.bookmarks.pipeline.get_policy(),
@@ -72,48 +73,53 @@ async def _page(request: Request, days: int, *, error: str = "", status: int = 2
     )
 
 
-def _charts(usage: Usage, *, by_day: bool) -> list[Chart]:
+def _make_charts(usage: Usage, *, by_day: bool) -> list[Chart]:
     period = "day" if by_day else "hour"
     slots: dict[str, list[Hour]] = {}
     for hour in usage.hours:
-        slots.setdefault(_named(hour.hour, by_day=by_day), []).append(hour)
-    times, several = list(slots), list(slots.values())
+        slots.setdefault(_format_hour(hour.hour, by_day=by_day), []).append(hour)
+    labels, groups = list(slots), list(slots.values())
 
-    def outcomes(name: str) -> list[int]:
-        return [sum(hour.expansions.get(name, 0) for hour in hours) for hours in several]
+    def count_expansions(outcome: str) -> list[int]:
+        return [sum(hour.expansions.get(outcome, 0) for hour in hours) for hours in groups]
 
-    most = max((count for name in _OUTCOMES for count in outcomes(name)), default=0)
+    # The charts of short links share a scale, so that they can be compared.
+    max_expansions = max((count for outcome in _EXPANSION_TITLES for count in count_expansions(outcome)), default=0)
     return [
-        charts.latencies("Normalization latency", usage.latency),
-        charts.share_over_time("Cache hit rate", times, [_hit_rate(hours) for hours in several], period=period),
-        charts.over_time(
+        charts.make_latency_chart("Normalization latency", usage.latency),
+        charts.make_share_chart(
+            "Cache hit rate", labels, [_calculate_hit_rate(hours) for hours in groups], period=period
+        ),
+        charts.make_bar_chart(
             "Duplicates avoided",
             "duplicates",
-            times,
-            [sum(hour.duplicates_avoided for hour in hours) for hours in several],
+            labels,
+            [sum(hour.duplicates_avoided for hour in hours) for hours in groups],
             period=period,
         ),
-        charts.over_time(
+        charts.make_bar_chart(
             "Bookmarks added",
             "bookmarks",
-            times,
-            [sum(hour.created for hour in hours) for hours in several],
+            labels,
+            [sum(hour.created for hour in hours) for hours in groups],
             period=period,
         ),
         *(
-            charts.over_time(title, "short links", times, outcomes(name), most=most, period=period)
-            for name, title in _OUTCOMES.items()
+            charts.make_bar_chart(
+                title, "short links", labels, count_expansions(outcome), max_value=max_expansions, period=period
+            )
+            for outcome, title in _EXPANSION_TITLES.items()
         ),
     ]
 
 
-def _named(hour: str, *, by_day: bool) -> str:
-    """`2026-01-31T10` as its day, `31 Jan`, or with its time, `31 Jan 10:00`."""
+def _format_hour(hour: str, *, by_day: bool) -> str:
+    """Return `2026-01-31T10` as `31 Jan`, or `31 Jan 10:00`."""
     moment = datetime.fromisoformat(f"{hour}:00:00+00:00")
     day = f"{moment.day} {moment.strftime('%b')}"
     return day if by_day else f"{day} {moment.strftime('%H:%M')}"
 
 
-def _hit_rate(hours: list[Hour]) -> float | None:
+def _calculate_hit_rate(hours: list[Hour]) -> float | None:
     hits, misses = sum(hour.cache_hits for hour in hours), sum(hour.cache_misses for hour in hours)
     return hits / (hits + misses) if hits + misses else None

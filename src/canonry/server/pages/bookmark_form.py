@@ -1,8 +1,8 @@
-"""What stands in the form of a bookmark, what is wrong with it, and what would become of its URL."""
+"""The form of a bookmark: its fields, their errors, and the preview of its URL."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from pydantic import ValidationError
@@ -11,7 +11,7 @@ from canonry.bookmarks.draft import clean_tags
 from canonry.bookmarks.url_pipeline import read_http_url
 from canonry.errors import InvalidFields, InvalidUrl
 from canonry.server.bookmark_input import NewBookmark
-from canonry.server.pages.forms import text_of
+from canonry.server.pages.forms import get_text
 
 if TYPE_CHECKING:
     from starlette.datastructures import FormData
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class BookmarkEntry:
     """The fields of the form as they were typed."""
 
     url: str = ""
@@ -37,9 +37,9 @@ class Entry:
     etag: str = ""
 
     @classmethod
-    def of_form(cls, form: FormData) -> Self:
+    def from_form(cls, form: FormData) -> Self:
         def text(name: str) -> str:
-            return text_of(form, name).replace("\r\n", "\n")
+            return get_text(form, name).replace("\r\n", "\n")
 
         return cls(
             url=text("url"),
@@ -55,31 +55,31 @@ class Entry:
         )
 
     @classmethod
-    def of_bookmark(cls, kept: Bookmark) -> Self:
-        """A bookmark to be changed: the URL as it was given, so that it can be kept exactly so."""
+    def from_bookmark(cls, bookmark: Bookmark) -> Self:
+        """Fill the form with a bookmark; its URL is the original one, so that it can still be saved exactly."""
         return cls(
-            kept.original_url or kept.url,
-            kept.title,
-            kept.description,
-            ", ".join(kept.tags),
-            kept.folder,
-            "\n".join(kept.archive_urls),
-            kept.to_read,
-            kept.private,
-            kept.exact_url,
-            kept.etag,
+            url=bookmark.original_url or bookmark.url,
+            title=bookmark.title,
+            description=bookmark.description,
+            tags=", ".join(bookmark.tags),
+            folder=bookmark.folder,
+            archive_urls="\n".join(bookmark.archive_urls),
+            to_read=bookmark.to_read,
+            private=bookmark.private,
+            exact_url=bookmark.exact_url,
+            etag=bookmark.etag,
         )
 
-    def fields(self) -> BookmarkFields:
-        """What is to be kept besides the URL; InvalidFields names everything that cannot be, the URL included."""
-        wrong = {"url": reason} if (reason := _unusable(self.url)) else {}
-        archived: list[str] = []
+    def validate(self) -> BookmarkFields:
+        """Return the fields to save besides the URL; InvalidFields names every invalid field, the URL included."""
+        errors = {"url": reason} if (reason := _find_url_error(self.url)) else {}
+        archive_urls: list[str] = []
         for number, line in enumerate(self.archive_urls.splitlines()):
             if not line.strip():
                 continue
-            archived.append(line.strip())
-            if reason := _unusable(line.strip()):
-                wrong[f"archive_urls[{number}]"] = reason
+            archive_urls.append(line.strip())
+            if reason := _find_url_error(line.strip()):
+                errors[f"archive_urls[{number}]"] = reason
         try:
             given = NewBookmark(
                 url=self.url,
@@ -89,48 +89,50 @@ class Entry:
                 folder=self.folder.strip(),
                 to_read=self.to_read,
                 private=self.private,
-                archive_urls=archived,
+                archive_urls=archive_urls,
             )
         except ValidationError as error:
-            raise InvalidFields({_place(each["loc"]): each["msg"] for each in error.errors()} | wrong) from None
-        if wrong:
-            raise InvalidFields(wrong)
+            raise InvalidFields({_name_field(each["loc"]): each["msg"] for each in error.errors()} | errors) from None
+        if errors:
+            raise InvalidFields(errors)
         return given.given_fields()
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """What would become of a URL: what is kept and why, or what is wrong, and the bookmarks that are there already."""
+class UrlPreview:
+    """What saving a URL would do: the normalized URL and its steps, or an error; `twins` have the URL already."""
 
     preview: Preview | None = None
     error: str = ""
-    twins: tuple[Bookmark, ...] = field(default=())
+    twins: tuple[Bookmark, ...] = ()
 
 
-async def shown(bookmarks: Bookmarks, owner: int, entry: Entry, *, besides: int | None = None) -> Shown:
-    """Look at a URL without keeping it, and without asking the network; `besides` is no twin of itself."""
+async def preview_url(
+    bookmarks: Bookmarks, owner: int, entry: BookmarkEntry, *, edited_id: int | None = None
+) -> UrlPreview:
+    """Preview the URL of the form; sends no request and stores nothing. The edited bookmark is not its own twin."""
     if not entry.url.strip():
-        return Shown()
+        return UrlPreview()
     try:
         preview = await bookmarks.pipeline.preview(entry.url, exact_url=entry.exact_url)
         twins = await bookmarks.find(owner, entry.url, exact_url=entry.exact_url)
     except InvalidUrl as error:
-        return Shown(error=error.reason)
-    return Shown(preview, twins=tuple(each for each in twins if each.id != besides))
+        return UrlPreview(error=error.reason)
+    return UrlPreview(preview, twins=tuple(twin for twin in twins if twin.id != edited_id))
 
 
-def told(reasons: dict[str, str]) -> dict[str, str]:
-    """The reasons by field of the form: `archive_urls[1]` is said at `archive_urls`, with its line."""
-    found: dict[str, list[str]] = {}
-    for place, reason in reasons.items():
-        name, _, index = place.partition("[")
+def group_errors(reasons: dict[str, str]) -> dict[str, str]:
+    """Return one text per field of the form: the error of `archive_urls[1]` is shown at `archive_urls`, as line 2."""
+    texts: dict[str, list[str]] = {}
+    for location, reason in reasons.items():
+        name, _, index = location.partition("[")
         line = index.rstrip("]")
-        found.setdefault(name, []).append(f"{int(line) + 1}: {reason}" if line.isdecimal() else reason)
-    return {name: "; ".join(texts) for name, texts in found.items()}
+        texts.setdefault(name, []).append(f"Line {int(line) + 1}: {reason}" if line.isdecimal() else reason)
+    return {name: "; ".join(each) for name, each in texts.items()}
 
 
-def _unusable(text: str) -> str:
-    """Why a text is no URL that can be kept; empty where it is one."""
+def _find_url_error(text: str) -> str:
+    """Return why a text is not a URL that can be saved; empty if it is one."""
     try:
         read_http_url(text)
     except InvalidUrl as error:
@@ -138,6 +140,6 @@ def _unusable(text: str) -> str:
     return ""
 
 
-def _place(where: tuple[int | str, ...]) -> str:
-    name, *index = where
+def _name_field(location: tuple[int | str, ...]) -> str:
+    name, *index = location
     return f"{name}[{index[0]}]" if index else str(name)

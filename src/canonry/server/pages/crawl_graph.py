@@ -1,6 +1,7 @@
-"""The link graph of a crawl as places on a sheet: the start page in the middle, a ring for each click from it.
+"""Lay out the link graph of a crawl for an SVG template.
 
-A page stands beyond the page it was found on, so that the lines of the tree do not cross. Templates draw it.
+The start page is in the center, each ring is one click further away. A page is placed next to the page it was found
+on, so that the lines of the tree do not cross.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ if TYPE_CHECKING:
 
     from canonry.crawler.crawl_views import Node
 
-SIZE = 860  # of the sheet, which is a square
-PAGES = 80  # that are drawn
-_LABEL = 20  # characters
-_LETTER, _GAP = 7.5, 30  # the width of a letter, and the room around a label
-_LINKS = 600  # that are drawn beside the tree
+SIZE = 860  # width and height of the drawing
+MAX_PAGES = 80
+_MAX_LABEL_CHARS = 20
+_CHAR_WIDTH, _LABEL_MARGIN = 7.5, 30
+_MAX_EXTRA_LINKS = 600  # besides those of the tree
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A page on the sheet; `turn` is for its label, which runs outwards, `is_left` where it would stand on its head."""
+    """A page in the drawing; `turn` rotates its label outwards, `is_left` flips it so that it is not upside down."""
 
     number: int
     page: Node
@@ -37,7 +38,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A link between two places; the way by which a page was found, or another."""
+    """A link between two pages; `is_tree` if the target was found by it."""
 
     x1: float
     y1: float
@@ -48,7 +49,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A page in words: where it was found, and how many links lead from it and to it among those that are shown."""
+    """A page in the table: where it was found, and its links to and from the other pages of the graph."""
 
     number: int
     page: Node
@@ -59,7 +60,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """What is drawn; `rows` say the same in words."""
+    """A drawing; `rows` are the same data as a table."""
 
     places: tuple[Place, ...] = ()
     edges: tuple[Edge, ...] = ()
@@ -71,122 +72,126 @@ class Graph:
 
 
 @dataclass(slots=True)
-class _Twig:
+class _TreeNode:
     number: int
     page: Node
-    parent: _Twig | None = None
+    parent: _TreeNode | None = None
     ring: int = 0
-    children: list[_Twig] = field(default_factory=list["_Twig"])
+    children: list[_TreeNode] = field(default_factory=list["_TreeNode"])
     angle: float = 0.0
 
 
-def graph_of(pages: Sequence[Node]) -> Graph:
-    """The graph of pages, the nearest to the start page first."""
+def make_graph(pages: Sequence[Node]) -> Graph:
+    """Lay out pages; the start page is the first, the others are sorted by depth."""
     if not pages:
         return Graph()
-    twigs = _tree(pages)
-    links = _links(twigs)
-    _spread(twigs)
-    rings = max(twig.ring for twig in twigs)
-    labels = {twig.number: _label(twig.page.url) for twig in twigs[1:] if not twig.children}
-    room = [(SIZE / 2 - _GAP - _LETTER * len(labels.get(twig.number, ""))) / twig.ring for twig in twigs if twig.ring]
+    nodes = _make_tree(pages)
+    links = _list_links(nodes)
+    _assign_angles(nodes)
+    rings = max(node.ring for node in nodes)
+    labels = {node.number: _make_label(node.page.url) for node in nodes[1:] if not node.children}
+    room = [
+        (SIZE / 2 - _LABEL_MARGIN - _CHAR_WIDTH * len(labels.get(node.number, ""))) / node.ring
+        for node in nodes
+        if node.ring
+    ]
     step = min(room, default=0.0)
-    at = {twig.number: _at(twig, step) for twig in twigs}
-    tree = {(twig.parent.number, twig.number) for twig in twigs if twig.parent is not None}
+    at = {node.number: _calculate_position(node, step) for node in nodes}
+    tree = {(node.parent.number, node.number) for node in nodes if node.parent is not None}
     others = [pair for pair in links if pair not in tree and pair[0] != pair[1]]
-    edges = [Edge(*at[one], *at[other], is_tree=False) for one, other in others[:_LINKS]]
+    edges = [Edge(*at[one], *at[other], is_tree=False) for one, other in others[:_MAX_EXTRA_LINKS]]
     edges += [Edge(*at[one], *at[other], is_tree=True) for one, other in sorted(tree)]
     return Graph(
-        tuple(_place(twig, *at[twig.number], labels.get(twig.number, "")) for twig in twigs),
+        tuple(_make_place(node, *at[node.number], labels.get(node.number, "")) for node in nodes),
         tuple(edges),
         tuple(round(step * ring, 1) for ring in range(1, rings + 1)),
         round(min(8.0, step / 3 if rings else 8.0), 1),
-        _rows(twigs, links),
+        _make_rows(nodes, links),
         len(links),
-        f"{_count(len(twigs), 'page')} of {pages[0].url}, {_count(len(links), 'link')} between them,"
-        f" up to {_count(max(page.depth for page in pages), 'click')} from the start page.",
+        f"{_format_count(len(nodes), 'page')} of {pages[0].url}, {_format_count(len(links), 'link')} between them,"
+        f" at most {_format_count(max(page.depth for page in pages), 'click')} from the start page.",
     )
 
 
-def _tree(pages: Sequence[Node]) -> list[_Twig]:
-    """Each page under the one it was found on; under the first where that is not shown."""
-    twigs = [_Twig(number, page) for number, page in enumerate(pages, 1)]
-    known = {_known_as(twig.page.url): twig for twig in twigs}
-    for twig in twigs[1:]:
-        parent = known.get(_known_as(twig.page.referrer))
-        if parent is None or parent.page.depth >= twig.page.depth:
-            parent = twigs[0]
-        twig.parent = parent
-        twig.ring = max(1, twig.page.depth)
-        parent.children.append(twig)
-    return twigs
+def _make_tree(pages: Sequence[Node]) -> list[_TreeNode]:
+    """Return every page as a child of the page it was found on; of the start page if that is not drawn."""
+    nodes = [_TreeNode(number, page) for number, page in enumerate(pages, 1)]
+    known = {_strip_scheme(node.page.url): node for node in nodes}
+    for node in nodes[1:]:
+        parent = known.get(_strip_scheme(node.page.referrer))
+        if parent is None or parent.page.depth >= node.page.depth:
+            parent = nodes[0]
+        node.parent = parent
+        node.ring = max(1, node.page.depth)
+        parent.children.append(node)
+    return nodes
 
 
-def _links(twigs: list[_Twig]) -> list[tuple[int, int]]:
-    known = {_known_as(twig.page.url): twig.number for twig in twigs}
-    found = [(twig.number, known.get(_known_as(target))) for twig in twigs for target in twig.page.targets or ()]
+def _list_links(nodes: list[_TreeNode]) -> list[tuple[int, int]]:
+    known = {_strip_scheme(node.page.url): node.number for node in nodes}
+    found = [(node.number, known.get(_strip_scheme(target))) for node in nodes for target in node.page.targets or ()]
     return [(one, other) for one, other in dict.fromkeys(found) if other is not None]
 
 
-def _spread(twigs: list[_Twig]) -> None:
-    """An angle for each: the ends of the tree share the circle evenly, a page stands before the middle of its own."""
-    ends, todo = 0, [twigs[0]]
-    order: list[_Twig] = []
+def _assign_angles(nodes: list[_TreeNode]) -> None:
+    """Distribute the leaves of the tree evenly around the circle; a parent is centered on its children."""
+    ends, todo = 0, [nodes[0]]
+    order: list[_TreeNode] = []
     while todo:
-        twig = todo.pop()
-        order.append(twig)
-        todo.extend(reversed(twig.children))
-    total = sum(not twig.children for twig in order)
-    for twig in order:
-        if not twig.children:
-            twig.angle = 2 * math.pi * ends / total
+        node = todo.pop()
+        order.append(node)
+        todo.extend(reversed(node.children))
+    total = sum(not node.children for node in order)
+    for node in order:
+        if not node.children:
+            node.angle = 2 * math.pi * ends / total
             ends += 1
-    for twig in reversed(order):
-        if twig.children:
-            twig.angle = (twig.children[0].angle + twig.children[-1].angle) / 2
+    for node in reversed(order):
+        if node.children:
+            node.angle = (node.children[0].angle + node.children[-1].angle) / 2
 
 
-def _at(twig: _Twig, step: float) -> tuple[float, float]:
-    distance = twig.ring * step
+def _calculate_position(node: _TreeNode, step: float) -> tuple[float, float]:
+    distance = node.ring * step
     return (
-        round(SIZE / 2 + distance * math.cos(twig.angle), 1),
-        round(SIZE / 2 + distance * math.sin(twig.angle), 1),
+        round(SIZE / 2 + distance * math.cos(node.angle), 1),
+        round(SIZE / 2 + distance * math.sin(node.angle), 1),
     )
 
 
-def _place(twig: _Twig, x: float, y: float, label: str) -> Place:
-    degrees = math.degrees(twig.angle) % 360
+def _make_place(node: _TreeNode, x: float, y: float, label: str) -> Place:
+    degrees = math.degrees(node.angle) % 360
     is_left = 90 < degrees < 270
-    return Place(twig.number, twig.page, x, y, label, round(degrees - 180 if is_left else degrees, 1), is_left)
+    return Place(node.number, node.page, x, y, label, round(degrees - 180 if is_left else degrees, 1), is_left)
 
 
-def _label(url: str) -> str:
-    """The end of its path, which tells pages of one site apart."""
+def _make_label(url: str) -> str:
+    """Return the end of the path, which distinguishes the pages of a site."""
     path = unquote(url.partition("://")[2].partition("/")[2], errors="replace") or "/"
     plain = "".join(character if character.isprintable() else " " for character in path)
-    return plain if len(plain) <= _LABEL else f"…{plain[-_LABEL + 1 :]}"
+    return plain if len(plain) <= _MAX_LABEL_CHARS else f"…{plain[-_MAX_LABEL_CHARS + 1 :]}"
 
 
-def _rows(twigs: list[_Twig], links: list[tuple[int, int]]) -> tuple[Row, ...]:
-    out, into = [0] * (len(twigs) + 1), [0] * (len(twigs) + 1)
+def _make_rows(nodes: list[_TreeNode], links: list[tuple[int, int]]) -> tuple[Row, ...]:
+    out, into = [0] * (len(nodes) + 1), [0] * (len(nodes) + 1)
     for one, other in links:
         out[one] += 1
         into[other] += 1
     return tuple(
         Row(
-            twig.number,
-            twig.page,
-            None if twig.parent is None else twig.parent.number,
-            None if twig.page.targets is None else out[twig.number],
-            into[twig.number],
+            node.number,
+            node.page,
+            None if node.parent is None else node.parent.number,
+            None if node.page.targets is None else out[node.number],
+            into[node.number],
         )
-        for twig in twigs
+        for node in nodes
     )
 
 
-def _known_as(url: str) -> str:
+def _strip_scheme(url: str) -> str:
     return url.partition(":")[2]
 
 
-def _count(number: int, what: str) -> str:
+def _format_count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""Crawls: start one, watch it, look at the links between its pages; for admins."""
+"""Start crawls, follow their progress, and see their link graphs; for admins."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from canonry.server.crawl_actions import (
 from canonry.server.dependencies import RowId, get_service, require_admin
 from canonry.server.downloads import CrawlFormat, download_crawl
 from canonry.server.pages import crawl_graph
-from canonry.server.pages.forms import page_router, see, text_of
-from canonry.server.pages.rendering import render, wants_piece
+from canonry.server.pages.forms import get_text, page_router, redirect
+from canonry.server.pages.rendering import render, wants_fragment
 
 if TYPE_CHECKING:
     from starlette.datastructures import FormData
 
 router = page_router()
-_LISTED = 20
-_NUMBERS = ("max_pages", "depth")
-_NOTICES = {"removed": "Removed, with its pages."}
+_CRAWLS_PER_PAGE = 20
+_NUMBER_FIELDS = ("max_pages", "depth")
+_NOTICES = {"removed": "The crawl and its pages were deleted."}
 
 
 @router.get("/crawls")
@@ -42,44 +42,46 @@ async def list_crawls(
     before: Annotated[int | None, Query(ge=0, le=2**63 - 1)] = None,
     notice: Annotated[str, Query(max_length=20)] = "",
 ) -> Response:
-    return await _list(request, {"seed": seed}, before=before, notice=_NOTICES.get(notice, ""))
+    return await _render_list(request, {"seed": seed}, before=before, notice=notice)
 
 
 @router.post("/crawls")
 async def start(request: Request) -> Response:
-    """Have a site crawled, in the background."""
+    """Start a crawl in the background."""
     require_admin(request)
     form = await request.form()
-    given = {name: text_of(form, name) for name in ("seed", "engine", *_NUMBERS, "sitemaps")}
+    given = {name: get_text(form, name) for name in ("seed", "engine", *_NUMBER_FIELDS, "sitemaps")}
     try:
         options = _parse_options(form)
-        begun = await start_crawl(get_service(request), given["seed"], options)
+        crawl = await start_crawl(get_service(request), given["seed"], options)
     except ValidationError as error:
         errors = {str(each["loc"][0]): each["msg"] for each in error.errors()}
-        return await _list(request, given, errors=errors)
+        return await _render_list(request, given, errors=errors)
     except InvalidFields as error:
-        return await _list(request, given, errors={name: mask_credentials(why) for name, why in error.reasons.items()})
-    return see(f"/crawls/{begun.id}")
+        return await _render_list(
+            request, given, errors={name: mask_credentials(reason) for name, reason in error.reasons.items()}
+        )
+    return redirect(f"/crawls/{crawl.id}")
 
 
 @router.get("/crawls/{crawl_id}")
-async def watch(request: Request, crawl_id: RowId) -> Response:
-    """How far a crawl is; for htmx only what changes."""
+async def show_crawl(request: Request, crawl_id: RowId) -> Response:
+    """Show a crawl and its progress; htmx gets only the part that changes."""
     require_admin(request)
-    context = await _progress(request, crawl_id)
-    if wants_piece(request):
-        return render(request, "_crawl_progress.html", is_piece=True, **context)
-    return render(request, "crawl.html", formats=list(CrawlFormat), **context, **await _graph(request, crawl_id))
+    context = await _load_progress(request, crawl_id)
+    if wants_fragment(request):
+        return render(request, "_crawl_progress.html", is_fragment=True, **context)
+    return render(request, "crawl.html", formats=list(CrawlFormat), **context, **await _load_graph(request, crawl_id))
 
 
 @router.get("/crawls/{crawl_id}/graph")
-async def graph(request: Request, crawl_id: RowId) -> Response:
-    """The link graph alone, for htmx."""
+async def show_graph(request: Request, crawl_id: RowId) -> Response:
+    """Return the link graph as a fragment, for htmx."""
     require_admin(request)
     crawl = await get_service(request).crawls.get(crawl_id)
-    if not wants_piece(request):
-        return see(f"/crawls/{crawl_id}")
-    return render(request, "_crawl_graph.html", crawl=crawl, is_piece=True, **await _graph(request, crawl_id))
+    if not wants_fragment(request):
+        return redirect(f"/crawls/{crawl_id}")
+    return render(request, "_crawl_graph.html", crawl=crawl, is_fragment=True, **await _load_graph(request, crawl_id))
 
 
 @router.post("/crawls/{crawl_id}/stop")
@@ -87,21 +89,21 @@ async def stop(request: Request, crawl_id: RowId) -> Response:
     require_admin(request)
     service = get_service(request)
     await service.crawls.stop(crawl_id, service.clock())
-    return see(f"/crawls/{crawl_id}")
+    return redirect(f"/crawls/{crawl_id}")
 
 
 @router.post("/crawls/{crawl_id}/resume")
 async def resume(request: Request, crawl_id: RowId) -> Response:
     require_admin(request)
     await resume_crawl(get_service(request), crawl_id)
-    return see(f"/crawls/{crawl_id}")
+    return redirect(f"/crawls/{crawl_id}")
 
 
 @router.post("/crawls/{crawl_id}/remove")
 async def remove(request: Request, crawl_id: RowId) -> Response:
     require_admin(request)
     await get_service(request).crawls.remove(crawl_id)
-    return see("/crawls?notice=removed")
+    return redirect("/crawls?notice=removed")
 
 
 @router.get("/crawls/{crawl_id}/export/{form}")
@@ -110,7 +112,7 @@ async def export(request: Request, crawl_id: RowId, form: CrawlFormat) -> Respon
     return await download_crawl(get_service(request), crawl_id, form)
 
 
-async def _list(
+async def _render_list(
     request: Request,
     given: dict[str, str],
     *,
@@ -123,7 +125,7 @@ async def _list(
     has_chrome = False
     with suppress(CanonryError):
         has_chrome = bool(find_chrome(service.settings))
-    found = await service.crawls.list_crawls(_LISTED + 1, before=before)
+    found = await service.crawls.list_crawls(_CRAWLS_PER_PAGE + 1, before=before)
     defaults = {
         "seed": "",
         "engine": "chrome" if has_chrome else "http",
@@ -134,23 +136,26 @@ async def _list(
         request,
         "crawls.html",
         status=400 if errors else 200,
-        crawls=await summarize_crawls(service, found[:_LISTED]),
-        following=found[_LISTED - 1].id if len(found) > _LISTED else None,
+        crawls=await summarize_crawls(service, found[:_CRAWLS_PER_PAGE]),
+        following=found[_CRAWLS_PER_PAGE - 1].id if len(found) > _CRAWLS_PER_PAGE else None,
         is_later=before is not None,
         given={**defaults, "sitemaps": "", **given},
         errors=errors or {},
         has_chrome=has_chrome,
-        notice=notice,
+        notice=_NOTICES.get(notice, ""),
+        notice_name=notice if notice in _NOTICES else "",
     )
 
 
 def _parse_options(form: FormData) -> CrawlOptionsIn:
-    """What the form says; ValidationError where a number is none."""
-    given: dict[str, Any] = {"engine": text_of(form, "engine"), "sitemaps": bool(text_of(form, "sitemaps"))}
-    return CrawlOptionsIn.model_validate({**given, **{name: text_of(form, name).strip() or None for name in _NUMBERS}})
+    """Parse the form; ValidationError if a number is invalid."""
+    given: dict[str, Any] = {"engine": get_text(form, "engine"), "sitemaps": bool(get_text(form, "sitemaps"))}
+    return CrawlOptionsIn.model_validate(
+        {**given, **{name: get_text(form, name).strip() or None for name in _NUMBER_FIELDS}}
+    )
 
 
-async def _progress(request: Request, crawl_id: int) -> dict[str, Any]:
+async def _load_progress(request: Request, crawl_id: int) -> dict[str, Any]:
     service = get_service(request)
     crawl = await service.crawls.get(crawl_id)
     counts = await service.crawls.count_pages(crawl_id)
@@ -165,6 +170,6 @@ async def _progress(request: Request, crawl_id: int) -> dict[str, Any]:
     }
 
 
-async def _graph(request: Request, crawl_id: int) -> dict[str, Any]:
-    pages = await get_service(request).crawl_views.list_nodes(crawl_id, crawl_graph.PAGES)
-    return {"graph": crawl_graph.graph_of(pages), "sheet": crawl_graph}
+async def _load_graph(request: Request, crawl_id: int) -> dict[str, Any]:
+    pages = await get_service(request).crawl_views.list_nodes(crawl_id, crawl_graph.MAX_PAGES)
+    return {"graph": crawl_graph.make_graph(pages), "sheet": crawl_graph}

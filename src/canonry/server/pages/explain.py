@@ -1,4 +1,4 @@
-"""Explain a URL: every step with its reason, how clean the result is, and what other policies make of it."""
+"""Explain a URL: every step with its reason, the score of the result, and its variants under other policies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from canonry.server.pages.rendering import render
 from canonry.server.problems import RequestRefused
 
 router = page_router()
-_MOST = 270  # points a URL can have, see core/score.py
+_MAX_SCORE = 270  # the best score, see core/score.py
 
 
 @router.get("/explain")
@@ -33,14 +33,28 @@ async def explain_url(
     except PolicyError as error:
         raise RequestRefused(400, str(error)) from None
     shipped = [each.id for each in policies()]
-    page: dict[str, Any] = {"url": url, "policy": chosen.id, "pinned": pinned, "shipped": shipped, "most": _MOST}
+    page: dict[str, Any] = {
+        "url": url,
+        "policy": chosen.id,
+        "pinned": pinned,
+        "shipped": shipped,
+        "max_score": _MAX_SCORE,
+    }
     if not url.strip():
-        return render(request, "explain.html", **page, told=None, error="", variants=[], score=None)
+        return render(request, "explain.html", **page, explanation=None, error="", variants=[], score=None)
     try:
         given = read_http_url(url)
-        told = explain(url if given == url.strip() else given, chosen)
-        others = variants(told.url, [chosen, *shipped])
+        explanation = explain(url if given == url.strip() else given, chosen)
+        others = variants(explanation.url, [chosen, *shipped])
     except InvalidUrl as error:
         page["error"] = error.reason
-        return render(request, "explain.html", status=400, **page, told=None, variants=[], score=None)
-    return render(request, "explain.html", **page, told=told, error="", variants=others, score=score(told.url))
+        return render(request, "explain.html", status=400, **page, explanation=None, variants=[], score=None)
+    return render(
+        request,
+        "explain.html",
+        **page,
+        explanation=explanation,
+        error="",
+        variants=others,
+        score=score(explanation.url),
+    )

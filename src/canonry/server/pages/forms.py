@@ -1,4 +1,4 @@
-"""What forms send: only our own forms, which carry the token of the browser's cookie (contract B6)."""
+"""Read forms, and accept only our own: they carry the CSRF token of the browser's cookie (contract B6)."""
 
 from __future__ import annotations
 
@@ -16,37 +16,35 @@ if TYPE_CHECKING:
     from starlette.datastructures import FormData, UploadFile
 
 
-async def require_own_form(request: Request) -> AsyncGenerator[None]:
-    """RequestRefused for a write that no form of ours has sent; what it sent is open until it is answered."""
+async def require_csrf_token(request: Request) -> AsyncGenerator[None]:
+    """Raise RequestRefused (403) for a write without our CSRF token; uploaded files stay open until the response."""
     if request.method in {"GET", "HEAD"}:
         yield
         return
     wanted = request.cookies.get(CSRF_COOKIE, "")
     async with request.form() as form:
-        if not wanted or not hmac.compare_digest(wanted.encode(), text_of(form, CSRF_FIELD).encode()):
-            raise RequestRefused(
-                403, "this form is not one of ours, or it is too old: open the page again, and send it there"
-            )
+        if not wanted or not hmac.compare_digest(wanted.encode(), get_text(form, CSRF_FIELD).encode()):
+            raise RequestRefused(403, "This form has expired or is not ours. Reload the page and send it again.")
         yield
 
 
 def page_router() -> APIRouter:
-    """A router for pages: none of its writes goes without the token."""
-    return APIRouter(include_in_schema=False, dependencies=[Depends(require_own_form)])
+    """Return a router for pages; all of its writes require the CSRF token."""
+    return APIRouter(include_in_schema=False, dependencies=[Depends(require_csrf_token)])
 
 
-def text_of(form: FormData, name: str) -> str:
-    """The text of a field; empty where there is none, or a file."""
+def get_text(form: FormData, name: str) -> str:
+    """Return the text of a field; empty if it is missing or a file."""
     value = form.get(name)
     return value if isinstance(value, str) else ""
 
 
-def file_of(form: FormData, name: str) -> UploadFile | None:
-    """The file of a field, where one was chosen."""
+def get_file(form: FormData, name: str) -> UploadFile | None:
+    """Return the file of a field; None if no file was chosen."""
     value = form.get(name)
     return None if value is None or isinstance(value, str) or not value.filename else value
 
 
-def see(path: str) -> RedirectResponse:
-    """After a write: go on there."""
+def redirect(path: str) -> RedirectResponse:
+    """Return the redirect after a write."""
     return RedirectResponse(path, 303)

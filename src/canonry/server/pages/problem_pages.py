@@ -1,4 +1,4 @@
-"""Errors for people: what is a problem document for programs is a page for everybody else."""
+"""Show problem documents as pages to people."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from canonry.server.access import is_api
-from canonry.server.pages.rendering import render, wants_piece
+from canonry.server.pages.rendering import render, wants_fragment
 from canonry.server.problems import MEDIA_TYPE
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-_DROPPED = {b"content-type", b"content-length"}
+_REPLACED_HEADERS = {b"content-type", b"content-length"}
 
 
 class ProblemPages:
-    """Middleware, the outermost: turns problem documents into pages, except under the paths for programs."""
+    """Outermost middleware: turns problem documents into pages, except for the paths of programs."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -31,7 +31,7 @@ class ProblemPages:
         start: Message | None = None
         body = b""
 
-        async def turned(message: Message) -> None:
+        async def send_page(message: Message) -> None:
             nonlocal start, body
             if message["type"] == "http.response.start" and _is_problem(message):
                 start = message
@@ -40,22 +40,24 @@ class ProblemPages:
             else:
                 body += message.get("body", b"")
                 if not message.get("more_body", False):
-                    await _page(scope, start, body)(scope, receive, send)
+                    await _make_page(scope, start, body)(scope, receive, send)
 
-        await self._app(scope, receive, turned)
+        await self._app(scope, receive, send_page)
 
 
 def _is_problem(message: Message) -> bool:
     return Headers(raw=message["headers"]).get("content-type", "").startswith(MEDIA_TYPE)
 
 
-def _page(scope: Scope, start: Message, body: bytes) -> ASGIApp:
+def _make_page(scope: Scope, start: Message, body: bytes) -> ASGIApp:
     request = Request(scope)
-    kept = [(name, value) for name, value in start["headers"] if name.lower() not in _DROPPED]
+    headers = [(name, value) for name, value in start["headers"] if name.lower() not in _REPLACED_HEADERS]
     status = start["status"]
-    if wants_piece(request) and (away := dict(kept).get(b"location")):
-        # htmx would follow, and put a whole page into the middle of another.
-        status, kept = 401, [*((name, value) for name, value in kept if name != b"location"), (b"hx-redirect", away)]
+    if wants_fragment(request) and (target := dict(headers).get(b"location")):
+        # htmx would follow the redirect and insert a whole page into this one.
+        status = 401
+        headers = [(name, value) for name, value in headers if name != b"location"]
+        headers.append((b"hx-redirect", target))
     page = render(request, "problem.html", status=status, problem=json.loads(body))
-    page.raw_headers.extend(kept)
+    page.raw_headers.extend(headers)
     return page

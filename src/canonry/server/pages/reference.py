@@ -1,4 +1,4 @@
-"""The API as a page, from its own OpenAPI description."""
+"""The API reference as a page, from the OpenAPI description."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ router = page_router()
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """What a request may say, and where."""
+    """A parameter of a request."""
 
     name: str
     place: str
     is_required: bool
     kind: str
-    said: str
+    description: str
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What may come back."""
+class OperationResponse:
+    """A possible response."""
 
     status: str
-    said: str
+    description: str
     kinds: tuple[tuple[str, str], ...]  # media type and schema
 
 
@@ -40,32 +40,32 @@ class Operation:
     method: str
     path: str
     summary: str
-    said: str
+    description: str
     parameters: tuple[Parameter, ...]
     body: tuple[tuple[str, str], ...]
-    answers: tuple[Answer, ...]
+    responses: tuple[OperationResponse, ...]
 
 
-# A session does not open what is under /api/, so people who sign in find the same page here.
+# Sessions are not accepted under /api/, so people who are signed in find the same page at /reference.
 @router.get("/reference")
 @router.get("/api/docs")
-async def api_docs(request: Request) -> Response:
+async def show_reference(request: Request) -> Response:
     schema: dict[str, Any] = request.app.openapi()
-    return render(request, "api.html", operations=operations_of(schema), about=schema["info"].get("description", ""))
+    return render(request, "api.html", operations=list_operations(schema), about=schema["info"].get("description", ""))
 
 
-def operations_of(schema: dict[str, Any]) -> list[Operation]:
-    """Every operation of an OpenAPI description, in its order."""
+def list_operations(schema: dict[str, Any]) -> list[Operation]:
+    """Return every operation of an OpenAPI description, in its order."""
     return [
         Operation(
             method.upper(),
             path,
             operation.get("summary", ""),
             operation.get("description", ""),
-            tuple(_parameter(each) for each in operation.get("parameters", ())),
-            _kinds(operation.get("requestBody", {})),
+            tuple(_parse_parameter(each) for each in operation.get("parameters", ())),
+            _list_kinds(operation.get("requestBody", {})),
             tuple(
-                Answer(status, answer.get("description", ""), _kinds(answer))
+                OperationResponse(status, answer.get("description", ""), _list_kinds(answer))
                 for status, answer in operation.get("responses", {}).items()
             ),
         )
@@ -74,23 +74,25 @@ def operations_of(schema: dict[str, Any]) -> list[Operation]:
     ]
 
 
-def _parameter(found: dict[str, Any]) -> Parameter:
-    kind = _kind(found.get("schema", {}))
+def _parse_parameter(found: dict[str, Any]) -> Parameter:
+    kind = _describe_kind(found.get("schema", {}))
     return Parameter(found["name"], found["in"], bool(found.get("required")), kind, found.get("description", ""))
 
 
-def _kinds(found: dict[str, Any]) -> tuple[tuple[str, str], ...]:
-    return tuple((media_type, _kind(each.get("schema", {}))) for media_type, each in found.get("content", {}).items())
+def _list_kinds(found: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (media_type, _describe_kind(each.get("schema", {}))) for media_type, each in found.get("content", {}).items()
+    )
 
 
-def _kind(schema: dict[str, Any]) -> str:
-    """A schema in a few words."""
+def _describe_kind(schema: dict[str, Any]) -> str:
+    """Describe a schema in a few words."""
     if "$ref" in schema:
         return str(schema["$ref"]).rpartition("/")[2]
     if "anyOf" in schema:
-        return " or ".join(_kind(each) for each in schema["anyOf"])
+        return " or ".join(_describe_kind(each) for each in schema["anyOf"])
     if "enum" in schema:
         return ", ".join(map(str, schema["enum"]))
     if schema.get("type") == "array":
-        return f"list of {_kind(schema.get('items', {}))}"
+        return f"list of {_describe_kind(schema.get('items', {}))}"
     return str(schema.get("type", "anything"))

@@ -1,4 +1,4 @@
-"""Templates into answers: how values look, and the token that every form carries."""
+"""Render templates: filters for values, and the CSRF token that every form carries."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ if TYPE_CHECKING:
     from canonry.core.explain import Step
 
 CSRF_COOKIE, CSRF_FIELD = "canonry_csrf", "csrf"
-SHOWN = 300  # characters of a URL in a list
+MAX_SHOWN_CHARS = 300  # of a URL in a list
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
 _LINK = re.compile(r"https?://[^\s\x00-\x1f]", re.IGNORECASE)
-_PARTS = ("scheme", "userinfo", "host", "port", "path", "query", "fragment")
+_URL_PARTS = ("scheme", "userinfo", "host", "port", "path", "query", "fragment")
 
 
 def render(
     request: Request, template: str, /, *, status: int = 200, headers: Mapping[str, str] | None = None, **context: Any
 ) -> HTMLResponse:
-    """A page, or a piece of one."""
-    token = csrf_token(request)
+    """Return a page, or a fragment of one."""
+    token = get_csrf_token(request)
     answer = HTMLResponse(
-        _ENVIRONMENT.get_template(template).render(_around(request), csrf=token, **context), status, headers
+        _ENVIRONMENT.get_template(template).render(_make_base_context(request), csrf=token, **context), status, headers
     )
     if request.cookies.get(CSRF_COOKIE, "") != token:
-        # Lax, not strict: the bookmarklet opens a page of ours from another site. A strict cookie would not
-        # come along, and the new one set here would break the forms that are open in other tabs.
+        # Lax, not strict: the bookmarklet opens a page of ours from another site. A strict cookie would not be
+        # sent then, and the new one set here would break the forms that are open in other tabs.
         answer.set_cookie(CSRF_COOKIE, token, httponly=True, samesite="lax", secure=is_secure(request))
     return answer
 
 
-def csrf_token(request: Request) -> str:
-    """What the forms of this browser carry: the value of its cookie, or a new one."""
+def get_csrf_token(request: Request) -> str:
+    """Return the CSRF token of this browser: the value of its cookie, or a new one."""
     given = request.cookies.get(CSRF_COOKIE, "")
     if _TOKEN.fullmatch(given):
         return given
@@ -55,22 +55,22 @@ def csrf_token(request: Request) -> str:
 
 
 def is_secure(request: Request) -> bool:
-    """Did it come over TLS?"""
+    """Return whether the request came over TLS."""
     return request.url.scheme == "https"
 
 
-def wants_piece(request: Request) -> bool:
-    """Does htmx ask, which puts the answer into the page that is there?"""
+def wants_fragment(request: Request) -> bool:
+    """Return whether htmx sent the request and will insert the response into the current page."""
     return request.headers.get("hx-request") == "true"
 
 
 def is_link(url: object) -> bool:
-    """May it be a link? Nothing but http and https, whatever came through whichever door."""
+    """Return whether a URL may be rendered as a link: http and https only."""
     return isinstance(url, str) and _LINK.match(url) is not None
 
 
-def _around(request: Request) -> dict[str, Any]:
-    """What every page shows besides its own."""
+def _make_base_context(request: Request) -> dict[str, Any]:
+    """Return the variables that every page needs."""
     state: dict[str, Any] = request.scope.get("state", {})
     service = request.app.state.service
     assert isinstance(service, Service)
@@ -82,8 +82,8 @@ def _around(request: Request) -> dict[str, Any]:
     }
 
 
-def _when(text: str | None) -> Markup:
-    """A time people can read, in UTC; a text that is none stays what it is."""
+def _format_time(text: str | None) -> Markup:
+    """Return a time for people, in UTC; a text that is not a time is returned unchanged."""
     if not text:
         return Markup("")
     try:
@@ -97,39 +97,39 @@ def _when(text: str | None) -> Markup:
     )
 
 
-def _short(text: str, most: int = SHOWN) -> str:
-    return text if len(text) <= most else f"{text[:most]}…"
+def _shorten(text: str, max_chars: int = MAX_SHOWN_CHARS) -> str:
+    return text if len(text) <= max_chars else f"{text[:max_chars]}…"
 
 
-def _changed_parts(step: Step) -> list[str]:
-    """Which parts of the URL a step changed."""
+def _list_changed_parts(step: Step) -> list[str]:
+    """Return the parts of the URL that a step changed."""
     if step.rule == "parse":
         return ["spelling"]
     try:
         old, new = parse(step.before), parse(step.after)
     except InvalidUrl:
         return []
-    return [part for part in _PARTS if getattr(old, part) != getattr(new, part)]
+    return [part for part in _URL_PARTS if getattr(old, part) != getattr(new, part)]
 
 
-def _made() -> Environment:
-    made = Environment(
+def _make_environment() -> Environment:
+    environment = Environment(
         loader=PackageLoader("canonry.server.pages"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    # The stubs know the filters that come with Jinja only.
-    tests, filters = cast("Any", made.tests), cast("Any", made.filters)
+    # Jinja's type stubs allow only its own filters.
+    tests, filters = cast("Any", environment.tests), cast("Any", environment.filters)
     tests["link"] = is_link
-    filters["changed_parts"] = _changed_parts
+    filters["changed_parts"] = _list_changed_parts
     filters["masked"] = mask_credentials
     filters["number"] = "{:,}".format
-    filters["short"] = _short
+    filters["short"] = _shorten
     filters["diff_tokens"] = diff_tokens
-    filters["when"] = _when
-    return made
+    filters["when"] = _format_time
+    return environment
 
 
-_ENVIRONMENT = _made()
+_ENVIRONMENT = _make_environment()

@@ -1,4 +1,4 @@
-"""All pages, and what they need around them."""
+"""Add all pages, their static files and their middleware to the application."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
 TOPICS = (bookmarks, duplicates, exchange, explain, canonicalize, crawls, admin, sign_in, about, tour, reference)
-_ATTEMPTS = 10  # to sign in, a minute, from one address
+_SIGN_IN_ATTEMPTS_PER_MINUTE = 10  # from one address
 
 
-class _Static(StaticFiles):
-    """Files that may be kept for a day: their URLs carry the version."""
+class _CachedStaticFiles(StaticFiles):
+    """Static files, cached for a day: their URLs contain the version."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
-        answer = await super().get_response(path, scope)
-        answer.headers["Cache-Control"] = "max-age=86400"
-        return answer
+        response = await super().get_response(path, scope)
+        response.headers["Cache-Control"] = "max-age=86400"
+        return response
 
 
 def add_pages(app: FastAPI) -> None:
-    """Have the application answer people too; after all other middleware, so that its refusals are pages as well."""
+    """Add the pages; call it after all other middleware, so that refused requests get pages as well."""
     for topic in TOPICS:
         app.include_router(topic.router)
-    app.state.sign_in_limits = RateLimiter(_ATTEMPTS, clock=app.state.service.monotonic)
-    app.mount("/static", _Static(directory=Path(__file__).parent / "static"), name="static")
+    app.state.sign_in_limits = RateLimiter(_SIGN_IN_ATTEMPTS_PER_MINUTE, clock=app.state.service.monotonic)
+    app.mount("/static", _CachedStaticFiles(directory=Path(__file__).parent / "static"), name="static")
     app.add_middleware(ProblemPages)

@@ -6,18 +6,18 @@ import asyncio
 
 from fastapi import Request, Response
 
-from canonry.demo.tour import Stop, tour
+from canonry.demo.tour import TourStep, run_tour
 from canonry.server.pages.forms import page_router
 from canonry.server.pages.rendering import render
 
 router = page_router()
-_walking = asyncio.Lock()
-_stops: list[Stop] = []  # the web it shows is always the same: once is enough
+_lock = asyncio.Lock()
+_steps: list[TourStep] = []  # run once: the demo web never changes
 
 
 @router.get("/tour")
-async def take_the_tour(request: Request) -> Response:
-    async with _walking:
-        if not _stops:
-            _stops.extend([stop async for stop in tour()])
-    return render(request, "tour.html", stops=_stops)
+async def show_tour(request: Request) -> Response:
+    async with _lock:
+        if not _steps:
+            _steps.extend([step async for step in run_tour()])
+    return render(request, "tour.html", steps=_steps)
