@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 
-from canonry.net.sitemap import MAX_URLS, read_sitemap
+from canonry.net.sitemap import MAX_FILE_URLS, read_sitemap
 
 
 def test_a_file_with_a_document_type_is_not_read() -> None:
@@ -28,8 +28,8 @@ def test_urls_before_an_error_count() -> None:
 
 
 def test_the_number_and_length_of_urls_are_limited() -> None:
-    many = b"<urlset>" + b"<url><loc>https://example.com/a</loc></url>" * (MAX_URLS + 10)
-    assert len(read_sitemap(many).pages) == MAX_URLS
+    many = b"<urlset>" + b"<url><loc>https://example.com/a</loc></url>" * (MAX_FILE_URLS + 10)
+    assert len(read_sitemap(many).pages) == MAX_FILE_URLS
     assert (
         read_sitemap(b"<urlset><url><loc>https://example.com/" + b"x" * 10_000 + b"</loc></url></urlset>").pages == ()
     )

@@ -39,9 +39,9 @@ from canonry.net.dns import resolve_name
 from canonry.net.fetch import Client, FetchOptions
 from canonry.net.guard import make_guard
 from canonry.net.html import is_html
-from canonry.net.http_engine import MAX_PAGE, HttpEngine
+from canonry.net.http_engine import MAX_PAGE_BYTES, HttpEngine
 from canonry.net.robots import get_robots_token
-from canonry.net.sitemap import MAX_BYTES as MAX_SITEMAP
+from canonry.net.sitemap import MAX_FILE_BYTES as MAX_SITEMAP_BYTES
 from canonry.net.sitemap import iter_sitemap_pages
 from canonry.settings import load_settings
 
@@ -110,9 +110,9 @@ class CrawlRun:
             if client is None:
                 client = await self._stack.enter_async_context(Client(settings=settings))
             fetch = partial(client.fetch, max_bytes=robots_txt.MAX_BYTES, options=FetchOptions(truncates_body=True))
-            self._sitemap_fetch: Fetch = partial(client.fetch, max_bytes=MAX_SITEMAP)
+            self._sitemap_fetch: Fetch = partial(client.fetch, max_bytes=MAX_SITEMAP_BYTES)
             options = FetchOptions(self._follows_redirect, is_html, truncates_body=True, accept=_ACCEPT)
-            page_fetch: Fetch = partial(client.fetch, max_bytes=MAX_PAGE, options=options)
+            page_fetch: Fetch = partial(client.fetch, max_bytes=MAX_PAGE_BYTES, options=options)
         else:
             self._sitemap_fetch = page_fetch = fetch
         self._politeness = Politeness(

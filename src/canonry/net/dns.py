@@ -1,4 +1,4 @@
-"""Names to addresses: the system's resolver, without holding up the loop or the end of the process."""
+"""Resolve names to addresses without blocking the event loop or the end of the process."""
 
 from __future__ import annotations
 
@@ -14,34 +14,35 @@ if TYPE_CHECKING:
 
     from canonry.net.guard import Guard
 
-# The addresses and ports a host and port stand for; OSError where it has none.
+# Returns the addresses and ports of a host and port; raises OSError if there is none.
 Lookup: TypeAlias = Callable[[str, int], Awaitable["Sequence[tuple[str, int]]"]]
 
 
 async def resolve_checked(host: str, port: int, *, guard: Guard, lookup: Lookup) -> Sequence[tuple[str, int]]:
-    """The addresses of a name, asked for once, after the guard has seen all of them."""
+    """Resolve a name once and return its addresses; raise UnsafeUrl if the guard refuses one of them."""
     found = await lookup(host, port)
     guard.check_addresses(host, [address for address, _ in found], port=port)
     return found
 
 
 async def resolve_name(host: str, port: int) -> list[tuple[str, int]]:
-    """What `getaddrinfo` knows, the hosts file included.
+    """Resolve a name with `getaddrinfo`, which also reads the hosts file.
 
-    It cannot be interrupted, so it runs in a thread that nobody has to wait for.
+    `getaddrinfo` cannot be interrupted, so it runs in a daemon thread that neither the event loop nor the end of
+    the process waits for.
     """
     loop = asyncio.get_running_loop()
-    answer: asyncio.Future[list[tuple[str, int]]] = loop.create_future()
+    result: asyncio.Future[list[tuple[str, int]]] = loop.create_future()
 
     def settle(found: list[tuple[str, int]], error: OSError | UnicodeError | None) -> None:
-        if answer.done():
+        if result.done():
             return
         if error is None:
-            answer.set_result(found)
+            result.set_result(found)
         else:
-            answer.set_exception(error)
+            result.set_exception(error)
 
-    def ask() -> None:
+    def look_up() -> None:
         found: list[tuple[str, int]] = []
         failed: OSError | UnicodeError | None = None
         try:
@@ -49,8 +50,8 @@ async def resolve_name(host: str, port: int) -> list[tuple[str, int]]:
             found = list(dict.fromkeys((str(sockaddr[0]), port) for *_, sockaddr in infos))
         except (OSError, UnicodeError) as error:
             failed = error
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed, so nobody waits for the result
             loop.call_soon_threadsafe(settle, found, failed)
 
-    Thread(target=ask, name=f"lookup {host}", daemon=True).start()
-    return await answer
+    Thread(target=look_up, name=f"lookup {host}", daemon=True).start()
+    return await result

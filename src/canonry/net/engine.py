@@ -1,4 +1,4 @@
-"""What opens the pages of a crawl: a browser, or the HTTP client and a parser."""
+"""The engines that open the pages of a crawl, and their results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link of a page: as written, as the browser resolves it, and the first 50 characters of its text."""
+    """A link of a page: as written, as an absolute URL, and the first 50 characters of its text."""
 
     href: str
     url: str
@@ -22,7 +22,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class PageFailure:
-    """Why a page was not read, or not read to its end; `detail` is for people and decides nothing."""
+    """Why a page was not read, or not completely; `detail` is a sentence for people."""
 
     kind: FailureKind
     detail: str
@@ -62,9 +62,9 @@ class Opened:
 
 
 class Engine(Protocol):
-    """Opens pages; `came_from` is the address whose answer named the URL, None where a person did.
+    """Opens pages; `came_from` is the address of the server that named the URL, None if a person typed it.
 
-    A page that cannot be opened is an `Opened` with an error, never an exception.
+    A page that cannot be opened is an `Opened` with a failure, never an exception.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The engine without a browser: one guarded request a page, its links from the HTML that came (contract C5)."""
+"""The engine without a browser: one guarded request for each page, and the links of its HTML (contract C5)."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ from canonry.net.links import PageContent, read_page
 if TYPE_CHECKING:
     from canonry.net.response import Fetch, Response
 
-MAX_PAGE = 5 * 1024 * 1024  # bytes of a page that are looked at
-_THREAD_FROM = 100_000  # bytes from which a page is read in a thread
+MAX_PAGE_BYTES = 5 * 1024 * 1024
+_MIN_THREAD_BYTES = 100_000  # larger pages are parsed in a thread
 
 
 class HttpEngine:
-    """Opens pages with a fetch, as every use-case takes one; `max_page` is where it cuts a body."""
+    """Opens pages with a `fetch` function; only the first `max_page_bytes` of a page are read."""
 
     name = "http"
 
-    def __init__(self, fetch: Fetch, *, max_page: int = MAX_PAGE) -> None:
+    def __init__(self, fetch: Fetch, *, max_page_bytes: int = MAX_PAGE_BYTES) -> None:
         self._fetch = fetch
-        self._max_page = max_page
+        self._max_page_bytes = max_page_bytes
 
     async def open(self, url: str, *, came_from: str | None = None) -> Opened:
+        """Fetch a page and read its links."""
         try:
             response = await self._fetch(url, **({} if came_from is None else {"came_from": came_from}))
         except UnsafeUrl as error:
@@ -39,12 +40,12 @@ class HttpEngine:
         except FetchFailed as error:
             return Opened(url, failure=PageFailure(error.kind, str(error)))
         except OSError as error:  # a caller's own fetch may raise these
-            detail = f"not fetched: {type(error).__name__}: {mask_credentials(str(error))}"
+            detail = f"could not fetch: {type(error).__name__}: {mask_credentials(str(error))}"
             return Opened(url, failure=PageFailure(FailureKind.OTHER, detail))
-        content = await self._content(response)
+        content = await self._read_content(response)
         return Opened(
             url,
-            response.hops[-1].location if _is_left(response) else response.url,
+            response.hops[-1].location if _is_unfollowed_redirect(response) else response.url,
             response.status,
             content.title,
             content.links,
@@ -55,26 +56,26 @@ class HttpEngine:
             failure=content.failure,
         )
 
-    async def _content(self, response: Response) -> PageContent:
+    async def _read_content(self, response: Response) -> PageContent:
         kind = response.header("content-type")
         if not response.is_ok:
-            if _is_left(response):
+            if _is_unfollowed_redirect(response):
                 return PageContent("", ())
             kind = FailureKind.UNAVAILABLE if response.is_unavailable else FailureKind.STATUS
             return PageContent("", (), PageFailure(kind, f"the server answered {response.status}"))
         if not is_html(kind):
             return PageContent("", ())
-        body = response.body[: self._max_page]
-        read = partial(read_page, body, url=_document_url(response.url), content_type=kind)
-        content = await asyncio.to_thread(read) if len(body) > _THREAD_FROM else read()
-        if len(body) == self._max_page:
-            detail = f"only the first {self._max_page} bytes were read"
+        body = response.body[: self._max_page_bytes]
+        read = partial(read_page, body, url=_drop_userinfo(response.url), content_type=kind)
+        content = await asyncio.to_thread(read) if len(body) > _MIN_THREAD_BYTES else read()
+        if len(body) == self._max_page_bytes:
+            detail = f"only the first {self._max_page_bytes} bytes were read"
             return PageContent(content.title, content.links, PageFailure(FailureKind.TRUNCATED, detail))
         return content
 
 
-def _document_url(url: str) -> str:
-    """What links are relative to: the address without the credentials it was asked with."""
+def _drop_userinfo(url: str) -> str:
+    """Return a URL without credentials, which the URLs of links must not repeat."""
     if "@" not in url:
         return url
     parts = parse(url)
@@ -82,6 +83,6 @@ def _document_url(url: str) -> str:
     return str(parts)
 
 
-def _is_left(response: Response) -> bool:
-    """Is it the redirect itself, one that was not followed?"""
+def _is_unfollowed_redirect(response: Response) -> bool:
+    """Return whether a response is a redirect that was not followed."""
     return bool(response.hops) and response.hops[-1].url == response.url

@@ -1,4 +1,4 @@
-"""What the web answered: the values every fetch gives, ours or a caller's own."""
+"""The response of a fetch, either canonry's own or one that a caller passes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from datetime import datetime
 
-PERMANENT = frozenset({301, 308})
+PERMANENT_REDIRECTS = frozenset({301, 308})
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
@@ -26,7 +26,7 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class Validators:
-    """What a server gave to recognize a document by when it is asked for again."""
+    """The validators of a response, for a conditional request (RFC 9110, 13.1)."""
 
     etag: str = ""
     last_modified: str = ""
@@ -34,9 +34,9 @@ class Validators:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An answer: `url` is where the body came from, `hops` the redirects on the way there.
+    """A response: `url` is where the body came from, `hops` the redirects before it.
 
-    `address` is the one that answered, where the fetch knows it.
+    `address` is the IP address of the server, if the fetch knows it.
     """
 
     status: int
@@ -61,14 +61,14 @@ class Response:
 
     @property
     def is_downgraded(self) -> bool:
-        """Whether a redirect left https for http on the way."""
+        """Whether one of the redirects went from https to http."""
         return any(hop.url.startswith("https:") and hop.location.startswith("http:") for hop in self.hops)
 
     @property
     def permanent_url(self) -> str:
-        """The end of the leading run of permanent redirects: where the resource has moved (contract F3)."""
+        """The target of the leading permanent redirects: where the resource has moved (contract F3)."""
         for hop in self.hops:
-            if hop.status not in PERMANENT:
+            if hop.status not in PERMANENT_REDIRECTS:
                 return hop.url
         return self.url
 
@@ -77,13 +77,13 @@ class Response:
         return Validators(self.header("etag"), self.header("last-modified"))
 
     def header(self, name: str) -> str:
-        """A header by its name in any case; empty where there is none."""
+        """Return a header by its name in any case; empty if there is none."""
         if (value := self.headers.get(name)) is not None:
             return value
         return next((value for key, value in self.headers.items() if key.lower() == name.lower()), "")
 
     def retry_after(self, now: datetime) -> float | None:
-        """The seconds a server asks to wait, from a number or a date; None where it does not."""
+        """Return the seconds that the server asks to wait, from a number or a date; None if it does not ask."""
         text = self.header("retry-after").strip()
         if text.isascii() and text.isdecimal():
             return float(text[:9])
@@ -94,7 +94,7 @@ class Response:
             return None
 
 
-# How a URL is fetched: `async (url, **options) -> Response`. It follows redirects itself and returns an
-# answer of any status; FetchFailed where there is none. Options: `validators` for a conditional request,
-# `came_from` for the address that led here.
+# A function that fetches a URL: `async (url, **options) -> Response`. It follows redirects, returns a response of any
+# status, and raises FetchFailed if there is none. Options: `validators` for a conditional request, `came_from` for
+# the address of the server that named the URL.
 Fetch: TypeAlias = "Callable[..., Awaitable[Response]]"

@@ -1,4 +1,4 @@
-"""Sitemaps: the pages a site names itself (https://www.sitemaps.org/protocol.html), read within limits."""
+"""Sitemaps: the pages that a site lists itself (https://www.sitemaps.org/protocol.html), read within limits."""
 
 from __future__ import annotations
 
@@ -14,37 +14,39 @@ if TYPE_CHECKING:
 
     from canonry.net.response import Fetch
 
-MAX_BYTES = 50 * 1024 * 1024  # of one file, unpacked, as the protocol has it
-MAX_URLS = 50_000  # of one file
+# The limits of the protocol for one file
+MAX_FILE_BYTES = 50 * 1024 * 1024  # decompressed
+MAX_FILE_URLS = 50_000
 MAX_FILES = 50  # of a site
-_LONGEST = 8_000  # characters of a URL
-_DEEPEST = 20  # elements
+_MAX_URL_CHARACTERS = 8_000
+_MAX_DEPTH = 20
+_CHUNK_BYTES = 65_536
 
 
 @dataclass(frozen=True, slots=True)
 class Sitemap:
-    """The pages a file names, and other files."""
+    """The pages and the other sitemaps that a file lists."""
 
     pages: tuple[str, ...] = ()
     sitemaps: tuple[str, ...] = ()
 
 
 def read_sitemap(body: bytes) -> Sitemap:
-    """What a file says as far as it can be read: XML, gzipped or not, or a URL a line."""
+    """Parse a file, up to its first error: XML or one URL in each line, either may be gzipped."""
     if body.startswith(b"\x1f\x8b"):
-        body = _unpacked(body)
+        body = _decompress(body)
     if not body.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
         lines = (line.strip() for line in body.decode("utf-8-sig", "replace").splitlines())
-        return Sitemap(tuple([line for line in lines if line.startswith(("http://", "https://"))][:MAX_URLS]))
-    found = _Reader()
-    found.read(body)
-    return Sitemap(tuple(found.lists["url"]), tuple(found.lists["sitemap"]))
+        return Sitemap(tuple([line for line in lines if line.startswith(("http://", "https://"))][:MAX_FILE_URLS]))
+    parser = _SitemapParser()
+    parser.parse(body)
+    return Sitemap(tuple(parser.lists["url"]), tuple(parser.lists["sitemap"]))
 
 
 async def iter_sitemap_pages(
     starts: Iterable[str], fetch: Fetch, *, came_from: str | None = None
 ) -> AsyncGenerator[str | FetchFailed]:
-    """The pages of these files and of those they name; a file that cannot be read is an error among them."""
+    """Yield the pages of sitemaps and of the sitemaps they list; FetchFailed for a file that cannot be read."""
     waiting, seen = list(dict.fromkeys(starts)), set[str]()
     options = {} if came_from is None else {"came_from": came_from}
     while waiting and len(seen) < MAX_FILES:
@@ -69,8 +71,8 @@ async def iter_sitemap_pages(
             yield page
 
 
-class _Reader:
-    """`<loc>` of `<url>` and `<sitemap>` as the parser comes upon them; a document type ends it."""
+class _SitemapParser:
+    """Collects `<loc>` of `<url>` and `<sitemap>`; stops at a document type, because it may define entities."""
 
     def __init__(self) -> None:
         self.lists: dict[str, list[str]] = {"url": [], "sitemap": []}
@@ -82,41 +84,41 @@ class _Reader:
         self._parser.CharacterDataHandler = self._text.append
         self._parser.StartDoctypeDeclHandler = self._stop
 
-    def read(self, body: bytes) -> None:
+    def parse(self, body: bytes) -> None:
         try:
-            for start in range(0, len(body), 65536):
-                self._parser.Parse(body[start : start + 65536])
-        except (expat.ExpatError, ValueError, _Enough):
-            pass  # what came before it counts
+            for start in range(0, len(body), _CHUNK_BYTES):
+                self._parser.Parse(body[start : start + _CHUNK_BYTES])
+        except (expat.ExpatError, ValueError, _StopParsing):
+            pass  # URLs before the error count
 
     def _start(self, name: str, _: dict[str, str]) -> None:
         self._path.append(name.rpartition(":")[2])
         self._text.clear()
-        if len(self._path) > _DEEPEST:
-            raise _Enough
+        if len(self._path) > _MAX_DEPTH:
+            raise _StopParsing
 
     def _end(self, _: str) -> None:
         name, parent = self._path.pop(), self._path[-1] if self._path else ""
         if name == "loc" and parent in self.lists:
             text = "".join(self._text).strip()
-            if 0 < len(text) <= _LONGEST:
+            if 0 < len(text) <= _MAX_URL_CHARACTERS:
                 self.lists[parent].append(text)
-            if len(self.lists[parent]) >= MAX_URLS:
-                raise _Enough
+            if len(self.lists[parent]) >= MAX_FILE_URLS:
+                raise _StopParsing
         self._text.clear()
 
     def _stop(self, *_: object) -> None:
-        raise _Enough
+        raise _StopParsing
 
 
-class _Enough(Exception):
-    """The rest is not read."""
+class _StopParsing(Exception):
+    """The rest of the file is not parsed."""
 
 
-def _unpacked(body: bytes) -> bytes:
-    """The content of a gzip file, up to the limit."""
-    unpacker = zlib.decompressobj(31)
+def _decompress(body: bytes) -> bytes:
+    """Return the content of a gzip file, up to the limit; empty if it is invalid."""
+    decompressor = zlib.decompressobj(31)
     try:
-        return unpacker.decompress(body, MAX_BYTES)
+        return decompressor.decompress(body, MAX_FILE_BYTES)
     except zlib.error:
         return b""
