@@ -1,10 +1,10 @@
-"""The data behind the rules: TOML that people edit, and the Python tables that canonry loads.
+"""Generate the Python tables that canonry loads from the TOML files that people edit.
 
     python tools/tables.py write          core/data/*.toml → core/tables.py (make tables)
-    python tools/tables.py bump bookmark  the next version of a policy, with params.toml as it is now
+    python tools/tables.py bump bookmark  write the next version of a policy, with the current params.toml
 
-Reading TOML costs more than `canonry normalize` may take in all, so the tables are generated once
-and a test compares them with the data (docs/decisions/0002-policies-as-data.md).
+Parsing TOML would take longer than all of `canonry normalize`, so the tables are generated once, and a
+test compares them with the data (docs/decisions/0002-policies-as-data.md).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Any, cast
 CORE = Path(__file__).parent.parent / "src" / "canonry" / "core"
 DATA = CORE / "data"
 TABLES = CORE / "tables.py"
-# Which list of params.toml a policy drops; the other policies have a list of their own.
+# The list in params.toml that each policy drops; other policies list their parameters themselves.
 LISTS = {"feed-aggressive": "feed", "feed-moderate": "feed", "feed-conservative": "feed", "bookmark": "tracking"}
 
 
-def policy_files() -> list[Path]:
-    """Every shipped policy, by name and then version."""
+def find_policy_files() -> list[Path]:
+    """Return the file of every shipped policy, by name, then version."""
 
     def order(path: Path) -> tuple[str, int]:
         name, _, version = path.stem.partition("@")
@@ -33,17 +33,17 @@ def policy_files() -> list[Path]:
     return sorted((DATA / "policies").glob("*.toml"), key=order)
 
 
-def listed_params(which: str) -> tuple[list[str], dict[str, list[str]]]:
-    """The names on a list of params.toml: everywhere, and by host."""
+def list_params(which: str) -> tuple[list[str], dict[str, list[str]]]:
+    """Return the names on a list of params.toml: those for every host, and those by host."""
     params: dict[str, Any] = tomllib.loads((DATA / "params.toml").read_text())
     by_host: dict[str, dict[str, Any]] = params.pop("on", {})
     hosts = {host: sorted(name for name in names if which in names[name]["lists"]) for host, names in by_host.items()}
     return sorted(name for name in params if which in params[name]["lists"]), {h: n for h, n in hosts.items() if n}
 
 
-def tables_text() -> str:
-    """The source of core/tables.py."""
-    policies = {path.stem: tomllib.loads(path.read_text()) for path in policy_files()}
+def make_tables_text() -> str:
+    """Return the source of core/tables.py."""
+    policies = {path.stem: tomllib.loads(path.read_text()) for path in find_policy_files()}
     sites = tomllib.loads((DATA / "sites.toml").read_text())
     skips = tomllib.loads((DATA / "skip.toml").read_text())
     shorteners = tomllib.loads((DATA / "shorteners.toml").read_text())
@@ -62,28 +62,28 @@ def tables_text() -> str:
             "if TYPE_CHECKING:",
             "    from typing import Any",
             "",
-            f"POLICIES: dict[str, dict[str, Any]] = {_python(policies)}",
+            f"POLICIES: dict[str, dict[str, Any]] = {_format_python(policies)}",
             "",
-            f"SITE_TABLES: dict[str, dict[str, str | tuple[str, ...]]] = {_python(tables)}",
+            f"SITE_TABLES: dict[str, dict[str, str | tuple[str, ...]]] = {_format_python(tables)}",
             "",
-            f"SKIPPED_EXTENSIONS = frozenset({_python(extensions)})",
+            f"SKIPPED_EXTENSIONS = frozenset({_format_python(extensions)})",
             "",
-            f"SHORTENERS = frozenset({_python(sorted(shorteners))})",
+            f"SHORTENERS = frozenset({_format_python(sorted(shorteners))})",
             "",
         ]
     )
 
 
-def _python(value: Any, indent: str = "") -> str:
-    """A literal; lists of texts become tuples."""
+def _format_python(value: Any, indent: str = "") -> str:
+    """Write a value as a Python literal; a list becomes a tuple."""
     inner = indent + "    "
     if isinstance(value, dict):
         table = cast("dict[str, Any]", value)
-        rows = [f"{inner}{_python(key)}: {_python(item, inner)},\n" for key, item in table.items()]
+        rows = [f"{inner}{_format_python(key)}: {_format_python(item, inner)},\n" for key, item in table.items()]
         return "{\n" + "".join(rows) + indent + "}" if rows else "{}"
     if isinstance(value, list):
         items = cast("list[str]", value)
-        words = "".join(f"{_python(item)}, " for item in items)
+        words = "".join(f"{_format_python(item)}, " for item in items)
         lines = textwrap.wrap(words, 110, initial_indent=inner, subsequent_indent=inner, break_on_hyphens=False)
         return "(\n" + "\n".join(lines) + "\n" + indent + ")"
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
@@ -91,35 +91,39 @@ def _python(value: Any, indent: str = "") -> str:
 
 def bump(name: str) -> Path:
     """Write the next version of a shipped policy with the parameters that params.toml lists now."""
-    newest = [path for path in policy_files() if path.stem.partition("@")[0] == name][-1]
+    newest = [path for path in find_policy_files() if path.stem.partition("@")[0] == name][-1]
     policy = tomllib.loads(newest.read_text())
     policy["version"] += 1
     if name in LISTS:
-        policy["strip_params"], policy["strip_params_on"] = listed_params(LISTS[name])
+        policy["strip_params"], policy["strip_params_on"] = list_params(LISTS[name])
     target = DATA / "policies" / f"{name}@{policy['version']}.toml"
-    target.write_text(policy_text(policy))
+    target.write_text(make_policy_text(policy))
     return target
 
 
-def policy_text(policy: dict[str, Any]) -> str:
-    """A policy as TOML."""
+def make_policy_text(policy: dict[str, Any]) -> str:
+    """Write a policy as TOML."""
     by_host: dict[str, list[str]] = policy.get("strip_params_on", {})
-    lines = [f"{key} = {_toml(value)}" for key, value in policy.items() if key != "strip_params_on"]
+    lines = [f"{key} = {_format_toml(value)}" for key, value in policy.items() if key != "strip_params_on"]
     if by_host:
-        lines += ["", "[strip_params_on]", *(f"{_toml(host)} = {_toml(names)}" for host, names in by_host.items())]
+        lines += [
+            "",
+            "[strip_params_on]",
+            *(f"{_format_toml(host)} = {_format_toml(names)}" for host, names in by_host.items()),
+        ]
     return "\n".join(lines) + "\n"
 
 
-def _toml(value: Any) -> str:
+def _format_toml(value: Any) -> str:
     if isinstance(value, list) and len(items := cast("list[str]", value)) > 6:
-        return "[\n" + "".join(f"  {_toml(item)},\n" for item in items) + "]"
+        return "[\n" + "".join(f"  {_format_toml(item)},\n" for item in items) + "]"
     return json.dumps(value, ensure_ascii=False)
 
 
 def main(arguments: list[str]) -> None:
     match arguments:
         case ["write"]:
-            TABLES.write_text(tables_text())
+            TABLES.write_text(make_tables_text())
         case ["bump", name]:
             print(f"wrote {bump(name).name}; now run: make tables law")
         case _:

@@ -21,12 +21,12 @@ def data(name: str) -> dict[str, Any]:
 
 
 def test_the_tables_are_generated_from_the_data() -> None:
-    assert tables.TABLES.read_text(encoding="utf-8") == tables.tables_text(), "run: make tables"
+    assert tables.TABLES.read_text(encoding="utf-8") == tables.make_tables_text(), "run: make tables"
 
 
 @pytest.mark.parametrize("name", sorted(tables.LISTS))
 def test_the_newest_policy_drops_what_the_list_says(name: str) -> None:
-    everywhere, by_host = tables.listed_params(tables.LISTS[name])
+    everywhere, by_host = tables.list_params(tables.LISTS[name])
     policy = canonry.policy(name)
     advice = f"params.toml and {policy.id} differ: python tools/tables.py bump {name}"
     assert list(policy.strip_params) == everywhere, advice
@@ -35,7 +35,7 @@ def test_the_newest_policy_drops_what_the_list_says(name: str) -> None:
 
 @pytest.mark.parametrize("which", ["feed", "tracking"])
 def test_the_lists_hold_what_they_must_and_nothing_functional(which: str) -> None:
-    names, _ = tables.listed_params(which)
+    names, _ = tables.list_params(which)
     assert set(IN_THE_SEEDS) <= set(names)
     assert not set(NOT_TRACKING) & set(names)
     prefixes = tuple(name[:-1] for name in names if name.endswith("*"))

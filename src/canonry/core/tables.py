@@ -10,7 +10,7 @@ POLICIES: dict[str, dict[str, Any]] = {
     "article@0": {
         "name": "article",
         "version": 0,
-        "about": "news articles: stable input of canonical_hash, open to an overrides file",
+        "about": "news articles: the input of canonical_hash; takes an overrides file",
         "collapse_slashes": True,
         "strip_trailing_slash": True,
         "sort_params": True,
@@ -22,7 +22,7 @@ POLICIES: dict[str, dict[str, Any]] = {
     "bookmark@1": {
         "name": "bookmark",
         "version": 1,
-        "about": "bookmarks: what the page needs stays, what followed the reader goes",
+        "about": "bookmarks: drops tracking parameters, keeps what selects the page",
         "sort_params": True,
         "fragment": "keep",
         "sites": (
@@ -59,7 +59,7 @@ POLICIES: dict[str, dict[str, Any]] = {
     "crawl@1": {
         "name": "crawl",
         "version": 1,
-        "about": "pages of one site: one spelling a page, the query as it is",
+        "about": "pages of one site: one URL for each page, query unchanged",
         "normalize_escapes": True,
         "strip_trailing_slash": True,
         "fragment": "drop",
@@ -67,7 +67,7 @@ POLICIES: dict[str, dict[str, Any]] = {
     "entry@1": {
         "name": "entry",
         "version": 1,
-        "about": "feed items: the link without fragment and common tracking",
+        "about": "links of feed items: drops the fragment and common tracking parameters",
         "fragment": "drop",
         "strip_params": (
             "fbclid", "gclid", "ref", "source", "utm_*",
@@ -76,14 +76,14 @@ POLICIES: dict[str, dict[str, Any]] = {
     "exact@1": {
         "name": "exact",
         "version": 1,
-        "about": "the text itself, if it is an http(s) URL",
+        "about": "any http(s) URL, exactly as written",
         "parse": False,
         "fragment": "keep",
     },
     "feed-aggressive@1": {
         "name": "feed-aggressive",
         "version": 1,
-        "about": "feeds: every cosmetic difference counts as none, www. included",
+        "about": "feeds: ignores every cosmetic difference, including www.",
         "strip_www": True,
         "normalize_escapes": True,
         "collapse_slashes": True,
@@ -113,7 +113,7 @@ POLICIES: dict[str, dict[str, Any]] = {
     "feed-conservative@1": {
         "name": "feed-conservative",
         "version": 1,
-        "about": "feeds: like feed-moderate, but a slash at the end counts",
+        "about": "feeds: like feed-moderate, but keeps a slash at the end of the path",
         "normalize_escapes": True,
         "collapse_slashes": True,
         "sort_params": True,
@@ -141,7 +141,7 @@ POLICIES: dict[str, dict[str, Any]] = {
     "feed-moderate@1": {
         "name": "feed-moderate",
         "version": 1,
-        "about": "feeds: like feed-aggressive, but www. counts",
+        "about": "feeds: like feed-aggressive, but keeps www.",
         "normalize_escapes": True,
         "collapse_slashes": True,
         "strip_trailing_slash": True,
