@@ -7,7 +7,7 @@ import json
 import re
 import shutil
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -82,18 +82,18 @@ class _Progress:
 
 def _print_json(record: object, *, canonical_url: str | None) -> None:
     """Print a line of JSON in which only the canonical URL keeps its credentials."""
-    fields: dict[str, object] = _mask_urls(json.loads(render.json_line(record)))
+    fields = cast("dict[str, object]", _mask_urls(json.loads(render.json_line(record))))
     render.print_json({**fields, "url": canonical_url})
 
 
-def _mask_urls(value: Any) -> Any:
+def _mask_urls(value: object) -> object:
     """Mask the credentials of all URLs in a JSON value."""
     if isinstance(value, str):
         return mask_credentials(value) if _URL.match(value) else value
     if isinstance(value, list):
-        return [_mask_urls(each) for each in value]
+        return [_mask_urls(each) for each in cast("list[object]", value)]
     if isinstance(value, dict):
-        return {key: _mask_urls(each) for key, each in value.items()}
+        return {key: _mask_urls(each) for key, each in cast("dict[str, object]", value).items()}
     return value
 
 
