@@ -10,7 +10,7 @@ from canonry.core.presets import policy
 from canonry.core.score import score
 from canonry.errors import FetchFailed, NotAFeed, UnsafeUrl
 from canonry.feeds.canonicalize import decisions
-from canonry.feeds.canonicalize.decisions import Best, Judgement, SkipReason, Trial
+from canonry.feeds.canonicalize.decisions import Best, Judgement, CandidateSkip, Trial
 from canonry.feeds.canonicalize.result import CandidateVerdict, Reason, Source
 from canonry.net.response import Hop, Response
 
@@ -222,22 +222,22 @@ HTTP, HTTPS = "http://a.com/f", "https://a.com/f"
 SKIPS = [
     # why                                   tested                     best                     left  reserve  wanted
     ("requests left", "https://a.com/x", HTTPS, 1, True, None),
-    ("none left", "https://a.com/x", HTTPS, 0, True, SkipReason.NO_REQUESTS_LEFT),
-    ("overdrawn", "https://a.com/x", HTTPS, -1, True, SkipReason.NO_REQUESTS_LEFT),
-    ("the last one, best is http", "http://a.com/x", HTTP, 1, True, SkipReason.RESERVED_FOR_HTTPS),
+    ("none left", "https://a.com/x", HTTPS, 0, True, CandidateSkip.NO_REQUESTS_LEFT),
+    ("overdrawn", "https://a.com/x", HTTPS, -1, True, CandidateSkip.NO_REQUESTS_LEFT),
+    ("the last one, best is http", "http://a.com/x", HTTP, 1, True, CandidateSkip.RESERVED_FOR_HTTPS),
     ("two left, best is http", "http://a.com/x", HTTP, 2, True, None),
     ("the last one is for this URL", HTTPS, HTTP, 1, True, None),
     ("nothing to reserve", "http://a.com/x", HTTP, 1, False, None),
     ("credentials, same host", "https://u:p@a.com/x", "https://u:p@a.com/f", 3, True, None),
-    ("credentials, another host", "https://u:p@b.com/f", "https://u:p@a.com/f", 3, True, SkipReason.CREDENTIALS),
-    ("credentials, https to http", "http://u:p@a.com/f", "https://u:p@a.com/f", 3, True, SkipReason.CREDENTIALS),
+    ("credentials, another host", "https://u:p@b.com/f", "https://u:p@a.com/f", 3, True, CandidateSkip.CREDENTIALS),
+    ("credentials, https to http", "http://u:p@a.com/f", "https://u:p@a.com/f", 3, True, CandidateSkip.CREDENTIALS),
     ("credentials, http to https", "https://u:p@a.com/f", "http://u:p@a.com/f", 3, True, None),
-    ("credentials before the budget", "https://u:p@b.com/f", "https://u:p@a.com/f", 0, True, SkipReason.CREDENTIALS),
+    ("credentials before the budget", "https://u:p@b.com/f", "https://u:p@a.com/f", 0, True, CandidateSkip.CREDENTIALS),
 ]
 
 
 @pytest.mark.parametrize(("url", "best", "left", "reserve", "wanted"), [pytest.param(*row[1:], id=row[0]) for row in SKIPS])  # fmt: skip
-def test_skip_reason(url: str, best: str, left: int, reserve: bool, wanted: SkipReason | None) -> None:
+def test_skip_reason(url: str, best: str, left: int, reserve: bool, wanted: CandidateSkip | None) -> None:
     found = decisions.find_skip_reason(url, make_best(best), requests_left=left, may_reserve_https=reserve)
     assert found is wanted
 
@@ -332,9 +332,9 @@ SENTENCES = [
     (Judgement(CandidateVerdict.SAME, make_best("https://u:p@b.com/f", Reason.CONTENT_VERIFIED)), HTTPS, "same content, moved to https://***@b.com/f"),
     (Judgement(CandidateVerdict.CONFIRMS, make_best(HTTPS, Reason.REDIRECT_VERIFIED)), HTTP, f"redirects to {HTTPS}"),
     (Judgement(CandidateVerdict.FAILED, error=FetchFailed("u", "answered 404")), HTTPS, "answered 404"),
-    (Judgement(CandidateVerdict.SKIPPED, skip_reason=SkipReason.NO_REQUESTS_LEFT), HTTPS, "max_requests is used up"),
-    (Judgement(CandidateVerdict.SKIPPED, skip_reason=SkipReason.RESERVED_FOR_HTTPS), HTTPS, "the last request is reserved for the https upgrade"),
-    (Judgement(CandidateVerdict.SKIPPED, skip_reason=SkipReason.CREDENTIALS), HTTPS, "credentials are not sent to another host or over http"),
+    (Judgement(CandidateVerdict.SKIPPED, skip_reason=CandidateSkip.NO_REQUESTS_LEFT), HTTPS, "max_requests is used up"),
+    (Judgement(CandidateVerdict.SKIPPED, skip_reason=CandidateSkip.RESERVED_FOR_HTTPS), HTTPS, "the last request is reserved for the https upgrade"),
+    (Judgement(CandidateVerdict.SKIPPED, skip_reason=CandidateSkip.CREDENTIALS), HTTPS, "credentials are not sent to another host or over http"),
 ]  # fmt: skip
 
 

@@ -45,7 +45,7 @@ def canonicalize(url: str, *, discover: bool, max_requests: int, as_json: bool) 
     """
     from canonry.feeds.canonicalize import canonicalize as search
 
-    progress = _Progress()
+    progress = _ProgressLine()
     try:
         found = asyncio.run(search(url, discover=discover, max_requests=max_requests, on_event=progress.show))
     except (FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl) as error:
@@ -63,7 +63,7 @@ def canonicalize(url: str, *, discover: bool, max_requests: int, as_json: bool) 
         _print_json(found, canonical_url=found.url)
 
 
-class _Progress:
+class _ProgressLine:
     """Shows the current request on one line of standard error, if it is a terminal."""
 
     def __init__(self) -> None:

@@ -50,7 +50,7 @@ class Trial:
     preset: str | None = None
 
 
-class SkipReason(StrEnum):
+class CandidateSkip(StrEnum):
     """Why a URL is not fetched."""
 
     CREDENTIALS = "credentials"
@@ -59,9 +59,9 @@ class SkipReason(StrEnum):
 
 
 _SKIP_SENTENCES = {
-    SkipReason.CREDENTIALS: "credentials are not sent to another host or over http",
-    SkipReason.NO_REQUESTS_LEFT: "max_requests is used up",
-    SkipReason.RESERVED_FOR_HTTPS: "the last request is reserved for the https upgrade",
+    CandidateSkip.CREDENTIALS: "credentials are not sent to another host or over http",
+    CandidateSkip.NO_REQUESTS_LEFT: "max_requests is used up",
+    CandidateSkip.RESERVED_FOR_HTTPS: "the last request is reserved for the https upgrade",
 }
 
 
@@ -71,7 +71,7 @@ class Judgement:
 
     verdict: CandidateVerdict
     proven: Best | None = None
-    skip_reason: SkipReason | None = None
+    skip_reason: CandidateSkip | None = None
     error: CandidateError | None = None
 
     def describe(self, tested_url: str) -> str:
@@ -199,7 +199,7 @@ def keep_source(source: Best) -> Best:
 # --- Testing one URL ----------------------------------------------------------------------------------------------
 
 
-def find_skip_reason(url: str, best: Best, *, requests_left: int, may_reserve_https: bool) -> SkipReason | None:
+def find_skip_reason(url: str, best: Best, *, requests_left: int, may_reserve_https: bool) -> CandidateSkip | None:
     """Return why a URL must not be fetched, or None.
 
     Credentials stay with their host and never go from https to http. While the best URL is http, the
@@ -207,11 +207,11 @@ def find_skip_reason(url: str, best: Best, *, requests_left: int, may_reserve_ht
     """
     own, other = parse(best.url), parse(url)
     if other.userinfo is not None and (other.host != own.host or (own.scheme == "https" and other.scheme == "http")):
-        return SkipReason.CREDENTIALS
+        return CandidateSkip.CREDENTIALS
     if requests_left <= 0:
-        return SkipReason.NO_REQUESTS_LEFT
+        return CandidateSkip.NO_REQUESTS_LEFT
     is_reserved = may_reserve_https and own.scheme == "http" and url != swap_scheme(best.url)
-    return SkipReason.RESERVED_FOR_HTTPS if requests_left == 1 and is_reserved else None
+    return CandidateSkip.RESERVED_FOR_HTTPS if requests_left == 1 and is_reserved else None
 
 
 def judge_redirect(response: Response, known: Sequence[Best]) -> Judgement | None:

@@ -247,7 +247,7 @@ class CanonicalSearch:
             await self.fetcher.emit(EventKind.MATCHED, trial.url, judgement.describe(trial.url))
         return judgement.proven
 
-    def _find_skip_reason(self, trial: Trial, best: Best) -> decisions.SkipReason | None:
+    def _find_skip_reason(self, trial: Trial, best: Best) -> decisions.CandidateSkip | None:
         used = self.fetcher.request_count - self.requests_before_feed
         is_twin_open = not self.fetcher.has_fetched(decisions.swap_scheme(best.url))
         return decisions.find_skip_reason(
