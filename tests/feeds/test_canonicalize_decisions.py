@@ -10,7 +10,7 @@ from canonry.core.presets import policy
 from canonry.core.score import score
 from canonry.errors import FetchFailed, NotAFeed, UnsafeUrl
 from canonry.feeds.canonicalize import decisions
-from canonry.feeds.canonicalize.decisions import Best, Judgement, CandidateSkip, Trial
+from canonry.feeds.canonicalize.decisions import Best, CandidateSkip, Judgement, Trial
 from canonry.feeds.canonicalize.result import CandidateVerdict, Reason, Source
 from canonry.net.response import Hop, Response
 
