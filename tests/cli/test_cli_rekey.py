@@ -1,4 +1,4 @@
-"""canonry rekey and policy diff --store, as a person and as a program use them."""
+"""canonry rekey and policy diff over a store, on a terminal and in a pipe."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,6 +21,11 @@ from canonry.core.keys import Item
 from canonry.feeds.feed_store import FeedStore
 from canonry.feeds.feed_values import FeedDocument
 from canonry.store.database import Database
+from canonry.store.pinned_policies import ENTRY, get_policy
+from service import until
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 ITEMS = (
@@ -57,7 +62,7 @@ def answer(*arguments: str) -> dict[str, Any]:
     return found
 
 
-def test_there_and_back(store: str) -> None:
+def test_a_rekey_does_what_its_dry_run_shows_and_can_be_undone(store: str) -> None:
     planned = answer("rekey", "entry@1", "feed-aggressive@1", "--db", store, "--dry-run")
     assert planned == {
         "before": "entry@1",
@@ -81,7 +86,7 @@ def test_there_and_back(store: str) -> None:
     assert answer("rekey", "entry", "feed-aggressive", "--db", store, "--undo") == undone
 
 
-def test_on_a_terminal(store: str) -> None:
+def test_a_rekey_on_a_terminal_prints_a_table(store: str) -> None:
     command = [sys.executable, "-m", "canonry", "rekey", "entry@1", "exact@1", "--db", store]
     assert terminal.run([*command, "--dry-run"]) == (
         "entry@1 → exact@1, would be rekeyed\n"
@@ -97,37 +102,37 @@ def test_on_a_terminal(store: str) -> None:
         "    https://a.com/y#2\n"
     )
     assert terminal.run(command).startswith("entry@1 → exact@1, rekeyed\n")
-    assert terminal.run([*command, "--undo"]) == "undone: 5 entries are under entry@1 again\n"
+    assert terminal.run([*command, "--undo"]) == "Undone: 5 entries are under entry@1 again.\n"
 
 
 REFUSED = [
-    # why                      arguments                                     exit  said
-    ("both",                   "entry@1 exact@1 --dry-run --undo",           2,    "--dry-run, --undo and --workers exclude each other"),
-    ("the same",               "entry entry@1",                              2,    "both policies are entry@1"),
+    # why                      arguments                                     exit  in the message
+    ("both",                   "entry@1 exact@1 --dry-run --undo",           2,    "Use only one of --dry-run, --undo and --workers."),
+    ("the same",               "entry entry@1",                              2,    "Both policies are entry@1."),
     ("an empty batch",         "entry@1 exact@1 --batch 0",                  2,    "0 is not in the range"),
-    ("a file",                 "entry@1 my.toml",                            1,    "canonry: my.toml: a store can be pinned to shipped policies only"),
-    ("no policy",              "entry@1 nope",                               1,    "canonry: no policy 'nope'"),
-    ("pinned to another",      "bookmark@1 exact@1",                         1,    "canonry: the keys of this store are under entry@1, not bookmark@1"),
-    ("pinned to another, dry", "bookmark@1 exact@1 --dry-run",               1,    "canonry: the keys of this store are under entry@1, not bookmark@1"),
-    ("nothing to undo",        "entry@1 exact@1 --undo",                     1,    "canonry: no rekey from entry@1 to exact@1 that could be undone"),
+    ("a file",                 "entry@1 my.toml",                            1,    "canonry: my.toml: "),
+    ("no policy",              "entry@1 nope",                               1,    "'nope'"),
+    ("pinned to another",      "bookmark@1 exact@1",                         1,    "canonry: The keys of this store are under entry@1, not bookmark@1."),
+    ("pinned to another, dry", "bookmark@1 exact@1 --dry-run",               1,    "canonry: The keys of this store are under entry@1, not bookmark@1."),
+    ("nothing to undo",        "entry@1 exact@1 --undo",                     1,    "canonry: There is no rekey from entry@1 to exact@1 to undo."),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("why", "arguments", "code", "said"), REFUSED)
-def test_refused(store: str, why: str, arguments: str, code: int, said: str) -> None:
+@pytest.mark.parametrize(("why", "arguments", "code", "message"), REFUSED)
+def test_a_rekey_that_cannot_be_done_is_refused(store: str, why: str, arguments: str, code: int, message: str) -> None:
     done = run("rekey", *arguments.split(), "--db", store)
     assert (done.returncode, done.stdout) == (code, ""), why
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 @pytest.mark.parametrize(
     "command", ["rekey entry exact --dry-run", "rekey entry exact", "policy diff entry exact --store"]
 )
-def test_a_store_that_is_not_there_is_not_made(tmp_path: Path, command: str) -> None:
+def test_a_missing_store_is_not_created(tmp_path: Path, command: str) -> None:
     file = tmp_path / "nothing.db"
     done = run(*command.split(), "--db", f"sqlite:///{file}")
     assert done.returncode == 1
-    assert "there is no store yet" in done.stderr
+    assert done.stderr.startswith("canonry: ")
     assert not file.exists()
 
 
@@ -137,34 +142,35 @@ def test_policy_diff_of_a_store(store: str) -> None:
     assert found["splits"] == [{"key": "https://a.com/y", "others": ["https://a.com/y#1", "https://a.com/y#2"]}]
 
 
-def test_policy_diff_of_a_store_and_a_file(store: str, tmp_path: Path) -> None:
+def test_policy_diff_refuses_a_store_together_with_a_file(store: str, tmp_path: Path) -> None:
     file = tmp_path / "urls.txt"
     file.write_text("https://a.com/\n")
     done = run("policy", "diff", "entry", "exact", str(file), "--store", "--db", store)
     assert done.returncode == 2
-    assert "exclude each other" in done.stderr
     assert answer("policy", "diff", "entry", "exact", str(file))["urls"] == 1
 
 
-def test_a_bar_for_what_takes_long(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_progress_bar_appears_after_a_second(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     from canonry.cli import rekey
-    from canonry.rekey.run import Progress
+    from canonry.rekey.entry_rekey import RekeyProgress
 
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     seconds = iter(range(100))
     monkeypatch.setattr("time.monotonic", lambda: float(next(seconds)))
-    with rekey._Shown("moved") as shown:
+    with rekey._ProgressBar("moved") as bar:
         for done in (10, 50, 100):
-            shown.show(Progress(done, 100))
-    said = capfd.readouterr().err
-    assert "50/100 moved" in said
-    assert said.endswith("\r\033[K")
+            bar.show(RekeyProgress(done, 100))
+    shown = capfd.readouterr().err
+    assert "50/100 moved" in shown
+    assert shown.endswith("\r\033[K")
 
 
-def test_what_another_policy_would_make_of_bookmarks(store: str) -> None:
-    async def keep(database: Database) -> None:
+def test_policy_diff_of_bookmarks(store: str) -> None:
+    async def save(database: Database) -> None:
         def never(_: str) -> Any:
-            pytest.fail("nothing is asked")
+            pytest.fail("no request must be sent")
 
         bookmarks = Bookmarks(database, never, enqueue=lambda *_: asyncio.sleep(0))
         for url in ("https://www.a.com/x/", "https://www.a.com/x", "https://b.com/#top"):
@@ -172,9 +178,9 @@ def test_what_another_policy_would_make_of_bookmarks(store: str) -> None:
         await bookmarks.put(1, Draft("https://b.com/?utm_source=x"), exact_url=True)
 
     with Database(store) as database:
-        asyncio.run(keep(database))
-    told = answer("policy", "diff", "bookmark", "feed-aggressive", "--bookmarks", "--db", store)
-    assert {name: told[name] for name in ("urls", "changed", "merged")} == {
+        asyncio.run(save(database))
+    found = answer("policy", "diff", "bookmark", "feed-aggressive", "--bookmarks", "--db", store)
+    assert {name: found[name] for name in ("urls", "changed", "merged")} == {
         "urls": 3,
         "changed": 3,
         "merged": 1,
@@ -182,18 +188,19 @@ def test_what_another_policy_would_make_of_bookmarks(store: str) -> None:
     assert run("policy", "diff", "bookmark", "crawl", "--bookmarks", "--store", "--db", store).returncode == 2
 
 
-def test_left_to_a_worker(store: str) -> None:
+def test_a_queued_rekey_is_done_by_a_worker(store: str) -> None:
     refused = run("rekey", "crawl@1", "feed-aggressive@1", "--db", store, "--workers")
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert "the keys of this store are under entry@1, not crawl@1" in refused.stderr
-    told = answer("rekey", "entry@1", "feed-aggressive@1", "--db", store, "--workers")
-    assert told == {"before": "entry@1", "after": "feed-aggressive@1", "result": "queued"}
-    command = [sys.executable, "-m", "canonry", "worker", "--db", store]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as worker:
-        assert worker.stderr is not None
+    queued = answer("rekey", "entry@1", "feed-aggressive@1", "--db", store, "--workers")
+    assert queued == {"before": "entry@1", "after": "feed-aggressive@1", "result": "queued"}
+    worker = [sys.executable, "-m", "canonry", "worker", "--db", store]
+    with Database(store) as database, subprocess.Popen(worker, stderr=subprocess.DEVNULL) as process:
         try:
-            said = next(line for line in worker.stderr if "entries are under" in line)
+            until(lambda: database.read_now(load_policy) == "feed-aggressive@1", seconds=120)
         finally:
-            worker.terminate()
-    assert said.endswith("5 entries are under feed-aggressive@1, 1 of them changed\n")
+            process.terminate()
     assert run("rekey", "entry@1", "feed-aggressive@1", "--db", store, "--undo", "--workers").returncode == 2
+
+
+def load_policy(connection: Connection) -> str:
+    return get_policy(connection, ENTRY)

@@ -1,4 +1,4 @@
-"""contract N10: what keys become under another policy, and what an undo makes of them."""
+"""The keys of an entry under another policy, and after the undo of a rekey (contract N10)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import canonry
 from canonry.core.keys import Item, normalize_link, shorten_key, strip_scheme_and_www
 from canonry.feeds.content import content_hash
 from canonry.feeds.keyed_items import make_keyed_items
-from canonry.rekey.entry_keys import KeyedEntry, UrlKeys, rekeyed, rekeyed_link, rekeyed_place, restored
+from canonry.rekey.entry_keys import KeyedEntry, UrlKeys, rekey_entry, rekey_link, rekey_place, undo_entry
 
 ENTRY, COARSE, EXACT = "entry@1", "feed-aggressive@1", "exact@1"
 LONG = f"https://www.a.com/?q={'x' * 2000}"
@@ -49,36 +49,38 @@ LINKS = [
 
 
 @pytest.mark.parametrize(("why", "link", "key", "after", "wanted"), LINKS)
-def test_links(why: str, link: str, key: str, after: str, wanted: str) -> None:
-    assert rekeyed_link(link, key, ENTRY, after) == wanted, why
+def test_the_key_of_a_link_is_rekeyed(why: str, link: str, key: str, after: str, wanted: str) -> None:
+    assert rekey_link(link, key, ENTRY, after) == wanted, why
 
 
-def test_places() -> None:
-    assert rekeyed_place("//a.com/x/?yclid=1", COARSE) == "//a.com/x"
-    assert rekeyed_place("", COARSE) == ""
-    assert rekeyed_place(shorten_key(LONG), COARSE) == shorten_key(LONG)
+def test_a_place_is_rekeyed_without_its_link() -> None:
+    assert rekey_place("//a.com/x/?yclid=1", COARSE) == "//a.com/x"
+    assert rekey_place("", COARSE) == ""
+    assert rekey_place(shorten_key(LONG), COARSE) == shorten_key(LONG)
 
 
-def entry(url: str, *registered: str, dedupe_key: str = "guid:1", policy: str = ENTRY, **places: str) -> KeyedEntry:
-    """An entry as it is ingested under the policy."""
+def make_entry(
+    url: str, *registered: str, dedupe_key: str = "guid:1", policy: str = ENTRY, **places: str
+) -> KeyedEntry:
+    """Return an entry as it is ingested under the policy."""
     key = make_keyed_items([Item(link=url)], "https://f.com/", policy)[0].canonical_url
     there = {1: strip_scheme_and_www(key)} | {int(feed[1:]): place for feed, place in places.items()}
     return KeyedEntry(url, "2026", UrlKeys(key, dedupe_key, registered or (key,), there))
 
 
-def moved(one: KeyedEntry, after: str = COARSE) -> KeyedEntry:
-    return replace(one, keys=rekeyed(one, ENTRY, after))
+def rekey(one: KeyedEntry, after: str = COARSE) -> KeyedEntry:
+    return replace(one, keys=rekey_entry(one, ENTRY, after))
 
 
-def test_an_entry() -> None:
-    one = entry(
+def test_all_keys_of_an_entry_are_rekeyed() -> None:
+    one = make_entry(
         "https://www.a.com/x/#1",
         "https://www.a.com/x/",
         "https://a.com/old/",
         dedupe_key="url:https://www.a.com/x/",
         f2="//b.com/y/",
     )
-    assert rekeyed(one, ENTRY, COARSE) == UrlKeys(
+    assert rekey_entry(one, ENTRY, COARSE) == UrlKeys(
         "https://a.com/x",
         "url:https://a.com/x",
         ("https://a.com/x", "https://a.com/old"),
@@ -98,40 +100,42 @@ DEDUPE_KEYS = [
 
 
 @pytest.mark.parametrize(("why", "link", "key", "wanted"), DEDUPE_KEYS)
-def test_dedupe_keys(why: str, link: str, key: str, wanted: str) -> None:
-    assert rekeyed(entry(link, dedupe_key=key), ENTRY, COARSE).dedupe_key == wanted, why
+def test_a_dedupe_key_is_rekeyed_only_if_it_is_made_from_the_url(why: str, link: str, key: str, wanted: str) -> None:
+    assert rekey_entry(make_entry(link, dedupe_key=key), ENTRY, COARSE).dedupe_key == wanted, why
 
 
-def test_undo_of_what_is_as_the_rekey_left_it() -> None:
-    one = entry(
+def test_undo_of_an_unchanged_entry_restores_its_keys() -> None:
+    one = make_entry(
         "https://www.a.com/x/#1", "https://a.com/not-its-own/", dedupe_key="url:https://www.a.com/x/", f2="//b.com/y/"
     )
-    assert restored(moved(one), one, ENTRY, COARSE) == one.keys
+    assert undo_entry(rekey(one), one, ENTRY, COARSE) == one.keys
 
 
-def test_undo_of_what_came_since() -> None:
-    new = entry("https://www.a.com/new/#1", policy=COARSE)
+def test_undo_of_a_new_entry_makes_its_keys_under_the_first_policy() -> None:
+    new = make_entry("https://www.a.com/new/#1", policy=COARSE)
     wanted = UrlKeys("https://www.a.com/new/", "guid:1", ("https://www.a.com/new/",), {1: "//a.com/new/"})
-    assert restored(new, None, ENTRY, COARSE) == wanted
-    assert restored(new, replace(new, first_seen_at="2025"), ENTRY, COARSE) == wanted  # under the id of a deleted one
+    assert undo_entry(new, None, ENTRY, COARSE) == wanted
+    assert (
+        undo_entry(new, replace(new, first_seen_at="2025"), ENTRY, COARSE) == wanted
+    )  # it has the id of a deleted one
 
 
-def test_undo_of_what_learned_a_url_and_a_place_since() -> None:
-    one = entry("https://www.a.com/x/#1")
-    now = moved(one)
+def test_undo_keeps_a_url_and_a_place_that_were_learned_since() -> None:
+    one = make_entry("https://www.a.com/x/#1")
+    now = rekey(one)
     keys = replace(
         now.keys, registered=(*now.keys.registered, "https://b.com/y"), places={1: "//a.com/x", 2: "//b.com/y"}
     )
-    assert restored(replace(now, keys=keys), one, ENTRY, COARSE) == UrlKeys(
+    assert undo_entry(replace(now, keys=keys), one, ENTRY, COARSE) == UrlKeys(
         "https://www.a.com/x/", "guid:1", ("https://www.a.com/x/", "https://b.com/y"), {1: "//a.com/x/", 2: "//b.com/y"}
     )
 
 
-def test_undo_of_what_has_another_link_since() -> None:
-    one = entry("https://www.a.com/x/#1", f2="//a.com/elsewhere/")
-    keys = replace(moved(one).keys, registered=("https://a.com/x",))
+def test_undo_of_an_entry_with_a_new_link_keeps_that_link() -> None:
+    one = make_entry("https://www.a.com/x/#1", f2="//a.com/elsewhere/")
+    keys = replace(rekey(one).keys, registered=("https://a.com/x",))
     same_place = replace(one, url="https://a.com/x?yclid=2", keys=keys)
-    assert restored(same_place, one, ENTRY, COARSE) == UrlKeys(
+    assert undo_entry(same_place, one, ENTRY, COARSE) == UrlKeys(
         "https://a.com/x?yclid=2",
         "guid:1",
         ("https://www.a.com/x/", "https://a.com/x?yclid=2"),

@@ -1,4 +1,4 @@
-"""contract N10: a store moves from one policy to another, in batches that may be interrupted, and back."""
+"""The entries of a store are rekeyed in batches that can be interrupted, and a rekey can be undone (contract N10)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ import pytest
 from sqlalchemy import Column, Connection, Table, func, select, update
 
 from canonry.core.keys import Item
-from canonry.errors import PolicyError, RekeyUnfinished, StoreError
+from canonry.errors import PolicyError, RekeyUnfinished
 from canonry.feeds.feed_store import FeedStore
 from canonry.feeds.feed_values import FeedDocument, MergedFeed
-from canonry.rekey import entry_store as store_rekey
-from canonry.rekey.entry_store import RekeyStore, stored_urls
-from canonry.rekey.run import Progress, plan_rekey, rekey, undo_rekey
+from canonry.rekey import entry_key_rows, entry_rekey_store
+from canonry.rekey.entry_rekey import RekeyProgress, plan_rekey, rekey, undo_rekey
+from canonry.rekey.entry_rekey_store import EntryRekeyStore, RekeyProblem, RekeyRefused, stream_entry_urls
 from canonry.store.database import Database
 from canonry.store.pinned_policies import ENTRY, check_pinnable, find_unfinished_rekey, get_or_pin_policy
 from canonry.store.schema import entries, entry_identities, metadata
@@ -33,13 +33,14 @@ from canonry.store.schema import entries, entry_identities, metadata
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
     from pathlib import Path
+    from types import ModuleType
 
     from canonry.rekey.key_counts import RekeySummary
 
 NOW = datetime(2026, 1, 31, 10, tzinfo=UTC)
 LATER, AFTERWARDS = NOW + timedelta(days=1), NOW + timedelta(days=2)  # when a rekey happens, and after it
 BEFORE = "entry@1"
-# Coarser than entry@1 in some ways and finer in others.
+# They merge some keys of entry@1 and split others.
 AFTERS = ("bookmark@1", "feed-aggressive@1", "exact@1", "crawl@1")
 JOURNAL = {"rekeys", "rekeyed_rows"}
 
@@ -54,18 +55,18 @@ def database(database_url: str) -> Generator[Database]:
 
 @dataclass
 class Feeds:
-    """Feeds that are polled again and again."""
+    """Feeds that are polled repeatedly, at a clock of their own."""
 
     database: Database
     now: datetime = NOW
     ids: dict[str, int] = field(default_factory=dict[str, int])
 
     def show(self, url: str, *items: Item) -> MergedFeed:
-        """The feed at this URL has these items now."""
+        """Merge a document of the feed with these items."""
         return asyncio.run(self._show(url, items))
 
     def later(self) -> Feeds:
-        """After a rekey."""
+        """Move the clock to after the rekey."""
         self.now = max(self.now, AFTERWARDS)
         return self
 
@@ -108,27 +109,27 @@ DOCUMENTS = {
 }
 
 
-def filled(database: Database) -> Feeds:
+def fill(database: Database) -> Feeds:
     shown = Feeds(database)
     for url, items in DOCUMENTS.items():
         shown.show(url, *items)
     return shown
 
 
-def filled_with_history(database: Database) -> Feeds:
-    """With an entry that is known by two URLs, and a place that is ambiguous in a feed that has dropped it."""
-    shown = filled(database)
+def fill_with_history(database: Database) -> Feeds:
+    """Fill a store in which an entry has two URLs, and a feed an ambiguous place that it no longer shows."""
+    shown = fill(database)
     shown.show(OTHER, *DOCUMENTS[OTHER][:2], Item(guid="10", link="https://a.com/bare-moved#x", title="Without guid"))
     shown.show(ONE, *DOCUMENTS[ONE][:2])
     return shown
 
 
-def outcomes(merged: MergedFeed) -> list[str]:
+def get_outcomes(merged: MergedFeed) -> list[str]:
     return [str(item.outcome) for item in merged.items]
 
 
 def dump(database: Database, *, without: Iterable[str] = JOURNAL) -> Dump:
-    """Every row of every table."""
+    """Return every row of every table."""
 
     def read(connection: Connection) -> Dump:
         return {
@@ -141,47 +142,47 @@ def dump(database: Database, *, without: Iterable[str] = JOURNAL) -> Dump:
 
 
 def _columns(table: Table) -> list[Column[Any]]:
-    """All but the numbers of the journal, of which PostgreSQL leaves some out after a crash."""
+    """Return all columns but the ids of the journal: PostgreSQL skips some after a crash."""
     return [column for column in table.columns if (table.name, column.name) != ("rekeyed_rows", "id")]
 
 
-def keys_of(database: Database) -> dict[str, int]:
-    """Whose each URL is."""
+def load_url_owners(database: Database) -> dict[str, int]:
+    """Return the entry of each URL."""
     i = entry_identities.c
     query = select(i.key_value, i.entry_id).where(i.key_type == "canonical_url")
     return database.read_now(lambda connection: {row[0]: row[1] for row in connection.execute(query)})
 
 
-def canonical_urls(database: Database) -> dict[str, str]:
+def load_canonical_urls(database: Database) -> dict[str, str]:
     query = select(entries.c.title, entries.c.canonical_url)
     return database.read_now(lambda connection: {row[0]: row[1] for row in connection.execute(query)})
 
 
-def pin_of(database: Database) -> str:
+def get_pin(database: Database) -> str:
     return database.write_now(lambda connection: get_or_pin_policy(connection, ENTRY))
 
 
 def move(database: Database, after: str, *, before: str = BEFORE, batch: int = 3, **options: Any) -> RekeySummary:
-    return asyncio.run(rekey(RekeyStore(database), before, after, now=LATER, batch=batch, **options))
+    return asyncio.run(rekey(EntryRekeyStore(database), before, after, now=LATER, batch=batch, **options))
 
 
 def undo(database: Database, after: str, *, before: str = BEFORE, batch: int = 3) -> int:
-    return asyncio.run(undo_rekey(RekeyStore(database), before, after, now=LATER, batch=batch))
+    return asyncio.run(undo_rekey(EntryRekeyStore(database), before, after, now=LATER, batch=batch))
 
 
 def plan(database: Database, after: str, *, before: str = BEFORE) -> RekeySummary:
-    return asyncio.run(plan_rekey(RekeyStore(database), before, after))
+    return asyncio.run(plan_rekey(EntryRekeyStore(database), before, after))
 
 
-def test_a_new_store_is_pinned_at_its_first_document(database: Database) -> None:
+def test_a_new_store_is_pinned_by_its_first_document(database: Database) -> None:
     assert dump(database)["pinned_policies"] == []
     Feeds(database).show(ONE, Item(guid="1", link="https://a.com/"))
     assert dump(database)["pinned_policies"] == [("entry", "entry@1")]
-    assert pin_of(database) == "entry@1"
+    assert get_pin(database) == "entry@1"
 
 
 def test_a_dry_run_changes_nothing(database: Database) -> None:
-    filled(database)
+    fill(database)
     before = dump(database, without=())
     for after in AFTERS:
         plan(database, after)
@@ -195,40 +196,40 @@ def test_a_dry_run_of_an_empty_store_pins_nothing(database: Database) -> None:
 
 @pytest.mark.parametrize("after", AFTERS)
 def test_a_rekey_does_what_its_dry_run_said(database: Database, after: str) -> None:
-    filled(database)
+    fill(database)
     planned = plan(database, after)
     assert move(database, after) == planned
-    assert pin_of(database) == after
+    assert get_pin(database) == after
 
 
-def test_merges(database: Database) -> None:
-    filled(database)
+def test_entries_whose_keys_merge_stay_two_entries(database: Database) -> None:
+    fill(database)
     summary = move(database, "feed-aggressive@1")
     merges = {group.key: group.others for group in summary.merges}
     assert merges["https://a.com/x"] == ("https://a.com/x", "https://a.com/x?yclid=1")
     assert merges["https://a.com/w"] == ("https://a.com/w/", "https://www.a.com/w")
     assert (summary.merged, summary.split) == (4, 0)
-    urls = canonical_urls(database)
+    urls = load_canonical_urls(database)
     assert urls["X"] == urls["X from the search"] == "https://a.com/x"  # two entries still, at one URL
     first = database.read_now(
         lambda c: c.execute(select(func.min(entries.c.id)).where(entries.c.canonical_url == "https://a.com/x")).scalar()
     )
-    assert keys_of(database)["https://a.com/x"] == first
+    assert load_url_owners(database)["https://a.com/x"] == first
 
 
-def test_splits(database: Database) -> None:
-    filled(database)
-    assert canonical_urls(database)["Y, part 1"] == canonical_urls(database)["Y, part 2"] == "https://a.com/y"
+def test_a_key_can_be_split(database: Database) -> None:
+    fill(database)
+    assert load_canonical_urls(database)["Y, part 1"] == load_canonical_urls(database)["Y, part 2"] == "https://a.com/y"
     summary = move(database, "exact@1")
     splits = {group.key: group.others for group in summary.splits}
     assert splits["https://a.com/y"] == ("https://a.com/y#part-1", "https://a.com/y#part-2")
-    owned = keys_of(database)
+    owned = load_url_owners(database)
     assert owned["https://a.com/y#part-1"] != owned["https://a.com/y#part-2"]
     assert "https://a.com/y" not in owned
 
 
 def test_every_url_key_is_under_the_new_policy(database: Database) -> None:
-    filled_with_history(database)
+    fill_with_history(database)
     move(database, "bookmark@1")
     rows = dump(database)["entry_identities"]
     assert {row[3] for row in rows if row[0] == "canonical_url"} == {"bookmark@1"}
@@ -236,7 +237,7 @@ def test_every_url_key_is_under_the_new_policy(database: Database) -> None:
 
 
 def test_dedupe_keys_made_of_the_url_follow_it(database: Database) -> None:
-    filled(database)
+    fill(database)
     move(database, "feed-aggressive@1")
     found = {row[0] for row in database.read_now(lambda c: c.execute(select(entries.c.dedupe_key)).all())}
     assert {"url:https://a.com/twin", "url:https://a.com/q?a=1&b=2"} <= found
@@ -245,18 +246,18 @@ def test_dedupe_keys_made_of_the_url_follow_it(database: Database) -> None:
 
 
 @pytest.mark.parametrize("after", AFTERS)
-def test_a_rekeyed_store_knows_its_items_again(database: Database, after: str) -> None:
+def test_a_rekeyed_store_recognises_its_items(database: Database, after: str) -> None:
     shown = Feeds(database)
     for url, items in DOCUMENTS.items():
         shown.show(url, *items)
     move(database, after)
     for url, items in DOCUMENTS.items():
-        assert set(outcomes(shown.later().show(url, *items))) == {"duplicate"}, url
+        assert set(get_outcomes(shown.later().show(url, *items))) == {"duplicate"}, url
 
 
 @pytest.mark.parametrize("after", AFTERS)
 def test_a_rekeyed_store_has_the_keys_of_one_that_was_filled_under_the_policy(tmp_path: Path, after: str) -> None:
-    """What a document alone decides; who registers a URL also depends on what was shared in it."""
+    """Compares what a document alone decides; who registers a URL also depends on other documents."""
     found: list[object] = []
     for name in ("moved", "pinned"):
         with Database(f"sqlite:///{tmp_path / name}.db") as database:
@@ -279,40 +280,42 @@ def _pin(database: Database, policy: str) -> None:
     database.write_now(work)
 
 
-def test_items_that_become_one_place_keep_apart(database: Database) -> None:
-    """Guidless items of one document at one URL are known by their hash from then on."""
-    shown = filled(database)
+def test_items_that_get_the_same_place_stay_apart(database: Database) -> None:
+    """Items without guid at one URL of a document are identified by their hash from then on."""
+    shown = fill(database)
     move(database, "feed-aggressive@1")
     assert (shown.ids[ONE], "canonical_url", "//a.com/twin") in dump(database)["ambiguous_keys"]
     alone = shown.later().show(ONE, Item(link="https://a.com/twin", title="Twin 1"))
-    assert outcomes(alone) == ["duplicate"]
+    assert get_outcomes(alone) == ["duplicate"]
     titles = database.read_now(lambda c: dict(c.execute(select(entries.c.id, entries.c.title)).all()))
     assert titles[alone.items[0].entry_id] == "Twin 1"
 
 
-def test_ingestion_goes_on_under_the_new_policy(database: Database) -> None:
-    shown = filled(database)
+def test_new_items_are_ingested_under_the_new_policy(database: Database) -> None:
+    shown = fill(database)
     move(database, "feed-aggressive@1")
     merged = shown.later().show(ONE, Item(guid="n", link="http://www.new.example/a/?yclid=4", title="N"))
     assert [(key.key_value, key.policy) for key in merged.items[0].keys][1] == (
         "http://new.example/a",
         "feed-aggressive@1",
     )
-    assert outcomes(shown.later().show(ONE, Item(guid="n", link="http://www.new.example/a", title="N"))) == ["updated"]
+    assert get_outcomes(shown.later().show(ONE, Item(guid="n", link="http://www.new.example/a", title="N"))) == [
+        "updated"
+    ]
 
 
-def test_a_rekey_makes_nothing_look_updated(database: Database) -> None:
-    shown = filled(database)
+def test_a_rekey_does_not_mark_items_as_updated(database: Database) -> None:
+    shown = fill(database)
     hashes = {row[0]: row[7] for row in dump(database)["entries"]}
     move(database, "exact@1")
     assert {row[0]: row[7] for row in dump(database)["entries"]} == hashes
-    assert "updated" not in outcomes(shown.later().show(ONE, *DOCUMENTS[ONE]))
+    assert "updated" not in get_outcomes(shown.later().show(ONE, *DOCUMENTS[ONE]))
 
 
 @pytest.mark.parametrize("after", AFTERS)
 @pytest.mark.parametrize("batch", [1, 2, 1000])
 def test_undo_restores_every_row(database: Database, after: str, batch: int) -> None:
-    filled_with_history(database)
+    fill_with_history(database)
     before = dump(database)
     move(database, after, batch=batch)
     assert dump(database) != before
@@ -322,9 +325,9 @@ def test_undo_restores_every_row(database: Database, after: str, batch: int) -> 
 
 
 @pytest.mark.parametrize("after", AFTERS)
-def test_back_and_forth(database: Database, after: str) -> None:
-    """There and back again by a second rekey: the links are kept, so the URLs are what they were."""
-    filled_with_history(database)
+def test_a_second_rekey_back_restores_the_entries(database: Database, after: str) -> None:
+    """The links are stored, so a rekey back gives the same URLs."""
+    fill_with_history(database)
     before = dump(database)
     move(database, after)
     move(database, BEFORE, before=after)
@@ -336,9 +339,9 @@ def test_back_and_forth(database: Database, after: str) -> None:
 
 
 @pytest.mark.parametrize("after", AFTERS)
-def test_undo_of_a_store_that_went_on(database: Database, after: str) -> None:
-    """What came after the rekey is under the first policy too; what was there is as it was."""
-    shown = filled(database)
+def test_undo_of_a_store_that_has_new_entries_since(database: Database, after: str) -> None:
+    """Entries from after the rekey are under the first policy too; the others are restored."""
+    shown = fill(database)
     before = dump(database)
     move(database, after)
     new = (
@@ -348,26 +351,26 @@ def test_undo_of_a_store_that_went_on(database: Database, after: str) -> None:
         Item(link="https://n.example/c#2", title="N 4"),
     )
     later = (*DOCUMENTS[ONE], *new)
-    assert outcomes(shown.later().show(ONE, *later))[-4:] == ["new"] * 4
+    assert get_outcomes(shown.later().show(ONE, *later))[-4:] == ["new"] * 4
     undo(database, after)
     now = dump(database)
     assert {row[:-1] for row in before["entries"]} < {row[:-1] for row in now["entries"]}
-    urls = canonical_urls(database)
+    urls = load_canonical_urls(database)
     assert urls["N 1"] == "https://www.n.example/a/?yclid=1&b=2"
     assert urls["N 2"] == "https://n.example/b?z=1&a=2"
     assert urls["N 3"] == urls["N 4"] == "https://n.example/c"
-    owned = keys_of(database)
+    owned = load_url_owners(database)
     assert {row[3] for row in now["entry_identities"]} == {"entry@1"}
     assert set(before["entry_identities"]) < set(now["entry_identities"])
     assert "https://n.example/b?z=1&a=2" in owned
     places = {row[3] for row in now["sightings"]}
     assert {"//n.example/a/?yclid=1&b=2", "//n.example/b?z=1&a=2", "//n.example/c"} <= places
-    # And it knows all of them again.
-    assert set(outcomes(shown.later().show(ONE, *later))) == {"duplicate"}
+    # And it recognises all of them.
+    assert set(get_outcomes(shown.later().show(ONE, *later))) == {"duplicate"}
 
 
 def test_undo_of_an_entry_that_changed_since(database: Database) -> None:
-    shown = filled(database)
+    shown = fill(database)
     move(database, "feed-aggressive@1")
     changed = [
         Item(guid=item.guid, link="https://www.moved.example/x/?yclid=9", title=item.title)
@@ -375,16 +378,16 @@ def test_undo_of_an_entry_that_changed_since(database: Database) -> None:
         else item
         for item in DOCUMENTS[ONE]
     ]
-    assert outcomes(shown.later().show(ONE, *changed))[0] == "updated"
+    assert get_outcomes(shown.later().show(ONE, *changed))[0] == "updated"
     undo(database, "feed-aggressive@1")
-    assert canonical_urls(database)["X from the search"] == "https://www.moved.example/x/?yclid=9"
-    owned = keys_of(database)
+    assert load_canonical_urls(database)["X from the search"] == "https://www.moved.example/x/?yclid=9"
+    owned = load_url_owners(database)
     assert owned["https://www.moved.example/x/?yclid=9"] == owned["https://a.com/x?yclid=1"]
-    assert set(outcomes(shown.later().show(ONE, *changed))) == {"duplicate"}
+    assert set(get_outcomes(shown.later().show(ONE, *changed))) == {"duplicate"}
 
 
-def test_undo_after_entries_and_a_feed_went(database: Database) -> None:
-    shown = filled_with_history(database)
+def test_undo_after_a_feed_was_removed(database: Database) -> None:
+    shown = fill_with_history(database)
     before = dump(database)
     move(database, "feed-aggressive@1")
     asyncio.run(FeedStore(database).remove(shown.ids[ONE]))
@@ -396,7 +399,7 @@ def test_undo_after_entries_and_a_feed_went(database: Database) -> None:
 
 
 def test_a_new_entry_under_the_id_of_a_deleted_one(tmp_path: Path) -> None:
-    """SQLite gives the highest id again."""
+    """SQLite uses the highest id again after it was deleted."""
     with Database(f"sqlite:///{tmp_path / 'canonry.db'}") as database:
         shown = Feeds(database)
         shown.show(ONE, Item(guid="1", link="https://a.com/1#x", title="1"))
@@ -406,18 +409,18 @@ def test_a_new_entry_under_the_id_of_a_deleted_one(tmp_path: Path) -> None:
         shown.later().show(OTHER, Item(link="https://a.com/3/#x", title="3"))
         assert max(row[0] for row in dump(database)["entries"]) == 2
         undo(database, "feed-aggressive@1")
-        assert canonical_urls(database) == {"1": "https://a.com/1", "3": "https://a.com/3/"}
-        assert set(keys_of(database)) == {"https://a.com/1", "https://a.com/3/"}
+        assert load_canonical_urls(database) == {"1": "https://a.com/1", "3": "https://a.com/3/"}
+        assert set(load_url_owners(database)) == {"https://a.com/1", "https://a.com/3/"}
 
 
 class Crash(Exception):
-    """The process is gone."""
+    """Stands for the end of the process."""
 
 
-def crashing_after(batches: int) -> Callable[[Progress], None]:
+def crash_after(batches: int) -> Callable[[RekeyProgress], None]:
     left = [batches]
 
-    def show(_: Progress) -> None:
+    def show(_: RekeyProgress) -> None:
         left[0] -= 1
         if not left[0]:
             raise Crash
@@ -425,21 +428,21 @@ def crashing_after(batches: int) -> Callable[[Progress], None]:
     return show
 
 
-def undisturbed(tmp_path: Path, after: str) -> Dump:
-    """What a rekey without a crash leaves, in a store of the same content."""
+def dump_undisturbed_rekey(tmp_path: Path, after: str) -> Dump:
+    """Return the dump of a store with the same content after a rekey without a crash."""
     with Database(f"sqlite:///{tmp_path / 'undisturbed.db'}") as database:
-        filled(database)
+        fill(database)
         move(database, after)
         return dump(database, without=())
 
 
 @pytest.mark.parametrize("after", AFTERS)
-def test_a_crash_between_batches(database: Database, tmp_path: Path, after: str) -> None:
-    filled(database)
+def test_a_rekey_continues_after_a_crash_between_batches(database: Database, tmp_path: Path, after: str) -> None:
+    fill(database)
     crashes = 0
     while True:
         try:
-            move(database, after, batch=2, on_progress=crashing_after(1))
+            move(database, after, batch=2, on_progress=crash_after(1))
         except Crash:
             crashes += 1
         else:
@@ -447,24 +450,35 @@ def test_a_crash_between_batches(database: Database, tmp_path: Path, after: str)
         if not database.read_now(find_unfinished_rekey):
             break
     assert crashes > 5
-    assert dump(database, without=()) == undisturbed(tmp_path, after)
+    assert dump(database, without=()) == dump_undisturbed_rekey(tmp_path, after)
+
+
+CRASH_POINTS = [
+    (entry_rekey_store, "write_entries"),
+    (entry_rekey_store, "write_keys"),
+    (entry_key_rows, "_register_urls"),
+    (entry_rekey_store, "move_places"),
+    (entry_rekey_store, "_finish"),
+]
 
 
 @pytest.mark.parametrize("after", AFTERS)
-def test_a_crash_inside_a_batch(
+def test_a_rekey_continues_after_a_crash_inside_a_batch(
     database: Database, tmp_path: Path, after: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whichever statement is the last one of a process, the next goes on from the batch before."""
-    filled(database)
-    for name in ("keep_entries", "_change", "_register", "move_places", "_finish"):
+    """Whatever statement is the last of a process, the next process continues after the last whole batch."""
+    fill(database)
+    for module, name in CRASH_POINTS:
         for times in (1, 3):
-            _crash_in(monkeypatch, database, name, times=times, after=after)
+            _crash_in(monkeypatch, database, module, name, times=times, after=after)
     move(database, after)
-    assert dump(database, without=()) == undisturbed(tmp_path, after)
+    assert dump(database, without=()) == dump_undisturbed_rekey(tmp_path, after)
 
 
-def _crash_in(monkeypatch: pytest.MonkeyPatch, database: Database, name: str, *, times: int, after: str) -> None:
-    left, real = [times], getattr(store_rekey, name)
+def _crash_in(
+    monkeypatch: pytest.MonkeyPatch, database: Database, module: ModuleType, name: str, *, times: int, after: str
+) -> None:
+    left, real = [times], getattr(module, name)
 
     def crash(*arguments: Any) -> Any:
         left[0] -= 1
@@ -474,7 +488,7 @@ def _crash_in(monkeypatch: pytest.MonkeyPatch, database: Database, name: str, *,
         return result
 
     with monkeypatch.context() as patched:
-        patched.setattr(store_rekey, name, crash)
+        patched.setattr(module, name, crash)
         if times == 1 or name not in {"move_places", "_finish"}:
             with pytest.raises(Crash):
                 move(database, after, batch=1)
@@ -482,12 +496,12 @@ def _crash_in(monkeypatch: pytest.MonkeyPatch, database: Database, name: str, *,
 
 @pytest.mark.parametrize("batches", [1, 4, 100])
 def test_undo_of_an_unfinished_rekey(database: Database, batches: int) -> None:
-    filled_with_history(database)
+    fill_with_history(database)
     before = dump(database)
     for after in AFTERS:
         if batches < 100:
             with pytest.raises(Crash):
-                move(database, after, batch=2, on_progress=crashing_after(batches))
+                move(database, after, batch=2, on_progress=crash_after(batches))
             assert dump(database) != before
         else:
             move(database, after, batch=2)
@@ -495,27 +509,27 @@ def test_undo_of_an_unfinished_rekey(database: Database, batches: int) -> None:
         assert dump(database) == before
 
 
-def test_an_interrupted_undo_goes_on(database: Database) -> None:
-    filled_with_history(database)
+def test_an_interrupted_undo_can_be_continued(database: Database) -> None:
+    fill_with_history(database)
     before = dump(database)
     move(database, "feed-aggressive@1")
-    store = RekeyStore(database)
+    store = EntryRekeyStore(database)
     undoing = partial(undo_rekey, store, BEFORE, "feed-aggressive@1", now=LATER, batch=2)
     for _ in range(4):
         with pytest.raises(Crash):
-            asyncio.run(undoing(on_progress=crashing_after(1)))
-    with pytest.raises(RekeyUnfinished, match="canonry rekey .* --undo"):
+            asyncio.run(undoing(on_progress=crash_after(1)))
+    with pytest.raises(RekeyUnfinished):
         move(database, "feed-aggressive@1")
     asyncio.run(undoing())
     assert dump(database) == before
 
 
 def test_nothing_is_ingested_while_a_rekey_is_unfinished(database: Database) -> None:
-    shown = filled(database)
+    shown = fill(database)
     with pytest.raises(Crash):
-        move(database, "exact@1", on_progress=crashing_after(2))
+        move(database, "exact@1", on_progress=crash_after(2))
     before = dump(database, without=())
-    with pytest.raises(RekeyUnfinished, match="canonry rekey entry@1 exact@1"):
+    with pytest.raises(RekeyUnfinished):
         shown.later().show(ONE, *DOCUMENTS[ONE])
     assert dump(database, without=()) == before
     for other in (("entry@1", "bookmark@1"), ("exact@1", "entry@1")):
@@ -524,25 +538,28 @@ def test_nothing_is_ingested_while_a_rekey_is_unfinished(database: Database) -> 
         with pytest.raises(RekeyUnfinished):
             plan(database, other[1], before=other[0])
     move(database, "exact@1")
-    assert set(outcomes(shown.later().show(ONE, *DOCUMENTS[ONE]))) == {"duplicate"}
+    assert set(get_outcomes(shown.later().show(ONE, *DOCUMENTS[ONE]))) == {"duplicate"}
 
 
-def test_the_store_must_be_at_the_first_policy(database: Database) -> None:
-    filled(database)
+def find_problem(call: Callable[..., object], *arguments: Any, **options: Any) -> RekeyProblem:
+    with pytest.raises(RekeyRefused) as caught:
+        call(*arguments, **options)
+    return caught.value.kind
+
+
+def test_a_rekey_must_start_from_the_policy_of_the_store(database: Database) -> None:
+    fill(database)
     for call in (move, plan):
-        with pytest.raises(StoreError, match="keys of this store are under entry@1, not bookmark@1"):
-            call(database, "exact@1", before="bookmark@1")
-    with pytest.raises(StoreError, match="no rekey from entry@1 to exact@1 that could be undone: there is none"):
-        undo(database, "exact@1")
+        assert find_problem(call, database, "exact@1", before="bookmark@1") is RekeyProblem.OTHER_POLICY
+    assert find_problem(undo, database, "exact@1") is RekeyProblem.NOTHING_TO_UNDO
     move(database, "exact@1")
     move(database, "bookmark@1", before="exact@1")
-    with pytest.raises(StoreError, match="the last is from exact@1 to bookmark@1"):
-        undo(database, "exact@1")
+    assert find_problem(undo, database, "exact@1") is RekeyProblem.NOTHING_TO_UNDO
 
 
-def test_again_is_no_error(database: Database) -> None:
-    """The process may die after its last transaction."""
-    filled(database)
+def test_a_finished_rekey_or_undo_can_be_repeated(database: Database) -> None:
+    """A process may die after its last transaction and be started again."""
+    fill(database)
     before = dump(database)
     first = move(database, "exact@1")
     rows = dump(database, without=())
@@ -557,43 +574,45 @@ def test_again_is_no_error(database: Database) -> None:
 
 def test_only_shipped_policies_can_be_pinned() -> None:
     assert check_pinnable("entry") == check_pinnable("entry@1") == "entry@1"
-    with pytest.raises(PolicyError, match=r"my\.toml: a store can be pinned to shipped policies only"):
-        check_pinnable("my.toml")
-    with pytest.raises(PolicyError, match="no policy 'nope'"):
-        check_pinnable("nope")
+    for name in ("my.toml", "nope"):
+        with pytest.raises(PolicyError):
+            check_pinnable(name)
 
 
 def test_two_processes_share_the_work(database_url: str, tmp_path: Path) -> None:
     with Database(database_url) as one, Database(database_url) as other:
-        filled(one)
+        fill(one)
 
         async def both() -> list[RekeySummary]:
-            runs = (rekey(RekeyStore(each), BEFORE, "feed-aggressive@1", now=LATER, batch=1) for each in (one, other))
+            runs = (
+                rekey(EntryRekeyStore(each), BEFORE, "feed-aggressive@1", now=LATER, batch=1) for each in (one, other)
+            )
             return await asyncio.gather(*runs)
 
         first, second = asyncio.run(both())
         assert first == second
-        assert dump(one, without=()) == undisturbed(tmp_path, "feed-aggressive@1")
+        assert dump(one, without=()) == dump_undisturbed_rekey(tmp_path, "feed-aggressive@1")
 
 
-def test_a_rekey_that_another_process_takes_back(database: Database) -> None:
-    filled(database)
+def test_a_rekey_that_another_process_undoes_stops(database: Database) -> None:
+    fill(database)
 
     async def story() -> None:
-        store = RekeyStore(database)
+        store = EntryRekeyStore(database)
         state = await store.begin(BEFORE, "exact@1", NOW)
         await store.move_batch(state.id, 2, NOW)
         await store.begin_undo(BEFORE, "exact@1")
-        with pytest.raises(StoreError, match="another process has made this rekey undoing"):
+        with pytest.raises(RekeyRefused) as caught:
             await store.move_batch(state.id, 2, NOW)
+        assert caught.value.kind is RekeyProblem.ENDED_ELSEWHERE
 
     asyncio.run(story())
 
 
-def test_merges_and_a_rekey_at_once(database_url: str) -> None:
-    """Documents arrive while a rekey begins, runs and ends: each is kept whole under one policy or refused."""
+def test_documents_merged_during_a_rekey_are_under_one_policy_or_refused(database_url: str) -> None:
+    """Documents arrive while a rekey begins, runs and ends."""
     with Database(database_url) as database, Database(database_url) as other:
-        shown = filled(database)
+        shown = fill(database)
         store = FeedStore(other)
 
         async def ingest() -> int:
@@ -609,7 +628,9 @@ def test_merges_and_a_rekey_at_once(database_url: str) -> None:
             return refused
 
         async def both() -> None:
-            await asyncio.gather(ingest(), rekey(RekeyStore(database), BEFORE, "feed-aggressive@1", now=LATER, batch=1))
+            await asyncio.gather(
+                ingest(), rekey(EntryRekeyStore(database), BEFORE, "feed-aggressive@1", now=LATER, batch=1)
+            )
 
         asyncio.run(both())
         new = [row for row in dump(database)["entries"] if row[3].startswith("https://n.example")]
@@ -619,16 +640,16 @@ def test_merges_and_a_rekey_at_once(database_url: str) -> None:
         }
 
 
-def test_stored_urls(database: Database) -> None:
-    filled(database)
-    urls = database.read_now(lambda connection: list(stored_urls(connection, size=2)))
+def test_the_urls_of_all_entries_are_streamed(database: Database) -> None:
+    fill(database)
+    urls = database.read_now(lambda connection: list(stream_entry_urls(connection, page_rows=2)))
     assert len(urls) == len([row for row in dump(database)["entries"] if row[4]])
     assert "https://a.com/y#part-1" in urls
 
 
 @pytest.mark.slow
-def test_a_store_of_random_items(tmp_path: Path) -> None:
-    """Rekeyed, it knows all of them again; undone, it is what it was; whatever the batches."""
+def test_random_stores_can_be_rekeyed_and_restored(tmp_path: Path) -> None:
+    """With any batch size, a rekeyed store recognises its items, and an undo restores every row."""
     for seed in range(15):
         chance = random.Random(seed)
         with Database(f"sqlite:///{tmp_path / str(seed)}.db") as database:
@@ -644,14 +665,14 @@ def test_a_store_of_random_items(tmp_path: Path) -> None:
             move(database, after, batch=chance.randint(1, 7))
             assert dump(database) == rekeyed, (seed, after)
             for url in (ONE, OTHER):
-                found = outcomes(shown.later().show(url, *documents[url]))
+                found = get_outcomes(shown.later().show(url, *documents[url]))
                 if after != "exact@1":  # which tells links apart of which a store keeps one for both feeds
                     assert "new" not in found, (seed, after, url)
 
 
 @pytest.fixture
 def large(tmp_path: Path) -> Path:
-    """A store in which keys merge, split and wait for each other, all over its entries."""
+    """A store in which keys merge, split and have to be staged, in all parts of the table."""
     file = tmp_path / "large.db"
     with Database(f"sqlite:///{file}") as database:
         shown = Feeds(database)
@@ -680,29 +701,28 @@ def command(file: Path, *arguments: str) -> list[str]:
     ]
 
 
-def content(file: Path) -> Dump:
+def dump_file(file: Path) -> Dump:
     with Database(f"sqlite:///{file}") as database:
         return dump(database)
 
 
 @pytest.mark.slow
-def test_kill_at_any_moment(large: Path, tmp_path: Path) -> None:
-    """kill -9 of real processes, there and back; after the last clean run it is as if nothing had happened."""
+def test_a_rekey_survives_kill_at_any_moment(large: Path, tmp_path: Path) -> None:
+    """kill -9 of real processes during rekey and undo; a last clean run gives the same rows as without kills."""
     undisturbed = tmp_path / "undisturbed.db"
     shutil.copy(large, undisturbed)
-    before = content(large)
+    before = dump_file(large)
     subprocess.run(command(undisturbed), check=True, capture_output=True)
-    after = content(undisturbed)
+    after = dump_file(undisturbed)
     assert after != before
     chance, killed, arguments = random.Random(7), 0, ["--batch", "4"]
     moments: set[tuple[str, int]] = set()
     while killed < 10:
         with subprocess.Popen(command(large, *arguments), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
-            _wait_for_work(process, large)
-            time.sleep(chance.uniform(0, 0.3))
+            _wait_for_batches(process, large, chance.randint(1, 40))
             process.send_signal(signal.SIGKILL)
-            _, said = process.communicate()
-        assert process.returncode in {0, -signal.SIGKILL}, said
+            _, errors = process.communicate()
+        assert process.returncode in {0, -signal.SIGKILL}, errors
         killed += process.returncode != 0
         with closing(sqlite3.connect(large)) as connection:
             assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
@@ -710,30 +730,33 @@ def test_kill_at_any_moment(large: Path, tmp_path: Path) -> None:
             rows = connection.execute("SELECT status, position FROM rekeys ORDER BY id DESC LIMIT 1").fetchall()
         if rows and rows[0][0] in {"done", "undone"}:
             is_done = rows[0][0] == "done"
-            assert content(large) == (after if is_done else before)
+            assert dump_file(large) == (after if is_done else before)
             arguments = ["--batch", "4", *(["--undo"] if is_done else [])]
         moments.update(rows)
-    assert len(moments) > 6  # not always the same moment
+    assert len(moments) > 6  # the kills came at different moments
     subprocess.run(command(large, *arguments), check=True, capture_output=True)
     if "--undo" in arguments:
-        assert content(large) == before
+        assert dump_file(large) == before
         subprocess.run(command(large), check=True, capture_output=True)
-    assert content(large) == after
+    assert dump_file(large) == after
     subprocess.run(command(large, "--undo"), check=True, capture_output=True)
-    assert content(large) == before
+    assert dump_file(large) == before
 
 
-def _wait_for_work(process: subprocess.Popen[bytes], file: Path) -> None:
-    """Starting takes longer than working."""
+def _wait_for_batches(process: subprocess.Popen[bytes], file: Path, count: int) -> None:
+    """Wait until so many transactions were seen, or the process has ended."""
     with closing(sqlite3.connect(file)) as connection:
         query = "SELECT id, status, position FROM rekeys ORDER BY id DESC LIMIT 1"
-        start = connection.execute(query).fetchall()
-        while process.poll() is None and connection.execute(query).fetchall() == start:
-            time.sleep(0.002)
+        seen = connection.execute(query).fetchall()
+        while count and process.poll() is None:
+            current = connection.execute(query).fetchall()
+            count -= current != seen
+            seen = current
+            time.sleep(0.001)
 
 
 @pytest.mark.slow
-def test_many_entries_in_the_memory_of_a_few(large: Path, tmp_path: Path) -> None:
+def test_memory_does_not_grow_with_the_number_of_entries(large: Path, tmp_path: Path) -> None:
     count = 10_000
     huge = tmp_path / "huge.db"
     shutil.copy(large, huge)
@@ -754,17 +777,17 @@ def test_many_entries_in_the_memory_of_a_few(large: Path, tmp_path: Path) -> Non
             "INSERT INTO sightings VALUES (1, ?, ?, ?, 'T', '', '', 1, '2026', '2026', '')",
             [(number, number, link.partition("#")[0].replace("https://www.", "//")) for number, link in links.items()],
         )
-    before = content(huge)
-    small, _ = _measured(command(large))
+    before = dump_file(huge)
+    small, _ = _measure(command(large))
     for name, arguments in (("dry run", ["--dry-run"]), ("rekey", []), ("undo", ["--undo"])):
-        memory, seconds = _measured(command(huge, *arguments))
+        memory, seconds = _measure(command(huge, *arguments))
         print(f"{name}: {count / seconds:,.0f} entries/s, {memory:.0f} MiB (2,000 entries: {small:.0f} MiB)")
         assert memory < small + 20, name
-    assert content(huge) == before
+    assert dump_file(huge) == before
 
 
-def _measured(command: list[str]) -> tuple[float, float]:
-    """The most memory in MiB, and seconds."""
+def _measure(command: list[str]) -> tuple[float, float]:
+    """Return the peak memory in MiB, and the seconds."""
     code = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); "
     code += "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
     start = time.monotonic()

@@ -1,4 +1,4 @@
-"""canonry policies, policy show, policy diff: which rules there are to choose from, and what changes."""
+"""canonry policies, policy show and policy diff: list, show and compare policies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.command()
 @json_option
 def policies(*, as_json: bool) -> None:
-    """The policies canonry ships.
+    """List the policies that canonry ships.
 
     \b
     canonry policies
@@ -33,14 +33,14 @@ def policies(*, as_json: bool) -> None:
     shipped = presets.policies()
     if not render.on_terminal(as_json=as_json):
         for policy in shipped:
-            render.print_json(_record(policy))
+            render.print_json(_make_record(policy))
         return
     render.print_table(("policy", "what it is for"), [(policy.id, policy.about) for policy in shipped])
 
 
 @click.group()
 def policy() -> None:
-    """One policy, or two compared."""
+    """Show a policy, or compare two."""
 
 
 @policy.command()
@@ -48,7 +48,7 @@ def policy() -> None:
 @overrides_option
 @json_option
 def show(policy_name: str, *, overrides: str | None, as_json: bool) -> None:
-    """Every option of a policy, by value.
+    """Show every option of a policy.
 
     \b
     canonry policy show bookmark
@@ -56,7 +56,7 @@ def show(policy_name: str, *, overrides: str | None, as_json: bool) -> None:
     """
     policy = chosen(policy_name, overrides)
     if not render.on_terminal(as_json=as_json):
-        render.print_json(_record(policy))
+        render.print_json(_make_record(policy))
         return
     click.echo(f"{render.bold(policy.id)}  {policy.about}")
     on = [switch for switch in SWITCHES if getattr(policy, switch)]
@@ -76,26 +76,28 @@ def show(policy_name: str, *, overrides: str | None, as_json: bool) -> None:
 @click.argument("before", metavar="POLICY_A", shell_complete=complete_policy)
 @click.argument("after", metavar="POLICY_B", shell_complete=complete_policy)
 @click.argument("file", type=click.File("rb"), required=False)
-@click.option("--store", "is_stored", is_flag=True, help="Compare for the feed entries of the store instead of a FILE.")
-@click.option("--bookmarks", "is_kept", is_flag=True, help="Compare for the bookmarks of the store.")
+@click.option("--store", "use_entries", is_flag=True, help="Use the feed entries of the store instead of a FILE.")
+@click.option("--bookmarks", "use_bookmarks", is_flag=True, help="Use the bookmarks of the store instead of a FILE.")
 @db_option
-@click.option("--examples", default=5, show_default=True, type=click.IntRange(0), help="How many of each kind to show.")
+@click.option(
+    "--examples", default=5, show_default=True, type=click.IntRange(0), help="How many examples of each kind to show."
+)
 @json_option
 def diff(
     before: str,
     after: str,
     file: BinaryIO | None,
     *,
-    is_stored: bool,
-    is_kept: bool,
+    use_entries: bool,
+    use_bookmarks: bool,
     database_url: str,
     examples: int,
     as_json: bool,
 ) -> None:
-    """What changes for the URLs of a FILE (or standard input, or a store) when policy B takes the place of A.
+    """Show what changes for the URLs of a FILE (or standard input, or a store) when policy B replaces A.
 
-    Changed: the URL has another key. Merged: keys that were apart become one. Split: one key becomes
-    several. Memory grows with the number of distinct URLs.
+    Changed: URLs that get another key. Merged: keys of B that several keys of A become. Split: keys of A
+    that become several. Memory grows with the number of distinct URLs.
 
     \b
     canonry policy diff bookmark feed-aggressive urls.txt
@@ -103,16 +105,16 @@ def diff(
     canonry policy diff bookmark crawl --bookmarks
     """
     policies = chosen(before), chosen(after)
-    if (file is not None) + is_stored + is_kept > 1:
-        raise click.UsageError("a FILE, --store and --bookmarks exclude each other")
-    if is_stored or is_kept:
-        found = _stored_diff(*policies, database_url, examples=examples, is_kept=is_kept)
+    if (file is not None) + use_entries + use_bookmarks > 1:
+        raise click.UsageError("Use only one of a FILE, --store and --bookmarks.")
+    if use_entries or use_bookmarks:
+        found = _diff_stored_urls(*policies, database_url, examples=examples, use_bookmarks=use_bookmarks)
     else:
-        refused = _Refused()
+        urls = _UrlFilter()
         lines = input_lines(cast("BinaryIO", click.open_file("-", "rb")) if file is None else file)
-        found = diff_policies(*policies, refused.passing(lines), examples=examples)
-        found.urls += refused.count
-        found.refused += refused.count
+        found = diff_policies(*policies, urls.run(lines), examples=examples)
+        found.urls += urls.refused
+        found.refused += urls.refused
     if not render.on_terminal(as_json=as_json):
         render.print_json(found)
     else:
@@ -120,35 +122,37 @@ def diff(
     sys.exit(1 if found.refused else 0)
 
 
-def _stored_diff(before: Policy, after: Policy, database_url: str, *, examples: int, is_kept: bool) -> PolicyDiff:
+def _diff_stored_urls(
+    before: Policy, after: Policy, database_url: str, *, examples: int, use_bookmarks: bool
+) -> PolicyDiff:
     from canonry.cli.stores import open_store
     from canonry.rekey.bookmark_rekey_store import stream_bookmarked_urls
-    from canonry.rekey.entry_store import stored_urls
+    from canonry.rekey.entry_rekey_store import stream_entry_urls
 
-    urls = stream_bookmarked_urls if is_kept else stored_urls
+    urls = stream_bookmarked_urls if use_bookmarks else stream_entry_urls
     with open_store(database_url) as database:
         return database.read_now(lambda connection: diff_policies(before, after, urls(connection), examples=examples))
 
 
-class _Refused:
-    """Lines that are no URL, counted on the way."""
+class _UrlFilter:
+    """Passes URLs on and counts the lines that are none."""
 
     def __init__(self) -> None:
-        self.count = 0
+        self.refused = 0
 
-    def passing(self, texts: Iterator[str | InvalidUrl]) -> Iterator[str]:
+    def run(self, texts: Iterator[str | InvalidUrl]) -> Iterator[str]:
         for text in texts:
             try:
                 if isinstance(text, InvalidUrl):
                     raise text
                 url = read_url(text)
             except InvalidUrl:
-                self.count += 1
+                self.refused += 1
             else:
                 yield url
 
 
-def _record(policy: Policy) -> dict[str, object]:
+def _make_record(policy: Policy) -> dict[str, object]:
     overrides = policy.overrides.digest if policy.overrides else None
     about = {"id": policy.id, "about": policy.about, "digest": policy.digest}
     return {**about, **policy.options(), "overrides": overrides}
@@ -162,7 +166,7 @@ def _print_diff(found: PolicyDiff) -> None:
 
 
 def print_examples(found: PolicyDiff | RekeySummary) -> None:
-    """Some of the URLs that change, of the keys that merge and of those that split."""
+    """Print the examples: URLs that change, keys that merge, and keys that split."""
     for change in found.changes:
         click.echo(f"{render.rule_label('changed')}  {render.token_diff(change.before, change.after)}")
     _print_groups("merged", found.merges)

@@ -1,11 +1,11 @@
-"""canonry rekey: move the keys of a store from one policy to another, and back."""
+"""canonry rekey: move the keys of stored feed entries from one policy to another, or undo that."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import click
 
@@ -15,8 +15,8 @@ from canonry.cli.policies import print_examples
 from canonry.cli.stores import open_store
 
 if TYPE_CHECKING:
+    from canonry.rekey.entry_rekey import RekeyProgress
     from canonry.rekey.key_counts import RekeySummary
-    from canonry.rekey.run import Progress
     from canonry.store.database import Database
 
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 @click.argument("before", metavar="POLICY_A", shell_complete=complete_policy)
 @click.argument("after", metavar="POLICY_B", shell_complete=complete_policy)
 @db_option
-@click.option("--dry-run", is_flag=True, help="Only show what would change.")
-@click.option("--undo", is_flag=True, help="Give every entry the keys it had before the rekey from A to B.")
+@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+@click.option("--undo", is_flag=True, help="Restore the keys that every entry had before the rekey from A to B.")
 @click.option(
     "--batch",
     metavar="N",
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Entries in one transaction.",
 )
-@click.option("--workers", is_flag=True, help="Leave it to the `canonry worker` processes of the store.")
+@click.option("--workers", is_flag=True, help="Queue the rekey for `canonry worker` or `canonry serve`, and return.")
 @json_option
 def rekey(
     before: str,
@@ -49,8 +49,10 @@ def rekey(
 ) -> None:
     """Move the keys of stored entries from policy A to policy B.
 
-    A is the policy the store is pinned to, entry@1 for a new one; both are shipped policies. When it
-    is interrupted, the same command goes on; until it is finished or undone nothing is ingested.
+    A is the policy of the store (entry@1 for a new store); both must be shipped policies. Run the same command
+    again to continue an interrupted rekey. No feed is ingested until the rekey is finished or undone.
+
+    Bookmarks are rekeyed on the statistics page of the service, or with POST /api/admin/renormalizations.
 
     \b
     canonry rekey entry@1 bookmark@1 --dry-run
@@ -61,10 +63,10 @@ def rekey(
     from canonry.store.pinned_policies import check_pinnable
 
     if dry_run + undo + workers > 1:
-        raise click.UsageError("--dry-run, --undo and --workers exclude each other")
+        raise click.UsageError("Use only one of --dry-run, --undo and --workers.")
     before, after = check_pinnable(before), check_pinnable(after)
     if before == after:
-        raise click.UsageError(f"both policies are {before}")
+        raise click.UsageError(f"Both policies are {before}. Name two different policies.")
     with open_store(database_url) as database:
         if undo:
             entries = asyncio.run(_undo(database, before, after, batch))
@@ -79,71 +81,71 @@ def rekey(
 
 
 async def _plan(database: Database, before: str, after: str) -> RekeySummary:
-    from canonry.rekey.entry_store import RekeyStore
-    from canonry.rekey.run import plan_rekey
+    from canonry.rekey.entry_rekey import plan_rekey
+    from canonry.rekey.entry_rekey_store import EntryRekeyStore
 
-    with _Shown("looked at") as shown:
-        return await plan_rekey(RekeyStore(database), before, after, on_progress=shown.show)
+    with _ProgressBar("planned") as bar:
+        return await plan_rekey(EntryRekeyStore(database), before, after, on_progress=bar.show)
 
 
 async def _enqueue(database: Database, before: str, after: str) -> None:
     from canonry.jobs.queues import Jobs
-    from canonry.rekey.entry_store import RekeyStore
+    from canonry.rekey.entry_rekey_store import EntryRekeyStore
 
-    await RekeyStore(database).begin_plan(before, after)  # what cannot be done is said here, not in a worker's log
+    await EntryRekeyStore(database).begin_plan(before, after)  # refuse here, not in the log of a worker
     with Jobs(database) as jobs:
         await jobs.enqueue_rekey(before, after)
 
 
 async def _rekey(database: Database, before: str, after: str, batch: int) -> RekeySummary:
-    from canonry.rekey.entry_store import RekeyStore
-    from canonry.rekey.run import rekey
+    from canonry.rekey.entry_rekey import rekey
+    from canonry.rekey.entry_rekey_store import EntryRekeyStore
 
-    with _Shown("moved") as shown:
-        store, now = RekeyStore(database), datetime.now(UTC)
-        return await rekey(store, before, after, now=now, batch=batch, on_progress=shown.show)
+    with _ProgressBar("moved") as bar:
+        store, now = EntryRekeyStore(database), datetime.now(UTC)
+        return await rekey(store, before, after, now=now, batch=batch, on_progress=bar.show)
 
 
 async def _undo(database: Database, before: str, after: str, batch: int) -> int:
-    from canonry.rekey.entry_store import RekeyStore
-    from canonry.rekey.run import undo_rekey
+    from canonry.rekey.entry_rekey import undo_rekey
+    from canonry.rekey.entry_rekey_store import EntryRekeyStore
 
-    with _Shown("moved back") as shown:
-        store, now = RekeyStore(database), datetime.now(UTC)
-        return await undo_rekey(store, before, after, now=now, batch=batch, on_progress=shown.show)
+    with _ProgressBar("moved back") as bar:
+        store, now = EntryRekeyStore(database), datetime.now(UTC)
+        return await undo_rekey(store, before, after, now=now, batch=batch, on_progress=bar.show)
 
 
-class _Shown:
-    """The bar of a job that takes more than a second."""
+class _ProgressBar:
+    """A progress bar that appears after one second."""
 
-    def __init__(self, told: str) -> None:
-        self._told = told
+    def __init__(self, label: str) -> None:
+        self._label = label
         self._start = time.monotonic() + 1
         self._bar: render.Bar | None = None
 
-    def __enter__(self) -> _Shown:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.clear()
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: RekeyProgress) -> None:
         if time.monotonic() >= self._start:
             self._bar = self._bar or render.Bar(progress.total)
-            self._bar.show(progress.done, self._told)
+            self._bar.show(progress.done, self._label)
 
 
 def _print_queued(before: str, after: str, *, as_json: bool) -> None:
     if render.on_terminal(as_json=as_json):
-        click.echo("queued: `canonry worker` or `canonry serve` moves the keys, and says when that is done")
+        click.echo("Queued. `canonry worker` or `canonry serve` rekeys the entries, and logs when it is done.")
     else:
         render.print_json({"before": before, "after": after, "result": "queued"})
 
 
 def _print_undone(before: str, after: str, entries: int, *, as_json: bool) -> None:
     if render.on_terminal(as_json=as_json):
-        click.echo(f"undone: {entries} {'entry is' if entries == 1 else 'entries are'} under {before} again")
+        click.echo(f"Undone: {entries} {'entry is' if entries == 1 else 'entries are'} under {before} again.")
     else:
         render.print_json({"before": before, "after": after, "result": "undone", "entries": entries})
 

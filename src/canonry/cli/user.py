@@ -1,4 +1,4 @@
-"""canonry user: who may use the service."""
+"""canonry user: the users of the service and their tokens."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from canonry.cli.stores import open_users
 
 @click.group()
 def user() -> None:
-    """Who may use the service."""
+    """Manage the users of the service and their tokens."""
 
 
 @user.command()
 @click.argument("name")
-@click.option("--admin", is_flag=True, help="May see statistics and move bookmarks to another policy.")
+@click.option("--admin", is_flag=True, help="Let the user see statistics and rekey bookmarks.")
 @db_option
 def add(name: str, *, admin: bool, database_url: str) -> None:
-    """Add a user and print a token, which is shown this once.
+    """Add a user and print a token. The token is shown only this once.
 
-    The first user is an admin and gets the bookmarks that are there.
+    The first user is an admin and takes over the bookmarks of the store.
 
     \b
     canonry user add ada
     """
     with open_users(database_url) as users:
         added, token = asyncio.run(users.add(name, datetime.now(UTC), is_admin=admin))
-    click.echo(f"canonry: {added.name} added{', an admin' if added.is_admin else ''}; the token:", err=True)
+    click.echo(f"canonry: added {'admin' if added.is_admin else 'user'} {added.name}, with this token:", err=True)
     click.echo(token)
 
 
@@ -39,7 +39,7 @@ def add(name: str, *, admin: bool, database_url: str) -> None:
 @db_option
 @json_option
 def list_users(*, database_url: str, as_json: bool) -> None:
-    """Who there is.
+    """List the users.
 
     \b
     canonry user list
@@ -53,32 +53,32 @@ def list_users(*, database_url: str, as_json: bool) -> None:
         rows = [(each.name, "admin" if each.is_admin else "", each.created_at[:16].replace("T", " ")) for each in found]
         render.print_table(("name", "role", "since"), rows)
     else:
-        click.echo("canonry: no users: the service is yours alone; `canonry user add NAME` adds one", err=True)
+        click.echo("canonry: no users (personal mode). `canonry user add NAME` adds one.", err=True)
 
 
 @user.command()
 @click.argument("name")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Remove without asking.")
 @db_option
 def remove(name: str, *, yes: bool, database_url: str) -> None:
-    """Remove a user with all bookmarks, tokens and sessions.
+    """Remove a user with all their bookmarks, tokens and sessions.
 
     \b
     canonry user remove ada
     """
     if not yes:
-        click.confirm(f"Remove {name} and every bookmark of {name}?", abort=True, err=True)
+        click.confirm(f"Remove {name} and all bookmarks of {name}?", abort=True, err=True)
     with open_users(database_url) as users:
         count = asyncio.run(users.remove(name))
-    click.echo(f"removed {name} and {count} bookmarks")
+    click.echo(f"Removed {name} and {count} bookmarks.")
 
 
 @user.command()
 @click.argument("name", default="")
-@click.option("--revoke", is_flag=True, help="End all older tokens and sessions.")
+@click.option("--revoke", is_flag=True, help="Revoke all older tokens and sessions.")
 @db_option
 def token(name: str, *, revoke: bool, database_url: str) -> None:
-    """Print another token for a user, or for yourself where there are no users.
+    """Print a new token for a user, or for yourself if the store has no users.
 
     \b
     canonry user token ada --revoke

@@ -22,8 +22,8 @@ from canonry.feeds.polling import poll_feed
 from canonry.jobs.queues import POLL, REKEY, JobKind
 from canonry.jobs.schedules import ENDED_JOBS_KEPT, Schedule
 from canonry.rekey.bookmark_rekey import BOOKMARK_REKEY_JOB
-from canonry.rekey.entry_store import RekeyStore
-from canonry.rekey.run import rekey
+from canonry.rekey.entry_rekey import rekey
+from canonry.rekey.entry_rekey_store import EntryRekeyStore
 from canonry.store import cache
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def make_feed_kinds(jobs: Jobs, polling: Polling) -> list[JobKind]:
 
     async def rekey_entries(key: str) -> None:
         before, after = json.loads(key)
-        done = await rekey(RekeyStore(database), before, after, now=clock())
+        done = await rekey(EntryRekeyStore(database), before, after, now=clock())
         _log.info("%d entries are keyed under %s now, %d of them changed", done.entries, after, done.changed)
 
     async def delete_expired(_: str) -> None:

@@ -1,4 +1,7 @@
-"""Rekey: what the keys of an entry become when another policy takes the place of theirs (contract N10)."""
+"""What the keys of a feed entry become when another policy replaces theirs, and back (contract N10).
+
+A place is a canonical URL without scheme and `www.`: what a feed shows an item at.
+"""
 
 from __future__ import annotations
 
@@ -13,93 +16,96 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class UrlKeys:
-    """What of an entry is decided by links and the policy."""
+    """The keys of an entry that depend on links and the policy."""
 
     canonical_url: str
     dedupe_key: str
-    registered: tuple[str, ...]  # the URLs it is known by: its own, earlier ones, those of other feeds
+    registered: tuple[str, ...]  # the URLs that identify it: its own, earlier ones, those of other feeds
     places: Mapping[int, str]  # by feed
 
 
 @dataclass(frozen=True, slots=True)
 class KeyedEntry:
-    """An entry: what tells whether it is still the one a rekey saw, and its keys."""
+    """The keys of an entry, and the two fields that show whether it has changed since a rekey."""
 
     url: str
     first_seen_at: str
     keys: UrlKeys
 
 
-def rekeyed_link(url: str, key: str, before: str, after: str) -> str:
-    """The key under `after` for a link whose key under `before` is `key`.
+def rekey_link(url: str, key: str, before: str, after: str) -> str:
+    """Return the key under `after` of a link whose key under `before` is `key`.
 
-    Made from the link if the key was; else from the key, which is then all that is known.
+    It is made from the link if the old key was; otherwise from the old key, because the link is not known.
     """
-    return make_url_key(url, policy=after) if make_url_key(url, policy=before) == key else _rekeyed_key(key, after)
+    return make_url_key(url, policy=after) if make_url_key(url, policy=before) == key else _rekey_key(key, after)
 
 
-def rekeyed_place(place: str, after: str) -> str:
-    """A place under another policy where its link is not known."""
-    return strip_scheme_and_www(_rekeyed_key(f"https:{place}", after)) if place.startswith("//") else place
+def rekey_place(place: str, after: str) -> str:
+    """Return a place under another policy; its link is not known."""
+    return strip_scheme_and_www(_rekey_key(f"https:{place}", after)) if place.startswith("//") else place
 
 
-def rekeyed(entry: KeyedEntry, before: str, after: str) -> UrlKeys:
-    """The keys of an entry under the policy `after`, which are under `before` now."""
+def rekey_entry(entry: KeyedEntry, before: str, after: str) -> UrlKeys:
+    """Return the keys of an entry under `after`; they are under `before` now."""
     keys = entry.keys
-    old, new = keys.canonical_url, rekeyed_link(entry.url, keys.canonical_url, before, after)
+    old, new = keys.canonical_url, rekey_link(entry.url, keys.canonical_url, before, after)
     old_place, new_place = strip_scheme_and_www(old), strip_scheme_and_www(new)
     return UrlKeys(
         canonical_url=new,
-        dedupe_key=_rekeyed_dedupe_key(entry, new, before, after),
-        registered=_named((new, *(new if each == old else _rekeyed_key(each, after) for each in keys.registered))),
+        dedupe_key=_rekey_dedupe_key(entry, new, before, after),
+        registered=_unique((new, *(new if each == old else _rekey_key(each, after) for each in keys.registered))),
         places={
-            feed: new_place if place == old_place else rekeyed_place(place, after)
-            for feed, place in keys.places.items()
+            feed: new_place if place == old_place else rekey_place(place, after) for feed, place in keys.places.items()
         },
     )
 
 
-def restored(entry: KeyedEntry, kept: KeyedEntry | None, before: str, after: str) -> UrlKeys:
-    """The keys of an entry when a rekey from `before` to `after` is undone; `kept` is what it was before that.
+def undo_entry(entry: KeyedEntry, journaled: KeyedEntry | None, before: str, after: str) -> UrlKeys:
+    """Return the keys of an entry after the undo of a rekey from `before` to `after`.
 
-    As they were where nothing has changed since, made anew under `before` where something has.
+    `journaled` is the entry before the rekey. Keys that have not changed since are restored from it; the others are
+    made again under `before`.
     """
-    anew = rekeyed(entry, after, before)
-    if kept is None or kept.first_seen_at != entry.first_seen_at:  # it came since, perhaps under the id of another
-        return anew
-    left = rekeyed(kept, before, after)
-    learned = (_rekeyed_key(each, before) for each in entry.keys.registered if each not in left.registered)
-    is_same = entry.url == kept.url and entry.keys.dedupe_key == left.dedupe_key
-    own, claimed = (kept.keys, ()) if is_same else (anew, (anew.canonical_url,))
-    # The same place under `after` may have been reached by another link since.
-    moved = "" if is_same else strip_scheme_and_www(entry.keys.canonical_url)
+    made_again = rekey_entry(entry, after, before)
+    # An entry that came since may have the id of one that was deleted.
+    if journaled is None or journaled.first_seen_at != entry.first_seen_at:
+        return made_again
+    rekeyed = rekey_entry(journaled, before, after)
+    learned = (_rekey_key(each, before) for each in entry.keys.registered if each not in rekeyed.registered)
+    is_same = entry.url == journaled.url and entry.keys.dedupe_key == rekeyed.dedupe_key
+    own, claimed = (journaled.keys, ()) if is_same else (made_again, (made_again.canonical_url,))
+    # Another link may lead to the same place under `after` by now, so that the place has to be made again.
+    changed_place = "" if is_same else strip_scheme_and_www(entry.keys.canonical_url)
     return UrlKeys(
         canonical_url=own.canonical_url,
         dedupe_key=own.dedupe_key,
-        registered=_named((*kept.keys.registered, *claimed, *learned)),
+        registered=_unique((*journaled.keys.registered, *claimed, *learned)),
         places={
-            feed: kept.keys.places[feed] if left.places.get(feed) == place != moved else anew.places[feed]
+            feed: journaled.keys.places[feed]
+            if rekeyed.places.get(feed) == place != changed_place
+            else made_again.places[feed]
             for feed, place in entry.keys.places.items()
         },
     )
 
 
-def _rekeyed_key(key: str, after: str) -> str:
-    """A key under another policy where its link is not known; of a digest nothing is known at all."""
+def _rekey_key(key: str, after: str) -> str:
+    """Return a key under another policy, made from the key itself; a digest stays as it is."""
     return make_url_key(key, policy=after) if key.startswith("http") else key
 
 
-def _rekeyed_dedupe_key(entry: KeyedEntry, new: str, before: str, after: str) -> str:
+def _rekey_dedupe_key(entry: KeyedEntry, new: str, before: str, after: str) -> str:
     key = entry.keys.dedupe_key
     if not new or key.startswith(("guid:", "hash:")):
         return key
     if key == f"url:{entry.keys.canonical_url}":
         return f"url:{new}"
-    # A long one is a digest of the whole.
+    # The key of a long URL is a digest of the whole.
     is_digest = key == shorten_key(f"url:{normalize_link(entry.url, policy=before)}")
     return shorten_key(f"url:{normalize_link(entry.url, policy=after)}") if is_digest else key
 
 
-def _named(urls: tuple[str, ...]) -> tuple[str, ...]:
-    """Each once, without those that name nothing."""
+def _unique(urls: tuple[str, ...]) -> tuple[str, ...]:
+    """Return each URL once, without empty ones."""
     return tuple(dict.fromkeys(url for url in urls if url))

@@ -1,4 +1,4 @@
-"""Which keys merge and which split, counted on disk: the memory stays the same for any number of keys."""
+"""Count which keys a rekey merges and splits, on disk: memory does not grow with the number of keys."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from canonry.core.policy_diff import KeyChange, KeyGroup
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_SHOWN = 100  # keys of one group
+_MAX_GROUP_KEYS = 100  # listed of one group
 
 
 @dataclass(frozen=True, slots=True)
 class RekeySummary:
-    """What a rekey does or did: counts, and the first examples of each kind, as in `policy diff`."""
+    """What a rekey would change or has changed: counts, and the first examples of each kind, as in `policy diff`."""
 
     before: str
     after: str
@@ -30,14 +30,14 @@ class RekeySummary:
 
 
 class RekeyCounts:
-    """Old and new keys, gathered page by page."""
+    """Old and new keys, added page by page."""
 
     def __init__(self, before: str, after: str) -> None:
         self.before = before
         self.after = after
         self.entries = 0
-        # The empty name is a database of our own in a temporary file, gone when it is closed. The pages come from
-        # several threads, one after the other.
+        # The empty name makes a private database in a temporary file, which SQLite deletes when it is closed.
+        # Several threads add pages, but never at once.
         self._disk = sqlite3.connect("", check_same_thread=False, isolation_level=None)
         self._disk.execute("CREATE TABLE pairs (url TEXT NOT NULL, old TEXT NOT NULL, new TEXT NOT NULL)")
 
@@ -48,19 +48,19 @@ class RekeyCounts:
         self._disk.close()
 
     def add(self, entries: int, keys: Sequence[KeyChange]) -> None:
-        """Count a page of entries, and the keys of those that have one."""
+        """Add the number of entries of a page, and the keys of those that have one."""
         self.entries += entries
         self._disk.execute("BEGIN")
         rows = [(each.url, each.before, each.after) for each in keys]
         self._disk.executemany("INSERT INTO pairs VALUES (?, ?, ?)", rows)
         self._disk.execute("COMMIT")
 
-    def summary(self, *, examples: int) -> RekeySummary:
-        """What all pages amount to, examples in the order of the entries."""
+    def summarize(self, *, examples: int) -> RekeySummary:
+        """Return the counts of all pages; examples are in the order of the entries."""
         changed = self._disk.execute("SELECT count(*) FROM pairs WHERE old <> new").fetchone()[0]
         changes = self._disk.execute("SELECT * FROM pairs WHERE old <> new ORDER BY rowid LIMIT ?", (examples,))
-        merged, merges = self._groups("new", "old", examples)
-        split, splits = self._groups("old", "new", examples)
+        merged, merges = self._find_groups("new", "old", examples)
+        split, splits = self._find_groups("old", "new", examples)
         return RekeySummary(
             before=self.before,
             after=self.after,
@@ -73,11 +73,12 @@ class RekeyCounts:
             splits=splits,
         )
 
-    def _groups(self, key: str, other: str, examples: int) -> tuple[int, list[KeyGroup]]:
+    def _find_groups(self, key: str, other: str, examples: int) -> tuple[int, list[KeyGroup]]:
         several = f"SELECT {key}, min(rowid) FROM pairs GROUP BY {key} HAVING count(DISTINCT {other}) > 1"  # noqa: S608
         count = self._disk.execute(f"SELECT count(*) FROM ({several})").fetchone()[0]  # noqa: S608
         keys = self._disk.execute(f"{several} ORDER BY 2 LIMIT ?", (examples,)).fetchall()
         others = f"SELECT DISTINCT {other} FROM pairs WHERE {key} = ? ORDER BY 1 LIMIT ?"  # noqa: S608
         return count, [
-            KeyGroup(value, tuple(row[0] for row in self._disk.execute(others, (value, _SHOWN)))) for value, _ in keys
+            KeyGroup(value, tuple(row[0] for row in self._disk.execute(others, (value, _MAX_GROUP_KEYS))))
+            for value, _ in keys
         ]

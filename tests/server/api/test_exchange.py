@@ -127,7 +127,7 @@ def test_a_file_that_cannot_be_read_any_more_says_so(database_url: str) -> None:
             connection.execute(update(imports).values(content=b"{", format="json"))
     with serving(database_url) as service:
         until(lambda: service.get(where).json()["finished_at"])
-        assert service.get(where).json()["failure"].startswith("not JSON: line 1")
+        assert service.get(where).json()["failure"].startswith("The file is not valid JSON: line 1")
 
 
 def test_folders_as_long_as_those_of_a_file_can_be_edited(service: Running) -> None:

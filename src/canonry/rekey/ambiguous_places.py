@@ -1,4 +1,7 @@
-"""Rekey of places that identify nothing in a feed, because several items of one document carry them (contract I3)."""
+"""Rekey the ambiguous places of feeds: those that several items of one document share (contract I3, N10).
+
+An ambiguous place identifies no item of its feed.
+"""
 
 from __future__ import annotations
 
@@ -8,57 +11,58 @@ from sqlalchemy import Connection, and_, delete, func, insert, or_, select
 
 from canonry.core.keys import ENTRY_POLICY, Item, KeyType, make_fallback_hash
 from canonry.feeds.key_lookup import in_chunks
-from canonry.rekey.entry_keys import rekeyed_place
-from canonry.rekey.journal import KeptFeed, keep_feeds, take_feeds
+from canonry.rekey.entry_journal import JournaledFeed, pop_feeds, write_feeds
+from canonry.rekey.entry_keys import rekey_place
 from canonry.store.schema import ambiguous_keys, entries, entry_identities, feeds, sightings
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
 _c = ambiguous_keys.c
-_OF_URL = _c.key_type == KeyType.CANONICAL_URL.value
+_IS_PLACE = _c.key_type == KeyType.CANONICAL_URL.value
 
 
 def move_places(connection: Connection, rekey_id: int, policy: str) -> None:
-    """The ambiguous places of all feeds under another policy, when all sightings are under it."""
-    old, shared = _ambiguous(connection), _shared(connection)
-    kept: list[KeptFeed] = []
+    """Rekey the ambiguous places of all feeds; all sightings must be under the new policy already."""
+    old, shared = _load_ambiguous(connection), _find_shared(connection)
+    journal: list[JournaledFeed] = []
     for feed_id in sorted({*old, *shared}):
         before = old.get(feed_id, set())
-        after = {rekeyed_place(place, policy) for place in before} - {""} | shared.get(feed_id, set())
+        after = {rekey_place(place, policy) for place in before} - {""} | shared.get(feed_id, set())
         _replace(connection, feed_id, before, after)
-        kept.append(KeptFeed(feed_id, sorted(before), sorted(after), _learn_hashes(connection, feed_id, after)))
-    keep_feeds(connection, rekey_id, kept)
+        hashes = _register_hashes(connection, feed_id, after)
+        journal.append(JournaledFeed(feed_id, sorted(before), sorted(after), hashes))
+    write_feeds(connection, rekey_id, journal)
 
 
 def restore_places(connection: Connection, rekey_id: int, policy: str, *, since: str) -> None:
-    """The ambiguous places as they were before a rekey; those learned since it ended under its first policy."""
-    now, kept = _ambiguous(connection), {each.feed_id: each for each in take_feeds(connection, rekey_id)}
-    shared = _shared(connection, since=since)
+    """Restore the ambiguous places of all feeds; rekey those that came `since` the rekey ended to its first policy."""
+    current, journal = _load_ambiguous(connection), {each.feed_id: each for each in pop_feeds(connection, rekey_id)}
+    shared = _find_shared(connection, since=since)
     for feed_id in connection.execute(select(feeds.c.id).order_by(feeds.c.id)).scalars().all():
-        there = now.get(feed_id, set())
-        was = kept.get(feed_id, KeptFeed(feed_id, [], []))
-        learned = {rekeyed_place(place, policy) for place in there.difference(was.after)} - {""}
-        after = learned.union(was.before, shared.get(feed_id, ()))
-        for chunk in in_chunks(was.hashes):
-            is_one = and_(
+        before = current.get(feed_id, set())
+        journaled = journal.get(feed_id, JournaledFeed(feed_id, [], []))
+        learned = {rekey_place(place, policy) for place in before.difference(journaled.after)} - {""}
+        after = learned.union(journaled.before, shared.get(feed_id, ()))
+        for chunk in in_chunks(journaled.hashes):
+            is_added = and_(
                 entry_identities.c.key_type == KeyType.FALLBACK_HASH.value, entry_identities.c.key_value.in_(chunk)
             )
-            connection.execute(delete(entry_identities).where(is_one))
-        _replace(connection, feed_id, there, after)
+            connection.execute(delete(entry_identities).where(is_added))
+        _replace(connection, feed_id, before, after)
         if feed_id in shared:
-            _learn_hashes(connection, feed_id, shared[feed_id])
+            _register_hashes(connection, feed_id, shared[feed_id])
 
 
-def _ambiguous(connection: Connection) -> dict[int, set[str]]:
+def _load_ambiguous(connection: Connection) -> dict[int, set[str]]:
     found: dict[int, set[str]] = {}
-    for feed_id, place in connection.execute(select(_c.feed_id, _c.key_value).where(_OF_URL)):
+    for feed_id, place in connection.execute(select(_c.feed_id, _c.key_value).where(_IS_PLACE)):
         found.setdefault(feed_id, set()).add(place)
     return found
 
 
-def _shared(connection: Connection, *, since: str = "") -> dict[int, set[str]]:
-    """Places that several items of one document carry, at least one of them new since a time."""
+def _find_shared(connection: Connection, *, since: str = "") -> dict[int, set[str]]:
+    """Return the places that several items of one document share, at least one of them first seen since a time."""
     s = sightings.c
     query = (
         select(s.feed_id, s.place)
@@ -74,7 +78,7 @@ def _shared(connection: Connection, *, since: str = "") -> dict[int, set[str]]:
 
 def _replace(connection: Connection, feed_id: int, before: set[str], after: set[str]) -> None:
     for chunk in in_chunks(sorted(before - after)):
-        connection.execute(delete(ambiguous_keys).where(_c.feed_id == feed_id, _OF_URL, _c.key_value.in_(chunk)))
+        connection.execute(delete(ambiguous_keys).where(_c.feed_id == feed_id, _IS_PLACE, _c.key_value.in_(chunk)))
     rows = [
         {"feed_id": feed_id, "key_type": KeyType.CANONICAL_URL.value, "key_value": place}
         for place in sorted(after - before)
@@ -83,13 +87,13 @@ def _replace(connection: Connection, feed_id: int, before: set[str], after: set[
         connection.execute(insert(ambiguous_keys), rows)
 
 
-def _learn_hashes(connection: Connection, feed_id: int, places: Collection[str]) -> list[str]:
-    """Register hashes of entries that nothing else identifies in the feed from now on; the hashes.
+def _register_hashes(connection: Connection, feed_id: int, places: Collection[str]) -> list[str]:
+    """Register the fallback hash of every entry at these places that has no other identity; return the new hashes.
 
-    A guid identifies an item whatever its URL. One that had only its URL would not be known again.
+    A guid identifies an item whatever its URL. An item that had only its URL would not be recognised again.
     """
     s, i = sightings.c, entry_identities.c
-    unclear = select(_c.key_value).where(_c.feed_id == feed_id, _c.key_type == KeyType.GUID.value)
+    ambiguous_guids = select(_c.key_value).where(_c.feed_id == feed_id, _c.key_type == KeyType.GUID.value)
     found: dict[str, int] = {}
     for chunk in in_chunks(sorted(places)):
         query = (
@@ -98,15 +102,15 @@ def _learn_hashes(connection: Connection, feed_id: int, places: Collection[str])
             )
             .join(entries, entries.c.id == s.entry_id)
             .join(feeds, feeds.c.id == s.feed_id)
-            .where(s.feed_id == feed_id, s.place.in_(chunk), or_(s.guid == "", s.guid.in_(unclear)))
+            .where(s.feed_id == feed_id, s.place.in_(chunk), or_(s.guid == "", s.guid.in_(ambiguous_guids)))
             .order_by(s.entry_id)
         )
         for entry_id, title, published, url, key_url in connection.execute(query):
             digest = make_fallback_hash(Item(title=title, published=published, link=url), key_url)
             found.setdefault(digest, entry_id)
     for chunk in in_chunks(sorted(found)):
-        taken = select(i.key_value).where(i.key_type == KeyType.FALLBACK_HASH.value, i.key_value.in_(chunk))
-        for digest in connection.execute(taken).scalars():
+        registered = select(i.key_value).where(i.key_type == KeyType.FALLBACK_HASH.value, i.key_value.in_(chunk))
+        for digest in connection.execute(registered).scalars():
             del found[digest]
     rows = [
         {
