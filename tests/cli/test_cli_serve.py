@@ -200,7 +200,7 @@ def test_users(tmp_path: Path) -> None:
     none = canonry(tmp_path, "user", "list")
     assert (none.returncode, none.stdout) == (0, "")
     added = canonry(tmp_path, "user", "add", "ada")
-    assert added.returncode == 0 and "ada added, an admin; the token:" in added.stderr
+    assert added.returncode == 0 and added.stderr == "canonry: added admin ada, with this token:\n"
     token = added.stdout.strip()
     assert canonry(tmp_path, "user", "add", "bob").returncode == 0
     assert canonry(tmp_path, "user", "add", "bob").returncode == 1
@@ -214,7 +214,7 @@ def test_users(tmp_path: Path) -> None:
         assert service.ask("GET", "/api/bookmarks", headers={"Authorization": f"Bearer {token}"}).status == 401
         assert service.ask("GET", "/api/bookmarks", headers={"Authorization": f"Bearer {newer}"}).status == 200
     removed = canonry(tmp_path, "user", "remove", "bob", "--yes")
-    assert (removed.returncode, removed.stdout) == (0, "removed bob and 0 bookmarks\n")
+    assert (removed.returncode, removed.stdout) == (0, "Removed bob and 0 bookmarks.\n")
     assert canonry(tmp_path, "user", "remove", "bob", "--yes").returncode == 1
     assert canonry(tmp_path, "user", "remove", "ada", "--yes").returncode == 1
     assert canonry(tmp_path, "user", "remove", "ada").returncode == 1  # nobody there to say yes
