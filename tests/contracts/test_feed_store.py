@@ -1,11 +1,10 @@
-"""contract I1–I5, row by row, against every database: a file, memory, a server."""
+"""The feed store against every kind of database: SQLite in a file and in memory, PostgreSQL (contract I1–I5)."""
 
 from __future__ import annotations
 
 import asyncio
 import multiprocessing
 import threading
-import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -17,10 +16,12 @@ from sqlalchemy.exc import IntegrityError
 
 from canonry.core.keys import Item, KeyType, normalize_link
 from canonry.errors import FeedNotFound, StoreError
+from canonry.feeds import items
 from canonry.feeds.feed_store import FeedStore
 from canonry.feeds.feed_values import FeedDocument, FeedState, FeedStatus, MergedFeed, StoredItem
 from canonry.feeds.item_matching import ItemOutcome
 from canonry.feeds.items import merge_document
+from canonry.feeds.key_lookup import look_up_entries
 from canonry.store.database import Database
 from canonry.store.schema import entries, entry_identities, feeds, sightings, stamp
 
@@ -33,10 +34,11 @@ T = TypeVar("T")
 NEW, UPDATED, DUPLICATE = ItemOutcome.NEW, ItemOutcome.UPDATED, ItemOutcome.DUPLICATE
 START = datetime(2026, 1, 1, tzinfo=UTC)
 FEED = "https://a.com/feed"
+WAIT_SECONDS = 300
 
 
 class Store:
-    """A feed store without the waiting, and with days instead of times."""
+    """A feed store with synchronous methods, and with days instead of times."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -98,7 +100,7 @@ def post(number: int, **changes: str) -> Item:
     return replace(item, **changes)  # type: ignore[arg-type]
 
 
-# Documents of one feed, one after the other: what each item is, and which of them are one entry.
+# Documents of one feed, one after the other: the outcome of each item, and which items are one entry.
 # Columns: why; documents; outcomes; entries, numbered by first appearance.
 ROWS: list[tuple[str, list[list[Item]], list[list[ItemOutcome]], list[list[int]]]] = [
     ("the same again", [[post(1)], [post(1)]], [[NEW], [DUPLICATE]], [[1], [1]]),
@@ -193,14 +195,14 @@ ROWS: list[tuple[str, list[list[Item]], list[list[ItemOutcome]], list[list[int]]
 
 
 @pytest.mark.parametrize(("documents", "wanted", "same"), [pytest.param(*row[1:], id=row[0]) for row in ROWS])
-def test_one_feed(
+def test_documents_of_one_feed(
     store: Store, documents: list[list[Item]], wanted: list[list[ItemOutcome]], same: list[list[int]]
 ) -> None:
     check_one_feed(store, documents, wanted, same)
 
 
 @pytest.mark.parametrize(("documents", "wanted", "same"), [pytest.param(*row[1:], id=row[0]) for row in ROWS])
-def test_one_feed_in_memory(
+def test_documents_of_one_feed_in_memory(
     memory: Store, documents: list[list[Item]], wanted: list[list[ItemOutcome]], same: list[list[int]]
 ) -> None:
     check_one_feed(memory, documents, wanted, same)
@@ -219,7 +221,7 @@ def check_one_feed(
         assert merge.conflicts == ()
 
 
-def test_guid_1_in_every_feed(store: Store) -> None:
+def test_equal_guids_of_different_feeds_are_different_items(store: Store) -> None:
     first, second = store.add(), store.add("https://b.com/feed")
     store.show(first, post(1, guid="1"))
     assert outcomes(store.show(second, Item(guid="1", link="https://b.com/1", title="Other"))) == [NEW]
@@ -239,14 +241,14 @@ def test_a_new_item_registers_all_its_keys(store: Store) -> None:
     assert found.items[1].dedupe_key.startswith("hash:")
 
 
-def test_a_changed_guid_is_learned(store: Store) -> None:
+def test_a_changed_guid_is_registered(store: Store) -> None:
     feed = store.add()
     found = store.show(feed, post(1))
     store.show(feed, post(1, guid="new"), day=1)
     assert ("guid", f"{FEED}:new") in store.keys(found.items[0].entry_id)
 
 
-def test_a_link_blog_is_not_its_source(store: Store) -> None:
+def test_a_link_blog_and_its_source_are_two_entries(store: Store) -> None:
     source, blog = store.add(), store.add("https://blog.com/feed")
     found = store.show(source, post(1))
     linked = store.show(blog, Item(guid="b1", link="https://a.com/1", title="Look at this"))
@@ -256,8 +258,8 @@ def test_a_link_blog_is_not_its_source(store: Store) -> None:
     assert {item.title for item in store.items(only_duplicates=True)} == {"Post 1", "Look at this"}
 
 
-def test_a_link_blog_without_guids_is_not_its_source(store: Store) -> None:
-    """The URL alone is their `dedupe_key`, which must not make them one."""
+def test_a_link_blog_without_guids_and_its_source_are_two_entries(store: Store) -> None:
+    """Both have the URL as `dedupe_key`, which must not make them one entry."""
     source, blog = store.add(), store.add("https://blog.com/feed")
     store.show(source, post(1, guid=""))
     linked = store.show(blog, Item(link="https://a.com/1", title="Look at this"))
@@ -299,7 +301,7 @@ def test_a_feed_that_moves_keeps_its_keys(store: Store) -> None:
     assert not store.run(store.feeds.adopt(other, FEED))
 
 
-def test_aliases_lead_to_their_feed(store: Store) -> None:
+def test_a_feed_is_found_by_its_aliases(store: Store) -> None:
     feed = store.add(FEED, "https://a.com/rss", FEED)
     assert store.run(store.feeds.add("https://a.com/rss", START))[1] is False
     assert store.add("https://new.com/feed", "https://a.com/rss") == feed
@@ -309,7 +311,7 @@ def test_aliases_lead_to_their_feed(store: Store) -> None:
     assert store.run(store.feeds.find([FEED, "https://a.com/rss"])) is None
 
 
-def test_not_modified_touches_what_the_last_document_had(store: Store) -> None:
+def test_not_modified_touches_the_items_of_the_last_document(store: Store) -> None:
     feed = store.add()
     store.show(feed, post(1), post(2), etag="e1")
     store.show(feed, post(2), day=1, etag="e2")
@@ -326,7 +328,7 @@ def test_not_modified_touches_what_the_last_document_had(store: Store) -> None:
 @pytest.mark.parametrize(
     ("day", "kept"), [(29.99999, True), (30, False), (30.00001, False)], ids=["under", "exactly", "over"]
 )
-def test_retention(store: Store, day: float, kept: bool) -> None:
+def test_an_item_is_deleted_thirty_days_after_it_was_last_seen(store: Store, day: float, kept: bool) -> None:
     feed = store.add()
     store.show(feed, post(1), post(2))
     merge = store.show(feed, post(2), day=day)
@@ -349,7 +351,7 @@ def test_a_quiet_feed_and_an_outage_delete_nothing(store: Store) -> None:
     assert store.state("https://b.com/feed").failures == 0
 
 
-def test_a_touched_item_is_kept_as_long_as_it_was_seen(store: Store) -> None:
+def test_a_touched_item_is_kept_thirty_days_longer(store: Store) -> None:
     feed = store.add()
     store.show(feed, post(1))
     store.touch(feed, day=100)
@@ -366,13 +368,13 @@ def test_an_entry_stays_while_another_feed_shows_it(store: Store) -> None:
     assert store.show(second, Item(guid="z"), day=40).deleted == 1
 
 
-def test_a_shorter_memory(store: Store) -> None:
+def test_seen_ttl_days_shortens_retention(store: Store) -> None:
     feed = store.add()
     store.show(feed, post(1))
     assert store.show(feed, post(2), day=2, ttl=1).deleted == 1
 
 
-def test_removing_a_feed_takes_what_only_it_had(store: Store) -> None:
+def test_removing_a_feed_deletes_the_entries_only_it_had(store: Store) -> None:
     first, second = store.add(), store.add("https://b.com/feed")
     store.show(first, post(1), post(2))
     store.show(second, post(2))
@@ -381,7 +383,7 @@ def test_removing_a_feed_takes_what_only_it_had(store: Store) -> None:
     assert store.count() == 1
 
 
-def test_many_are_added_in_one_go(store: Store) -> None:
+def test_many_feeds_are_added_at_once(store: Store) -> None:
     old = store.add()
     store.run(store.feeds.adopt(old, "https://new.a.com/feed"))
     known, _ = store.run(store.feeds.add("https://b.com/feed", START, ["https://b.com/rss"]))
@@ -395,7 +397,7 @@ def test_many_are_added_in_one_go(store: Store) -> None:
     assert store.run(store.feeds.add_all([], START)) == []
 
 
-def test_a_feed_that_is_not_there(store: Store) -> None:
+def test_an_unknown_feed_is_an_error(store: Store) -> None:
     with pytest.raises(FeedNotFound, match="no feed has the id 7"):
         store.run(store.feeds.get(7))
 
@@ -451,7 +453,7 @@ def test_items_and_validators_are_one_transaction(store: Store) -> None:
     assert store.state().etag == "new"
 
 
-def test_due_stopped_and_started_again(store: Store) -> None:
+def test_stopped_feeds_are_not_due_until_they_are_active_again(store: Store) -> None:
     feed = store.add()
     later = START + timedelta(days=1)
     store.run(store.feeds.fail(feed, "429", START, next_check_at=later, retry_at=later))
@@ -464,7 +466,7 @@ def test_due_stopped_and_started_again(store: Store) -> None:
     assert [each.id for each in store.run(store.feeds.due(START))] == [feed]
 
 
-def test_more_items_than_one_statement_takes(store: Store) -> None:
+def test_a_document_may_have_more_items_than_one_statement_takes(store: Store) -> None:
     feed = store.add()
     items = [Item(guid=f"g{number}", link=f"https://a.com/{number}", title=f"t{number}") for number in range(1700)]
     assert outcomes(store.show(feed, *items)) == [NEW] * 1700
@@ -477,7 +479,7 @@ WORKERS, PROCESSES, ROUNDS = 8, 4, 6
 
 
 def _merge_again_and_again(url: str, number: int) -> int:
-    """One of several processes: the feed all share, and one of its own with the same items."""
+    """Merge as one of several processes: into the feed all share, and into a feed of its own with the same items."""
     with Database(url) as database:
         return _work(Store(database), number)
 
@@ -501,51 +503,59 @@ def _check_worked(store: Store, new: int, workers: int = WORKERS) -> None:
     assert {normalize_link(item.url) for item in store.items()} == {post(each).link for each in range(wanted)}
 
 
-def test_eight_threads(store: Store) -> None:
+def test_eight_threads_store_each_item_once(store: Store) -> None:
     with ThreadPoolExecutor(WORKERS) as pool:
         found = list(pool.map(lambda number: _work(store, number), range(WORKERS)))
     _check_worked(store, sum(found))
 
 
-def test_eight_threads_in_memory(memory: Store) -> None:
+def test_eight_threads_in_memory_store_each_item_once(memory: Store) -> None:
     with ThreadPoolExecutor(WORKERS) as pool:
         found = list(pool.map(lambda number: _work(memory, number), range(WORKERS)))
     _check_worked(memory, sum(found))
 
 
-def test_processes_open_and_fill_a_new_store(empty_url: str) -> None:
+def test_processes_that_open_a_new_store_at_once_store_each_item_once(empty_url: str) -> None:
     with ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("spawn")) as pool:
         found = list(pool.map(_merge_again_and_again, [empty_url] * PROCESSES, range(PROCESSES)))
     with Database(empty_url) as database:
         _check_worked(Store(database), sum(found), PROCESSES)
 
 
-def test_two_feeds_with_one_new_item_at_the_same_moment(store: Store) -> None:
-    """The second looks while the first is not done, finds nothing, and must not make it twice."""
+def test_two_feeds_with_the_same_new_item_at_once_make_one_entry(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second feed looks the item up before the first has committed, finds nothing, and must not insert it."""
     first, second = store.add(), store.add("https://b.com/feed")
-    store.show(first, post(9))  # pins the store
-    is_written, found = threading.Event(), list[MergedFeed]()
+    store.show(first, post(9))  # pins the policy of the store
+    has_written, has_looked_up, found = threading.Event(), threading.Event(), list[MergedFeed]()
 
-    def late() -> None:
-        is_written.wait()
+    def look_up_and_signal(*arguments: Any, **options: Any) -> Any:
+        result = look_up_entries(*arguments, **options)
+        if threading.current_thread() is not threading.main_thread():
+            has_looked_up.set()
+        return result
+
+    def show_in_second_feed() -> None:
+        has_written.wait()
         found.append(store.show(second, post(1), post(2), day=1))
 
-    def slow(connection: Connection) -> None:
+    def write_first_feed(connection: Connection) -> None:
         document = FeedDocument("A", "rss", (), (post(2), post(1)))
         merge_document(connection, feed_id=first, document=document, now=stamp(START), expired_before="")
-        is_written.set()
-        time.sleep(0.5)
+        has_written.set()
+        if not store.database.is_sqlite:  # SQLite has one writer: there the second feed has not begun
+            assert has_looked_up.wait(WAIT_SECONDS)
 
-    other = threading.Thread(target=late)
-    other.start()
-    store.database.write_now(slow)
-    other.join()
+    monkeypatch.setattr(items, "look_up_entries", look_up_and_signal)
+    thread = threading.Thread(target=show_in_second_feed)
+    thread.start()
+    store.database.write_now(write_first_feed)
+    thread.join()
     assert [outcomes(merge) for merge in found] == [[DUPLICATE, DUPLICATE]]
     assert (store.count(), store.count(sightings)) == (3, 5)
 
 
-def test_what_one_feed_forgets_while_another_shows_it_is_not_lost(store: Store) -> None:
-    """Two writers: one deletes an entry nobody shows any more, the other has just found it to show it again."""
+def test_an_entry_deleted_by_one_feed_while_another_shows_it_is_not_lost(store: Store) -> None:
+    """One writer deletes an entry without sightings, the other has just found it and adds a sighting."""
     first, second = store.add(), store.add("https://b.com/feed")
     for turn in range(10):
         item = post(turn + 1)
@@ -568,11 +578,11 @@ def test_what_one_feed_forgets_while_another_shows_it_is_not_lost(store: Store) 
         store.show(second, Item(guid="other2"), day=day + 40)
 
 
-def test_words_of_the_store_are_words_of_the_core() -> None:
+def test_key_types_have_their_names_in_the_database() -> None:
     assert {"guid", "canonical_url", "legacy_guid", "fallback_hash"} == set(KeyType)
 
 
-def test_other_databases_and_nonsense_are_refused() -> None:
+def test_urls_of_unusable_databases_are_refused() -> None:
     for url in ("mysql://localhost/x", "nonsense", "sqlite:////dev/null/x.db", "postgresql://u:secret@127.0.0.1:1/x"):
         with pytest.raises(StoreError) as caught:
             Database(url)

@@ -1,4 +1,4 @@
-"""contract I3: what another program has seen is not new here."""
+"""Imported legacy entries are not new when a feed shows them (contract I3)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def keys(database: Database) -> set[tuple[str, str]]:
 ITEM = Item(guid="1", link="https://a.com/1", title="One", published="2026-01-01")
 BARE = Item(title="Bare", published="2026-01-02")
 
-# What the other store knows of an item, and what the item is when a feed shows it.
+# What the other program knows of an item, and what the item is when a feed shows it.
 CASES: list[tuple[str, str, tuple[object, ...], Item, ItemOutcome]] = [
     # why, columns, row, item, outcome
     ("scoped guid", "dedupe_key", (f"guid:{FEED}:1",), ITEM, DUPLICATE),
@@ -95,7 +95,7 @@ CASES: list[tuple[str, str, tuple[object, ...], Item, ItemOutcome]] = [
 
 
 @pytest.mark.parametrize(("columns", "row", "item", "wanted"), [pytest.param(*row[1:], id=row[0]) for row in CASES])
-def test_found_again(
+def test_an_imported_entry_is_recognized(
     database: Database, tmp_path: Path, columns: str, row: tuple[object, ...], item: Item, wanted: ItemOutcome
 ) -> None:
     assert import_legacy(database, legacy(tmp_path, columns, row), now=NOW) == 1
@@ -108,7 +108,7 @@ def test_found_again(
     assert import_legacy(database, tmp_path / "legacy.db", now=NOW) == 0
 
 
-def test_everything_the_row_says_is_kept(database: Database, tmp_path: Path) -> None:
+def test_all_columns_of_a_row_are_imported(database: Database, tmp_path: Path) -> None:
     file = legacy(
         tmp_path,
         "id, dedupe_key, guid, url, title, published, content_hash, first_seen_at, last_seen_at",
@@ -129,19 +129,19 @@ def test_everything_the_row_says_is_kept(database: Database, tmp_path: Path) -> 
     assert keys(database) == {("legacy_guid", f"guid:{number}") for number in (1, 2, 3)}
 
 
-def test_the_first_sighting_fills_in_what_was_missing(database: Database, tmp_path: Path) -> None:
+def test_the_first_sighting_completes_an_imported_entry(database: Database, tmp_path: Path) -> None:
     import_legacy(database, legacy(tmp_path, "dedupe_key, first_seen_at", ("guid:1", "2020-01-01")), now=NOW)
     (found,) = show(database, ITEM).items
     assert (found.outcome, found.first_seen_at[:10]) == (DUPLICATE, "2020-01-01")
     (row,) = rows(database)
     assert (row.title, row.url, row.canonical_url) == ("One", "https://a.com/1", "https://a.com/1")
     assert ("guid", f"{FEED}:1") in keys(database)
-    # From now on it is known like any other: a change is an update.
+    # From now on a change is an update, as for any other entry.
     (found,) = show(database, Item(guid="1", link="https://a.com/1", title="Two")).items
     assert found.outcome is ItemOutcome.UPDATED
 
 
-def test_what_is_here_already_is_not_imported(database: Database, tmp_path: Path) -> None:
+def test_known_entries_are_not_imported_again(database: Database, tmp_path: Path) -> None:
     show(database, ITEM, BARE, Item(link="https://a.com/2", title="Two"))
     file = legacy(
         tmp_path,
@@ -156,13 +156,13 @@ def test_what_is_here_already_is_not_imported(database: Database, tmp_path: Path
     assert len(rows(database)) == 3
 
 
-def test_imported_entries_stay_until_a_feed_has_shown_them(database: Database, tmp_path: Path) -> None:
+def test_imported_entries_do_not_expire_before_a_feed_has_shown_them(database: Database, tmp_path: Path) -> None:
     import_legacy(database, legacy(tmp_path, "dedupe_key, last_seen_at", ("guid:1", "2000-01-01")), now=NOW)
     assert show(database, Item(guid="2")).deleted == 0
     assert len(rows(database)) == 2
 
 
-def test_many_and_twice(database: Database, tmp_path: Path) -> None:
+def test_many_rows_and_repeated_keys_are_imported_once(database: Database, tmp_path: Path) -> None:
     file = legacy(tmp_path, "dedupe_key", *((f"guid:{each % 1200}",) for each in range(2400)))
     assert import_legacy(database, file, now=NOW) == 1200
     assert import_legacy(database, file, now=NOW) == 0
@@ -170,7 +170,7 @@ def test_many_and_twice(database: Database, tmp_path: Path) -> None:
     assert [each.outcome for each in found.items] == [DUPLICATE] * 1200 + [NEW]
 
 
-def test_files_that_cannot_be_read(database: Database, tmp_path: Path) -> None:
+def test_files_without_legacy_entries_are_refused(database: Database, tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("text " * 1000)
     with closing(sqlite3.connect(tmp_path / "other.db")) as connection:
         connection.execute("CREATE TABLE entries (title)")

@@ -1,4 +1,4 @@
-"""The last runs are remembered, not all there ever were."""
+"""The log of runs has only the last ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 
 
-def test_the_last_ones_stay(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_last_runs_are_kept(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "_MAX_RUNS", 3)
     with Database(database_url) as database:
         ids = [asyncio.run(runs.start_run(database, NOW)) for _ in range(5)]

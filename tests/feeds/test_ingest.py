@@ -13,7 +13,7 @@ from sqlalchemy import insert, text
 
 import canonry
 from canonry.core.keys import KeyType
-from canonry.errors import FailureKind, StoreError
+from canonry.errors import FailureKind, NewerStore, RekeyUnfinished
 from canonry.feeds.ingest_report import CheckName, FeedOutcome, FeedResult, ItemRecord
 from canonry.feeds.item_matching import ItemOutcome
 from canonry.feeds.read import Feed, read_feed
@@ -262,7 +262,7 @@ async def test_an_unfinished_rekey_ends_the_run(tmp_path: Path) -> None:
             "started_at": stamp(START),
         }
         await runs_.store.database.write(lambda connection: connection.execute(insert(rekeys).values(row)))
-        with pytest.raises(StoreError, match="canonry rekey entry@1 bookmark@1"):
+        with pytest.raises(RekeyUnfinished):
             await runs_.run()
 
 
@@ -271,7 +271,7 @@ async def test_a_store_of_a_newer_release_ends_the_run(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/feeds.db"
     with Database(url) as database:
         database.write_now(lambda connection: connection.execute(text("UPDATE alembic_version SET version_num = '9'")))
-    with pytest.raises(StoreError, match="made by a newer canonry"):
+    with pytest.raises(NewerStore):
         await canonry.ingest([URL], url, fetch=lambda *_, **__: pytest.fail("nothing is asked"))
 
 
