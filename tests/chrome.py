@@ -13,7 +13,7 @@ from canonry.net.chrome.engine import ChromeEngine
 from canonry.net.chrome.process import PACKAGE, find_chrome
 from canonry.net.guard import Guard
 from canonry.settings import Settings, load_settings
-from loopback import ADDRESS, EVERY_PORT, no_names
+from loopback import ADDRESS, EVERY_PORT, resolve_nothing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -34,7 +34,7 @@ NO_CHROME = f"Chrome is not installed (Debian: apt-get install {PACKAGE}) and CA
 needs_chrome = pytest.mark.skipif(not FOUND, reason=NO_CHROME)
 
 
-def make_engine(lookup: Any = no_names, **options: Any) -> ChromeEngine:
+def make_engine(lookup: Any = resolve_nothing, **options: Any) -> ChromeEngine:
     """Make an engine that treats 127.0.0.2 as public and waits long enough for a busy machine."""
     guard = options.pop("guard", None) or Guard([f"{ADDRESS}/32"], EVERY_PORT)
     settings = options.pop("settings", None) or Settings(chrome=load_settings().chrome)
@@ -44,7 +44,7 @@ def make_engine(lookup: Any = no_names, **options: Any) -> ChromeEngine:
 
 
 @asynccontextmanager
-async def run_engine(lookup: Any = no_names, **options: Any) -> AsyncIterator[ChromeEngine]:
+async def run_engine(lookup: Any = resolve_nothing, **options: Any) -> AsyncIterator[ChromeEngine]:
     """Yield an engine, and check at the end that none of its processes remains."""
     group: int | None = None
     async with make_engine(lookup, **options) as engine:

@@ -1,4 +1,4 @@
-"""A dict as the web: the caller's own fetch, as canonicalize takes it, over the pages of a scenario."""
+"""A fetch function over a dict of pages, as a caller passes it to canonicalize."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REDIRECTS = {301, 302, 303, 307, 308}
 
 
 class DictWeb:
-    """`web.fetch` answers from `pages` (absolute URL → answer, as in `feed_scenarios.json`)."""
+    """`web.fetch` responds from `pages` (absolute URL → response, as in `feed_scenarios.json`)."""
 
     def __init__(self, pages: Mapping[str, Mapping[str, Any]]) -> None:
         self.pages = pages
@@ -26,7 +26,7 @@ class DictWeb:
         self._turns: dict[str, int] = {}
 
     async def fetch(self, url: str, **_: object) -> canonry.Response:
-        """Follows redirects, as a caller's fetch has to."""
+        """Fetch a URL and follow redirects, as a caller's fetch must."""
         self.asked.append(url)
         hops: list[canonry.Hop] = []
         while True:

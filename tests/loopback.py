@@ -1,4 +1,4 @@
-"""A real web on loopback: the pages of a scenario, over plain HTTP and over TLS, and a client that believes in them."""
+"""A web on loopback for tests: pages over HTTP and TLS, and a client that resolves every name to them."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     Talk: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[object]]
 
 P = ParamSpec("P")
-ADDRESS = "127.0.0.2"  # stands for the public internet; every other loopback address is refused
+ADDRESS = "127.0.0.2"  # stands for the public internet; other loopback addresses are refused
 EVERY_PORT = range(1, 65536)
-# The addresses this process has asked the system to connect to: a hook that Python itself calls.
+# The addresses that this process connected to, recorded by an audit hook.
 CONNECTS: list[str] = []
 _WITHOUT_BODY = {204, 304}
 
@@ -54,7 +54,7 @@ sys.addaudithook(_record)
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What came over the wire; names of headers are in lower case."""
+    """A received request; names of headers are in lower case."""
 
     method: str
     target: str
@@ -67,9 +67,9 @@ class Request:
 
 
 class Listener:
-    """A server on loopback that says what it is told to and counts who came; an async context manager.
+    """A server on loopback that runs `talk` for each connection and counts them; an async context manager.
 
-    A connection ends, hard, where `talk` ends.
+    The connection is aborted when `talk` returns.
     """
 
     def __init__(self, talk: Talk, *, address: str = ADDRESS, port: int = 0, tls: ssl.SSLContext | None = None) -> None:
@@ -99,8 +99,8 @@ class Listener:
         await self._server.wait_closed()
 
     async def until_quiet(self) -> None:
-        """Until the last client has left."""
-        async with asyncio.timeout(10):
+        """Wait until the last client has disconnected."""
+        async with asyncio.timeout(60):
             while self.connections:
                 await asyncio.sleep(0.001)
 
@@ -144,19 +144,19 @@ class LoopbackWeb:
         }
         self._closed_port = socket.socket()
         self.seen: list[Request] = []
-        # No such page: the connection was closed without an answer. aiohttp then asks once more on a new
-        # connection, so each URL stands here twice.
+        # Requests for unknown pages, whose connection was closed without a response. aiohttp retries once on a new
+        # connection, so each URL is listed twice.
         self.refused: list[tuple[str, str]] = []
         self.peak = 0
 
     @property
     def requests(self) -> list[tuple[str, str]]:
-        """Method and URL of every request that got an answer, hops included, in order."""
+        """Method and URL of every request that got a response, in order."""
         return [(request.method, request.url) for request in self.seen]
 
     @property
     def connections(self) -> int:
-        """How many are open now; `peak` is the most there were."""
+        """The number of open connections; `peak` is the highest it was."""
         return sum(listener.connections for listener in self._listeners.values())
 
     async def __aenter__(self) -> Self:
@@ -171,21 +171,21 @@ class LoopbackWeb:
         self._closed_port.close()
 
     async def until_quiet(self) -> None:
-        """Until the last client has left."""
+        """Wait until the last client has disconnected."""
         for listener in self._listeners.values():
             await listener.until_quiet()
 
     def client(self, **options: Any) -> Client:
-        """A client whose internet is this web; options are those of `Client`."""
+        """Return a client that resolves names to this web; options are those of `Client`."""
         return make_client(**({"lookup": self.lookup} | options))
 
     async def lookup(self, host: str, port: int) -> list[tuple[str, int]]:
-        """Where a host and port of the pages are served; any other refuses the connection."""
+        """Resolve a host and port of the pages; for any other, return a port that refuses connections."""
         scheme = self._origins.get((host, port))
         return [(ADDRESS, self._listeners[scheme].port if scheme else self._closed_port.getsockname()[1])]
 
     async def _converse(self, scheme: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection: answers until the client leaves or asks for what is not there."""
+        """Serve one connection until the client leaves or requests an unknown page."""
         self.peak = max(self.peak, self.connections)
         while (request := await read_request(reader, scheme)) is not None:
             if request.url not in self._pages:
@@ -205,32 +205,32 @@ class LoopbackWeb:
             await _pause(delay / 1000, reader)
         wanted = page.get("require_auth")
         if wanted and request.headers.get("authorization") != f"Basic {base64.b64encode(wanted.encode()).decode()}":
-            return http_answer(401, {"WWW-Authenticate": "Basic realm=loopback"}, request.method)
-        return http_answer(page.get("status", 200), page.get("headers", {}), request.method, _body(page))
+            return make_http_response(401, {"WWW-Authenticate": "Basic realm=loopback"}, request.method)
+        return make_http_response(page.get("status", 200), page.get("headers", {}), request.method, _body(page))
 
 
 def make_client(**options: Any) -> Client:
-    """A client that knows the test CA and takes 127.0.0.2, on any port, for public; options are those of `Client`."""
+    """Return a client that trusts the test CA and may reach 127.0.0.2 on any port; options are those of `Client`."""
     settings = replace(options.pop("settings", None) or Settings(), ca_file=ca_file())
     judge = options.pop("guard", None) or Guard([f"{ADDRESS}/32"], EVERY_PORT)
-    return Client(judge, **({"lookup": no_names} | options), settings=settings)
+    return Client(judge, **({"lookup": resolve_nothing} | options), settings=settings)
 
 
-async def no_names(host: str, port: int) -> list[tuple[str, int]]:
-    """The lookup of a test that has not said otherwise: the system's resolver would ask the network."""
-    raise OSError(f"no test says where {host}:{port} is")
+async def resolve_nothing(host: str, port: int) -> list[tuple[str, int]]:
+    """Fail every lookup; the default, because the system's resolver would use the network."""
+    raise OSError(f"the test does not resolve {host}:{port}")
 
 
 @asynccontextmanager
-async def twins(talk: Talk, twin_talk: Talk) -> AsyncIterator[tuple[Listener, Listener]]:
-    """A public server, and one on 127.0.0.1 at the same port that nobody may reach."""
+async def start_twins(talk: Talk, twin_talk: Talk) -> AsyncIterator[tuple[Listener, Listener]]:
+    """Start a public server, and one on 127.0.0.1 with the same port that must not be reached."""
     port = free_port()
     async with Listener(talk, port=port) as public, Listener(twin_talk, address="127.0.0.1", port=port) as secret:
         yield public, secret
 
 
 def make_public(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the guard take 127.0.0.2 for public without allowing it; 127.0.0.1 and 127.0.0.3 stay private."""
+    """Make 127.0.0.2 public for the guard without allowing it; 127.0.0.1 and 127.0.0.3 stay private."""
     others = [each for each in guard._NOT_PUBLIC if ip_address(ADDRESS) not in each.network]
     private = [
         guard._range(f"{address}/32", RefusalKind.LOOPBACK, "a loopback address")
@@ -255,8 +255,8 @@ def fails(kind: FailureKind) -> Iterator[pytest.ExceptionInfo[FetchFailed]]:
     assert caught.value.kind is kind
 
 
-def http_answer(status: int, headers: Mapping[str, str], method: str = "GET", body: bytes = b"") -> bytes:
-    """The bytes of an answer; its length is added unless a header says how the body is framed."""
+def make_http_response(status: int, headers: Mapping[str, str], method: str = "GET", body: bytes = b"") -> bytes:
+    """Return the bytes of a response; Content-Length is added unless a header frames the body."""
     phrase = HTTPStatus(status).phrase if status in set(HTTPStatus) else "Unknown"
     lines = [f"HTTP/1.1 {status} {phrase}", *(f"{name}: {value}" for name, value in headers.items())]
     if status in _WITHOUT_BODY:
@@ -268,7 +268,7 @@ def http_answer(status: int, headers: Mapping[str, str], method: str = "GET", bo
 
 
 async def read_request(reader: asyncio.StreamReader, scheme: str = "http") -> Request | None:
-    """The next request of a connection; None at its end, or where somebody speaks TLS to a plain server."""
+    """Return the next request of a connection; None at its end, or if the client speaks TLS to a plain server."""
     try:
         head = await reader.readexactly(1)
         if head == b"\x16":
@@ -283,7 +283,7 @@ async def read_request(reader: asyncio.StreamReader, scheme: str = "http") -> Re
 
 
 def server_tls(*hosts: str) -> ssl.SSLContext:
-    """TLS for a server with a certificate for these hosts, by the CA that `ca_file` names."""
+    """Return TLS for a server, with a certificate for these hosts from the test CA."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _certificate(hosts).configure_cert(context)
     return context
@@ -291,7 +291,7 @@ def server_tls(*hosts: str) -> ssl.SSLContext:
 
 @cache
 def ca_file() -> str:
-    """The file with the test CA's certificate."""
+    """Return the file with the certificate of the test CA."""
     folder = Path(tempfile.mkdtemp(prefix="canonry-ca-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     file = folder / "ca.pem"
@@ -300,7 +300,7 @@ def ca_file() -> str:
 
 
 def in_a_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """An async test as a plain one: at most a minute, and what the loop could only log makes it fail."""
+    """Run an async test, for at most five minutes; errors that the event loop only logs make it fail."""
 
     @wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -308,7 +308,7 @@ def in_a_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]
 
         async def bounded() -> None:
             asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(300):
                 await test(*args, **kwargs)
 
         asyncio.run(bounded())
@@ -333,11 +333,11 @@ def _split_origin(url: str) -> tuple[str, str, int]:
 
 
 async def _pause(seconds: float, reader: asyncio.StreamReader) -> None:
-    """Wait, but not for a client that has left."""
+    """Wait, but stop if the client disconnects."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await reader.read(1)
-            raise ConnectionResetError("the client left")
+            raise ConnectionResetError("the client disconnected")
 
 
 def _body(page: Mapping[str, Any]) -> bytes:

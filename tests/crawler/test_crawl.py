@@ -21,7 +21,16 @@ from canonry.net.guard import Guard
 from canonry.net.response import Response
 from canonry.store.database import Database
 from crawl_site import EXTENSIONS, HOST, MAX_DEPTH, PAGES, SEED, SKIPPED, WANTED, html, links, moved
-from loopback import ADDRESS, EVERY_PORT, Listener, LoopbackWeb, http_answer, in_a_loop, make_client, read_request
+from loopback import (
+    ADDRESS,
+    EVERY_PORT,
+    Listener,
+    LoopbackWeb,
+    in_a_loop,
+    make_client,
+    make_http_response,
+    read_request,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -401,7 +410,7 @@ async def test_the_guard_checks_every_page() -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while await read_request(reader) is not None:
             headers = {"Content-Type": "text/html", "Connection": "close"}
-            writer.write(http_answer(200, headers, "GET", links("/a").encode()))
+            writer.write(make_http_response(200, headers, "GET", links("/a").encode()))
             return
 
     async with Listener(talk) as public, Listener(talk, address="127.0.0.3") as inside:
@@ -424,7 +433,7 @@ async def _serve_hostile_pages(reader: asyncio.StreamReader, writer: asyncio.Str
         match request.target:
             case "/":
                 hrefs = ["/endless", "/slow", "/links", "/charset", "/private", "/bomb", "/cut", "/fine"]
-                writer.write(http_answer(200, kind, "GET", links(*hrefs).encode()))
+                writer.write(make_http_response(200, kind, "GET", links(*hrefs).encode()))
             case "/endless":
                 writer.write(
                     b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n<a href=/from-endless>"
@@ -436,23 +445,25 @@ async def _serve_hostile_pages(reader: asyncio.StreamReader, writer: asyncio.Str
                 await asyncio.sleep(60)
             case "/links":
                 writer.write(
-                    http_answer(200, kind, "GET", b"".join(b"<a href=/fine?%d>" % (n % 3) for n in range(250_000)))
+                    make_http_response(
+                        200, kind, "GET", b"".join(b"<a href=/fine?%d>" % (n % 3) for n in range(250_000))
+                    )
                 )
             case "/charset":
                 body = '<a href="/fine?é">é</a>\udcff<a href=/fine?4>'.encode("utf-8", "surrogateescape")
-                writer.write(http_answer(200, {"Content-Type": "text/html; charset=utf-16"}, "GET", body))
+                writer.write(make_http_response(200, {"Content-Type": "text/html; charset=utf-16"}, "GET", body))
             case "/private":
-                writer.write(http_answer(302, {"Location": "http://127.0.0.1/secret"}))
+                writer.write(make_http_response(302, {"Location": "http://127.0.0.1/secret"}))
             case "/bomb":
                 body = gzip.compress(b"<a href=/fine?bomb>" + b" " * 50_000_000)
-                writer.write(http_answer(200, {**kind, "Content-Encoding": "gzip"}, "GET", body))
+                writer.write(make_http_response(200, {**kind, "Content-Encoding": "gzip"}, "GET", body))
             case "/cut":
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nshort")
                 return
             case "/robots.txt":
-                writer.write(http_answer(404, {}))
+                writer.write(make_http_response(404, {}))
             case _:
-                writer.write(http_answer(200, kind, "GET", b"<title>fine</title>"))
+                writer.write(make_http_response(200, kind, "GET", b"<title>fine</title>"))
         await writer.drain()
 
 

@@ -22,7 +22,7 @@ from canonry.store.database import Database
 from canonry.store.schema import entries, entry_identities, rekeys, runs, sightings, stamp
 from feed_texts import gone, moved, ok, rss
 from ingest_runs import START, URL, Runs, all_met, counts, feed_of, item, result, running, turns, unmet
-from loopback import Listener, LoopbackWeb, http_answer, in_a_loop, make_client, read_request
+from loopback import Listener, LoopbackWeb, in_a_loop, make_client, make_http_response, read_request
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -410,7 +410,7 @@ async def test_per_host_and_delay_limit_what_a_server_sees() -> None:
             most = max(most, open_now)
             await asyncio.sleep(0.05)
             open_now -= 1
-            writer.write(http_answer(200, {"Content-Type": "text/xml"}, body=rss().encode()))
+            writer.write(make_http_response(200, {"Content-Type": "text/xml"}, body=rss().encode()))
             await writer.drain()
 
     async with Listener(talk) as server, make_client() as client:
@@ -511,7 +511,7 @@ async def test_hostile_feeds_fail_and_good_feeds_are_ingested_beside_them(tmp_pa
 
     async def answer_half(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
-        writer.write(http_answer(200, {"Content-Length": "100000"}, body=rss().encode()))
+        writer.write(make_http_response(200, {"Content-Length": "100000"}, body=rss().encode()))
 
     async with (
         running(pages, tmp_path) as runs_,

@@ -1,4 +1,4 @@
-"""contract G2, G4, G5: what the guard refuses and what it lets through."""
+"""contract G2, G4, G5: what the guard refuses, what it allows, and what it says."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from loopback import refuses
 VECTORS = json.loads((Path(__file__).parent.parent / "cases" / "ssrf_vectors.json").read_text())
 
 
-def of_kind(kind: str) -> list[object]:
+def select_vectors(kind: str) -> list[object]:
     return [pytest.param(row, id=row["id"]) for row in VECTORS if row["kind"] == kind]
 
 
-@pytest.mark.parametrize("row", of_kind("url"))
-def test_urls(row: dict[str, str]) -> None:
+@pytest.mark.parametrize("row", select_vectors("url"))
+def test_every_url_vector_is_handled_as_it_says(row: dict[str, str]) -> None:
     if row["expect"] == "block":
         with pytest.raises(canonry.UnsafeUrl) as caught:
             Guard().check_url(row["vector"])
@@ -33,8 +33,8 @@ def test_urls(row: dict[str, str]) -> None:
         assert host == row["expect"].removeprefix("allow-as:") or row["expect"] == "allow"
 
 
-@pytest.mark.parametrize("row", of_kind("resolved"))
-def test_addresses(row: dict[str, Any]) -> None:
+@pytest.mark.parametrize("row", select_vectors("resolved"))
+def test_every_address_vector_is_handled_as_it_says(row: dict[str, Any]) -> None:
     if row["expect"] == "block":
         with pytest.raises(canonry.UnsafeUrl):
             Guard().check_addresses("name", row["vector"])
@@ -70,7 +70,7 @@ def test_allowed_networks_are_open_to_people_and_to_each_other() -> None:
     "address",
     [
         *("169.254.169.254", "168.63.129.16", "192.0.0.192", "100.100.100.200", "fd00:ec2::254"),
-        *("64:ff9b::a9fe:a9fe", "64:ff9b::a83f:8110", "64:ff9b:1::a9fe:a9fe", "2002:a9fe:a9fe::1"),  # by gateways
+        *("64:ff9b::a9fe:a9fe", "64:ff9b::a83f:8110", "64:ff9b:1::a9fe:a9fe", "2002:a9fe:a9fe::1"),  # through gateways
         *("2001:0:1:2:3:4:5601:5601", "::a9fe:a9fe", "fd00::5efe:a9fe:a9fe"),
         *("fd00:1:a9fe:a9fe::", "fd00:1:a9:fea9:fe::", "fd00:1:2:a9fe:a9:fe00::", "fd00:1:2:a9:fe:a9fe::"),
         "fd00:1:2:3:a9:fea9:fe00:0",
@@ -92,7 +92,7 @@ def test_the_guard_is_reached_from_the_package() -> None:
     )
 
 
-def test_our_own_service_is_never_allowed() -> None:
+def test_canonry_itself_is_never_allowed() -> None:
     guard = Guard(allow_networks=["127.0.0.0/8"], own_addresses=[("127.0.0.1", 8000)])
     with refuses(RefusalKind.OWN_SERVICE):
         guard.check_url("http://127.0.0.1:8000/")

@@ -1,7 +1,7 @@
-"""contract G1, G3, G5: what hostile servers and nameservers do, done for real; one test for each vector of that kind.
+"""contract G1, G3, G5: attacks by servers and nameservers, over real connections; one test for each vector.
 
-127.0.0.2 stands for the public internet. A server with a secret listens on 127.0.0.1 where an attack
-leads there, and every connection this process asks for is recorded: none may go to a refused address.
+127.0.0.2 stands for the public internet. If an attack leads to a private address, a server with a secret listens on
+127.0.0.1. Every connection of this process is recorded, and none may go to a refused address.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from loopback import (
     Listener,
     LoopbackWeb,
     fails,
-    http_answer,
     in_a_loop,
     make_client,
+    make_http_response,
     read_request,
     refuses,
 )
@@ -48,12 +48,13 @@ if TYPE_CHECKING:
     from loopback import Request, Talk
 
 NAMESERVER = "127.0.0.4"
+FETCH_BOMBS = Path(__file__).with_name("fetch_bombs.py")
 VECTORS = json.loads((Path(__file__).parent.parent / "cases" / "ssrf_vectors.json").read_text())
 
 
 @pytest.fixture(autouse=True)
 def connects() -> Iterator[list[str]]:
-    """Every address a connection was asked for; the test fails if one was refused."""
+    """The addresses of all connections of the test; it fails if one of them is refused."""
     loopback.CONNECTS.clear()
     yield loopback.CONNECTS
     assert set(loopback.CONNECTS) <= {ADDRESS, NAMESERVER}
@@ -67,16 +68,16 @@ def test_every_vector_is_tried() -> None:
 @in_a_loop
 async def test_dns_rebind() -> None:
     async with (
-        loopback.twins(says(b"public", connection="close"), says(b"secret")) as (public, secret),
+        loopback.start_twins(says(b"public", connection="close"), says(b"secret")) as (public, secret),
         Nameserver([[ADDRESS], ["127.0.0.1"]]) as nameserver,
         make_client(lookup=nameserver.lookup) as client,
     ):
         url = f"http://rebind.example.com:{public.port}/"
         response = await client.fetch(url)
-        assert (response.body, response.address, nameserver.asked) == (b"public", ADDRESS, ["rebind.example.com."])
-        with refuses(RefusalKind.LOOPBACK):  # a new connection: asked and checked again
+        assert (response.body, response.address, nameserver.questions) == (b"public", ADDRESS, ["rebind.example.com."])
+        with refuses(RefusalKind.LOOPBACK):  # a new connection: resolved and checked again
             await client.fetch(url)
-        assert (public.accepted, secret.accepted, len(nameserver.asked)) == (1, 0, 2)
+        assert (public.accepted, secret.accepted, len(nameserver.questions)) == (1, 0, 2)
 
 
 @in_a_loop
@@ -91,24 +92,24 @@ async def test_dns_rebind_after_timeout() -> None:
         ):
             with fails(FailureKind.CONNECT):
                 await client.fetch(f"http://rebind.example.com:{port}/")
-            assert (secret.accepted, len(nameserver.asked)) == (0, 1)
+            assert (secret.accepted, len(nameserver.questions)) == (0, 1)
 
 
 @in_a_loop
 async def test_rebind_pooled_connection() -> None:
     async with (
-        loopback.twins(says(b"intranet"), says(b"secret")) as (public, secret),
+        loopback.start_twins(says(b"intranet"), says(b"secret")) as (public, secret),
         Nameserver([[ADDRESS], ["127.0.0.1"]]) as nameserver,
         make_client(lookup=nameserver.lookup) as client,
     ):
         url = f"http://intranet.example.com:{public.port}/"
-        for _ in range(2):  # the second goes over the same connection, whose address was checked
+        for _ in range(2):  # the second request uses the same connection, whose address was checked
             assert (await client.fetch(url)).address == ADDRESS
-        assert (public.accepted, public.connections, len(nameserver.asked)) == (1, 1, 1)
-        # What a public page links to has another guard, so it must not find the open connection.
+        assert (public.accepted, public.connections, len(nameserver.questions)) == (1, 1, 1)
+        # A link of a public page has another guard, so it must not use the open connection.
         with pytest.raises(canonry.UnsafeUrl):
             await client.fetch(url, came_from="93.184.216.34")
-        assert (public.accepted, secret.accepted, len(nameserver.asked)) == (1, 0, 2)
+        assert (public.accepted, secret.accepted, len(nameserver.questions)) == (1, 0, 2)
 
 
 @in_a_loop
@@ -119,7 +120,7 @@ async def test_cname_to_internal() -> None:
     ):
         with refuses(RefusalKind.PRIVATE):
             await client.fetch("http://public.example.com/")
-        assert nameserver.asked == ["public.example.com."]
+        assert nameserver.questions == ["public.example.com."]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +129,7 @@ async def test_cname_to_internal() -> None:
 )
 @in_a_loop
 async def test_redirect_to_private_literal(host: str) -> None:
-    async with secret_behind(lambda port: f"http://{host}:{port}/") as (url, public, secret, client):
+    async with redirect_to_secret(lambda port: f"http://{host}:{port}/") as (url, public, secret, client):
         with refuses(RefusalKind.LOOPBACK):
             await client.fetch(url)
         assert (public.accepted, secret.accepted) == (1, 0)
@@ -136,7 +137,7 @@ async def test_redirect_to_private_literal(host: str) -> None:
 
 @in_a_loop
 async def test_redirect_scheme_relative() -> None:
-    async with secret_behind(lambda port: f"//127.0.0.1:{port}/") as (url, public, secret, client):
+    async with redirect_to_secret(lambda port: f"//127.0.0.1:{port}/") as (url, public, secret, client):
         with refuses(RefusalKind.LOOPBACK):
             await client.fetch(url)
         assert (public.accepted, secret.accepted) == (1, 0)
@@ -224,7 +225,7 @@ async def test_redirect_crlf(location: bytes) -> None:
 @in_a_loop
 async def test_redirect_huge_location() -> None:
     requests: list[Request] = []
-    answer = http_answer(302, {"Location": "/" + "a" * 1_000_000})
+    answer = make_http_response(302, {"Location": "/" + "a" * 1_000_000})
     async with Listener(sends(answer, requests)) as server, make_client() as client:
         with fails(FailureKind.PROTOCOL) as caught:
             await client.fetch(f"http://{ADDRESS}:{server.port}/")
@@ -234,32 +235,32 @@ async def test_redirect_huge_location() -> None:
 
 @in_a_loop
 async def test_refresh_header() -> None:
-    async with loopback.twins(says(b"stay", refresh="0;url=http://127.0.0.1:{port}/"), says(b"secret")) as servers:
-        await nothing_is_followed(*servers)
+    async with loopback.start_twins(
+        says(b"stay", refresh="0;url=http://127.0.0.1:{port}/"), says(b"secret")
+    ) as servers:
+        await check_nothing_is_followed(*servers)
 
 
 @in_a_loop
 async def test_meta_refresh_private() -> None:
     page = b'<meta http-equiv="refresh" content="0;url=http://127.0.0.1:%d/">'
-    async with loopback.twins(says(page, content_type="text/html"), says(b"secret")) as servers:
-        await nothing_is_followed(*servers)
+    async with loopback.start_twins(says(page, content_type="text/html"), says(b"secret")) as servers:
+        await check_nothing_is_followed(*servers)
 
 
 @pytest.mark.parametrize("header", ["gzip, gzip, gzip", "gzip\r\nContent-Encoding: gzip\r\nContent-Encoding: gzip"])
 @in_a_loop
 async def test_nested_gzip(header: str) -> None:
     body = gzip.compress(gzip.compress(gzip.compress(b"inside")))
-    answer = http_answer(200, {"Content-Encoding": header}, body=body)
+    answer = make_http_response(200, {"Content-Encoding": header}, body=body)
     async with Listener(sends(answer)) as server, make_client() as client:
         with fails(FailureKind.ENCODING):
             await client.fetch(f"http://{ADDRESS}:{server.port}/")
 
 
 @in_a_loop
-async def test_brotli_zstd_bomb(tmp_path: Path) -> None:
-    """Memory of a process of its own, with gzip and deflate for good measure."""
-    script = tmp_path / "fetch_bombs.py"
-    script.write_text(FETCH_BOMBS)
+async def test_brotli_zstd_bomb() -> None:
+    """Memory is measured in a process of its own; gzip and deflate are tried as well."""
     bombs = {"gzip": deflated(31), "deflate": deflated(15), "br": brotli_of_zeros(), "zstd": zstd_of_zeros()}
     assert zlib.decompressobj(31).decompress(bombs["gzip"], 1000) == bytes(1000)
 
@@ -268,11 +269,11 @@ async def test_brotli_zstd_bomb(tmp_path: Path) -> None:
         assert request is not None
         encoding = request.target.removeprefix("/")
         headers = {"Content-Encoding": encoding} if encoding in bombs else {}
-        writer.write(http_answer(200, headers, body=bombs.get(encoding, b"small")))
+        writer.write(make_http_response(200, headers, body=bombs.get(encoding, b"small")))
 
     async with Listener(talk) as server:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, script, f"http://{ADDRESS}:{server.port}/", *bombs, stdout=asyncio.subprocess.PIPE
+            sys.executable, FETCH_BOMBS, f"http://{ADDRESS}:{server.port}/", *bombs, stdout=asyncio.subprocess.PIPE
         )
         output, _ = await process.communicate()
     grown, *kinds = output.decode().splitlines()
@@ -280,32 +281,9 @@ async def test_brotli_zstd_bomb(tmp_path: Path) -> None:
     assert kinds == ["too_large", "too_large", "encoding", "encoding"]
 
 
-FETCH_BOMBS = """
-import asyncio, resource, sys
-from canonry import FetchFailed
-from canonry.net.fetch import Client
-from canonry.net.guard import Guard
-from canonry.settings import Settings
-
-async def main(url, *encodings):
-    async with Client(Guard(["127.0.0.2/32"], range(1, 65536)), settings=Settings()) as client:
-        assert (await client.fetch(url)).body == b"small"
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        kinds = []
-        for encoding in encodings:
-            try:
-                await client.fetch(url + encoding)
-            except FetchFailed as error:
-                kinds.append(error.kind)
-        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, *kinds, sep="\\n")
-
-asyncio.run(main(*sys.argv[1:]))
-"""
-
-
 @in_a_loop
 async def test_slow_body() -> None:
-    await the_deadline_holds(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", b"x")
+    await check_the_deadline_holds(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", b"x")
 
 
 @pytest.mark.parametrize(
@@ -315,7 +293,7 @@ async def test_slow_body() -> None:
 )
 @in_a_loop
 async def test_slow_headers(start: bytes, unit: bytes) -> None:
-    await the_deadline_holds(start, unit)
+    await check_the_deadline_holds(start, unit)
 
 
 @pytest.mark.parametrize(
@@ -329,26 +307,26 @@ async def test_slow_headers(start: bytes, unit: bytes) -> None:
 )
 @in_a_loop
 async def test_endless_headers(start: bytes, unit: bytes) -> None:
-    """Also one header, a status line and a header name without end."""
-    assert await bytes_taken(start, unit, FailureKind.PROTOCOL) < 4_000_000
+    """Headers, one header value, a status line and a header name without end."""
+    assert await count_bytes_taken(start, unit, FailureKind.PROTOCOL) < 4_000_000
 
 
 @in_a_loop
 async def test_chunked_endless() -> None:
     start = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     unit = b"3e8\r\n" + b"x" * 1000 + b"\r\n"
-    assert await bytes_taken(start, unit, FailureKind.TOO_LARGE, max_bytes=100_000) < 16_000_000
+    assert await count_bytes_taken(start, unit, FailureKind.TOO_LARGE, max_bytes=100_000) < 16_000_000
 
 
 @in_a_loop
 async def test_netrc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor the proxies of the environment."""
+    """Neither netrc nor the proxies of the environment are used."""
     (tmp_path / ".netrc").write_text(f"machine {ADDRESS} login me password secret\ndefault login me password secret\n")
     (tmp_path / ".netrc").chmod(0o600)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
     requests: list[Request] = []
-    async with Listener(says(b"proxied")) as proxy, Listener(sends(http_answer(200, {}), requests)) as server:
+    async with Listener(says(b"proxied")) as proxy, Listener(sends(make_http_response(200, {}), requests)) as server:
         for name in ("http_proxy", "https_proxy", "all_proxy", "ws_proxy"):
             monkeypatch.setenv(name, f"http://{ADDRESS}:{proxy.port}")
             monkeypatch.setenv(name.upper(), f"http://{ADDRESS}:{proxy.port}")
@@ -366,7 +344,7 @@ async def test_tls_sni_host() -> None:
     names: list[str | None] = []
     tls = loopback.server_tls("name.example.com")
     tls.sni_callback = lambda _socket, name, _context: names.append(name)
-    async with Listener(sends(http_answer(200, {}), requests), tls=tls) as server:
+    async with Listener(sends(make_http_response(200, {}), requests), tls=tls) as server:
 
         async def lookup(host: str, port: int) -> list[tuple[str, int]]:
             return [(ADDRESS, server.port)]
@@ -381,9 +359,9 @@ async def test_tls_sni_host() -> None:
 
 @in_a_loop
 async def test_dns_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither a lookup of ours nor the system's, which nobody can interrupt, outlasts the deadline."""
+    """The timeout also ends a lookup, even `getaddrinfo`, which cannot be interrupted."""
     may_end = threading.Event()
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: may_end.wait(10) and [])
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: may_end.wait(120) and [])
 
     async def never(host: str, port: int) -> list[tuple[str, int]]:
         await asyncio.Event().wait()
@@ -396,12 +374,12 @@ async def test_dns_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
             async with make_client(lookup=lookup, timeout=0.1) as client:
                 with fails(FailureKind.TIMEOUT):
                     await client.fetch("https://example.com/")
-            assert time.monotonic() - started < 5
+            assert time.monotonic() - started < 60
     finally:
         may_end.set()
         for thread in threading.enumerate():
             if thread.name.startswith("lookup"):
-                thread.join(5)
+                thread.join(60)
 
 
 @pytest.mark.parametrize("address", ["fe80::1%lo", "fe80::1%1", "fe80::1", "2606:4700::1%lo"])
@@ -418,15 +396,15 @@ async def test_ipv6_scope_in_dns(address: str) -> None:
 @in_a_loop
 async def test_hosts_file(monkeypatch: pytest.MonkeyPatch) -> None:
     async with Listener(says(b"secret"), address="127.0.0.1") as secret:
-        assert "localhost" in Path("/etc/hosts").read_text(), "or the network would be asked"
-        # The real file: the name is refused, and where names are free, the address it stands for.
+        assert "localhost" in Path("/etc/hosts").read_text(), "otherwise the lookup would use the network"
+        # The real file: the name is refused; with an allowed network, its address is.
         async with make_client(guard=Guard(allow_ports=EVERY_PORT), lookup=resolve_name) as client:
             with refuses(RefusalKind.LOCAL_NAME):
                 await client.fetch(f"http://localhost:{secret.port}/")
         async with make_client(lookup=resolve_name) as client:
             with refuses(RefusalKind.LOOPBACK):
                 await client.fetch(f"http://localhost:{secret.port}/")
-        # A file in which a name that looks public is private.
+        # A file that gives a public name a private address.
         found = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", secret.port))
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [found])
         async with make_client(guard=Guard(allow_ports=EVERY_PORT), lookup=resolve_name) as client:
@@ -486,7 +464,7 @@ async def test_unix_socket_transport(tmp_path: Path) -> None:
     await server.wait_closed()
 
 
-# What the servers say, and what comes of it.
+# Servers, and what the client does with their responses
 
 
 def redirect(location: str, status: int = 302) -> dict[str, Any]:
@@ -494,7 +472,7 @@ def redirect(location: str, status: int = 302) -> dict[str, Any]:
 
 
 def sends(answer: bytes, requests: list[Request] | None = None) -> Talk:
-    """A server with the same bytes for everybody."""
+    """Return a server that sends the same bytes to every request."""
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while (request := await read_request(reader)) is not None:
@@ -507,44 +485,44 @@ def sends(answer: bytes, requests: list[Request] | None = None) -> Talk:
 
 
 def says(body: bytes, *, status: int = 200, **headers: str) -> Talk:
-    """A server with one page; `{port}` and `%d` in it are the server's own."""
+    """Return a server with one page; `{port}` in headers and `%d` in the body become the server's port."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         port = writer.get_extra_info("sockname")[1]
         filled = {name: value.replace("{port}", str(port)) for name, value in named.items()}
         while await read_request(reader) is not None:
-            writer.write(http_answer(status, filled, body=body.replace(b"%d", b"%d" % port)))
+            writer.write(make_http_response(status, filled, body=body.replace(b"%d", b"%d" % port)))
             await writer.drain()
 
     return talk
 
 
 @asynccontextmanager
-async def secret_behind(location: Callable[[int], str]) -> Any:
-    """A public page that redirects to a secret, in the spelling `location` has for its port."""
+async def redirect_to_secret(location: Callable[[int], str]) -> Any:
+    """A public page that redirects to `location(port)`, which leads to a secret on 127.0.0.1."""
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
         port = writer.get_extra_info("sockname")[1]
-        writer.write(http_answer(302, {"Location": location(port)}))
+        writer.write(make_http_response(302, {"Location": location(port)}))
 
     async def lookup(host: str, port: int) -> list[tuple[str, int]]:
         return [(ADDRESS if host == "public.example.com" else "127.0.0.1", port)]
 
-    async with loopback.twins(talk, says(b"secret")) as (public, secret), make_client(lookup=lookup) as client:
+    async with loopback.start_twins(talk, says(b"secret")) as (public, secret), make_client(lookup=lookup) as client:
         yield f"http://public.example.com:{public.port}/", public, secret, client
 
 
-async def nothing_is_followed(public: Listener, secret: Listener) -> None:
+async def check_nothing_is_followed(public: Listener, secret: Listener) -> None:
     async with make_client() as client:
         response = await client.fetch(f"http://{ADDRESS}:{public.port}/")
     assert (response.status, response.hops, public.accepted, secret.accepted) == (200, (), 1, 0)
     assert str(public.port) in f"{response.header('refresh')} {response.body!r}"
 
 
-async def the_deadline_holds(start: bytes, unit: bytes) -> None:
-    """A server that always says a little more, too soon for any timeout of a single read."""
+async def check_the_deadline_holds(start: bytes, unit: bytes) -> None:
+    """Fetch from a server that sends a little all the time, so that no timeout of a single read ends it."""
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
@@ -558,12 +536,12 @@ async def the_deadline_holds(start: bytes, unit: bytes) -> None:
     async with Listener(talk) as server, make_client(timeout=0.3) as client:
         with fails(FailureKind.TIMEOUT):
             await client.fetch(f"http://{ADDRESS}:{server.port}/")
-        assert 0.3 <= time.monotonic() - started < 5
+        assert 0.3 <= time.monotonic() - started < 60
         await server.until_quiet()
 
 
-async def bytes_taken(start: bytes, unit: bytes, kind: FailureKind, **options: Any) -> int:
-    """How much of an answer without end was sent before the client hung up."""
+async def count_bytes_taken(start: bytes, unit: bytes, kind: FailureKind, **options: Any) -> int:
+    """Return how many bytes of an endless response were sent before the client closed the connection."""
     sent = 0
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -582,7 +560,7 @@ async def bytes_taken(start: bytes, unit: bytes, kind: FailureKind, **options: A
     return sent
 
 
-# 1 GiB of zeros, made quickly: the same compressed piece again and again.
+# 1 GiB of zeros, made quickly by repeating one compressed piece
 
 
 def deflated(wbits: int) -> bytes:
@@ -596,19 +574,19 @@ def zstd_of_zeros() -> bytes:
 
 
 def brotli_of_zeros() -> bytes:
-    """256 MiB: its pieces cannot be repeated, but all of them are a few hundred bytes."""
+    """Return 256 MiB: pieces of brotli cannot be repeated, but all of them are a few hundred bytes."""
     compressor = brotli.Compressor(quality=1)
     return b"".join([*(compressor.process(bytes(2**22)) for _ in range(64)), compressor.finish()])
 
 
 class Nameserver:
-    """A nameserver on a UDP port: each question gets the next answer, the last one repeats."""
+    """A nameserver on a UDP port: each question gets the next answer; the last answer repeats."""
 
     def __init__(self, answers: Sequence[Sequence[str]], *, alias: str = "") -> None:
         self._answers = answers
         self._alias = alias
         self._transport: asyncio.DatagramTransport | None = None
-        self.asked: list[str] = []
+        self.questions: list[str] = []
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
@@ -623,8 +601,8 @@ class Nameserver:
     def answer(self, question: bytes) -> bytes:
         record = dnslib.DNSRecord.parse(question)
         name = record.q.qname
-        addresses = self._answers[min(len(self.asked), len(self._answers) - 1)]
-        self.asked.append(str(name))
+        addresses = self._answers[min(len(self.questions), len(self._answers) - 1)]
+        self.questions.append(str(name))
         reply = record.reply()
         if self._alias:
             reply.add_answer(dnslib.RR(name, dnslib.QTYPE.CNAME, rdata=dnslib.CNAME(self._alias), ttl=0))
@@ -633,7 +611,7 @@ class Nameserver:
         return bytes(reply.pack())
 
     async def lookup(self, host: str, port: int) -> list[tuple[str, int]]:
-        """Ask it, over UDP."""
+        """Resolve a name over UDP."""
         assert self._transport is not None
         loop = asyncio.get_running_loop()
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:

@@ -1,4 +1,4 @@
-"""contract F14: the feeds a web page names."""
+"""contract F14: the feeds that a web page names."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def links(html: str | bytes, content_type: str = "text/html", url: str = URL) ->
         ("in a script", f"<script>'<link rel=alternate {RSS} href=/a>'</script>", []),
     ],
 )
-def test_links(why: str, html: str, wanted: list[str]) -> None:
+def test_feed_links_of_a_page(why: str, html: str, wanted: list[str]) -> None:
     assert [link.url for link in links(html)] == wanted
 
 
-def test_title_and_format() -> None:
+def test_a_feed_link_has_a_title_and_a_format() -> None:
     page = '<link rel="alternate" type="application/feed+json" title=" All \n posts " href="/f">'
     assert links(page) == [FeedLink("https://example.com/f", "All posts", "json")]
 
@@ -73,7 +73,7 @@ def test_title_and_format() -> None:
         ("\ufeffGrüße".encode("utf-16-le"), "text/html"),
     ],
 )
-def test_charsets(body: bytes, content_type: str) -> None:
+def test_a_page_is_decoded_in_its_charset(body: bytes, content_type: str) -> None:
     is_wide = body.startswith(b"\xff\xfe")
     encoding = "utf-16-le" if is_wide else "ascii"
     before, after = f'<link rel="alternate" {RSS} href="/f" title="'.encode(encoding), '">'.encode(encoding)
@@ -86,13 +86,13 @@ def split_before(body: bytes, before: bytes) -> tuple[bytes, bytes, bytes]:
     return body[:at], before, body[at:]
 
 
-def test_a_million_links_are_bounded() -> None:
+def test_the_number_of_feed_links_is_limited() -> None:
     page = "".join(f'<link rel="feed" href="/{number}">' for number in range(50_000))
     assert len(links(page)) == 100
 
 
 @pytest.mark.parametrize("tag", ["div", "ul><li", "b", "a", "table", "svg"])
-def test_deep_nesting_costs_little(tag: str) -> None:
+def test_deep_nesting_takes_little_time(tag: str) -> None:
     started = time.process_time()
     found = links('<link rel="feed" href="/f">' + f"<{tag}>" * (900_000 // len(tag)))
     assert time.process_time() - started < 3  # a fraction of a second where it was measured
@@ -100,5 +100,5 @@ def test_deep_nesting_costs_little(tag: str) -> None:
 
 
 @given(st.binary(max_size=200), st.text(max_size=40))
-def test_any_bytes(body: bytes, content_type: str) -> None:
+def test_any_bytes_are_read_without_an_error(body: bytes, content_type: str) -> None:
     links(b"<link rel=alternate type=text/xml href=" + body, content_type)

@@ -1,4 +1,4 @@
-"""Links as Chrome sees them (`anchor_cases.json`), where no script makes them."""
+"""Links are those that Chrome finds (`anchor_cases.json`), except links that scripts create."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ PAGE = "http://site.example/dir/page.html?q=1"
 BY_SCRIPT = {"js-base"}
 
 
-def wanted(case: dict[str, Any]) -> list[tuple[str, str]]:
-    """An SVG link is its raw value, resolved; a MathML link is none."""
+def get_expected_links(case: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the expected links: an SVG link is its resolved raw value; a MathML link does not count."""
     found: list[tuple[str, str]] = []
     for link in case["chrome_links"]:
         if link["href"] != "UNDEF":
@@ -35,13 +35,13 @@ def wanted(case: dict[str, Any]) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     "case", [case for case in CASES if case["name"] not in BY_SCRIPT], ids=lambda case: case["name"]
 )
-def test_as_chrome(case: dict[str, Any]) -> None:
+def test_links_are_those_of_chrome(case: dict[str, Any]) -> None:
     body = base64.b64decode(case["html_base64"]) if "html_base64" in case else case["html"].encode()
     links = read_page(body, url=PAGE, content_type="text/html").links
-    assert [(link.url, link.text) for link in links] == wanted(case)
+    assert [(link.url, link.text) for link in links] == get_expected_links(case)
 
 
-def hrefs(html: str | bytes, content_type: str = "text/html; charset=utf-8") -> list[str]:
+def find_urls(html: str | bytes, content_type: str = "text/html; charset=utf-8") -> list[str]:
     body = html.encode() if isinstance(html, str) else html
     return [link.url for link in read_page(body, url=PAGE, content_type=content_type).links]
 
@@ -59,8 +59,8 @@ BASES = [
 
 
 @pytest.mark.parametrize(("why", "html", "href"), BASES)
-def test_base(why: str, html: str, href: str) -> None:
-    assert hrefs(html) == [href], why
+def test_links_are_relative_to_the_base_element(why: str, html: str, href: str) -> None:
+    assert find_urls(html) == [href], why
 
 
 CHARSETS = [
@@ -79,22 +79,22 @@ CHARSETS = [
 def test_queries_are_in_the_charset_of_the_document(charset: str, query: bytes, asked: str) -> None:
     page = b'<meta charset="%s"><a href="/p?q=%s#x">' % (charset.encode(), query)
     for body, kind in ((page, "text/html"), (page.replace(b"charset", b"x"), f"text/html; charset={charset}")):
-        assert hrefs(body, kind) == [f"http://site.example/p?q={asked}#x"]
+        assert find_urls(body, kind) == [f"http://site.example/p?q={asked}#x"]
 
 
-def test_a_character_the_charset_lacks() -> None:
-    assert hrefs(b"<a href='/&#26085;?q=&#26085;#&#26085;'>", "text/html; charset=windows-1252") == [
+def test_a_character_that_the_charset_lacks_is_a_character_reference() -> None:
+    assert find_urls(b"<a href='/&#26085;?q=&#26085;#&#26085;'>", "text/html; charset=windows-1252") == [
         "http://site.example/%E6%97%A5?q=%26%2326085%3B#%E6%97%A5"
     ]
 
 
-def test_other_schemes_are_left_alone() -> None:
-    assert hrefs(b"<a href='mailto:a@b.c?subject=\xe9'>", "text/html; charset=windows-1252") == [
+def test_queries_of_other_schemes_are_utf_8() -> None:
+    assert find_urls(b"<a href='mailto:a@b.c?subject=\xe9'>", "text/html; charset=windows-1252") == [
         "mailto:a@b.c?subject=%C3%A9"
     ]
 
 
-def test_a_header_goes_before_the_page_and_a_mark_before_both() -> None:
+def test_a_byte_order_mark_overrides_the_header_and_the_header_overrides_the_page() -> None:
     assert detect_charset(b'<meta charset="koi8-r">', "text/html; charset=windows-1251") == "cp1251"
     assert detect_charset(b"\xef\xbb\xbf<p>", "text/html; charset=windows-1251") == "utf-8"
     assert detect_charset(b'<meta charset="utf-16">', "text/html") == "utf-8"
@@ -102,18 +102,18 @@ def test_a_header_goes_before_the_page_and_a_mark_before_both() -> None:
     assert detect_charset("café".encode()[:-1], "text/html") == "utf-8"
 
 
-def test_text_is_cut_where_javascript_cuts_it() -> None:
+def test_link_text_is_trimmed_and_cut_as_in_javascript() -> None:
     [link] = read_page(f"<a href=x>\ufeff\xa0{'😀' * 30}</a>".encode(), url=PAGE).links
     assert link.text == "😀" * 25
     [link] = read_page(f"<a href=x> {'é' * 60}</a>".encode(), url=PAGE).links
     assert link.text == "é" * 50
 
 
-def test_titles() -> None:
+def test_the_title_is_that_of_the_page() -> None:
     assert read_page(b"<title> A\n b </title><svg><title>no</title></svg>", url=PAGE).title == "A b"
 
 
-def test_a_million_links_are_ten_thousand() -> None:
+def test_the_number_of_links_is_limited() -> None:
     started = time.process_time()
     content = read_page(b"<a href=/x>x</a>" * 300_000, url=PAGE)
     assert len(content.links) == 10_000
@@ -121,7 +121,7 @@ def test_a_million_links_are_ten_thousand() -> None:
     assert time.process_time() - started < 10
 
 
-def test_deep_pages_end_somewhere() -> None:
+def test_deep_pages_are_cut() -> None:
     content = read_page(b"<a href=/x>x</a>" + b"<div>" * 1_000_000 + b"<a href=/y>y</a>", url=PAGE)
     assert [link.text for link in content.links] == ["x"]
     assert content.failure is not None
@@ -130,4 +130,4 @@ def test_deep_pages_end_somewhere() -> None:
 
 def test_html_inside_of_formulas_and_pictures() -> None:
     html = "<math><mtext><a href=/m>x</a></mtext><a href=/none>y</a></math><svg><foreignObject><a href=/s>z</a></svg>"
-    assert hrefs(html) == ["http://site.example/m", "http://site.example/s"]
+    assert find_urls(html) == ["http://site.example/m", "http://site.example/s"]

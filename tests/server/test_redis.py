@@ -10,7 +10,7 @@ import redis as redis_client
 
 import redis_server
 from canonry.server.service import Options
-from loopback import ADDRESS, Listener, http_answer, make_client, read_request
+from loopback import ADDRESS, Listener, make_client, make_http_response, read_request
 from service import Running, serving, until
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Counting:
         while (request := await read_request(reader)) is not None:
             self.asked += 1
             headers = {"Location": f"https://target.example.com{request.target}"}
-            writer.write(http_answer(301, headers, request.method))
+            writer.write(make_http_response(301, headers, request.method))
             await writer.drain()
 
 

@@ -16,7 +16,7 @@ import loopback
 from canonry.errors import FailureKind
 from canonry.net.guard import Guard
 from chrome import GOOD, HTML, get_kind, make_page, make_redirect, needs_chrome, run_engine
-from loopback import ADDRESS, EVERY_PORT, Listener, LoopbackWeb, http_answer, in_a_loop, read_request
+from loopback import ADDRESS, EVERY_PORT, Listener, LoopbackWeb, in_a_loop, make_http_response, read_request
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -78,7 +78,7 @@ async def listen_privately() -> AsyncIterator[tuple[Listener, _Datagrams]]:
 
     async def secret(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
-        writer.write(http_answer(200, HTML | {"Access-Control-Allow-Origin": "*"}, body=b"secret"))
+        writer.write(make_http_response(200, HTML | {"Access-Control-Allow-Origin": "*"}, body=b"secret"))
 
     loop = asyncio.get_running_loop()
     async with Listener(secret, address="127.0.0.1") as server:
@@ -145,7 +145,9 @@ def test_a_page_from_a_public_address_does_not_reach_an_allowed_range(monkeypatc
         request = await read_request(reader)
         if request is not None:
             intranet_seen.append(request.target)
-            writer.write(http_answer(200, HTML, body=b"<a href=/x>x</a><script>fetch('/more')</script><img src=/i>"))
+            writer.write(
+                make_http_response(200, HTML, body=b"<a href=/x>x</a><script>fetch('/more')</script><img src=/i>")
+            )
 
     @in_a_loop
     async def run() -> None:

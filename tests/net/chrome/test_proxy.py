@@ -20,7 +20,16 @@ from canonry.net.chrome.proxy import LOGIN_URL, USER, Proxy, ProxyEndpoint
 from canonry.net.chrome.relay import ProxyLimits
 from canonry.net.guard import Guard
 from canonry.settings import Settings
-from loopback import ADDRESS, EVERY_PORT, Listener, LoopbackWeb, http_answer, in_a_loop, no_names, read_request
+from loopback import (
+    ADDRESS,
+    EVERY_PORT,
+    Listener,
+    LoopbackWeb,
+    in_a_loop,
+    make_http_response,
+    read_request,
+    resolve_nothing,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -31,7 +40,7 @@ PROXY = "127.0.0.1"
 
 
 @asynccontextmanager
-async def open_proxy(lookup: Any = no_names, **options: Any) -> AsyncIterator[tuple[Proxy, ProxyEndpoint]]:
+async def open_proxy(lookup: Any = resolve_nothing, **options: Any) -> AsyncIterator[tuple[Proxy, ProxyEndpoint]]:
     guard = options.pop("guard", None) or Guard([f"{ADDRESS}/32"], EVERY_PORT)
     settings = options.pop("settings", None) or Settings(ca_file=loopback.ca_file())
     async with Proxy(settings, guard, lookup=lookup, **options) as proxy:
@@ -103,7 +112,7 @@ async def test_a_request_is_forwarded_without_the_headers_for_the_proxy() -> Non
         requests.append(request)
         bodies.append(await reader.readexactly(int(request.headers.get("content-length", 0))))
         writer.write(b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n")
-        writer.write(http_answer(201, {"X-Kept": "1", "Connection": "keep-alive"}, body=b"done"))
+        writer.write(make_http_response(201, {"X-Kept": "1", "Connection": "keep-alive"}, body=b"done"))
 
     async with Listener(talk) as server, open_proxy() as (proxy, endpoint):
         url = f"http://{ADDRESS}:{server.port}/a?b"
@@ -238,7 +247,7 @@ async def test_a_name_is_resolved_once_for_each_connection() -> None:
         return [(ADDRESS if len(looked_up) == 1 else "127.0.0.1", port)]
 
     async with (
-        loopback.twins(answer_with(b"public"), answer_with(b"secret")) as (public, secret),
+        loopback.start_twins(answer_with(b"public"), answer_with(b"secret")) as (public, secret),
         open_proxy(rebinding) as (proxy, endpoint),
     ):
         url = f"http://rebind.example:{public.port}/"
@@ -434,7 +443,7 @@ async def test_requests_go_through_the_proxy_of_the_settings(account: str) -> No
         while (request := await read_request(reader)) is not None:
             requests.append(request)
             if request.method == "GET":
-                writer.write(http_answer(200, {}, body=b"ok"))
+                writer.write(make_http_response(200, {}, body=b"ok"))
                 return
             writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
 
@@ -473,6 +482,6 @@ async def test_a_tunnel_that_the_proxy_of_the_settings_refuses_is_a_failure(answ
 def answer_with(body: bytes) -> loopback.Talk:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if await read_request(reader) is not None:
-            writer.write(http_answer(200, {"Connection": "close"}, body=body))
+            writer.write(make_http_response(200, {"Connection": "close"}, body=body))
 
     return talk

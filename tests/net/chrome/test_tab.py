@@ -10,7 +10,7 @@ import pytest
 from canonry.errors import FailureKind
 from canonry.net.response import Hop
 from chrome import GOOD, HTML, PAGE, get_kind, make_page, needs_chrome, run_engine
-from loopback import ADDRESS, Listener, LoopbackWeb, http_answer, in_a_loop, read_request
+from loopback import ADDRESS, Listener, LoopbackWeb, in_a_loop, make_http_response, read_request
 
 if TYPE_CHECKING:
     from canonry.net.engine import Engine, Opened
@@ -175,7 +175,9 @@ async def test_links_are_read_although_an_image_never_ends() -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         request = await read_request(reader)
         if request is not None and request.target == "/":
-            writer.write(http_answer(200, HTML | {"Connection": "close"}, body=b"<a href=/x>x</a><img src=/image>"))
+            writer.write(
+                make_http_response(200, HTML | {"Connection": "close"}, body=b"<a href=/x>x</a><img src=/image>")
+            )
             return
         await reader.read(-1)
 

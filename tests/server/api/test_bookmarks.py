@@ -13,7 +13,7 @@ import pytest
 from canonry.accounts import UserStore
 from canonry.bookmarks.save import EXPANSION_WAIT_SECONDS
 from canonry.server.service import Options
-from loopback import ADDRESS, Listener, http_answer, make_client, read_request
+from loopback import ADDRESS, Listener, make_client, make_http_response, read_request
 from service import Running, serving, until
 
 if TYPE_CHECKING:
@@ -324,7 +324,11 @@ class Shortener:
                 await asyncio.sleep(1)
             path = request.target.removeprefix("/slow")
             headers = {"Location": f"https://target.example.com{path}?utm_source=short"}
-            answer = http_answer(404, {}) if path.startswith("/none") else http_answer(301, headers, request.method)
+            answer = (
+                make_http_response(404, {})
+                if path.startswith("/none")
+                else make_http_response(301, headers, request.method)
+            )
             writer.write(answer)
             await writer.drain()
 
@@ -385,7 +389,7 @@ def test_a_missing_title_is_looked_up_where_asked_for(tmp_path: Path) -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while (request := await read_request(reader)) is not None:
             body = b"<html><head><title> The \n harbour </title></head></html>"
-            writer.write(http_answer(200, {"Content-Type": "text/html"}, request.method, body))
+            writer.write(make_http_response(200, {"Content-Type": "text/html"}, request.method, body))
             await writer.drain()
 
     def asked(port: int) -> None:
