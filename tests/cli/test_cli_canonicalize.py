@@ -27,13 +27,13 @@ PAGE = '<html><link rel="alternate" type="application/rss+xml" title="Posts" hre
 
 
 class Handler(BaseHTTPRequestHandler):
-    asked = Event()
+    hang_requested = Event()
     leave = Event()
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
         if path == "/hang":
-            self.asked.set()
+            self.hang_requested.set()
             self.leave.wait(300)
         status, kind, body = {
             "/": (200, "text/html", PAGE),
@@ -185,7 +185,7 @@ def test_an_interrupt_ends_the_command(site: str) -> None:
     with subprocess.Popen(
         [*COMMAND, f"{site}/hang"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **ALLOWED}
     ) as process:
-        assert Handler.asked.wait(60)
+        assert Handler.hang_requested.wait(60)
         process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=60)
     assert process.returncode == 1

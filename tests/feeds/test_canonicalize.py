@@ -158,7 +158,7 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any], str, Reason]] = [
         Reason.REDIRECT_VERIFIED,
     ),
     (
-        "the input that led here is not asked again",
+        "the input that redirected here is not fetched again",
         f"{A}/feed",
         {f"{A}/feed": moved(f"{WWW}/feed/"), f"{WWW}/feed/": ok(FEED)},
         {},
@@ -373,7 +373,7 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any], str, Reason]] = [
         Reason.SIGNATURE_VERIFIED,
     ),
     (
-        "items that say nothing are no evidence",
+        "empty items are no evidence",
         "https://mirror.example.net/f",
         {
             f"{host}": ok(rss(self_url=f"{A}/f").split("<item>")[0] + f"<item/><item/><ttl>{n}</ttl></channel></rss>")

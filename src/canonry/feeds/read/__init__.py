@@ -21,6 +21,7 @@ MAX_BYTES = 10 * 1024 * 1024  # of a document; the rest is ignored
 _MAX_JUNK_CHARACTERS = 100_000  # before the root element
 
 _ROOTS = CONTAINERS | {"entry"}
+# All that may precede the root element, and its name. Possessive quantifiers keep the match linear.
 _PROLOG = re.compile(
     r"(?>\s++|\ufeff|<\?[^>]*+>|<!--.*?-->"
     r"|<!DOCTYPE(?>[^\[<>\"']|\"[^\"]*\"|'[^']*')*+"
@@ -35,6 +36,7 @@ _WRAPPED = re.compile(
 )
 _RSS_IN_RDF = re.compile(r"http://purl\.org/rss/1\.0/|http://my\.netscape\.com/rdf/")
 _PAGE = re.compile(r"<(?P<name>!doctype\s+html|html|head|body|title|div)\b", re.IGNORECASE)
+# Elements that only a web page begins with, and those that scraps of one may begin with.
 _PAGE_ROOTS = frozenset({"html", "head", "body"})
 _HTML = _PAGE_ROOTS | {
     "a", "article", "b", "base", "br", "center", "div", "em", "font", "form", "h1", "h2", "h3", "header", "hr", "i",

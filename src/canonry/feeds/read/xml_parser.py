@@ -36,7 +36,9 @@ _VALUES = frozenset((
     "dcterms:modified", "dcterms:issued", "media:title", "itunes:author", "itunes:duration",
 ))  # fmt: skip
 _TEXTS = frozenset({"description", "summary", "content", "subtitle", "tagline", "content:encoded", "dc:description"})
+# Names that feeds use and HTML does not: inside a text they mean that its end tag is missing.
 _NOT_HTML = (_VALUES | _TEXTS | {"enclosure", "author", "source"}) - {"title", "link", "summary", "source"}
+# Elements of HTML that have no end tag.
 _VOID = frozenset({"area", "base", "br", "col", "embed", "hr", "img", "input", "meta", "param", "track", "wbr"})
 
 # Namespace in lower case → its usual prefix; the namespaces of the formats themselves have none.
