@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 
 from canonry.server.app import make_app
-from canonry.server.service import Options, Service
+from canonry.server.service import Service, ServiceOptions
 from canonry.settings import Settings
 from loopback import make_client
 
@@ -91,7 +91,7 @@ class Running:
 @contextmanager
 def serving(
     database_url: str,
-    options: Options | None = None,
+    options: ServiceOptions | None = None,
     *,
     client: Callable[[], Client] = make_client,
     monotonic: Callable[[], float] = time.monotonic,
@@ -102,7 +102,7 @@ def serving(
         port: int = listening.getsockname()[1]
         service = Service(
             Settings(database_url=database_url, **settings),
-            replace(options or Options(), port=port),
+            replace(options or ServiceOptions(), port=port),
             client=client,
             monotonic=monotonic,
         )

@@ -18,7 +18,7 @@ import click
 import canonry
 from canonry.cli.app import canonry as cli
 from canonry.core.catalog import RULE_DESCRIPTIONS
-from canonry.server.service import Options
+from canonry.server.service import ServiceOptions
 from canonry.settings import SETTING_DESCRIPTIONS, name_variable
 from service import serving
 
@@ -76,7 +76,7 @@ def make_pages() -> dict[str, str]:
     """Every page of the reference by its file name, as Markdown."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        serving(f"sqlite:///{folder}/x.db", Options(runs_jobs=False)) as running,
+        serving(f"sqlite:///{folder}/x.db", ServiceOptions(runs_jobs=False)) as running,
     ):
         openapi = json.loads(running.get("/api/openapi.json").body)
         metrics = running.get("/metrics").body.decode()

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import terminal
-from canonry.server.service import Options
+from canonry.server.service import ServiceOptions
 from ports import free_port
 from service import serving, until
 
@@ -122,7 +122,7 @@ def shown(command: str, earlier: list[str], folder: Path) -> str:
     """What a person sees who types this in an empty folder; commands of a service come after the earlier ones."""
     if _SERVICE not in command:
         return _typed(command, folder)
-    with serving(f"sqlite:///{folder / 'x.db'}", Options(runs_jobs=False)) as running:
+    with serving(f"sqlite:///{folder / 'x.db'}", ServiceOptions(runs_jobs=False)) as running:
         here = f"127.0.0.1:{running.port}"
         typed = [each.replace(_SERVICE, here) for each in (*earlier, command) if _SERVICE in each]
         return [_typed(each, folder) for each in typed][-1].replace(here, _SERVICE)

@@ -10,7 +10,7 @@ import pytest
 from canonry.accounts import UserStore
 from canonry.server.access import RateLimiter
 from canonry.server.problems import RequestRefused
-from canonry.server.service import Options
+from canonry.server.service import ServiceOptions
 from service import Running, serving, until
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Generator[Running]:
-    options = Options(runs_jobs=False, allowed_hosts=("Bookmarks.home",))
+    options = ServiceOptions(runs_jobs=False, allowed_hosts=("Bookmarks.home",))
     with serving(f"sqlite:///{tmp_path_factory.mktemp('service') / 'x.db'}", options) as running:
         yield running
 
@@ -129,7 +129,7 @@ def test_every_answer_is_marked(service: Running) -> None:
 
 
 def test_a_token_can_be_wanted_without_users(sqlite_url: str) -> None:
-    with serving(sqlite_url, Options(runs_jobs=False, require_token=True)) as service:
+    with serving(sqlite_url, ServiceOptions(runs_jobs=False, require_token=True)) as service:
         token = asyncio.run(UserStore(service.service.database).create_token("", service.service.clock()))
         assert service.get("/api/bookmarks").status == 401
         assert service.get("/api/bookmarks", token=token).status == 200
@@ -139,7 +139,7 @@ def test_a_token_can_be_wanted_without_users(sqlite_url: str) -> None:
 
 
 def test_a_token_has_so_many_requests(sqlite_url: str) -> None:
-    options = Options(runs_jobs=False, require_token=True, requests_per_minute=5)
+    options = ServiceOptions(runs_jobs=False, require_token=True, requests_per_minute=5)
     with serving(sqlite_url, options, monotonic=lambda: 0.0) as service:  # no refill during the test
         users = UserStore(service.service.database)
         one, other = (asyncio.run(users.create_token("", service.service.clock())) for _ in range(2))
@@ -173,7 +173,7 @@ def test_the_rate_limit_forgets_the_oldest_names() -> None:
 
 
 def test_the_first_user_ends_personal_mode(sqlite_url: str) -> None:
-    with serving(sqlite_url, Options(runs_jobs=False)) as service:
+    with serving(sqlite_url, ServiceOptions(runs_jobs=False)) as service:
         assert service.get("/api/bookmarks").status == 200
         _, token = asyncio.run(UserStore(service.service.database).add("ada", service.service.clock()))
         until(lambda: service.get("/api/bookmarks").status == 401)

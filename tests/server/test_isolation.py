@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import select
 
 from canonry.server.app import make_app
-from canonry.server.service import Options, Service
+from canonry.server.service import Service, ServiceOptions
 from canonry.settings import Settings
 from canonry.store.schema import (
     bookmark_merges,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-DESCRIBED: dict[str, Any] = make_app(Service(Settings(database_url="sqlite://"), Options())).openapi()  # type: ignore[attr-defined]
+DESCRIBED: dict[str, Any] = make_app(Service(Settings(database_url="sqlite://"), ServiceOptions())).openapi()  # type: ignore[attr-defined]
 OPERATIONS = [(method.upper(), path) for path, found in DESCRIBED["paths"].items() for method in found]
 IDS = [" ".join(operation) for operation in OPERATIONS]
 ADMINS = [
@@ -102,7 +102,7 @@ class Two:
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Generator[Two]:
-    with serving(f"sqlite:///{tmp_path_factory.mktemp('two') / 'x.db'}", Options(runs_jobs=False)) as service:
+    with serving(f"sqlite:///{tmp_path_factory.mktemp('two') / 'x.db'}", ServiceOptions(runs_jobs=False)) as service:
         yield Two(service)
 
 

@@ -17,14 +17,14 @@ from sqlalchemy.exc import OperationalError
 from canonry.errors import StoreError
 from canonry.jobs.worker import Worker
 from canonry.server.logs import configure_logging
-from canonry.server.service import Options, Service
+from canonry.server.service import Service, ServiceOptions
 from canonry.settings import Settings
 from service import Running, serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-QUIET = Options(runs_jobs=False)
+QUIET = ServiceOptions(runs_jobs=False)
 SECRET = "https://user:password@private.example/page?token=hunter2"
 
 
@@ -163,7 +163,7 @@ def test_a_database_that_goes_while_the_jobs_are_opened_is_a_start_that_failed(
         raise OperationalError("SELECT 1", {}, Exception("it went away"))
 
     async def start() -> None:
-        async with Service(Settings(database_url=sqlite_url), Options()):
+        async with Service(Settings(database_url=sqlite_url), ServiceOptions()):
             pass
 
     monkeypatch.setattr(Worker, "_launch", fails)

@@ -11,7 +11,7 @@ import pytest
 import requests
 
 from canonry.server.app import make_app
-from canonry.server.service import Options, Service
+from canonry.server.service import Service, ServiceOptions
 from canonry.settings import Settings
 from service import serving
 
@@ -37,7 +37,7 @@ CHECKS = [
     openapi_checks.response_headers_conformance,
     openapi_checks.response_schema_conformance,
 ]
-DESCRIBED: dict[str, Any] = make_app(Service(Settings(database_url="sqlite://"), Options())).openapi()  # type: ignore[attr-defined]
+DESCRIBED: dict[str, Any] = make_app(Service(Settings(database_url="sqlite://"), ServiceOptions())).openapi()  # type: ignore[attr-defined]
 CASES = [
     (f"{method.upper()} {path}", mode)
     for path, operations in DESCRIBED["paths"].items()
@@ -53,7 +53,9 @@ def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     folder = tmp_path_factory.mktemp(request.param)
     # As many requests as come: the limit has its own test.
     # And no Chrome: crawls that are made up fail at once.
-    with serving(f"sqlite:///{folder / 'canonry.db'}", Options(requests_per_minute=10**6), chrome="none") as found:
+    with serving(
+        f"sqlite:///{folder / 'canonry.db'}", ServiceOptions(requests_per_minute=10**6), chrome="none"
+    ) as found:
         users, now = found.service.users, found.service.clock()
         found.put("https://example.com/?a=1", title="one", tags=["a b", "c"])
         found.put("https://example.com/?a=1", "?on_duplicate=allow", description="its twin")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import redis as redis_client
 
 import redis_server
-from canonry.server.service import Options
+from canonry.server.service import ServiceOptions
 from loopback import ADDRESS, Listener, make_client, make_http_response, read_request
 from service import Running, serving, until
 
@@ -46,7 +46,7 @@ def test_short_links_are_followed_whatever_becomes_of_redis(tmp_path: Path) -> N
 
     def told(client: Any) -> None:
         with redis_server.running() as redis:
-            options = Options(runs_jobs=False)
+            options = ServiceOptions(runs_jobs=False)
             database = f"sqlite:///{tmp_path / 'x.db'}"
             with serving(database, options, client=client, redis_url=redis.url) as service:
                 service.wait_for_short_links(_PATIENCE)

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from canonry.errors import StoreError
-
 if TYPE_CHECKING:
     from collections.abc import Generator
 
@@ -19,12 +17,11 @@ if TYPE_CHECKING:
 
 def open_store(database_url: str, *, must_exist: bool = True) -> Database:
     """A store; a mistyped name makes none where it must be there."""
-    from canonry.store.database import Database, find_store_file
+    from canonry.wiring import open_database
 
-    file = find_store_file(database_url)
-    if must_exist and file is not None and not file.exists():
-        raise StoreError(f"{file}: there is no store yet")
-    return Database(database_url, say=lambda line: click.echo(f"canonry: {line}", err=True))
+    return open_database(
+        database_url, must_exist=must_exist, warn=lambda line: click.echo(f"canonry: {line}", err=True)
+    )
 
 
 @contextmanager

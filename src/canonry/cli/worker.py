@@ -6,6 +6,7 @@ import asyncio
 import logging
 import signal
 import sys
+from dataclasses import replace
 
 import click
 
@@ -40,39 +41,14 @@ def worker(database_url: str, *, concurrency: int, every: float) -> None:
 
 
 async def _work(database_url: str, concurrency: int, every: float) -> None:
-    from functools import partial
-
-    from canonry.bookmarks.expand import expand
-    from canonry.bookmarks.save import Bookmarks
-    from canonry.feeds.polling import Polling
-    from canonry.jobs.crawl_jobs import crawl_kinds, crawl_schedules
-    from canonry.jobs.kinds import make_bookmark_kinds, make_bookmark_schedules, make_feed_kinds, make_feed_schedules
-    from canonry.jobs.queues import Jobs
-    from canonry.jobs.worker import Worker
-    from canonry.net.fetch import Client
-    from canonry.rekey.bookmark_rekey import BookmarkRekeys
     from canonry.settings import load_settings
-    from canonry.store.cache import open_cache
-    from canonry.store.database import Database
+    from canonry.wiring import make_worker, open_parts
 
-    say = logging.getLogger("canonry.store").info
-    with Database(database_url, say=say) as database, Jobs(database) as jobs:
-        settings = load_settings()
-        async with Client(settings=settings) as client:
-            cache = open_cache(settings, database)
-            follow = partial(expand, client=client, cache=cache)
-            bookmarks = Bookmarks(database, follow, enqueue=jobs.enqueue, fetch=client.fetch)
-            kinds = [
-                *make_feed_kinds(jobs, Polling(client.fetch)),
-                *make_bookmark_kinds(bookmarks, BookmarkRekeys(bookmarks)),
-                *crawl_kinds(jobs, settings, client),
-            ]
-            schedules = [*make_feed_schedules(due_interval=every), *make_bookmark_schedules(), *crawl_schedules()]
-            stop = _on_signals()
-            async with Worker(jobs, kinds, schedules=schedules, concurrency=concurrency):
-                await stop.wait()
-            await bookmarks.statistics.flush()
-            await cache.close()
+    settings = replace(load_settings(), database_url=database_url)
+    async with open_parts(settings, warn=logging.getLogger("canonry.store").info) as parts:
+        stop = _on_signals()
+        async with make_worker(parts, concurrency=concurrency, due_interval=every):
+            await stop.wait()
 
 
 def _on_signals() -> asyncio.Event:

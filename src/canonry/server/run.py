@@ -1,4 +1,4 @@
-"""Run the service: its socket, its processes, and its end."""
+"""Run the service: open its socket, start its processes, shut down cleanly."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from uvicorn.config import STARTUP_FAILURE
 from canonry.errors import CanonryError, StoreError
 from canonry.server.app import make_app
 from canonry.server.logs import configure_logging
-from canonry.server.service import Options, Service
+from canonry.server.service import Service, ServiceOptions
 from canonry.settings import load_settings
 
 if TYPE_CHECKING:
@@ -31,90 +31,90 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
-_OPTIONS, _PARENT = "CANONRY_SERVE_OPTIONS", "CANONRY_SERVE_PARENT"  # how a parent tells its processes
+_OPTIONS_VARIABLE, _PARENT_VARIABLE = "CANONRY_SERVE_OPTIONS", "CANONRY_SERVE_PARENT"  # from parent to workers
 _BACKLOG = 2048
-_GRACE = 10  # seconds that running requests have to end
-_PAUSE = 1.0  # seconds before a process is replaced that could not start
+_SHUTDOWN_SECONDS = 10  # for running requests to finish
+_RESTART_DELAY_SECONDS = 1.0  # before a process that could not start is replaced
 _log = logging.getLogger("canonry.service")
 
 
-def serve(options: Options, *, socket_path: str = "", workers: int = 1) -> None:
-    """Serve until SIGTERM or Ctrl-C, then let running requests end."""
-    with _listening(options, socket_path) as listening, _calm_signals():
+def serve(options: ServiceOptions, *, socket_path: str = "", workers: int = 1) -> None:
+    """Serve until SIGTERM or Ctrl-C, then let running requests finish."""
+    with _open_socket(options, socket_path) as listening, _ignore_repeated_signals():
         configure_logging(as_json=not sys.stderr.isatty())
         if workers == 1:
             app = make_app(Service(load_settings(), options), owns_process=True)
-            uvicorn.Server(_config(app)).run(sockets=[listening])
+            uvicorn.Server(_make_config(app)).run(sockets=[listening])
             return
         from uvicorn.supervisors import Multiprocess
 
-        os.environ |= {_OPTIONS: json.dumps(asdict(options)), _PARENT: str(os.getpid())}
-        config = _config("canonry.server.run:app_from_environment", workers=workers)
+        os.environ |= {_OPTIONS_VARIABLE: json.dumps(asdict(options)), _PARENT_VARIABLE: str(os.getpid())}
+        config = _make_config("canonry.server.run:app_from_environment", workers=workers)
         supervisor = Multiprocess(config, [listening])
         supervisor.run()
         if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
-            raise CanonryError("a process of the service does not start; what it said is above")
+            raise CanonryError("a process of the service did not start; its error is above")
 
 
 def app_from_environment() -> ASGIApp:
-    """The application in one of several processes."""
+    """Return the application of one of several processes; uvicorn calls this in each."""
     configure_logging(as_json=not sys.stderr.isatty())
-    given: dict[str, Any] = json.loads(os.environ[_OPTIONS])
+    given: dict[str, Any] = json.loads(os.environ[_OPTIONS_VARIABLE])
     given["allowed_hosts"] = tuple(given["allowed_hosts"])
-    service = _OneOfSeveral(load_settings(), Options(**given))
-    threading.Thread(target=_end_with_parent, args=(int(os.environ[_PARENT]), service), daemon=True).start()
+    service = _ReplaceableService(load_settings(), ServiceOptions(**given))
+    threading.Thread(target=_exit_with_parent, args=(int(os.environ[_PARENT_VARIABLE]), service), daemon=True).start()
     return make_app(service, owns_process=True)
 
 
-class _OneOfSeveral(Service):
-    """Where it cannot start, another process is started for it, and the others go on."""
+class _ReplaceableService(Service):
+    """The service of one of several processes; if it cannot start, its process is replaced and the others continue."""
 
     async def __aenter__(self) -> Self:
         try:
             return await super().__aenter__()
         except StoreError as error:
-            _log.error("this process does not start, another one tries again: %s", error)
-            await asyncio.sleep(_PAUSE)
-            os._exit(1)  # uvicorn would take an end of its own for a fault of the application, and end all
+            _log.error("process could not start, a new one will try again: %s", error)
+            await asyncio.sleep(_RESTART_DELAY_SECONDS)
+            os._exit(1)  # after a normal failure to start, uvicorn would stop all processes
 
 
-def _end_with_parent(parent: int, service: Service) -> None:
-    """A parent that was killed leaves nobody behind who holds its port: the next one needs it at once."""
+def _exit_with_parent(parent: int, service: Service) -> None:
+    """Exit when the parent is gone: the next service needs its port at once."""
     while os.getppid() == parent:
         time.sleep(1)
-    if not service.is_open:  # uvicorn would begin to serve before it ends, and nobody has been promised anything
+    if not service.is_open:  # on SIGTERM during start-up, uvicorn would first begin to serve
         os._exit(1)
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 def is_loopback(host: str) -> bool:
-    """Can only this machine reach it?"""
+    """Return whether a host can be reached from this machine only."""
     try:
         return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
 
 
-def _config(app: ASGIApp | str, workers: int = 1) -> uvicorn.Config:
+def _make_config(app: ASGIApp | str, workers: int = 1) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         factory=isinstance(app, str),
         workers=workers,
         log_config=None,
-        access_log=False,  # ours says more, and no secrets
+        access_log=False,  # request_log.py logs more, and no secrets
         server_header=False,
-        timeout_graceful_shutdown=_GRACE,
+        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         h11_max_incomplete_event_size=128 * 1024,
     )
 
 
 @contextmanager
-def _listening(options: Options, path: str) -> Generator[socket.socket]:
+def _open_socket(options: ServiceOptions, path: str) -> Generator[socket.socket]:
     if not path:
-        with _tcp(options.host, options.port) as listening:
+        with _listen_tcp(options.host, options.port) as listening:
             yield listening
         return
-    listening = _unix(Path(path))
+    listening = _listen_unix(Path(path))
     try:
         with listening:
             yield listening
@@ -122,33 +122,33 @@ def _listening(options: Options, path: str) -> Generator[socket.socket]:
         Path(path).unlink(missing_ok=True)
 
 
-def _tcp(host: str, port: int) -> socket.socket:
+def _listen_tcp(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host.strip("[]"), port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        # The system's own words; Python adds the address, which is there already.
+        # Without the address that Python appends: the message has it already.
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error
-        raise CanonryError(f"{host}:{port}: {reason}; --port takes another") from None
+        raise CanonryError(f"cannot listen on {host}:{port}: {reason}. Choose another port with --port.") from None
 
 
-def _unix(path: Path) -> socket.socket:
-    """A socket that only its owner can open, from the moment it is there."""
+def _listen_unix(path: Path) -> socket.socket:
+    """Return a socket that only its owner can connect to, from the moment it exists."""
     if path.is_socket():
         with socket.socket(socket.AF_UNIX) as probe:
             try:
                 probe.connect(str(path))
             except OSError:
-                path.unlink()  # of a service that was killed
+                path.unlink()  # left behind by a service that was killed
             else:
-                raise CanonryError(f"{path}: another service listens there")
+                raise CanonryError(f"cannot listen on {path}: another service uses this socket")
     listening = socket.socket(socket.AF_UNIX)
     before = os.umask(0o177)
     try:
         listening.bind(str(path))
     except OSError as error:
         listening.close()
-        raise CanonryError(f"{path}: {error.strerror or error}") from None
+        raise CanonryError(f"cannot listen on {path}: {error.strerror or error}") from None
     finally:
         os.umask(before)
     listening.listen(_BACKLOG)
@@ -159,8 +159,8 @@ def _do_nothing(_number: int, _frame: object) -> None: ...
 
 
 @contextmanager
-def _calm_signals() -> Generator[None]:
-    """uvicorn raises the signal that ended it once more when all is closed: an end that was asked for is no failure."""
+def _ignore_repeated_signals() -> Generator[None]:
+    """Ignore the signal that uvicorn raises again after its shutdown: a requested stop is not a failure."""
     before = {number: signal.signal(number, _do_nothing) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield

@@ -12,7 +12,7 @@ import pytest
 
 from canonry.accounts import UserStore
 from canonry.bookmarks.save import EXPANSION_WAIT_SECONDS
-from canonry.server.service import Options
+from canonry.server.service import ServiceOptions
 from loopback import ADDRESS, Listener, make_client, make_http_response, read_request
 from service import Running, serving, until
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Generator[Running]:
     # Without jobs: a process has one worker at most, and other tests want theirs.
-    options = Options(runs_jobs=False)
+    options = ServiceOptions(runs_jobs=False)
     with serving(f"sqlite:///{tmp_path_factory.mktemp('service') / 'x.db'}", options) as running:
         yield running
 
@@ -393,7 +393,7 @@ def test_a_missing_title_is_looked_up_where_asked_for(tmp_path: Path) -> None:
             await writer.drain()
 
     def asked(port: int) -> None:
-        options = Options(fetch_titles=True)
+        options = ServiceOptions(fetch_titles=True)
         with serving(f"sqlite:///{tmp_path / 'x.db'}", options, client=make_client) as service:
             kept = service.put(f"http://{ADDRESS}:{port}/page").json()
             until(lambda: service.get(f"/api/bookmarks/{kept['id']}").json()["title"] == "The harbour")

@@ -12,7 +12,7 @@ import pytest
 
 from canonry.net.fetch import Client
 from canonry.net.guard import Guard
-from canonry.server.service import Options
+from canonry.server.service import ServiceOptions
 from canonry.settings import Settings
 from chrome import needs_chrome
 from crawl_server import ADDRESS, Site, client, serving, tree
@@ -223,7 +223,7 @@ def test_a_crawl_outlives_the_service(tmp_path: Path, site: Site) -> None:
 
 def test_a_service_that_runs_no_jobs_leaves_it_to_others(tmp_path: Path, site: Site) -> None:
     url = f"sqlite:///{tmp_path}/x.db"
-    with service_of(url, Options(runs_jobs=False), client=client) as running:
+    with service_of(url, ServiceOptions(runs_jobs=False), client=client) as running:
         where = start(running, f"{site.url}/0", max_pages=3)
         time.sleep(0.5)
         assert running.get(where).json()["pages"] == {"queued": 1, "fetching": 0, "done": 0, "failed": 0, "skipped": 0}
@@ -232,7 +232,7 @@ def test_a_service_that_runs_no_jobs_leaves_it_to_others(tmp_path: Path, site: S
 
 
 def test_crawls_are_for_admins(tmp_path: Path, site: Site) -> None:
-    with service_of(f"sqlite:///{tmp_path}/x.db", Options(runs_jobs=False), client=client) as running:
+    with service_of(f"sqlite:///{tmp_path}/x.db", ServiceOptions(runs_jobs=False), client=client) as running:
         parts = running.service
         _, ada = asyncio.run(parts.users.add("ada", parts.clock()))
         _, bob = asyncio.run(parts.users.add("bob", parts.clock()))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from canonry.server.service import Options
+from canonry.server.service import ServiceOptions
 from service import Running, serving
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ TWIN = "https://example.com/a?utm_source=x"
 @pytest.fixture
 def service(database_url: str) -> Generator[Running]:
     """A service that keeps an exact twin of a bookmark, and something else."""
-    with serving(database_url, Options(runs_jobs=False)) as running:
+    with serving(database_url, ServiceOptions(runs_jobs=False)) as running:
         running.put("https://example.com/a", title="first", tags=["one"], description="Mine.")
         running.put(TWIN, "?exact_url=true", tags=["two"], description="Theirs.", private=True)
         running.put("https://example.com/b")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import update
 
-from canonry.server.service import Options
+from canonry.server.service import ServiceOptions
 from canonry.store.schema import imports
 from service import Running, serving, until
 
@@ -111,7 +111,7 @@ def test_a_folder_is_one_block_of_a_netscape_file(service: Running) -> None:
 
 
 def test_an_import_goes_to_whoever_the_owner_becomes(database_url: str) -> None:
-    with serving(database_url, Options(runs_jobs=False)) as service:
+    with serving(database_url, ServiceOptions(runs_jobs=False)) as service:
         answer = service.ask("POST", "/api/import", {"content": "url\nhttps://example.com/1\n"})
         _, token = asyncio.run(service.service.users.add("ada", service.service.clock()))
         assert service.get(answer.headers["location"], token=token).status == 200
@@ -121,7 +121,7 @@ def test_an_import_goes_to_whoever_the_owner_becomes(database_url: str) -> None:
 
 def test_a_file_that_cannot_be_read_any_more_says_so(database_url: str) -> None:
     """It was taken by a version of canonry that could."""
-    with serving(database_url, Options(runs_jobs=False)) as service:
+    with serving(database_url, ServiceOptions(runs_jobs=False)) as service:
         where = service.ask("POST", "/api/import", {"content": "url\nhttps://example.com/1\n"}).headers["location"]
         with service.service.database.engine.begin() as connection:
             connection.execute(update(imports).values(content=b"{", format="json"))
@@ -138,7 +138,7 @@ def test_folders_as_long_as_those_of_a_file_can_be_edited(service: Running) -> N
 
 
 def test_a_file_that_is_too_long_is_refused_also_where_it_comes_in_pieces(tmp_path: Path) -> None:
-    options = Options(runs_jobs=False, max_upload=1000, max_body=100)
+    options = ServiceOptions(runs_jobs=False, max_upload=1000, max_body=100)
     with serving(f"sqlite:///{tmp_path / 'x.db'}", options) as service:
         for path, limit in (("/api/import", 1000), ("/api/normalize", 100)):
             assert service.ask("POST", path, b"x" * (limit + 1), headers=JSON).status == 413

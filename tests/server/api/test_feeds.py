@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from canonry.feeds.feed_values import FeedStatus
-from canonry.server.service import Options
+from canonry.server.service import ServiceOptions
 from feed_texts import ok, rss
 from loopback import LoopbackWeb, in_a_loop
 from service import Answer, Running, serving
@@ -27,7 +27,7 @@ async def asked(service: Running, method: str, path: str, body: Any = None, **op
 @in_a_loop
 async def test_a_feed_is_added_once_whatever_its_url(database_url: str) -> None:
     async with LoopbackWeb(PAGES) as web:
-        with serving(database_url, Options(runs_jobs=False), client=web.client) as service:
+        with serving(database_url, ServiceOptions(runs_jobs=False), client=web.client) as service:
             new = await asked(service, "POST", "/api/feeds", {"url": f"{URL}/?utm_source=mail"})
             assert (new.status, new.json()["result"], new.json()["url"]) == (201, "new", URL)
             assert new.headers["location"] == f"/api/feeds/{new.json()['feed_id']}"
@@ -42,7 +42,7 @@ async def test_a_feed_is_added_once_whatever_its_url(database_url: str) -> None:
 @in_a_loop
 async def test_what_is_no_feed_is_refused_with_what_was_tried(database_url: str) -> None:
     async with LoopbackWeb(PAGES) as web:
-        with serving(database_url, Options(runs_jobs=False), client=web.client) as service:
+        with serving(database_url, ServiceOptions(runs_jobs=False), client=web.client) as service:
             page = await asked(service, "POST", "/api/feeds", {"url": "https://page.example/"})
             lost = await asked(service, "POST", "/api/feeds", {"url": "https://lost.example/feed"})
             none = await asked(service, "POST", "/api/feeds", {"url": "mailto:me", "canonicalize": False})
@@ -75,7 +75,7 @@ async def test_a_feed_is_polled_and_its_items_are_shown(database_url: str) -> No
 
 @in_a_loop
 async def test_a_feed_that_is_removed_is_gone_with_its_items(database_url: str) -> None:
-    with serving(database_url, Options(runs_jobs=False)) as service:
+    with serving(database_url, ServiceOptions(runs_jobs=False)) as service:
         added = await asked(service, "POST", "/api/feeds", {"url": URL, "canonicalize": False})
         where = added.headers["location"]
         gone = await asked(service, "DELETE", where)
@@ -86,7 +86,7 @@ async def test_a_feed_that_is_removed_is_gone_with_its_items(database_url: str) 
 
 @in_a_loop
 async def test_a_feed_that_is_stopped_is_not_polled_until_it_is_added_again(database_url: str) -> None:
-    with serving(database_url, Options(runs_jobs=False)) as service:
+    with serving(database_url, ServiceOptions(runs_jobs=False)) as service:
         added = await asked(service, "POST", "/api/feeds", {"url": URL, "canonicalize": False})
         where = added.headers["location"]
         await service.service.feeds.set_status(added.json()["feed_id"], FeedStatus.STOPPED)
@@ -99,7 +99,7 @@ async def test_a_feed_that_is_stopped_is_not_polled_until_it_is_added_again(data
 
 @in_a_loop
 async def test_the_password_of_a_feed_is_shown_to_nobody(database_url: str) -> None:
-    with serving(database_url, Options(runs_jobs=False)) as service:
+    with serving(database_url, ServiceOptions(runs_jobs=False)) as service:
         added = await asked(
             service, "POST", "/api/feeds", {"url": "https://me:secret@feeds.example/own", "canonicalize": False}
         )
@@ -110,7 +110,7 @@ async def test_the_password_of_a_feed_is_shown_to_nobody(database_url: str) -> N
 
 @in_a_loop
 async def test_feeds_are_changed_by_admins_and_read_by_everybody(database_url: str) -> None:
-    with serving(database_url, Options(runs_jobs=False)) as service:
+    with serving(database_url, ServiceOptions(runs_jobs=False)) as service:
         _, admin = await service.service.users.add("ada", service.service.clock())
         _, token = await service.service.users.add("bob", service.service.clock())
         body = {"url": URL, "canonicalize": False}

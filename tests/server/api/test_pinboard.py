@@ -13,13 +13,13 @@ from xml.etree import ElementTree
 import pinboard  # type: ignore[import-untyped]
 import pytest
 
-from canonry.server.service import Options
+from canonry.server.service import ServiceOptions
 from service import Answer, Running, serving
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-QUIET = Options(runs_jobs=False)
+QUIET = ServiceOptions(runs_jobs=False)
 URL = "https://example.com/a"
 
 
@@ -220,7 +220,7 @@ def test_an_exact_twin_is_told_from_the_bookmark_it_looks_like(service: Running,
 
 
 def test_there_is_a_limit_for_each_token(database_url: str) -> None:
-    with serving(database_url, Options(runs_jobs=False, requests_per_minute=5)) as service:
+    with serving(database_url, ServiceOptions(runs_jobs=False, requests_per_minute=5)) as service:
         users, now = service.service.users, service.service.clock()
         first, second = (f"me:{asyncio.run(users.create_token('', now))}" for _ in range(2))
         answers = [asked(service, "posts/update", first) for _ in range(7)]

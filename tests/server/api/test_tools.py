@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from canonry import canonicalize
 from canonry.cli import render
 from canonry.cli.app import canonry as command
-from canonry.server.service import Options
+from canonry.server.service import ServiceOptions
 from feed_texts import gone, ok, rss
 from loopback import CONNECTS, LoopbackWeb, in_a_loop
 from service import Running, serving
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-QUIET = Options(runs_jobs=False)
+QUIET = ServiceOptions(runs_jobs=False)
 FEED = "https://www.feeds.example/feed/?utm_source=mail"
 PAGES = {
     FEED: ok(rss()),

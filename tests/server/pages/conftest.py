@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
-from canonry.server.service import Options
+from canonry.server.service import ServiceOptions
 from chrome import NO_CHROME
 from server.pages.visitor import Visitor
 from service import Running, serving
@@ -29,7 +29,7 @@ ARGUMENTS = (
 @pytest.fixture
 def running(request: pytest.FixtureRequest, sqlite_url: str) -> Generator[Running]:
     """A service in personal mode; a module sets RUNS_JOBS = False if it needs no background jobs."""
-    options = Options(runs_jobs=getattr(request.module, "RUNS_JOBS", True))
+    options = ServiceOptions(runs_jobs=getattr(request.module, "RUNS_JOBS", True))
     with serving(sqlite_url, options) as found:
         yield found
 

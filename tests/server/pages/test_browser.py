@@ -21,7 +21,7 @@ from canonry.crawler.reasons import CrawlFailure, CrawlFailureKind, SkipReason
 from canonry.crawler.results import PageResult, PageState, PageUrl
 from canonry.errors import FailureKind
 from canonry.net.engine import PageFailure
-from canonry.server.service import Options
+from canonry.server.service import ServiceOptions
 from server.pages.visitor import FEED, add_user, create_owner_token, serve_web
 from service import serving, until
 
@@ -262,7 +262,7 @@ def test_a_site_is_crawled_while_one_watches(page: Page, sqlite_url: str) -> Non
 
 @FLOWS
 def test_sign_in_and_out(page: Page, sqlite_url: str) -> None:
-    with serving(sqlite_url, Options(require_token=True)) as running:
+    with serving(sqlite_url, ServiceOptions(require_token=True)) as running:
         token = create_owner_token(running)
         page.goto(f"{running.url}/duplicates")
         page.wait_for_url("**/signin?next=%2Fduplicates")

@@ -20,7 +20,7 @@ from canonry.crawler.frontier import make_page_key
 from canonry.crawler.results import PageState, PageUrl
 from canonry.server.pages import crawl_graph
 from canonry.server.pages import crawls as crawls_page
-from canonry.server.service import Options
+from canonry.server.service import ServiceOptions
 from canonry.store.schema import crawl_pages, crawls
 from crawl_server import Site, client, serving, tree
 from server.pages.visitor import Visitor, add_user
@@ -223,7 +223,7 @@ def test_older_crawls_are_on_the_next_page(visitor: Visitor, running: Running) -
 
 
 def test_crawls_are_for_admins(tmp_path: Path) -> None:
-    with service_of(f"sqlite:///{tmp_path / 'x.db'}", Options(runs_jobs=False), client=client) as running:
+    with service_of(f"sqlite:///{tmp_path / 'x.db'}", ServiceOptions(runs_jobs=False), client=client) as running:
         ada, ben = add_user(running, "ada"), add_user(running, "ben")
         fill(running, 3)
         until(lambda: running.get("/api/bookmarks").status == 401)

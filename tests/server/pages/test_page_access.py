@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from canonry.server.pages.routes import TOPICS
-from canonry.server.service import Options
+from canonry.server.service import ServiceOptions
 from server.pages.visitor import Visitor, add_user, create_owner_token
 from service import serving, until
 
@@ -111,7 +111,7 @@ def test_errors_of_pages_are_pages_and_those_of_the_api_are_not(running: Running
 
 
 def test_refusals_at_the_door_are_pages_too(sqlite_url: str) -> None:
-    with serving(sqlite_url, Options(max_upload=1000, max_body=1000)) as running:
+    with serving(sqlite_url, ServiceOptions(max_upload=1000, max_body=1000)) as running:
         visitor = Visitor(running)
         for page, status in (
             (visitor.upload("/import", "x.csv", b"x" * 2000), 413),
@@ -125,7 +125,7 @@ def test_refusals_at_the_door_are_pages_too(sqlite_url: str) -> None:
 
 
 def test_with_a_token_wanted_people_sign_in_and_out(sqlite_url: str) -> None:
-    with serving(sqlite_url, Options(require_token=True)) as running:
+    with serving(sqlite_url, ServiceOptions(require_token=True)) as running:
         token = create_owner_token(running)
         visitor = Visitor(running)
         away = visitor.get("/")
@@ -166,7 +166,7 @@ def test_with_a_token_wanted_people_sign_in_and_out(sqlite_url: str) -> None:
     ids=range(6),
 )
 def test_after_signing_in_one_goes_on_to_our_own_pages(sqlite_url: str, wanted: str, after: str) -> None:
-    with serving(sqlite_url, Options(require_token=True, runs_jobs=False)) as running:
+    with serving(sqlite_url, ServiceOptions(require_token=True, runs_jobs=False)) as running:
         visitor = Visitor(running)
         if wanted.startswith("/add"):
             away = visitor.get(wanted).answer.headers["location"]
@@ -178,7 +178,7 @@ def test_after_signing_in_one_goes_on_to_our_own_pages(sqlite_url: str, wanted: 
 
 def test_attempts_to_sign_in_are_limited(sqlite_url: str) -> None:
     # The clock of the limit stands still: on a busy machine, attempts would be refilled during the test.
-    with serving(sqlite_url, Options(require_token=True), monotonic=lambda: 0.0) as running:
+    with serving(sqlite_url, ServiceOptions(require_token=True), monotonic=lambda: 0.0) as running:
         token = create_owner_token(running)
         visitor = Visitor(running)
         statuses = [visitor.post("/signin", {"token": f"guess{number}"}).status for number in range(12)]

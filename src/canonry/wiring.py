@@ -1,0 +1,170 @@
+"""Connect the parts of canonry: settings → guard → client → cache → store → features → jobs.
+
+The service, the worker and the commands get their parts here. Imports are inside the functions:
+a command that opens only a store does not load the web client or the job queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING
+
+from canonry.errors import CanonryError, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Collection
+
+    from canonry.accounts import UserStore
+    from canonry.bookmarks.duplicates import DuplicateStore
+    from canonry.bookmarks.save import Bookmarks
+    from canonry.crawler.crawl_store import CrawlStore
+    from canonry.crawler.crawl_views import CrawlViews
+    from canonry.feeds.feed_store import FeedStore
+    from canonry.jobs.queues import Jobs
+    from canonry.jobs.worker import Worker
+    from canonry.net.fetch import Client
+    from canonry.rekey.bookmark_rekey import BookmarkRekeys
+    from canonry.settings import Settings
+    from canonry.store.database import Database
+
+_log = logging.getLogger("canonry.wiring")
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Every part of a process that serves requests or runs jobs."""
+
+    settings: Settings
+    database: Database
+    client: Client
+    jobs: Jobs
+    users: UserStore
+    feeds: FeedStore
+    crawls: CrawlStore
+    crawl_views: CrawlViews
+    bookmarks: Bookmarks
+    bookmark_rekeys: BookmarkRekeys
+    duplicates: DuplicateStore
+    clock: Callable[[], datetime]
+
+    async def flush_statistics(self) -> None:
+        """Write the counts of this process to the store; if that fails, they are written next time."""
+        try:
+            await self.bookmarks.statistics.flush()
+        except CanonryError as error:
+            _log.warning("statistics not written, will retry: %s", error)
+
+
+def open_database(database_url: str, *, warn: Callable[[str], None], must_exist: bool = False) -> Database:
+    """Open a store, and create it if there is none; with `must_exist`, a missing SQLite file is a StoreError."""
+    from canonry.store.database import Database, find_store_file
+
+    file = find_store_file(database_url)
+    if must_exist and file is not None and not file.exists():
+        raise StoreError(f"{file}: there is no store yet")
+    return Database(database_url, say=warn)
+
+
+def make_client(settings: Settings, own_addresses: Collection[tuple[str, int]] = ()) -> Client:
+    """Return a guarded client; it never sends requests to `own_addresses`, where this process listens."""
+    from canonry.net.fetch import Client
+    from canonry.net.guard import make_guard
+
+    return Client(make_guard(settings, set(own_addresses)), settings=settings)
+
+
+@asynccontextmanager
+async def open_parts(
+    settings: Settings,
+    *,
+    warn: Callable[[str], None],
+    make_client: Callable[[Settings], Client] = make_client,
+    fetch_titles: bool = True,
+    clock: Callable[[], datetime] = _now,
+) -> AsyncGenerator[Parts]:
+    """Open all parts; on exit, write the statistics and close everything.
+
+    Without `fetch_titles`, bookmarks that have no title keep none.
+    """
+    from canonry.accounts import UserStore
+    from canonry.bookmarks.duplicates import DuplicateStore
+    from canonry.bookmarks.expand import expand
+    from canonry.bookmarks.save import Bookmarks
+    from canonry.crawler.crawl_store import CrawlStore
+    from canonry.crawler.crawl_views import CrawlViews
+    from canonry.feeds.feed_store import FeedStore
+    from canonry.jobs.queues import Jobs
+    from canonry.rekey.bookmark_rekey import BookmarkRekeys
+    from canonry.store.cache import open_cache
+
+    async with AsyncExitStack() as stack:
+        database = stack.enter_context(await asyncio.to_thread(open_database, settings.database_url, warn=warn))
+        client = await stack.enter_async_context(make_client(settings))
+        cache = open_cache(settings, database)
+        stack.push_async_callback(cache.close)
+        jobs = stack.enter_context(await asyncio.to_thread(Jobs, database))
+        bookmarks = Bookmarks(
+            database,
+            partial(expand, client=client, cache=cache),
+            enqueue=partial(_enqueue, jobs),
+            fetch=client.fetch if fetch_titles else None,
+            clock=clock,
+        )
+        parts = Parts(
+            settings=settings,
+            database=database,
+            client=client,
+            jobs=jobs,
+            users=UserStore(database),
+            feeds=FeedStore(database),
+            crawls=CrawlStore(database),
+            crawl_views=CrawlViews(database),
+            bookmarks=bookmarks,
+            bookmark_rekeys=BookmarkRekeys(bookmarks),
+            duplicates=DuplicateStore(database),
+            clock=clock,
+        )
+        stack.push_async_callback(parts.flush_statistics)
+        yield parts
+
+
+def make_worker(parts: Parts, *, concurrency: int = 32, due_interval: float = 30.0) -> Worker:
+    """Return the worker for all kinds of jobs; it looks for due feeds every `due_interval` seconds."""
+    from canonry.feeds.polling import Polling
+    from canonry.jobs.crawl_jobs import crawl_kinds, crawl_schedules
+    from canonry.jobs.kinds import (
+        make_bookmark_kinds,
+        make_bookmark_schedules,
+        make_feed_kinds,
+        make_feed_schedules,
+    )
+    from canonry.jobs.worker import Worker
+
+    kinds = [
+        *make_feed_kinds(parts.jobs, Polling(parts.client.fetch, clock=parts.clock)),
+        *make_bookmark_kinds(parts.bookmarks, parts.bookmark_rekeys),
+        *crawl_kinds(parts.jobs, parts.settings, parts.client),
+    ]
+    schedules = [
+        *make_feed_schedules(due_interval=due_interval),
+        *make_bookmark_schedules(),
+        *crawl_schedules(),
+    ]
+    return Worker(parts.jobs, kinds, schedules=schedules, concurrency=concurrency)
+
+
+async def _enqueue(jobs: Jobs, kind: str, key: str) -> None:
+    """Queue a job; if that fails, a schedule queues unfinished work again within a minute."""
+    try:
+        await jobs.enqueue(kind, key)
+    except CanonryError as error:
+        _log.warning("job %s %s not queued, will retry: %s", kind, key, error)
