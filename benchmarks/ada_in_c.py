@@ -1,7 +1,7 @@
-"""Native ada on an Arrow column: a loop in C around the parser of the `ada_url` package.
+"""Measure ada without Python: a loop in C over an Arrow column, around the parser of the `ada_url` package.
 
-What a program without Python would do: parse each URL, copy its href into one buffer, the ends into another.
-The buffers are there before the clock starts, which ours are not.
+It parses each URL, copies its href to one buffer and its end to another. The buffers are allocated before the
+clock starts; those of canonry are not.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ int32_t hrefs(const char *urls, const int32_t *ends, int64_t count, char *out, i
 """
 
 
-def compiled() -> Callable[[Any], int] | None:
-    """How many bytes the hrefs of a column (an Arrow string array) have; None without a compiler or ada."""
+def compile_loop() -> Callable[[Any], int] | None:
+    """Return a function that parses an Arrow string array and counts the bytes of all hrefs, or None."""
     compiler = shutil.which((sysconfig.get_config_var("CC") or "cc").split()[0])
     ada = find_spec("ada_url")
     found = [*Path(ada.origin).parent.glob("*.so")] if ada is not None and ada.origin else []
@@ -61,7 +61,7 @@ def compiled() -> Callable[[Any], int] | None:
     def run(column: Any) -> int:
         _, ends, urls = column.buffers()
         if space["size"] < urls.size + 64 * len(column):
-            space["size"] = 2 * urls.size + 64 * len(column)  # hrefs grow by escapes, a little
+            space["size"] = 2 * urls.size + 64 * len(column)  # escapes make an href a little longer
             space["out"] = ctypes.create_string_buffer(space["size"] * 3)
             space["ends"] = (ctypes.c_int32 * (len(column) + 1))()
         if len(space["ends"]) <= len(column):

@@ -1,4 +1,4 @@
-"""URLs to measure with: two corpora generated here, and real ones where a file of them is at hand."""
+"""URLs for benchmarks and tests: two generated corpora, and real URLs if CANONRY_REAL_URLS names a file."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ import os
 from pathlib import Path
 from random import Random
 
-ROOT = Path(__file__).parent.parent
-REAL_URLS = ROOT / ".." / "shared" / "data" / "urls_48k.txt"
-
-_WORDS = (  # noqa: SIM905 – a hundred quotes read worse
+_WORDS = (  # noqa: SIM905 – a hundred quotes are harder to read
     "about archive article audio blog books budget business calendar city climate comments community contact culture "
     "data debate design docs download economy editor energy events family feed film food football forum gallery garden "
     "guide health help history home image index interview item jobs journal kitchen language law letters library life "
@@ -45,24 +42,23 @@ _ID_CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789
 
 
 def urls(count: int, seed: int = 1) -> list[str]:
-    """As links are found: most are clean already, some carry tracking, a few need the parser."""
+    """Generate URLs as found on the web: most are clean, some have tracking parameters, a few need the parser."""
     random = Random(seed)
     return [_site_link(random) if _chance(random, 0.03) else _page(random) for _ in range(count)]
 
 
 def dirty_urls(count: int, seed: int = 1) -> list[str]:
-    """Nine of ten need real work: upper case, dot segments, spaces, default ports, tracking, IDN."""
+    """Generate URLs of which nine in ten need work: upper case, dot segments, spaces, ports, tracking, IDN."""
     random = Random(seed)
     return [_page(random) if _chance(random, 0.1) else _dirty_page(random) for _ in range(count)]
 
 
 def real_urls() -> list[str] | None:
-    """The lines of the file in CANONRY_REAL_URLS, else of the shared corpus; None where neither is at hand."""
+    """Read the file that CANONRY_REAL_URLS names, one URL in a line; None if it is not set."""
     named = os.environ.get("CANONRY_REAL_URLS")
-    path = Path(named) if named else REAL_URLS
-    if not named and not path.is_file():
+    if not named:
         return None
-    lines = path.read_text(encoding="utf-8-sig").split("\n")  # splitlines() would also cut inside URLs, at U+0085
+    lines = Path(named).read_text(encoding="utf-8-sig").split("\n")  # splitlines() would also split at U+0085
     return [line.strip() for line in lines if line.strip()]
 
 
@@ -131,7 +127,7 @@ def _tracking(random: Random) -> list[str]:
 
 
 def _site_link(random: Random) -> str:
-    """A link to one of the sites that canonry has rules for."""
+    """Make a link to a site that canonry has rules for."""
     video = "".join(random.choice(_ID_CHARACTERS) for _ in range(11))
     user, post, blog = random.choice(_NAMES), random.randrange(10**17, 10**18), random.choice(_NAMES)
     return random.choice(

@@ -1,12 +1,12 @@
-"""How many URLs a second canonry normalizes, one call at a time, as a list and as Arrow columns, beside its peers.
+"""Measure how many URLs a second canonry and its peers normalize: one call each, as a list, as Arrow columns.
 
     python -m benchmarks.normalize [--count N] [--json FILE]
 
-CPU time, best of five rounds; the libraries take turns every 2,000 URLs, so that noise hits all
-alike. All are timed on the same URLs: those that none of them refuses. A run that takes under two
-milliseconds (canonry and can_ada) is done once untimed before: cold, after the slow ones had emptied
-the caches, the first Arrow run of a turn came to about half. Threads are measured apart, in wall
-time: a second thread is worth what it saves the one who waits.
+CPU time, best of five rounds; the libraries take turns every 2,000 URLs, so that noise affects all of
+them. All are timed on the same URLs: those that no library refuses. A run that takes less than two
+milliseconds (canonry and can_ada) is run once before without timing: the slow libraries empty the
+caches, which would halve the speed of the first Arrow run. Threads are measured separately, in wall
+time.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from benchmarks.corpus import dirty_urls, real_urls, urls
 from benchmarks.machine import machine, table, versions, write_json
 from canonry.core import native as fast
 
-# Each loop is written inside its run: a call in between would weigh most on the fastest.
+# Each run has its own loop: a function call for each URL would slow the fastest libraries most.
 Run = Callable[[list[str]], list[object]]
 
 ROUNDS = 5
-SLICE = 2_000  # URLs a library does before the next has its turn; more than any peer caches
+SLICE = 2_000  # URLs before the next library takes its turn; more than any peer caches
 GENERATED = 20_000
 QUICK = 0.002  # seconds
 POLICIES = ("bookmark", "feed-aggressive", "article", "crawl")
-# The bars we set ourselves on real URLs, with a native core and without a compiler.
+# The speeds to reach on real URLs, relative to peers, with the C code and without it.
 NATIVE_BARS = {
     "w3lib.url.canonicalize_url": 30.0,
     "courlan.clean_url": 30.0,
@@ -44,16 +44,16 @@ NATIVE_BARS = {
 PURE_BARS = {"w3lib.url.canonicalize_url": 4.0}
 ADA_IN_C = "ada in C, Arrow"
 ARROW_BARS = {"w3lib.url.canonicalize_url": 60.0, ADA_IN_C: 2.0}
-SHARE_BAR = 0.98  # of real URLs the native core answers itself
+SHARE_BAR = 0.98  # of real URLs that the C code answers without the reference
 THREADS_BAR = 1.8
-THREADED = 1_000_000  # URLs for two threads: enough that starting them does not count
+THREADED = 1_000_000  # URLs for two threads; enough to make the start of a thread negligible
 BASE = "w3lib.url.canonicalize_url"
 ARROW = "canonry bookmark, Arrow"
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A library to measure beside: what to install, whether it rewrites or only parses, how to call it."""
+    """A library to compare with: the package to install, whether it rewrites or only parses, how to load it."""
 
     name: str
     package: str
@@ -63,7 +63,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """What one library did on one corpus."""
+    """The speed of one library on one corpus."""
 
     name: str
     work: str
@@ -74,7 +74,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class CorpusResult:
-    """All libraries on one corpus; `timed` of the `given` URLs were accepted by every one."""
+    """All libraries on one corpus; `timed` of the `given` URLs were accepted by every library."""
 
     corpus: str
     given: int
@@ -94,7 +94,7 @@ def main(arguments: list[str]) -> None:
     runs = {f"canonry {policy}": _canonry(policy) for policy in POLICIES}
     runs |= batch_runs() | {peer.name: peer.load() for peer in peers}
     work = {peer.name: peer.work for peer in peers} | {ADA_IN_C: "parses only"}
-    if hrefs := ada_in_c.compiled():
+    if hrefs := ada_in_c.compile_loop():
         runs[ADA_IN_C] = lambda urls: [hrefs(_columns(urls))]
     chosen = corpora(options.count)
     results = [measure(name, corpus, runs, work) for name, corpus in chosen.items()]
@@ -107,7 +107,7 @@ def main(arguments: list[str]) -> None:
 
 
 def corpora(count: int | None) -> dict[str, list[str]]:
-    """The corpora by name, `real` only where a file of real URLs is at hand."""
+    """Return the corpora by name; `real` only if there is a file of real URLs."""
     real = real_urls()
     generated = count or GENERATED
     return ({"real": real[:count]} if real else {}) | {"generated": urls(generated), "dirty": dirty_urls(generated)}
@@ -127,7 +127,7 @@ class Threads:
 
 
 def measure_threads(given: list[str]) -> Threads:
-    """Two threads, each with half of a long column, beside one with all of it; best of all rounds."""
+    """Measure two threads with half of a long column each, and one with all of it; best of all rounds."""
     columns = _columns((given * (THREADED // len(given) + 1))[:THREADED])
     halves = [columns.slice(0, THREADED // 2), columns.slice(THREADED // 2)]
     normalize = _function("canonry.bulk.arrow", "normalize")
@@ -143,17 +143,18 @@ def measure_threads(given: list[str]) -> Threads:
 
 
 def native_share(given: list[str], policy: str) -> float:
-    """How many of the URLs the native core answers itself."""
+    """Return the share of the URLs that the C code answers without the reference."""
     is_simple = _function("canonry.core.native._fast", "is_simple")
     return sum(is_simple(url, policy) for url in given) / len(given)
 
 
 def measure(corpus: str, given: list[str], runs: Mapping[str, Run], work: Mapping[str, str]) -> CorpusResult:
-    """Every run on the URLs that all of them accept."""
+    """Measure every run on the URLs that all of them accept."""
     batches = {*batch_runs(), ADA_IN_C}
     single = {name: run for name, run in runs.items() if name not in batches}
     refused = {name: {url for url in given if _refuses(run, url)} for name, run in single.items()}
-    refused |= dict.fromkeys(batches, refused["canonry bookmark"])  # by tests the same; ada takes all that we take
+    # The tests prove that batches refuse the same URLs; ada accepts all that canonry accepts.
+    refused |= dict.fromkeys(batches, refused["canonry bookmark"])
     timed = [url for url in given if not any(url in by_one for by_one in refused.values())]
     seconds = best_cpu_seconds(timed, runs)
     base = seconds.get(BASE)
@@ -171,14 +172,14 @@ def measure(corpus: str, given: list[str], runs: Mapping[str, Run], work: Mappin
 
 
 def best_cpu_seconds(given: list[str], runs: Mapping[str, Run]) -> dict[str, float]:
-    """The CPU time of each run: over each slice of the URLs its shortest of all rounds, summed."""
+    """Return the CPU time of each run: its shortest time for each slice of the URLs, summed."""
     slices = [given[start : start + SLICE] for start in range(0, len(given), SLICE)]
     best = {name: [float("inf")] * len(slices) for name in runs}
     for _ in range(ROUNDS):
         for number, some in enumerate(slices):
             for name, run in runs.items():
                 if best[name][number] < QUICK:
-                    run(some)  # so that what the slow ones did to the caches does not count
+                    run(some)  # warm the caches that the slow libraries emptied
                 start = time.process_time()
                 run(some)
                 best[name][number] = min(best[name][number], time.process_time() - start)
@@ -186,7 +187,7 @@ def best_cpu_seconds(given: list[str], runs: Mapping[str, Run]) -> dict[str, flo
 
 
 def claims(results: list[CorpusResult]) -> list[tuple[str, float, float]]:
-    """Peer, ratio, bar: the slowest policy over each peer that has a bar, on real URLs."""
+    """Return (peer, ratio, required ratio) for the slowest policy on real URLs."""
     real = next((result for result in results if result.corpus == "real"), None)
     if real is None:
         return []
@@ -202,7 +203,7 @@ def claims(results: list[CorpusResult]) -> list[tuple[str, float, float]]:
 
 
 def text(results: list[CorpusResult], missing: list[Peer], shares: Mapping[str, float], threads: Threads | None) -> str:
-    """The result as Markdown."""
+    """Format the result as Markdown."""
     blocks = [f"canonry.normalize with the {'native' if is_native() else 'pure Python'} core"]
     blocks += [f"{_heading(result)}\n\n{_rates_table(result)}" for result in results]
     if judged := claims(results):
@@ -222,7 +223,7 @@ def text(results: list[CorpusResult], missing: list[Peer], shares: Mapping[str, 
 def as_json(
     results: list[CorpusResult], missing: list[Peer], shares: Mapping[str, float], threads: Threads | None
 ) -> dict[str, object]:
-    """The result for other programs."""
+    """Return the result as JSON values."""
     return {
         "machine": machine(),
         "versions": {"canonry": canonry.__version__, **versions(peer.package for peer in PEERS)},
@@ -237,12 +238,12 @@ def as_json(
 
 
 def is_native() -> bool:
-    """Is the C core active?"""
+    """Return whether the C code is active."""
     return fast.CORE == "native"
 
 
 def is_installed(peer: Peer) -> bool:
-    """Can the peer be measured here?"""
+    """Return whether the peer is installed."""
     return versions([peer.package])[peer.package] is not None
 
 
@@ -269,7 +270,7 @@ def _rates_table(result: CorpusResult) -> str:
 def _refuses(run: Run, url: str) -> bool:
     try:
         return run([url])[0] is None
-    except Exception:  # peers raise what they like; all that counts is that there is no answer
+    except Exception:  # peers raise many kinds of errors; each means that there is no answer
         return True
 
 
@@ -279,7 +280,7 @@ def _canonry(policy: str) -> Run:
 
 
 def batch_runs() -> dict[str, Run]:
-    """The doors for many URLs, with and without sha256."""
+    """Return the functions for many URLs, with and without sha256."""
     many, hashed = fast.normalize_many, fast.normalize_and_hash_many
     runs: dict[str, Run] = {
         "canonry bookmark, list": lambda urls: list(many(urls, "bookmark")),
@@ -288,7 +289,7 @@ def batch_runs() -> dict[str, Run]:
     }
     if versions(["pyarrow"])["pyarrow"] is not None:
         normalize = _function("canonry.bulk.arrow", "normalize")
-        # One column stands for one list, made before the clock starts.
+        # The column for each list is made before the clock starts.
         runs[ARROW] = lambda urls: normalize(_columns(urls))
         runs["canonry article, Arrow"] = lambda urls: normalize(_columns(urls), "article")
         runs["canonry feed-aggressive, Arrow"] = lambda urls: normalize(_columns(urls), "feed-aggressive")
@@ -300,7 +301,7 @@ _COLUMNS: dict[tuple[int, int, str, str], Any] = {}
 
 
 def _columns(urls: list[str]) -> Any:
-    """The URLs as an Arrow column, made at the first call."""
+    """Return the URLs as an Arrow column; it is made at the first call."""
     key = (id(urls), len(urls), urls[0], urls[-1])
     if key not in _COLUMNS:
         _COLUMNS[key] = _function("pyarrow", "array")(urls)
@@ -308,7 +309,7 @@ def _columns(urls: list[str]) -> Any:
 
 
 def _function(module: str, name: str) -> Any:
-    """A peer's function: the one place where types end, some peers have none."""
+    """Import a function of a peer; some peers have no types."""
     return getattr(import_module(module), name)
 
 
@@ -318,7 +319,7 @@ def _w3lib() -> Run:
 
 
 def _courlan() -> Run:
-    clean = _function("courlan", "clean_url")  # scrub, then normalize; None where it gives up
+    clean = _function("courlan", "clean_url")  # scrubs, then normalizes; None if it gives up
     return lambda urls: [clean(url) for url in urls]
 
 

@@ -1,9 +1,9 @@
-"""What `canonry normalize URL` costs from start to end, beside a bare interpreter.
+"""Measure the time of `canonry normalize URL` from start to end, compared with a bare interpreter.
 
     python -m benchmarks.startup [--json FILE]
 
 User and system time of the child process, best of thirty; the commands take turns, so that noise
-hits all alike. Bytecode is compiled first: without it every start would pay for compiling.
+affects all of them. Bytecode is compiled first; otherwise every start would compile the modules.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 Command = list[str]
 
 RUNS = 30
-BAR = 2.5  # for a plain URL
+BAR = 2.5  # the highest allowed ratio to bare Python, for a plain URL
 BARE = "python -c pass"
 PLAIN = "canonry normalize, plain URL"
 PLAIN_URL = "https://www.example.com/a/b/?utm_source=feed&id=2"
-PARSER_URL = "https://www.Example.com:443/a/../b?id=2"  # needs ada-url, whose import costs
+PARSER_URL = "https://www.Example.com:443/a/../b?id=2"  # needs ada-url, which takes time to import
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
 
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    commands = commands_to_time()
+    commands = list_commands()
     compile_canonry()
     for command in commands.values():
         warm(command, environment)
@@ -66,7 +66,7 @@ def main(arguments: list[str]) -> None:
         result = {
             "machine": machine(),
             "versions": {"canonry": canonry.__version__, **versions(("ada-url", "click"))},
-            "canonry_is": door(),
+            "canonry_is": describe_canonry(),
             "runs": RUNS,
             "bar": BAR,
             "times": [asdict(row) for row in times],
@@ -74,9 +74,9 @@ def main(arguments: list[str]) -> None:
         write_json(options.json, result)
 
 
-def commands_to_time() -> dict[str, Command]:
-    """What to start, by name; the bare interpreter first."""
-    script = console_script()
+def list_commands() -> dict[str, Command]:
+    """Return the commands to measure by name; the bare interpreter first."""
+    script = find_console_script()
     normalize = [script, "normalize"] if script else [sys.executable, "-m", "canonry", "normalize"]
     return {
         BARE: [sys.executable, "-c", "pass"],
@@ -86,18 +86,18 @@ def commands_to_time() -> dict[str, Command]:
     }
 
 
-def console_script() -> str | None:
-    """The `canonry` that was installed beside this interpreter."""
+def find_console_script() -> str | None:
+    """Return the path of the `canonry` script that is installed with this interpreter, or None."""
     return shutil.which("canonry", path=str(Path(sys.executable).parent))
 
 
-def door() -> str:
-    """Which `canonry` is measured."""
-    return "the console script" if console_script() else "python -m canonry"
+def describe_canonry() -> str:
+    """Describe which `canonry` is measured."""
+    return "the console script" if find_console_script() else "python -m canonry"
 
 
 def compile_canonry() -> None:
-    """Write the bytecode of the canonry that this interpreter imports."""
+    """Compile the bytecode of the canonry that this interpreter imports."""
     spec = find_spec("canonry")
     folders = spec.submodule_search_locations if spec else None
     for folder in folders or ():
@@ -105,7 +105,7 @@ def compile_canonry() -> None:
 
 
 def warm(command: Command, environment: Mapping[str, str]) -> None:
-    """Run once, for caches and to see that it works; leave with its own words if it does not."""
+    """Run a command once to warm the caches; exit with its error output if it fails."""
     done = subprocess.run(
         command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
@@ -115,7 +115,7 @@ def warm(command: Command, environment: Mapping[str, str]) -> None:
 
 
 def measure(commands: Mapping[str, Command], environment: Mapping[str, str]) -> list[Times]:
-    """The best times of each command, all of them started in turn."""
+    """Return the best times of each command; the commands take turns."""
     cpu = dict.fromkeys(commands, float("inf"))
     wall = dict.fromkeys(commands, float("inf"))
     for _ in range(RUNS):
@@ -130,7 +130,7 @@ def measure(commands: Mapping[str, Command], environment: Mapping[str, str]) -> 
 
 
 def run_once(command: Command, environment: Mapping[str, str]) -> tuple[float, float]:
-    """CPU and wall seconds of one child, its output thrown away."""
+    """Return the CPU and wall seconds of one run; its output is discarded."""
     quiet = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
@@ -145,7 +145,7 @@ def run_once(command: Command, environment: Mapping[str, str]) -> tuple[float, f
 
 
 def text(times: list[Times]) -> str:
-    """The result as Markdown."""
+    """Format the result as Markdown."""
     rows = [
         (row.name, f"{row.cpu_ms:.1f}", f"{row.cpu_ratio:.2f}", f"{row.wall_ms:.1f}", f"{row.wall_ratio:.2f}")
         for row in times
@@ -154,7 +154,7 @@ def text(times: list[Times]) -> str:
     verdict = "holds" if plain.cpu_ratio <= BAR else "does not hold"
     return "\n\n".join(
         [
-            f"Start to end, best of {RUNS}; `canonry` is {door()}",
+            f"Start to end, best of {RUNS}; `canonry` is {describe_canonry()}",
             table(("command", "CPU ms", "x bare", "wall ms", "x bare"), rows),
             f"Claim: at most {BAR} times bare Python (CPU, plain URL): {plain.cpu_ratio:.2f}, {verdict}",
         ]

@@ -1,4 +1,4 @@
-"""URLs to test with: real ones where they are at hand, our own otherwise, and pieces to build more from."""
+"""URLs to test with: real ones if CANONRY_REAL_URLS names a file, generated ones otherwise, and random ones."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ TEXT_STARTS = (
 
 
 def built_url(choose: random.Random) -> str:
-    """A URL put together from awkward pieces."""
+    """Build a URL from awkward pieces."""
     path = "".join(f"/{choose.choice(SEGMENTS)}" for _ in range(choose.randrange(5)))
     params = [choose.choice(NAMES) + choose.choice(VALUES) for _ in range(choose.randrange(5))]
     query = choose.choice(("", "?")) if not params else "?" + "&".join(params)
@@ -81,7 +81,7 @@ def built_url(choose: random.Random) -> str:
 
 
 def mutated_url(choose: random.Random, url: str) -> str:
-    """A URL with a few characters dropped, doubled or replaced."""
+    """Drop, double or replace a few characters of a URL."""
     text = list(url)
     for _ in range(choose.randrange(1, 4)):
         at = choose.randrange(len(text) + 1)
@@ -92,14 +92,14 @@ def mutated_url(choose: random.Random, url: str) -> str:
 
 
 def random_text(choose: random.Random) -> str:
-    """Text that is hardly ever a URL."""
+    """Make text that is hardly ever a URL."""
     alphabet = choose.choice(ALPHABETS)
     return choose.choice(TEXT_STARTS) + "".join(choose.choices(alphabet, k=choose.randrange(24)))
 
 
 @functools.cache
 def real_or_own_urls() -> list[str]:
-    """The real URLs, or as many of our own."""
+    """Return the real URLs, or as many generated ones."""
     return real_urls() or urls(48_000) + dirty_urls(2_000)
 
 
@@ -108,5 +108,5 @@ def is_real() -> bool:
 
 
 def describe() -> str:
-    """Which corpus the tests use, for the head of their report."""
-    return "present" if is_real() else "absent, a generated one stands in (CANONRY_REAL_URLS=FILE names one)"
+    """Describe the corpus in use, for the header of the test report."""
+    return "present" if is_real() else "absent; generated URLs are used (set CANONRY_REAL_URLS=FILE for real ones)"

@@ -1,8 +1,8 @@
-"""Does the native core answer as the reference does? Any number of inputs, each under one of all policies.
+"""Compare the C code with the reference on any number of random inputs, each under a random policy.
 
     PYTHONPATH=. python tests/fuzz_native.py --count 10000000 [--seed N]
 
-One URL at a time, as a list, and as Arrow columns of every layout; texts, None and every InvalidUrl must agree.
+One URL at a time, as a list, and as Arrow columns of every layout: texts, None and InvalidUrl must agree.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 BATCH = 600
 LAYOUTS = ("string", "large_string", "string_view")
-CHECKED_ANYWAY = 0.1  # of what is handed back: there the reference is compared with itself
+CHECKED_SHARE = 0.1  # of the URLs left to the reference, which is then compared with itself
 ENDS = ("", "", "", "/", "//", "?", "#", "%", "%2", "/.", "/..", "&", "&a", " ", "\\", "\ud800", "é", "💩", "\x00")
 STARTS = ("https://a.com/", "http://www.example.com/?", "HTTPS://b.blogspot.com/a?b=1#", "https://x")
 PIECES = ("a", "/", "//", "%41", "%2e", "%", "&", "b=1", "&utm_x=1", "é", "www.", ".", "x" * 60, "?", "#")
 
 
 def all_policies() -> list[Policy]:
-    """Every shipped policy, and two of our own with the options those do not have."""
+    """Return every shipped policy, and two more with options that no shipped policy has."""
     own = Policy(
         "own",
         1,
@@ -54,7 +54,7 @@ def all_policies() -> list[Policy]:
 
 
 def inputs(choose: random.Random, count: int) -> Iterator[str]:
-    """Mutated real URLs for the most part; built ones, hostile texts, raw bytes and long ones."""
+    """Make inputs: mostly mutated real URLs; also built URLs, random text, raw bytes and long URLs."""
     real = corpora.real_or_own_urls()
     for _ in range(count):
         kind = choose.random()
@@ -78,7 +78,7 @@ def _with_raw_bytes(choose: random.Random, url: str) -> str:
 
 
 def answer(normalize: object, url: str, policy: Policy) -> object:
-    """The answer, or everything an error says."""
+    """Return the normalized URL, or the type, arguments and message of the error."""
     try:
         return normalize(url, policy)  # type: ignore[operator]
     except InvalidUrl as error:
@@ -86,7 +86,7 @@ def answer(normalize: object, url: str, policy: Policy) -> object:
 
 
 def differences(urls: list[str], policy: Policy, layouts: Sequence[str] = LAYOUTS) -> list[tuple[str, object, object]]:
-    """Where native and reference do not agree: the input and both answers."""
+    """Return the inputs for which the C code and the reference differ, with both answers."""
     from canonry.core.native import _fast as native
 
     found: list[tuple[str, object, object]] = []
@@ -126,7 +126,7 @@ def _unequal(urls: list[str], wanted: object, got: object) -> list[tuple[str, ob
 
 
 def main() -> None:
-    """Fuzz until done; the first difference ends it."""
+    """Compare until done or until the first difference."""
     from canonry.core.native._fast import is_simple
 
     parser = argparse.ArgumentParser(description=__doc__)
@@ -140,7 +140,7 @@ def main() -> None:
         urls = list(inputs(choose, BATCH))
         simple = [url for url in urls if is_simple(url, policy)]
         native += len(simple)
-        others = [url for url in urls if choose.random() < CHECKED_ANYWAY and not is_simple(url, policy)]
+        others = [url for url in urls if choose.random() < CHECKED_SHARE and not is_simple(url, policy)]
         found = differences(simple + others, policy, [choose.choice(LAYOUTS)])
         if found:
             raise SystemExit(f"seed {options.seed}, after {done}: {found[:5]}")

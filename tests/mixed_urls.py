@@ -1,4 +1,4 @@
-"""One column of everything: real URLs, awkward ones, long ones, what is no URL, and nulls."""
+"""A column for tests of bulk functions: real, awkward and long URLs, texts that are not URLs, and nulls."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def urls(count: int = 3_000) -> list[str | None]:
     built = [corpora.built_url(choose) for _ in range(count // 3)]
     found = [*_ODD, *built, *corpora.real_or_own_urls()[: count - len(built)]]
     choose.shuffle(found)
-    # No database and no file holds half a character.
+    # Databases and files refuse lone surrogates.
     return [url and url.encode("utf-8", "replace").decode() for url in found]
 
 
 def normal(url: str | None, policy: str) -> str | None:
-    """What canonry.normalize says, one URL at a time."""
+    """Normalize one URL; None if it is not valid."""
     try:
         return None if url is None else canonry.normalize(url, policy)
     except canonry.InvalidUrl:
@@ -55,5 +55,5 @@ def digest(url: str | None, policy: str) -> str | None:
 
 
 def three(url: str | None, policy: str = "bookmark") -> tuple[str | None, str | None, str | None]:
-    """What the three functions in SQL must answer."""
+    """Return the expected answers of the three SQL functions."""
     return normal(url, policy), key(url, policy), digest(url, policy)

@@ -1,4 +1,4 @@
-"""The data: complete, sourced, and the same as the tables canonry loads."""
+"""The data files are complete, have sources, and equal the generated tables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_the_tables_are_generated_from_the_data() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(tables.LISTS))
-def test_the_newest_policy_drops_what_the_list_says(name: str) -> None:
+def test_the_newest_policy_drops_the_listed_parameters(name: str) -> None:
     everywhere, by_host = tables.list_params(tables.LISTS[name])
     policy = canonry.policy(name)
     advice = f"params.toml and {policy.id} differ: python tools/tables.py bump {name}"
@@ -34,7 +34,7 @@ def test_the_newest_policy_drops_what_the_list_says(name: str) -> None:
 
 
 @pytest.mark.parametrize("which", ["feed", "tracking"])
-def test_the_lists_hold_what_they_must_and_nothing_functional(which: str) -> None:
+def test_the_lists_have_the_required_names_and_no_functional_ones(which: str) -> None:
     names, _ = tables.list_params(which)
     assert set(IN_THE_SEEDS) <= set(names)
     assert not set(NOT_TRACKING) & set(names)

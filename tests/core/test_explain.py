@@ -1,4 +1,4 @@
-"""contract N9, N10: every step that changed something, and what changes between policies."""
+"""contract N9, N10: the steps of a normalization, and the difference between policies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EVERYTHING = Policy(
 ).with_overrides(SEED_003_OVERRIDES)  # fmt: skip
 
 
-def test_every_rule_in_order() -> None:
+def test_steps_follow_the_order_of_the_rules() -> None:
     explanation = canonry.explain("HTTPS://u:p@www.example.com//amp//%7ea/?b=1&utm_x=1&a=2&src=3#x", EVERYTHING)
     assert [step.rule for step in explanation.steps] == [
         "parse", "strip_www", "strip_auth", "normalize_escapes", "collapse_slashes", "strip_trailing_slash",
@@ -32,7 +32,7 @@ def test_every_rule_in_order() -> None:
     assert [step.rule for step in video.steps] == ["site_host", "strip_trailing_slash", "site_path"]
 
 
-def test_what_a_person_typed_is_read_first() -> None:
+def test_the_first_step_for_typed_text_is_read_url() -> None:
     explanation = explain_text(" example.com/?utm_id=1", "bookmark")
     assert [step.rule for step in explanation.steps] == ["read_url", "strip_params"]
     assert explanation.steps[0].after == explanation.steps[1].before == "https://example.com/?utm_id=1"
@@ -48,7 +48,7 @@ def test_steps_form_a_chain() -> None:
     assert all(step.before != step.after and step.reason for step in steps)
 
 
-def test_nothing_changed_no_steps() -> None:
+def test_an_unchanged_url_has_no_steps() -> None:
     assert canonry.explain("https://example.com/", EVERYTHING).steps == ()
     assert canonry.explain("HTTPS://a.com", "exact") == canonry.Explanation("HTTPS://a.com", "exact@1", ())
 
@@ -87,11 +87,11 @@ REASONS = [
 
 
 @pytest.mark.parametrize(("given", "rule", "sentence"), REASONS)
-def test_reasons(given: str, rule: str, sentence: str) -> None:
+def test_each_step_has_a_reason(given: str, rule: str, sentence: str) -> None:
     assert (rule, sentence) in [(step.rule, step.reason) for step in canonry.explain(given, EVERYTHING).steps]
 
 
-def test_the_catalog_shows_every_rule_as_it_is() -> None:
+def test_the_examples_of_the_catalog_hold() -> None:
     assert tuple(note.rule for note in RULE_DESCRIPTIONS) == RULES
     policy = EVERYTHING.with_sites("x", "feedburner", "blogger").with_params("fbclid")
     for note in RULE_DESCRIPTIONS:

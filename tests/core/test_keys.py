@@ -1,4 +1,4 @@
-"""contract N6, I2, F5: hashes, keys, signatures."""
+"""contract N6, I2, F5: hashes, identity keys and feed signatures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from types import SimpleNamespace
 import pytest
 
 import canonry
-from canonry.core.keys import Item
+from canonry.core.keys import (
+    MAX_KEY_BYTES,
+    Item,
+    make_url_key,
+    replace_unstorable,
+    shorten_key,
+    strip_scheme_and_www,
+)
 from canonry.feeds.content import is_overlapping, is_same_signature
 
 FEED = "https://example.com/feed"
@@ -58,7 +65,7 @@ def test_an_unusable_link_identifies_nothing(link: str) -> None:
     assert canonry.dedupe_key({"link": link, "title": "T", "published": "P"}, FEED) == f"hash:{found[0].key_value}"
 
 
-def test_links_that_are_no_urls_tell_items_apart() -> None:
+def test_links_that_are_not_urls_distinguish_items() -> None:
     assert canonry.dedupe_key({"link": "/a"}, FEED) != canonry.dedupe_key({"link": "/b"}, FEED)
     assert canonry.dedupe_key({"link": " "}, FEED) == canonry.dedupe_key({}, FEED)
 
@@ -77,6 +84,42 @@ def test_an_item_from_a_mapping() -> None:
     assert Item.of(given) == Item("7", "https://a.com/", "", "", "c", ("https://a.com/1.mp3",))
     assert Item.of(SimpleNamespace(**given)) == Item.of(given)
     assert Item.of({"guid": "g", "id": "i", "enclosures": "x"}) == Item("g")
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [("fine 😀", "fine 😀"), ("a\0b", "a\ufffdb"), ("\ud83d", "\ufffd"), ("", "")],
+)
+def test_characters_that_databases_refuse_are_replaced(text: str, wanted: str) -> None:
+    assert replace_unstorable(text) == wanted
+
+
+def test_keys_that_are_too_long_for_an_index_become_digests() -> None:
+    fits, long = "é" * (MAX_KEY_BYTES // 2), "é" * (MAX_KEY_BYTES // 2) + "x"
+    assert shorten_key(fits) == fits
+    assert shorten_key(long) == f"sha256:{sha256(long)}"
+    assert make_url_key(f"https://a.com/{long}") == shorten_key(canonry.normalize(f"https://a.com/{long}", "entry"))
+    assert make_url_key("HTTPS://A.com/#x") == "https://a.com/"
+    assert make_url_key("no url") == ""
+
+
+@pytest.mark.parametrize(
+    ("url", "wanted"),
+    [
+        ("https://a.com/x", "//a.com/x"),
+        ("http://a.com/x", "//a.com/x"),
+        ("https://www.a.com/x", "//a.com/x"),
+        ("https://www.com/x", "//www.com/x"),
+        ("https://a.com:8080/x?b#c", "//a.com:8080/x?b#c"),
+        ("https://www.www.a.com/x/?b=%20", "//a.com/x/?b=%20"),
+        ("https://u:p@www.a.com/", "//u:p@a.com/"),
+        ("https://[::1]/x", "//[::1]/x"),
+        ("sha256:0123", "sha256:0123"),
+        ("", ""),
+    ],
+)
+def test_a_url_without_scheme_and_www(url: str, wanted: str) -> None:
+    assert strip_scheme_and_www(url) == wanted
 
 
 def test_content_hash_covers_what_readers_see() -> None:
@@ -133,12 +176,12 @@ def test_a_signature_ignores_scheme_and_www_of_the_own_host_and_tracking() -> No
         {"link": "https://elsewhere.com/1", "title": "T", "enclosures": ["not a url"]},
     ],
 )
-def test_a_signature_tells_items_apart(other: dict[str, object]) -> None:
+def test_different_items_have_different_signatures(other: dict[str, object]) -> None:
     item = {"link": "https://elsewhere.com/1", "title": "T"}
     assert canonry.feed_signature("B", [item], FEED) != canonry.feed_signature("B", [other], FEED)
 
 
-def test_items_with_nothing_but_text_are_known_by_it() -> None:
+def test_items_with_only_text_are_compared_by_text() -> None:
     def signed(*texts: str) -> canonry.FeedSignature:
         return canonry.feed_signature("T", [{"text": text} for text in texts], FEED)
 

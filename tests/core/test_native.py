@@ -1,4 +1,4 @@
-"""Native == reference == shortcut == list == Arrow, for every shipped policy and two of our own."""
+"""The C code, the reference, the shortcut, lists and Arrow columns give equal answers, under every policy."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NO_CORE = "the native core is not built (Debian: apt-get install gcc python3-dev
 
 
 def needs_native(test: Callable[..., None]) -> Callable[..., None]:
-    """Left out of the coverage run, which is that of the reference."""
+    """Mark a test that needs the C code; the coverage run, which measures the reference, leaves it out."""
     marked: Callable[..., None] = pytest.mark.native(pytest.mark.skipif(fast.CORE != "native", reason=NO_CORE)(test))
     return marked
 
@@ -69,7 +69,7 @@ EDGES = [
 
 @functools.cache
 def case_texts() -> list[str]:
-    """Every text between quotes in the case tables."""
+    """Return every quoted text in the case tables."""
     texts: set[str] = set()
     for path in (Path(__file__).parent.parent / "cases").rglob("*.json"):
         for quoted in re.findall(r'"(?:[^"\\]|\\.)*"', path.read_text(encoding="utf-8-sig", errors="replace")):
@@ -80,7 +80,7 @@ def case_texts() -> list[str]:
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.id)
-def test_the_shortcut_answers_as_the_reference_does(policy: Policy) -> None:
+def test_the_shortcut_agrees_with_the_reference(policy: Policy) -> None:
     for url in [*EDGES, *case_texts(), *corpora.real_or_own_urls()[::7], *dirty_urls(1_000)]:
         wanted = fuzz_native.answer(reference.normalize, url, policy)
         assert fuzz_native.answer(shortcut.normalize, url, policy) == wanted
@@ -88,7 +88,7 @@ def test_the_shortcut_answers_as_the_reference_does(policy: Policy) -> None:
 
 @needs_native
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.id)
-def test_the_native_core_answers_as_the_reference_does(policy: Policy) -> None:
+def test_the_c_code_agrees_with_the_reference(policy: Policy) -> None:
     urls = [*EDGES, *case_texts(), *dirty_urls(1_000), *corpora.real_or_own_urls()[::20]]
     assert fuzz_native.differences(urls, policy) == []
 
@@ -96,14 +96,14 @@ def test_the_native_core_answers_as_the_reference_does(policy: Policy) -> None:
 @needs_native
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.id)
-def test_on_all_real_urls_too(policy: Policy) -> None:
+def test_the_c_code_agrees_on_all_real_urls(policy: Policy) -> None:
     assert fuzz_native.differences([*corpora.real_or_own_urls(), *dirty_urls(5_000)], policy) == []
 
 
 @needs_native
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_fuzzed_inputs(seed: int) -> None:
+def test_the_c_code_agrees_on_random_inputs(seed: int) -> None:
     choose = random.Random(seed)
     for number in range(100):
         urls = list(fuzz_native.inputs(choose, 600))
@@ -111,18 +111,18 @@ def test_fuzzed_inputs(seed: int) -> None:
 
 
 @needs_native
-def test_most_real_urls_are_answered_natively() -> None:
+def test_the_c_code_answers_most_real_urls_itself() -> None:
     from canonry.core.native._fast import is_simple
 
     urls = corpora.real_or_own_urls()
-    share = 0.98 if corpora.is_real() else 0.95  # those we make ourselves are dirtier
+    share = 0.98 if corpora.is_real() else 0.95  # the generated ones are dirtier
     for policy in POLICIES:
         assert sum(is_simple(url, policy) for url in urls) >= share * len(urls)
 
 
 @pytest.mark.parametrize("module", [fast, shortcut], ids=["fast", "shortcut"])
 @pytest.mark.parametrize("name", ["normalize", "normalize_many", "canonical_hash"])
-def test_every_door_looks_the_same(module: Any, name: str) -> None:
+def test_signatures_and_docstrings_are_equal(module: Any, name: str) -> None:
     door, wanted = getattr(module, name), getattr(reference, name)
     parameters = inspect.signature(wanted).parameters.values()
     seen = [(each.name, each.default) for each in inspect.signature(door).parameters.values()]
@@ -132,7 +132,7 @@ def test_every_door_looks_the_same(module: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("module", [fast, shortcut], ids=["fast", "shortcut"])
-def test_unusual_calls_end_as_in_the_reference(module: Any) -> None:
+def test_unusual_calls_behave_as_in_the_reference(module: Any) -> None:
     class Text(str):
         __slots__ = ()
 
@@ -154,7 +154,7 @@ def test_unusual_calls_end_as_in_the_reference(module: Any) -> None:
 
 
 @pytest.mark.parametrize("module", [fast, shortcut, reference], ids=["fast", "shortcut", "reference"])
-def test_many_take_any_iterable(module: Any) -> None:
+def test_normalize_many_takes_any_iterable(module: Any) -> None:
     urls: list[Any] = ["https://a.com/?utm_x=1", "nope", 1, None, "https://bücher.de/", "https://a.com/b"]
     wanted = ["https://a.com/", None, None, None, "https://xn--bcher-kva.de/", "https://a.com/b"]
     for given in (urls, tuple(urls), iter(urls), dict.fromkeys(urls)):
@@ -183,7 +183,7 @@ def test_hashes_of_every_length() -> None:
         assert canonry.canonical_hash(text, "exact") == hashlib.sha256(text.encode()).hexdigest()
 
 
-def test_a_list_that_shrinks_while_it_is_read() -> None:
+def test_a_list_may_shrink_while_it_is_read() -> None:
     class Shrinking(str):
         __slots__ = ()
 
@@ -191,7 +191,7 @@ def test_a_list_that_shrinks_while_it_is_read() -> None:
     assert len(canonry.normalize_many(urls)) == 7
 
 
-def test_a_policy_whose_tables_are_too_big_is_left_to_the_reference() -> None:
+def test_a_policy_with_too_big_tables_uses_the_reference() -> None:
     long_name, many = (
         Policy("p", 1, strip_params=["x" * 300, "y"]),
         Policy("p", 1, strip_params=[f"{n:099}" for n in range(700)]),
@@ -205,7 +205,7 @@ def test_a_policy_whose_tables_are_too_big_is_left_to_the_reference() -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.id)
-def test_every_shipped_policy_fits_into_tables(policy: Policy) -> None:
+def test_every_shipped_policy_has_tables(policy: Policy) -> None:
     tables = make_tables(policy)
     assert tables is not None
     _, _, names, hosts = tables
@@ -213,7 +213,7 @@ def test_every_shipped_policy_fits_into_tables(policy: Policy) -> None:
     assert all(0 <= place < len(names) for _, _, place in hosts)
 
 
-def test_short_known_hosts_are_known_with_www_too() -> None:
+def test_short_special_hosts_are_found_with_and_without_www() -> None:
     overrides = json.dumps({"overrides": [{"match": {"host": host}, "rewrite_rules": [{"from_prefix": f"https://{host}/a/", "to_prefix": f"https://{host}/"}]} for host in ("t.co", "a.b", "b.example.com")]})  # fmt: skip
     policy = Policy("p", 1, strip_www=True).with_overrides(overrides)
     for host in ("t.co", "a.b", "b.example.com", "xt.co"):
@@ -232,7 +232,7 @@ def test_a_policy_that_was_used_can_be_copied_and_compared() -> None:
 
 
 @needs_native
-def test_columns_that_lie_are_refused() -> None:
+def test_malformed_columns_are_refused() -> None:
     from canonry.core.native import _fast
 
     native: Any = _fast
@@ -265,7 +265,7 @@ def test_columns_that_lie_are_refused() -> None:
 
 
 @pytest.mark.parametrize("pure", ["", "0", "1"])
-def test_which_core_is_active(pure: str) -> None:
+def test_canonry_pure_selects_the_core(pure: str) -> None:
     code = "import canonry.core.native as f; print(f.CORE, f.normalize('https://a.com/?utm_x'))"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"CANONRY_PURE": pure}

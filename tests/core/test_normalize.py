@@ -1,4 +1,4 @@
-"""contract N1 to N4: each rule alone, what it must change and what it must leave alone."""
+"""contract N1 to N4: what each rule changes, and what it leaves alone."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("text", "reason"), REFUSED, ids=range(len(REFUSED)))
 @pytest.mark.parametrize("policy", ["bookmark", "exact", "crawl"])
-def test_refused_with_the_reason(text: str, reason: str, policy: str) -> None:
+def test_invalid_urls_are_refused_with_a_reason(text: str, reason: str, policy: str) -> None:
     with pytest.raises(canonry.InvalidUrl) as caught:
         canonry.normalize(text, policy)
     assert (caught.value.input, caught.value.reason) == (text, reason)
@@ -149,18 +149,18 @@ def test_refused_with_the_reason(text: str, reason: str, policy: str) -> None:
 
 
 @pytest.mark.parametrize("value", [None, 1, b"https://a.com", ["https://a.com"]])
-def test_what_is_not_text_is_no_url(value: object) -> None:
+def test_values_that_are_not_strings_are_refused(value: object) -> None:
     with pytest.raises(canonry.InvalidUrl, match="not a string but"):
         canonry.normalize(value)  # type: ignore[arg-type]
     with pytest.raises(canonry.InvalidUrl, match="not a string but"):
         canonry.read_url(value)  # type: ignore[arg-type]
 
 
-def test_many() -> None:
+def test_normalize_many() -> None:
     given = ["https://www.A.com/?utm_source=x", "nope", None, "http://b.com"]
     assert canonry.normalize_many(given, "feed-aggressive") == ["https://a.com/", None, None, "http://b.com/"]  # type: ignore[arg-type]
 
 
-def test_bookmark_is_the_default() -> None:
+def test_the_default_policy_is_bookmark() -> None:
     assert canonry.normalize("https://youtu.be/abc?b#x") == "https://www.youtube.com/watch?v=abc#x"
     assert canonry.explain("https://a.com/").policy == "bookmark@1"

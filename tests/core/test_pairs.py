@@ -1,4 +1,4 @@
-"""Every pair of tests/cases/url_pairs.json: S the same, D different, P the same only where a policy says so."""
+"""The pairs of tests/cases/url_pairs.json: S are the same, D are different, P depend on the policy."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from corpora import POLICIES
 PAIRS = json.loads((Path(__file__).parent.parent / "cases" / "url_pairs.json").read_text())
 FEEDS = frozenset({"feed-aggressive", "feed-moderate", "feed-conservative"})
 DROPS_FRAGMENT = frozenset(POLICIES) - {"bookmark", "exact"}
-# The only differences that a policy drops by its own rule although the pair is D.
+# Pairs of kind D that a policy merges on purpose, by one of its rules.
 DROPPED = {"spa route kept": DROPS_FRAGMENT}
-# P pairs: the policies that merge them; a text says why none does.
+# Pairs of kind P: the policies that merge them, or a text that says why no policy does.
 MERGED_BY: dict[str, frozenset[str] | str] = {
     "+ vs %20 in query (form)": "+ is a space only to form decoders; bytes that no rule names stay (N3)",
     "invalid pct kept": "a stray % stays as it is; %25 is reserved (N3)",
@@ -61,27 +61,27 @@ def of_kind(kind: str) -> list[object]:
 
 
 @pytest.mark.parametrize("pair", of_kind("S"))
-def test_same(pair: dict[str, str]) -> None:
+def test_same_pairs_merge(pair: dict[str, str]) -> None:
     assert merging(pair) >= {"feed-aggressive", "crawl"}
 
 
 @pytest.mark.parametrize("pair", of_kind("D"))
-def test_different(pair: dict[str, str]) -> None:
+def test_different_pairs_stay_apart(pair: dict[str, str]) -> None:
     assert merging(pair) == DROPPED.get(pair["why"], frozenset())
 
 
 @pytest.mark.parametrize("pair", of_kind("P"))
-def test_by_policy(pair: dict[str, str]) -> None:
+def test_pairs_that_depend_on_the_policy(pair: dict[str, str]) -> None:
     merged_by = MERGED_BY[pair["why"]]
     assert merging(pair) == (set() if isinstance(merged_by, str) else merged_by)
 
 
-def test_every_pair_is_judged() -> None:
+def test_every_pair_has_a_kind() -> None:
     assert {pair["why"] for pair in PAIRS if pair["kind"] == "P"} == set(MERGED_BY)
     assert {pair["kind"] for pair in PAIRS} == {"S", "D", "P"}
 
 
-def test_feed_schemes_merge_at_the_door_for_people() -> None:
+def test_read_url_merges_feed_schemes() -> None:
     for pair in PAIRS:
         if pair["why"] in ("feed://", "feed:https://", "rss:// pcast:// itpc://"):
             assert canonry.read_url(pair["a"]) == canonry.read_url(pair["b"])

@@ -1,4 +1,4 @@
-"""contract N2, N9 as properties: a fixed point, the same every time, and explained as it is."""
+"""contract N2, N9 as properties: normalizing twice changes nothing, and explain agrees with normalize."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 SHIPPED = [canonry.policy(name) for name in corpora.POLICIES]
 BATCH = 100
-EXAMPLES = 1_000  # batches for each of the three ways to make a URL: 300,000 inputs in all
+EXAMPLES = 1_000  # batches for each of the three ways to make a URL: 300,000 inputs
 
 
 def batches(make: Callable[[random.Random], str]) -> st.SearchStrategy[list[str]]:
-    """A hundred URLs an example: hypothesis itself takes longer to draw one than we to check it."""
+    """Draw a hundred URLs as one example: drawing takes hypothesis longer than the check."""
 
     def batch(seed: int) -> list[str]:
         choose = random.Random(seed)
@@ -54,7 +54,7 @@ _policies = st.builds(
 )
 
 
-def assert_settled(url: str, policy: Policy, *, is_explained: bool = True) -> None:
+def assert_fixed_point(url: str, policy: Policy, *, is_explained: bool = True) -> None:
     once: str | None = None
     with suppress(canonry.InvalidUrl):
         once = canonry.normalize(url, policy)
@@ -76,7 +76,7 @@ def test_batches(make: Callable[[random.Random], str]) -> None:
     def run(urls: list[str], composed: Policy) -> None:
         for number, url in enumerate(urls):
             policy = SHIPPED[number // 2 % len(SHIPPED)] if number % 2 else composed
-            assert_settled(url, policy, is_explained=number % 3 == 0)
+            assert_fixed_point(url, policy, is_explained=number % 3 == 0)
 
     run()
 
@@ -84,8 +84,8 @@ def test_batches(make: Callable[[random.Random], str]) -> None:
 @settings(max_examples=250)
 @given(_raw, st.sampled_from(SHIPPED), _policies)
 def test_raw_text(text: str, shipped: Policy, composed: Policy) -> None:
-    assert_settled(text, shipped)
-    assert_settled(text, composed)
+    assert_fixed_point(text, shipped)
+    assert_fixed_point(text, composed)
 
 
 @pytest.mark.parametrize("policy", SHIPPED, ids=corpora.POLICIES)
@@ -100,4 +100,4 @@ def test_real_urls(policy: Policy) -> None:
 @pytest.mark.parametrize("policy", SHIPPED, ids=corpora.POLICIES)
 def test_real_urls_are_explained_as_they_are(policy: Policy) -> None:
     for url in corpora.real_or_own_urls()[::20]:
-        assert_settled(url, policy)
+        assert_fixed_point(url, policy)

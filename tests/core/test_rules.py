@@ -1,4 +1,4 @@
-"""Functions behind the rules whose short cuts must not change an answer."""
+"""The functions of rules.py, where their shortcuts could change an answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HEX = string.digits + "ABCDEFabcdef"
 UNRESERVED = string.ascii_letters + string.digits + "-._~"
 
 
-def test_every_escape_has_one_spelling() -> None:
+def test_every_escape_is_normalized() -> None:
     for high, low in itertools.product(HEX, HEX):
         char = chr(int(high + low, 16))
         wanted = char if char in UNRESERVED else f"%{high}{low}".upper()
@@ -19,7 +19,7 @@ def test_every_escape_has_one_spelling() -> None:
         assert rules.normalize_escapes(wanted) == wanted
 
 
-def test_an_escape_behind_a_stray_percent_never_makes_a_new_one() -> None:
+def test_decoding_behind_a_stray_percent_makes_no_new_escape() -> None:
     tokens = ["%", "4", "%34", "%31", "%41", "%7E", "%2f", "G"]
     for parts in itertools.product(tokens, repeat=5):
         text = "".join(parts)
@@ -28,7 +28,7 @@ def test_an_escape_behind_a_stray_percent_never_makes_a_new_one() -> None:
         assert once.count("%") <= text.count("%")
 
 
-def test_names_compare_decoded_once_and_without_case() -> None:
+def test_parameter_names_are_compared_decoded_and_without_case() -> None:
     matches = rules.make_name_matcher(("utm_*", "Id", "é"))
     assert all(map(matches, ["utm_", "UTM_X=1", "ut%6D_x", "%55tm%5fx=1", "ID", "%69d", "%C3%A9=1"]))
     assert not any(map(matches, ["utm", "utm%255f", "i", "idx", "", "=id", "%C3%89", "%E9", "x=utm_x"]))

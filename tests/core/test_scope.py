@@ -1,4 +1,4 @@
-"""contract C2, C3: crawl, external or skip, and why."""
+"""contract C2, C3: the verdict on each link, and the rule that decided it."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ def test_an_absolute_url_that_cannot_be_parsed_is_skipped() -> None:
     assert (judged.verdict, judged.rule, judged.url) == ("skip", "invalid_url", None)
 
 
-def test_www_of_the_seed_counts() -> None:
+def test_a_host_with_www_differs_from_one_without() -> None:
     seed = "https://www.example.com/"
     assert canonry.judge_link("https://www.example.com/a", seed, seed).verdict == "crawl"
     assert canonry.judge_link("https://example.com/a", seed, seed).verdict == "external"
 
 
-def test_a_bad_page_or_seed_is_the_callers_mistake() -> None:
+def test_an_invalid_page_or_seed_raises_invalid_url() -> None:
     with pytest.raises(canonry.InvalidUrl):
         canonry.judge_link("a", "nope", SEED)
     with pytest.raises(canonry.InvalidUrl):

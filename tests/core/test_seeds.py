@@ -1,4 +1,4 @@
-"""Every example and table about normalizing in the source documents 000 to 004."""
+"""Every example of normalizing in the five documents that the contract merges (000 to 004)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""contract N8: what site rules merge, and what must stay apart."""
+"""contract N8: the URLs that site rules merge, and those that must stay apart."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from canonry.core.policy import Policy
 WATCH = "https://www.youtube.com/watch?v=dQw4w9WgXcQ"
 POST = "https://x.com/jack/status/20"
 BLOG = "https://b.blogspot.com/feeds/posts/default"
-# Without any other rule on, so that each answer is the site rule's own.
+# No other rule is on, so each change is made by the site rule.
 SITES = Policy("sites", 1, sites=["youtube", "x", "feedburner", "blogger"])
 CASES = [
     # given, wanted
@@ -96,7 +96,7 @@ STAYS = [
 
 
 @pytest.mark.parametrize(("given", "wanted"), CASES)
-def test_merges(given: str, wanted: str) -> None:
+def test_site_rules_merge(given: str, wanted: str) -> None:
     assert canonry.normalize(given, SITES) == wanted
     assert canonry.normalize(wanted, SITES) == wanted
     with_www = SITES.with_rules("strip_www", "normalize_escapes", "collapse_slashes", "strip_trailing_slash")
@@ -106,7 +106,7 @@ def test_merges(given: str, wanted: str) -> None:
 
 
 @pytest.mark.parametrize("url", STAYS)
-def test_stays(url: str) -> None:
+def test_site_rules_leave_alone(url: str) -> None:
     assert canonry.normalize(url, SITES) == url
 
 
@@ -117,7 +117,7 @@ def test_www_of_a_target_stays_under_a_policy_that_strips_www() -> None:
     assert canonry.normalize("https://www.youtube.com/", Policy("w", 1, strip_www=True)) == "https://youtube.com/"
 
 
-def test_a_site_left_out_is_not_touched() -> None:
+def test_a_site_that_the_policy_leaves_out_is_not_changed() -> None:
     assert canonry.normalize("https://youtu.be/abc", SITES.without_sites("youtube")) == "https://youtu.be/abc"
     assert canonry.normalize("https://youtu.be/abc", "feed-aggressive") == "https://youtu.be/abc"
     assert canonry.normalize("http://b.blogspot.de/", "bookmark") == "http://b.blogspot.de/"

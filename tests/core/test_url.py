@@ -1,4 +1,4 @@
-"""contract N1, N7: the door for people, and links on pages."""
+"""contract N1, N7: typed URLs, links on pages, and parsing."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_join() -> None:
 @pytest.mark.parametrize(
     "text", ["www." * 500_000, "." * 2_000_000, "1." * 500_000, "feed:" * 200_000, "a" * 2_000_000]
 )
-def test_read_url_takes_one_pass(text: str) -> None:
+def test_read_url_takes_linear_time(text: str) -> None:
     for ending in (":80:80", " ", "@"):
         with pytest.raises(canonry.InvalidUrl):
             canonry.read_url(f"{text}{ending}/")
@@ -119,6 +119,18 @@ def test_read_url_takes_one_pass(text: str) -> None:
 )
 def test_the_port_is_the_one_of_the_scheme_unless_the_url_has_another(url: str, port: int) -> None:
     assert parse(url).get_port() == port
+
+
+@pytest.mark.parametrize(
+    ("url", "origin"),
+    [
+        ("http://u:p@A.com:80/b?c#d", "http://a.com"),
+        ("https://a.com:8443/", "https://a.com:8443"),
+        ("https://[::1]/", "https://[::1]"),
+    ],
+)
+def test_the_origin_is_scheme_host_and_port(url: str, origin: str) -> None:
+    assert parse(url).get_origin() == origin
 
 
 UNCHANGED = [
