@@ -70,7 +70,9 @@ def open_database(database_url: str, *, warn: Callable[[str], None], must_exist:
 
     file = find_store_file(database_url)
     if must_exist and file is not None and not file.exists():
-        raise StoreError(f"{file}: there is no store yet")
+        raise StoreError(
+            f"{file}: this store does not exist. Check --db, or create it, for example with `canonry ingest`."
+        )
     return Database(database_url, say=warn)
 
 

@@ -18,7 +18,7 @@ import psycopg
 import canonry
 import postgres
 import redis_server
-from canonry.cli.render import Bar
+from canonry.cli.render import ProgressBar
 from canonry.errors import CanonryError
 from canonry.net.chrome.process import find_chrome
 from canonry.settings import load_settings
@@ -120,7 +120,7 @@ class Run:
         self.folder = folder
         self._stack = stack
         self._calm = threading.Event()
-        self._bar = Bar(round(options.seconds))
+        self._bar = ProgressBar(round(options.seconds))
         self._began = time.monotonic()
 
     def go(self) -> Outcome:

@@ -70,7 +70,7 @@ def test_no_answer_is_one_line_and_exit_1(tmp_path: Path) -> None:
     run(tmp_path, "backup", "b.gz", "--db", "sqlite:///a.db")
     (tmp_path / "text").write_text("text")
     for arguments, named in (
-        (("backup", "x.gz", "--db", "sqlite:///none.db"), "none.db: there is no store yet"),
+        (("backup", "x.gz", "--db", "sqlite:///none.db"), "none.db"),
         (("backup", "x.gz", "--db", "mysql://u:secret@h/x"), "sqlite:///FILE"),
         (("backup", "x.gz", "--db", "nonsense"), "nonsense"),
         (("backup", "text/x.gz", "--db", "sqlite:///a.db"), "text"),

@@ -1,4 +1,4 @@
-"""The click commands, each in its own file, and what they share: errors, exit codes, help."""
+"""The click group: all commands, error messages and exit codes."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from canonry.cli.worker import worker
 from canonry.core.native import CORE
 from canonry.errors import CanonryError
 
-# Modules that come with an extra, for commands that miss them.
-_MODULES = {
+# Which extra installs a module that a command misses.
+_MODULES_OF_EXTRAS = {
     "feeds": "aiohttp alembic dbos psycopg selectolax sqlalchemy",
     "crawl": "protego",
     "bulk": "duckdb numpy pyarrow",
@@ -38,19 +38,19 @@ _MODULES = {
     "mcp": "mcp",
     "serve": "fastapi jinja2 prometheus_client pydantic python_multipart redis starlette structlog uvicorn",
 }
-_EXTRAS = {module: extra for extra, modules in _MODULES.items() for module in modules.split()}
+_EXTRAS = {module: extra for extra, modules in _MODULES_OF_EXTRAS.items() for module in modules.split()}
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="canonry", message=f"%(prog)s, version %(version)s ({CORE} core)")
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.option("--debug", is_flag=True, help="Show the traceback of errors.")
 def canonry(*, debug: bool) -> None:
     """Know when two URLs are the same thing.
 
     \b
     canonry explain 'https://youtu.be/dQw4w9WgXcQ?si=abc&utm_source=mail'
     """
-    del debug  # run() looks for it: the error may come before click has read it
+    del debug  # run() reads it from sys.argv, because an error may occur before click has parsed it
 
 
 for command in (
@@ -80,7 +80,7 @@ for command in (
 
 
 def run() -> None:
-    """Run the command line; one line for an error, exit 1, or 2 for wrong usage."""
+    """Run the command line. An error is one line and exit code 1; wrong usage is exit code 2."""
     try:
         canonry(prog_name="canonry")
     except CanonryError as error:
@@ -92,5 +92,8 @@ def run() -> None:
         extra = _EXTRAS.get((error.name or "").partition(".")[0])
         if extra is None or "--debug" in sys.argv:
             raise
-        click.echo(f"canonry: this needs more than the base install: pip install 'canonry[{extra}]'", err=True)
+        click.echo(
+            f"canonry: this command needs the module {error.name}. Install it with: pip install 'canonry[{extra}]'",
+            err=True,
+        )
         sys.exit(1)

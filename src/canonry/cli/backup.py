@@ -1,4 +1,4 @@
-"""canonry backup and restore: everything a store knows, as one file for SQLite and PostgreSQL."""
+"""`canonry backup` and `canonry restore`: the whole store as one file, for SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _file = click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @db_option
 @json_option
 def backup(file: Path, *, database_url: str, as_json: bool) -> None:
-    """Write everything the store knows to a FILE.
+    """Write the whole store to a FILE.
 
-    The file holds one moment, whatever is written meanwhile, and takes the place of an older one
-    when it is complete. It fits SQLite and PostgreSQL.
+    The file is a consistent snapshot, also while others write. It replaces an older file when it is
+    complete, and can be restored to SQLite and PostgreSQL.
 
     \b
     canonry backup canonry.jsonl.gz
@@ -32,19 +32,19 @@ def backup(file: Path, *, database_url: str, as_json: bool) -> None:
 
     with open_store(database_url) as database, _Progress("backed up") as progress:
         rows = store.backup(database, file, progress.show)
-    _tell(file, rows, as_json=as_json, done="backed up to")
+    _print_result(file, rows, as_json=as_json, action="backed up to")
 
 
 @click.command()
 @_file
 @db_option
-@click.option("--replace", is_flag=True, help="Put the backup in the place of what the store has.")
+@click.option("--replace", is_flag=True, help="Replace the content of the store.")
 @json_option
 def restore(file: Path, *, database_url: str, replace: bool, as_json: bool) -> None:
     """Fill the store from a FILE that `canonry backup` wrote.
 
-    All of it or, where the file is damaged or from a newer canonry, nothing. A store that is
-    not empty is left alone unless you say --replace.
+    A file that is damaged or from a newer canonry changes nothing. A store that is not empty is
+    only replaced with --replace.
 
     \b
     canonry restore canonry.jsonl.gz
@@ -52,24 +52,24 @@ def restore(file: Path, *, database_url: str, replace: bool, as_json: bool) -> N
     """
     from canonry.store import backup as store
 
-    store.read_header(file)  # a wrong file leaves no empty store behind
+    store.read_header(file)  # check the file before a store is created
     with open_store(database_url, must_exist=False) as database, _Progress("restored") as progress:
         rows = store.restore(database, file, replace=replace, progress=progress.show)
-    _tell(file, rows, as_json=as_json, done="restored from")
+    _print_result(file, rows, as_json=as_json, action="restored from")
 
 
-def _tell(file: Path, rows: int, *, as_json: bool, done: str) -> None:
-    if render.on_terminal(as_json=as_json):
-        click.echo(f"{rows} {'row' if rows == 1 else 'rows'} {done} {file}")
+def _print_result(file: Path, rows: int, *, as_json: bool, action: str) -> None:
+    if render.is_for_terminal(as_json=as_json):
+        click.echo(f"{rows} {'row' if rows == 1 else 'rows'} {action} {file}")
     else:
         render.print_json({"file": str(file), "rows": rows})
 
 
 class _Progress:
-    """One line on a terminal that says how far it is, from the first second on, gone when it is over."""
+    """A progress line on a terminal, shown after a second and removed at the end."""
 
-    def __init__(self, done: str) -> None:
-        self._done = done
+    def __init__(self, action: str) -> None:
+        self._action = action
         self._next = time.monotonic() + 1
         self._is_shown = False
 
@@ -80,8 +80,8 @@ class _Progress:
         if self._is_shown:
             click.echo("\r\033[K", nl=False, err=True)
 
-    def show(self, done: int, of: int) -> None:
+    def show(self, done: int, total: int) -> None:
         if sys.stderr.isatty() and time.monotonic() >= self._next:
             self._is_shown = True
             self._next = time.monotonic() + 0.1
-            click.echo(f"\r\033[K{100 * done // max(of, 1)} % {self._done}", nl=False, err=True)
+            click.echo(f"\r\033[K{100 * done // max(total, 1)} % {self._action}", nl=False, err=True)

@@ -1,4 +1,4 @@
-"""canonry bulk: files of URLs in, one Parquet file of answers out."""
+"""`canonry bulk`: normalize and deduplicate files of URLs into one Parquet file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from canonry.cli import render
-from canonry.cli.options import chosen, complete_policy, json_option, overrides_option, policy_option
+from canonry.cli.options import complete_policy, json_option, load_chosen_policy, overrides_option, policy_option
 
 if TYPE_CHECKING:
     from canonry.bulk.job import Progress, Report
@@ -22,17 +22,17 @@ _FORMATS = ("text", "csv", "jsonl", "parquet")
 @click.command()
 @click.argument("inputs", nargs=-1, required=True, metavar="IN...")
 @click.option(
-    "-o", "--out", required=True, metavar="OUT", help="The Parquet file to write; it appears when it is whole."
+    "-o", "--out", required=True, metavar="OUT", help="The Parquet file to write; it appears when it is complete."
 )
 @click.option(
     "--mode",
     type=click.Choice(_MODES),
     default="dedupe",
     show_default=True,
-    help="Each canonical URL once; a row for each URL; the input with canonical_url and canonical_hash; the rows for "
-    "which two policies differ.",
+    help="dedupe: each canonical URL once; normalize: a row for each URL; join: the input columns plus canonical_url "
+    "and canonical_hash; diff: the rows for which two policies differ.",
 )
-@click.option("--column", metavar="NAME", default="url", show_default=True, help="The column that holds the URLs.")
+@click.option("--column", metavar="NAME", default="url", show_default=True, help="The column with the URLs.")
 @policy_option
 @overrides_option
 @click.option(
@@ -45,14 +45,14 @@ _FORMATS = ("text", "csv", "jsonl", "parquet")
     "--format",
     "form",
     type=click.Choice(_FORMATS),
-    help="How the inputs are written; by default their names tell (.csv .tsv .jsonl .ndjson .parquet, else text).",
+    help="The input format; by default from the file name (.csv .tsv .jsonl .ndjson .parquet, else text).",
 )
 @click.option(
     "--engine",
     type=click.Choice(["duckdb", "spark"]),
     default="duckdb",
     show_default=True,
-    help="One machine, or many. The answer is the same, byte for byte.",
+    help="duckdb runs on one machine, spark on many. Both write the same bytes.",
 )
 @click.option(
     "--master", metavar="URL", help="With --engine spark: the cluster, such as spark://HOST:7077.  [default: local[*]]"
@@ -62,10 +62,10 @@ _FORMATS = ("text", "csv", "jsonl", "parquet")
     metavar="SIZE",
     default="1GB",
     show_default=True,
-    help="What the process may use; more goes to disk beside OUT.",
+    help="Memory limit of the process; more data goes to disk beside OUT.",
 )
-@click.option("--overwrite", is_flag=True, help="Replace OUT, and the side file, if they exist.")
-@click.option("--quiet", "-q", is_flag=True, help="No progress and no summary, only errors.")
+@click.option("--overwrite", is_flag=True, help="Replace OUT and the file of invalid rows if they exist.")
+@click.option("--quiet", "-q", is_flag=True, help="Print errors only, no progress and no summary.")
 @json_option
 def bulk(
     inputs: tuple[str, ...],
@@ -78,12 +78,12 @@ def bulk(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Many URLs at once: from files to one Parquet file, each canonical URL once.
+    """Normalize files of URLs into one Parquet file, each canonical URL once.
 
-    Reads text (one URL a line), CSV, JSONL and Parquet, also compressed (.gz, .zst, .bz2 of the first three), more
-    than fits into memory. Columns of OUT: url, canonical_hash, count, first_variant, first_file, first_row, sorted by
-    hash. Rows that are no URL are in a side file, OUT with .invalid in its name, with the reason. The same command
-    goes on where an interrupted one stopped.
+    Reads text (one URL on a line), CSV, JSONL and Parquet, also compressed (.gz, .zst, .bz2 of the first three),
+    larger than memory. Columns of OUT: url, canonical_hash, count, first_variant, first_file, first_row, sorted by
+    hash. Rows without a valid URL go to a second file, OUT with .invalid in its name, with the reason. After an
+    interruption the same command continues.
 
     \b
     canonry bulk urls.txt -o unique.parquet
@@ -94,42 +94,44 @@ def bulk(
     from canonry.bulk.running import run
 
     if (options["mode"] == "diff") != (against is not None):
-        raise click.UsageError("--mode diff and --against POLICY go together")
+        raise click.UsageError("--mode diff needs --against POLICY, and --against needs --mode diff")
     if options["master"] is not None and options["engine"] != "spark":
-        raise click.UsageError("--master goes with --engine spark")
-    policies = chosen(policy_name, overrides), None if against is None else chosen(against)
-    told = _Told(is_quiet=quiet)
+        raise click.UsageError("--master needs --engine spark")
+    policies = load_chosen_policy(policy_name, overrides), None if against is None else load_chosen_policy(against)
+    display = _Display(is_quiet=quiet)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        report = run(inputs, policy=policies[0], against=policies[1], format=form, on_progress=told.progress, **options)
+        report = run(
+            inputs, policy=policies[0], against=policies[1], format=form, on_progress=display.show_progress, **options
+        )
     except KeyboardInterrupt:
-        told.bar.clear()
-        click.echo("canonry: stopped; nothing was written, and the same command goes on from here", err=True)
-        sys.exit(128 + (_stops[0] if _stops else signal.SIGINT))
+        display.bar.clear()
+        click.echo("canonry: stopped. OUT was not written; run the same command again to continue.", err=True)
+        sys.exit(128 + (_signals[0] if _signals else signal.SIGINT))
     finally:
-        told.bar.clear()
+        display.bar.clear()
     if not quiet:
-        told.report(report, as_json=as_json)
+        display.print_report(report, as_json=as_json)
 
 
-_stops: list[int] = []
+_signals: list[int] = []
 
 
 def _interrupt(number: int, _: object) -> None:
-    _stops.append(number)
+    _signals.append(number)
     raise KeyboardInterrupt
 
 
-class _Told:
-    """How far it is, on a terminal; and what came of it."""
+class _Display:
+    """Progress on a terminal, and the final report."""
 
     def __init__(self, *, is_quiet: bool) -> None:
-        self.bar = render.Bar(0)
+        self.bar = render.ProgressBar(0)
         self._is_quiet = is_quiet
         self._started = time.monotonic()
 
-    def progress(self, progress: Progress) -> None:
-        """One line, drawn over and over."""
+    def show_progress(self, progress: Progress) -> None:
+        """Redraw the progress line."""
         seconds = time.monotonic() - self._started
         if self._is_quiet or seconds < 1:
             return
@@ -142,16 +144,16 @@ class _Told:
             self.bar.resize(progress.of)
             self.bar.show(progress.done, f"rows merged, {progress.rows:,} written")
 
-    def report(self, report: Report, *, as_json: bool) -> None:
-        """The counts, in one line."""
-        if not render.on_terminal(as_json=as_json):
+    def print_report(self, report: Report, *, as_json: bool) -> None:
+        """Print the counts, as a table or as one JSON line."""
+        if not render.is_for_terminal(as_json=as_json):
             render.print_json(report)
             return
         seconds = time.monotonic() - self._started
         rows = [
             ("files", report.files, f"{report.kept} of them read by an earlier run" if report.kept else ""),
             ("rows", report.rows, f"{report.rows / max(seconds, 0.001):,.0f} rows/s"),
-            ("empty", report.empty, "lines without anything"),
+            ("empty", report.empty, "empty lines"),
             ("invalid", report.invalid, str(report.invalid_file)),
             ("written", report.written, report.out),
         ]

@@ -51,13 +51,13 @@ def canonicalize(url: str, *, discover: bool, max_requests: int, as_json: bool) 
     except (FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl) as error:
         progress.clear()
         tried: tuple[Candidate, ...] = getattr(error, "tried", ())
-        if render.on_terminal(as_json=as_json):
+        if render.is_for_terminal(as_json=as_json):
             _print_candidates(tried)
         else:
             _print_json({"input_url": url, "url": None, "error": str(error), "candidates": tried}, canonical_url=None)
         raise
     progress.clear()
-    if render.on_terminal(as_json=as_json):
+    if render.is_for_terminal(as_json=as_json):
         _print_result(found)
     else:
         _print_json(found, canonical_url=found.url)
@@ -82,7 +82,7 @@ class _ProgressLine:
 
 def _print_json(record: object, *, canonical_url: str | None) -> None:
     """Print a line of JSON in which only the canonical URL keeps its credentials."""
-    fields = cast("dict[str, object]", _mask_urls(json.loads(render.json_line(record))))
+    fields = cast("dict[str, object]", _mask_urls(json.loads(render.format_json(record))))
     render.print_json({**fields, "url": canonical_url})
 
 
@@ -98,15 +98,15 @@ def _mask_urls(value: object) -> object:
 
 
 def _print_result(found: Canonical) -> None:
-    click.echo(render.bold(found.url))
+    click.echo(render.make_bold(found.url))
     summary = [str(found.reason), f"from {found.source}"]
     if found.feed is not None:
-        title = render.visible(found.feed.title) or "untitled"
+        title = render.escape_control(found.feed.title) or "untitled"
         summary.append(f"{title} ({found.feed.format}, {_count(found.feed.item_count, 'item')})")
     summary.append(_count(found.total_requests, "request"))
     click.echo(", ".join(summary))
     for link in found.discovered[1:]:
-        click.echo(f"Also linked from the page: {link.url} {render.visible(link.title)}".rstrip())
+        click.echo(f"Also linked from the page: {link.url} {render.escape_control(link.title)}".rstrip())
     _print_candidates(found.candidates)
     for alias in found.aliases:
         click.echo(f"Alias: {mask_credentials(alias)}")

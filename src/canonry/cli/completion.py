@@ -1,4 +1,4 @@
-"""canonry completion: the script that makes a shell complete canonry's commands."""
+"""`canonry completion`: the script that lets a shell complete canonry's commands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from click.shell_completion import get_completion_class
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """The completion script for a shell.
+    """Print the completion script for a shell.
 
     \b
     eval "$(canonry completion bash)"

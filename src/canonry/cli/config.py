@@ -1,4 +1,4 @@
-"""canonry config: the settings in force, and who set them."""
+"""`canonry config`: the settings in force, and where each was set."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ if TYPE_CHECKING:
 @click.command()
 @json_option
 def config(*, as_json: bool) -> None:
-    """Show the settings in force, where each was set, and what it is for.
+    """Show the settings in force, where each was set, and its purpose.
 
-    A flag of a command goes before a variable, a variable before canonry.toml in the folder you are in.
+    A command-line flag wins over a variable, a variable over canonry.toml in the current folder.
 
     \b
     canonry config
     CANONRY_ALLOW_NETWORKS=10.0.0.0/8 canonry config --json
     """
-    given, usual = read_given_settings(), Settings()
+    given, defaults = read_given_settings(), Settings()
     records: list[dict[str, object]] = []
     for each in fields(Settings):
-        value, source = given.get(each.name, (getattr(usual, each.name), "default"))
+        value, source = given.get(each.name, (getattr(defaults, each.name), "default"))
         records.append(
             {
                 "setting": each.name,
-                "value": _shown(value),
+                "value": _format_value(value),
                 "source": source,
                 "variable": name_variable(each.name),
                 "meaning": SETTING_DESCRIPTIONS[each.name],
             }
         )
-    if not render.on_terminal(as_json=as_json):
+    if not render.is_for_terminal(as_json=as_json):
         for record in records:
             render.print_json(record)
         return
     rows = [tuple(str(record[name] or "–") for name in ("setting", "value", "source", "meaning")) for record in records]
-    render.print_table(("setting", "value", "set by", "what it is for"), rows)
+    render.print_table(("setting", "value", "set by", "purpose"), rows)
 
 
-def _shown(value: object) -> str:
-    """As it would be set; passwords stay out of sight."""
+def _format_value(value: object) -> str:
+    """Return the value as it would be set, with passwords masked."""
     if value is None:
         return ""
     if isinstance(value, range):

@@ -15,7 +15,7 @@ import click
 
 from canonry.cli import render
 from canonry.cli.options import db_option, json_option
-from canonry.cli.signals import until_stopped
+from canonry.cli.signals import run_until_stopped
 from canonry.cli.stores import open_store
 from canonry.core.url import parse
 from canonry.errors import CanonryError, mask_credentials
@@ -102,9 +102,9 @@ def crawl(
     """
     require_writer(out)
     options = _read_options(given)
-    session = _Session(seed, database_url, out, is_shown=render.on_terminal(as_json=as_json))
+    session = _Session(seed, database_url, out, is_shown=render.is_for_terminal(as_json=as_json))
     work = session.watch if workers else session.run
-    sys.exit(until_stopped(work(options, resume=resume), session.report_interruption))
+    sys.exit(run_until_stopped(work(options, resume=resume), session.report_interruption))
 
 
 def _read_options(given: dict[str, Any]) -> dict[str, Any]:
@@ -125,7 +125,7 @@ class _Session:
         self.database_url = database_url
         self.out = out
         self.is_shown = is_shown
-        self.bar = render.Bar(0)
+        self.bar = render.ProgressBar(0)
         self.summary: Summary = Summary()
         self.shown: list[Page] = []
         self.started = time.monotonic()

@@ -52,7 +52,7 @@ def list_crawls(*, limit: int, database_url: str, as_json: bool) -> None:
 
     with _open_crawls(database_url) as store:
         found = asyncio.run(read(store))
-    if not render.on_terminal(as_json=as_json):
+    if not render.is_for_terminal(as_json=as_json):
         for crawl, pages in found:
             render.print_json(_make_record(crawl, pages))
     elif found:
@@ -88,7 +88,7 @@ def show(crawl_id: int, *, database_url: str, as_json: bool) -> None:
     async def read(store: CrawlStore) -> tuple[Crawl, Counts, Summary]:
         crawl, summary = await store.get(crawl_id), Summary()
         counts = await store.count_pages(crawl_id)
-        bar = render.Bar(counts.done + counts.failed)
+        bar = render.ProgressBar(counts.done + counts.failed)
         async for page in read_pages(store, crawl_id):
             summary.add(page)
             bar.show(summary.pages, "pages")
@@ -97,7 +97,7 @@ def show(crawl_id: int, *, database_url: str, as_json: bool) -> None:
 
     with _open_crawls(database_url) as store:
         crawl, counts, summary = asyncio.run(read(store))
-    if not render.on_terminal(as_json=as_json):
+    if not render.is_for_terminal(as_json=as_json):
         pages = {"queued": counts.queued, "fetching": counts.fetching, "done": counts.done, "failed": counts.failed}
         skipped = {reason.sentence: count for reason, count in counts.skipped.items()}
         render.print_json(
@@ -109,9 +109,8 @@ def show(crawl_id: int, *, database_url: str, as_json: bool) -> None:
             }
         )
         return
-    click.echo(
-        f"{render.bold(render.visible(crawl.seed))}  {crawl.state}{f': {crawl.failure}' if crawl.failure else ''}"
-    )
+    state = f"{crawl.state}: {crawl.failure}" if crawl.failure else crawl.state
+    click.echo(f"{render.make_bold(render.escape_control(crawl.seed))}  {state}")
     print_summary(summary, counts, f"started {crawl.started_at[:16].replace('T', ' ')}", err=False)
 
 
@@ -133,7 +132,7 @@ def export(crawl_id: int, file: Path, *, database_url: str) -> None:
     async def write(store: CrawlStore) -> None:
         await store.get(crawl_id)
         counts, done = await store.count_pages(crawl_id), 0
-        bar = render.Bar(counts.done + counts.failed)
+        bar = render.ProgressBar(counts.done + counts.failed)
 
         def count() -> None:
             nonlocal done

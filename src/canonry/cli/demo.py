@@ -36,6 +36,6 @@ async def _show(*, as_json: bool) -> None:
             render.print_json(step)
             continue
         # Meant for people, also when it is piped into a pager.
-        click.echo(render.bold(f"{number}. {step.title}\n"))
+        click.echo(render.make_bold(f"{number}. {step.title}\n"))
         render.print_table(step.headers, step.rows)
-        click.echo(f"\n→ {render.bold(step.result)}\n  Try it: {step.command}\n")
+        click.echo(f"\n→ {render.make_bold(step.result)}\n  Try it: {step.command}\n")

@@ -43,7 +43,7 @@ def list_feeds(*, database_url: str, as_json: bool) -> None:
     """
     with open_feeds(database_url) as store:
         found = asyncio.run(store.all())
-    if not render.on_terminal(as_json=as_json):
+    if not render.is_for_terminal(as_json=as_json):
         for feed in found:
             render.print_json(_make_record(feed))
     elif found:
@@ -193,7 +193,7 @@ def items(*, since: str | None, duplicates: bool, database_url: str, as_json: bo
         found = asyncio.run(store.items(after, only_duplicates=duplicates))
     if duplicates:
         found.sort(key=lambda item: (normalize_link(item.url), item.entry_id))
-    if not render.on_terminal(as_json=as_json):
+    if not render.is_for_terminal(as_json=as_json):
         for item in found:
             render.print_json(
                 replace(item, feed_url=mask_credentials(item.feed_url), dedupe_key=mask_key(item.dedupe_key))
@@ -214,7 +214,7 @@ async def _add(rows: list[OpmlFeed], store: FeedStore, *, no_fetch: bool, concur
 
     if no_fetch:
         return await import_unfetched(rows, store, now=datetime.now(UTC))
-    bar, counts = render.Bar(len(rows)), Counter[AddResult]()
+    bar, counts = render.ProgressBar(len(rows)), Counter[AddResult]()
 
     def on_added(outcome: AddOutcome) -> None:
         counts[outcome.result] += 1
@@ -236,14 +236,14 @@ def _print_outcomes(outcomes: list[AddOutcome], *, as_json: bool) -> None:
         )
         for outcome in outcomes
     ]
-    if not render.on_terminal(as_json=as_json):
+    if not render.is_for_terminal(as_json=as_json):
         for outcome in shown:
             render.print_json({name: getattr(outcome, name) for name in _OUTCOME_FIELDS})
         return
     for outcome in shown:
-        click.echo(f"{render.bold(outcome.result)}  {render.visible(_describe(outcome))}")
+        click.echo(f"{render.make_bold(outcome.result)}  {render.escape_control(_describe(outcome))}")
         for alias in outcome.aliases:
-            click.echo(f"  alias: {render.visible(alias)}")
+            click.echo(f"  alias: {render.escape_control(alias)}")
 
 
 _OUTCOME_FIELDS = ("result", "input_url", "url", "title", "aliases", "reason")

@@ -15,7 +15,7 @@ import click
 
 from canonry.cli import render
 from canonry.cli.options import db_option, json_option
-from canonry.cli.signals import until_stopped
+from canonry.cli.signals import run_until_stopped
 from canonry.cli.stores import open_feeds
 from canonry.errors import StoreError, mask_credentials
 from canonry.feeds.feed_values import FeedStatus
@@ -111,9 +111,9 @@ def ingest(
     with _ItemOutput(jsonl, as_json=as_json) as output:
         session = _IngestSession(database_url, output, options)
         if watch:
-            until_stopped(session.watch(given, every), session.report_stop)
+            run_until_stopped(session.watch(given, every), session.report_stop)
         else:
-            sys.exit(until_stopped(session.run_once(given), session.report_stop))
+            sys.exit(run_until_stopped(session.run_once(given), session.report_stop))
 
 
 def _read_opml_urls(file: str) -> list[str]:
@@ -156,7 +156,7 @@ class _IngestSession:
         self.database_url = database_url
         self.output = output
         self.options = options
-        self.bar = render.Bar(0)
+        self.bar = render.ProgressBar(0)
         self.totals = _Totals()
 
     def report_stop(self) -> None:
@@ -195,7 +195,7 @@ class _IngestSession:
     async def _run(self, urls: list[str], store: str | Database) -> Report:
         from canonry.feeds.ingest import ingest as run_ingest
 
-        self.bar, feeds_before = render.Bar(len(dict.fromkeys(urls))), self.totals.feeds
+        self.bar, feeds_before = render.ProgressBar(len(dict.fromkeys(urls))), self.totals.feeds
 
         def on_feed(outcome: FeedOutcome) -> None:
             self.totals.add(outcome)
@@ -224,7 +224,7 @@ class _ItemOutput:
     """Writes new and updated items: JSON lines to a file and to standard output, or the first few to a terminal."""
 
     def __init__(self, file: str | None, *, as_json: bool) -> None:
-        is_piped = not render.on_terminal(as_json=as_json)
+        is_piped = not render.is_for_terminal(as_json=as_json)
         self._is_printed = is_piped or file == "-"
         self._file = None if file is None or file == "-" else _open_for_appending(file)
         self._shown: list[ItemRecord] = []
@@ -240,7 +240,7 @@ class _ItemOutput:
 
     def write(self, record: ItemRecord) -> None:
         if self._file is not None:
-            self._file.write(f"{render.json_line(record)}\n".encode())
+            self._file.write(f"{render.format_json(record)}\n".encode())
         if self._is_printed:
             render.print_json(record)
         else:
@@ -288,8 +288,8 @@ def _print_problems(report: Report) -> None:
         click.echo(f"canonry: {warning}", err=True)
     for outcome in sorted(report.feeds, key=lambda outcome: outcome.feed_url):
         if outcome.result.is_failure:
-            url = render.visible(mask_credentials(outcome.feed_url))
-            click.echo(f"{outcome.result}: {url}: {render.visible(outcome.reason)}", err=True)
+            url = render.escape_control(mask_credentials(outcome.feed_url))
+            click.echo(f"{outcome.result}: {url}: {render.escape_control(outcome.reason)}", err=True)
 
 
 def _open_for_appending(file: str) -> FileIO:

@@ -1,4 +1,4 @@
-"""URLs in, answers out, line by line: what `canonry normalize` does, in constant memory."""
+"""Normalize line by line in constant memory: the work of `canonry normalize`."""
 
 from __future__ import annotations
 
@@ -16,76 +16,76 @@ if TYPE_CHECKING:
 
     from canonry.core.policy import Policy
 
-# A line longer than this is refused instead of held in memory.
-LONGEST_LINE = 16 * 1024 * 1024
-_DEFAULT = "bookmark"
+# A longer line is invalid instead of being held in memory.
+MAX_LINE_BYTES = 16 * 1024 * 1024
+_DEFAULT_POLICY = "bookmark"
 
 
-class Options:
-    """What `canonry normalize` was asked for."""
+class LineOptions:
+    """The options of `canonry normalize`."""
 
     __slots__ = ("as_json", "policy", "policy_id", "with_hash")
 
     def __init__(self, policy: Policy | None = None, *, with_hash: bool = False, as_json: bool = False) -> None:
-        self.policy = shipped_policy(_DEFAULT) if policy is None else policy
-        self.policy_id = self.policy.id  # once, not for every line
+        self.policy = shipped_policy(_DEFAULT_POLICY) if policy is None else policy
+        self.policy_id = self.policy.id  # computed once, not for every line
         self.with_hash = with_hash
         self.as_json = as_json
 
 
-def answer(texts: Iterable[str | InvalidUrl], options: Options) -> int:
-    """Print one line for each text, problems to stderr; the exit code: 1 if any was refused."""
-    refused = 0
+def print_normalized(texts: Iterable[str | InvalidUrl], options: LineOptions) -> int:
+    """Print one line for each text, errors to stderr; return the exit code, 1 if any text was invalid."""
+    invalid = 0
     if sys.__stdout__ is None:
         raise OSError("standard output is closed")
-    # Our own buffer: with PYTHONUNBUFFERED every line would be a system call.
+    # A buffer of our own: with PYTHONUNBUFFERED every line would be a system call.
     with open(sys.__stdout__.fileno(), "w", encoding="utf-8", errors="surrogateescape", closefd=False) as out:
         for number, text in enumerate(texts, 1):
             try:
-                line = _line(text, options)
+                line = _normalize_line(text, options)
             except InvalidUrl as error:
-                refused += 1
-                line = _refused_line(error, options)
+                invalid += 1
+                line = _format_error(error, options)
                 print(f"canonry: input {number}: {error}", file=sys.stderr)
             out.write(f"{line}\n")
-    return 1 if refused else 0
+    return 1 if invalid else 0
 
 
-def input_lines(stream: BinaryIO) -> Iterator[str | InvalidUrl]:
-    """The lines of a stream; bytes that are not UTF-8 become lone surrogates, which no URL may hold."""
-    while raw := stream.readline(LONGEST_LINE):
-        if len(raw) == LONGEST_LINE and not raw.endswith(b"\n"):
+def read_lines(stream: BinaryIO) -> Iterator[str | InvalidUrl]:
+    """Yield the lines of a stream; bytes that are not UTF-8 become lone surrogates, which are invalid in URLs."""
+    while raw := stream.readline(MAX_LINE_BYTES):
+        if len(raw) == MAX_LINE_BYTES and not raw.endswith(b"\n"):
             _skip_line(stream)
-            yield InvalidUrl(_text(raw[:100]), f"the line is longer than {LONGEST_LINE} bytes")
+            yield InvalidUrl(_decode(raw[:100]), f"the line is longer than {MAX_LINE_BYTES} bytes")
         else:
-            yield _text(raw.rstrip(b"\r\n"))
+            yield _decode(raw.rstrip(b"\r\n"))
 
 
-def _text(raw: bytes) -> str:
+def _decode(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogateescape")
 
 
 def _skip_line(stream: BinaryIO) -> None:
-    while (rest := stream.readline(LONGEST_LINE)) and not rest.endswith(b"\n"):
+    while (rest := stream.readline(MAX_LINE_BYTES)) and not rest.endswith(b"\n"):
         pass
 
 
-def _line(text: str | InvalidUrl, options: Options) -> str:
+def _normalize_line(text: str | InvalidUrl, options: LineOptions) -> str:
     if isinstance(text, InvalidUrl):
         raise text
     url = normalize(read_url(text), options.policy)
     if options.as_json:
-        return _json({"input": text, "url": url, "policy": options.policy_id, **_hash(url, options)})
-    return f"{url}\t{_hash(url, options)['hash']}" if options.with_hash else url
+        return _dump_json({"input": text, "url": url, "policy": options.policy_id, **_make_hash(url, options)})
+    return f"{url}\t{_make_hash(url, options)['hash']}" if options.with_hash else url
 
 
-def _refused_line(error: InvalidUrl, options: Options) -> str:
+def _format_error(error: InvalidUrl, options: LineOptions) -> str:
     if options.as_json:
-        return _json({"input": error.input, "url": None, "policy": options.policy_id, "reason": error.reason})
+        return _dump_json({"input": error.input, "url": None, "policy": options.policy_id, "reason": error.reason})
     return ""
 
 
-def _hash(url: str, options: Options) -> dict[str, str]:
+def _make_hash(url: str, options: LineOptions) -> dict[str, str]:
     if not options.with_hash:
         return {}
     import hashlib
@@ -93,7 +93,7 @@ def _hash(url: str, options: Options) -> dict[str, str]:
     return {"hash": hashlib.sha256(url.encode()).hexdigest()}
 
 
-def _json(record: dict[str, object]) -> str:
+def _dump_json(record: dict[str, object]) -> str:
     import json
 
     return json.dumps(record, ensure_ascii=True)

@@ -1,7 +1,7 @@
-"""Where the `canonry` command begins.
+"""The entry point of the `canonry` command.
 
-`canonry normalize URL…` is answered here, without click, in about twice the time of a bare
-interpreter; everything else goes to the click commands in app.py.
+`canonry normalize URL…` runs without click, in about twice the time of a bare interpreter; all other
+commands go to click in app.py.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ import sys
 def main() -> None:
     """Run the command line and exit with its code."""
     try:
-        urls = _plain_urls(sys.argv[1:])
+        urls = _find_plain_urls(sys.argv[1:])
         if urls:
-            from canonry.cli.lines import Options, answer
+            from canonry.cli.lines import LineOptions, print_normalized
 
-            sys.exit(answer(urls, Options()))
-        gc.set_threshold(20_000)  # what is imported stays: to look for garbage in it takes a seventh of a start
+            sys.exit(print_normalized(urls, LineOptions()))
+        gc.set_threshold(20_000)  # searching imported modules for garbage takes a seventh of the start-up time
         from canonry.cli.app import run
 
         run()
     except OSError as error:
         if "--debug" in sys.argv:
             raise
-        _drop_what_cannot_be_written()
-        if not isinstance(error, BrokenPipeError):  # the reader (head, less) has what it wanted
+        _discard_output()
+        if not isinstance(error, BrokenPipeError):  # the reader (head, less) has closed the pipe
             sys.stderr.write(f"canonry: {error}\n")
         sys.exit(1)
 
 
-def _drop_what_cannot_be_written() -> None:
-    """So that it is not tried again at exit."""
+def _discard_output() -> None:
+    """Discard buffered output, so that Python does not try to write it again at exit."""
     if sys.__stdout__ is None:
         return
     try:
@@ -42,8 +42,8 @@ def _drop_what_cannot_be_written() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())
 
 
-def _plain_urls(arguments: list[str]) -> list[str]:
-    """The URLs of `canonry normalize URL…` when nothing but URLs follows."""
+def _find_plain_urls(arguments: list[str]) -> list[str]:
+    """Return the URLs of `canonry normalize URL…`; an empty list where options or other commands are given."""
     if arguments[:1] != ["normalize"] or any(argument.startswith("-") for argument in arguments):
         return []
     return arguments[1:]

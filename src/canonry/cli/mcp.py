@@ -1,4 +1,4 @@
-"""canonry mcp: canonry as tools for a program that speaks MCP."""
+"""`canonry mcp`: an MCP server on standard input and output."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import click
 
 @click.command()
 def mcp() -> None:
-    """Answer a program that speaks MCP, on standard input and output.
+    """Run an MCP server on standard input and output.
 
-    Its tools are normalize, explain and canonicalize; all only read. The program starts it by itself:
-    give it this command.
+    It has the tools normalize, explain and canonicalize; none of them writes. The MCP client starts the
+    server itself: configure this command there.
 
     \b
     canonry mcp
     """
     from canonry.integrations.mcp import server
 
-    # Ctrl-C at once: a thread that waits for input would hold it back, and there is nothing to tidy.
+    # End at once on Ctrl-C: a thread that waits for input would delay it, and there is nothing to clean up.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if sys.stdin.isatty():
-        click.echo("canonry: waiting for an MCP client on standard input; Ctrl-C ends it", err=True)
+        click.echo("canonry: waiting for an MCP client on standard input. Press Ctrl-C to end.", err=True)
     server().run()

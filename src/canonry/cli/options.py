@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options shared by several commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def complete_policy(_context: click.Context, _parameter: click.Parameter, typed: str) -> list[str]:
-    """Names and ids of shipped policies, for the shell."""
+    """Return names and ids of shipped policies for shell completion."""
     names = sorted({policy_id.partition("@")[0] for policy_id in POLICIES})
     return [name for name in (*names, *POLICIES) if name.startswith(typed)]
 
@@ -27,7 +27,7 @@ policy_option = click.option(
     default="bookmark",
     show_default=True,
     shell_complete=complete_policy,
-    help="A shipped policy (see `canonry policies`), name or name@version, or a TOML file of your own.",
+    help="A shipped policy (see `canonry policies`), as name or name@version, or a TOML file.",
 )
 overrides_option = click.option(
     "--overrides",
@@ -35,7 +35,9 @@ overrides_option = click.option(
     type=click.Path(),
     help=f"Overrides file (JSON); for article, {DEFAULT_OVERRIDES} is used if it exists.",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object a line (the default when piped).")
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object on each line (the default in a pipe)."
+)
 
 
 def _default_database_url() -> str:
@@ -55,8 +57,8 @@ db_option = click.option(
 )
 
 
-def chosen(policy_name: str, overrides: str | None = None) -> Policy:
-    """The policy these options name; says so when the overrides file was found by itself."""
+def load_chosen_policy(policy_name: str, overrides: str | None = None) -> Policy:
+    """Load the policy that the options name; print a note if the default overrides file is used."""
     policy = choose_policy(policy_name, overrides)
     if policy.overrides is not None and overrides is None:
         click.echo(f"canonry: using {DEFAULT_OVERRIDES}: {policy.id}", err=True)

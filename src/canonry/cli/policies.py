@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 import click
 
 from canonry.cli import render
-from canonry.cli.lines import input_lines
-from canonry.cli.options import chosen, complete_policy, db_option, json_option, overrides_option
+from canonry.cli.lines import read_lines
+from canonry.cli.options import complete_policy, db_option, json_option, load_chosen_policy, overrides_option
 from canonry.core import presets
 from canonry.core.policy import SWITCHES, Policy
 from canonry.core.policy_diff import KeyGroup, PolicyDiff, diff_policies
@@ -31,7 +31,7 @@ def policies(*, as_json: bool) -> None:
     canonry policies
     """
     shipped = presets.policies()
-    if not render.on_terminal(as_json=as_json):
+    if not render.is_for_terminal(as_json=as_json):
         for policy in shipped:
             render.print_json(_make_record(policy))
         return
@@ -54,11 +54,11 @@ def show(policy_name: str, *, overrides: str | None, as_json: bool) -> None:
     canonry policy show bookmark
     canonry policy show my-policy.toml
     """
-    policy = chosen(policy_name, overrides)
-    if not render.on_terminal(as_json=as_json):
+    policy = load_chosen_policy(policy_name, overrides)
+    if not render.is_for_terminal(as_json=as_json):
         render.print_json(_make_record(policy))
         return
-    click.echo(f"{render.bold(policy.id)}  {policy.about}")
+    click.echo(f"{render.make_bold(policy.id)}  {policy.about}")
     on = [switch for switch in SWITCHES if getattr(policy, switch)]
     rows = [
         ("digest", policy.digest),
@@ -104,18 +104,18 @@ def diff(
     canonry policy diff entry bookmark --store
     canonry policy diff bookmark crawl --bookmarks
     """
-    policies = chosen(before), chosen(after)
+    policies = load_chosen_policy(before), load_chosen_policy(after)
     if (file is not None) + use_entries + use_bookmarks > 1:
         raise click.UsageError("Use only one of a FILE, --store and --bookmarks.")
     if use_entries or use_bookmarks:
         found = _diff_stored_urls(*policies, database_url, examples=examples, use_bookmarks=use_bookmarks)
     else:
         urls = _UrlFilter()
-        lines = input_lines(cast("BinaryIO", click.open_file("-", "rb")) if file is None else file)
+        lines = read_lines(cast("BinaryIO", click.open_file("-", "rb")) if file is None else file)
         found = diff_policies(*policies, urls.run(lines), examples=examples)
         found.urls += urls.refused
         found.refused += urls.refused
-    if not render.on_terminal(as_json=as_json):
+    if not render.is_for_terminal(as_json=as_json):
         render.print_json(found)
     else:
         _print_diff(found)
@@ -168,7 +168,7 @@ def _print_diff(found: PolicyDiff) -> None:
 def print_examples(found: PolicyDiff | RekeySummary) -> None:
     """Print the examples: URLs that change, keys that merge, and keys that split."""
     for change in found.changes:
-        click.echo(f"{render.rule_label('changed')}  {render.token_diff(change.before, change.after)}")
+        click.echo(f"{render.style_rule('changed')}  {render.format_diff(change.before, change.after)}")
     _print_groups("merged", found.merges)
     _print_groups("split", found.splits)
 
@@ -176,6 +176,6 @@ def print_examples(found: PolicyDiff | RekeySummary) -> None:
 def _print_groups(kind: str, groups: list[KeyGroup]) -> None:
     for group in groups:
         arrow = "→" if kind == "split" else "←"
-        click.echo(f"{render.rule_label(kind)}  {group.key} {arrow}")
+        click.echo(f"{render.style_rule(kind)}  {group.key} {arrow}")
         for other in group.others:
             click.echo(f"    {other}")

@@ -121,7 +121,7 @@ class _ProgressBar:
     def __init__(self, label: str) -> None:
         self._label = label
         self._start = time.monotonic() + 1
-        self._bar: render.Bar | None = None
+        self._bar: render.ProgressBar | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -132,26 +132,26 @@ class _ProgressBar:
 
     def show(self, progress: RekeyProgress) -> None:
         if time.monotonic() >= self._start:
-            self._bar = self._bar or render.Bar(progress.total)
+            self._bar = self._bar or render.ProgressBar(progress.total)
             self._bar.show(progress.done, self._label)
 
 
 def _print_queued(before: str, after: str, *, as_json: bool) -> None:
-    if render.on_terminal(as_json=as_json):
+    if render.is_for_terminal(as_json=as_json):
         click.echo("Queued. `canonry worker` or `canonry serve` rekeys the entries, and logs when it is done.")
     else:
         render.print_json({"before": before, "after": after, "result": "queued"})
 
 
 def _print_undone(before: str, after: str, entries: int, *, as_json: bool) -> None:
-    if render.on_terminal(as_json=as_json):
+    if render.is_for_terminal(as_json=as_json):
         click.echo(f"Undone: {entries} {'entry is' if entries == 1 else 'entries are'} under {before} again.")
     else:
         render.print_json({"before": before, "after": after, "result": "undone", "entries": entries})
 
 
 def _print(summary: RekeySummary, *, title: str, as_json: bool) -> None:
-    if not render.on_terminal(as_json=as_json):
+    if not render.is_for_terminal(as_json=as_json):
         render.print_json(summary)
         return
     click.echo(f"{summary.before} → {summary.after}, {title}")

@@ -1,4 +1,4 @@
-"""How answers look: tables and colours on a terminal, JSON lines when piped."""
+"""Print results: tables and colours on a terminal, JSON lines in a pipe."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ if TYPE_CHECKING:
 _DIM: Look = {"dim": True}
 _BOLD: Look = {"bold": True}
 _RULE: Look = {"fg": "cyan", "bold": True}
-_GONE: Look = {"fg": "red", "strikethrough": True}
-_CAME: Look = {"fg": "green", "bold": True}
+_REMOVED: Look = {"fg": "red", "strikethrough": True}
+_ADDED: Look = {"fg": "green", "bold": True}
 
 
-def on_terminal(*, as_json: bool) -> bool:
-    """Print for eyes? Not when piped, and not when JSON is asked for."""
+def is_for_terminal(*, as_json: bool) -> bool:
+    """Whether to print for people: not in a pipe, and not with --json."""
     return not as_json and sys.stdout is not None and sys.stdout.isatty()  # pyright: ignore[reportUnnecessaryComparison]
 
 
 def print_json(record: object) -> None:
-    """One JSON object on one line; dataclasses by their fields."""
-    click.echo(json_line(record))
+    """Print a record as one line of JSON; dataclasses by their fields."""
+    click.echo(format_json(record))
 
 
-def json_line(record: object) -> str:
-    """A record as one line of JSON; dataclasses by their fields."""
-    return json.dumps(record, default=_fields)
+def format_json(record: object) -> str:
+    """Return a record as one line of JSON; dataclasses by their fields."""
+    return json.dumps(record, default=_read_fields)
 
 
-def _fields(value: object) -> dict[str, object]:
+def _read_fields(value: object) -> dict[str, object]:
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
-        raise TypeError(f"no JSON for {value!r}")
+        raise TypeError(f"cannot convert {value!r} to JSON")
     return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, err: bool = False) -> None:
-    """Columns as wide as they must be; the last one runs on."""
-    table = [tuple(headers), *(tuple(map(visible, row)) for row in rows)]
+    """Print aligned columns; the last one is not padded."""
+    table = [tuple(headers), *(tuple(map(escape_control, row)) for row in rows)]
     widths = [max(len(row[column]) for row in table) for column in range(len(headers) - 1)]
     for number, row in enumerate(table):
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
@@ -59,73 +59,73 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, err: b
         click.echo(style(line, _BOLD) if number == 0 else line, err=err)
 
 
-class Bar:
-    """How far a long job is, on one line of a terminal's standard error; nothing where there is none."""
+class ProgressBar:
+    """A progress bar on standard error; prints nothing where that is not a terminal."""
 
     def __init__(self, total: int) -> None:
         self._total = total
-        self._is_watched = sys.stderr.isatty()
+        self._is_terminal = sys.stderr.isatty()
         self._next = 0.0
 
     def resize(self, total: int) -> None:
-        """There is more to do than was known."""
+        """Change the total."""
         self._total = total
 
-    def show(self, done: int, told: str) -> None:
-        """Draw it, at most ten times a second."""
+    def show(self, done: int, text: str) -> None:
+        """Draw the bar, at most ten times a second."""
         now = time.monotonic()
-        if not self._is_watched or (now < self._next and done < self._total):
+        if not self._is_terminal or (now < self._next and done < self._total):
             return
         self._next = now + 0.1
         filled = 20 * done // max(self._total, 1)
-        line = f"[{'#' * filled}{'.' * (20 - filled)}] {done}/{self._total} {told}"
+        line = f"[{'#' * filled}{'.' * (20 - filled)}] {done}/{self._total} {text}"
         click.echo(f"\r\033[K{line[: shutil.get_terminal_size().columns - 1]}", nl=False, err=True)
 
     def clear(self) -> None:
-        """Leave the line to others."""
-        if self._is_watched and self._next:
+        """Remove the bar."""
+        if self._is_terminal and self._next:
             self._next = 0.0
             click.echo("\r\033[K", nl=False, err=True)
 
 
-def visible(text: str) -> str:
-    """Text from outside, which may not steer the terminal."""
+def escape_control(text: str) -> str:
+    """Return text with control characters escaped, so that it cannot control the terminal."""
     return text if text.isprintable() else ascii(text)[1:-1]
 
 
 def style(text: str, look: Look) -> str:
-    """Coloured, unless the reader said NO_COLOR."""
+    """Return styled text, or plain text if NO_COLOR is set."""
     return text if "NO_COLOR" in os.environ else click.style(text, **look)
 
 
-def bold(text: str) -> str:
-    """What matters most."""
+def make_bold(text: str) -> str:
+    """Return bold text."""
     return style(text, _BOLD)
 
 
-def rule_label(rule: str) -> str:
-    """A rule id as a reader finds it again everywhere."""
+def style_rule(rule: str) -> str:
+    """Return a rule id in the style that all commands use."""
     return style(rule, _RULE)
 
 
-def step_lines(step: Step) -> list[str]:
-    """A step as two lines: rule and reason, then what changed in the URL."""
-    return [f"{rule_label(step.rule)}  {style(step.reason, _DIM)}", f"  {token_diff(step.before, step.after)}"]
+def format_step(step: Step) -> list[str]:
+    """Return a step as two lines: rule and reason, then the change of the URL."""
+    return [f"{style_rule(step.rule)}  {style(step.reason, _DIM)}", f"  {format_diff(step.before, step.after)}"]
 
 
-def token_diff(before: str, after: str) -> str:
-    """The URL after the step with what went and what came marked, token by token."""
+def format_diff(before: str, after: str) -> str:
+    """Return the URL after a step with removed and added tokens marked."""
     shown = [
         change.removed
         if change.is_same
-        else _marked(change.removed, "[-", "-]", _GONE) + _marked(change.added, "{+", "+}", _CAME)
+        else _mark(change.removed, "[-", "-]", _REMOVED) + _mark(change.added, "{+", "+}", _ADDED)
         for change in diff_tokens(before, after)
     ]
     return "".join(shown)
 
 
-def _marked(text: str, opening: str, closing: str, look: Look) -> str:
+def _mark(text: str, opening: str, closing: str, look: Look) -> str:
     if not text:
         return ""
-    shown = visible(text)
+    shown = escape_control(text)
     return f"{opening}{shown}{closing}" if "NO_COLOR" in os.environ else style(shown, look)

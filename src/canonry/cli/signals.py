@@ -1,4 +1,4 @@
-"""Work on the command line that a signal ends between two transactions."""
+"""Run a command that a signal stops between two transactions."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
 
-def until_stopped(work: Coroutine[Any, Any, int], on_stop: Callable[[], None]) -> int:
-    """The exit code of the work, or that of the signal that ended it; a later signal ends it at once."""
+def run_until_stopped(work: Coroutine[Any, Any, int], on_stop: Callable[[], None]) -> int:
+    """Return the exit code of the work, or of the signal that stopped it; a second signal ends it at once."""
     stops: list[tuple[int, float]] = []
 
     async def run() -> int:
@@ -22,7 +22,7 @@ def until_stopped(work: Coroutine[Any, Any, int], on_stop: Callable[[], None]) -
             if not stops:
                 stops.append((number, time.monotonic()))
                 loop.call_soon_threadsafe(task.cancel)
-            elif time.monotonic() > stops[0][1] + 1:  # `timeout` and some shells send it twice
+            elif time.monotonic() > stops[0][1] + 1:  # `timeout` and some shells send the first one twice
                 raise KeyboardInterrupt
 
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -1,4 +1,4 @@
-"""Opening a store; what that has to say goes to standard error."""
+"""Open stores for commands; messages go to standard error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def open_store(database_url: str, *, must_exist: bool = True) -> Database:
-    """A store; a mistyped name makes none where it must be there."""
+    """Open a store; with `must_exist` a mistyped file name does not create one."""
     from canonry.wiring import open_database
 
     return open_database(
@@ -26,7 +26,7 @@ def open_store(database_url: str, *, must_exist: bool = True) -> Database:
 
 @contextmanager
 def open_feeds(database_url: str) -> Generator[FeedStore]:
-    """The feeds of a store, made where there is none."""
+    """Open the feeds of a store, which is created if it does not exist."""
     from canonry.feeds.feed_store import FeedStore
 
     with open_store(database_url, must_exist=False) as database:
@@ -35,7 +35,7 @@ def open_feeds(database_url: str) -> Generator[FeedStore]:
 
 @contextmanager
 def open_users(database_url: str) -> Generator[UserStore]:
-    """The users of a store, made where there is none."""
+    """Open the users of a store, which is created if it does not exist."""
     from canonry.accounts import UserStore
 
     with open_store(database_url, must_exist=False) as database:

@@ -46,7 +46,7 @@ def list_users(*, database_url: str, as_json: bool) -> None:
     """
     with open_users(database_url) as users:
         found = asyncio.run(users.list_users())
-    if not render.on_terminal(as_json=as_json):
+    if not render.is_for_terminal(as_json=as_json):
         for each in found:
             render.print_json(each)
     elif found:

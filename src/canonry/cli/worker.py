@@ -1,4 +1,4 @@
-"""canonry worker: run the jobs of a store until it is told to stop."""
+"""`canonry worker`: run the background jobs of a store until it is stopped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ from canonry.cli.options import db_option
 @click.command()
 @db_option
 @click.option(
-    "--concurrency", metavar="N", type=click.IntRange(min=1), default=32, show_default=True, help="Jobs at once."
+    "--concurrency",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=32,
+    show_default=True,
+    help="Jobs of one kind that run at the same time.",
 )
 @click.option(
     "--every",
@@ -24,13 +29,13 @@ from canonry.cli.options import db_option
     type=click.FloatRange(min=1, max=86400),
     default=30.0,
     show_default=True,
-    help="How often to look which feeds are due.",
+    help="How often to look for feeds that are due.",
 )
 def worker(database_url: str, *, concurrency: int, every: float) -> None:
-    """Run the jobs of a store: poll feeds when they are due, crawl, move keys, tidy up.
+    """Run the background jobs of a store: poll feeds that are due, crawl, rekey, clean up.
 
-    One process on SQLite, any number on PostgreSQL. SIGTERM or Ctrl-C lets running jobs end, for 30
-    seconds at most, and gives the rest back; a second one ends it at once.
+    One process on SQLite, any number on PostgreSQL. On SIGTERM or Ctrl-C it waits up to 30 seconds for
+    running jobs and requeues the rest; a second signal ends it at once.
 
     \b
     canonry worker

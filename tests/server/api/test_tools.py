@@ -104,7 +104,7 @@ async def test_a_feed_is_canonicalized_as_the_command_does(tmp_path: Path) -> No
         with serving(f"sqlite:///{tmp_path / 'x.db'}", QUIET, client=web.client) as service:
             answer = await asyncio.to_thread(service.ask, "POST", "/api/canonicalize", {"url": FEED})
         async with web.client() as client:
-            wanted: dict[str, Any] = json.loads(render.json_line(await canonicalize(FEED, fetch=client.fetch)))
+            wanted: dict[str, Any] = json.loads(render.format_json(await canonicalize(FEED, fetch=client.fetch)))
     assert wanted.pop("data") is None
     found = answer.json()
     for each in (*found["candidates"], *wanted["candidates"]):
