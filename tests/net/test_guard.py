@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 import canonry
-from canonry.errors import RefusalKind, mask_credentials
+from canonry.errors import FailureKind, RefusalKind, mask_credentials
 from canonry.net.guard import Guard
 from loopback import refuses
 
@@ -120,3 +121,87 @@ def test_credentials_are_allowed_and_never_shown() -> None:
 @pytest.mark.parametrize("text", ["a", "a:", "a:@", "https://", "@", ":", "http:\\\\a "])
 def test_masking_reads_a_long_text_once(text: str) -> None:
     assert "***" not in mask_credentials(text * 1_000_000) or "@" in text
+
+
+MESSAGES = [
+    # guard, URL, kind, message
+    (
+        Guard(),
+        "http://127.0.0.1/",
+        RefusalKind.LOOPBACK,
+        "Refused: 127.0.0.1 is a loopback address. To allow it, set CANONRY_ALLOW_NETWORKS=127.0.0.0/8.",
+    ),
+    (
+        Guard(["127.0.0.0/8"]),
+        "http://[fd00::1]/",
+        RefusalKind.PRIVATE,
+        "Refused: fd00::1 is a private address. To allow it, add fc00::/7 to CANONRY_ALLOW_NETWORKS.",
+    ),
+    (
+        Guard(["127.0.0.0/8"]).for_links_from("93.184.216.34"),
+        "http://127.0.0.1/",
+        RefusalKind.LOOPBACK,
+        "Refused: 127.0.0.1 is a loopback address.",
+    ),
+    (
+        Guard(),
+        "http://169.254.169.254/latest",
+        RefusalKind.METADATA,
+        "Refused: 169.254.169.254 is a metadata service, which hands out credentials of the machine.",
+    ),
+    (
+        Guard(),
+        "https://me:secret@example.com:22/",
+        RefusalKind.PORT,
+        (
+            "Refused: 'https://***@example.com:22/': port 22 is not one of the allowed ports. "
+            "To allow it, add it to CANONRY_ALLOW_PORTS (default: 80, 443, 8000-8999)."
+        ),
+    ),
+    (
+        Guard(),
+        "http://printer.local/",
+        RefusalKind.LOCAL_NAME,
+        (
+            "Refused: 'http://printer.local/': printer.local is a name of a local network. "
+            "To allow it, set CANONRY_ALLOW_NETWORKS to a network that contains its address."
+        ),
+    ),
+    (
+        Guard(),
+        "ftp://example.com/",
+        RefusalKind.SCHEME,
+        "Refused: 'ftp://example.com/': scheme ftp: is not http or https.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("guard", "url", "kind", "message"), MESSAGES)
+def test_a_refusal_names_the_setting_that_would_allow_it(
+    guard: Guard, url: str, kind: RefusalKind, message: str
+) -> None:
+    with refuses(kind) as caught:
+        guard.check_url(url)
+    assert str(caught.value) == message
+
+
+def test_the_network_that_a_refusal_names_allows_the_address() -> None:
+    addresses = ["127.0.0.1", "10.0.0.1", "::1", "fe80::1", "ff02::1", "64:ff9b::808:808", "2001:20::1", "4000::1"]
+    for address in addresses:
+        with pytest.raises(canonry.UnsafeUrl) as caught:
+            Guard().check_address(address)
+        network = caught.value.advice.partition("=")[2].removesuffix(".")
+        assert str(Guard([network]).check_address(address)) == address
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        canonry.UnsafeUrl("http://a.example/", "why", (), RefusalKind.PORT, "advice"),
+        canonry.FetchFailed("http://a.example/", "why", (), 503, 7.0, FailureKind.STATUS),
+        canonry.NotAFeed("http://a.example/", "why"),
+    ],
+)
+def test_errors_survive_pickling(error: Exception) -> None:
+    copied = pickle.loads(pickle.dumps(error))
+    assert (type(copied), vars(copied), str(copied)) == (type(error), vars(error), str(error))

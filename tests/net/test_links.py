@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from canonry.errors import FailureKind
-from canonry.net.charset import detect_charset
 from canonry.net.engine import PageFailure
 from canonry.net.links import read_page, resolve
 
@@ -92,14 +91,6 @@ def test_queries_of_other_schemes_are_utf_8() -> None:
     assert find_urls(b"<a href='mailto:a@b.c?subject=\xe9'>", "text/html; charset=windows-1252") == [
         "mailto:a@b.c?subject=%C3%A9"
     ]
-
-
-def test_a_byte_order_mark_overrides_the_header_and_the_header_overrides_the_page() -> None:
-    assert detect_charset(b'<meta charset="koi8-r">', "text/html; charset=windows-1251") == "cp1251"
-    assert detect_charset(b"\xef\xbb\xbf<p>", "text/html; charset=windows-1251") == "utf-8"
-    assert detect_charset(b'<meta charset="utf-16">', "text/html") == "utf-8"
-    assert detect_charset(b"caf\xe9 <p>", "text/html") == "cp1252"
-    assert detect_charset("café".encode()[:-1], "text/html") == "utf-8"
 
 
 def test_link_text_is_trimmed_and_cut_as_in_javascript() -> None:
