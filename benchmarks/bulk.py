@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.corpus import dirty_urls, urls
-from benchmarks.machine import machine, table, versions, write_json
+from benchmarks.machine import describe_machine, find_versions, format_table, write_json
 
 COUNT, PEER_COUNT, MEMORY = 10_000_000, 1_000_000, "1GB"
 BASE = 20_000  # URLs that are generated; the others are these with a number in their path
@@ -78,8 +78,8 @@ def main(arguments: list[str]) -> None:
     print(text(costs, options))
     if options.json:
         claimed = [{"name": name, "measured": measured, "bar": bar} for name, measured, bar, _ in claims(costs)]
-        known = versions(["duckdb", "pyarrow", "w3lib"])
-        result = {"machine": machine(), "versions": known, "memory": options.memory, "claims": claimed}
+        known = find_versions(["duckdb", "pyarrow", "w3lib"])
+        result = {"machine": describe_machine(), "versions": known, "memory": options.memory, "claims": claimed}
         write_json(options.json, {**result, "costs": [asdict(each) for each in costs]})
 
 
@@ -135,7 +135,7 @@ def text(costs: list[Cost], options: argparse.Namespace) -> str:
     return "\n\n".join(
         [
             f"normalize + sha256 + group + sort, text to Parquet; canonry with --memory {options.memory}",
-            table(header, rows),
+            format_table(header, rows),
             *(
                 f"Claim: {name}: {measured:.2f}, bar {bar:g}: {'holds' if holds else 'does not hold'}"
                 for name, measured, bar, holds in claims(costs)

@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.machine import machine, table, versions, write_json
+from benchmarks.machine import describe_machine, find_versions, format_table, write_json
 from canonry.errors import CanonryError
 from canonry.net.chrome.process import find_chrome
 from canonry.settings import Settings
@@ -96,15 +96,15 @@ def _compare(pages: int, rounds: int, tabs: int, file: Path | None) -> None:
         for tool, one in best.items()
     ]
     chrome = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout.strip()
-    print(table(["tool", "pages/s", "links/page", "memory"], rows))
+    print(format_table(["tool", "pages/s", "links/page", "memory"], rows))
     verdict = "held" if ratio >= MIN_RATIO else "missed"
     print(f"\n{tabs} tabs, {pages} pages, {chrome}: {ratio:.2f}× Playwright (bar {MIN_RATIO}: {verdict})")
     if file:
         write_json(
             file,
             {
-                "machine": machine(),
-                "versions": versions(["playwright"]) | {"chrome": chrome},
+                "machine": describe_machine(),
+                "versions": find_versions(["playwright"]) | {"chrome": chrome},
                 "rounds": [asdict(each) | {"rate": each.rate} for each in results],
                 "tabs": tabs,
                 "ratio": ratio,

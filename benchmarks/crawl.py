@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.machine import machine, table, versions, write_json
+from benchmarks.machine import describe_machine, find_versions, format_table, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +76,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--json", metavar="FILE", help="write the result there, too")
     options = parser.parse_args(arguments)
 
-    here = [name for name in ("canonry", *PEERS) if versions([name])[name] is not None]
+    here = [name for name in ("canonry", *PEERS) if find_versions([name])[name] is not None]
     with server(options.pages) as port:
         rounds = [measure(name, port) for _ in range(options.rounds) for name in here]
     best = {
@@ -133,17 +133,17 @@ def text(best: dict[str, Crawled], memory: list[Crawled], pages: int) -> str:
     ]
     blocks = [
         f"{pages:,} pages, {PARALLEL} at once",
-        table(("library", "pages/s", "pages/CPU-s", "peak MiB", "links"), rows),
+        format_table(("library", "pages/s", "pages/CPU-s", "peak MiB", "links"), rows),
     ]
     if memory:
         blocks.append(
-            table(
+            format_table(
                 ("pages", "peak MiB", "pages/s"),
                 [(f"{each.pages:,}", f"{each.peak_mib:,.0f}", f"{each.by_wall:,.0f}") for each in memory],
             )
         )
     blocks.append(
-        table(
+        format_table(
             ("claim", "measured", "bar", "holds"),
             [
                 (name, f"{value:.2f}", f"{bar:.1f}", "yes" if holds else "NO")
@@ -156,8 +156,8 @@ def text(best: dict[str, Crawled], memory: list[Crawled], pages: int) -> str:
 
 def as_json(best: dict[str, Crawled], memory: list[Crawled]) -> dict[str, Any]:
     return {
-        "machine": machine(),
-        "versions": versions(["canonry", *PEERS]),
+        "machine": describe_machine(),
+        "versions": find_versions(["canonry", *PEERS]),
         "crawls": [asdict(each) for each in best.values()],
         "memory": [asdict(each) for each in memory],
         "claims": [

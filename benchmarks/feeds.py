@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import Any
 
 import canonry
-from benchmarks.machine import machine, table, versions, write_json
+from benchmarks.machine import describe_machine, find_versions, format_table, write_json
 from canonry.feeds.read import read_feed
 
 # Bytes in, number of items out.
@@ -71,7 +71,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--json", metavar="FILE", help="also write the result to FILE")
     options = parser.parse_args(arguments)
 
-    peers = [peer for peer in PEERS if versions([peer.package])[peer.package] is not None]
+    peers = [peer for peer in PEERS if find_versions([peer.package])[peer.package] is not None]
     missing = [peer for peer in PEERS if peer not in peers]
     runs: dict[str, Run] = {"canonry": lambda body: len(read_feed(body).items)}
     runs |= {peer.name: peer.load() for peer in peers}
@@ -136,7 +136,7 @@ def make_text(results: list[DocumentResult], missing: list[Peer]) -> str:
     ]
     if rated := list_claims(results):
         rows = [(document, f"{ratio:.0f}", f"{bar:g}") for document, ratio, bar in rated]
-        blocks.append("canonry against feedparser\n\n" + table(("document", "times as fast", "bar"), rows))
+        blocks.append("canonry against feedparser\n\n" + format_table(("document", "times as fast", "bar"), rows))
     if missing:
         blocks.append("\n".join(f"- missing: {peer.name} (pip install {peer.package})" for peer in missing))
     return "\n\n".join(blocks)
@@ -145,8 +145,8 @@ def make_text(results: list[DocumentResult], missing: list[Peer]) -> str:
 def make_json(results: list[DocumentResult], missing: list[Peer]) -> dict[str, object]:
     """Return the result as JSON."""
     return {
-        "machine": machine(),
-        "versions": {"canonry": canonry.__version__, **versions(peer.package for peer in PEERS)},
+        "machine": describe_machine(),
+        "versions": {"canonry": canonry.__version__, **find_versions(peer.package for peer in PEERS)},
         "rounds": ROUNDS,
         "documents": [asdict(result) for result in results],
         "claims": [{"document": document, "ratio": ratio, "bar": bar} for document, ratio, bar in list_claims(results)],
@@ -155,7 +155,7 @@ def make_json(results: list[DocumentResult], missing: list[Peer]) -> dict[str, o
 
 
 def _make_rates_table(result: DocumentResult) -> str:
-    return table(
+    return format_table(
         ("library", "ms", "x feedparser", "items"),
         [
             (

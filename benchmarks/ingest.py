@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import canonry
-from benchmarks.machine import machine, table, versions, write_json
+from benchmarks.machine import describe_machine, find_versions, format_table, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -89,7 +89,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--json", metavar="FILE", help="also write the result to this file")
     options = parser.parse_args(arguments)
 
-    is_peer_installed = versions([PEER])[PEER] is not None
+    is_peer_installed = find_versions([PEER])[PEER] is not None
     with run_server(options.items) as port:
         rounds = [measure("canonry", port, options.feeds) for _ in range(options.rounds)]
         peer = measure(PEER, port, options.feeds) if is_peer_installed else None
@@ -148,12 +148,12 @@ def format_text(rates: list[IngestRate], memory: list[Memory], feeds: int, items
     ]
     blocks = [
         f"{feeds:,} feeds of {items} items, items per second of CPU time",
-        table(("run", "canonry", PEER, "ratio"), rows),
+        format_table(("run", "canonry", PEER, "ratio"), rows),
     ]
     if memory:
         peaks = [(f"{each.feeds:,}", f"{each.peak_mib:.0f}", f"{each.cpu_seconds:.1f}") for each in memory]
         blocks.append(f"Peak memory of a first run, {MEMORY_ITEMS} items in each feed")
-        blocks.append(table(("feeds", "MiB", "CPU s"), peaks))
+        blocks.append(format_table(("feeds", "MiB", "CPU s"), peaks))
     blocks += [
         f"Claim: {name}: {found:.1f}, goal {bar:g}: {'holds' if holds else 'does not hold'}"
         for name, found, bar, holds in check_claims(rates, memory)
@@ -166,8 +166,8 @@ def format_text(rates: list[IngestRate], memory: list[Memory], feeds: int, items
 def make_json(rates: list[IngestRate], memory: list[Memory], options: argparse.Namespace) -> dict[str, object]:
     """Return the result for other programs."""
     return {
-        "machine": machine(),
-        "versions": {"canonry": canonry.__version__, **versions((PEER, "sqlalchemy", "aiohttp"))},
+        "machine": describe_machine(),
+        "versions": {"canonry": canonry.__version__, **find_versions((PEER, "sqlalchemy", "aiohttp"))},
         "feeds": options.feeds,
         "items": options.items,
         "rounds": options.rounds,

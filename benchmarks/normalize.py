@@ -23,7 +23,7 @@ from typing import Any
 import canonry
 from benchmarks import ada_in_c
 from benchmarks.corpus import dirty_urls, real_urls, urls
-from benchmarks.machine import machine, table, versions, write_json
+from benchmarks.machine import describe_machine, find_versions, format_table, write_json
 from canonry.core import native as fast
 
 # Each run has its own loop: a function call for each URL would slow the fastest libraries most.
@@ -208,13 +208,17 @@ def text(results: list[CorpusResult], missing: list[Peer], shares: Mapping[str, 
     blocks += [f"{_heading(result)}\n\n{_rates_table(result)}" for result in results]
     if judged := claims(results):
         rows = [(peer, f"{ratio:.1f}", f"{bar:g}") for peer, ratio, bar in judged]
-        blocks.append("Slowest policy on real URLs\n\n" + table(("against", "times as fast", "bar"), rows))
+        blocks.append("Slowest policy on real URLs\n\n" + format_table(("against", "times as fast", "bar"), rows))
     if shares:
         rows = [(policy, f"{share:.2%}", f"{SHARE_BAR:.0%}") for policy, share in shares.items()]
-        blocks.append(f"Answered natively, {results[0].corpus} URLs\n\n" + table(("policy", "share", "bar"), rows))
+        blocks.append(
+            f"Answered natively, {results[0].corpus} URLs\n\n" + format_table(("policy", "share", "bar"), rows)
+        )
     if threads:
         row = (f"{threads.one:,.0f}", f"{threads.two:,.0f}", f"{threads.ratio:.2f}", f"{THREADS_BAR}")
-        blocks.append(table(("Arrow, thousand URLs/s of wall time: one thread", "two", "times as fast", "bar"), [row]))
+        blocks.append(
+            format_table(("Arrow, thousand URLs/s of wall time: one thread", "two", "times as fast", "bar"), [row])
+        )
     if missing:
         blocks.append("\n".join(f"- missing: {peer.name} (pip install {peer.package})" for peer in missing))
     return "\n\n".join(blocks)
@@ -225,8 +229,8 @@ def as_json(
 ) -> dict[str, object]:
     """Return the result as JSON values."""
     return {
-        "machine": machine(),
-        "versions": {"canonry": canonry.__version__, **versions(peer.package for peer in PEERS)},
+        "machine": describe_machine(),
+        "versions": {"canonry": canonry.__version__, **find_versions(peer.package for peer in PEERS)},
         "native": is_native(),
         "rounds": ROUNDS,
         "corpora": [asdict(result) for result in results],
@@ -244,7 +248,7 @@ def is_native() -> bool:
 
 def is_installed(peer: Peer) -> bool:
     """Return whether the peer is installed."""
-    return versions([peer.package])[peer.package] is not None
+    return find_versions([peer.package])[peer.package] is not None
 
 
 def _heading(result: CorpusResult) -> str:
@@ -253,7 +257,7 @@ def _heading(result: CorpusResult) -> str:
 
 
 def _rates_table(result: CorpusResult) -> str:
-    return table(
+    return format_table(
         ("library", "thousand URLs/s", "x w3lib", "refused"),
         [
             (
@@ -287,7 +291,7 @@ def batch_runs() -> dict[str, Run]:
         "canonry bookmark, list, sha256": lambda urls: list(hashed(urls, "bookmark")),
         "canonry canonical_hash": lambda urls: [canonry.canonical_hash(url) for url in urls],
     }
-    if versions(["pyarrow"])["pyarrow"] is not None:
+    if find_versions(["pyarrow"])["pyarrow"] is not None:
         normalize = _function("canonry.bulk.arrow", "normalize")
         # The column for each list is made before the clock starts.
         runs[ARROW] = lambda urls: normalize(_columns(urls))

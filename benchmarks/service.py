@@ -37,7 +37,7 @@ from urllib.parse import quote
 import uvloop  # so that the one who asks waits as little as can be for itself
 
 import canonry
-from benchmarks.machine import machine, table, versions, write_json
+from benchmarks.machine import describe_machine, find_versions, format_table, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -144,7 +144,7 @@ def text(loads: list[Load], bare_ms: float, options: argparse.Namespace) -> str:
     header = ("request", "a second", "p50 ms", "p99 ms", "errors", "CPU ms", f"{PEER}, a second")
     blocks = [
         f"{options.connections} connections, {options.seconds} s of each; one process serves",
-        table(header, rows),
+        format_table(header, rows),
         *(
             f"Claim: {claim.name}: {claim.measured:.1f}, bar {claim.bar:g}: "
             f"{'holds' if claim.holds else 'does not hold'}"
@@ -159,11 +159,11 @@ def text(loads: list[Load], bare_ms: float, options: argparse.Namespace) -> str:
 def as_json(loads: list[Load], bare_ms: float, options: argparse.Namespace) -> dict[str, object]:
     """The result for other programs."""
     return {
-        "machine": machine(),
+        "machine": describe_machine(),
         "versions": {
             "canonry": canonry.__version__,
             "sqlite": sqlite3.sqlite_version,
-            **versions(("fastapi", "uvicorn", "uvloop", "httptools", "sqlalchemy")),
+            **find_versions(("fastapi", "uvicorn", "uvloop", "httptools", "sqlalchemy")),
         },
         "connections": options.connections,
         "seconds": options.seconds,

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import canonry
-from benchmarks.machine import machine, table, versions, write_json
+from benchmarks.machine import describe_machine, find_versions, format_table, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,8 +64,8 @@ def main(arguments: list[str]) -> None:
     print(text(times))
     if options.json:
         result = {
-            "machine": machine(),
-            "versions": {"canonry": canonry.__version__, **versions(("ada-url", "click"))},
+            "machine": describe_machine(),
+            "versions": {"canonry": canonry.__version__, **find_versions(("ada-url", "click"))},
             "canonry_is": describe_canonry(),
             "runs": RUNS,
             "bar": BAR,
@@ -155,7 +155,7 @@ def text(times: list[Times]) -> str:
     return "\n\n".join(
         [
             f"Start to end, best of {RUNS}; `canonry` is {describe_canonry()}",
-            table(("command", "CPU ms", "x bare", "wall ms", "x bare"), rows),
+            format_table(("command", "CPU ms", "x bare", "wall ms", "x bare"), rows),
             f"Claim: at most {BAR} times bare Python (CPU, plain URL): {plain.cpu_ratio:.2f}, {verdict}",
         ]
     )

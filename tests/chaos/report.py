@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from benchmarks.machine import machine, table
+from benchmarks.machine import describe_machine, format_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,7 +44,7 @@ def short(outcome: Outcome) -> str:
     """The audit, for a terminal."""
     rows = [(check.name, check.looked_at, _verdict(check)) for check in outcome.checks]
     wrong = [f"{check.name}: {check.told}" for check in outcome.checks if not check.is_ok]
-    return "\n".join([table(("audit", "looked at", ""), rows), *wrong])
+    return "\n".join([format_table(("audit", "looked at", ""), rows), *wrong])
 
 
 def full(outcome: Outcome) -> str:
@@ -53,7 +53,7 @@ def full(outcome: Outcome) -> str:
     about = [
         ("seed", str(outcome.seed)),
         ("seconds of chaos", f"{outcome.seconds:g}"),
-        *((name, str(value)) for name, value in machine().items()),
+        *((name, str(value)) for name, value in describe_machine().items()),
         *outcome.facts,
     ]
     counts = Counter(failure.kind for failure in outcome.failures)
@@ -79,15 +79,15 @@ def full(outcome: Outcome) -> str:
     audit = [(check.name, check.looked_at, _verdict(check), check.told) for check in outcome.checks]
     parts = [
         f"# Chaos: {'clean' if outcome.is_clean else 'NOT CLEAN'}",
-        table(("", ""), about),
+        format_table(("", ""), about),
         "## Audit",
-        table(("", "looked at", "", "wrong"), audit),
+        format_table(("", "looked at", "", "wrong"), audit),
         "## Failures",
-        table(("kind", "times", "nothing to fail", "longest time without an acknowledged answer, s"), failures),
+        format_table(("kind", "times", "nothing to fail", "longest time without an acknowledged answer, s"), failures),
         "## Load",
-        table(("", ""), figures),
+        format_table(("", ""), figures),
         "## Memory",
-        table(("kind of process", "peak of one, MiB", "bound"), memory),
+        format_table(("kind of process", "peak of one, MiB", "bound"), memory),
         *(["## Notes", "\n".join(f"- {note}" for note in outcome.notes)] if outcome.notes else []),
     ]
     return "\n\n".join(parts) + "\n"
