@@ -73,8 +73,7 @@ class Policy:
     ) -> None:
         from canonry.core import policy_checks as checks
 
-        checks.check_name(name, version)
-        checks.require(isinstance(about, str), "about", "must be a string")
+        checks.check_identity(name, version, about)
         options: dict[str, Any] = {
             "parse": parse,
             "strip_www": strip_www,
@@ -252,11 +251,11 @@ def get_shipped(policy_id: str) -> Policy:
     """Return the shipped policy of that id.
 
     Its options are not checked: they come from generated tables, and checking 110 names takes longer
-    than to normalize a thousand URLs. A test checks every shipped policy.
+    than normalizing a thousand URLs. A test checks every shipped policy.
     """
     policy = _SHIPPED.get(policy_id)
     if policy is None:
-        fields = {"about": "", "overrides": None, **_DEFAULTS, **POLICIES[policy_id]}
+        fields: dict[str, Any] = {"about": "", "overrides": None, **_DEFAULTS, **POLICIES[policy_id]}
         if fields["strip_params_on"]:
             fields["strip_params_on"] = tuple(fields["strip_params_on"].items())
         policy = _SHIPPED[policy_id] = _make_unchecked(fields)

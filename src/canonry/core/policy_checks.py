@@ -27,14 +27,15 @@ def require(condition: object, option: str, reason: str) -> None:
         raise PolicyError(reason, place=option)
 
 
-def check_name(name: object, version: object) -> None:
-    """Check the two halves of an id `name@version`."""
+def check_identity(name: object, version: object, about: object) -> None:
+    """Check the two halves of an id `name@version`, and the description."""
     is_name = isinstance(name, str) and _NAME.fullmatch(name)
     require(is_name, "name", "must start with a letter and hold only a-z, 0-9 and -, at most 64 characters")
     is_version = isinstance(version, int) and not isinstance(version, bool) and version >= 0
     require(is_version, "version", "must be a whole number, 0 or more")
     if f"{name}@{version}" not in POLICIES:
         refuse_shipped_name(name)
+    require(isinstance(about, str), "about", "must be a string")
 
 
 def refuse_shipped_name(name: object) -> None:
