@@ -1,6 +1,6 @@
-"""`/v1`: Pinboard's API, so that its clients work here with another address (contract B8, https://pinboard.in/api).
+"""`/v1`: Pinboard's API, so that its clients work with this service (contract B8, https://pinboard.in/api).
 
-Its GETs write, so every request must bring its token, also where the rest of the service wants none.
+Its GETs write, so every request needs a token, also in personal mode.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from xml.etree import ElementTree
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
+from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
 from canonry.accounts import User
 from canonry.bookmarks.bookmark import Bookmark, BookmarkSearch, OnDuplicate
@@ -32,24 +33,25 @@ from canonry.server.service import Service
 from canonry.store.schema import stamp
 
 router = APIRouter(prefix="/v1", tags=["pinboard"])
-Answer: TypeAlias = "Callable[..., Awaitable[Response]]"
+Handler: TypeAlias = "Callable[..., Awaitable[Response]]"
 _MAX_TAGS = 100
-_PAGE = 500
-_AHEAD = timedelta(minutes=10)  # a later time than this is taken for now
+_BOOKMARKS_PER_READ = 500
+_MAX_CLOCK_SKEW = timedelta(minutes=10)  # a time further in the future is replaced by now
+# Result codes of Pinboard; its clients compare them.
 _DONE, _MISSING, _EXISTS = "done", "item not found", "item already exists"
 _YES_NO = {"type": "string", "enum": ["yes", "no"]}
 _TEXT = {"type": "string"}
 _NUMBER = {"type": "integer", "minimum": 0, "maximum": 1_000_000}
 
 
-class ResultOut(BaseModel):
+class PostResult(TypedDict):
     """`done`, or why not."""
 
     result_code: str
 
 
-class PostOut(BaseModel):
-    """A bookmark as Pinboard names things: `description` is the title, `extended` the description."""
+class Post(TypedDict):
+    """A bookmark in Pinboard's terms: `description` is the title, `extended` the description."""
 
     href: str
     description: str
@@ -62,21 +64,21 @@ class PostOut(BaseModel):
     tags: str
 
 
-class PostsOut(BaseModel):
+class PostList(TypedDict):
     """Some bookmarks."""
 
     date: str
     user: str
-    posts: list[PostOut]
+    posts: list[Post]
 
 
-class UpdateOut(BaseModel):
-    """When something last changed."""
+class LastUpdate(TypedDict):
+    """The time of the last change."""
 
     update_time: str
 
 
-class TokenOut(BaseModel):
+class SentToken(TypedDict):
     """The token that was sent."""
 
     result: str
@@ -84,7 +86,7 @@ class TokenOut(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class PinboardCall:
-    """A request: who asks, for what, and in which form the answer is to be."""
+    """A request: its user, token and parameters."""
 
     user: User
     token: str
@@ -92,22 +94,22 @@ class PinboardCall:
     service: Service
 
     def get(self, name: str) -> str:
-        """A parameter, empty where it is not given."""
+        """Return a parameter; empty if it is missing."""
         return self.given.get(name, "").strip()
 
-    def answer(self, said: Any, xml: ElementTree.Element) -> Response:
-        """What was found, as JSON or XML."""
+    def respond(self, content: object, xml: ElementTree.Element) -> Response:
+        """Return a response as JSON or XML, whichever the client asked for."""
         if self.get("format").lower() == "json":
-            return JSONResponse(said)
+            return JSONResponse(content)
         return Response(ElementTree.tostring(xml, "utf-8", xml_declaration=True), media_type="text/xml")
 
-    def result(self, code: str) -> Response:
-        """What became of a change."""
-        return self.answer({"result_code": code}, _element("result", code=code))
+    def respond_result(self, code: str) -> Response:
+        """Return the result of a change."""
+        return self.respond({"result_code": code}, _make_element("result", code=code))
 
 
 async def read_call(request: Request) -> PinboardCall:
-    """The parameters, from query and form, and whose token came with them; Refused where it is nobody's."""
+    """Read the parameters from query and form, and find the user of the token; RequestRefused (401) without one."""
     given = dict(request.query_params)
     if request.method == "POST":
         async with request.form(max_files=0, max_fields=100) as form:
@@ -115,7 +117,7 @@ async def read_call(request: Request) -> PinboardCall:
     service = get_service(request)
     name, _, token = given.pop("auth_token", "").rpartition(":")
     user = await service.users.find_by_token(token) if token else None
-    # Without users the owner has no name, and any will do.
+    # In personal mode the owner has no name, and any name is accepted.
     if user is None or (user.name and user.name != name):
         headers = {"WWW-Authenticate": 'auth_token realm="canonry"'}
         raise RequestRefused(401, "A token is required. Send the parameter auth_token=NAME:TOKEN.", headers)
@@ -129,8 +131,8 @@ async def read_call(request: Request) -> PinboardCall:
 Call = Annotated[PinboardCall, Depends(read_call)]
 
 
-def _route(path: str, model: Any, summary: str, **parameters: dict[str, Any]) -> Callable[[Answer], Answer]:
-    """A route that takes its parameters from the query, or from a form."""
+def _add_route(path: str, model: Any, summary: str, **parameters: dict[str, Any]) -> Callable[[Handler], Handler]:
+    """Return a decorator that adds GET and POST routes; parameters come from the query or a form."""
     fields = {"format": {"type": "string", "enum": ["json", "xml"], "default": "xml"}, **parameters}
     listed = [{"name": name, "in": "query", "required": False, "schema": schema} for name, schema in fields.items()]
     form = {"application/x-www-form-urlencoded": {"schema": {"type": "object", "properties": fields}}}
@@ -138,80 +140,80 @@ def _route(path: str, model: Any, summary: str, **parameters: dict[str, Any]) ->
     options: dict[str, Any] = {
         "response_model": model,
         "summary": summary,
-        "responses": {200: {"description": "What was asked for, or why not.", "content": {"text/xml": {}}}},
+        "responses": {200: {"description": "The answer, or a result code.", "content": {"text/xml": {}}}},
     }
 
-    def routed(answer: Answer) -> Answer:
-        router.get(path, openapi_extra=extra, **options)(answer)
-        router.post(path, openapi_extra={**extra, "requestBody": {"content": form}}, **options)(answer)
-        return answer
+    def add_routes(handler: Handler) -> Handler:
+        router.get(path, openapi_extra=extra, **options)(handler)
+        router.post(path, openapi_extra={**extra, "requestBody": {"content": form}}, **options)(handler)
+        return handler
 
-    return routed
+    return add_routes
 
 
-@_route(
+@_add_route(
     "/posts/add",
-    ResultOut,
-    "Keep a bookmark",
+    PostResult,
+    "Save a bookmark",
     url=_TEXT,
     description={**_TEXT, "description": "The title."},
     extended=_TEXT,
-    tags={**_TEXT, "description": "At most 100, with blanks or commas between them."},
-    dt={**_TEXT, "description": "When it was made, as 2026-01-31T10:00:00Z."},
+    tags={**_TEXT, "description": "At most 100, separated by spaces or commas."},
+    dt={**_TEXT, "description": "When it was created, as 2026-01-31T10:00:00Z."},
     replace={**_YES_NO, "default": "yes"},
     shared={**_YES_NO, "default": "yes"},
     toread={**_YES_NO, "default": "no"},
 )
 async def add_post(call: Call) -> Response:
-    """A bookmark that is kept already gets all these texts, or stays as it is with `replace=no`."""
+    """Updates a bookmark that is already saved, unless `replace=no`."""
     try:
         await _add(call)
     except AlreadySaved:
-        return call.result(_EXISTS)
+        return call.respond_result(_EXISTS)
     except StoreError:
         raise
     except CanonryError as error:
-        return call.result(str(error))
-    return call.result(_DONE)
+        return call.respond_result(str(error))
+    return call.respond_result(_DONE)
 
 
-@_route("/posts/delete", ResultOut, "Delete a bookmark", url=_TEXT)
+@_add_route("/posts/delete", PostResult, "Delete a bookmark", url=_TEXT)
 async def delete_post(call: Call) -> Response:
-    """To the trash, which empties after 30 days."""
-    found = await _found(call)
-    for kept in found:
-        await call.service.bookmarks.store.trash(call.user.id, kept.id, call.service.clock())
-    return call.result(_DONE if found else _MISSING)
+    """Moves it to the trash, where it is deleted after 30 days."""
+    found = await _find_bookmarks(call)
+    for bookmark in found:
+        await call.service.bookmarks.store.trash(call.user.id, bookmark.id, call.service.clock())
+    return call.respond_result(_DONE if found else _MISSING)
 
 
-@_route(
+@_add_route(
     "/posts/get",
-    PostsOut,
-    "Bookmarks of a day, or that of a URL",
+    PostList,
+    "Bookmarks of a day, or the one with a URL",
     url=_TEXT,
-    dt={**_TEXT, "description": "The day, as 2026-01-31; the latest with bookmarks where it is not said."},
+    dt={**_TEXT, "description": "The day, as 2026-01-31; by default the latest with bookmarks."},
     tag=_TEXT,
     meta=_YES_NO,
 )
 async def get_posts(call: Call) -> Response:
-    return await _posts(call, await (_found(call) if call.get("url") else _of_day(call)))
+    return await _respond_posts(call, await (_find_bookmarks(call) if call.get("url") else _list_day(call)))
 
 
-@_route("/posts/recent", PostsOut, "The newest bookmarks", tag=_TEXT, count={**_NUMBER, "default": 15})
+@_add_route("/posts/recent", PostList, "The newest bookmarks", tag=_TEXT, count={**_NUMBER, "default": 15})
 async def get_recent_posts(call: Call) -> Response:
     """At most 100."""
-    count = min(_number(call, "count", 15), 100)
-    found: list[Bookmark] = []
-    async for kept in _newest(call):
-        if len(found) >= count:
+    count = min(_parse_number(call, "count", 15), 100)
+    bookmarks: list[Bookmark] = []
+    async for bookmark in _iterate_newest(call):
+        if len(bookmarks) >= count:
             break
-        found.append(kept)
-    return await _posts(call, found)
+        bookmarks.append(bookmark)
+    return await _respond_posts(call, bookmarks)
 
 
-@_route(
+@_add_route(
     "/posts/all",
-    list[PostOut],
+    list[Post],
     "All bookmarks",
     tag=_TEXT,
     start=_NUMBER,
@@ -222,43 +224,43 @@ async def get_recent_posts(call: Call) -> Response:
 )
 async def get_all_posts(call: Call) -> Response:
     """The newest first."""
-    start, results = _number(call, "start", 0), _number(call, "results", 10**9)
-    since, until = _stamp(call, "fromdt"), _stamp(call, "todt")
-    found: list[Bookmark] = []
-    async for kept in _newest(call):
-        if kept.created_at < since or len(found) >= start + results:
+    start, results = _parse_number(call, "start", 0), _parse_number(call, "results", 10**9)
+    since, until = _parse_time(call, "fromdt"), _parse_time(call, "todt")
+    bookmarks: list[Bookmark] = []
+    async for bookmark in _iterate_newest(call):
+        if bookmark.created_at < since or len(bookmarks) >= start + results:
             break
-        if not until or kept.created_at < until:
-            found.append(kept)
-    root = _element("posts", user=call.user.name, tag=call.get("tag"))
-    return await _listed(call, found[start:], root, lambda posts: posts)
+        if not until or bookmark.created_at < until:
+            bookmarks.append(bookmark)
+    root = _make_element("posts", user=call.user.name, tag=call.get("tag"))
+    return await _respond_list(call, bookmarks[start:], root, lambda posts: posts)
 
 
-@_route("/posts/update", UpdateOut, "When something last changed")
+@_add_route("/posts/update", LastUpdate, "Time of the last change")
 async def get_update(call: Call) -> Response:
-    """For clients that ask whether there is anything new."""
-    when = _time(
+    """For clients that check whether anything changed."""
+    when = _format_time(
         await call.service.bookmarks.store.get_last_change(call.user.id) or stamp(datetime.fromtimestamp(0, UTC))
     )
-    return call.answer({"update_time": when}, _element("update", time=when))
+    return call.respond({"update_time": when}, _make_element("update", time=when))
 
 
-@_route("/tags/get", dict[str, int], "Every tag, and how many bookmarks have it")
+@_add_route("/tags/get", dict[str, int], "Every tag and its number of bookmarks")
 async def get_tags(call: Call) -> Response:
     counts = await call.service.bookmarks.store.count_tags(call.user.id)
-    root = _element("tags")
+    root = _make_element("tags")
     for tag, count in counts.items():
-        root.append(_element("tag", count=str(count), tag=tag))
-    return call.answer(counts, root)
+        root.append(_make_element("tag", count=str(count), tag=tag))
+    return call.respond(counts, root)
 
 
-@_route("/user/api_token", TokenOut, "The token that was sent")
+@_add_route("/user/api_token", SentToken, "The token that was sent")
 async def get_token(call: Call) -> Response:
-    """Only a digest of it is kept, so it is the one that came with the request."""
+    """Only a digest of it is stored, so this returns the token of the request."""
     token = call.token.rpartition(":")[2]
-    root = _element("result")
+    root = _make_element("result")
     root.text = token
-    return call.answer({"result": token}, root)
+    return call.respond({"result": token}, root)
 
 
 async def _add(call: PinboardCall) -> None:
@@ -281,27 +283,27 @@ async def _add(call: PinboardCall) -> None:
         raise CanonryError(f"{first['loc'][0]}: {first['msg']}") from None
     await call.service.bookmarks.put(
         call.user.id,
-        Draft(body.url, created_at=_created_at(call)),
+        Draft(body.url, created_at=_parse_created_at(call)),
         on_duplicate=OnDuplicate.ERROR if call.get("replace").lower() == "no" else OnDuplicate.UPDATE,
         fields=body.given_fields(),
     )
 
 
-def _created_at(call: PinboardCall) -> str:
-    found = _stamp(call, "dt")
-    return found if found <= stamp(call.service.clock() + _AHEAD) else ""
+def _parse_created_at(call: PinboardCall) -> str:
+    found = _parse_time(call, "dt")
+    return found if found <= stamp(call.service.clock() + _MAX_CLOCK_SKEW) else ""
 
 
-def _stamp(call: PinboardCall, name: str) -> str:
-    """A time as the tables have it; empty where it is not given."""
+def _parse_time(call: PinboardCall, name: str) -> str:
+    """Return a time as the tables store it; empty if it is missing."""
     try:
         return read_time(call.get(name))
     except RowRefused:
-        raise CanonryError(f"{name}: a time such as 2026-01-31T10:00:00Z") from None
+        raise CanonryError(f"{name}: not a time such as 2026-01-31T10:00:00Z") from None
 
 
-async def _found(call: PinboardCall) -> list[Bookmark]:
-    """The bookmark at exactly this URL, else the one it leads to."""
+async def _find_bookmarks(call: PinboardCall) -> list[Bookmark]:
+    """Return the bookmark with exactly this URL, else the one with its normal form."""
     url, bookmarks = call.get("url"), call.service.bookmarks
     try:
         found = await bookmarks.find(call.user.id, url, exact_url=True)
@@ -309,88 +311,92 @@ async def _found(call: PinboardCall) -> list[Bookmark]:
     except StoreError:
         raise
     except CanonryError:
-        return []  # what is no URL is kept nowhere
+        return []  # an invalid URL is never saved
 
 
-async def _newest(call: PinboardCall) -> AsyncIterator[Bookmark]:
-    """Bookmarks that have all the tags that were asked for, whatever their case."""
+async def _iterate_newest(call: PinboardCall) -> AsyncIterator[Bookmark]:
+    """Yield the bookmarks with all the tags of the request, newest first; case does not matter."""
     wanted = {tag.lower() for tag in call.get("tag").replace(",", " ").split()}
     store, cursor = call.service.bookmarks.store, None
     while True:
-        page = await store.search(call.user.id, BookmarkSearch(), cursor=cursor, limit=_PAGE)
-        for kept in page.bookmarks:
-            if wanted <= {tag.lower() for tag in kept.tags}:
-                yield kept
+        page = await store.search(call.user.id, BookmarkSearch(), cursor=cursor, limit=_BOOKMARKS_PER_READ)
+        for bookmark in page.bookmarks:
+            if wanted <= {tag.lower() for tag in bookmark.tags}:
+                yield bookmark
         if (cursor := page.next_cursor) is None:
             return
 
 
-async def _of_day(call: PinboardCall) -> list[Bookmark]:
-    """The bookmarks of a day, or of the latest that has any."""
+async def _list_day(call: PinboardCall) -> list[Bookmark]:
+    """Return the bookmarks of a day, by default of the latest with any."""
     day = call.get("dt")[:10]
-    found: list[Bookmark] = []
-    async for kept in _newest(call):
-        day = day or kept.created_at[:10]
-        if kept.created_at[:10] < day:
+    bookmarks: list[Bookmark] = []
+    async for bookmark in _iterate_newest(call):
+        day = day or bookmark.created_at[:10]
+        if bookmark.created_at[:10] < day:
             break
-        if kept.created_at[:10] == day:
-            found.append(kept)
-    return found
+        if bookmark.created_at[:10] == day:
+            bookmarks.append(bookmark)
+    return bookmarks
 
 
-async def _posts(call: PinboardCall, found: list[Bookmark]) -> Response:
-    name, date = call.user.name, _time(found[0].created_at if found else stamp(call.service.clock()))
-    root = _element("posts", dt=date, user=name)
-    return await _listed(call, found, root, lambda posts: {"date": date, "user": name, "posts": posts})
+async def _respond_posts(call: PinboardCall, bookmarks: list[Bookmark]) -> Response:
+    name, date = call.user.name, _format_time(bookmarks[0].created_at if bookmarks else stamp(call.service.clock()))
+    root = _make_element("posts", dt=date, user=name)
+    return await _respond_list(call, bookmarks, root, lambda posts: {"date": date, "user": name, "posts": posts})
 
 
-async def _listed(
-    call: PinboardCall, found: list[Bookmark], root: ElementTree.Element, around: Callable[[list[dict[str, str]]], Any]
+async def _respond_list(
+    call: PinboardCall,
+    bookmarks: list[Bookmark],
+    root: ElementTree.Element,
+    make_content: Callable[[list[Post]], object],
 ) -> Response:
-    def work() -> Response:
-        posts = [_post(kept) for kept in found]
+    def build_response() -> Response:
+        posts = [_make_post(bookmark) for bookmark in bookmarks]
         for post in posts:
-            root.append(_element("post", **{"tag" if name == "tags" else name: post[name] for name in post}))
-        return call.answer(around(posts), root)
+            attributes = {"tag" if name == "tags" else name: str(text) for name, text in post.items()}
+            root.append(_make_element("post", **attributes))
+        return call.respond(make_content(posts), root)
 
-    return await asyncio.to_thread(work)  # there may be a hundred thousand
+    return await asyncio.to_thread(build_response)  # there may be a hundred thousand bookmarks
 
 
-def _post(kept: Bookmark) -> dict[str, str]:
+def _make_post(bookmark: Bookmark) -> Post:
     return {
-        "href": kept.url,
-        "description": kept.title,
-        "extended": kept.description,
-        "meta": _md5(kept.etag),
-        "hash": _md5(kept.url),
-        "time": _time(kept.created_at),
-        "shared": "no" if kept.private else "yes",
-        "toread": "yes" if kept.to_read else "no",
-        # A tag is one word there.
-        "tags": " ".join(tag.replace(" ", "_") for tag in kept.tags),
+        "href": bookmark.url,
+        "description": bookmark.title,
+        "extended": bookmark.description,
+        "meta": _hash_md5(bookmark.etag),
+        "hash": _hash_md5(bookmark.url),
+        "time": _format_time(bookmark.created_at),
+        "shared": "no" if bookmark.private else "yes",
+        "toread": "yes" if bookmark.to_read else "no",
+        # In Pinboard, a tag is one word.
+        "tags": " ".join(tag.replace(" ", "_") for tag in bookmark.tags),
     }
 
 
-def _element(name: str, **attributes: str) -> ElementTree.Element:
-    return ElementTree.Element(name, {key: _without_controls(value) for key, value in attributes.items()})
+def _make_element(name: str, **attributes: str) -> ElementTree.Element:
+    return ElementTree.Element(name, {key: _drop_control_characters(value) for key, value in attributes.items()})
 
 
-def _without_controls(text: str) -> str:
-    """XML 1.0 has no control characters but tab and line ends, and neither U+FFFE nor U+FFFF."""
+def _drop_control_characters(text: str) -> str:
+    """Drop what XML 1.0 cannot contain: control characters but tab and line ends, U+FFFE, U+FFFF."""
     return "".join(
         each for each in replace_unstorable(text) if each in "\t\n\r" or (each >= " " and each not in "\ufffe\uffff")
     )
 
 
-def _number(call: PinboardCall, name: str, otherwise: int) -> int:
+def _parse_number(call: PinboardCall, name: str, default: int) -> int:
     text = call.get(name)
-    return int(text[:9]) if text.isascii() and text.isdecimal() else otherwise
+    return int(text[:9]) if text.isascii() and text.isdecimal() else default
 
 
-def _time(text: str) -> str:
+def _format_time(text: str) -> str:
     """`2026-01-31T10:00:00.000000Z` → `2026-01-31T10:00:00Z`."""
     return f"{text[:19]}Z"
 
 
-def _md5(text: str) -> str:
+def _hash_md5(text: str) -> str:
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
