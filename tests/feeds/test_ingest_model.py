@@ -1,7 +1,7 @@
-"""Random feeds, random edits, moves, outages and months of time: the store beside a model made from contract I1–I5.
+"""Random feeds with edits, moves, outages and months of time: the store is compared with a model (contract I1–I5).
 
-The model keeps a list of entries and looks through all of it; it says which entries an item may be, not
-how to find them. Where the contract leaves a choice it takes any, and goes on with what the store has chosen.
+The model keeps a list of entries and searches all of it: it knows which entries an item may be, not how to find
+them. Where the contract leaves a choice, the model accepts every allowed entry and goes on with the store's choice.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from sqlalchemy import Connection, select
 
 import canonry
+from canonry.errors import FailureKind
 from canonry.feeds.ingest import ingest
 from canonry.feeds.ingest_report import FeedOutcome, FeedResult, ItemRecord
 from canonry.store import schema
@@ -32,10 +33,10 @@ if TYPE_CHECKING:
 TTL = timedelta(days=30)
 START = datetime(2026, 1, 1, tzinfo=UTC)
 ADOPT_AFTER = 3
-# How strongly I3 says that a post is an entry.
+# The rules of I3 by which a post may be an entry, the strongest first.
 GUID, PLACE, LEGACY, ELSEWHERE, HASH = range(5)
 
-Name: TypeAlias = tuple[str, str]
+TextPair: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class Post:
 
     @property
     def address(self) -> str:
-        """What `entry@1` leaves of the links of this test: no tracking; empty where it is no URL."""
+        """The canonical URL of the links of this test: without tracking, and empty if it is no URL."""
         return self.link.removesuffix("?utm_source=rss") if self.link.startswith("http") else ""
 
     @property
@@ -58,69 +59,69 @@ class Post:
         return self.address.partition(":")[2].replace("//www.", "//", 1)
 
     @property
-    def said(self) -> Name:
-        """How a sighting of it is recognized."""
+    def fingerprint(self) -> TextPair:
+        """Guid and content hash, by which its sighting in the store is found."""
         return self.guid, canonry.content_hash(self)
 
     @property
-    def nameless(self) -> Name:
-        """What it is known by where neither guid nor URL identifies it."""
+    def fallback_name(self) -> TextPair:
+        """What its fallback hash covers."""
         return self.title, f"{self.published} {self.link}"
 
 
 @dataclass(slots=True)
-class Shown:
-    """A post as a feed last showed it, in its document of that number."""
+class ShownPost:
+    """A post as a feed showed it last, and the number of that document."""
 
     post: Post
     seen: datetime
     document: int
 
 
-NEVER = Shown(Post("", "", "", "", ""), START, 0)
+NEVER = ShownPost(Post("", "", "", "", ""), START, 0)
 
 
 @dataclass(slots=True)
-class Entry:
-    """An entry of the model: what it says itself, what each feed showed of it, and the keys it has learned."""
+class ModelEntry:
+    """An entry of the model: its own post, the post that each feed showed last, and its keys."""
 
     post: Post
-    by_feed: dict[str, Shown] = field(default_factory=dict[str, Shown])
-    guids: set[Name] = field(default_factory=set[Name])  # feed and guid
+    by_feed: dict[str, ShownPost] = field(default_factory=dict[str, ShownPost])
+    guids: set[TextPair] = field(default_factory=set[TextPair])  # feed and guid
     legacy_guids: set[str] = field(default_factory=set[str])
-    hashes: set[tuple[str, Name]] = field(default_factory=set[tuple[str, Name]])
+    hashes: set[tuple[str, TextPair]] = field(default_factory=set[tuple[str, TextPair]])
 
-    def as_known_to(self, feed: str) -> Post:
+    def get_post(self, feed: str) -> Post:
         return self.by_feed[feed].post if feed in self.by_feed else self.post
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
-    """A row of the store."""
+class StoredSighting:
+    """A row of the table of sightings."""
 
     entry: int
-    said: Name
+    fingerprint: TextPair
     document: int
     seen: str
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
-    """What the store has; feeds are named by the URL they were first stored under."""
+class StoreTables:
+    """The tables of the store; feeds are identified by the URL they were first stored under."""
 
     entries: set[int]
     urls: dict[str, str]
-    sightings: dict[str, list[Sighting]]
-    identities: dict[Name, int]
+    sightings: dict[str, list[StoredSighting]]
+    identities: dict[TextPair, int]
     ambiguous: set[tuple[str, str, str]]
 
     @classmethod
-    def read(cls, connection: Connection) -> Tables:
+    def read(cls, connection: Connection) -> StoreTables:
         feeds = {row.id: row for row in connection.execute(select(schema.feeds))}
-        sightings: dict[str, list[Sighting]] = {feed.key_url: [] for feed in feeds.values()}
+        sightings: dict[str, list[StoredSighting]] = {feed.key_url: [] for feed in feeds.values()}
         for row in connection.execute(select(schema.sightings)):
-            said = row.guid, row.content_hash
-            shown = Sighting(row.entry_id, said, row.document, row.last_seen_at)
+            fingerprint = row.guid, row.content_hash
+            shown = StoredSighting(row.entry_id, fingerprint, row.document, row.last_seen_at)
             sightings[feeds[row.feed_id].key_url].append(shown)
         return cls(
             set(connection.execute(select(schema.entries.c.id)).scalars()),
@@ -132,119 +133,123 @@ class Tables:
 
 
 class Model:
-    """What the store must hold."""
+    """What the store must contain."""
 
     def __init__(self) -> None:
-        self.entries: dict[int, Entry] = {}
+        self.entries: dict[int, ModelEntry] = {}
         self.ambiguous: set[tuple[str, str, str]] = set()
         self.documents: Counter[str] = Counter()
 
-    def merge(self, feed: str, posts: Sequence[Post], sightings: Sequence[Sighting], now: datetime) -> Counter[str]:
-        """Check what the store made of a document, and learn it; how many items were what."""
+    def merge(
+        self, feed: str, posts: Sequence[Post], sightings: Sequence[StoredSighting], now: datetime
+    ) -> Counter[str]:
+        """Check how the store merged a document, take over its choices, and return the number of items by outcome."""
         self.documents[feed] += 1
-        posts = self._distinct(feed, posts)
+        posts = self._drop_twins(feed, posts)
         latest = [row for row in sightings if row.document == self.documents[feed]]
-        assert sorted(row.said for row in latest) == sorted(post.said for post in posts), "each item is there, once"
-        chosen = {row.said: row.entry for row in latest}
-        levels = {post.said: self._levels(feed, post, posts) for post in posts}
+        assert sorted(row.fingerprint for row in latest) == sorted(post.fingerprint for post in posts), (
+            "each item is there, once"
+        )
+        chosen = {row.fingerprint: row.entry for row in latest}
+        levels = {post.fingerprint: self._rank_entries(feed, post, posts) for post in posts}
         for post in posts:
-            _check(post.said, chosen, levels, set(self.entries))
-        outcomes = Counter(self._show(feed, post, chosen[post.said], now) for post in posts)
+            _check_choice(post.fingerprint, chosen, levels, set(self.entries))
+        outcomes = Counter(self._show(feed, post, chosen[post.fingerprint], now) for post in posts)
         for post in posts:
-            self._learn(feed, post, self.entries[chosen[post.said]])
-        self._forget(feed, now)
+            self._register_keys(feed, post, self.entries[chosen[post.fingerprint]])
+        self._delete_expired(feed, now)
         return outcomes
 
     def touch(self, feed: str, now: datetime) -> None:
-        """304: what was in the last document has been seen."""
+        """Mark the posts of the last document as seen, after a 304."""
         for entry in self.entries.values():
             shown = entry.by_feed.get(feed)
             if shown is not None and shown.document == self.documents[feed]:
                 shown.seen = now
 
-    def _distinct(self, feed: str, posts: Sequence[Post]) -> list[Post]:
-        """Each item once: no word-for-word twin, and none that nothing tells apart from another."""
+    def _drop_twins(self, feed: str, posts: Sequence[Post]) -> list[Post]:
+        """Return each item once: without copies, and without items that have the same fallback hash and no other key."""
         once: dict[object, Post] = {}
         for post in posts:
-            once.setdefault(post.said, post)
+            once.setdefault(post.fingerprint, post)
         for kind, values in (
             ("guid", [post.guid for post in once.values()]),
             ("canonical_url", [post.place for post in once.values()]),
         ):
             self.ambiguous |= {(feed, kind, value) for value, times in Counter(values).items() if value and times > 1}
         for post in once.values():
-            if self._identifies(feed, "guid", post.guid) and any(
-                (feed, post.guid) in entry.guids and _is_reused(post, entry.as_known_to(feed))
+            if self._is_identifying(feed, "guid", post.guid) and any(
+                (feed, post.guid) in entry.guids and _is_guid_reused(post, entry.get_post(feed))
                 for entry in self.entries.values()
             ):
                 self.ambiguous.add((feed, "guid", post.guid))
         named: dict[object, Post] = {}
         for post in once.values():
-            named.setdefault(post if self._is_named(feed, post) else post.nameless, post)
+            named.setdefault(post if self._has_strong_key(feed, post) else post.fallback_name, post)
         return list(named.values())
 
-    def _levels(self, feed: str, post: Post, posts: Sequence[Post]) -> dict[int, int]:
-        """The entries this post may be, and how strongly I3 says so."""
+    def _rank_entries(self, feed: str, post: Post, posts: Sequence[Post]) -> dict[int, int]:
+        """Return the entries that this post may be, with the rank of the rule of I3 that allows it."""
         return {
             number: level
             for number, entry in self.entries.items()
-            if (level := self._level(feed, post, posts, entry)) is not None
+            if (level := self._rank(feed, post, posts, entry)) is not None
         }
 
-    def _level(self, feed: str, post: Post, posts: Sequence[Post], entry: Entry) -> int | None:
-        known, is_here = entry.as_known_to(feed), feed in entry.by_feed
-        has_guid = self._identifies(feed, "guid", post.guid)
-        has_place = self._identifies(feed, "canonical_url", post.place)
+    def _rank(self, feed: str, post: Post, posts: Sequence[Post], entry: ModelEntry) -> int | None:
+        known, is_in_feed = entry.get_post(feed), feed in entry.by_feed
+        has_guid = self._is_identifying(feed, "guid", post.guid)
+        has_place = self._is_identifying(feed, "canonical_url", post.place)
         if has_guid and (feed, post.guid) in entry.guids:
             return GUID
-        if has_place and is_here and known.place == post.place:
-            # A guid that identifies nothing does not say that the old item is still there.
-            is_old_there = any(other.guid == known.guid for other in posts) and self._identifies(
+        if has_place and is_in_feed and known.place == post.place:
+            # An ambiguous guid is no evidence that the old item is still in the document.
+            is_old_guid_present = any(other.guid == known.guid for other in posts) and self._is_identifying(
                 feed, "guid", known.guid
             )
-            is_alike = _says_same(post.title, known.title) or _says_same(post.published, known.published)
+            is_alike = _is_same_text(post.title, known.title) or _is_same_text(post.published, known.published)
             has_one_guid = not post.guid or not known.guid or post.guid == known.guid
-            if has_one_guid or (is_alike and not is_old_there):
+            if has_one_guid or (is_alike and not is_old_guid_present):
                 return PLACE
-        if has_guid and is_here and post.guid in entry.legacy_guids and not _is_reused(post, known):
+        if has_guid and is_in_feed and post.guid in entry.legacy_guids and not _is_guid_reused(post, known):
             return LEGACY
-        is_alike = _says_same(post.guid, entry.post.guid) or _says_same(post.title, entry.post.title)
-        if has_place and not is_here and post.address == entry.post.address and is_alike:
+        is_alike = _is_same_text(post.guid, entry.post.guid) or _is_same_text(post.title, entry.post.title)
+        if has_place and not is_in_feed and post.address == entry.post.address and is_alike:
             return ELSEWHERE
-        if not has_guid and not has_place and (feed, post.nameless) in entry.hashes:
+        if not has_guid and not has_place and (feed, post.fallback_name) in entry.hashes:
             return HASH
         return None
 
     def _show(self, feed: str, post: Post, number: int, now: datetime) -> str:
         outcome = "duplicate"
         if number not in self.entries:
-            self.entries[number] = Entry(post)
+            self.entries[number] = ModelEntry(post)
             outcome = "new"
         entry = self.entries[number]
-        if feed in entry.by_feed and entry.by_feed[feed].post.said[1] != post.said[1]:
+        if feed in entry.by_feed and entry.by_feed[feed].post.fingerprint[1] != post.fingerprint[1]:
             entry.post = post
             outcome = "updated"
-        entry.by_feed[feed] = Shown(post, now, self.documents[feed])
+        entry.by_feed[feed] = ShownPost(post, now, self.documents[feed])
         return outcome
 
-    def _learn(self, feed: str, post: Post, entry: Entry) -> None:
+    def _register_keys(self, feed: str, post: Post, entry: ModelEntry) -> None:
         others = self.entries.values()
-        if self._identifies(feed, "guid", post.guid):
+        if self._is_identifying(feed, "guid", post.guid):
             owner = next((other for other in others if (feed, post.guid) in other.guids), entry)
-            # A guid whose entry is there under another one has gone to this item.
+            # If the document shows the owner of the guid as another item, the guid moves to this one.
             if owner is entry or owner.by_feed.get(feed, NEVER).document == self.documents[feed]:
                 owner.guids.discard((feed, post.guid))
                 entry.guids.add((feed, post.guid))
             if not any(post.guid in other.legacy_guids for other in others):
                 entry.legacy_guids.add(post.guid)
-        elif not self._is_named(feed, post):
-            owner = next((other for other in others if (feed, post.nameless) in other.hashes), entry)
+        elif not self._has_strong_key(feed, post):
+            owner = next((other for other in others if (feed, post.fallback_name) in other.hashes), entry)
             if owner is entry or owner.by_feed.get(feed, NEVER).document == self.documents[feed]:
-                owner.hashes.discard((feed, post.nameless))
-                entry.hashes.add((feed, post.nameless))
+                owner.hashes.discard((feed, post.fallback_name))
+                entry.hashes.add((feed, post.fallback_name))
 
-    def _forget(self, feed: str, now: datetime) -> None:
-        """I5: what a document lacks and was last seen thirty days before it."""
+    def _delete_expired(self, feed: str, now: datetime) -> None:
+        """Delete what the document lacks and was last seen thirty days before it (I5)."""
         for number, entry in list(self.entries.items()):
             shown = entry.by_feed.get(feed)
             if shown is not None and shown.document < self.documents[feed] and now - shown.seen >= TTL:
@@ -252,44 +257,49 @@ class Model:
                 if not entry.by_feed:
                     del self.entries[number]
 
-    def _is_named(self, feed: str, post: Post) -> bool:
-        return self._identifies(feed, "guid", post.guid) or self._identifies(feed, "canonical_url", post.place)
+    def _has_strong_key(self, feed: str, post: Post) -> bool:
+        return self._is_identifying(feed, "guid", post.guid) or self._is_identifying(feed, "canonical_url", post.place)
 
-    def _identifies(self, feed: str, kind: str, value: str) -> bool:
+    def _is_identifying(self, feed: str, kind: str, value: str) -> bool:
         return bool(value) and (feed, kind, value) not in self.ambiguous
 
 
-def _check(
-    said: Name, chosen: Mapping[Name, int], levels: Mapping[Name, Mapping[int, int]], known: Collection[int]
+def _check_choice(
+    fingerprint: TextPair,
+    chosen: Mapping[TextPair, int],
+    levels: Mapping[TextPair, Mapping[int, int]],
+    known: Collection[int],
 ) -> None:
-    """The post is one of its strongest entries that no other post has as good a right to, or else a new one."""
-    mine = chosen[said]
+    """Assert that the post got one of its strongest entries that no other post may claim as strongly, or a new one."""
+    mine = chosen[fingerprint]
     for level in (GUID, PLACE, LEGACY, ELSEWHERE, HASH):
-        possible = {entry for entry, strength in levels[said].items() if strength == level}
+        possible = {entry for entry, strength in levels[fingerprint].items() if strength == level}
         if mine in possible:
             return
         taken = {
-            entry for other, entry in chosen.items() if other != said and levels[other].get(entry, HASH + 1) <= level
+            entry
+            for other, entry in chosen.items()
+            if other != fingerprint and levels[other].get(entry, HASH + 1) <= level
         }
-        assert not possible - taken, f"{said} is {possible - taken}, not {mine}"
-    assert mine not in known, f"{said} is none of the known entries, not {mine}"
+        assert not possible - taken, f"{fingerprint} is {possible - taken}, not {mine}"
+    assert mine not in known, f"{fingerprint} is none of the known entries, not {mine}"
 
 
-def _is_reused(post: Post, known: Post) -> bool:
+def _is_guid_reused(post: Post, known: Post) -> bool:
     return bool(post.place and known.place) and post.place != known.place and post.title != known.title
 
 
-def _says_same(one: str, other: str) -> bool:
+def _is_same_text(one: str, other: str) -> bool:
     return bool(one) and one == other
 
 
 @dataclass(slots=True)
 class Publisher:
-    """A feed on the web: what it says, where it is, and what is wrong with it today."""
+    """A feed on the web: its posts, its URLs, and how it fails now."""
 
     home: str
     posts: list[Post] = field(default_factory=list[Post])
-    urls: list[str] = field(default_factory=list[str])  # each leads to the next, the last one serves
+    urls: list[str] = field(default_factory=list[str])  # each redirects to the next, the last one serves the feed
     past: list[Post] = field(default_factory=list[Post])
     has_etag: bool = True
     trouble: str = ""
@@ -312,7 +322,7 @@ class Publisher:
         body = self.document().encode()
         match self.trouble:
             case "timeout":
-                raise canonry.FetchFailed(url, "no whole answer within 10 s")
+                raise canonry.FetchFailed(url, "no complete response", kind=FailureKind.TIMEOUT)
             case "error":
                 return canonry.Response(500, stops[-1], hops=hops)
             case "page":
@@ -326,7 +336,7 @@ class Publisher:
         return canonry.Response(304 if is_same else 200, stops[-1], {"etag": etag}, b"" if is_same else body, hops)
 
 
-# Few of each, so that they meet.
+# Few values of each, so that they collide.
 FEEDS = st.integers(0, 2)
 PLACES = st.integers(0, 5)
 GUIDS = st.sampled_from(["", "", "g1", "g2", "g3", "g4", "http://blog0.example.com/1"])
@@ -348,8 +358,8 @@ LINKS = st.one_of(
 POSTS = st.builds(Post, GUIDS, LINKS, TITLES, DATES, TEXTS)
 
 
-class Feeds(RuleBasedStateMachine):
-    """Three publishers, one store."""
+class FeedMachine(RuleBasedStateMachine):
+    """Three publishers and one store."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -358,7 +368,7 @@ class Feeds(RuleBasedStateMachine):
         self.now = START
         self.publishers = [Publisher(home := f"http://blog{n}.example.com/feed", urls=[home]) for n in range(3)]
         self.fetched_from = {publisher.home: publisher.home for publisher in self.publishers}
-        self.moves: Counter[Name] = Counter()  # sightings in a row, by home and target
+        self.moves: Counter[TextPair] = Counter()  # sightings in a row, by home and target
         self.answers: dict[str, canonry.Response | None] = {}
 
     def teardown(self) -> None:
@@ -391,42 +401,42 @@ class Feeds(RuleBasedStateMachine):
 
     @rule(feed=FEEDS, place=PLACES, post=POSTS)
     def reuse_guid(self, feed: int, place: int, post: Post) -> None:
-        if old := self._post(feed, place):
+        if old := self._get_post(feed, place):
             self.publishers[feed].posts[self.publishers[feed].posts.index(old)] = replace(post, guid=old.guid)
 
     @rule(feed=FEEDS, place=PLACES, post=POSTS)
     def share_guid(self, feed: int, place: int, post: Post) -> None:
-        if old := self._post(feed, place):
+        if old := self._get_post(feed, place):
             self.publishers[feed].posts.append(replace(post, guid=old.guid))
 
     @rule(feed=FEEDS, place=PLACES, post=POSTS)
     def share_url(self, feed: int, place: int, post: Post) -> None:
-        if old := self._post(feed, place):
+        if old := self._get_post(feed, place):
             self.publishers[feed].posts.append(replace(post, link=old.link))
 
     @rule(feed=FEEDS, place=PLACES, other=PLACES)
     def swap_guids(self, feed: int, place: int, other: int) -> None:
-        one, two = self._post(feed, place), self._post(feed, other)
+        one, two = self._get_post(feed, place), self._get_post(feed, other)
         if one and two:
             self._edit(feed, place, guid=two.guid)
             self._edit(feed, other, guid=one.guid)
 
     @rule(feed=FEEDS, other=FEEDS, place=PLACES, guid=GUIDS, title=st.one_of(st.none(), TITLES), keeps=st.booleans())
     def link_to(self, feed: int, other: int, place: int, guid: str, title: str | None, keeps: bool) -> None:
-        """A link blog: another feed's post under its title or an own one."""
-        if post := self._post(other, place):
+        """Copy a post of another feed, as a link blog does, under its title or another."""
+        if post := self._get_post(other, place):
             copied = replace(post, guid=post.guid if keeps else guid, title=post.title if title is None else title)
             self.publishers[feed].posts.append(copied)
 
     @rule(feed=FEEDS, place=PLACES)
     def remove(self, feed: int, place: int) -> None:
-        if post := self._post(feed, place):
+        if post := self._get_post(feed, place):
             self.publishers[feed].posts.remove(post)
             self.publishers[feed].past.append(post)
 
     @rule(feed=FEEDS, place=PLACES, link=st.one_of(st.none(), LINKS), title=st.one_of(st.none(), TITLES))
     def bring_back(self, feed: int, place: int, link: str | None, title: str | None) -> None:
-        """A post as it once was, at the same place or not, beside what has become of it."""
+        """Publish an earlier version of a post again, beside its current version."""
         publisher = self.publishers[feed]
         if publisher.past:
             old = publisher.past[-1 - place % len(publisher.past)]
@@ -438,7 +448,7 @@ class Feeds(RuleBasedStateMachine):
         self.publishers[feed].posts[:] = self.publishers[feed].posts[start:end]
 
     @rule(feed=FEEDS)
-    def turn_round(self, feed: int) -> None:
+    def reverse(self, feed: int) -> None:
         self.publishers[feed].posts.reverse()
 
     @rule(feed=FEEDS, has_etag=st.booleans())
@@ -467,7 +477,7 @@ class Feeds(RuleBasedStateMachine):
 
     @rule()
     def poll_all_twice(self) -> None:
-        """The second time nothing is new, and nothing is updated."""
+        """Poll all feeds twice: the second time nothing is new or updated."""
         for publisher in self.publishers:
             publisher.has_etag = False
         homes = [publisher.home for publisher in self.publishers]
@@ -478,9 +488,9 @@ class Feeds(RuleBasedStateMachine):
         assert set(self.model.entries) <= before
 
     @invariant()
-    def store_is_the_model(self) -> None:
-        """Nothing lost, nothing twice, nothing deleted too early or kept too long; every key leads to an entry."""
-        tables = self.database.read_now(Tables.read)
+    def check_store_equals_model(self) -> None:
+        """Assert that nothing is lost, stored twice, deleted too early or kept too long, and that keys have entries."""
+        tables = self.database.read_now(StoreTables.read)
         assert tables.entries == set(self.model.entries)
         assert tables.ambiguous == self.model.ambiguous
         assert set(tables.identities.values()) <= tables.entries
@@ -489,14 +499,14 @@ class Feeds(RuleBasedStateMachine):
         }
         assert tables.urls == {home: self.fetched_from[home] for home in tables.urls}
         for home, rows in tables.sightings.items():
-            assert {(row.entry, row.said, row.document, row.seen) for row in rows} == {
-                (number, shown.post.said, shown.document, schema.stamp(shown.seen))
+            assert {(row.entry, row.fingerprint, row.document, row.seen) for row in rows} == {
+                (number, shown.post.fingerprint, shown.document, schema.stamp(shown.seen))
                 for number, entry in self.model.entries.items()
                 for feed, shown in entry.by_feed.items()
                 if feed == home
             }
 
-    def _post(self, feed: int, place: int) -> Post | None:
+    def _get_post(self, feed: int, place: int) -> Post | None:
         posts = self.publishers[feed].posts
         return posts[place % len(posts)] if posts else None
 
@@ -525,7 +535,7 @@ class Feeds(RuleBasedStateMachine):
         assert Counter(item.outcome for item in items) == +Counter(new=report.new, updated=report.updated)
         assert report.no_change == sum(feed.result is FeedResult.NO_CHANGE for feed in report.feeds)
         assert report.failed == sum(feed.result is FeedResult.FAILED for feed in report.feeds)
-        assert all(check.is_met for check in report.checklist), report.checklist
+        assert all(line.is_met for line in report.checklist), report.checklist
         assert not report.warnings
         return report
 
@@ -537,43 +547,43 @@ class Feeds(RuleBasedStateMachine):
         return response
 
     def _on_feed(self, outcome: FeedOutcome) -> None:
-        """One feed is done: the model does the same."""
+        """Repeat in the model what the run has done with one feed."""
         publisher = next(publisher for publisher in self.publishers if outcome.feed_url in publisher.urls)
         answer, counts = self.answers[publisher.home], Counter[str]()
-        tables = self.database.read_now(Tables.read)
+        tables = self.database.read_now(StoreTables.read)
         if publisher.trouble or answer is None:
             assert outcome.result is FeedResult.FAILED
         elif answer.is_not_modified:
             assert outcome.result is FeedResult.NO_CHANGE
             self.model.touch(publisher.home, self.now)
-            self._follow(publisher, tables.urls[publisher.home], is_known=True, is_sure=False)
+            self._check_move(publisher, tables.urls[publisher.home], has_known_items=False)
         else:
             assert outcome.result is FeedResult.INGESTED
             rows = tables.sightings[publisher.home]
             counts = self.model.merge(publisher.home, publisher.posts, rows, self.now)
-            is_known = bool(counts["updated"] + counts["duplicate"])
-            self._follow(publisher, tables.urls[publisher.home], is_known=is_known, is_sure=True)
+            has_known_items = bool(counts["updated"] + counts["duplicate"])
+            self._check_move(publisher, tables.urls[publisher.home], has_known_items=has_known_items)
         assert counts == +Counter(new=outcome.new, updated=outcome.updated, duplicate=outcome.duplicate)
 
-    def _follow(self, publisher: Publisher, url: str, *, is_known: bool, is_sure: bool) -> None:
-        """A move is followed after three sightings of it with items we know; whether a 304 counts is left open."""
+    def _check_move(self, publisher: Publisher, url: str, *, has_known_items: bool) -> None:
+        """Assert that a move is adopted at its third sighting or later, by a document with known items."""
         home, target = publisher.home, publisher.urls[-1]
         sightings = self.moves[home, target] + 1
         if url == self.fetched_from[home] != target:
-            assert not (is_known and is_sure and sightings >= ADOPT_AFTER)
+            assert not (has_known_items and sightings >= ADOPT_AFTER)
             self.moves = Counter({key: times for key, times in self.moves.items() if key[0] != home})
             self.moves[home, target] = sightings
         elif url != self.fetched_from[home]:
-            assert url == target and is_known and sightings >= ADOPT_AFTER
+            assert url == target and has_known_items and sightings >= ADOPT_AFTER
             self.fetched_from[home] = url
 
 
 A = Post("a", "https://blog0.example.com/1", "One", "", "a")
 B = Post("b", "", "Two", "", "b")
-C = replace(A, guid="c", title="Three")  # at the URL of A, which is none then
+C = replace(A, guid="c", title="Three")  # at the URL of A, which becomes ambiguous
 D = replace(B, link="https://blog0.example.com/2")
-# What the model has found: why, and what the first two feeds say, step by step.
-FOUND = [
+# Mistakes that the model has found: why, and the documents of the first two feeds, step by step.
+REGRESSIONS = [
     ("a guid its entry has given up", [([A], []), ([replace(A, guid="b")], []), ([replace(A, link=""), B], [])]),
     ("a URL shared here is not that of elsewhere", [([], [A]), ([A, replace(A, guid="b", title="Two")], [A])]),
     ("a guid shared here hides no twin elsewhere", [([B], [A, C]), ([B, replace(A, guid="b")], [A, C])]),
@@ -581,20 +591,20 @@ FOUND = [
 ]
 
 
-@pytest.mark.parametrize(("why", "steps"), FOUND)
-def test_found(why: str, steps: list[tuple[list[Post], list[Post]]]) -> None:
-    feeds = Feeds()
+@pytest.mark.parametrize(("why", "steps"), REGRESSIONS)
+def test_cases_that_the_model_once_found(why: str, steps: list[tuple[list[Post], list[Post]]]) -> None:
+    feeds = FeedMachine()
     for documents in steps:
         for publisher, posts in zip(feeds.publishers, documents, strict=False):
             publisher.posts = list(posts)
         feeds.poll_all_twice()
-        feeds.store_is_the_model()
+        feeds.check_store_equals_model()
     feeds.teardown()
 
 
 @pytest.mark.parametrize("guid", ["", "a", "a" * 3000])
 @pytest.mark.parametrize("path", ["1", "1" * 3000, "\u00e9" * 900])
-def test_every_key_fits(guid: str, path: str) -> None:
+def test_every_key_fits_into_an_index(guid: str, path: str) -> None:
     """PostgreSQL has no room for a key of more than 2,704 bytes in an index."""
     with Database("sqlite://") as database:
         answer = Publisher("", [Post(guid, f"https://blog0.example.com/{path}", "One", "", "a")]).document().encode()
@@ -604,11 +614,11 @@ def test_every_key_fits(guid: str, path: str) -> None:
 
         reports = [asyncio.run(ingest(["https://blog0.example.com/feed"], database, fetch=fetch)) for _ in range(2)]
         assert [(report.new, report.duplicate) for report in reports] == [(1, 0), (0, 1)]
-        assert all(check.is_met for report in reports for check in report.checklist)
-        tables = database.read_now(Tables.read)
+        assert all(line.is_met for report in reports for line in report.checklist)
+        tables = database.read_now(StoreTables.read)
         assert all(len(value.encode()) <= 2000 for _, value in tables.identities)
 
 
 @pytest.mark.slow
-def test_store_is_the_model() -> None:
-    run_state_machine_as_test(Feeds, settings=settings(max_examples=40, stateful_step_count=50))
+def test_the_store_equals_the_model() -> None:
+    run_state_machine_as_test(FeedMachine, settings=settings(max_examples=40, stateful_step_count=50))
