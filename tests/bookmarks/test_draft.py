@@ -1,4 +1,4 @@
-"""Bookmarks as they are given."""
+"""Drafts: bookmarks before they are saved."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ CASES = [
 
 
 @pytest.mark.parametrize(("why", "given", "wanted"), CASES, ids=[each[0] for each in CASES])
-def test_tags(why: str, given: str | list[str], wanted: tuple[str, ...]) -> None:
+def test_tags_are_cleaned(why: str, given: str | list[str], wanted: tuple[str, ...]) -> None:
     assert clean_tags(given) == wanted, why

@@ -1,4 +1,4 @@
-"""What is asked at every request is found by an index, however many bookmarks there are."""
+"""The queries of every request use an index, however many bookmarks there are."""
 
 from __future__ import annotations
 
@@ -22,23 +22,25 @@ URL = "https://a.com/"
 
 
 @pytest.mark.parametrize(
-    ("ask", "index"),
+    ("query_store", "index"),
     [
         (lambda store: store.find(1, URL), "bookmarks_by_key"),
         (lambda store: store.search(1, BookmarkSearch()), "bookmarks_by_age"),
         (lambda store: store.get(1, 1), "INTEGER PRIMARY KEY"),
     ],
-    ids=["find", "page", "get"],
+    ids=["find", "search", "get"],
 )
-def test_by_an_index(tmp_path: Path, ask: Callable[[BookmarkStore], Coroutine[Any, Any, Any]], index: str) -> None:
-    asked: list[str] = []
+def test_a_query_uses_an_index(
+    tmp_path: Path, query_store: Callable[[BookmarkStore], Coroutine[Any, Any, Any]], index: str
+) -> None:
+    statements: list[str] = []
     with Database(f"sqlite:///{tmp_path}/x.db") as database:
         store = BookmarkStore(database)
         asyncio.run(store.put(1, BookmarkUrl(URL, None, URL, exact_url=False, policy="bookmark@1"), {}, NOW))
-        database.engine.dispose()  # those that are opened from now on tell
-        event.listen(database.engine, "connect", lambda driver, _: driver.set_trace_callback(asked.append))
-        asyncio.run(ask(store))
-        [query] = [each for each in asked if each.lstrip().startswith("SELECT")]
+        database.engine.dispose()  # so that the listener sees every connection
+        event.listen(database.engine, "connect", lambda driver, _: driver.set_trace_callback(statements.append))
+        asyncio.run(query_store(store))
+        [query] = [each for each in statements if each.lstrip().startswith("SELECT")]
         plan = database.read_now(lambda connection: connection.execute(text(f"EXPLAIN QUERY PLAN {query}")).all())
     steps = [row[3] for row in plan]
     assert index in steps[0]

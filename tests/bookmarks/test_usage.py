@@ -1,4 +1,4 @@
-"""Counts become numbers and series."""
+"""Counts are summarized as totals and hourly series."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COUNTS = {
 }
 
 
-def test_counts_are_summed_up() -> None:
+def test_totals_are_sums_over_all_hours() -> None:
     usage = summarize_usage(COUNTS, SINCE, UNTIL)
     assert (usage.normalizations, usage.created, usage.duplicates_avoided) == (6, 1, 7)
     assert (usage.cache_hits, usage.cache_misses, usage.cache_hit_rate) == (3, 1, 0.75)
@@ -34,14 +34,14 @@ def test_counts_are_summed_up() -> None:
     assert list(usage.rules.items()) == [("parse", 2), ("strip_params", 1)]
 
 
-def test_the_histogram_has_every_bucket() -> None:
+def test_the_latency_histogram_has_every_bucket() -> None:
     latency = summarize_usage(COUNTS, SINCE, UNTIL).latency
     assert [bucket.microseconds for bucket in latency] == [*LATENCY_BUCKETS, None]
     assert (latency[0], latency[-1]) == (Bucket(10, 5), Bucket(None, 1))
     assert sum(bucket.count for bucket in latency) == 6
 
 
-def test_the_series_has_every_hour_also_those_in_which_nothing_happened() -> None:
+def test_the_series_has_every_hour_also_empty_ones() -> None:
     hours = summarize_usage(COUNTS, SINCE, UNTIL).hours
     assert [hour.hour for hour in hours] == [FIRST, "2026-01-31T23", SECOND, "2026-02-01T01"]
     assert [hour.normalizations for hour in hours] == [2, 0, 4, 0]
@@ -49,7 +49,7 @@ def test_the_series_has_every_hour_also_those_in_which_nothing_happened() -> Non
     assert (hours[0].rules, hours[1].rules) == ({"parse": 1, "strip_params": 1}, {})
 
 
-def test_where_nothing_was_looked_up_there_is_no_rate() -> None:
+def test_the_cache_hit_rate_is_none_without_lookups() -> None:
     usage = summarize_usage({}, SINCE, SINCE)
     assert usage.cache_hit_rate is None
     assert [hour.hour for hour in usage.hours] == [FIRST]

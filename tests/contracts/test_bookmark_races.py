@@ -1,4 +1,4 @@
-"""What somebody was told is kept, is not undone by work in the background that began before it."""
+"""A background job never overwrites a change that was saved while the job waited for the network."""
 
 from __future__ import annotations
 
@@ -35,50 +35,50 @@ def database(database_url: str) -> Generator[Database]:
         yield database
 
 
-def at(url: str, state: ExpansionState = ExpansionState.NONE) -> BookmarkUrl:
+def make_url(url: str, state: ExpansionState = ExpansionState.NONE) -> BookmarkUrl:
     return BookmarkUrl(url, None, url, False, "bookmark@1", state)
 
 
-def expanding(
+def expand_meanwhile(
     database: Database, meanwhile: Callable[[BookmarkStore, int], Awaitable[object]]
 ) -> tuple[Bookmarks, int]:
-    """Bookmarks of which one is expanded while something else happens to it."""
+    """Expand a bookmark while something else happens to it; return the use-cases and its id."""
     store = BookmarkStore(database)
-    kept = asyncio.run(store.put(1, at(SHORT, ExpansionState.PENDING), {}, NOW)).bookmark
+    saved = asyncio.run(store.put(1, make_url(SHORT, ExpansionState.PENDING), {}, NOW)).bookmark
 
     async def expand(_: str) -> Expansion:
-        await meanwhile(store, kept.id)
+        await meanwhile(store, saved.id)
         return Expansion(TARGET, ExpansionOutcome.EXPANDED)
 
     async def enqueue(_: str, __: str) -> None: ...
 
     found = Bookmarks(database, expand, enqueue=enqueue)
-    asyncio.run(found.expansions.finish(kept.id))
-    return found, kept.id
+    asyncio.run(found.expansions.finish(saved.id))
+    return found, saved.id
 
 
-def test_url_that_was_changed_while_the_old_one_was_followed(database: Database) -> None:
-    found, bookmark_id = expanding(database, lambda store, id_: store.edit(1, id_, {}, NOW, url=at(OTHER)))
-    kept = asyncio.run(found.store.get(1, bookmark_id))
-    assert (kept.url, kept.expansion) == (OTHER, ExpansionState.NONE)
+def test_a_url_that_was_changed_during_its_expansion_stays(database: Database) -> None:
+    found, bookmark_id = expand_meanwhile(database, lambda store, id_: store.edit(1, id_, {}, NOW, url=make_url(OTHER)))
+    saved = asyncio.run(found.store.get(1, bookmark_id))
+    assert (saved.url, saved.expansion) == (OTHER, ExpansionState.NONE)
 
 
-def test_bookmark_that_went_to_the_trash_while_it_was_followed(database: Database) -> None:
-    asyncio.run(BookmarkStore(database).put(1, at(TARGET), {}, NOW))
-    found, bookmark_id = expanding(database, lambda store, id_: store.trash(1, id_, NOW))
+def test_a_bookmark_that_was_deleted_during_its_expansion_stays_deleted(database: Database) -> None:
+    asyncio.run(BookmarkStore(database).put(1, make_url(TARGET), {}, NOW))
+    found, bookmark_id = expand_meanwhile(database, lambda store, id_: store.trash(1, id_, NOW))
     assert asyncio.run(found.store.get(1, bookmark_id)).deleted_at is not None
     assert asyncio.run(found.store.restore(1, bookmark_id, NOW)).url == SHORT
 
 
-def test_text_that_was_changed_while_it_was_followed_is_found(database: Database) -> None:
-    found, bookmark_id = expanding(database, lambda store, id_: store.edit(1, id_, {"title": "Zebra"}, NOW))
-    kept = asyncio.run(found.store.get(1, bookmark_id))
-    assert (kept.url, kept.title) == (TARGET, "Zebra")
+def test_a_title_that_was_changed_during_an_expansion_is_searchable(database: Database) -> None:
+    found, bookmark_id = expand_meanwhile(database, lambda store, id_: store.edit(1, id_, {"title": "Zebra"}, NOW))
+    saved = asyncio.run(found.store.get(1, bookmark_id))
+    assert (saved.url, saved.title) == (TARGET, "Zebra")
     assert [each.id for each in asyncio.run(found.store.search(1, BookmarkSearch("zebra"))).bookmarks] == [bookmark_id]
 
 
-def test_expansion_that_somebody_else_has_finished(database: Database) -> None:
-    other = asyncio.run(BookmarkStore(database).put(1, at(TARGET), {}, NOW)).bookmark
+def test_an_expansion_that_another_job_has_finished_changes_nothing(database: Database) -> None:
+    other = asyncio.run(BookmarkStore(database).put(1, make_url(TARGET), {}, NOW)).bookmark
 
     async def merge(store: BookmarkStore, bookmark_id: int) -> None:
         await store.database.write(
@@ -87,69 +87,75 @@ def test_expansion_that_somebody_else_has_finished(database: Database) -> None:
             )
         )
 
-    found, bookmark_id = expanding(database, merge)
+    found, bookmark_id = expand_meanwhile(database, merge)
     with pytest.raises(BookmarkNotFound):
         asyncio.run(found.store.get(1, bookmark_id))
     assert asyncio.run(found.store.count(1)) == 1
 
 
 @pytest.mark.parametrize("has_title", [True, False])
-def test_title_that_was_given_while_the_page_was_asked_for_it(database: Database, has_title: bool) -> None:
+def test_a_title_that_was_given_while_the_page_was_fetched_stays(database: Database, has_title: bool) -> None:
     store = BookmarkStore(database)
-    kept = asyncio.run(store.put(1, at(TARGET), {}, NOW)).bookmark
+    saved = asyncio.run(store.put(1, make_url(TARGET), {}, NOW)).bookmark
 
     async def fetch(url: str, **_: object) -> Response:
-        await store.edit(1, kept.id, {"title": "Mine"} if has_title else {"folder": "f"}, NOW)
+        await store.edit(1, saved.id, {"title": "Mine"} if has_title else {"folder": "f"}, NOW)
         return Response(200, url, {"content-type": "text/html"}, b"<title>Of the page</title>")
 
     async def unused(*_: str) -> Any: ...
 
-    asyncio.run(Bookmarks(database, unused, enqueue=unused, fetch=fetch).titles.fetch(kept.id))
-    found = asyncio.run(store.get(1, kept.id))
+    asyncio.run(Bookmarks(database, unused, enqueue=unused, fetch=fetch).titles.fetch(saved.id))
+    found = asyncio.run(store.get(1, saved.id))
     assert (found.title, found.folder) == (("Mine", "") if has_title else ("Of the page", "f"))
 
 
-def test_changes_that_want_the_same_version_do_not_both_succeed(database: Database) -> None:
+def test_of_concurrent_changes_with_the_same_etag_one_succeeds(database: Database) -> None:
     store = BookmarkStore(database)
-    kept = asyncio.run(store.put(1, at(TARGET), {}, NOW)).bookmark
-    told: list[str] = []
+    saved = asyncio.run(store.put(1, make_url(TARGET), {}, NOW)).bookmark
+    titles: list[str] = []
 
     def change(title: str) -> None:
         try:
-            told.append(asyncio.run(store.edit(1, kept.id, {"title": title}, datetime.now(UTC), etag=kept.etag)).title)
+            titles.append(
+                asyncio.run(store.edit(1, saved.id, {"title": title}, datetime.now(UTC), etag=saved.etag)).title
+            )
         except EtagMismatch:
-            told.append("")
+            titles.append("")
 
     threads = [threading.Thread(target=change, args=(f"title {number}",)) for number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
-    assert len(told) == 8
-    assert [title for title in told if title] == [asyncio.run(store.get(1, kept.id)).title]
+        thread.join(60)
+    assert len(titles) == 8
+    assert [title for title in titles if title] == [asyncio.run(store.get(1, saved.id)).title]
 
 
-def test_text_that_is_being_changed_while_bookmarks_are_merged(database: Database) -> None:
+def test_a_merge_waits_for_a_change_of_one_of_its_bookmarks(database: Database) -> None:
+    """The merge begins after the change and before its commit, and contains the change."""
     store = BookmarkStore(database)
-    kept, gone = (asyncio.run(store.put(1, at(url), {"description": "old"}, NOW)).bookmark for url in (TARGET, OTHER))
+    saved, gone = (
+        asyncio.run(store.put(1, make_url(url), {"description": "old"}, NOW)).bookmark for url in (TARGET, OTHER)
+    )
     has_changed, may_commit = threading.Event(), threading.Event()
 
     def change(connection: Connection) -> None:
-        connection.execute(update(bookmarks).where(bookmarks.c.id == kept.id).values(description="new"))
+        connection.execute(update(bookmarks).where(bookmarks.c.id == saved.id).values(description="new"))
         has_changed.set()
-        may_commit.wait(20)
+        assert may_commit.wait(60)
 
     def merge(connection: Connection) -> None:
-        merge_bookmarks(connection, 1, kept.id, [gone.id], now=stamp(NOW), why=MergeReason.REVIEW)
+        merge_bookmarks(connection, 1, saved.id, [gone.id], now=stamp(NOW), why=MergeReason.REVIEW)
 
     changing = threading.Thread(target=database.write_now, args=(change,))
     merging = threading.Thread(target=database.write_now, args=(merge,))
     changing.start()
-    assert has_changed.wait(20)
+    assert has_changed.wait(60)
     merging.start()
-    merging.join(0.5)  # it has to wait for the other
+    merging.join(0.5)  # a merge that does not wait would end within this time
     assert merging.is_alive()
     may_commit.set()
-    changing.join(20)
-    merging.join(20)
-    assert asyncio.run(store.get(1, kept.id)).description == "new\n\nold"
+    changing.join(60)
+    merging.join(60)
+    assert not changing.is_alive() and not merging.is_alive()
+    assert asyncio.run(store.get(1, saved.id)).description == "new\n\nold"
