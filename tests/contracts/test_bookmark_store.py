@@ -258,7 +258,9 @@ def test_an_undo_that_would_duplicate_a_url_is_refused(database: Database) -> No
     duplicates = DuplicateStore(database)
     [group] = run(duplicates.list_groups(1))
     run(duplicates.merge(1, group.id, NOW))
-    other = put(database, "", bookmark_url=make_url("https://a.com/?x", normalized="https://a.com/", exact=True)).bookmark
+    other = put(
+        database, "", bookmark_url=make_url("https://a.com/?x", normalized="https://a.com/", exact=True)
+    ).bookmark
     with pytest.raises(UndoConflict) as caught:
         run(duplicates.undo(1, group.id, NOW))
     assert caught.value.bookmark_id == other.id
@@ -385,8 +387,8 @@ def test_bookmarks_are_rekeyed_to_shipped_policies_only(database: Database) -> N
 
 
 def test_pending_expansions_are_listed_until_the_bookmark_is_deleted(database: Database) -> None:
-    address = BookmarkUrl("https://bit.ly/x", None, "https://bit.ly/x", False, "bookmark@1", ExpansionState.PENDING)
-    saved = put(database, "", bookmark_url=address).bookmark
+    pending = BookmarkUrl("https://bit.ly/x", None, "https://bit.ly/x", False, "bookmark@1", ExpansionState.PENDING)
+    saved = put(database, "", bookmark_url=pending).bookmark
     store = BookmarkStore(database)
     assert run(store.list_pending_expansions(NOW)) == []  # it was saved just now
     assert run(store.list_pending_expansions(NOW + timedelta(minutes=1))) == [saved.id]

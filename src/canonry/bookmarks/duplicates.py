@@ -30,7 +30,7 @@ _MAX_LISTED_MERGES = 50
 class MergeReason(StrEnum):
     """Why bookmarks were merged."""
 
-    REVIEW = "review"  # somebody merged a group of duplicates
+    REVIEW = "review"  # a user merged a group of duplicates
     EXPANSION = "expansion"  # the target of a short link was saved already
     POLICY = "policy"  # a rekey gave both the same URL
 

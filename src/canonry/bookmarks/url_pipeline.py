@@ -44,7 +44,7 @@ class Preview:
 
 
 @dataclass(frozen=True, slots=True)
-class _Target:
+class _ExpandedUrl:
     """The URL to normalize: the target of a short link if it is known, else the URL that was given."""
 
     url: str
@@ -76,12 +76,12 @@ class UrlPipeline:
         if exact_url:
             normalized = normalize(given, policy)
             return BookmarkUrl(given, original_if_different(text, given), normalized, exact_url=True, policy=policy)
-        target = await self._expand_short_link(given, wait) if is_short(given) else _Target(given)
+        target = await self._expand_short_link(given, wait) if is_short(given) else _ExpandedUrl(given)
         started = time.perf_counter()
         try:
             explanation = explain(target.url, policy)
         except InvalidUrl:
-            target = _Target(given, ExpansionState.FAILED, "the short link leads to an invalid URL")
+            target = _ExpandedUrl(given, ExpansionState.FAILED, "the short link leads to an invalid URL")
             explanation = explain(given, policy)
         self._count_normalization(time.perf_counter() - started, explanation)
         url = explanation.url
@@ -121,20 +121,20 @@ class UrlPipeline:
         """Read the policy from the store at the next call: a rekey has changed it."""
         self._policy_expires = 0.0
 
-    async def _expand_short_link(self, url: str, wait: float | None) -> _Target:
+    async def _expand_short_link(self, url: str, wait: float | None) -> _ExpandedUrl:
         if wait == 0:
-            return _Target(url, ExpansionState.PENDING)
+            return _ExpandedUrl(url, ExpansionState.PENDING)
         try:
             async with asyncio.timeout(wait):
                 found = await self._expand(url)
         except TimeoutError:
             self._count("expansion:pending")
-            return _Target(url, ExpansionState.PENDING)
+            return _ExpandedUrl(url, ExpansionState.PENDING)
         self._count("cache:hit" if found.is_cached else "cache:miss")
         self._count(f"expansion:{found.outcome}")
         if found.outcome is ExpansionOutcome.FAILED:
-            return _Target(url, ExpansionState.FAILED, found.reason)
-        return _Target(found.url, ExpansionState.EXPANDED)
+            return _ExpandedUrl(url, ExpansionState.FAILED, found.reason)
+        return _ExpandedUrl(found.url, ExpansionState.EXPANDED)
 
     def _count(self, name: str) -> None:
         self._statistics.count(name, self._clock())
