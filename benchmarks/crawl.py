@@ -1,11 +1,12 @@
-"""How many pages a second `canonry.crawl` reads with the http engine, beside Scrapy and crawlee, and its memory.
+"""Measure pages per second of `canonry.crawl` with the http engine, beside Scrapy and crawlee, and its memory.
 
     python -m benchmarks.crawl [--pages N] [--rounds N] [--memory N …] [--json FILE]
 
-One generated site on loopback, served by a process whose time does not count: 40 links on a page, to new pages,
-to pages that all have in common, to other sites and to files. Eight requests at once, robots.txt asked for. Each
-library runs in a process of its own and gives every page with all its links; canonry writes its frontier and every
-record to a new SQLite file, the peers keep theirs in memory, as they do by default. The best of the rounds.
+The site is generated and served on loopback by another process, whose time does not count. Each page has 40 links: to
+new pages, to pages that all pages link to, to other sites and to files. Eight requests run at the same time, and
+robots.txt is read. Each library runs in a separate process and returns every page with all its links. canonry writes
+its frontier and every record to a new SQLite file; the peers keep theirs in memory, as they do by default. The best of
+the rounds counts.
 """
 
 from __future__ import annotations
@@ -22,26 +23,26 @@ import time
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks.machine import describe_machine, find_versions, format_table, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ADDRESS, HOST = "127.0.0.1", "localhost"  # a name, as sites have one
+ADDRESS, HOST = "127.0.0.1", "localhost"  # a name, because sites have names
 PORTS = range(8000, 9000)
 PEERS = ("scrapy", "crawlee")
-BAR = 1.5  # times the pages a second of each peer
-FLAT = 1.5  # times the memory of the fewest pages that the most may take
-PAGES, ROUNDS, PARALLEL = 2000, 3, 8
-MEMORY = (2000, 20_000)
+MIN_SPEED_RATIO = 1.5  # to the pages per second of each peer
+MAX_MEMORY_RATIO = 1.5  # of the largest site to the smallest
+DEFAULT_PAGES, DEFAULT_ROUNDS, PARALLEL_REQUESTS = 2000, 3, 8
+MEMORY_PAGES = (2000, 20_000)
 TEXT = "<p>The harbour was quiet that morning; only the pilot boat went out, twice, and came back empty.</p>\n" * 12
 
 
 @dataclass(frozen=True, slots=True)
-class Crawled:
-    """One crawl: how many pages it gave, what it cost, the most memory it took."""
+class CrawlMeasurement:
+    """One crawl: its pages and links, its time, and its peak memory."""
 
     library: str
     pages: int
@@ -51,16 +52,25 @@ class Crawled:
     peak_mib: float
 
     @property
-    def by_wall(self) -> float:
+    def pages_per_second(self) -> float:
         return self.pages / self.wall_seconds
 
     @property
-    def by_cpu(self) -> float:
+    def pages_per_cpu_second(self) -> float:
         return self.pages / self.cpu_seconds
 
 
+class CrawlClaim(NamedTuple):
+    """A claim, its measured value, the bar, and whether the claim holds."""
+
+    claim: str
+    measured: float
+    bar: float
+    holds: bool
+
+
 def main(arguments: list[str]) -> None:
-    """Measure, print the tables, write the JSON if asked."""
+    """Measure, print the tables, and write JSON on request."""
     if arguments[:1] == ["serve"]:
         asyncio.run(serve(int(arguments[1])))
         return
@@ -70,58 +80,61 @@ def main(arguments: list[str]) -> None:
         print(json.dumps(result))
         return
     parser = argparse.ArgumentParser(prog="python -m benchmarks.crawl", description=__doc__)
-    parser.add_argument("--pages", type=int, default=PAGES, help=f"pages of the site ({PAGES})")
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"rounds of each library ({ROUNDS})")
-    parser.add_argument("--memory", type=int, nargs="*", default=MEMORY, help="numbers of pages to take the memory of")
-    parser.add_argument("--json", metavar="FILE", help="write the result there, too")
+    parser.add_argument("--pages", type=int, default=DEFAULT_PAGES, help=f"pages of the site ({DEFAULT_PAGES})")
+    parser.add_argument("--rounds", type=int, default=DEFAULT_ROUNDS, help=f"rounds of each library ({DEFAULT_ROUNDS})")
+    parser.add_argument(
+        "--memory", type=int, nargs="*", default=MEMORY_PAGES, help="sizes of sites to measure memory for"
+    )
+    parser.add_argument("--json", metavar="FILE", help="also write the result to FILE")
     options = parser.parse_args(arguments)
 
     here = [name for name in ("canonry", *PEERS) if find_versions([name])[name] is not None]
-    with server(options.pages) as port:
+    with run_server(options.pages) as port:
         rounds = [measure(name, port) for _ in range(options.rounds) for name in here]
     best = {
         name: min((each for each in rounds if each.library == name), key=lambda each: each.wall_seconds)
         for name in here
     }
-    memory: list[Crawled] = []
+    memory: list[CrawlMeasurement] = []
     for pages in sorted(options.memory):
-        with server(pages) as port:
+        with run_server(pages) as port:
             memory.append(measure("canonry", port))
-    print(text(best, memory, options.pages))
+    print(format_result(best, memory, options.pages))
     if options.json:
-        write_json(options.json, as_json(best, memory))
+        write_json(options.json, make_json(best, memory))
 
 
-def measure(library: str, port: int) -> Crawled:
-    """A crawl in a process of its own."""
+def measure(library: str, port: int) -> CrawlMeasurement:
+    """Crawl in a separate process."""
     command = [sys.executable, "-m", "benchmarks.crawl", "run", library, str(port)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=1800)
-    return Crawled(library, **json.loads(done.stdout.splitlines()[-1]))
+    return CrawlMeasurement(library, **json.loads(done.stdout.splitlines()[-1]))
 
 
-def claims(best: dict[str, Crawled], memory: list[Crawled]) -> list[tuple[str, float, float, bool]]:
-    """What is claimed, what was measured, the bar, and whether it holds."""
+def check_claims(best: dict[str, CrawlMeasurement], memory: list[CrawlMeasurement]) -> list[CrawlClaim]:
+    """Compare the measurements with what the documentation claims."""
     ours = best["canonry"]
-    judged: list[tuple[str, float, float, bool]] = []
+    found: list[CrawlClaim] = []
     for name in PEERS:
         if name in best:
-            ratio = ours.by_wall / best[name].by_wall
-            judged.append((f"pages/s: times {name}", ratio, BAR, ratio >= BAR))
+            ratio = ours.pages_per_second / best[name].pages_per_second
+            found.append(CrawlClaim(f"pages/s: times {name}", ratio, MIN_SPEED_RATIO, ratio >= MIN_SPEED_RATIO))
     if len(memory) > 1:
         growth = memory[-1].peak_mib / memory[0].peak_mib
-        judged.append((f"memory of {memory[-1].pages:,} over {memory[0].pages:,} pages", growth, FLAT, growth <= FLAT))
-    return judged
+        name = f"memory of {memory[-1].pages:,} over {memory[0].pages:,} pages"
+        found.append(CrawlClaim(name, growth, MAX_MEMORY_RATIO, growth <= MAX_MEMORY_RATIO))
+    return found
 
 
-def text(best: dict[str, Crawled], memory: list[Crawled], pages: int) -> str:
-    """The result as Markdown."""
+def format_result(best: dict[str, CrawlMeasurement], memory: list[CrawlMeasurement], pages: int) -> str:
+    """Return the result as Markdown."""
     rows = [
         (
             name,
             *(
                 (
-                    f"{best[name].by_wall:,.0f}",
-                    f"{best[name].by_cpu:,.0f}",
+                    f"{best[name].pages_per_second:,.0f}",
+                    f"{best[name].pages_per_cpu_second:,.0f}",
                     f"{best[name].peak_mib:,.0f}",
                     f"{best[name].links:,}",
                 )
@@ -132,42 +145,40 @@ def text(best: dict[str, Crawled], memory: list[Crawled], pages: int) -> str:
         for name in ("canonry", *PEERS)
     ]
     blocks = [
-        f"{pages:,} pages, {PARALLEL} at once",
+        f"{pages:,} pages, {PARALLEL_REQUESTS} requests at the same time",
         format_table(("library", "pages/s", "pages/CPU-s", "peak MiB", "links"), rows),
     ]
     if memory:
         blocks.append(
             format_table(
                 ("pages", "peak MiB", "pages/s"),
-                [(f"{each.pages:,}", f"{each.peak_mib:,.0f}", f"{each.by_wall:,.0f}") for each in memory],
+                [(f"{each.pages:,}", f"{each.peak_mib:,.0f}", f"{each.pages_per_second:,.0f}") for each in memory],
             )
         )
     blocks.append(
         format_table(
-            ("claim", "measured", "bar", "holds"),
+            CrawlClaim._fields,
             [
-                (name, f"{value:.2f}", f"{bar:.1f}", "yes" if holds else "NO")
-                for name, value, bar, holds in claims(best, memory)
+                (each.claim, f"{each.measured:.2f}", f"{each.bar:.1f}", "yes" if each.holds else "NO")
+                for each in check_claims(best, memory)
             ],
         )
     )
     return "\n\n".join(blocks)
 
 
-def as_json(best: dict[str, Crawled], memory: list[Crawled]) -> dict[str, Any]:
+def make_json(best: dict[str, CrawlMeasurement], memory: list[CrawlMeasurement]) -> dict[str, Any]:
     return {
         "machine": describe_machine(),
         "versions": find_versions(["canonry", *PEERS]),
         "crawls": [asdict(each) for each in best.values()],
         "memory": [asdict(each) for each in memory],
-        "claims": [
-            dict(zip(("claim", "measured", "bar", "holds"), claim, strict=True)) for claim in claims(best, memory)
-        ],
+        "claims": [claim._asdict() for claim in check_claims(best, memory)],
     }
 
 
-def page(number: int, pages: int) -> bytes:
-    """A page of the site: ten children, ten pages all have in common, and twenty links that are not crawled."""
+def make_page(number: int, pages: int) -> bytes:
+    """Return a page with links to ten children, ten common pages, ten other sites and ten files."""
     children = [
         f'<a href="/page/{child}">Page {child}</a>'
         for child in range(number * 10 + 1, number * 10 + 11)
@@ -182,7 +193,7 @@ def page(number: int, pages: int) -> bytes:
 
 
 async def serve(pages: int) -> None:
-    """The site; the port on standard output, until standard input is closed."""
+    """Serve the site until standard input is closed; print the port."""
     made: dict[bytes, bytes] = {}
 
     def answer(target: bytes) -> bytes:
@@ -193,7 +204,7 @@ async def serve(pages: int) -> None:
             )
         number = 0 if name == b"/" else int(name.rpartition(b"/")[2])
         if name not in made:
-            body = page(number, pages)
+            body = make_page(number, pages)
             head = f"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {len(body)}\r\n\r\n"
             made[name] = head.encode() + body
         return made[name]
@@ -218,7 +229,7 @@ async def serve(pages: int) -> None:
 
 
 @contextmanager
-def server(pages: int) -> Iterator[int]:
+def run_server(pages: int) -> Iterator[int]:
     process = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.crawl", "serve", str(pages)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -233,7 +244,7 @@ def server(pages: int) -> Iterator[int]:
 
 
 def run_here(library: str, port: int) -> dict[str, Any]:
-    """A crawl in this process, from its first request to its last record."""
+    """Crawl in this process, and measure from the first request to the last record."""
     seed = f"http://{HOST}:{port}/page/0"
     crawl = {"canonry": crawl_canonry, "scrapy": crawl_scrapy, "crawlee": crawl_crawlee}[library]
     with tempfile.TemporaryDirectory() as folder:
@@ -255,7 +266,11 @@ def crawl_canonry(seed: str, folder: Path) -> tuple[int, int]:
     async def run() -> tuple[int, int]:
         pages = links = 0
         async with Client(Guard([f"{ADDRESS}/32"]), lookup=lookup) as client:
-            options: dict[str, Any] = {"per_host": PARALLEL, "client": client, "store": f"sqlite:///{folder}/crawl.db"}
+            options: dict[str, Any] = {
+                "per_host": PARALLEL_REQUESTS,
+                "client": client,
+                "store": f"sqlite:///{folder}/crawl.db",
+            }
             async for each in crawl(seed, engine="http", **options):
                 pages += 1
                 links += len(each.links)
@@ -293,8 +308,8 @@ def crawl_scrapy(seed: str, _: Path) -> tuple[int, int]:
     process = CrawlerProcess(
         {
             "ROBOTSTXT_OBEY": True,
-            "CONCURRENT_REQUESTS": PARALLEL,
-            "CONCURRENT_REQUESTS_PER_DOMAIN": PARALLEL,
+            "CONCURRENT_REQUESTS": PARALLEL_REQUESTS,
+            "CONCURRENT_REQUESTS_PER_DOMAIN": PARALLEL_REQUESTS,
             "DOWNLOAD_DELAY": 0,
             "LOG_ENABLED": False,
             "TELNETCONSOLE_ENABLED": False,
@@ -319,7 +334,9 @@ def crawl_crawlee(seed: str, folder: Path) -> tuple[int, int]:
     async def run() -> None:
         crawler = ParselCrawler(
             concurrency_settings=ConcurrencySettings(
-                min_concurrency=PARALLEL, desired_concurrency=PARALLEL, max_concurrency=PARALLEL
+                min_concurrency=PARALLEL_REQUESTS,
+                desired_concurrency=PARALLEL_REQUESTS,
+                max_concurrency=PARALLEL_REQUESTS,
             ),
             respect_robots_txt_file=True,
             storage_client=MemoryStorageClient(),

@@ -101,7 +101,7 @@ def count_to_lease(options: CrawlOptions, *, busy: int, is_paused: bool) -> int:
 class NextStep(Enum):
     """What a crawl does after a batch was stored."""
 
-    AFTER_START = auto()  # use what the start page told, then take pages
+    AFTER_START = auto()  # store the host and read the sitemaps, then take pages
     TAKE = auto()  # results are waiting: store them and take more pages
     WAIT = auto()
     STOP = auto()
