@@ -90,7 +90,7 @@ class ImportStore:
         found = await self.database.read(lambda connection: connection.execute(query).first())
         if found is None:
             return None
-        owner, content, *row = found
+        owner, content, *row = tuple(found)
         return PendingImport(owner, _parse_row(row), bytes(content))
 
     async def list_unfinished(self) -> list[int]:
