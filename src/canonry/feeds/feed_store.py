@@ -192,8 +192,9 @@ class FeedStore:
 
 
 def _make_state(row: Iterable[Any]) -> FeedState:
-    values = dict(zip(_STATE_NAMES, row, strict=True))
-    return FeedState(**{**values, "status": FeedStatus(values["status"])})
+    values: dict[str, Any] = dict(zip(_STATE_NAMES, row, strict=True))
+    values["status"] = FeedStatus(values["status"])
+    return FeedState(**values)
 
 
 def _select_states(connection: Connection, query: Select[*tuple[Any, ...]]) -> list[FeedState]:
