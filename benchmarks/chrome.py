@@ -126,7 +126,7 @@ def _make_urls(port: int, pages: int) -> list[str]:
 
 
 async def _run_canonry(port: int, pages: int, tabs: int) -> Round:
-    from canonry.net.chrome.engine import ChromeEngine
+    from canonry.net.chrome.chrome_engine import ChromeEngine
     from canonry.net.guard import Guard
 
     async with ChromeEngine(Settings(), Guard([f"{ADDRESS}/32"], range(1, 65536)), tabs=tabs) as engine:
@@ -142,7 +142,7 @@ async def _run_canonry(port: int, pages: int, tabs: int) -> Round:
 async def _measure_memory(pages: int, tabs: int) -> None:
     """Crawl, and print pages, pages/s and the memory of this process and of Chrome twenty times."""
     from canonry.crawler.crawl import crawl
-    from canonry.net.chrome.engine import ChromeEngine
+    from canonry.net.chrome.chrome_engine import ChromeEngine
     from canonry.net.guard import Guard
 
     guard = Guard([f"{ADDRESS}/32"], range(1, 65536))

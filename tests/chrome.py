@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from canonry.errors import CanonryError
-from canonry.net.chrome.engine import ChromeEngine
+from canonry.net.chrome.chrome_engine import ChromeEngine
 from canonry.net.chrome.process import PACKAGE, find_chrome
 from canonry.net.guard import Guard
 from canonry.settings import Settings, load_settings

@@ -27,7 +27,7 @@ _FORKS.set_forkserver_preload(
         "canonry.feeds.opml",
         "canonry.store.backup",
         "canonry.accounts",
-        "canonry.cli.app",
+        "canonry.cli.group",
         "canonry.crawler.crawl",
         "canonry.feeds.ingest",
     ]

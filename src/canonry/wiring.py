@@ -40,7 +40,7 @@ def _now() -> datetime:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class Components:
     """Every part of a process that serves requests or runs jobs."""
 
     settings: Settings
@@ -92,7 +92,7 @@ async def open_parts(
     make_client: Callable[[Settings], Client] = make_client,
     fetch_titles: bool = True,
     clock: Callable[[], datetime] = _now,
-) -> AsyncGenerator[Parts]:
+) -> AsyncGenerator[Components]:
     """Open all parts; on exit, write the statistics and close everything.
 
     Without `fetch_titles`, bookmarks that have no title keep none.
@@ -121,7 +121,7 @@ async def open_parts(
             fetch=client.fetch if fetch_titles else None,
             clock=clock,
         )
-        parts = Parts(
+        parts = Components(
             settings=settings,
             database=database,
             client=client,
@@ -139,7 +139,7 @@ async def open_parts(
         yield parts
 
 
-def make_worker(parts: Parts, *, concurrency: int = 32, due_interval: float = 30.0) -> Worker:
+def make_worker(parts: Components, *, concurrency: int = 32, due_interval: float = 30.0) -> Worker:
     """Return the worker for all kinds of jobs; it looks for due feeds every `due_interval` seconds."""
     from canonry.feeds.polling import Polling
     from canonry.jobs.crawl_jobs import crawl_kinds, crawl_schedules

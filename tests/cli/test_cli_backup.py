@@ -17,7 +17,7 @@ import command
 import terminal
 from canonry.cli import backup as cli
 from canonry.store.database import Database, _make_engine
-from canonry.store.migrations.run import upgrade
+from canonry.store.migrations.migrate import upgrade
 from canonry.store.schema import feeds
 from canonry.store.schema_versions import VERSIONS
 

@@ -24,7 +24,7 @@ from canonry.feeds.feed_values import FeedDocument
 from canonry.store import backup as backup_module
 from canonry.store.backup import backup, read_header, restore
 from canonry.store.database import Database, _make_engine
-from canonry.store.migrations.run import upgrade
+from canonry.store.migrations.migrate import upgrade
 from canonry.store.schema import cache, entries, feeds, metadata, rekeyed_rows, rekeys
 from canonry.store.schema_versions import VERSIONS
 

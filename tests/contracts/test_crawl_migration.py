@@ -13,7 +13,7 @@ from canonry.crawler.crawl_store import CrawlStore
 from canonry.crawler.reasons import CrawlFailure, CrawlFailureKind, SkipReason
 from canonry.errors import FailureKind
 from canonry.store.database import Database, _make_engine
-from canonry.store.migrations import run
+from canonry.store.migrations import migrate
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +55,7 @@ def test_sentences_become_reasons(empty_url: str) -> None:
     old_crawls = table("crawls", *map(sql_column, crawl_columns))
     old_pages = table("crawl_pages", *map(sql_column, page_columns))
     with engine.begin() as connection:
-        run.upgrade(connection, "0005")
+        migrate.upgrade(connection, "0005")
         for state, failure, _ in CRAWLS:
             row = ("http://a.example/", "a.example", state, failure, "2026-01-31T10:00:00.000000Z")
             connection.execute(insert(old_crawls).values(dict(zip(crawl_columns, row, strict=True))))

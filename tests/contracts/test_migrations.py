@@ -19,7 +19,7 @@ from sqlalchemy import Connection, inspect, text
 from canonry.errors import StoreError
 from canonry.store.backup import read_header
 from canonry.store.database import Database, _make_engine
-from canonry.store.migrations import run
+from canonry.store.migrations import migrate
 from canonry.store.schema import metadata
 from canonry.store.schema_versions import VERSIONS, read_version
 
@@ -33,7 +33,7 @@ def make_old(url: str, *, with_feed: bool = True) -> None:
     """A store as the first version made it."""
     engine = _make_engine(url)
     with engine.begin() as connection:
-        run.upgrade(connection, "0001")
+        migrate.upgrade(connection, "0001")
         if with_feed:
             connection.execute(text("INSERT INTO feeds (key_url, url, created_at) VALUES ('k', 'u', 'now')"))
     engine.dispose()
@@ -76,9 +76,9 @@ def test_a_migrated_store_is_a_made_one(empty_url: str) -> None:
 
 
 def test_every_version_has_a_migration() -> None:
-    files = sorted(file.name[:4] for file in (run.MIGRATIONS / "versions").glob("0*.py"))
+    files = sorted(file.name[:4] for file in (migrate.MIGRATIONS / "versions").glob("0*.py"))
     assert tuple(files) == VERSIONS
-    for file in (run.MIGRATIONS / "versions").glob("0*.py"):
+    for file in (migrate.MIGRATIONS / "versions").glob("0*.py"):
         assert "canonry" not in file.read_text().partition('"""')[2].partition('"""')[2], "imports live code"
 
 
@@ -108,10 +108,10 @@ def test_a_failed_migration_leaves_the_store_as_it_was(
     empty_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_old(empty_url)
-    shutil.copytree(run.MIGRATIONS, tmp_path / "broken", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(migrate.MIGRATIONS, tmp_path / "broken", ignore=shutil.ignore_patterns("__pycache__"))
     migration = tmp_path / "broken" / "versions" / "0002_cache_and_rekeys.py"
     migration.write_text(migration.read_text() + "    op.execute('INSERT INTO nowhere VALUES (1)')\n")
-    monkeypatch.setattr(run, "MIGRATIONS", tmp_path / "broken")
+    monkeypatch.setattr(migrate, "MIGRATIONS", tmp_path / "broken")
     with pytest.raises(StoreError, match="nowhere"):
         Database(empty_url)
     engine = _make_engine(empty_url)
@@ -130,10 +130,10 @@ def test_a_migration_that_makes_something_else_is_undone(
     empty_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_old(empty_url)
-    shutil.copytree(run.MIGRATIONS, tmp_path / "broken", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(migrate.MIGRATIONS, tmp_path / "broken", ignore=shutil.ignore_patterns("__pycache__"))
     migration = tmp_path / "broken" / "versions" / "0002_cache_and_rekeys.py"
     migration.write_text(migration.read_text().replace('"expires_at"', '"expires"'))
-    monkeypatch.setattr(run, "MIGRATIONS", tmp_path / "broken")
+    monkeypatch.setattr(migrate, "MIGRATIONS", tmp_path / "broken")
     with pytest.raises(StoreError, match="table cache"):
         Database(empty_url)
     engine = _make_engine(empty_url)
@@ -144,7 +144,7 @@ def test_a_migration_that_makes_something_else_is_undone(
 
 def test_no_backup_no_migration(empty_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_old(empty_url)
-    monkeypatch.setattr(run, "_choose_backup_file", lambda _: Path("/dev/null/backup"))
+    monkeypatch.setattr(migrate, "_choose_backup_file", lambda _: Path("/dev/null/backup"))
     with pytest.raises(StoreError, match="/dev/null/backup"):
         Database(empty_url)
     engine = _make_engine(empty_url)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import canonry
-from canonry.cli.app import canonry as cli
+from canonry.cli.group import canonry as cli
 from canonry.core.catalog import RULE_DESCRIPTIONS
 from canonry.server.service import ServiceOptions
 from canonry.settings import SETTING_DESCRIPTIONS, name_variable

@@ -8,7 +8,7 @@ import click
 import pytest
 
 import canonry
-from canonry.cli.app import canonry as cli
+from canonry.cli.group import canonry as cli
 from docs import reference_pages
 
 COMMANDS = dict(reference_pages.find_commands(cli))

@@ -34,7 +34,7 @@ from canonry.bookmarks.bookmark_rows import (
 )
 from canonry.bookmarks.bookmark_search import NEWEST_FIRST, parse_cursor, search_bookmarks
 from canonry.errors import AlreadySaved, BookmarkNotFound, EtagMismatch
-from canonry.store.database import Retry
+from canonry.store.database import RetryTransaction
 from canonry.store.schema import bookmarks, stamp
 from canonry.store.statements import Prepared
 
@@ -234,7 +234,7 @@ def put_bookmark(
         return PutResult(parse_row(inserted), PutOutcome.CREATED)
     found = _find(connection, owner, url.url)
     if not found:
-        raise Retry  # it was deleted between the two statements
+        raise RetryTransaction  # it was deleted between the two statements
     [saved] = found
     if on_duplicate is OnDuplicate.ERROR:
         raise AlreadySaved(saved.id)
@@ -242,9 +242,9 @@ def put_bookmark(
         try:
             saved = lock_bookmark(connection, owner, saved.id)
         except BookmarkNotFound:
-            raise Retry from None  # it was merged with another
+            raise RetryTransaction from None  # it was merged with another
         if saved.url != url.url or saved.deleted_at is not None:
-            raise Retry
+            raise RetryTransaction
         changed = change_bookmark(connection, owner, saved, now=now, fields=fields)
         return PutResult(changed, PutOutcome.NO_CHANGE if changed == saved else PutOutcome.UPDATED)
     return PutResult(saved, PutOutcome.NO_CHANGE)

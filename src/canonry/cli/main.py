@@ -1,7 +1,7 @@
 """The entry point of the `canonry` command.
 
 `canonry normalize URL…` runs without click, in about twice the time of a bare interpreter; all other
-commands go to click in app.py.
+commands go to click in group.py.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def main() -> None:
 
             sys.exit(print_normalized(urls, LineOptions()))
         gc.set_threshold(20_000)  # searching imported modules for garbage takes a seventh of the start-up time
-        from canonry.cli.app import run
+        from canonry.cli.group import run
 
         run()
     except OSError as error:

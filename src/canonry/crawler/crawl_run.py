@@ -133,7 +133,7 @@ class CrawlRun:
         await self._stack.aclose()
 
     async def _start_chrome(self, settings: Settings) -> Engine:
-        from canonry.net.chrome.engine import ChromeEngine
+        from canonry.net.chrome.chrome_engine import ChromeEngine
 
         client = self._client
         guard, lookup = (make_guard(settings), resolve_name) if client is None else (client.guard, client.lookup)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from canonry.crawler.crawl_store import Crawl
     from canonry.jobs.queues import Jobs
-    from canonry.net.chrome.engine import ChromeEngine
+    from canonry.net.chrome.chrome_engine import ChromeEngine
     from canonry.net.fetch import Client
     from canonry.settings import Settings
 
@@ -120,7 +120,7 @@ class _SharedChrome:
     @asynccontextmanager
     async def borrow(self) -> AsyncGenerator[ChromeEngine]:
         """Start Chrome for the first user, and close it after the last."""
-        from canonry.net.chrome.engine import ChromeEngine
+        from canonry.net.chrome.chrome_engine import ChromeEngine
 
         if self._engine is None:
             self._engine = ChromeEngine(self._settings, self._client.guard, self._client.lookup, tabs=_CHROME_TABS)

@@ -237,7 +237,7 @@ def _make_sqlite_engine(file: Path, *, begins_at_once: bool = False) -> Engine:
     engine = create_engine(f"sqlite:///{file}", pool_size=10, max_overflow=20)
 
     @event.listens_for(engine, "connect")
-    def connected(connection: Any, _: object) -> None:  # pyright: ignore[reportUnusedFunction]
+    def set_pragmas(connection: Any, _: object) -> None:  # pyright: ignore[reportUnusedFunction]
         # As on engines that DBOS creates itself: Python begins an immediate transaction before the first change.
         connection.isolation_level = None if begins_at_once else "IMMEDIATE"
         connection.execute("PRAGMA busy_timeout=60000")
@@ -250,7 +250,7 @@ def _make_sqlite_engine(file: Path, *, begins_at_once: bool = False) -> Engine:
     if begins_at_once:
 
         @event.listens_for(engine, "begin")
-        def begun(connection: Connection) -> None:  # pyright: ignore[reportUnusedFunction]
+        def begin_transaction(connection: Connection) -> None:  # pyright: ignore[reportUnusedFunction]
             connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     return engine

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from canonry.rekey.bookmark_rekey import BookmarkRekeys
     from canonry.settings import Settings
     from canonry.store.database import Database
-    from canonry.wiring import Parts
+    from canonry.wiring import Components
 
 _FLUSH_INTERVAL_SECONDS = 2.0  # of the statistics
 _log = logging.getLogger("canonry.service")
@@ -110,7 +110,7 @@ class Service:
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
-    async def _run_jobs(self, parts: Parts) -> None:
+    async def _run_jobs(self, parts: Components) -> None:
         try:
             await self._stack.enter_async_context(make_worker(parts))
         except WorkerAlreadyRunning as error:
@@ -129,7 +129,7 @@ class Service:
         return make_client(settings, {(str(address[0]), port) for *_, address in addresses})
 
 
-async def _flush_regularly(parts: Parts) -> None:
+async def _flush_regularly(parts: Components) -> None:
     while True:
         await asyncio.sleep(_FLUSH_INTERVAL_SECONDS)
         await parts.flush_statistics()

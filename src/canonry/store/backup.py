@@ -210,7 +210,7 @@ def _restore(connection: Connection, file: Path, *, replace: bool, progress: Pro
                 rows += len(batch)
                 progress(*lines.position)
     if lines.header.tables != VERSIONS[-1]:
-        from canonry.store.migrations.run import upgrade
+        from canonry.store.migrations.migrate import upgrade
 
         upgrade(connection)
     _reset_sequences(connection)
@@ -231,7 +231,7 @@ def _clear(connection: Connection, version: str) -> None:
         for table in reversed(metadata.sorted_tables):
             connection.execute(delete(table))
         return
-    from canonry.store.migrations.run import upgrade
+    from canonry.store.migrations.migrate import upgrade
 
     metadata.drop_all(connection)
     connection.execute(text("DELETE FROM alembic_version"))

@@ -36,7 +36,7 @@ _SQLITE_BUSY, _SQLITE_LOCKED = 5, 6  # https://www.sqlite.org/rescode.html
 _TRANSIENT_SQLSTATES = frozenset({"23503", "23505", "40001", "40P01", "55P03"})
 
 
-class Retry(Exception):
+class RetryTransaction(Exception):
     """Raised by work that conflicts with another writer: its transaction is rolled back and run again."""
 
 
@@ -173,7 +173,7 @@ class Database:
             try:
                 with self.engine.begin() as connection:
                     return work(connection)
-            except (DBAPIError, Retry) as error:
+            except (DBAPIError, RetryTransaction) as error:
                 if attempt == _MAX_ATTEMPTS - 1 or not _is_transient(error):
                     raise self._make_error(error) from error
             except SQLAlchemyError as error:
@@ -242,7 +242,7 @@ def _run_all(group: list[_Task], connection: Connection) -> list[Any]:
     for task in group:
         try:
             results.append(task.work(connection))
-        except (SQLAlchemyError, Retry):
+        except (SQLAlchemyError, RetryTransaction):
             raise
         except Exception as error:
             raise _WorkFailed(task, error) from error
@@ -293,23 +293,23 @@ def _make_engine(url: str) -> Engine:
         raise StoreError(f"{mask_credentials(url)}: {error}") from None
 
     @event.listens_for(engine, "connect")
-    def connected(connection: Any, _: object) -> None:  # pyright: ignore[reportUnusedFunction]
+    def set_pragmas(connection: Any, _: object) -> None:  # pyright: ignore[reportUnusedFunction]
         connection.isolation_level = None  # the driver would begin too late; the "begin" event does it
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute("PRAGMA foreign_keys=ON")
 
     @event.listens_for(engine, "begin")
-    def begun(connection: Connection) -> None:  # pyright: ignore[reportUnusedFunction]
+    def begin_transaction(connection: Connection) -> None:  # pyright: ignore[reportUnusedFunction]
         reads = connection.get_execution_options().get("canonry_reads")
         connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
     return engine
 
 
-def _is_transient(error: DBAPIError | Retry) -> bool:
+def _is_transient(error: DBAPIError | RetryTransaction) -> bool:
     """Whether another attempt may succeed: a lock, a deadlock, a conflicting row, a lost connection."""
-    if isinstance(error, Retry) or error.connection_invalidated:
+    if isinstance(error, RetryTransaction) or error.connection_invalidated:
         return True
     sqlite_code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF  # the low byte is the primary code
     is_locked = sqlite_code in {_SQLITE_BUSY, _SQLITE_LOCKED}

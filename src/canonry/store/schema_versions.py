@@ -26,7 +26,7 @@ def bring_up_to_date(database: Database, say: Callable[[str], object]) -> None:
     if version is None:
         database.write_now(_create)
     elif version in VERSIONS:
-        from canonry.store.migrations.run import migrate
+        from canonry.store.migrations.migrate import migrate
 
         migrate(database, version, say)
     else:

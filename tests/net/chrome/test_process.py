@@ -26,7 +26,7 @@ from loopback import ADDRESS, LoopbackWeb, in_a_loop
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from canonry.net.chrome.engine import ChromeEngine
+    from canonry.net.chrome.chrome_engine import ChromeEngine
 
 
 pytestmark = pytest.mark.usefixtures("refused_connects", "profiles")

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from canonry import canonicalize
 from canonry.cli import render
-from canonry.cli.app import canonry as command
+from canonry.cli.group import canonry as command
 from canonry.server.service import ServiceOptions
 from feed_texts import gone, ok, rss
 from loopback import CONNECTS, LoopbackWeb, in_a_loop

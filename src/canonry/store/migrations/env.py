@@ -1,4 +1,4 @@
-"""The Alembic environment: run migrations on the connection and in the transaction that run.py passes."""
+"""The Alembic environment: run migrations on the connection and in the transaction that migrate.py passes."""
 
 from __future__ import annotations
 
