@@ -31,7 +31,7 @@ from canonry.errors import CanonryError
 
 # Which extra installs a module that a command misses.
 _MODULES_OF_EXTRAS = {
-    "feeds": "aiohttp alembic dbos psycopg selectolax sqlalchemy",
+    "feeds": "aiohttp alembic dbos psycopg selectolax sqlalchemy webencodings",
     "crawl": "protego",
     "bulk": "duckdb numpy pyarrow",
     "spark": "pandas py4j pyspark",

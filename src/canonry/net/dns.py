@@ -50,7 +50,7 @@ async def resolve_name(host: str, port: int) -> list[tuple[str, int]]:
             found = list(dict.fromkeys((str(sockaddr[0]), port) for *_, sockaddr in infos))
         except (OSError, UnicodeError) as error:
             failed = error
-        with suppress(RuntimeError):  # the loop is closed, so nobody waits for the result
+        with suppress(RuntimeError):  # the loop is closed, so the result is not needed
             loop.call_soon_threadsafe(settle, found, failed)
 
     Thread(target=look_up, name=f"lookup {host}", daemon=True).start()
