@@ -43,6 +43,8 @@ struct marks {
 };
 
 /* Mark a text of MIN_URL_BYTES to MAX_URL_BYTES bytes. */
+typedef void (*scan_function)(const uint8_t *text, size_t length, struct marks *marks);
+
 void scan_plain(const uint8_t *text, size_t length, struct marks *marks);
 #ifdef CANONRY_AVX2
 AVX2 void scan_avx2(const uint8_t *text, size_t length, struct marks *marks);

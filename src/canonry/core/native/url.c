@@ -208,14 +208,14 @@ ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t 
 
 /* Mend the text, then rewrite it. */
 COLD static ptrdiff_t rewrite_mended(const struct rules *rules, const uint8_t *text, size_t length,
-                                     uint8_t out[ANSWER_BYTES])
+                                     uint8_t out[ANSWER_BYTES], scan_function scan)
 {
     uint8_t mended[MAX_URL_BYTES];
     struct marks marks;
     ptrdiff_t mended_length = mend(text, length, mended);
     if (mended_length < MIN_URL_BYTES)
         return NEEDS_REFERENCE;
-    scan_plain(mended, (size_t)mended_length, &marks);
+    scan(mended, (size_t)mended_length, &marks);
     ptrdiff_t answer = rewrite_marked(rules, mended, (size_t)mended_length, out, &marks, true);
     if (answer != UNCHANGED || !rules->parse)
         return answer;
@@ -230,7 +230,7 @@ ptrdiff_t rewrite_plain(const struct rules *rules, const uint8_t *text, size_t l
         return NEEDS_REFERENCE;
     scan_plain(text, length, &marks);
     ptrdiff_t answer = rewrite_marked(rules, text, length, out, &marks, false);
-    return answer == NEEDS_MENDING ? rewrite_mended(rules, text, length, out) : answer;
+    return answer == NEEDS_MENDING ? rewrite_mended(rules, text, length, out, scan_plain) : answer;
 }
 
 #ifdef CANONRY_AVX2
@@ -242,7 +242,7 @@ AVX2 static ptrdiff_t rewrite_avx2(const struct rules *rules, const uint8_t *tex
         return NEEDS_REFERENCE;
     scan_avx2(text, length, &marks);
     ptrdiff_t answer = rewrite_marked(rules, text, length, out, &marks, false);
-    return answer == NEEDS_MENDING ? rewrite_mended(rules, text, length, out) : answer;
+    return answer == NEEDS_MENDING ? rewrite_mended(rules, text, length, out, scan_avx2) : answer;
 }
 #endif
 
