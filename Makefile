@@ -4,7 +4,7 @@ CHAOS :=  # options of the chaos run
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-# Bytecode must be compiled: start-up times mean nothing without it.
+# Start-up times are only meaningful with compiled bytecode.
 unexport PYTHONDONTWRITEBYTECODE
 INPUTS := pyproject.toml setup.py constraints.txt $(wildcard src/canonry/core/native/*.c src/canonry/core/native/*.h)
 
@@ -14,15 +14,15 @@ PURE_MODULES := src/canonry/core/*,src/canonry/feeds/item_matching.py,src/canonr
 
 .PHONY: run test check pure tables law mutate fuzz asan leaks chaos bench reference docs clean
 
-run: $(VENV)/run  ## from a fresh clone to a running service: http://127.0.0.1:8000/
+run: $(VENV)/run  ## install and start the service: http://127.0.0.1:8000/
 	@$(BIN)/canonry serve $(SERVE)
 
-test: $(VENV)/test  ## everything: checks, tests, coverage of the core
+test: $(VENV)/test  ## lint, types, import contracts, coverage of the core, all tests
 	@$(BIN)/python tools/parts.py
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync check pure
-	$(BIN)/python -m pytest -q -n 4 --dist worksteal  # many of them wait: more than there are cores
+	$(BIN)/python -m pytest -q -n 4 --dist worksteal  # more processes than cores, because many tests wait
 
-pure: $(VENV)/test  ## the core without its native half: every branch is run
+pure: $(VENV)/test  ## pure decisions without the native core, 100 % branch coverage
 	$(BIN)/python -m coverage erase
 	CANONRY_PURE=1 $(BIN)/python -m coverage run -m pytest -q -m "not slow and not native" $(PURE_TESTS)
 	$(BIN)/python -m coverage combine --quiet
@@ -38,10 +38,10 @@ check: $(VENV)/test  ## lint, types, import contracts
 tables: $(VENV)/run  ## src/canonry/core/tables.py from core/data
 	$(BIN)/python tools/tables.py write
 
-law: $(VENV)/run  ## record the answers of new policy versions
+law: $(VENV)/run  ## record the results of new policy versions
 	$(BIN)/python tools/law.py
 
-mutate: $(VENV)/mutate  ## does a test notice when a rule breaks?
+mutate: $(VENV)/mutate  ## mutation tests: does a test fail when a rule is changed?
 	$(BIN)/python tools/mutate.py
 
 fuzz: $(VENV)/test  ## five minutes of libFuzzer on the native core, with AddressSanitizer and UBSan (needs clang)
@@ -50,19 +50,19 @@ fuzz: $(VENV)/test  ## five minutes of libFuzzer on the native core, with Addres
 asan: $(VENV)/test  ## the native core inside Python under AddressSanitizer and UBSan (needs gcc)
 	$(BIN)/python tests/native/asan.py
 
-leaks: $(VENV)/test  ## ten million URLs answered natively: does memory grow?
+leaks: $(VENV)/test  ## normalize ten million URLs natively and check that memory does not grow
 	PYTHONPATH=.:tests $(BIN)/python tests/native/leaks.py
 
-chaos: $(VENV)/test  ## ten minutes of killing what runs, and an audit of what was promised (CHAOS="--seconds 60 --seed 1")
+chaos: $(VENV)/test  ## kill processes at random for ten minutes, then check that nothing was lost (CHAOS="--seconds 60 --seed 1")
 	PYTHONPATH=.:tests $(BIN)/python -m chaos $(CHAOS)
 
-bench: $(VENV)/bench  ## speed beside the peers
+bench: $(VENV)/bench  ## benchmarks beside other libraries
 	$(BIN)/python -m benchmarks
 
-reference: $(VENV)/test  ## docs/reference/ from the code
+reference: $(VENV)/test  ## write docs/reference/ from the code
 	PYTHONPATH=.:tests $(BIN)/python tests/docs/reference_pages.py
 
-docs: $(VENV)/docs  ## the documentation as a site
+docs: $(VENV)/docs  ## build the documentation as a website
 	$(BIN)/sphinx-build --fail-on-warning --keep-going -q docs site
 
 $(VENV)/run: $(INPUTS)

@@ -1,7 +1,7 @@
-"""`canonry`, or a script, in a process of its own, but forked from one that has imported everything.
+"""Run `canonry`, or a script, in a process that is forked from one with everything imported.
 
-To import it again takes longer than most commands do. Variables that matter while canonry is
-imported (CANONRY_PURE) have no effect here; tests that set them start Python themselves.
+Importing takes longer than most commands. Variables that are read during import (CANONRY_PURE) have no effect
+here; tests that set them start Python themselves.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(
+_FORKSERVER = multiprocessing.get_context("forkserver")
+_FORKSERVER.set_forkserver_preload(
     [
         "canonry.jobs.crawl_jobs",
         "canonry.jobs.kinds",
@@ -35,14 +35,14 @@ _FORKS.set_forkserver_preload(
 
 
 class Forked:
-    """A forked process, with what tests use of subprocess.Popen.
+    """A forked process with the methods of subprocess.Popen that tests use.
 
-    The first of the arguments is `canonry` or the path of a script. It writes to these files.
+    The first argument is `canonry` or the path of a script. Output goes to the files `out` and `err`.
     """
 
     def __init__(self, *arguments: str, cwd: Path, environment: Mapping[str, str], out: Path, err: Path) -> None:
         self._arguments = arguments
-        self._process = _FORKS.Process(target=_become, args=(arguments, cwd, dict(environment), out, err))
+        self._process = _FORKSERVER.Process(target=_run_in_fork, args=(arguments, cwd, dict(environment), out, err))
         self._process.start()
         assert self._process.pid is not None
         self.pid = self._process.pid
@@ -64,14 +64,14 @@ class Forked:
 
 
 def run(*arguments: str, cwd: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    """How it ended and what it said, in a folder, with these variables and no others."""
+    """Run a command in a folder with exactly these variables; return its exit code and output."""
     with TemporaryDirectory() as folder:
         out, err = Path(folder, "out"), Path(folder, "err")
         code = Forked("canonry", *arguments, cwd=cwd, environment=environment, out=out, err=err).wait()
         return subprocess.CompletedProcess(arguments, code, out.read_text(), err.read_text())
 
 
-def _become(arguments: tuple[str, ...], cwd: Path, environment: dict[str, str], *files: Path) -> None:
+def _run_in_fork(arguments: tuple[str, ...], cwd: Path, environment: dict[str, str], *files: Path) -> None:
     for number, file in enumerate(files, start=1):
         os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
     os.chdir(cwd)

@@ -1,4 +1,4 @@
-"""What all tests share: hypothesis without a clock, and no silent skips."""
+"""Fixtures of all tests, a hypothesis profile without deadlines, and a report of skipped tests."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ hypothesis.settings.load_profile("canonry")
 
 @pytest.fixture(scope="session")
 def postgres_url() -> Generator[str]:
-    """A PostgreSQL server; skipped where the part is missing."""
-    with postgres.running() as url:
+    """The URL of a PostgreSQL server; tests are skipped where it is missing."""
+    with postgres.run_server() as url:
         yield url
 
 
@@ -40,47 +40,47 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[str]:
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path / 'empty.db'}"
     else:
-        with postgres.fresh_database(request.getfixturevalue("postgres_url")) as url:
+        with postgres.create_database(request.getfixturevalue("postgres_url")) as url:
             yield url
 
 
 @pytest.fixture(scope="session")
-def _made_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def _sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made")
-    _make(f"sqlite:///{folder / 'canonry.db'}")
+    _create_tables(f"sqlite:///{folder / 'canonry.db'}")
     return folder
 
 
 @pytest.fixture(scope="session")
-def _made_postgres(postgres_url: str) -> Generator[str]:
-    with postgres.fresh_database(postgres_url) as url:
-        _make(url)
+def _postgres_template(postgres_url: str) -> Generator[str]:
+    with postgres.create_database(postgres_url) as url:
+        _create_tables(url)
         yield url
 
 
-def _make(url: str) -> None:
+def _create_tables(url: str) -> None:
     from canonry.jobs.queues import Jobs
     from canonry.store.database import Database
 
     with Database(url) as database, Jobs(database):
-        """Both make their tables."""
+        """Opening both creates their tables."""
 
 
 @pytest.fixture
-def sqlite_url(_made_sqlite: Path, tmp_path: Path) -> str:
-    """A store of its own in a file, with its tables: to copy them is quicker than to make them."""
-    shutil.copytree(_made_sqlite, tmp_path, dirs_exist_ok=True)
+def sqlite_url(_sqlite_template: Path, tmp_path: Path) -> str:
+    """A new SQLite store with its tables, copied because creating them takes longer."""
+    shutil.copytree(_sqlite_template, tmp_path, dirs_exist_ok=True)
     return f"sqlite:///{tmp_path / 'canonry.db'}"
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request: pytest.FixtureRequest) -> Generator[str]:
-    """A store of its own on each kind of database, with its tables."""
+    """A new store on each kind of database, with its tables."""
     if request.param == "sqlite":
         yield request.getfixturevalue("sqlite_url")
     else:
-        server, made = (request.getfixturevalue(name) for name in ("postgres_url", "_made_postgres"))
-        with postgres.fresh_database(server, made) as url:
+        server, made = (request.getfixturevalue(name) for name in ("postgres_url", "_postgres_template"))
+        with postgres.create_database(server, made) as url:
             yield url
 
 
@@ -89,7 +89,7 @@ def pytest_report_header() -> str:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name each missing part, the command that adds it, and how many tests want it."""
+    """Print how many tests were skipped, for each reason, which names the command that installs the missing part."""
     reasons = Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", []))
     for reason, tests in reasons.most_common():
         terminalreporter.write_line(f"skipped {tests}: {reason.removeprefix('Skipped: ')}")

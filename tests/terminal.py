@@ -1,4 +1,4 @@
-"""Commands on a pseudo-terminal: what a person sees."""
+"""Run commands on a pseudo-terminal, as a person sees them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def run(
     command: list[str], *, cwd: Path | None = None, environment: dict[str, str] | None = None, color: bool = False
 ) -> str:
-    """Everything the command shows, colours left out unless asked for."""
+    """Return everything that the command prints, without colours unless `color` is set."""
     variables = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
     variables |= {} if color else {"NO_COLOR": "1"}
     leader, follower = pty.openpty()
@@ -23,7 +23,7 @@ def run(
     ) as process:
         os.close(follower)
         chunks = list(iter(lambda: _read(leader), b""))
-        process.wait(timeout=60)
+        process.wait(timeout=240)
     os.close(leader)
     return b"".join(chunks).decode().replace("\r\n", "\n")
 
@@ -31,5 +31,5 @@ def run(
 def _read(leader: int) -> bytes:
     try:
         return os.read(leader, 65536)
-    except OSError:  # Linux says so when the other end is closed
+    except OSError:  # how Linux reports that the other end is closed
         return b""

@@ -1,4 +1,4 @@
-"""`pip install .` in a clean virtual environment, with a compiler and without: the same answers."""
+"""`pip install .` in a clean virtual environment, with and without a compiler, gives the same results."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ ANSWER = "https://example.com/a/b?a=1&b=2"
 NO_COMPILER = {"CC": "/bin/false"}
 
 
-def sources(folder: Path) -> Path:
-    """The repository as a fresh clone has it: nothing that was built."""
+def copy_sources(folder: Path) -> Path:
+    """Copy the repository without built files, like a fresh clone."""
     for part in PARTS:
         shutil.copy(ROOT / part, folder / part)
     built = shutil.ignore_patterns("*.so", "__pycache__", "*.egg-info")
@@ -31,13 +31,13 @@ def sources(folder: Path) -> Path:
 
 
 def install(folder: Path, extra: dict[str, str]) -> tuple[subprocess.CompletedProcess[str], Path]:
-    """pip install of the sources into a new environment, and where that is."""
+    """Install the sources into a new environment; return the pip process and the path of `canonry`."""
     where = folder / "environment"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", where], check=True)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("CANONRY_")} | extra
     done = subprocess.run(
-        [*pip(where), "install", "--constraint", "constraints.txt", "."],
-        cwd=sources(folder),
+        [*make_pip_command(where), "install", "--constraint", "constraints.txt", "."],
+        cwd=copy_sources(folder),
         env=environment,
         capture_output=True,
         text=True,
@@ -46,12 +46,12 @@ def install(folder: Path, extra: dict[str, str]) -> tuple[subprocess.CompletedPr
     return done, where / "bin" / "canonry"
 
 
-def pip(where: Path) -> list[str]:
-    """Our pip, for another environment: giving each its own takes longer than the installation."""
+def make_pip_command(where: Path) -> list[str]:
+    """Return the command of our pip for another environment; installing pip there takes longer than the test."""
     return [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(where)]
 
 
-def said(*command: str | Path) -> str:
+def read_output(*command: str | Path) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=True, env={"PATH": os.environ["PATH"]})
     return done.stdout.strip()
 
@@ -61,38 +61,38 @@ def said(*command: str | Path) -> str:
     shutil.which((sysconfig.get_config_var("CC") or "cc").split()[0]) is None,
     reason="no C compiler (Debian: apt-get install gcc libc6-dev)",
 )
-def test_with_a_compiler(tmp_path: Path) -> None:
+def test_installing_with_a_compiler_builds_the_native_core(tmp_path: Path) -> None:
     done, canonry = install(tmp_path, {"CANONRY_REQUIRE_NATIVE": "1"})
     assert done.returncode == 0, done.stderr
-    assert said(canonry, "--version").endswith("(native core)")
-    assert said(canonry, "normalize", "--policy", "feed-aggressive", DIRTY) == ANSWER
+    assert read_output(canonry, "--version").endswith("(native core)")
+    assert read_output(canonry, "normalize", "--policy", "feed-aggressive", DIRTY) == ANSWER
     done = subprocess.run(
         [canonry, "demo"], capture_output=True, text=True, check=True, env={"PATH": os.environ["PATH"]}
     )
-    assert "1. Three URLs of one video" in done.stdout
-    assert "pip install 'canonry[crawl]'" in done.stderr  # without extras: what needs no network
+    assert "https://www.youtube.com/watch?v=dQw4w9WgXcQ" in done.stdout
+    assert "pip install 'canonry[crawl]'" in done.stderr  # without extras, the demo shows what needs no network
     where = canonry.parent.parent
-    subprocess.run([*pip(where), "uninstall", "-y", "-q", "canonry"], check=True)
+    subprocess.run([*make_pip_command(where), "uninstall", "-y", "-q", "canonry"], check=True)
     assert not [*where.rglob("*canonry*")]
 
 
 @pytest.mark.slow
-def test_without_a_compiler(tmp_path: Path) -> None:
+def test_installing_without_a_compiler_gives_the_same_results(tmp_path: Path) -> None:
     done, canonry = install(tmp_path, NO_COMPILER)
     assert done.returncode == 0, done.stderr
-    assert said(canonry, "--version").endswith("(pure Python core)")
-    assert said(canonry, "normalize", "--policy", "feed-aggressive", DIRTY) == ANSWER
+    assert read_output(canonry, "--version").endswith("(pure Python core)")
+    assert read_output(canonry, "normalize", "--policy", "feed-aggressive", DIRTY) == ANSWER
 
 
 @pytest.mark.slow
-def test_a_failed_compile_is_seen_where_the_native_core_is_required(tmp_path: Path) -> None:
+def test_a_failed_compile_fails_the_installation_where_the_native_core_is_required(tmp_path: Path) -> None:
     done, _ = install(tmp_path, NO_COMPILER | {"CANONRY_REQUIRE_NATIVE": "1"})
     assert done.returncode != 0
     assert "_fast" in done.stdout + done.stderr
 
 
-def test_what_is_pinned_runs_on_the_oldest_python() -> None:
-    """Debian 12 has Python 3.11.2: a package that asks for 3.11.5 could not be installed there."""
+def test_pinned_packages_support_the_oldest_python() -> None:
+    """Debian 12 has Python 3.11.2: a package that needs 3.11.5 cannot be installed there."""
     oldest = "3.11.0"
     pinned = {canonicalize_name(line.partition("==")[0]) for line in (ROOT / "constraints.txt").read_text().split()}
     found = [package for package in distributions() if canonicalize_name(package.name) in pinned]

@@ -1,4 +1,4 @@
-"""contract O: what canonry installs is under licences that fit MIT; LGPL and MPL only unmodified and named in NOTICE."""
+"""Contract O: the licences of all dependencies fit MIT; LGPL and MPL packages are unmodified and named in NOTICE."""
 
 from __future__ import annotations
 
@@ -15,11 +15,19 @@ if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
 NOTICE = (Path(__file__).parent.parent / "NOTICE").read_text()
-EXTRAS = {"feeds", "crawl", "serve", "bulk", "spark", "mcp", "all"}  # those for users; the others are for us
+EXTRAS = {
+    "feeds",
+    "crawl",
+    "serve",
+    "bulk",
+    "spark",
+    "mcp",
+    "all",
+}  # the extras for users; the others are for development
 
 
-def installed() -> dict[str, Distribution]:
-    """Every package that canonry with all its extras brings, as far as it is installed here."""
+def find_packages() -> dict[str, Distribution]:
+    """Return every dependency of canonry with all extras, as far as it is installed here."""
     found: dict[str, Distribution] = {}
     seen: set[tuple[str, str]] = set()
     waiting = [("canonry", extra) for extra in ("", *EXTRAS)]
@@ -39,35 +47,35 @@ def installed() -> dict[str, Distribution]:
     return found
 
 
-def licence(package: Distribution) -> str:
-    """All that the metadata says of it."""
-    told: Any = package.metadata
-    classifiers = [line for line in told.get_all("Classifier") or () if line.startswith("License ::")]
-    expression = told.get("License-Expression") or ""
-    return str("; ".join(filter(None, [expression, *classifiers])) or (told.get("License") or "").strip()[:200])
+def read_licence(package: Distribution) -> str:
+    """Return the licence texts in the metadata of a package."""
+    metadata: Any = package.metadata
+    classifiers = [line for line in metadata.get_all("Classifier") or () if line.startswith("License ::")]
+    expression = metadata.get("License-Expression") or ""
+    return str("; ".join(filter(None, [expression, *classifiers])) or (metadata.get("License") or "").strip()[:200])
 
 
-PACKAGES = installed()
+PACKAGES = find_packages()
 
 
 @pytest.mark.parametrize("name", sorted(PACKAGES))
-def test_a_licence_that_fits(name: str) -> None:
-    said = licence(PACKAGES[name])
-    assert said, "no licence named"
+def test_the_licence_of_a_dependency_fits(name: str) -> None:
+    licence = read_licence(PACKAGES[name])
+    assert licence, "the metadata names no licence"
     # Where there is a choice ("A OR B"), one that fits is enough.
-    choices = [choice for choice in re.split(r"\s+OR\s+", said) if not is_copyleft(choice)]
-    assert choices, f"{said}: never"
-    if re.search(r"LGPL|Lesser General|MPL|Mozilla", said):
-        assert re.search(rf"\b{re.escape(name)}\b", NOTICE, re.IGNORECASE), f"{said}: name it in NOTICE"
+    choices = [choice for choice in re.split(r"\s+OR\s+", licence) if not is_copyleft(choice)]
+    assert choices, f"{licence}: not allowed"
+    if re.search(r"LGPL|Lesser General|MPL|Mozilla", licence):
+        assert re.search(rf"\b{re.escape(name)}\b", NOTICE, re.IGNORECASE), f"{licence}: name the package in NOTICE"
 
 
 def is_copyleft(licence: str) -> bool:
-    """Is it the GPL or the AGPL, not the Lesser one?"""
+    """Whether it is the GPL or AGPL, not the LGPL."""
     return bool(re.search(r"(?<!L)\bA?GPL|\b(?<!Lesser )General Public|Affero", licence.replace("LGPL", "")))
 
 
 @pytest.mark.parametrize(
-    ("said", "wanted"),
+    ("licence", "wanted"),
     [
         ("GPL-3.0-or-later", True),
         ("AGPL-3.0", True),
@@ -79,9 +87,9 @@ def is_copyleft(licence: str) -> bool:
         ("MIT", False),
     ],
 )
-def test_what_is_copyleft(said: str, wanted: bool) -> None:
-    assert is_copyleft(said) is wanted
+def test_copyleft_licences_are_recognised(licence: str, wanted: bool) -> None:
+    assert is_copyleft(licence) is wanted
 
 
-def test_the_walk_finds_what_is_there() -> None:
+def test_the_main_dependencies_are_found() -> None:
     assert {"ada-url", "aiohttp", "click", "fastapi", "sqlalchemy"} <= set(PACKAGES)

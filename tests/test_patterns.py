@@ -1,7 +1,7 @@
-"""Regular expressions mean the same on every Python we run on.
+"""Regular expressions give the same result on every supported Python.
 
-Before Python 3.11.5 a possessive group that fails after its first characters keeps them: `(?:url\\s*=)?+` eats
-the `url` of `urls`. An atomic group gives them back, so what is repeated is one of those: `(?>url\\s*=)?+`.
+Before Python 3.11.5 a possessive group that fails after its first characters still consumes them: `(?:url\\s*=)?+`
+consumes the `url` of `urls`. An atomic group does not, so only those are repeated possessively: `(?>url\\s*=)?+`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 _PARSER: Any = importlib.import_module("re._parser")
 _ONE_CHARACTER = {"ANY", "IN", "LITERAL", "NOT_LITERAL"}
-# The quickest way, for which an atomic group is too slow: none of their groups fails behind a repetition.
+# Hot patterns for which an atomic group is too slow; none of their groups can fail after a repetition.
 _KNOWN = {"canonry.core.url._PLAIN", "canonry.core.native.shortcut._PLAIN_LOWER_CASE"}
 
 
-def all_patterns() -> Iterator[tuple[str, re.Pattern[Any]]]:
+def find_patterns() -> Iterator[tuple[str, re.Pattern[Any]]]:
     for found in pkgutil.walk_packages(canonry.__path__, "canonry."):
         if "migrations" not in found.name and not found.name.endswith("__main__"):
             for name, value in vars(importlib.import_module(found.name)).items():
@@ -32,19 +32,19 @@ def all_patterns() -> Iterator[tuple[str, re.Pattern[Any]]]:
                     yield f"{found.name}.{name}", value
 
 
-def keeps_what_it_failed_on(parsed: Iterable[Any]) -> bool:
-    """Is a group repeated possessively, somewhere in there, that is not atomic?"""
+def consumes_failed_groups(parsed: Iterable[Any]) -> bool:
+    """Whether the pattern repeats a group possessively that is not atomic."""
     for operation, argument in parsed:
         if str(operation) == "POSSESSIVE_REPEAT":
             body = [str(inner) for inner, _ in argument[2]]
             if body != ["ATOMIC_GROUP"] and not (len(body) == 1 and body[0] in _ONE_CHARACTER):
                 return True
-        if any(keeps_what_it_failed_on(inner) for inner in _inside(argument)):
+        if any(consumes_failed_groups(inner) for inner in _find_subpatterns(argument)):
             return True
     return False
 
 
-def _inside(argument: Any) -> Iterator[Any]:
+def _find_subpatterns(argument: Any) -> Iterator[Any]:
     for part in argument if isinstance(argument, tuple | list) else [argument]:
         if isinstance(part, _PARSER.SubPattern):
             yield part
@@ -53,9 +53,9 @@ def _inside(argument: Any) -> Iterator[Any]:
 
 
 def test_possessive_groups_are_atomic() -> None:
-    patterns = dict(all_patterns())
+    patterns = dict(find_patterns())
     assert len(patterns) > 40 and patterns.keys() >= _KNOWN
-    wrong = {name for name, found in patterns.items() if keeps_what_it_failed_on(_PARSER.parse(found.pattern))}
+    wrong = {name for name, found in patterns.items() if consumes_failed_groups(_PARSER.parse(found.pattern))}
     assert wrong == _KNOWN
 
 
@@ -69,5 +69,5 @@ def test_possessive_groups_are_atomic() -> None:
         (r"[a-z]*+a?+\s++.{0,3}+[^b]*+", False),
     ],
 )
-def test_what_would_keep_characters(pattern: str, wanted: bool) -> None:
-    assert keeps_what_it_failed_on(_PARSER.parse(pattern)) is wanted
+def test_possessive_groups_are_recognised(pattern: str, wanted: bool) -> None:
+    assert consumes_failed_groups(_PARSER.parse(pattern)) is wanted

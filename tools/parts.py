@@ -1,9 +1,9 @@
-"""The parts tests use that no Python package brings: named where they are missing, installed where all are required.
+"""Check for programs that tests need and no Python package installs: Chrome, curl, Java.
 
     python tools/parts.py
 
-With CANONRY_REQUIRE_ALL set and as root on Debian it installs them; otherwise it says what adds them, and
-the tests that need them are skipped.
+With CANONRY_REQUIRE_ALL set and as root on Debian, missing ones are installed. Otherwise the command that installs
+them is printed, and the tests that need them are skipped.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import shutil
 import subprocess
 
-# What is looked for, and the Debian package that has it.
+# Names of the program, and the Debian package that contains it.
 PARTS = {
     ("chromium-headless-shell", "chromium", "google-chrome"): "chromium",
     ("curl",): "curl",
@@ -21,7 +21,7 @@ PARTS = {
 
 
 def main() -> None:
-    """Install what is missing, or say so."""
+    """Install missing programs, or print how to."""
     missing = [package for commands, package in PARTS.items() if not any(map(shutil.which, commands))]
     if not missing:
         return
@@ -32,7 +32,8 @@ def main() -> None:
             ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *missing], env=environ, check=True
         )
     else:
-        print(f"missing: {', '.join(missing)}; their tests are skipped. On Debian: apt-get install {' '.join(missing)}")
+        print(f"Missing: {', '.join(missing)}. Tests that need them are skipped.")
+        print(f"To install them on Debian: apt-get install {' '.join(missing)}")
 
 
 if __name__ == "__main__":

@@ -100,8 +100,8 @@ class Run:
         stack.callback(self.watch.end_all)
         self.traps = stack.enter_context(Traps())
         self.web = stack.enter_context(Web(self.traps, has_names=options.has_names))
-        self.postgres = stack.enter_context(postgres.crashing(str(folder / "postgres")))
-        self.redis = stack.enter_context(redis_server.running())
+        self.postgres = stack.enter_context(postgres.run_crashable_server(str(folder / "postgres")))
+        self.redis = stack.enter_context(redis_server.run_redis())
         self.port = free_port()
         self.environment = environment_of(
             folder,

@@ -141,7 +141,7 @@ def test_several_processes_share_one_store(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_process_without_a_database_does_not_stop_the_others(tmp_path: Path) -> None:
-    with postgres.crashing() as server, served(tmp_path, "--workers", "2", "--db", server.url) as service:
+    with postgres.run_crashable_server() as server, served(tmp_path, "--workers", "2", "--db", server.url) as service:
         until(lambda: service.log.read_text().count("Application startup complete") == 2, 120)
         server.crash()
         children = Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children").read_text().split()

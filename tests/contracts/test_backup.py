@@ -41,7 +41,7 @@ def other_url(database_url: str, tmp_path: Path, request: pytest.FixtureRequest)
     if not database_url.startswith("sqlite"):
         yield f"sqlite:///{tmp_path / 'other.db'}"
         return
-    with postgres.fresh_database(request.getfixturevalue("postgres_url")) as url:
+    with postgres.create_database(request.getfixturevalue("postgres_url")) as url:
         yield url
 
 

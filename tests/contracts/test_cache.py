@@ -48,10 +48,10 @@ class Backend:
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Backend]:
     """Each kind of backend, new and empty."""
     if request.param == "redis":
-        with redis_server.running() as server:
+        with redis_server.run_redis() as server:
             yield Backend(lambda: RedisCache(server.url))
     elif request.param == "postgresql":
-        with postgres.fresh_database(request.getfixturevalue("postgres_url")) as url, Database(url) as database:
+        with postgres.create_database(request.getfixturevalue("postgres_url")) as url, Database(url) as database:
             yield Backend(lambda: TableCache(database))
     else:
         with Database(f"sqlite:///{tmp_path / 'canonry.db'}") as database:
@@ -245,7 +245,7 @@ def lock_table(url: str) -> Generator[None]:
 
 @pytest.fixture
 def redis() -> Generator[RedisServer]:
-    with redis_server.running() as server:
+    with redis_server.run_redis() as server:
         yield server
 
 
@@ -368,7 +368,7 @@ async def test_an_outage_is_logged_once_a_minute(
 @pytest.mark.usefixtures("patient")
 @in_a_loop
 async def test_a_wrong_password_is_a_miss_and_is_not_logged(warnings: Callable[[], list[str]]) -> None:
-    with redis_server.running("right") as server:
+    with redis_server.run_redis("right") as server:
         address = server.url.removeprefix("redis://")
         right = RedisCache(f"redis://:right@{address}")
         await wait_until_it_works(right)

@@ -114,7 +114,7 @@ def fresh(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[list[str]
 
     server: str = request.getfixturevalue("postgres_url")
     with ExitStack() as stack:
-        yield [stack.enter_context(postgres.fresh_database(server)) for _ in range(20)]
+        yield [stack.enter_context(postgres.create_database(server)) for _ in range(20)]
 
 
 def check_kills(databases: list[str], kills: int) -> None:

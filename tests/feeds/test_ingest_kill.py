@@ -222,7 +222,7 @@ def two_databases(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[t
         return
     server: str = request.getfixturevalue("postgres_url")
     with ExitStack() as stack:
-        disturbed, calm = (stack.enter_context(postgres.fresh_database(server)) for _ in range(2))
+        disturbed, calm = (stack.enter_context(postgres.create_database(server)) for _ in range(2))
         yield disturbed, calm
 
 
@@ -333,7 +333,7 @@ def test_eight_processes_at_once_store_each_item_once(two_databases: tuple[str, 
 @pytest.mark.slow
 def test_a_run_goes_on_in_memory_when_the_server_crashes() -> None:
     """Each item is new once in the database and once in memory, and the report says what happened (contract I6)."""
-    with postgres.crashing() as server:
+    with postgres.run_crashable_server() as server:
         fetched: list[str] = []
 
         async def fetch(feed_url: str, **_: object) -> canonry.Response:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def postgres_database(postgres_url: str) -> Generator[str]:
-    with postgres.fresh_database(postgres_url) as url:
+    with postgres.create_database(postgres_url) as url:
         yield url
 
 

@@ -45,7 +45,7 @@ def test_short_links_are_followed_whatever_becomes_of_redis(tmp_path: Path) -> N
             await asyncio.to_thread(told, lambda: make_client(lookup=lookup))
 
     def told(client: Any) -> None:
-        with redis_server.running() as redis:
+        with redis_server.run_redis() as redis:
             options = ServiceOptions(runs_jobs=False)
             database = f"sqlite:///{tmp_path / 'x.db'}"
             with serving(database, options, client=client, redis_url=redis.url) as service:
