@@ -1,4 +1,4 @@
-"""The same job in plain Python, to compare with; and files to run it on."""
+"""A dedupe job in plain Python as the reference for canonry bulk, and input files for both."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def deduped(files: list[Path], policy: str = "bookmark") -> list[dict[str, Any]]:
-    """The rows of a dedupe over text files."""
+def dedupe(files: list[Path], policy: str = "bookmark") -> list[dict[str, Any]]:
+    """Return the rows of a dedupe over text files."""
     found: dict[str, dict[str, Any]] = {}
     for file in sorted(files, key=str):
         for row, raw in enumerate(file.read_bytes().split(b"\n"), 1):
             try:
-                given = raw.removesuffix(b"\r").decode()
-                url = canonry.normalize(given, policy)
-            except ValueError:  # no UTF-8, no URL
+                variant = raw.removesuffix(b"\r").decode()
+                url = canonry.normalize(variant, policy)
+            except ValueError:  # not UTF-8 or not a URL
                 continue
             key = hashlib.sha256(url.encode()).hexdigest()
-            first = {"first_variant": given, "first_file": str(file), "first_row": row}
+            first = {"first_variant": variant, "first_file": str(file), "first_row": row}
             found.setdefault(key, {"url": url, "canonical_hash": key, "count": 0, **first})["count"] += 1
     return [found[key] for key in sorted(found)]
 
 
-def mixed_lines(count: int, seed: int = 1) -> list[bytes]:
-    """Lines as they come: clean, dirty, awkward, broken, empty, no UTF-8; a third of them again."""
+def make_mixed_lines(count: int, seed: int = 1) -> list[bytes]:
+    """Return lines of all kinds: clean, dirty, awkward, broken, empty, not UTF-8; about a third of them repeated."""
     choose = random.Random(seed)
     known = [*urls(count // 3, seed), *dirty_urls(count // 4, seed)]
     texts = [
@@ -49,7 +49,7 @@ def mixed_lines(count: int, seed: int = 1) -> list[bytes]:
 
 
 def write_lines(folder: Path, lines: list[bytes], files: int) -> list[Path]:
-    """The lines in so many text files; the last has no line break at its end."""
+    """Distribute the lines over `files` text files; the last one has no line break at its end."""
     paths = [folder / f"urls-{number}.txt" for number in range(files)]
     for number, path in enumerate(paths):
         path.write_bytes(b"\n".join(lines[number::files]) + (b"\n" if number + 1 < files else b""))

@@ -1,4 +1,4 @@
-"""Java and Spark for tests: found or skipped; a session, and a cluster on loopback with processes that can be killed."""
+"""Java and Spark for tests: a skip mark, a local session, and a cluster on loopback whose processes can be killed."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-_ADDRESS = "127.0.0.1"
-# Short jobs on few cores: compile little, and believe that classes are sound.
-_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
-QUICK = {"JDK_JAVA_OPTIONS": _OPTIONS, "SPARK_LOCAL_IP": _ADDRESS}
+_HOST = "127.0.0.1"
+# For short jobs on few cores: compile little, and do not verify classes.
+_JAVA_OPTIONS = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
+_START_SECONDS = 120
+FAST_JAVA = {"JDK_JAVA_JAVA_OPTIONS": _JAVA_OPTIONS, "SPARK_LOCAL_IP": _HOST}
 
 needs_java = pytest.mark.skipif(
     shutil.which("java") is None, reason="no Java (Debian: apt-get install default-jre-headless)"
@@ -28,7 +31,7 @@ needs_java = pytest.mark.skipif(
 
 
 class Cluster:
-    """A standalone master and a worker, each a process of its own, as are those the worker starts."""
+    """A standalone master and a worker as processes of their own; the worker starts executor processes."""
 
     def __init__(self, folder: Path) -> None:
         import pyspark
@@ -39,27 +42,29 @@ class Cluster:
         self.master = ""
 
     def start(self) -> None:
-        log = self._run("Master", "--host", _ADDRESS, "--port", "0", "--webui-port", "0")
-        self.master = _found(log, rb"Starting Spark master at (spark://\S+)")
-        options = ["--host", _ADDRESS, "--webui-port", "0", "--cores", "2", "--memory", "1g"]
+        """Start master and worker, and wait until the worker is registered."""
+        log = self._run("Master", "--host", _HOST, "--port", "0", "--webui-port", "0")
+        self.master = _wait_for_log(log, rb"Starting Spark master at (spark://\S+)")
+        options = ["--host", _HOST, "--webui-port", "0", "--cores", "2", "--memory", "1g"]
         log = self._run("Worker", *options, "--work-dir", str(self._folder / "work"), self.master)
-        _found(log, rb"(Successfully registered with master)")
+        _wait_for_log(log, rb"(Successfully registered with master)")
 
     def _run(self, kind: str, *options: str) -> Path:
         log = self._folder / f"{kind}-{len(self._processes)}.log"
         command = [str(self._home / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind.lower()}.{kind}", *options]
-        environ = {**os.environ, **QUICK, "SPARK_HOME": str(self._home), "PYSPARK_PYTHON": sys.executable}
+        environ = {**os.environ, **FAST_JAVA, "SPARK_HOME": str(self._home), "PYSPARK_PYTHON": sys.executable}
         with log.open("wb") as out:
             self._processes.append(subprocess.Popen(command, stdout=out, stderr=out, env=environ))
         return log
 
-    def executors(self) -> list[int]:
-        """The processes that run tasks, by their ids: children of the worker that are alive."""
+    def get_executors(self) -> list[int]:
+        """Return the ids of the live executor processes, which are children of the worker."""
         tasks = Path(f"/proc/{self._processes[1].pid}/task").glob("*/children")
         children = [int(child) for task in tasks for child in task.read_text().split()]
         return [child for child in children if _is_executor(child)]
 
     def stop(self) -> None:
+        """End all processes."""
         for process in reversed(self._processes):
             process.terminate()
         for process in self._processes:
@@ -71,45 +76,47 @@ class Cluster:
 
 
 def _is_executor(process: int) -> bool:
-    """A dead one that nobody has asked for has no command any more."""
+    """Return whether the process is a live executor; a zombie has no command line."""
     try:
         return b"CoarseGrainedExecutorBackend" in Path(f"/proc/{process}/cmdline").read_bytes()
     except OSError:
         return False
 
 
-def _found(log: Path, pattern: bytes) -> str:
-    for _ in range(1200):
+def _wait_for_log(log: Path, pattern: bytes) -> str:
+    """Wait until a line of the log matches; return the first group."""
+    deadline = time.monotonic() + _START_SECONDS
+    while time.monotonic() < deadline:
         if match := re.search(pattern, log.read_bytes()):
             return match[1].decode()
         time.sleep(0.1)
-    raise AssertionError(f"not in time: {log.read_text()[-2000:]}")
+    raise AssertionError(f"{pattern!r} is not in the log after {_START_SECONDS} s: {log.read_text()[-2000:]}")
 
 
 @contextmanager
-def cluster(folder: Path) -> Generator[Cluster]:
-    """A cluster on loopback, gone at the end."""
-    made = Cluster(folder)
+def run_cluster(folder: Path) -> Generator[Cluster]:
+    """Run a cluster on loopback."""
+    cluster = Cluster(folder)
     try:
-        made.start()
-        yield made
+        cluster.start()
+        yield cluster
     finally:
-        made.stop()
+        cluster.stop()
 
 
 @contextmanager
-def spark_session() -> Generator[Any]:
-    """A Spark on two threads of this machine, gone with its Java at the end."""
+def run_spark_session() -> Generator[Any]:
+    """Run a Spark session on two local threads; its Java process ends with it."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     settings: dict[str, bool | float | int | str | None] = {
-        "spark.driver.bindAddress": _ADDRESS,
-        "spark.driver.host": _ADDRESS,
+        "spark.driver.bindAddress": _HOST,
+        "spark.driver.host": _HOST,
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",
     }
-    os.environ.update(QUICK, PYSPARK_PYTHON=sys.executable)  # the latter for its workers
+    os.environ.update(FAST_JAVA, PYSPARK_PYTHON=sys.executable)
     session = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
     try:
         yield session
@@ -118,6 +125,6 @@ def spark_session() -> Generator[Any]:
         gateway = SparkContext._gateway
         if gateway is not None:
             gateway.shutdown()
-            gateway.proc.stdin.close()  # it ends with its standard input
+            gateway.proc.stdin.close()  # Java ends with its standard input
             gateway.proc.wait(60)
             SparkContext._gateway = SparkContext._jvm = None

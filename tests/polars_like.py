@@ -1,12 +1,12 @@
-"""Columns that are no pyarrow objects and can only be had through the Arrow C data interface."""
+"""Columns that are not pyarrow objects, but have the Arrow C data interface."""
 
 from __future__ import annotations
 
 from typing import Any
 
 
-class Stream:
-    """A column as polars and DuckDB hand it out."""
+class ArrowStream:
+    """A chunked column, as polars and DuckDB export it."""
 
     def __init__(self, array: Any) -> None:
         import pyarrow as pa
@@ -17,8 +17,8 @@ class Stream:
         return self._column.__arrow_c_stream__(requested_schema)
 
 
-class Array:
-    """A column in one piece."""
+class ArrowArray:
+    """A column in one chunk."""
 
     def __init__(self, array: Any) -> None:
         self._array = array

@@ -1,4 +1,4 @@
-"""url_normalize, url_key and url_hash inside SQLite and DuckDB: for every row what canonry.normalize says."""
+"""url_normalize, url_key and url_hash in SQLite and DuckDB: the same results as canonry.normalize for every row."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ URLS = mixed_urls.urls()
 MINE = canonry.policy("crawl").with_params("b").with_name("mine")
 
 
-def wanted(policy: str = "bookmark") -> list[tuple[str | None, ...]]:
+def make_expected(policy: str = "bookmark") -> list[tuple[str | None, ...]]:
     return [mixed_urls.three(url, policy) for url in URLS]
 
 
@@ -48,13 +48,13 @@ def duck() -> Generator[Any]:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_sqlite_says_what_normalize_says(sqlite: sqlite3.Connection, policy: str) -> None:
-    answers = sqlite.execute(f"SELECT {THREE.format('url, ?')} FROM pages ORDER BY id", [policy] * 3)
-    assert answers.fetchall() == wanted(policy)
+def test_sqlite_equals_normalize(sqlite: sqlite3.Connection, policy: str) -> None:
+    rows = sqlite.execute(f"SELECT {THREE.format('url, ?')} FROM pages ORDER BY id", [policy] * 3)
+    assert rows.fetchall() == make_expected(policy)
 
 
-def test_sqlite_without_a_policy(sqlite: sqlite3.Connection) -> None:
-    assert sqlite.execute(f"SELECT {THREE.format('url')} FROM pages ORDER BY id").fetchall() == wanted()
+def test_sqlite_uses_the_bookmark_policy_by_default(sqlite: sqlite3.Connection) -> None:
+    assert sqlite.execute(f"SELECT {THREE.format('url')} FROM pages ORDER BY id").fetchall() == make_expected()
 
 
 def test_sqlite_finds_rows_by_an_index_on_the_key(sqlite: sqlite3.Connection) -> None:
@@ -66,7 +66,7 @@ def test_sqlite_finds_rows_by_an_index_on_the_key(sqlite: sqlite3.Connection) ->
     assert "USING INDEX by_key" in plan[0][3]
 
 
-def test_sqlite_makes_columns_of_them(sqlite: sqlite3.Connection) -> None:
+def test_sqlite_accepts_the_functions_in_generated_columns(sqlite: sqlite3.Connection) -> None:
     sqlite.execute("CREATE TABLE kept (url TEXT, hash TEXT AS (url_hash(url, 'article@0')) STORED UNIQUE)")
     sqlite.execute("INSERT INTO kept VALUES ('https://a.com/x/')")
     with pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):
@@ -75,11 +75,11 @@ def test_sqlite_makes_columns_of_them(sqlite: sqlite3.Connection) -> None:
 
 
 @pytest.mark.parametrize("url", ["5", "5.5", "x'00'", "NULL"])
-def test_sqlite_what_is_no_text_is_no_url(sqlite: sqlite3.Connection, url: str) -> None:
+def test_sqlite_gives_null_for_values_that_are_not_text(sqlite: sqlite3.Connection, url: str) -> None:
     assert sqlite.execute(f"SELECT {THREE.format(url)}").fetchone() == (None, None, None)
 
 
-def test_sqlite_policies(sqlite: sqlite3.Connection) -> None:
+def test_sqlite_finds_own_policies_by_name_and_id(sqlite: sqlite3.Connection) -> None:
     url = "'https://a.com/x/?b=1&utm_source=y'"
     query = f"SELECT url_normalize({url}, 'mine'), url_normalize({url}, 'mine@1'), url_normalize({url}, NULL)"
     assert sqlite.execute(query).fetchone() == ("https://a.com/x?utm_source=y", "https://a.com/x?utm_source=y", None)
@@ -98,37 +98,37 @@ def test_a_changed_policy_does_not_take_the_name_of_a_shipped_one() -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_duckdb_says_what_normalize_says(duck: Any, policy: str) -> None:
-    answers = duck.execute(f"SELECT {THREE.format('url, ' + repr(policy))} FROM pages ORDER BY id")
-    assert answers.fetchall() == wanted(policy)
+def test_duckdb_equals_normalize(duck: Any, policy: str) -> None:
+    rows = duck.execute(f"SELECT {THREE.format('url, ' + repr(policy))} FROM pages ORDER BY id")
+    assert rows.fetchall() == make_expected(policy)
 
 
-def test_duckdb_without_a_policy(duck: Any) -> None:
-    assert duck.execute(f"SELECT {THREE.format('url')} FROM pages ORDER BY id").fetchall() == wanted()
+def test_duckdb_uses_the_bookmark_policy_by_default(duck: Any) -> None:
+    assert duck.execute(f"SELECT {THREE.format('url')} FROM pages ORDER BY id").fetchall() == make_expected()
 
 
-def test_duckdb_policies(duck: Any) -> None:
+def test_duckdb_takes_another_policy_in_each_row(duck: Any) -> None:
     policies = [*POLICIES, "mine", None]
     named = [(url, policies[at % len(policies)]) for at, url in enumerate(URLS)]
     pages = pa.table({"id": range(len(named)), "url": URLS, "policy": [policy for _, policy in named]})
     duck.register("named", pages)
-    answers = duck.execute("SELECT url_key(url, policy) FROM named ORDER BY id").fetchall()
-    canonry_says = {"mine": MINE}
-    assert answers == [
-        (policy and mixed_urls.key(url, canonry_says.get(policy, policy)),)  # type: ignore[arg-type]
+    rows = duck.execute("SELECT url_key(url, policy) FROM named ORDER BY id").fetchall()
+    own_policies = {"mine": MINE}
+    assert rows == [
+        (policy and mixed_urls.key(url, own_policies.get(policy, policy)),)  # type: ignore[arg-type]
         for url, policy in named
     ]
-    for wrong, said in (("'none'", "no policy 'none'; the shipped policies are"), ("5", "a text, not 5")):
-        with pytest.raises(duckdb.InvalidInputException, match=said):
+    for wrong, message in (("'none'", "no policy 'none'"), ("5", "must be text, not 5")):
+        with pytest.raises(duckdb.InvalidInputException, match=message):
             duck.execute(f"SELECT url_normalize('https://a.com/', {wrong})")
 
 
 @pytest.mark.parametrize("url", ["5", "5.5", "'x'::BLOB", "NULL", "NULL::VARCHAR", "[1]"])
-def test_duckdb_what_is_no_text_is_no_url(duck: Any, url: str) -> None:
+def test_duckdb_gives_null_for_values_that_are_not_text(duck: Any, url: str) -> None:
     assert duck.execute(f"SELECT {THREE.format(url)}").fetchone() == (None, None, None)
 
 
-def test_duckdb_groups_by_them(duck: Any) -> None:
+def test_duckdb_groups_by_the_functions(duck: Any) -> None:
     assert (
         duck.execute("SELECT count(DISTINCT url_hash(url)) FROM pages").fetchone()
         == duck.execute("SELECT count(DISTINCT url_normalize(url)) FROM pages").fetchone()
@@ -138,12 +138,12 @@ def test_duckdb_groups_by_them(duck: Any) -> None:
     assert urls == [("https://a.com/",)]
 
 
-def test_duckdb_registered_again(duck: Any) -> None:
-    register_duckdb(duck)  # and MINE is gone
+def test_duckdb_can_register_again_and_from_another_connection(duck: Any) -> None:
+    register_duckdb(duck)  # without MINE
     with pytest.raises(duckdb.InvalidInputException, match="no policy 'mine'"):
         duck.execute("SELECT url_key('https://a.com/', 'mine')")
     with duck.cursor() as other:
         register_duckdb(other)
         assert other.execute("SELECT url_key('https://A.com')").fetchall() == [("https://a.com/",)]
-        with pytest.raises(canonry.CanonryError, match="is there already"):
+        with pytest.raises(canonry.CanonryError, match="already registered"):
             register_duckdb(other, policies=[MINE])

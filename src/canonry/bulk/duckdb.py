@@ -1,7 +1,7 @@
-"""Bulk jobs on one machine: threads make the parts, DuckDB merges them, in as much memory as it may use.
+"""The engine for one machine: threads make the parts, DuckDB merges them within the memory limit.
 
-A part is made of runs that are sorted by hash, so a range of hashes lies in few row groups of each. The
-merge goes range by range: each fits into memory, and their results in order are the whole in order.
+A part consists of runs sorted by hash, so a range of hashes lies in few row groups of each run. The merge goes range
+by range: each range fits into memory, and the results in order are the whole output in order.
 """
 
 from __future__ import annotations
@@ -12,79 +12,79 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 
-from canonry.bulk.batches import reduced
-from canonry.bulk.parts import make_part, segments_of
+from canonry.bulk.disk_errors import get_first_line
+from canonry.bulk.make_part import make_part
+from canonry.bulk.merge_runs import merge_sorted_rows
+from canonry.bulk.work_folder import get_segment_paths
 from canonry.errors import BulkError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from canonry.bulk.batches import Answer
-    from canonry.bulk.job import Job
-    from canonry.bulk.parts import Part
+    from canonry.bulk.job import BulkJob
+    from canonry.bulk.normalize_batch import NormalizedBatch
+    from canonry.bulk.work_folder import FilePart
 
-pa: Any = pyarrow  # it has no types
-# What a process has in memory before it reads a row, and what DuckDB does not count.
-_BASE = 300 * 1000**2
-_RANGE_SHARE = 5  # DuckDB gets so many times the memory that the rows of a range take
-_MOST_RANGES = 4096
-_PIECE = 1 << 14  # rows that are handed over at once
-# Sorting spills to disk and reads back what it needs; a hash table that holds texts does not do that as well.
-_SORTED = """
+pa: Any = pyarrow  # pyarrow has no type stubs
+# Memory of the process that DuckDB does not count: Python, Arrow and the batches.
+_BASE_MEMORY_BYTES = 300 * 1000**2
+_MEMORY_PER_RANGE_BYTE = 5  # DuckDB gets this many times the memory of the rows of one range
+_MAX_RANGES = 4096
+_PIECE_ROWS = 1 << 14
+# Sorting spills to disk and reads back what it needs; DuckDB's hash table keeps texts in memory.
+_SORTED_ROWS_QUERY = """
 SELECT canonical_hash, url, first_variant, place, count FROM read_parquet($files)
 WHERE canonical_hash >= $low AND canonical_hash < $high ORDER BY canonical_hash, place
 """
 
 
-class DuckDB:
-    """The engine for one machine."""
+class DuckDBEngine:
+    """Run a job on one machine."""
 
     def __init__(self, threads: int | None = None) -> None:
         self._threads = threads or len(os.sched_getaffinity(0))
 
-    def make_parts(self, job: Job, files: Sequence[int], watch: Callable[[Answer], None]) -> Iterator[Part]:
-        """The parts of these input files, one after the other; the batches of each on all threads."""
+    def make_parts(
+        self, job: BulkJob, files: Sequence[int], on_batch: Callable[[NormalizedBatch], None]
+    ) -> Iterator[FilePart]:
+        """Make the parts of these input files one by one, each on all threads."""
         for file in files:
-            yield make_part(job, file, threads=self._threads, watch=watch)
+            yield make_part(job, file, threads=self._threads, on_batch=on_batch)
 
     def close(self) -> None:
-        """Nothing is left behind."""
+        """Do nothing: the engine holds no resources."""
 
-    def merge(self, job: Job, parts: Sequence[Part]) -> Iterator[Any]:
-        """The runs of all parts as one, in rising order of hashes, piece by piece."""
-        paths = [str(path) for part in parts for path in segments_of(job, part)]
+    def merge(self, job: BulkJob, parts: Sequence[FilePart]) -> Iterator[Any]:
+        """Yield the merged rows of all parts in ascending order of hashes, as tables."""
+        paths = [str(path) for part in parts for path in get_segment_paths(job, part)]
         if not paths:
             return
-        memory = max(job.memory - _BASE, job.memory // 4)
-        spill = job.work / "spill"
+        memory = max(job.memory - _BASE_MEMORY_BYTES, job.memory // 4)
         options: dict[str, str | bool | int | float | list[str]] = {
             "memory_limit": f"{memory}B",
-            "temp_directory": str(spill),
+            "temp_directory": str(job.work_folder / "spill"),
             "threads": str(self._threads),
         }
-        ranges = min(sum(part.bytes for part in parts) * _RANGE_SHARE // memory + 1, _MOST_RANGES)
+        ranges = min(sum(part.bytes for part in parts) * _MEMORY_PER_RANGE_BYTE // memory + 1, _MAX_RANGES)
         with duckdb.connect(":memory:", config=options) as connection:
             for number in range(ranges):
-                bounds = {"low": _bound(number, ranges), "high": _bound(number + 1, ranges)}
+                bounds = {"low": _get_lower_bound(number, ranges), "high": _get_lower_bound(number + 1, ranges)}
                 try:
-                    found: Any = connection.sql(_SORTED, params={"files": paths, **bounds})
-                    yield from reduced(_tables(found.to_arrow_reader(_PIECE)))
+                    result: Any = connection.sql(_SORTED_ROWS_QUERY, params={"files": paths, **bounds})
+                    batches = result.to_arrow_reader(_PIECE_ROWS)
+                    yield from merge_sorted_rows(pa.Table.from_batches([batch]) for batch in batches)
                 except duckdb.Error as error:
-                    raise _told(error, job) from None
+                    raise _make_error(error, job) from None
 
 
-def _tables(reader: Any) -> Iterator[Any]:
-    for batch in reader:
-        yield pa.Table.from_batches([batch])
-
-
-def _bound(number: int, ranges: int) -> str:
-    """Where a range of hashes begins; behind the last is what no hex digit reaches."""
+def _get_lower_bound(number: int, ranges: int) -> str:
+    """Return the first hash of a range; the bound after the last range is "g", greater than every hex digit."""
     return "g" if number == ranges else f"{(number << 32) // ranges:08x}"
 
 
-def _told(error: duckdb.Error, job: Job) -> BulkError:
-    said = str(error).partition("\n")[0]
+def _make_error(error: duckdb.Error, job: BulkJob) -> BulkError:
+    message = get_first_line(error)
     if isinstance(error, duckdb.OutOfMemoryException):
-        return BulkError(f"{job.memory // 1000**2} MB are not enough for the merge; give more with --memory ({said})")
-    return BulkError(f"the merge stopped: {said}; the same command goes on from here")
+        megabytes = job.memory // 1000**2
+        return BulkError(f"{megabytes} MB of memory are not enough for the merge. Raise --memory. ({message})")
+    return BulkError(f"The merge failed: {message}. Run the same command to resume.")

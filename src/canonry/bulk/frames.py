@@ -1,15 +1,15 @@
-"""canonry for data frames: the namespaces of `canonry.bulk.polars` and `canonry.bulk.pandas`, of each that is here."""
+"""Register the `canonry` namespace with polars and pandas, whichever are installed."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from importlib.util import find_spec
 
-_LIBRARIES = ("polars", "pandas")
-LIBRARIES = tuple(library for library in _LIBRARIES if find_spec(library) is not None)
-"""Those that were found and know `canonry` now."""
+_SUPPORTED_LIBRARIES = ("polars", "pandas")
+LIBRARIES = tuple(library for library in _SUPPORTED_LIBRARIES if find_spec(library) is not None)
+"""The libraries that were found and registered."""
 
 if not LIBRARIES:
-    raise ImportError(f"no data frames here: pip install {' or '.join(_LIBRARIES)}")
+    raise ImportError("No data frame library is installed. Run: pip install polars, or: pip install pandas")
 for library in LIBRARIES:
     import_module(f"canonry.bulk.{library}")

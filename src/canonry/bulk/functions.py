@@ -1,7 +1,7 @@
 """SQL functions `url_normalize`, `url_key` and `url_hash` for SQLite, DuckDB and Spark.
 
-Each takes a URL and, as a second argument that may be left out, the name of a policy. Null for null and for what is
-no http(s) URL; an error for a policy there is not.
+Each takes a URL and, as an optional second argument, the name of a policy. Null and anything that is not an http(s)
+URL give null; an unknown policy is an error.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from canonry.core.keys import shorten_key
 from canonry.core.native import canonical_hash, normalize
-from canonry.core.presets import policy as shipped
+from canonry.core.presets import policy as get_shipped_policy
 from canonry.errors import CanonryError, InvalidUrl, PolicyError
 
 if TYPE_CHECKING:
@@ -21,115 +21,119 @@ if TYPE_CHECKING:
 
     from canonry.core.policy import Policy
 
-# A version for good, not the newest: an index or a table made with the function must stay true.
+# A fixed version, not the newest one: indexes and tables built with the functions must stay valid.
 DEFAULT_POLICY = "bookmark@1"
 
 
 def register_sqlite(connection: sqlite3.Connection, *, policies: Iterable[Policy] = ()) -> None:
-    """Give a connection of the `sqlite3` module the functions; deterministic, so they can be indexed.
+    """Register the functions with a connection of the `sqlite3` module, as deterministic: they can be indexed.
 
-    `policies` are your own, known in SQL by their id and name. SQLite's driver hides what an error says:
-    a wrong policy is only "user-defined function raised exception".
+    `policies` are your own policies, known in SQL by their id and name. The driver hides error messages: an
+    unknown policy is only reported as "user-defined function raised exception".
     """
-    known = _Policies.of(policies)
-    for name, answer in (("url_normalize", normalize), ("url_key", _key), ("url_hash", canonical_hash)):
-        function = _for_one(answer, known)
-        connection.create_function(name, 1, function, deterministic=True)
-        connection.create_function(name, 2, function, deterministic=True)
+    known = _KnownPolicies.collect(policies)
+    for name, function in (("url_normalize", normalize), ("url_key", _make_key), ("url_hash", canonical_hash)):
+        sql_function = _make_scalar_function(function, known)
+        connection.create_function(name, 1, sql_function, deterministic=True)
+        connection.create_function(name, 2, sql_function, deterministic=True)
 
 
 def register_duckdb(connection: Any, *, policies: Iterable[Policy] = ()) -> None:
-    """Give a DuckDB connection, and all others of its database, the functions: whole columns, through Arrow.
+    """Register the functions for all connections of a DuckDB database; they take whole columns through Arrow.
 
-    `policies` are your own, known in SQL by their id and name.
+    `policies` are your own policies, known in SQL by their id and name.
     """
     import duckdb
 
-    own = tuple(policies)
-    for name, function in _for_columns(own).items():
+    own_policies = tuple(policies)
+    for name, function in _make_column_functions(own_policies).items():
         try:
-            _create(connection, name, function)
-        except duckdb.NotImplementedException:  # this connection has it from an earlier call
+            _create_duckdb_function(connection, name, function)
+        except duckdb.NotImplementedException:  # this connection registered it before
             connection.remove_function(name)
-            _create(connection, name, function)
-        except duckdb.CatalogException:  # another connection has it, and this one with it
-            if own:
-                raise CanonryError(f"{name} is there already, from another connection of this database") from None
+            _create_duckdb_function(connection, name, function)
+        except duckdb.CatalogException:  # another connection registered it, for this one too
+            if own_policies:
+                raise CanonryError(
+                    f"{name} was already registered by another connection of this database. "
+                    "Pass `policies` to the first registration."
+                ) from None
 
 
 def register_spark(spark: Any, *, policies: Iterable[Policy] = ()) -> None:
-    """Give a Spark session (4.1 or newer) the functions: whole columns, through Arrow; canonry on every worker.
+    """Register the functions with a Spark session (4.1 or newer); they take whole columns through Arrow.
 
-    `policies` are your own, known in SQL by their id and name.
+    canonry must be installed on every worker. `policies` are your own policies, known in SQL by their id and name.
     """
-    from canonry.bulk.columns import pa
+    from canonry.bulk.url_columns import pa
 
     functions: Any = import_module("pyspark.sql.functions")
-    for name, function in _for_columns(policies).items():
-        # By its types Spark knows that it takes and gives Arrow columns.
+    for name, function in _make_column_functions(policies).items():
+        # Spark decides by the annotations that the function takes and returns Arrow columns.
         setattr(function, "__annotations__", dict.fromkeys(("urls", "policies", "return"), pa.Array))  # noqa: B010
         spark.udf.register(name, functions.arrow_udf(function, "string"))
 
 
 @dataclass(frozen=True, slots=True)
-class _Policies:
-    """Policies as SQL names them: ours by name or id, and those the user brought."""
+class _KnownPolicies:
+    """The policies that SQL can name: the shipped ones by name or id, and the user's own."""
 
     own: dict[str, Policy] = field(default_factory=dict[str, "Policy"])
 
     @classmethod
-    def of(cls, policies: Iterable[Policy]) -> _Policies:
-        # The name alone is ours where an id says that options of a shipped policy were changed.
+    def collect(cls, policies: Iterable[Policy]) -> _KnownPolicies:
+        # A shipped policy with changed options is known by its id only: its name stays the shipped policy's.
         found = list(policies)
-        plain = {policy.name: policy for policy in found if policy.id == f"{policy.name}@{policy.version}"}
-        return cls(plain | {policy.id: policy for policy in found})
+        by_name = {policy.name: policy for policy in found if policy.id == f"{policy.name}@{policy.version}"}
+        return cls(by_name | {policy.id: policy for policy in found})
 
-    def named(self, name: object) -> Policy:
+    def get(self, name: object) -> Policy:
         if not isinstance(name, str):
-            raise PolicyError(f"the name of a policy is a text, not {name!r}")
-        return self.own.get(name) or shipped(name)
+            raise PolicyError(f"the policy name must be text, not {name!r}")
+        return self.own.get(name) or get_shipped_policy(name)
 
 
-def _for_one(answer: Callable[[str, Policy], str], known: _Policies) -> Callable[..., str | None]:
-    def function(url: object, policy: object = DEFAULT_POLICY) -> str | None:
+def _make_scalar_function(function: Callable[[str, Policy], str], known: _KnownPolicies) -> Callable[..., str | None]:
+    def sql_function(url: object, policy: object = DEFAULT_POLICY) -> str | None:
         if policy is None:
             return None
-        chosen = known.named(policy)
+        chosen = known.get(policy)
         try:
-            return answer(url, chosen) if isinstance(url, str) else None
+            return function(url, chosen) if isinstance(url, str) else None
         except InvalidUrl:
             return None
 
-    return function
+    return sql_function
 
 
-def _key(url: str, policy: Policy) -> str:
+def _make_key(url: str, policy: Policy) -> str:
     return shorten_key(normalize(url, policy))
 
 
-def _for_columns(policies: Iterable[Policy]) -> dict[str, Callable[..., Any]]:
-    from canonry.bulk import columns
+def _make_column_functions(own_policies: Iterable[Policy]) -> dict[str, Callable[..., Any]]:
+    from canonry.bulk import url_columns
 
-    known = _Policies.of(policies)
+    known = _KnownPolicies.collect(own_policies)
 
-    def function(ask: columns.Ask) -> Callable[..., Any]:
-        def answer(urls: Any, policies: Any = None) -> Any:
+    def make_sql_function(function: url_columns.ColumnFunction) -> Callable[..., Any]:
+        def sql_function(urls: Any, policies: Any = None) -> Any:
             if policies is None:
-                return columns.plain(ask(urls, known.named(DEFAULT_POLICY)))
-            return columns.under_each(ask, urls, policies, known.named)
+                return url_columns.cast_to_string(function(urls, known.get(DEFAULT_POLICY)))
+            return url_columns.apply_named_policies(function, urls, policies, known.get)
 
-        return answer
+        return sql_function
 
-    asked = {"url_normalize": columns.normalized, "url_key": columns.keyed, "url_hash": columns.hashed}
-    return {name: function(ask) for name, ask in asked.items()}
+    return {
+        "url_normalize": make_sql_function(url_columns.normalize_column),
+        "url_key": make_sql_function(url_columns.make_key_column),
+        "url_hash": make_sql_function(url_columns.hash_column),
+    }
 
 
-def _create(connection: Any, name: str, function: Callable[..., Any]) -> None:
+def _create_duckdb_function(connection: Any, name: str, function: Callable[..., Any]) -> None:
     import duckdb
 
-    def takes_any_number(*given: Any) -> Any:  # how DuckDB lets the second argument be left out
-        return function(*given)
+    def call(*columns: Any) -> Any:  # DuckDB allows an optional second argument only for `*args`
+        return function(*columns)
 
-    connection.create_function(
-        name, takes_any_number, None, duckdb.sqltype("VARCHAR"), type="arrow", null_handling="special"
-    )
+    connection.create_function(name, call, None, duckdb.sqltype("VARCHAR"), type="arrow", null_handling="special")

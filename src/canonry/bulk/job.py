@@ -1,4 +1,4 @@
-"""What a bulk job is: which files, which column, which policy, where the answer goes (contract S3)."""
+"""Describe a bulk job: input files, column, policy and output (contract S3)."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
 
     from canonry.core.policy import Policy
 
-LEAST_MEMORY = 512 * 1000**2
-# How the place of a row is one number: 23 bits for the file, 40 for the row.
+MIN_MEMORY_BYTES = 512 * 1000**2
+# A row's place is one 63-bit number: 23 bits for the file, 40 bits for the row.
 ROW_BITS = 40
-_MOST_FILES = 1 << 23
-_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+_MAX_FILES = 1 << 23
+_UNIT_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
 class Mode(StrEnum):
-    """What a job answers."""
+    """The kind of output."""
 
-    DEDUPE = "dedupe"  # each canonical URL once, how often it came, and where first
+    DEDUPE = "dedupe"  # each canonical URL once, with its count and its first row
     NORMALIZE = "normalize"  # one row for each input URL
     JOIN = "join"  # the input rows with canonical_url and canonical_hash
     DIFF = "diff"  # the rows for which two policies differ
 
 
 class Format(StrEnum):
-    """How an input file is written."""
+    """The format of an input file."""
 
     TEXT = "text"
     CSV = "csv"
@@ -43,8 +43,8 @@ class Format(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """One question to many files; workers on other machines get it as it is."""
+class BulkJob:
+    """The options of one job; pickled as it is for workers on other machines."""
 
     inputs: tuple[str, ...]
     out: str
@@ -56,28 +56,35 @@ class Job:
     memory: int = 1000**3
 
     @property
-    def work(self) -> Path:
-        """The hidden folder beside the output: finished parts, what is spilled, the output until it is whole."""
+    def work_folder(self) -> Path:
+        """The hidden folder beside the output: finished parts, spilled data, and the output until it is complete."""
         out = Path(self.out)
         return out.parent / f".{out.name}.work"
 
     @property
-    def invalid(self) -> str:
-        """The side file for rows that are no URL."""
+    def invalid_file(self) -> str:
+        """The side file for invalid rows."""
         out = Path(self.out)
         return str(out.with_name(f"{out.stem}.invalid{out.suffix or '.parquet'}"))
 
     @property
-    def block(self) -> int:
-        """Bytes of input that are looked at together; a few dozen times as much is in memory at once."""
+    def block_bytes(self) -> int:
+        """The input bytes of one batch; a few dozen times as much is in memory at once."""
         return min(max(self.memory // 128, 2 << 20), 16 << 20)
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a job is: `reading` counts bytes of the inputs, `writing` rows of the parts."""
+class Stage(StrEnum):
+    """The step that a job is at."""
 
-    stage: str
+    READING = "reading"
+    WRITING = "writing"
+
+
+@dataclass(frozen=True, slots=True)
+class BulkProgress:
+    """The progress of a job: `done` of `of` input bytes while reading, of part rows while writing."""
+
+    stage: Stage
     files: int
     of_files: int
     rows: int
@@ -86,8 +93,8 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """What came of a job; `invalid` rows are in the side file, `kept` files were done by an earlier run."""
+class BulkReport:
+    """The counts of a finished job; `kept` input files were read by an earlier run that was interrupted."""
 
     out: str
     rows: int
@@ -99,33 +106,34 @@ class Report:
     invalid_file: str | None
 
 
-def find_inputs(given: Iterable[str | os.PathLike[str]]) -> tuple[str, ...]:
-    """The files that names and patterns stand for, each once, by name."""
+def find_inputs(names: Iterable[str | os.PathLike[str]]) -> tuple[str, ...]:
+    """Return the files that names and glob patterns match, each once, sorted by name."""
     found: set[str] = set()
-    for name in [os.fspath(each) for each in given]:
+    for name in [os.fspath(each) for each in names]:
         if os.path.isdir(name):
-            raise BulkError(f"{name} is a folder; name its files: {os.path.join(name, '*')}")
+            raise BulkError(f"{name} is a folder. Name its files, for example {os.path.join(name, '*')}.")
         if os.path.exists(name):
             found.add(name)
             continue
-        matched = [each for each in glob.glob(name, recursive=True) if os.path.isfile(each)]
-        if not matched:
+        matches = [match for match in glob.glob(name, recursive=True) if os.path.isfile(match)]
+        if not matches:
             raise BulkError(f"{name}: no such file" if not glob.has_magic(name) else f"{name}: no file matches")
-        found.update(matched)
+        found.update(matches)
     if not found:
-        raise BulkError("no input files")
-    if len(found) >= _MOST_FILES:
-        raise BulkError(f"{len(found)} input files; at most {_MOST_FILES - 1} can be told apart")
+        raise BulkError("There are no input files.")
+    if len(found) >= _MAX_FILES:
+        raise BulkError(f"{len(found)} input files are too many: one job reads at most {_MAX_FILES - 1}.")
     return tuple(sorted(found))
 
 
-def read_size(text: str | int) -> int:
-    """Bytes of `1GB`, `512MiB` or a number of them."""
+def parse_size(text: str | int) -> int:
+    """Return the bytes of a size such as `1GB` or `512MiB`; a number is a number of bytes."""
     if isinstance(text, int):
         return text
-    read = re.fullmatch(r"([0-9.]+)\s*([KMGT]?)(I?)B?", text.strip().upper())
+    match = re.fullmatch(r"([0-9.]+)\s*([KMGT]?)(I?)B?", text.strip().upper())
     try:
-        assert read is not None
-        return int(float(read[1]) * (1024 if read[3] else 1000) ** _POWERS[read[2]])
-    except (AssertionError, ValueError, OverflowError):
-        raise BulkError(f"{text!r} is not an amount of memory such as 1GB or 512MiB") from None
+        if match is not None:
+            return int(float(match[1]) * (1024 if match[3] else 1000) ** _UNIT_POWERS[match[2]])
+    except (ValueError, OverflowError):
+        pass
+    raise BulkError(f"{text!r} is not an amount of memory. Write it like 1GB or 512MiB.")

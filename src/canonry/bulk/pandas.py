@@ -1,6 +1,7 @@
-"""`series.canonry.normalize("bookmark")`, `.key(…)`, `.hash(…)` for pandas.
+"""`series.canonry.normalize("bookmark")`, `.key(…)` and `.hash(…)` for pandas.
 
-Importing this module gives them to pandas. A missing value for one and for what is no http(s) URL.
+Importing this module registers the accessor. Missing values and anything that is not an http(s) URL give a missing
+value.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pandas  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 
-from canonry.bulk import columns
+from canonry.bulk import url_columns
 from canonry.core.normalize import resolve_policy
 
 if TYPE_CHECKING:
@@ -21,42 +22,42 @@ pa: Any = pyarrow
 
 
 class CanonryAccessor:
-    """What canonry says of a Series of URLs; answers keep its index, its name and, where it holds texts, its dtype."""
+    """The accessor of a Series of URLs; results keep its index, its name and, if it holds text, its dtype."""
 
     def __init__(self, series: Any) -> None:
         self._series = series
 
     def normalize(self, policy: Policy | str = "bookmark") -> Any:
-        """The URLs normalized."""
-        return self._asked(columns.normalized, policy)
+        """Return the normalized URLs."""
+        return self._apply(url_columns.normalize_column, policy)
 
     def key(self, policy: Policy | str = "bookmark") -> Any:
-        """The normal form, or a digest of it where it is too long for an index."""
-        return self._asked(columns.keyed, policy)
+        """Return each normalized URL, or its digest if the URL is too long for an index."""
+        return self._apply(url_columns.make_key_column, policy)
 
     def hash(self, policy: Policy | str = "bookmark") -> Any:
-        """Hex sha256 of the normal form."""
-        return self._asked(columns.hashed, policy)
+        """Return the hex sha256 of each normalized URL."""
+        return self._apply(url_columns.hash_column, policy)
 
-    def _asked(self, ask: columns.Ask, policy: Policy | str) -> Any:
-        answers = ask(_column(self._series), resolve_policy(policy))
-        dtype = _dtype(self._series.dtype)
-        # None in an object column, as the user has it; elsewhere what the dtype has for a missing value.
-        values = answers.to_pylist() if dtype == "object" else answers.to_pandas().array
+    def _apply(self, function: url_columns.ColumnFunction, policy: Policy | str) -> Any:
+        results = function(_make_column(self._series), resolve_policy(policy))
+        dtype = _choose_dtype(self._series.dtype)
+        # An object column has None for a missing value; other dtypes have a missing value of their own.
+        values = results.to_pylist() if dtype == "object" else results.to_pandas().array
         return pd.Series(values, index=self._series.index, name=self._series.name, dtype=dtype)
 
 
 pd.api.extensions.register_series_accessor("canonry")(CanonryAccessor)
 
 
-def _column(series: Any) -> Any:
-    if series.dtype == "object":  # anything may be in there
+def _make_column(series: Any) -> Any:
+    if series.dtype == "object":  # the values may be of any type
         return pa.array([value if isinstance(value, str) else None for value in series], pa.large_string())
     return pa.array(series, from_pandas=True)
 
 
-def _dtype(dtype: Any) -> Any:
-    """The dtype of texts in which answers to a Series of this dtype come."""
+def _choose_dtype(dtype: Any) -> Any:
+    """Return the text dtype of the results for a Series of this dtype."""
     if isinstance(dtype, pd.CategoricalDtype):
-        return _dtype(dtype.categories.dtype)
+        return _choose_dtype(dtype.categories.dtype)
     return dtype if dtype == "object" or pd.api.types.is_string_dtype(dtype) else "string"

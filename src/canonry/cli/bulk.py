@@ -13,7 +13,7 @@ from canonry.cli import render
 from canonry.cli.options import complete_policy, json_option, load_chosen_policy, overrides_option, policy_option
 
 if TYPE_CHECKING:
-    from canonry.bulk.job import Progress, Report
+    from canonry.bulk.job import BulkProgress, BulkReport
 
 _MODES = ("dedupe", "normalize", "join", "diff")
 _FORMATS = ("text", "csv", "jsonl", "parquet")
@@ -91,7 +91,7 @@ def bulk(
     canonry bulk big.parquet -o changed.parquet --mode diff --policy bookmark --against feed-moderate
     canonry bulk 'shared/*.csv' -o shared/unique.parquet --engine spark --master spark://head:7077
     """
-    from canonry.bulk.running import run
+    from canonry.bulk.run_job import run
 
     if (options["mode"] == "diff") != (against is not None):
         raise click.UsageError("--mode diff needs --against POLICY, and --against needs --mode diff")
@@ -130,7 +130,7 @@ class _Display:
         self._is_quiet = is_quiet
         self._started = time.monotonic()
 
-    def show_progress(self, progress: Progress) -> None:
+    def show_progress(self, progress: BulkProgress) -> None:
         """Redraw the progress line."""
         seconds = time.monotonic() - self._started
         if self._is_quiet or seconds < 1:
@@ -144,7 +144,7 @@ class _Display:
             self.bar.resize(progress.of)
             self.bar.show(progress.done, f"rows merged, {progress.rows:,} written")
 
-    def print_report(self, report: Report, *, as_json: bool) -> None:
+    def print_report(self, report: BulkReport, *, as_json: bool) -> None:
         """Print the counts, as a table or as one JSON line."""
         if not render.is_for_terminal(as_json=as_json):
             render.print_json(report)

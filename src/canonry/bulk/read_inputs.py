@@ -1,0 +1,133 @@
+"""Read input files as batches of URLs with row numbers; rows that cannot be read are reported, not dropped.
+
+Rows count from 1 in each file: lines of text and JSONL, records of CSV (after the header) and Parquet.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow  # pyright: ignore[reportMissingTypeStubs]
+import pyarrow.parquet  # pyright: ignore[reportMissingTypeStubs]
+
+from canonry.bulk.disk_errors import get_first_line
+from canonry.bulk.job import BulkJob, Format, Mode
+from canonry.bulk.line_blocks import MAX_LINE_BYTES, LongLine, make_unchecked_strings, read_line_blocks, split_lines
+from canonry.bulk.read_csv import read_csv
+from canonry.bulk.read_jsonl import read_jsonl
+from canonry.bulk.row_batches import (
+    InvalidRowKind,
+    InvalidRowReason,
+    RowBatch,
+    drop_long_urls,
+    make_invalid_row,
+    make_missing_column_error,
+)
+from canonry.errors import BulkError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+pa: Any = pyarrow  # pyarrow has no type stubs
+pq: Any = pyarrow.parquet
+_COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
+_FORMATS = {
+    ".csv": Format.CSV, ".tsv": Format.CSV, ".jsonl": Format.JSONL, ".ndjson": Format.JSONL,
+    ".parquet": Format.PARQUET, ".pq": Format.PARQUET,
+}  # fmt: skip
+_TEXT_TYPES = (pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.null())
+_PARQUET_PIECE_ROWS = 16_384
+
+
+def read_batches(job: BulkJob, file: str) -> Generator[RowBatch]:
+    """Yield the rows of a file in batches of about `job.block_bytes`."""
+    format_ = job.format or _FORMATS.get(_get_format_suffix(file), Format.TEXT)
+    try:
+        if format_ is Format.PARQUET:
+            yield from _read_parquet(job, file)
+            return
+        with _open_decompressed(file) as (stream, raw_file):
+            for batch in _read_stream(format_, job, file, stream):
+                batch.position = raw_file.tell()
+                yield batch
+    except pa.ArrowException as error:
+        raise BulkError(f"{file} cannot be read as {format_}: {get_first_line(error)}") from None
+    except OSError as error:
+        raise BulkError(f"{file} cannot be read: {error.strerror or get_first_line(error)}") from None
+
+
+def _read_stream(format_: Format, job: BulkJob, file: str, stream: Any) -> Iterator[RowBatch]:
+    if format_ is Format.TEXT:
+        return _read_text(job, stream)
+    if format_ is Format.JSONL:
+        return read_jsonl(job, file, stream)
+    return read_csv(job, file, stream, delimiter="\t" if _get_format_suffix(file) == ".tsv" else ",")
+
+
+def _get_format_suffix(file: str) -> str:
+    """Return the suffix before .gz, .zst or .bz2."""
+    path = Path(file.lower())
+    return Path(path.stem).suffix if path.suffix in _COMPRESSIONS else path.suffix
+
+
+@contextmanager
+def _open_decompressed(file: str) -> Generator[tuple[Any, Any]]:
+    """Yield the decompressed stream of a file, and the raw file, whose position shows the progress."""
+    compression = _COMPRESSIONS.get(Path(file.lower()).suffix)
+    with open(file, "rb") as raw_file:
+        yield raw_file if compression is None else pa.input_stream(raw_file, compression=compression), raw_file
+
+
+def _read_text(job: BulkJob, stream: Any) -> Iterator[RowBatch]:
+    row = 1
+    for block in read_line_blocks(stream, job.block_bytes):
+        if isinstance(block, LongLine):
+            reason = InvalidRowReason(InvalidRowKind.LONG_LINE, f"more than {MAX_LINE_BYTES} bytes")
+            invalid = [make_invalid_row(row, block.start, reason)]
+            yield RowBatch(make_unchecked_strings([]), np.empty(0, np.int64), invalid=invalid)
+            row += 1
+            continue
+        lines = split_lines(block)
+        batch = RowBatch(lines.texts, lines.numbers + row, empty=lines.count - len(lines.numbers))
+        if job.mode is Mode.JOIN:
+            batch.table = pa.table([lines.texts], names=[job.column])
+        row += lines.count
+        yield drop_long_urls(batch)
+
+
+def _read_parquet(job: BulkJob, file: str) -> Iterator[RowBatch]:
+    with pq.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False) as opened:
+        schema, total = opened.schema_arrow, opened.metadata.num_rows
+        if job.column not in schema.names:
+            raise make_missing_column_error(file, job.column, schema.names)
+        column_type = schema.field(job.column).type
+        if (column_type.value_type if pa.types.is_dictionary(column_type) else column_type) not in _TEXT_TYPES:
+            raise BulkError(f"{file}: column {job.column!r} holds {column_type}, not text. Choose one with --column.")
+        bytes_per_row = Path(file).stat().st_size / max(total, 1)
+        columns = None if job.mode is Mode.JOIN else [job.column]
+        row, size = 1, 0
+        pieces: list[Any] = []
+        for piece in opened.iter_batches(_PARQUET_PIECE_ROWS, columns=columns):
+            pieces.append(piece)
+            size += piece.nbytes
+            if size >= job.block_bytes:
+                batch = _make_parquet_batch(job, pa.Table.from_batches(pieces), row)
+                row, pieces, size = row + sum(map(len, pieces)), [], 0
+                batch.position = int((row - 1) * bytes_per_row)
+                yield batch
+        if pieces:
+            yield _make_parquet_batch(job, pa.Table.from_batches(pieces), row)
+
+
+def _make_parquet_batch(job: BulkJob, table: Any, row: int) -> RowBatch:
+    column = table.column(job.column)
+    column = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+    column = pa.concat_arrays(column.cast(pa.binary()).chunks)
+    # Unchecked strings, so that bytes that are not UTF-8 are reported as in a text file.
+    validity, offsets, data = column.buffers()
+    urls = pa.Array.from_buffers(pa.string(), len(column), [validity, offsets, data], column.null_count, column.offset)
+    rows = np.arange(row, row + len(urls), dtype=np.int64)
+    return drop_long_urls(RowBatch(urls, rows, table if job.mode is Mode.JOIN else None))

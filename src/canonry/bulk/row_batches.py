@@ -1,0 +1,189 @@
+"""Batches of input rows, and the reasons why a row is invalid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow  # pyright: ignore[reportMissingTypeStubs]
+
+from canonry.bulk.job import BulkJob, Mode
+from canonry.bulk.line_blocks import make_unchecked_strings
+from canonry.errors import BulkError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+pa: Any = pyarrow  # pyarrow has no type stubs
+MAX_URL_BYTES = 1 << 20
+_MAX_SHOWN_CHARACTERS = 4096  # of an invalid row, in the side file
+_MAX_COLUMNS = 1000
+_MAX_LISTED_COLUMNS = 30
+_INVALID_ROW_BYTES = 1000  # counted for an invalid row, so that a file full of them still makes several batches
+
+
+class InvalidRowKind(StrEnum):
+    """Why a row is invalid."""
+
+    LONG_LINE = "long_line"
+    LONG_URL = "long_url"
+    EMPTY_URL = "empty_url"
+    NOT_UTF8 = "not_utf8"
+    COLUMN_NOT_UTF8 = "column_not_utf8"
+    NOT_JSON = "not_json"
+    NOT_AN_OBJECT = "not_an_object"
+    MISSING_COLUMN = "missing_column"
+    NOT_CSV = "not_csv"
+    WRONG_COLUMN_COUNT = "wrong_column_count"
+    LINE_BREAK = "line_break"
+    NOT_A_URL = "not_a_url"
+
+
+_SENTENCES = {
+    InvalidRowKind.LONG_LINE: "the line is too long",
+    InvalidRowKind.LONG_URL: "the URL is too long",
+    InvalidRowKind.EMPTY_URL: "the URL is empty",
+    InvalidRowKind.NOT_UTF8: "not UTF-8",
+    InvalidRowKind.COLUMN_NOT_UTF8: "a column of this row is not UTF-8",
+    InvalidRowKind.NOT_JSON: "not JSON",
+    InvalidRowKind.NOT_AN_OBJECT: "not a JSON object",
+    InvalidRowKind.MISSING_COLUMN: "the column is missing",
+    InvalidRowKind.NOT_CSV: "not CSV",
+    InvalidRowKind.WRONG_COLUMN_COUNT: "wrong number of columns",
+    InvalidRowKind.LINE_BREAK: "a line break in the URL",
+    InvalidRowKind.NOT_A_URL: "not a URL",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidRowReason:
+    """Why a row is invalid; `str()` gives the reason of the side file."""
+
+    kind: InvalidRowKind
+    detail: str = ""
+
+    def __str__(self) -> str:
+        sentence = _SENTENCES[self.kind]
+        return f"{sentence}: {self.detail}" if self.detail else sentence
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidRow:
+    """A row for the side file: its number, its text, and why it is invalid."""
+
+    row: int
+    url: str
+    reason: InvalidRowReason
+
+
+@dataclass(slots=True)
+class RowBatch:
+    """Rows of one file: URLs as unchecked strings, row numbers, and in join mode a table of all columns."""
+
+    urls: Any
+    rows: NDArray[np.int64]
+    table: Any = None
+    invalid: list[InvalidRow] = field(default_factory=list[InvalidRow])
+    empty: int = 0
+    position: int = 0  # bytes of the file read so far
+
+
+def make_invalid_row(row: int, text: bytes, reason: InvalidRowReason) -> InvalidRow:
+    """Return an invalid row; its text is shortened, and bytes that are not UTF-8 are escaped."""
+    shown = text[: _MAX_SHOWN_CHARACTERS * 4].decode("utf-8", "backslashreplace")
+    is_short = len(shown) <= _MAX_SHOWN_CHARACTERS
+    return InvalidRow(row, shown if is_short else f"{shown[:_MAX_SHOWN_CHARACTERS]}…", reason)
+
+
+def drop_long_urls(batch: RowBatch) -> RowBatch:
+    """Return the batch with URLs over MAX_URL_BYTES moved to its invalid rows."""
+    offsets = np.frombuffer(batch.urls.buffers()[1] or b"\0\0\0\0", np.int32)
+    lengths = np.diff(offsets[batch.urls.offset : batch.urls.offset + len(batch.urls) + 1])
+    is_long = lengths > MAX_URL_BYTES
+    if not is_long.any():
+        return batch
+    for index in np.flatnonzero(is_long).tolist():
+        start = batch.urls[index].as_buffer()[: _MAX_SHOWN_CHARACTERS * 4].to_pybytes()
+        reason = InvalidRowReason(InvalidRowKind.LONG_URL, f"{lengths[index]} bytes, at most {MAX_URL_BYTES}")
+        batch.invalid.append(make_invalid_row(int(batch.rows[index]), start, reason))
+    is_short = pa.array(~is_long)
+    table = None if batch.table is None else batch.table.filter(is_short)
+    return RowBatch(batch.urls.filter(is_short), batch.rows[~is_long], table, batch.invalid, batch.empty)
+
+
+def make_missing_column_error(file: str, column: str, columns: list[str]) -> BulkError:
+    """Return the error for a file without the column, which lists the columns of the file."""
+    shown = [name.encode("utf-8", "backslashreplace").decode()[:100] for name in columns[:_MAX_LISTED_COLUMNS]]
+    return BulkError(
+        f"{file} has no column {column!r}. Choose one with --column. Its columns are {', '.join(map(repr, shown))}."
+    )
+
+
+class BatchBuilder:
+    """Collect rows that Python reads one by one until they make a batch.
+
+    `encoding_errors` is the error handler that turns a text back into the bytes it was decoded from.
+    """
+
+    def __init__(self, job: BulkJob, encoding_errors: str) -> None:
+        self._encoding_errors = encoding_errors
+        self._max_bytes = job.block_bytes
+        self._column_names: dict[str, None] = {}
+        self.keeps_columns = job.mode is Mode.JOIN
+        self._clear()
+
+    def _clear(self) -> None:
+        self._urls: list[bytes | None] = []
+        self._numbers: list[int] = []
+        self._records: list[Mapping[str, str | None]] = []
+        self._invalid: list[InvalidRow] = []
+        self.empty = 0
+        self.size = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self.size >= self._max_bytes
+
+    def add(self, number: int, url: str | None, record: Mapping[str, str | None]) -> None:
+        """Add a row; if the columns are kept, all of them must be valid UTF-8."""
+        raw = None if url is None else url.encode("utf-8", self._encoding_errors)
+        if self.keeps_columns:
+            texts = (text for pair in record.items() for text in pair)
+            if not all(text is None or text.isascii() or _is_encodable(text) for text in texts):
+                self.add_invalid(number, raw or b"", InvalidRowReason(InvalidRowKind.COLUMN_NOT_UTF8))
+                return
+            self._column_names.update(dict.fromkeys(record))
+            if len(self._column_names) > _MAX_COLUMNS:
+                raise BulkError(f"There are too many columns at row {number}: --mode join takes {_MAX_COLUMNS}.")
+            self._records.append(record)
+        self._numbers.append(number)
+        self._urls.append(raw)
+
+    def add_invalid(self, number: int, text: bytes, reason: InvalidRowReason) -> None:
+        """Add a row for the side file."""
+        self._invalid.append(make_invalid_row(number, text, reason))
+        self.size += _INVALID_ROW_BYTES
+
+    def take_batch(self) -> RowBatch:
+        """Return the rows added since the last batch."""
+        table = None
+        if self.keeps_columns:
+            names = list(self._column_names)
+            columns = [pa.array([record.get(name) for record in self._records], pa.string()) for name in names]
+            table = pa.table(columns, names=names)
+        numbers = np.array(self._numbers, np.int64)
+        batch = RowBatch(make_unchecked_strings(self._urls), numbers, table, self._invalid, self.empty)
+        self._clear()
+        return drop_long_urls(batch)
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

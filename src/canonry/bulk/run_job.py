@@ -1,0 +1,177 @@
+"""Run a bulk job: make a part for each input file, merge the parts, write the output (contract S3)."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from canonry.bulk.disk_errors import convert_disk_errors
+from canonry.bulk.job import (
+    MIN_MEMORY_BYTES,
+    BulkJob,
+    BulkProgress,
+    BulkReport,
+    Format,
+    Mode,
+    Stage,
+    find_inputs,
+    parse_size,
+)
+from canonry.bulk.work_folder import load_finished_part, lock_work_folder
+from canonry.bulk.write_output import write_output
+from canonry.core.normalize import resolve_policy
+from canonry.errors import BulkError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from canonry.bulk.normalize_batch import NormalizedBatch
+    from canonry.bulk.work_folder import FilePart
+    from canonry.core.policy import Policy
+
+
+class BulkEngine(Protocol):
+    """Make the parts of a job, and merge them in dedupe mode."""
+
+    def make_parts(
+        self, job: BulkJob, files: Sequence[int], on_batch: Callable[[NormalizedBatch], None]
+    ) -> Iterator[FilePart]: ...
+
+    def merge(self, job: BulkJob, parts: Sequence[FilePart]) -> Iterator[Any]: ...
+
+    def close(self) -> None: ...
+
+
+def run(
+    inputs: Iterable[str | os.PathLike[str]],
+    out: str | os.PathLike[str],
+    *,
+    mode: Mode | str = Mode.DEDUPE,
+    column: str = "url",
+    policy: Policy | str = "bookmark",
+    against: Policy | str | None = None,
+    format: Format | str | None = None,  # noqa: A002
+    engine: str = "duckdb",
+    master: str | None = None,
+    memory: int | str = "1GB",
+    overwrite: bool = False,
+    on_progress: Callable[[BulkProgress], None] | None = None,
+) -> BulkReport:
+    """Read files of URLs and write one Parquet file; invalid rows go to a side file.
+
+    The same call resumes a run that was killed: finished input files are not read again.
+    """
+    job = BulkJob(
+        inputs=find_inputs(inputs),
+        out=os.fspath(out),
+        policy=resolve_policy(policy),
+        mode=Mode(mode),
+        column=column,
+        against=None if against is None else resolve_policy(against),
+        format=None if format is None else Format(format),
+        memory=parse_size(memory),
+    )
+    _check_job(job, overwrite=overwrite)
+    chosen_engine = _make_engine(engine, master)
+    progress = _ProgressReporter(job, on_progress)
+    with lock_work_folder(job), closing(chosen_engine):
+        parts, kept = _collect_parts(job, chosen_engine, progress)
+        with convert_disk_errors(f"{job.out} cannot be written"):
+            written = write_output(job, chosen_engine.merge, parts, progress.report_written)
+    invalid = sum(part.invalid for part in parts)
+    return BulkReport(
+        out=job.out,
+        rows=sum(part.rows for part in parts),
+        written=written,
+        invalid=invalid,
+        empty=sum(part.empty for part in parts),
+        files=len(parts),
+        kept=kept,
+        invalid_file=job.invalid_file if invalid else None,
+    )
+
+
+def _check_job(job: BulkJob, *, overwrite: bool) -> None:
+    """Raise BulkError for options that contradict each other or would destroy a file."""
+    if (job.mode is Mode.DIFF) != (job.against is not None):
+        raise BulkError("--mode diff compares --policy with --against: use both or neither.")
+    if job.memory < MIN_MEMORY_BYTES:
+        raise BulkError(f"--memory must be at least {MIN_MEMORY_BYTES // 1000**2}MB.")
+    out = Path(job.out)
+    if not out.parent.is_dir():
+        raise BulkError(f"{out.parent}: no such folder")
+    if out.is_dir():
+        raise BulkError(f"{out} is a folder. Name the Parquet file to write.")
+    for file in (job.out, job.invalid_file):
+        if any(os.path.exists(file) and os.path.samefile(file, each) for each in job.inputs):
+            raise BulkError(f"{file} is an input. Write to another file.")
+        # A run that was killed between the two renames has left the side file of this job.
+        is_own_side_file = file == job.invalid_file and job.work_folder.exists()
+        if os.path.lexists(file) and not overwrite and not is_own_side_file:
+            raise BulkError(f"{file} exists. To replace it, use --overwrite.")
+
+
+def _make_engine(name: str, master: str | None) -> BulkEngine:
+    if name == "duckdb":
+        if master is not None:
+            raise BulkError("--master needs --engine spark.")
+        from canonry.bulk.duckdb import DuckDBEngine
+
+        return DuckDBEngine()
+    if name == "spark":
+        from canonry.bulk.spark import SparkEngine
+
+        return SparkEngine(master)
+    raise BulkError(f"There is no engine {name!r}. Use duckdb or spark.")
+
+
+class _ProgressReporter:
+    """Report the progress of a job; rows that an earlier run read are not counted."""
+
+    def __init__(self, job: BulkJob, on_progress: Callable[[BulkProgress], None] | None) -> None:
+        self._on_progress = on_progress
+        self._total_bytes = sum(os.path.getsize(file) for file in job.inputs)
+        self._total_files = len(job.inputs)
+        self._files = self._rows = self._bytes = 0
+        self._current_rows = 0  # of the file that is being read
+
+    def report_kept_part(self, part: FilePart) -> None:
+        """Report an input file that an earlier run finished."""
+        self._files += 1
+        self._bytes += part.size
+        self._report(Stage.READING, self._rows, self._bytes, self._total_bytes)
+
+    def report_part(self, part: FilePart) -> None:
+        """Report an input file that is finished."""
+        self._current_rows, self._rows = 0, self._rows + part.rows
+        self.report_kept_part(part)
+
+    def report_batch(self, batch: NormalizedBatch) -> None:
+        """Report more rows of the file that is being read."""
+        self._current_rows += batch.rows
+        rows, position = self._rows + self._current_rows, self._bytes + batch.position
+        self._report(Stage.READING, rows, position, self._total_bytes)
+
+    def report_written(self, rows: int, done: int, total: int) -> None:
+        """Report the rows of the output, made of `done` of the `total` rows of all parts."""
+        self._report(Stage.WRITING, rows, done, total)
+
+    def _report(self, stage: Stage, rows: int, done: int, total: int) -> None:
+        if self._on_progress is not None:
+            self._on_progress(BulkProgress(stage, self._files, self._total_files, rows, done, total))
+
+
+def _collect_parts(job: BulkJob, engine: BulkEngine, progress: _ProgressReporter) -> tuple[list[FilePart], int]:
+    """Return all parts in the order of the inputs, and how many an earlier run made."""
+    indices = range(len(job.inputs))
+    with convert_disk_errors("The state of the inputs cannot be read"):
+        kept = {part.file: part for part in (load_finished_part(job, file) for file in indices) if part}
+    for part in kept.values():
+        progress.report_kept_part(part)
+    made: dict[int, FilePart] = {}
+    for part in engine.make_parts(job, [file for file in indices if file not in kept], progress.report_batch):
+        made[part.file] = part
+        progress.report_part(part)
+    return [(kept | made)[file] for file in indices], len(kept)

@@ -1,0 +1,73 @@
+"""Reading input files: rows, row numbers and the kinds of invalid rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import canonry
+
+pytest.importorskip("pyarrow")
+from canonry.bulk.job import BulkJob, Mode
+from canonry.bulk.read_inputs import read_batches
+from canonry.bulk.row_batches import InvalidRowKind
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def read_invalid_kinds(file: Path, **options: Any) -> dict[int, InvalidRowKind]:
+    job = BulkJob((str(file),), "out.parquet", canonry.policy("bookmark"), **options)
+    return {row.row: row.reason.kind for batch in read_batches(job, str(file)) for row in batch.invalid}
+
+
+def test_rows_count_from_1_even_if_a_block_is_one_line() -> None:
+    job = BulkJob((__file__,), "out.parquet", canonry.policy("bookmark"), memory=1)
+    assert next(read_batches(job, __file__)).rows[0] == 1
+
+
+def test_csv_records_that_do_not_fit_the_header_are_invalid(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_bytes(b'id,url\n1\n2,https://a.com/,x\n3,"https://a.com/\nb"\n4,"https://a.com/"x\n5,"https://a.com/c\n')
+    assert read_invalid_kinds(file) == {
+        1: InvalidRowKind.WRONG_COLUMN_COUNT,
+        2: InvalidRowKind.WRONG_COLUMN_COUNT,
+        3: InvalidRowKind.LINE_BREAK,
+        4: InvalidRowKind.NOT_CSV,
+        5: InvalidRowKind.NOT_CSV,
+    }
+
+
+def test_jsonl_lines_that_are_not_objects_with_the_column_are_invalid(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(b'{"url": "https://a.com/"}\n\nnope\n[1]\n{"id": 1}\n{"url": "\xff"}\n' + b"[" * 10_000)
+    assert read_invalid_kinds(file) == {
+        3: InvalidRowKind.NOT_JSON,
+        4: InvalidRowKind.NOT_AN_OBJECT,
+        5: InvalidRowKind.MISSING_COLUMN,
+        6: InvalidRowKind.NOT_UTF8,
+        7: InvalidRowKind.NOT_JSON,
+    }
+
+
+def test_join_mode_rejects_rows_with_a_column_that_is_not_utf8(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_bytes(b"id,url\n\xff,https://a.com/\n")
+    assert read_invalid_kinds(file, mode=Mode.JOIN) == {1: InvalidRowKind.COLUMN_NOT_UTF8}
+    assert read_invalid_kinds(file) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [("a.txt", b"%b"), ("a.csv", b"url\n%b"), ("a.jsonl", b'{"url": "%b"}')],
+    ids=["text", "csv", "jsonl"],
+)
+def test_long_lines_and_long_urls_are_invalid(
+    name: str, line: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / name
+    file.write_bytes(line % (b"https://a.com/" + b"x" * (2 << 20)))
+    assert read_invalid_kinds(file) == {1: InvalidRowKind.LONG_URL}
+    monkeypatch.setattr("canonry.bulk.line_blocks.MAX_LINE_BYTES", 1 << 20)
+    assert read_invalid_kinds(file) == {1: InvalidRowKind.LONG_LINE}
