@@ -1,15 +1,16 @@
-"""How many bookmarks a second `canonry serve` keeps and finds, how long each waits, and what one costs.
+"""Requests per second, latency and CPU time of `canonry serve` for saving and finding bookmarks.
 
     python -m benchmarks.service [--seconds N] [--connections N] [--json FILE]
 
-The service runs in a process of its own with a new SQLite file; another process asks on loopback, on
-so many kept connections, each waiting for its answer before it asks again: first PUT of new bookmarks
-for so many seconds, then as long GET of any of them by a messy form of its URL. An error is any answer
-but 200 and 201, a bookmark that is not found, and a connection that breaks.
+The service runs in a process of its own with a new SQLite file. Another process sends requests over
+loopback on `--connections` persistent connections; each waits for its response before it sends the next
+request. It first PUTs new bookmarks for `--seconds` seconds, then GETs random ones for as long, by a
+messy form of their URLs. Errors are any status but 200 and 201, a bookmark that is not found, and a
+broken connection.
 
-The CPU time of a PUT is that of the service with all its threads and processes. Beside it stands what
-nobody can do without: the same rows, into the same table and indexes, with the `sqlite3` of Python,
-one commit each (WAL, synchronous=NORMAL).
+The CPU time of a PUT includes all threads and processes of the service. The lower bound is shown next to
+it: inserting the same rows into the same table and indexes with Python's `sqlite3`, one commit each
+(WAL, synchronous=NORMAL).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-import uvloop  # so that the one who asks waits as little as can be for itself
+import uvloop  # so that the client adds as little latency as possible
 
 import canonry
 from benchmarks.machine import describe_machine, find_versions, format_table, write_json
@@ -45,16 +46,16 @@ if TYPE_CHECKING:
 ADDRESS = "127.0.0.1"
 SERVE = [sys.executable, "-m", "canonry", "serve"]
 SECONDS, CONNECTIONS = 30, 64
-BAR = 3.0  # times the CPU of a bare insert
-P99_MS = 50.0
-MOST_INSERTS = 20_000
-PATIENCE = 60  # seconds until the service answers, or has ended
+MAX_CPU_RATIO = 3.0  # CPU of a PUT, relative to a bare insert
+MAX_P99_MS = 50.0
+MAX_INSERTS = 20_000
+TIMEOUT_SECONDS = 60  # for the service to start or stop
 PEER = "linkding"
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What one kind of request did; `cpu_ms` is the time the service spent on one."""
+    """The result for one method; `cpu_ms` is the CPU time of the service per request."""
 
     method: str
     requests: int
@@ -68,7 +69,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What is claimed, what was measured, and the bar that it may reach."""
+    """A claim: the measured value must not exceed the bar."""
 
     name: str
     measured: float
@@ -86,7 +87,7 @@ def main(arguments: list[str]) -> None:
         print(json.dumps(uvloop.run(drive(arguments[1], port, connections, seconds=seconds, known=known))))
         return
     if arguments[:1] == ["insert"]:
-        print(insert_here(Path(arguments[1])))
+        print(insert_rows(Path(arguments[1])))
         return
     parser = argparse.ArgumentParser(prog="python -m benchmarks.service", description=__doc__)
     parser.add_argument("--seconds", type=int, default=SECONDS, help=f"of each kind of request ({SECONDS})")
@@ -96,38 +97,38 @@ def main(arguments: list[str]) -> None:
 
     with tempfile.TemporaryDirectory(prefix="canonry-service-") as folder:
         store = Path(folder, "store.db")
-        with service(store) as (process, port):
-            put = measure("PUT", process, port, options, known=0)
-            get = measure("GET", process, port, options, known=put.requests)
-        bare_ms = bare_insert_ms(store)
+        with run_service(store) as (process, port):
+            put = measure_load("PUT", process, port, options, known=0)
+            get = measure_load("GET", process, port, options, known=put.requests)
+        bare_ms = measure_bare_insert(store)
 
-    print(text([put, get], bare_ms, options))
+    print(format_result([put, get], bare_ms, options))
     if options.json:
-        write_json(options.json, as_json([put, get], bare_ms, options))
+        write_json(options.json, make_json([put, get], bare_ms, options))
 
 
-def measure(method: str, process: int, port: int, options: argparse.Namespace, *, known: int) -> Load:
-    """One kind of request, asked from another process; `known` is the number of bookmarks that are there."""
+def measure_load(method: str, process: int, port: int, options: argparse.Namespace, *, known: int) -> Load:
+    """Send one kind of request from another process; `known` is the number of saved bookmarks."""
     command = [sys.executable, "-m", "benchmarks.service", "drive", method]
     command += map(str, (port, options.connections, options.seconds, known))
-    before = cpu_seconds(process)
+    before = get_cpu_seconds(process)
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    spent = cpu_seconds(process) - before
+    spent = get_cpu_seconds(process) - before
     result: dict[str, Any] = json.loads(done.stdout)
     return Load(method=method, cpu_ms=1000 * spent / max(1, result["requests"]), **result)
 
 
-def claims(loads: list[Load], bare_ms: float) -> list[Claim]:
-    """What has to hold."""
+def make_claims(loads: list[Load], bare_ms: float) -> list[Claim]:
+    """Return the claims that should hold."""
     return [
-        Claim("CPU of a PUT, times a bare insert", loads[0].cpu_ms / bare_ms, BAR),
-        *(Claim(f"{load.method}: p99, ms", load.p99_ms, P99_MS) for load in loads),
+        Claim("CPU of a PUT, times a bare insert", loads[0].cpu_ms / bare_ms, MAX_CPU_RATIO),
+        *(Claim(f"{load.method}: p99, ms", load.p99_ms, MAX_P99_MS) for load in loads),
         Claim("errors", sum(load.errors for load in loads), 0),
     ]
 
 
-def text(loads: list[Load], bare_ms: float, options: argparse.Namespace) -> str:
-    """The result as Markdown."""
+def format_result(loads: list[Load], bare_ms: float, options: argparse.Namespace) -> str:
+    """Return the result as Markdown."""
     rows = [
         (
             load.method,
@@ -141,23 +142,23 @@ def text(loads: list[Load], bare_ms: float, options: argparse.Namespace) -> str:
         for load in loads
     ]
     rows.append(("bare insert", "", "", "", "", f"{bare_ms:.3f}", ""))
-    header = ("request", "a second", "p50 ms", "p99 ms", "errors", "CPU ms", f"{PEER}, a second")
+    header = ("request", "per second", "p50 ms", "p99 ms", "errors", "CPU ms", f"{PEER}, per second")
     blocks = [
-        f"{options.connections} connections, {options.seconds} s of each; one process serves",
+        f"{options.connections} connections, {options.seconds} s per method; one server process",
         format_table(header, rows),
         *(
             f"Claim: {claim.name}: {claim.measured:.1f}, bar {claim.bar:g}: "
             f"{'holds' if claim.holds else 'does not hold'}"
-            for claim in claims(loads, bare_ms)
+            for claim in make_claims(loads, bare_ms)
         ),
         *(f"- first error of {load.method}: {load.first_error}" for load in loads if load.errors),
-        f"- missing: {PEER}, which is a site to deploy and no package to install beside canonry",
+        f"- not measured: {PEER}, which has to be deployed as a site",
     ]
     return "\n\n".join(blocks)
 
 
-def as_json(loads: list[Load], bare_ms: float, options: argparse.Namespace) -> dict[str, object]:
-    """The result for other programs."""
+def make_json(loads: list[Load], bare_ms: float, options: argparse.Namespace) -> dict[str, object]:
+    """Return the result as JSON values."""
     return {
         "machine": describe_machine(),
         "versions": {
@@ -172,53 +173,53 @@ def as_json(loads: list[Load], bare_ms: float, options: argparse.Namespace) -> d
         PEER: None,
         "claims": [
             {"claim": claim.name, "measured": claim.measured, "bar": claim.bar, "holds": claim.holds}
-            for claim in claims(loads, bare_ms)
+            for claim in make_claims(loads, bare_ms)
         ],
     }
 
 
-# The process of the service.
+# The service process.
 
 
 @contextmanager
-def service(store: Path) -> Iterator[tuple[int, int]]:
-    """The process id and the port of a service with a new store."""
+def run_service(store: Path) -> Iterator[tuple[int, int]]:
+    """Run a service with a new store; yield its process id and port."""
     with closing(socket.create_server((ADDRESS, 0))) as free:
         port = free.getsockname()[1]
     command = [*SERVE, "--host", ADDRESS, "--port", str(port), "--db", f"sqlite:///{store}"]
-    environment = {**os.environ, "HOME": str(store.parent)}  # nobody's settings
+    environment = {**os.environ, "HOME": str(store.parent)}  # without the settings of the user
     log = store.with_suffix(".log")
-    with log.open("wb") as said, subprocess.Popen(command, env=environment, stdout=said, stderr=said) as process:
+    with log.open("wb") as output, subprocess.Popen(command, env=environment, stdout=output, stderr=output) as process:
         try:
-            _wait_for(process, port, log)
+            _wait_until_ready(process, port, log)
             yield process.pid, port
         finally:
             process.terminate()
             try:
-                process.wait(PATIENCE)
+                process.wait(TIMEOUT_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
 
 
-def _wait_for(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    """Until the service answers; leave with its own words if it does not."""
-    deadline = time.monotonic() + PATIENCE
+def _wait_until_ready(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    """Wait until the service answers; exit with the end of its log if it does not."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
-        connection = HTTPConnection(ADDRESS, port, timeout=PATIENCE)
+        connection = HTTPConnection(ADDRESS, port, timeout=TIMEOUT_SECONDS)
         with closing(connection):
             try:
-                connection.request("GET", _target(0))
+                connection.request("GET", _make_target(0))
                 if connection.getresponse().status == 200:
                     return
             except (OSError, HTTPException):
                 pass
         time.sleep(0.1)
-    raise SystemExit(f"cannot measure: the service does not answer; it said: {log.read_text()[-2000:]}")
+    raise SystemExit(f"cannot measure: the service does not answer. Its log: {log.read_text()[-2000:]}")
 
 
-def cpu_seconds(process: int) -> float:
-    """CPU time of a process and of those it started, as far as they live."""
-    fields = {int(path.parent.name): _stat(path) for path in Path("/proc").glob("[0-9]*/stat")}
+def get_cpu_seconds(process: int) -> float:
+    """Return the CPU time of a process and its living descendants."""
+    fields = {int(path.parent.name): _read_stat(path) for path in Path("/proc").glob("[0-9]*/stat")}
     family = {process}
     while grown := {child for child, stat in fields.items() if stat and int(stat[1]) in family} - family:
         family |= grown
@@ -226,50 +227,50 @@ def cpu_seconds(process: int) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _stat(path: Path) -> list[str]:
-    """What follows the name in a `stat` of Linux: state, parent, …; nothing if it is gone."""
+def _read_stat(path: Path) -> list[str]:
+    """Return the fields after the name in Linux's `stat`: state, parent, …; nothing if the process is gone."""
     try:
         return path.read_text().rpartition(")")[2].split()
     except OSError:
         return []
 
 
-# The process that asks.
+# The client process.
 
 
 async def drive(method: str, port: int, connections: int, *, seconds: int, known: int) -> dict[str, object]:
-    """Ask on all connections until the time is over; what came of it."""
+    """Send requests on all connections until the time is over; return the fields of a Load."""
     numbers = count()
     chance = random.Random(7)
-    next_request = _puts(numbers) if method == "PUT" else _gets(known, chance)
+    next_request = _make_puts(numbers) if method == "PUT" else _make_gets(known, chance)
     waits: list[float] = []
     errors: list[str] = []
     start = time.perf_counter()
     end = start + seconds
-    await asyncio.gather(*(_ask(port, next_request, waits, errors, end) for _ in range(connections)))
+    await asyncio.gather(*(_send_requests(port, next_request, waits, errors, end) for _ in range(connections)))
     took = time.perf_counter() - start
     waits.sort()
     return {
         "requests": len(waits),
         "per_second": len(waits) / took,
-        "p50_ms": _percentile(waits, 50),
-        "p99_ms": _percentile(waits, 99),
+        "p50_ms": _calculate_percentile(waits, 50),
+        "p99_ms": _calculate_percentile(waits, 99),
         "errors": len(errors),
         "first_error": errors[0] if errors else "",
     }
 
 
-async def _ask(
+async def _send_requests(
     port: int, next_request: Callable[[], tuple[bytes, bytes]], waits: list[float], errors: list[str], end: float
 ) -> None:
-    """One connection; a broken one is an error and opened again."""
+    """Use one connection; a broken one counts as an error and is opened again."""
     while time.perf_counter() < end:
         try:
             reader, writer = await asyncio.open_connection(ADDRESS, port)
             while (start := time.perf_counter()) < end:
                 request, wanted = next_request()
                 writer.write(request)
-                status, body = await _answer(reader)
+                status, body = await _read_response(reader)
                 waits.append(time.perf_counter() - start)
                 if status not in {200, 201} or wanted not in body:
                     errors.append(f"{status}: {body[:200].decode(errors='replace')}")
@@ -279,74 +280,74 @@ async def _ask(
             await asyncio.sleep(0.1)
 
 
-async def _answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+async def _read_response(reader: asyncio.StreamReader) -> tuple[int, bytes]:
     head = (await reader.readuntil(b"\r\n\r\n")).lower()
     length = int(head.partition(b"content-length:")[2].partition(b"\r\n")[0])
     return int(head[9:12]), await reader.readexactly(length)
 
 
-def _puts(numbers: Iterator[int]) -> Callable[[], tuple[bytes, bytes]]:
+def _make_puts(numbers: Iterator[int]) -> Callable[[], tuple[bytes, bytes]]:
     def put() -> tuple[bytes, bytes]:
         number = next(numbers)
-        body = json.dumps({"url": _messy_url(number), "title": f"Notes from the harbour, part {number}"}).encode()
+        body = json.dumps({"url": _make_messy_url(number), "title": f"Notes from the harbour, part {number}"}).encode()
         head = f"PUT /api/bookmarks HTTP/1.1\r\nHost: {ADDRESS}\r\nContent-Type: application/json\r\n"
         return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body, f"/notes/{number}".encode()
 
     return put
 
 
-def _gets(known: int, chance: random.Random) -> Callable[[], tuple[bytes, bytes]]:
+def _make_gets(known: int, chance: random.Random) -> Callable[[], tuple[bytes, bytes]]:
     def get() -> tuple[bytes, bytes]:
         number = chance.randrange(max(1, known))
-        return f"GET {_target(number)} HTTP/1.1\r\nHost: {ADDRESS}\r\n\r\n".encode(), f"/notes/{number}".encode()
+        return f"GET {_make_target(number)} HTTP/1.1\r\nHost: {ADDRESS}\r\n\r\n".encode(), f"/notes/{number}".encode()
 
     return get
 
 
-def _target(number: int) -> str:
-    return f"/api/bookmarks?url={quote(_messy_url(number), safe='')}"
+def _make_target(number: int) -> str:
+    return f"/api/bookmarks?url={quote(_make_messy_url(number), safe='')}"
 
 
-def _messy_url(number: int) -> str:
+def _make_messy_url(number: int) -> str:
     return f"http://www.Site{number % 1000}.example.com/notes/{number}/?utm_source=feed&b=2&a=1"
 
 
-def _percentile(ordered: list[float], percent: int) -> float:
-    """In milliseconds; nothing that was answered is no answer in time."""
+def _calculate_percentile(ordered: list[float], percent: int) -> float:
+    """Return a percentile in milliseconds; without any response, a value that fails every claim."""
     return 1000 * ordered[min(len(ordered) - 1, len(ordered) * percent // 100)] if ordered else float(10**9)
 
 
-# The process of the bare insert.
+# The process of the bare inserts.
 
 
-def bare_insert_ms(store: Path) -> float:
-    """CPU milliseconds of one insert with commit, of the rows that the service kept."""
+def measure_bare_insert(store: Path) -> float:
+    """Return the CPU milliseconds of one insert with commit, for the rows that the service saved."""
     command = [sys.executable, "-m", "benchmarks.service", "insert", str(store)]
     return float(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
 
 
-def insert_here(store: Path) -> float:
-    """Copy rows into a new file with the same table, one commit each."""
-    with closing(sqlite3.connect(store)) as kept:
-        made = kept.execute("SELECT sql FROM sqlite_master WHERE tbl_name = 'bookmarks' AND type != 'trigger'")
-        statements = [row[0] for row in made if row[0]]
-        rows = kept.execute("SELECT * FROM bookmarks ORDER BY id LIMIT ?", (MOST_INSERTS,)).fetchall()
-    assert rows, "the service kept nothing"
+def insert_rows(store: Path) -> float:
+    """Copy rows into a new file with the same table, one commit each; return CPU milliseconds per row."""
+    with closing(sqlite3.connect(store)) as saved:
+        definitions = saved.execute("SELECT sql FROM sqlite_master WHERE tbl_name = 'bookmarks' AND type != 'trigger'")
+        statements = [row[0] for row in definitions if row[0]]
+        rows = saved.execute("SELECT * FROM bookmarks ORDER BY id LIMIT ?", (MAX_INSERTS,)).fetchall()
+    assert rows, "the service saved nothing"
     with closing(sqlite3.connect(store.with_name("bare.db"), isolation_level=None)) as bare:
         bare.execute("PRAGMA journal_mode=WAL")
         bare.execute("PRAGMA synchronous=NORMAL")
         for statement in statements:
             bare.execute(statement)
         insert = f"INSERT INTO bookmarks VALUES ({', '.join('?' * len(rows[0]))})"
-        before = _own_cpu_seconds()
+        before = _get_own_cpu_seconds()
         for row in rows:
             bare.execute("BEGIN IMMEDIATE")
             bare.execute(insert, row)
             bare.execute("COMMIT")
-        return 1000 * (_own_cpu_seconds() - before) / len(rows)
+        return 1000 * (_get_own_cpu_seconds() - before) / len(rows)
 
 
-def _own_cpu_seconds() -> float:
+def _get_own_cpu_seconds() -> float:
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime
 

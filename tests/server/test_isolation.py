@@ -1,4 +1,4 @@
-"""Nobody reaches the bookmarks of somebody else, by whichever route (contract B6)."""
+"""No route gives a user access to the bookmarks of another user (contract B6)."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_another_user_reads_and_changes_nothing(two: Two, method: str, path: str
 
 
 @pytest.mark.parametrize(("method", "path"), OPERATIONS, ids=IDS)
-def test_without_a_token_nothing_is_answered(two: Two, method: str, path: str) -> None:
+def test_requests_without_a_token_are_refused(two: Two, method: str, path: str) -> None:
     before = two.rows()
     for url in two.urls(path):
         answer = asked(two, method, path, url, "", "")
@@ -152,7 +152,7 @@ def test_without_a_token_nothing_is_answered(two: Two, method: str, path: str) -
 
 
 @pytest.mark.parametrize(("method", "path"), OPERATIONS, ids=IDS)
-def test_a_token_that_is_not_known_opens_nothing(two: Two, method: str, path: str) -> None:
+def test_an_unknown_token_is_refused(two: Two, method: str, path: str) -> None:
     before = two.rows()
     for url in two.urls(path):
         answer = asked(two, method, path, url, "wrong", "ada")

@@ -60,12 +60,12 @@ def test_requests_are_counted_by_route_method_and_status(service: Running) -> No
     assert found["canonry_request_seconds_bucket", ("+Inf", "PUT", "/api/bookmarks", "2xx")] == 1
 
 
-def test_what_is_refused_at_the_door_is_counted_too(service: Running) -> None:
+def test_refused_requests_are_counted_too(service: Running) -> None:
     service.get("/api/bookmarks", headers={"Origin": "https://evil.example"})
     assert samples(service)["canonry_request_seconds_count", ("GET", "none", "4xx")] == 1
 
 
-def test_metrics_tell_what_statistics_tell(service: Running) -> None:
+def test_metrics_and_statistics_agree(service: Running) -> None:
     for _ in range(2):
         service.put("https://example.com/?utm_source=x")
     found = samples(service)
@@ -86,7 +86,7 @@ def test_no_label_has_a_url_or_a_host(service: Running) -> None:
     assert not re.search("https?:|password|hunter2", text)
 
 
-def test_several_processes_agree_and_nothing_is_forgotten_at_their_end(database_url: str) -> None:
+def test_processes_share_their_counts_and_lose_none_on_exit(database_url: str) -> None:
     with serving(database_url, QUIET) as first:
         first.put("https://example.com/1")
         with serving(database_url, QUIET) as second:
@@ -154,9 +154,7 @@ def logged(*, as_json: bool, monkeypatch: pytest.MonkeyPatch) -> Generator[io.St
         root.setLevel(level)
 
 
-def test_a_database_that_goes_while_the_jobs_are_opened_is_a_start_that_failed(
-    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_losing_the_database_during_start_up_fails_the_start(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would serve, and never follow a short link."""
 
     def fails(_: Worker) -> None:
@@ -171,7 +169,7 @@ def test_a_database_that_goes_while_the_jobs_are_opened_is_a_start_that_failed(
         asyncio.run(start())
 
 
-def test_a_request_is_one_line_without_its_url(service: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_is_logged_in_one_line_without_its_url(service: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     with logged(as_json=True, monkeypatch=monkeypatch) as stream:
         service.put(SECRET)
         service.get("/api/bookmarks?url=https://private.example/?token=hunter2", headers={"X-Request-ID": "abc.1"})
@@ -190,7 +188,7 @@ def test_a_request_is_one_line_without_its_url(service: Running, monkeypatch: py
     assert not re.search("private|hunter2|password", stream.getvalue())
 
 
-def test_other_loggers_speak_the_same_way_and_without_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_loggers_write_json_without_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
     with logged(as_json=True, monkeypatch=monkeypatch) as stream:
         logging.getLogger("canonry.jobs").warning("%s failed", "https://me:secret@example.com/")
         error = StoreError("postgresql://me:secret@db/x is away")
@@ -204,7 +202,7 @@ def test_other_loggers_speak_the_same_way_and_without_passwords(monkeypatch: pyt
     assert "secret" not in stream.getvalue()
 
 
-def test_for_eyes_a_line_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_terminal_a_log_line_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
     with logged(as_json=False, monkeypatch=monkeypatch) as stream:
         logging.getLogger("canonry.jobs").info("3 feeds are due")
         error = StoreError("postgresql://me:secret@db/x is away")

@@ -1,4 +1,4 @@
-"""The service is what its OpenAPI says: schemathesis asks for everything that is described there."""
+"""Responses match the OpenAPI description: schemathesis requests every operation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from canonry.settings import Settings
 from service import serving
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # said while its own dependencies are loaded
+    warnings.simplefilter("ignore")  # warnings of its own dependencies
     import schemathesis
     from schemathesis import checks
     from schemathesis.specs.openapi import checks as openapi_checks
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     from service import Running
 
-# The service is in this process, and its threads use `random` while hypothesis looks.
+# The service runs in this process, and its threads use `random`, which hypothesis notices.
 pytestmark = pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisDeprecationWarning")
 EXAMPLES = 4
-LONGEST = 60_000  # of a URL: what is longer does not get past uvicorn
+MAX_URL_CHARS = 60_000  # uvicorn refuses longer ones
 CHECKS = [
     checks.not_a_server_error,
     openapi_checks.status_code_conformance,
@@ -42,17 +42,16 @@ CASES = [
     (f"{method.upper()} {path}", mode)
     for path, operations in DESCRIBED["paths"].items()
     for method, operation in operations.items()
-    # What takes nothing cannot be given anything wrong.
+    # An operation without input has no invalid input.
     for mode in (["positive", "negative"] if {"parameters", "requestBody"} & operation.keys() else ["positive"])
 ]
 
 
 @pytest.fixture(scope="module", params=["personal", "token"])
 def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[Running, str]]:
-    """A service with something in it, and a token: that of the owner, or that of an admin among users."""
+    """A service with some data, and a token of its owner or of an admin."""
     folder = tmp_path_factory.mktemp(request.param)
-    # As many requests as come: the limit has its own test.
-    # And no Chrome: crawls that are made up fail at once.
+    # No rate limit: it has its own test. No Chrome: generated crawls fail at once.
     with serving(
         f"sqlite:///{folder / 'canonry.db'}", ServiceOptions(requests_per_minute=10**6), chrome="none"
     ) as found:
@@ -71,7 +70,7 @@ def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("operation", "mode"), CASES)
-def test_an_operation_answers_as_it_is_described(running: tuple[Running, str], operation: str, mode: str) -> None:
+def test_responses_match_the_openapi_description(running: tuple[Running, str], operation: str, mode: str) -> None:
     service, token = running
     method, path = operation.split(" ")
     schema = schemathesis.openapi.from_dict(DESCRIBED)
@@ -87,10 +86,10 @@ def test_an_operation_answers_as_it_is_described(running: tuple[Running, str], o
         else:
             case.headers["Authorization"] = f"Bearer {token}"
         if mode == "positive":
-            lead_to_something(case)
+            point_to_existing_rows(case)
         url = case.as_transport_kwargs(base_url=service.url)
         hypothesis.assume(
-            len(requests.Request("GET", url["url"], params=url.get("params")).prepare().url or "") < LONGEST
+            len(requests.Request("GET", url["url"], params=url.get("params")).prepare().url or "") < MAX_URL_CHARS
         )
         answer = case.call(base_url=service.url, session=session, timeout=30)
         case.validate_response(answer, checks=CHECKS)
@@ -99,8 +98,8 @@ def test_an_operation_answers_as_it_is_described(running: tuple[Running, str], o
         check()
 
 
-def lead_to_something(case: schemathesis.Case[Any]) -> None:
-    """Have half of the ids and URLs be those of something: what is made up is hardly ever there."""
+def point_to_existing_rows(case: schemathesis.Case[Any]) -> None:
+    """Replace half of the ids and URLs by existing ones: generated ones hardly ever exist."""
     for name, value in case.path_parameters.items():
         if name.endswith("_id") and str(value).isdecimal() and int(value) % 2:
             case.path_parameters[name] = 1 + int(value) // 2 % 3
@@ -110,7 +109,7 @@ def lead_to_something(case: schemathesis.Case[Any]) -> None:
                 given[name] = f"https://example.com/?a={len(str(given)) % 3}"
 
 
-def test_a_method_that_is_none_is_told_all_there_are(running: tuple[Running, str]) -> None:
+def test_a_405_response_lists_all_methods_of_the_path(running: tuple[Running, str]) -> None:
     service, token = running
     for path, operations in DESCRIBED["paths"].items():
         answer = service.ask("PATCH", path.replace("{group_id}", "0" * 64), token=token)
@@ -118,7 +117,7 @@ def test_a_method_that_is_none_is_told_all_there_are(running: tuple[Running, str
         assert answer.headers["allow"].split(", ") == sorted(method.upper() for method in operations)
 
 
-def test_every_operation_says_what_it_does_and_how_it_fails() -> None:
+def test_every_operation_has_a_summary_and_describes_its_problems() -> None:
     for operations in DESCRIBED["paths"].values():
         for operation in operations.values():
             assert operation["summary"]

@@ -1,4 +1,4 @@
-"""For admins: statistics, and bookmarks under another policy."""
+"""The admin API: statistics, and rekeying bookmarks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def service(database_url: str) -> Generator[Running]:
         yield running
 
 
-def test_statistics_say_what_was_done(service: Running) -> None:
+def test_statistics_count_what_was_done(service: Running) -> None:
     for _ in range(3):
         service.put("https://example.com/?utm_source=x")
     service.put("https://example.com/", "?update=true", title="new")
@@ -40,7 +40,7 @@ def test_days_are_bounded(service: Running) -> None:
     assert service.get("/api/admin/statistics?days=91").status == 400
 
 
-def test_bookmarks_move_to_another_policy_in_the_background(service: Running) -> None:
+def test_bookmarks_are_rekeyed_in_the_background(service: Running) -> None:
     service.put("http://www.example.com/a/?b=1&a=2", title="one")
     service.put("http://example.com/a?a=2&b=1", title="two")
     answer = service.ask("POST", "/api/admin/renormalizations", {"policy": "feed-aggressive"})
@@ -56,7 +56,7 @@ def test_bookmarks_move_to_another_policy_in_the_background(service: Running) ->
     assert merge["why"] == "policy"
 
 
-def test_a_policy_that_is_not_shipped_is_refused(service: Running) -> None:
+def test_an_unknown_policy_is_refused(service: Running) -> None:
     for policy in ("nothing", "own.toml", ""):
         assert service.ask("POST", "/api/admin/renormalizations", {"policy": policy}).status == 400
     assert service.get("/api/admin/renormalizations").json() == []

@@ -1,4 +1,4 @@
-"""Duplicates over HTTP: shown in groups, merged, and made several again."""
+"""Duplicates over HTTP: listed in groups, merged, and un-merged."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def service(database_url: str) -> Generator[Running]:
         yield running
 
 
-def test_a_group_has_the_bookmarks_that_lead_to_the_same_place(service: Running) -> None:
+def test_a_group_contains_bookmarks_with_the_same_normal_form(service: Running) -> None:
     [group] = service.get("/api/duplicates").json()
     assert [each["url"] for each in group["bookmarks"]] == ["https://example.com/a", TWIN]
     assert service.get("/api/merges").json() == []
 
 
-def test_merging_loses_no_text_and_undoing_brings_every_bookmark_back(service: Running) -> None:
+def test_a_merge_keeps_all_texts_and_can_be_undone(service: Running) -> None:
     [group] = service.get("/api/duplicates").json()
     answer = service.ask("POST", f"/api/duplicates/{group['id']}/merge")
     kept = answer.json()
@@ -58,33 +58,33 @@ def test_merging_loses_no_text_and_undoing_brings_every_bookmark_back(service: R
     assert service.get("/api/duplicates").json() == [group]
 
 
-def test_the_one_to_keep_can_be_chosen(service: Running) -> None:
+def test_the_bookmark_to_keep_can_be_chosen(service: Running) -> None:
     [group] = service.get("/api/duplicates").json()
     chosen = group["bookmarks"][1]["id"]
     assert service.ask("POST", f"/api/duplicates/{group['id']}/merge", {"keep": chosen}).json()["id"] == chosen
 
 
-def test_one_that_is_not_in_the_group_cannot_be_kept(service: Running) -> None:
+def test_the_bookmark_to_keep_must_be_in_the_group(service: Running) -> None:
     [group] = service.get("/api/duplicates").json()
     other = service.get("/api/bookmarks?url=https://example.com/b").json()[0]["id"]
     assert service.ask("POST", f"/api/duplicates/{group['id']}/merge", {"keep": other}).status == 404
     assert service.get("/api/duplicates").json() == [group]
 
 
-def test_what_is_no_group_is_not_found(service: Running) -> None:
+def test_an_unknown_group_is_a_404(service: Running) -> None:
     for what in ("merge", "undo"):
         assert service.ask("POST", f"/api/duplicates/{'0' * 64}/{what}").status == 404
         assert service.ask("POST", f"/api/duplicates/x/{what}").status == 400
 
 
-def test_an_undo_that_something_newer_is_in_the_way_of_says_so(service: Running) -> None:
+def test_an_undo_that_conflicts_with_a_newer_bookmark_is_a_409(service: Running) -> None:
     [group] = service.get("/api/duplicates").json()
     service.ask("POST", f"/api/duplicates/{group['id']}/merge")
     service.put(TWIN, "?exact_url=true")
     assert service.ask("POST", f"/api/duplicates/{group['id']}/undo").status == 409
 
 
-def test_what_the_owner_merged_can_be_undone_when_the_owner_has_a_name(service: Running) -> None:
+def test_a_merge_of_personal_mode_can_be_undone_by_the_first_user(service: Running) -> None:
     [group] = service.get("/api/duplicates").json()
     service.ask("POST", f"/api/duplicates/{group['id']}/merge")
     _, token = asyncio.run(service.service.users.add("ada", service.service.clock()))

@@ -40,7 +40,7 @@ def imported(service: Running, content: str, **options: Any) -> dict[str, Any]:
     return found
 
 
-def test_an_import_answers_at_once_and_lists_what_it_refuses(service: Running) -> None:
+def test_an_import_runs_in_the_background_and_lists_refused_rows(service: Running) -> None:
     rows = "url,title\nhttps://example.com/1?utm_source=x,one\njavascript:alert(1),two\nhttps://example.com/1,again\n"
     done = imported(service, rows)
     assert (done["format"], done["total"], done["done"], done["created"]) == ("csv", 2, 2, 1)
@@ -50,7 +50,7 @@ def test_an_import_answers_at_once_and_lists_what_it_refuses(service: Running) -
     assert (kept["url"], kept["title"]) == ("https://example.com/1", "one")
 
 
-def test_an_import_can_keep_urls_exactly(service: Running) -> None:
+def test_an_import_can_save_exact_urls(service: Running) -> None:
     imported(service, '[{"url": "https://example.com/?utm_source=x"}]', format="json", exact_url=True)
     [kept] = service.get("/api/bookmarks").json()
     assert (kept["url"], kept["exact_url"]) == ("https://example.com/?utm_source=x", True)
@@ -59,13 +59,13 @@ def test_an_import_can_keep_urls_exactly(service: Running) -> None:
 @pytest.mark.parametrize(
     "body", [{"content": ""}, {"content": "{", "format": "json"}, {"content": "a,b\n1,2"}, {}], ids=range(4)
 )
-def test_what_is_no_file_of_bookmarks_is_refused(service: Running, body: dict[str, str]) -> None:
+def test_an_invalid_file_is_refused(service: Running, body: dict[str, str]) -> None:
     assert service.ask("POST", "/api/import", body).status == 400
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", MEDIA_TYPES)
-def test_what_is_exported_can_be_imported_again(service: Running, form: str) -> None:
+def test_an_export_can_be_imported(service: Running, form: str) -> None:
     rows = [
         {
             "url": f"https://example.com/{number}",
@@ -110,7 +110,7 @@ def test_a_folder_is_one_block_of_a_netscape_file(service: Running) -> None:
     assert newest_first == [f"https://example.com/{number}" for number in range(8, -1, -1)]
 
 
-def test_an_import_goes_to_whoever_the_owner_becomes(database_url: str) -> None:
+def test_an_import_of_personal_mode_belongs_to_the_first_user(database_url: str) -> None:
     with serving(database_url, ServiceOptions(runs_jobs=False)) as service:
         answer = service.ask("POST", "/api/import", {"content": "url\nhttps://example.com/1\n"})
         _, token = asyncio.run(service.service.users.add("ada", service.service.clock()))
@@ -119,7 +119,7 @@ def test_an_import_goes_to_whoever_the_owner_becomes(database_url: str) -> None:
         until(lambda: service.get("/api/bookmarks", token=token).json())
 
 
-def test_a_file_that_cannot_be_read_any_more_says_so(database_url: str) -> None:
+def test_a_stored_file_that_became_unreadable_fails_the_import(database_url: str) -> None:
     """It was taken by a version of canonry that could."""
     with serving(database_url, ServiceOptions(runs_jobs=False)) as service:
         where = service.ask("POST", "/api/import", {"content": "url\nhttps://example.com/1\n"}).headers["location"]
@@ -130,14 +130,14 @@ def test_a_file_that_cannot_be_read_any_more_says_so(database_url: str) -> None:
         assert service.get(where).json()["failure"].startswith("The file is not valid JSON: line 1")
 
 
-def test_folders_as_long_as_those_of_a_file_can_be_edited(service: Running) -> None:
+def test_an_imported_folder_of_maximum_length_can_be_edited(service: Running) -> None:
     """What an import keeps, the API and the form keep as well."""
     imported(service, json.dumps([{"url": "https://example.com/1", "folder": "x" * 10_000}]))
     [kept] = service.get("/api/bookmarks").json()
     assert service.ask("PUT", f"/api/bookmarks/{kept['id']}", {"folder": kept["folder"], "title": "new"}).status == 200
 
 
-def test_a_file_that_is_too_long_is_refused_also_where_it_comes_in_pieces(tmp_path: Path) -> None:
+def test_a_body_over_the_limit_is_refused_also_if_it_is_chunked(tmp_path: Path) -> None:
     options = ServiceOptions(runs_jobs=False, max_upload=1000, max_body=100)
     with serving(f"sqlite:///{tmp_path / 'x.db'}", options) as service:
         for path, limit in (("/api/import", 1000), ("/api/normalize", 100)):

@@ -1,4 +1,4 @@
-"""Feeds over HTTP: added once whatever their URL, polled, shown with their items (contract F16)."""
+"""Feeds over HTTP: added once under any URL, polled, listed with their items (contract F16)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def asked(service: Running, method: str, path: str, body: Any = None, **op
 
 
 @in_a_loop
-async def test_a_feed_is_added_once_whatever_its_url(database_url: str) -> None:
+async def test_a_feed_is_added_once_under_any_of_its_urls(database_url: str) -> None:
     async with LoopbackWeb(PAGES) as web:
         with serving(database_url, ServiceOptions(runs_jobs=False), client=web.client) as service:
             new = await asked(service, "POST", "/api/feeds", {"url": f"{URL}/?utm_source=mail"})
@@ -40,7 +40,7 @@ async def test_a_feed_is_added_once_whatever_its_url(database_url: str) -> None:
 
 
 @in_a_loop
-async def test_what_is_no_feed_is_refused_with_what_was_tried(database_url: str) -> None:
+async def test_a_page_without_a_feed_is_refused_with_the_urls_tested(database_url: str) -> None:
     async with LoopbackWeb(PAGES) as web:
         with serving(database_url, ServiceOptions(runs_jobs=False), client=web.client) as service:
             page = await asked(service, "POST", "/api/feeds", {"url": "https://page.example/"})
@@ -60,8 +60,9 @@ async def test_a_feed_is_polled_and_its_items_are_shown(database_url: str) -> No
             assert web.seen == []
             polled = await asked(service, "POST", f"{where}/poll")
             assert polled.status == 202
-            while len(items := (await asked(service, "GET", f"{where}/items")).json()) < 3:
-                await asyncio.sleep(0.1)
+            async with asyncio.timeout(60):
+                while len(items := (await asked(service, "GET", f"{where}/items")).json()) < 3:
+                    await asyncio.sleep(0.1)
             assert {item["title"] for item in items} == {"Post 1", "Post 2", "Post 3"}
             assert {item["feed_url"] for item in items} == {URL}
             every = (await asked(service, "GET", "/api/items")).json()
@@ -74,7 +75,7 @@ async def test_a_feed_is_polled_and_its_items_are_shown(database_url: str) -> No
 
 
 @in_a_loop
-async def test_a_feed_that_is_removed_is_gone_with_its_items(database_url: str) -> None:
+async def test_removing_a_feed_removes_its_items(database_url: str) -> None:
     with serving(database_url, ServiceOptions(runs_jobs=False)) as service:
         added = await asked(service, "POST", "/api/feeds", {"url": URL, "canonicalize": False})
         where = added.headers["location"]
@@ -85,7 +86,7 @@ async def test_a_feed_that_is_removed_is_gone_with_its_items(database_url: str) 
 
 
 @in_a_loop
-async def test_a_feed_that_is_stopped_is_not_polled_until_it_is_added_again(database_url: str) -> None:
+async def test_a_stopped_feed_is_polled_only_after_it_is_added_again(database_url: str) -> None:
     with serving(database_url, ServiceOptions(runs_jobs=False)) as service:
         added = await asked(service, "POST", "/api/feeds", {"url": URL, "canonicalize": False})
         where = added.headers["location"]
@@ -98,7 +99,7 @@ async def test_a_feed_that_is_stopped_is_not_polled_until_it_is_added_again(data
 
 
 @in_a_loop
-async def test_the_password_of_a_feed_is_shown_to_nobody(database_url: str) -> None:
+async def test_passwords_of_feeds_are_masked(database_url: str) -> None:
     with serving(database_url, ServiceOptions(runs_jobs=False)) as service:
         added = await asked(
             service, "POST", "/api/feeds", {"url": "https://me:secret@feeds.example/own", "canonicalize": False}
@@ -109,7 +110,7 @@ async def test_the_password_of_a_feed_is_shown_to_nobody(database_url: str) -> N
 
 
 @in_a_loop
-async def test_feeds_are_changed_by_admins_and_read_by_everybody(database_url: str) -> None:
+async def test_only_admins_change_feeds_and_all_users_read_them(database_url: str) -> None:
     with serving(database_url, ServiceOptions(runs_jobs=False)) as service:
         _, admin = await service.service.users.add("ada", service.service.clock())
         _, token = await service.service.users.add("bob", service.service.clock())

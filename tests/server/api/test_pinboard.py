@@ -1,4 +1,4 @@
-"""Pinboard's API: the published client works here, unchanged but for its address (contract B8)."""
+"""Pinboard's API: the published client works with another address (contract B8)."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_the_client_adds_gets_changes_and_deletes(client: Any, service: Running)
         client.posts.delete(url=URL)
 
 
-def test_the_client_is_told_what_is_there_already(client: Any) -> None:
+def test_the_client_learns_that_a_url_is_already_saved(client: Any) -> None:
     assert client.posts.add(url=URL, description="one")
     with pytest.raises(pinboard.PinboardError, match="item already exists"):
         client.posts.add(url=URL, description="two", replace=False)
@@ -131,13 +131,13 @@ def test_the_client_reads_all_posts_in_parts(client: Any) -> None:
     assert [post.description for post in client.posts.get()["posts"]] == ["5"]
 
 
-def test_the_client_without_a_token_of_ours_is_refused(client: Any, token: str) -> None:
+def test_the_client_needs_a_valid_token(client: Any, token: str) -> None:
     for wrong in (f"{token}x", "me:", "me", ""):
         with pytest.raises(pinboard.PinboardAuthenticationError):
             pinboard.Pinboard(wrong).posts.all()
 
 
-def test_the_name_must_be_that_of_the_token(service: Running) -> None:
+def test_the_name_must_match_the_token(service: Running) -> None:
     users, now = service.service.users, service.service.clock()
     _, ada = asyncio.run(users.add("ada", now))
     _, bob = asyncio.run(users.add("bob", now))
@@ -147,7 +147,7 @@ def test_the_name_must_be_that_of_the_token(service: Running) -> None:
     assert asked(service, "posts/all", ada).status == 401
 
 
-def test_no_other_way_in_opens_these_routes(service: Running, token: str) -> None:
+def test_no_other_credentials_are_accepted(service: Running, token: str) -> None:
     """Their GETs write, so what a browser sends by itself must not be enough."""
     bare = token.partition(":")[2]
     assert service.get(f"/v1/posts/add?url={URL}&description=x").status == 401
@@ -180,21 +180,21 @@ def test_the_result_code_says_why_a_bookmark_was_not_saved(
     assert service.get("/api/bookmarks").json() == []
 
 
-def test_a_hundred_tags_and_a_time_to_come_are_taken(service: Running, token: str) -> None:
+def test_a_hundred_tags_and_a_future_time_are_accepted(service: Running, token: str) -> None:
     tags = ",".join(map(str, range(100)))
     asked(service, "posts/add", token, url=URL, description="x", tags=tags, dt="2999-01-01T00:00:00Z")
     [kept] = service.get("/api/bookmarks").json()
     assert (len(kept["tags"]), kept["created_at"] < "2999") == (100, True)
 
 
-def test_a_form_is_as_good_as_a_query(service: Running, token: str) -> None:
+def test_parameters_can_be_sent_as_a_form(service: Running, token: str) -> None:
     answer = asked(service, "posts/add", token, method="POST", url=URL, description="Ü", format="json")
     assert answer.json() == {"result_code": "done"}
     assert service.get("/api/bookmarks").json()[0]["title"] == "Ü"
     assert asked(service, "posts/add", method="POST", url=URL, description="x").status == 401
 
 
-def test_xml_is_the_form_where_none_is_said(service: Running, token: str) -> None:
+def test_xml_is_the_default_format(service: Running, token: str) -> None:
     title, text = 'a "b" <c> & d', "bell \x07 and\ttab"
     done = asked(service, "posts/add", token, url=URL, description=title, extended=text, tags="x y")
     assert done.headers["content-type"].startswith("text/xml")
@@ -212,14 +212,14 @@ def test_xml_is_the_form_where_none_is_said(service: Running, token: str) -> Non
     assert ElementTree.fromstring(missing.body).attrib == {"code": "item not found"}
 
 
-def test_an_exact_twin_is_told_from_the_bookmark_it_looks_like(service: Running, token: str) -> None:
+def test_an_exact_bookmark_is_distinguished_from_its_normalized_twin(service: Running, token: str) -> None:
     service.put(URL)
     service.put(f"{URL}?utm_source=x", "?exact_url=true")
     asked(service, "posts/delete", token, url=f"{URL}?utm_source=x")
     assert [kept["url"] for kept in service.get("/api/bookmarks").json()] == [URL]
 
 
-def test_there_is_a_limit_for_each_token(database_url: str) -> None:
+def test_pinboard_requests_of_a_token_are_limited(database_url: str) -> None:
     with serving(database_url, ServiceOptions(runs_jobs=False, requests_per_minute=5)) as service:
         users, now = service.service.users, service.service.clock()
         first, second = (f"me:{asyncio.run(users.create_token('', now))}" for _ in range(2))

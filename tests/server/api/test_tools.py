@@ -1,4 +1,4 @@
-"""What canonry knows, over HTTP: normalize, check, canonicalize, policies, rules."""
+"""Answers about URLs over HTTP: normalize, check, canonicalize, policies, rules."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Generator[Running]:
         yield running
 
 
-def test_a_dry_run_tells_every_step_and_keeps_nothing(service: Running) -> None:
+def test_normalize_returns_every_step_and_stores_nothing(service: Running) -> None:
     answer = service.ask("POST", "/api/normalize", {"url": " youtu.be/dQw4w9WgXcQ?si=abc "})
     told = answer.json()
     assert answer.status == 200
@@ -53,7 +53,7 @@ def test_a_dry_run_tells_every_step_and_keeps_nothing(service: Running) -> None:
     assert service.get("/api/bookmarks").json() == []
 
 
-def test_a_dry_run_takes_any_policy_that_is_shipped(service: Running) -> None:
+def test_normalize_accepts_every_shipped_policy(service: Running) -> None:
     url = "http://www.example.com/a/?b=2&a=1#top"
     told = service.ask("POST", "/api/normalize", {"url": url, "policy": "feed-aggressive"}).json()
     assert (told["url"], told["original_url"]) == ("http://example.com/a?a=1&b=2", url)
@@ -62,7 +62,7 @@ def test_a_dry_run_takes_any_policy_that_is_shipped(service: Running) -> None:
     assert (wrong.status, "no policy" in wrong.json()["detail"]) == (400, True)
 
 
-def test_a_dry_run_of_an_exact_url_has_no_steps(service: Running) -> None:
+def test_normalize_with_exact_url_has_no_steps(service: Running) -> None:
     url = "https://example.com/?utm_source=1"
     told = service.ask("POST", "/api/normalize", {"url": url, "exact_url": True}).json()
     assert (told["url"], told["steps"], told["original_url"]) == (url, [], None)
@@ -70,14 +70,14 @@ def test_a_dry_run_of_an_exact_url_has_no_steps(service: Running) -> None:
 
 @pytest.mark.parametrize("url", ["javascript:alert(1)", "", "http://", "https://a.com:99999/"], ids=range(4))
 @pytest.mark.parametrize("path", ["normalize", "check", "canonicalize"])
-def test_what_is_no_url_is_named_as_the_wrong_field(service: Running, path: str, url: str) -> None:
+def test_an_invalid_url_is_reported_at_its_field(service: Running, path: str, url: str) -> None:
     answer = service.ask("POST", f"/api/{path}", {"url": url})
     assert answer.status == 400
     assert answer.headers["content-type"] == "application/problem+json"
     assert [each["field"] for each in answer.json()["errors"]] == ["url"]
 
 
-def test_a_url_that_is_kept_is_found_under_all_its_spellings(service: Running) -> None:
+def test_a_saved_url_is_found_under_all_its_spellings(service: Running) -> None:
     kept = service.put("https://example.com/kept?b=1").json()
     try:
         for spelling in ("https://example.com/kept?b=1&utm_source=x", "example.com/kept?b=1"):
@@ -90,7 +90,7 @@ def test_a_url_that_is_kept_is_found_under_all_its_spellings(service: Running) -
         service.ask("DELETE", f"/api/bookmarks/{kept['id']}")
 
 
-def test_neither_a_dry_run_nor_a_check_asks_the_network(service: Running) -> None:
+def test_normalize_and_check_send_no_requests(service: Running) -> None:
     before = len(CONNECTS)
     told = service.ask("POST", "/api/normalize", {"url": "https://bit.ly/abc"}).json()
     service.get("/api/check?url=https://bit.ly/abc")
@@ -114,7 +114,7 @@ async def test_a_feed_is_canonicalized_as_the_command_does(tmp_path: Path) -> No
 
 
 @in_a_loop
-async def test_where_there_is_no_feed_the_problem_says_what_was_tried(tmp_path: Path) -> None:
+async def test_a_problem_without_a_feed_lists_the_urls_tested(tmp_path: Path) -> None:
     async with LoopbackWeb(PAGES) as web:
         with serving(f"sqlite:///{tmp_path / 'x.db'}", QUIET, client=web.client) as service:
             ask = partial(service.ask, "POST", "/api/canonicalize")
@@ -129,7 +129,7 @@ async def test_where_there_is_no_feed_the_problem_says_what_was_tried(tmp_path: 
     assert "secret" not in lost.text
 
 
-def test_the_policies_are_those_of_the_command(service: Running) -> None:
+def test_policies_are_the_same_as_in_the_command(service: Running) -> None:
     said = CliRunner().invoke(command, ["policies", "--json"]).stdout.splitlines()
     wanted = [{k: v for k, v in json.loads(line).items() if k != "overrides"} for line in said]
     assert service.get("/api/policies").json() == wanted
@@ -139,7 +139,7 @@ def test_the_policies_are_those_of_the_command(service: Running) -> None:
     assert service.get("/api/policies/nothing").status == 404
 
 
-def test_the_rules_are_those_of_the_command(service: Running) -> None:
+def test_rules_are_the_same_as_in_the_command(service: Running) -> None:
     said = [json.loads(line) for line in CliRunner().invoke(command, ["rules", "--json"]).stdout.splitlines()]
     found = service.get("/api/rules").json()
     assert [each["rule"] for each in found["rules"]] == [each["rule"] for each in said if each["kind"] == "rule"]

@@ -1,4 +1,4 @@
-"""List, add, change, delete: over HTTP, as a browser without JavaScript does it."""
+"""Pages of bookmarks without JavaScript: list, add, edit, delete."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def has_only_safe_links(page: Page) -> bool:
     return all(link.startswith(("/", "http://", "https://", "#", "?")) for link in page.links)
 
 
-def test_an_empty_list_says_what_to_do(visitor: Visitor) -> None:
+def test_an_empty_list_links_to_the_next_steps(visitor: Visitor) -> None:
     page = visitor.get("/")
     assert page.status == 200
     assert {"/add", "/import"} <= set(page.links)
@@ -84,7 +84,7 @@ def test_a_bookmark_is_added_listed_changed_deleted_and_restored(visitor: Visito
     assert "Another title" in visitor.follow(visitor.post("/bookmarks/1/restore")).words
 
 
-def test_the_exact_toggle_keeps_what_was_given(visitor: Visitor, running: Running) -> None:
+def test_the_exact_toggle_saves_the_original_url(visitor: Visitor, running: Running) -> None:
     url = "https://Example.com/a?utm_source=mail"
     visitor.follow(visitor.post("/add", {"url": url}))
     form = visitor.get("/bookmarks/1/edit")
@@ -105,7 +105,7 @@ def test_opening_the_form_writes_nothing(visitor: Visitor, running: Running) -> 
     assert running.get("/api/bookmarks").json() == []
 
 
-def test_a_preview_without_javascript(visitor: Visitor, running: Running) -> None:
+def test_the_preview_works_without_javascript(visitor: Visitor, running: Running) -> None:
     page = visitor.post("/add", {"url": "https://Example.com/?utm_source=x", "title": "kept", "action": "preview"})
     assert page.status == 200
     assert "strip_params" in page.words and "utm_source" in page.words
@@ -194,7 +194,7 @@ def test_all_errors_are_shown_at_once(visitor: Visitor) -> None:
 
 
 @pytest.mark.parametrize("url", HOSTILE)
-def test_what_is_not_http_never_becomes_a_link(visitor: Visitor, running: Running, url: str) -> None:
+def test_only_http_urls_become_links(visitor: Visitor, running: Running, url: str) -> None:
     running.put("https://example.com/", title="fine", exact_url=True)
     for path, fields in (
         ("/add", {"url": url}),
@@ -235,7 +235,7 @@ def test_texts_are_escaped(visitor: Visitor) -> None:
         assert not page.tree.css("style, [style], [onclick], [onload], [onerror]")
 
 
-def test_search_tags_folders_and_what_is_to_read(visitor: Visitor, running: Running) -> None:
+def test_search_by_words_tag_folder_and_to_read(visitor: Visitor, running: Running) -> None:
     running.put("https://example.com/1", title="Apples", tags=["fruit"], folder="a", to_read=True)
     running.put("https://example.com/2", title="Pears", tags=["fruit", "green"], folder="b")
     for query, wanted in (

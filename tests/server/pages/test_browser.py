@@ -1,4 +1,4 @@
-"""The pages in a real Chromium: every flow with JavaScript and without, axe, dark, 390 pixels wide."""
+"""Pages in a real Chromium: every flow with and without JavaScript, axe in light and dark mode, a phone's width."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_add_with_the_exact_toggle_then_edit_delete_and_undo(page: Page, running
 
 
 @FLOWS
-def test_a_collision_names_the_bookmark_that_is_there(page: Page, running: Running) -> None:
+def test_a_collision_links_to_the_existing_bookmark(page: Page, running: Running) -> None:
     running.put("https://example.com/a?b=1", title="The first")
     page.goto(f"{running.url}/add")
     page.get_by_label("URL", exact=True).fill(GIVEN)
@@ -133,7 +133,7 @@ def test_duplicates_are_merged_and_undone(page: Page, running: Running) -> None:
 
 @pytest.mark.slow
 @FLOWS
-def test_a_file_is_imported_while_one_watches(page: Page, running: Running) -> None:
+def test_an_import_shows_its_progress(page: Page, running: Running) -> None:
     rows = [{"url": f"https://example.com/{number}?utm_source=x", "title": f"n{number}"} for number in range(3000)]
     content = json.dumps([*rows, {"url": "javascript:alert(1)", "title": "no"}]).encode()
     page.goto(f"{running.url}/import")
@@ -168,7 +168,7 @@ def test_search_and_filters(page: Page, running: Running) -> None:
 
 
 @FLOWS
-def test_a_feed_is_looked_for(page: Page, sqlite_url: str) -> None:
+def test_the_search_for_a_feed_shows_its_progress(page: Page, sqlite_url: str) -> None:
     feed = {"headers": {"Content-Type": "application/rss+xml"}, "body": FEED.format(title="News")}
     slow = {**feed, "delay_ms": 400}
     with (
@@ -210,7 +210,7 @@ def test_statistics_and_a_rekey_of_bookmarks(page: Page, running: Running) -> No
 
 @pytest.mark.slow
 @FLOWS
-def test_a_site_is_crawled_while_one_watches(page: Page, sqlite_url: str) -> None:
+def test_a_crawl_shows_its_progress(page: Page, sqlite_url: str) -> None:
     with (
         crawl_server.serving(crawl_server.tree(70)) as site,
         serving(sqlite_url, client=crawl_server.client) as running,
@@ -414,7 +414,7 @@ def told(response: Any) -> list[Any]:
 
 
 @pytest.mark.slow
-def test_axe_finds_nothing(browser: Browser, full: Running) -> None:
+def test_axe_finds_no_violations(browser: Browser, full: Running) -> None:
     context = browser.new_context(bypass_csp=True)  # for axe, which is put into the page
     page = context.new_page()
     found: dict[str, list[Any]] = {}
@@ -445,7 +445,7 @@ def test_axe_finds_nothing(browser: Browser, full: Running) -> None:
 
 
 @pytest.mark.slow
-def test_axe_finds_nothing_at_the_door(browser: Browser, sqlite_url: str) -> None:
+def test_axe_finds_no_violations_at_sign_in(browser: Browser, sqlite_url: str) -> None:
     with serving(sqlite_url) as running:
         token = add_user(running, "ada")
         until(lambda: running.get("/api/bookmarks").status == 401)
@@ -465,7 +465,7 @@ def test_axe_finds_nothing_at_the_door(browser: Browser, sqlite_url: str) -> Non
 
 
 @pytest.mark.slow
-def test_nothing_runs_over_the_edge_of_a_phone(browser: Browser, full: Running) -> None:
+def test_no_page_is_wider_than_a_phone(browser: Browser, full: Running) -> None:
     context = browser.new_context(viewport={"width": 390, "height": 800})
     page = context.new_page()
     wide: dict[str, int] = {}
@@ -478,7 +478,7 @@ def test_nothing_runs_over_the_edge_of_a_phone(browser: Browser, full: Running) 
     assert not wide
 
 
-def test_everything_is_reached_with_the_keyboard(page: Page, running: Running) -> None:
+def test_a_bookmark_can_be_added_with_the_keyboard(page: Page, running: Running) -> None:
     page.goto(f"{running.url}/")
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to content")).to_be_focused()

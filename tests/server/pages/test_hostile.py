@@ -164,7 +164,7 @@ PLACES = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("address", "name", "ours"), PLACES, ids=[f"{name} to {ours}" for _, name, ours in PLACES])
-def test_a_page_of_somebody_else_gets_nothing(
+def test_a_page_of_another_site_reads_and_writes_nothing(
     page: Page, secretive: Running, caplog: pytest.LogCaptureFixture, address: str, name: str, ours: str
 ) -> None:
     before = everything(secretive)
@@ -184,7 +184,7 @@ def test_a_page_of_somebody_else_gets_nothing(
     assert not [answer for answer in answers if answer[0] not in {401, 403, 405, 415, 421}]
 
 
-def test_a_name_that_is_made_to_mean_our_address_gets_nothing(page: Page, secretive: Running) -> None:
+def test_dns_rebinding_reads_and_writes_nothing(page: Page, secretive: Running) -> None:
     """DNS rebinding: the page is of the same origin as we are, by the name of somebody else."""
     before = everything(secretive)
     answer = page.goto(f"http://evil.test:{secretive.port}/")
@@ -199,7 +199,7 @@ def test_a_name_that_is_made_to_mean_our_address_gets_nothing(page: Page, secret
     assert everything(secretive) == before
 
 
-def test_a_form_that_takes_the_whole_tab_along_is_refused(page: Page, secretive: Running) -> None:
+def test_a_form_of_another_site_is_refused(page: Page, secretive: Running) -> None:
     before = everything(secretive)
     paths = ("/add", "/bookmarks/1/delete", "/import", "/api/bookmarks", "/v1/posts/add")
     kinds = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
@@ -222,7 +222,7 @@ def test_a_form_that_takes_the_whole_tab_along_is_refused(page: Page, secretive:
     assert everything(secretive) == before
 
 
-def test_a_link_to_a_filled_form_is_all_that_others_can_open(page: Page, secretive: Running) -> None:
+def test_other_sites_can_only_open_the_filled_form(page: Page, secretive: Running) -> None:
     """The bookmarklet needs it; a frame around it is refused, and its opener reads nothing."""
     before = everything(secretive)
     with hostile_server("127.0.0.1", secretive.url) as port:

@@ -1,4 +1,4 @@
-"""Who may do what on pages: forms of our own only, one's own rows only, sessions, admins (contract B6)."""
+"""Access to pages: CSRF tokens, sessions, own rows only, admins (contract B6)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def filled(running: Running) -> Running:
     return running
 
 
-def test_the_routes_are_all_here() -> None:
+def test_the_route_tables_are_complete() -> None:
     assert {"/add", "/preview", "/signin", "/signout", "/import", "/admin/renormalize"} <= set(WRITES)
     assert {"/", "/add", "/duplicates", "/explain", "/admin", "/bookmarklet"} <= set(READS)
     assert all(not route.include_in_schema for route in ROUTES)
@@ -48,7 +48,7 @@ def test_the_routes_are_all_here() -> None:
 
 
 @pytest.mark.parametrize("path", WRITES)
-def test_no_write_without_the_token_of_the_form(filled: Running, path: str) -> None:
+def test_a_write_needs_the_csrf_token(filled: Running, path: str) -> None:
     before = rows(filled)
     visitor = Visitor(filled)
     right = visitor.csrf
@@ -69,7 +69,7 @@ def test_no_write_without_the_token_of_the_form(filled: Running, path: str) -> N
     assert rows(filled) == before
 
 
-def test_reading_writes_nothing(filled: Running) -> None:
+def test_get_requests_write_nothing(filled: Running) -> None:
     before = rows(filled)
     visitor = Visitor(filled)
     for path in READS:
@@ -79,7 +79,7 @@ def test_reading_writes_nothing(filled: Running) -> None:
     assert filled.get("/api/admin/renormalizations").json() == []
 
 
-def test_the_cookie_of_forms_is_out_of_reach_of_scripts(running: Running) -> None:
+def test_the_csrf_cookie_is_http_only(running: Running) -> None:
     answer = running.get("/")
     said = answer.headers["set-cookie"].lower()
     assert said.startswith("canonry_csrf=") and "httponly" in said and "samesite=lax" in said and "secure" not in said
@@ -89,7 +89,7 @@ def test_the_cookie_of_forms_is_out_of_reach_of_scripts(running: Running) -> Non
     assert visitor.csrf == first
 
 
-def test_pages_forbid_scripts_and_frames_of_others(running: Running) -> None:
+def test_pages_forbid_foreign_scripts_and_frames(running: Running) -> None:
     for path in ("/", "/nope", "/static/canonry.css", "/add"):
         headers = running.get(path).headers
         assert "script-src 'self'" in headers["content-security-policy"]
@@ -100,17 +100,25 @@ def test_pages_forbid_scripts_and_frames_of_others(running: Running) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/nope", "/bookmarks/0/edit", "/bookmarks/x/edit", "/imports/9", "/static/nope", "/static/../pages.py"]
+    ("path", "status"),
+    [
+        ("/nope", 404),
+        ("/bookmarks/0/edit", 400),
+        ("/bookmarks/x/edit", 400),
+        ("/imports/9", 404),
+        ("/static/nope", 404),
+        ("/static/../pages.py", 404),
+    ],
 )
-def test_errors_of_pages_are_pages_and_those_of_the_api_are_not(running: Running, path: str) -> None:
+def test_errors_are_pages_for_people_and_problems_for_programs(running: Running, path: str, status: int) -> None:
     page = Visitor(running).get(path)
-    assert page.status in {400, 404}
+    assert page.status == status
     assert page.answer.headers["content-type"].startswith("text/html")
     assert page.tree.css_first("main h1") is not None
     assert running.get("/api/nope").headers["content-type"] == "application/problem+json"
 
 
-def test_refusals_at_the_door_are_pages_too(sqlite_url: str) -> None:
+def test_refusals_by_the_middleware_are_pages(sqlite_url: str) -> None:
     with serving(sqlite_url, ServiceOptions(max_upload=1000, max_body=1000)) as running:
         visitor = Visitor(running)
         for page, status in (
@@ -124,7 +132,7 @@ def test_refusals_at_the_door_are_pages_too(sqlite_url: str) -> None:
             assert page.answer.headers["x-request-id"]
 
 
-def test_with_a_token_wanted_people_sign_in_and_out(sqlite_url: str) -> None:
+def test_sign_in_and_out_with_a_required_token(sqlite_url: str) -> None:
     with serving(sqlite_url, ServiceOptions(require_token=True)) as running:
         token = create_owner_token(running)
         visitor = Visitor(running)
@@ -165,7 +173,7 @@ def test_with_a_token_wanted_people_sign_in_and_out(sqlite_url: str) -> None:
     ],
     ids=range(6),
 )
-def test_after_signing_in_one_goes_on_to_our_own_pages(sqlite_url: str, wanted: str, after: str) -> None:
+def test_sign_in_redirects_only_to_our_own_pages(sqlite_url: str, wanted: str, after: str) -> None:
     with serving(sqlite_url, ServiceOptions(require_token=True, runs_jobs=False)) as running:
         visitor = Visitor(running)
         if wanted.startswith("/add"):
@@ -188,7 +196,7 @@ def test_attempts_to_sign_in_are_limited(sqlite_url: str) -> None:
         assert late.tree.css_first("#token-error") is not None
 
 
-def test_signed_in_one_reads_how_the_api_works(sqlite_url: str) -> None:
+def test_a_session_can_read_the_api_reference(sqlite_url: str) -> None:
     with serving(sqlite_url) as running:
         token = add_user(running, "ada")
         until(lambda: running.get("/api/bookmarks").status == 401)
@@ -201,7 +209,7 @@ def test_signed_in_one_reads_how_the_api_works(sqlite_url: str) -> None:
         assert person.get("/api/bookmarks").answer.status == 401
 
 
-def test_in_personal_mode_there_is_nothing_to_sign_in_to(running: Running) -> None:
+def test_personal_mode_has_no_sign_in(running: Running) -> None:
     visitor = Visitor(running)
     assert visitor.get("/signin").status == 303
     assert visitor.post("/signin", {"token": "x"}).status == 303
@@ -214,7 +222,7 @@ def signed_in(running: Running, token: str) -> Visitor:
     return visitor
 
 
-def test_everybody_sees_their_own_rows_and_admins_the_statistics(sqlite_url: str) -> None:
+def test_users_see_their_own_rows_and_only_admins_the_statistics(sqlite_url: str) -> None:
     with serving(sqlite_url) as running:
         ada, ben = add_user(running, "ada"), add_user(running, "ben")
         until(lambda: running.get("/api/bookmarks").status == 401)

@@ -40,7 +40,7 @@ def test_duplicates_are_merged_into_the_chosen_one_and_undone(visitor: Visitor, 
     assert visitor.post("/duplicates/nonsense/merge", {"keep": "1"}).status == 400
 
 
-def test_an_undo_that_something_is_in_the_way_of_says_so(visitor: Visitor, running: Running) -> None:
+def test_an_undo_that_conflicts_is_a_409_page(visitor: Visitor, running: Running) -> None:
     running.put("https://example.com/a", title="First")
     running.put("https://Example.com/a?utm_source=x", "?exact_url=true", title="Second")
     merge = next(link for link in visitor.get("/duplicates").links if link.endswith("/merge"))
@@ -53,7 +53,7 @@ def test_an_undo_that_something_is_in_the_way_of_says_so(visitor: Visitor, runni
 
 def finished(visitor: Visitor, page: Page) -> Page:
     path = page.answer.headers["location"]
-    until(lambda: visitor.get(path).tree.css_first("[hx-get]") is None)
+    until(lambda: visitor.get(path).tree.css_first("#progress:not([hx-get])"))
     return visitor.get(path)
 
 
@@ -78,13 +78,13 @@ def test_a_file_is_imported_and_refused_rows_have_reasons(
     assert "0 new, 1 already saved" in again.words
 
 
-def test_an_import_can_be_exact(visitor: Visitor, running: Running) -> None:
+def test_an_import_page_can_save_exact_urls(visitor: Visitor, running: Running) -> None:
     finished(visitor, visitor.upload("/import", "x.csv", b"url\nhttps://Example.com/?utm_source=x\n", exact_url="1"))
     assert running.get("/api/bookmarks").json()[0]["url"] == "https://Example.com/?utm_source=x"
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\x00\xff", b"name\nx\n"])
-def test_what_is_no_file_of_bookmarks_is_said_at_the_field(visitor: Visitor, content: bytes) -> None:
+def test_an_invalid_file_is_reported_at_its_field(visitor: Visitor, content: bytes) -> None:
     page = visitor.upload("/import", "x.json" if content == b"{" else "x.csv", content)
     assert page.status == 400
     error = page.tree.css_first("#file-error")
@@ -120,14 +120,14 @@ def test_explain_shows_every_step_the_score_and_the_variants(visitor: Visitor) -
     )
 
 
-def test_explaining_the_longest_url_takes_no_time(visitor: Visitor) -> None:
+def test_previewing_a_very_long_url_is_fast(visitor: Visitor) -> None:
     began = datetime.now(UTC)
     page = visitor.post("/preview", {"url": "https://example.com/?" + "&".join(f"{n % 7}" for n in range(25_000))})
     assert page.status == 200
-    assert datetime.now(UTC) - began < timedelta(seconds=10)
+    assert datetime.now(UTC) - began < timedelta(seconds=60)
 
 
-def test_a_feed_is_canonicalized_with_every_attempt(sqlite_url: str) -> None:
+def test_the_canonical_feed_is_shown_with_every_url_tested(sqlite_url: str) -> None:
     feed = {"headers": {"Content-Type": "application/rss+xml"}, "body": FEED.format(title="<b>News</b>")}
     with (
         serve_web({"https://feed.test/rss?utm_source=x": feed, "https://feed.test/rss": feed}) as web,
@@ -155,7 +155,7 @@ def test_a_feed_is_canonicalized_with_every_attempt(sqlite_url: str) -> None:
         assert "secret" not in secret.tree.css_first("#outcome").text()  # type: ignore[union-attr]
 
 
-def test_the_statistics_say_in_words_what_the_charts_draw(visitor: Visitor, running: Running) -> None:
+def test_statistics_have_a_text_alternative_for_every_chart(visitor: Visitor, running: Running) -> None:
     for _ in range(3):
         running.put("https://example.com/a?utm_source=x")
     page = visitor.get("/admin")
@@ -176,7 +176,7 @@ def test_bookmarks_are_rekeyed_with_progress(visitor: Visitor, running: Running)
     running.put("https://example.com/a", title="Second")
     page = visitor.post("/admin/renormalize", {"policy": "feed-aggressive@1"})
     path = page.answer.headers["location"]
-    until(lambda: visitor.get(path).tree.css_first("[hx-get]") is None)
+    until(lambda: visitor.get(path).tree.css_first("#progress:not([hx-get])"))
     assert "1 merged" in visitor.get(path).words
     assert visitor.get(path).tree.css_first("progress") is not None
     assert "To feed-aggressive@1" in visitor.get("/admin").words
@@ -189,7 +189,7 @@ def test_the_bookmarklet_opens_the_form_of_this_service_and_nothing_else(visitor
     page = visitor.get("/bookmarklet")
     [script] = [link for link in page.links if link.startswith("javascript:")]
     assert script.startswith(f'javascript:void(open("{running.url}/add?url="+')
-    assert visitor.get("/bookmarklet", Host='evil.com"+alert(1)+"').status in {400, 421}
+    assert visitor.get("/bookmarklet", Host='evil.com"+alert(1)+"').status == 421
 
 
 @pytest.mark.parametrize("path", ["/api/docs", "/reference"])
@@ -234,7 +234,7 @@ def test_bars_of_a_histogram_are_as_wide_as_their_buckets_and_their_area_is_the_
     assert charts.format_quantile([Bucket(10, 0), Bucket(None, 0)], 0.5) == "–"
 
 
-def test_a_line_is_broken_where_nothing_was_counted() -> None:
+def test_a_line_chart_has_gaps_where_there_is_no_data() -> None:
     chart = charts.make_share_chart("Rate", ["a", "b", "c", "d", "e"], [0.5, 1.0, None, 0.0, 0.25])
     assert len(chart.lines) == 2 and len(chart.dots) == 4
     assert [row[0] for row in chart.rows] == ["a", "b", "d", "e"]

@@ -114,19 +114,19 @@ async def show_preview(request: Request) -> Response:
 
 @router.get("/bookmarks/{bookmark_id}/edit")
 async def show_edit_form(request: Request, bookmark_id: RowId) -> Response:
-    kept = await get_service(request).bookmarks.store.get(get_owner_id(request), bookmark_id)
-    return await _render_form(request, BookmarkEntry.from_bookmark(kept), kept=kept)
+    bookmark = await get_service(request).bookmarks.store.get(get_owner_id(request), bookmark_id)
+    return await _render_form(request, BookmarkEntry.from_bookmark(bookmark), bookmark=bookmark)
 
 
 @router.post("/bookmarks/{bookmark_id}/edit")
 async def edit_bookmark(request: Request, bookmark_id: RowId) -> Response:
     service = get_service(request)
-    kept = await service.bookmarks.store.get(get_owner_id(request), bookmark_id)
+    bookmark = await service.bookmarks.store.get(get_owner_id(request), bookmark_id)
     form = await request.form()
     entry = BookmarkEntry.from_form(form)
     if get_text(form, "action") == "preview":
-        return await _render_form(request, entry, kept=kept)
-    is_same = entry.url.strip() == (kept.original_url or kept.url) and entry.exact_url == kept.exact_url
+        return await _render_form(request, entry, bookmark=bookmark)
+    is_same = entry.url.strip() == (bookmark.original_url or bookmark.url) and entry.exact_url == bookmark.exact_url
     try:
         await service.bookmarks.edit(
             get_owner_id(request),
@@ -137,13 +137,13 @@ async def edit_bookmark(request: Request, bookmark_id: RowId) -> Response:
             etag=entry.etag or None,
         )
     except (InvalidUrl, InvalidFields) as error:
-        return await _render_form(request, entry, kept=kept, errors=_explain_error(error), status=400)
+        return await _render_form(request, entry, bookmark=bookmark, errors=_explain_error(error), status=400)
     except AlreadySaved as error:
         other = await service.bookmarks.store.get(get_owner_id(request), error.bookmark_id)
-        return await _render_form(request, entry, kept=kept, other=other, status=409)
+        return await _render_form(request, entry, bookmark=bookmark, other=other, status=409)
     except EtagMismatch:
         conflict = "Not saved: this bookmark was changed in the meantime. Open it again to see the changes."
-        return await _render_form(request, entry, kept=kept, errors={"": conflict}, status=412)
+        return await _render_form(request, entry, bookmark=bookmark, errors={"": conflict}, status=412)
     return redirect(f"/?notice=changed&about={bookmark_id}")
 
 
@@ -165,14 +165,16 @@ async def _render_form(
     request: Request,
     entry: BookmarkEntry,
     *,
-    kept: Bookmark | None = None,
+    bookmark: Bookmark | None = None,
     other: Bookmark | None = None,
     errors: dict[str, str] | None = None,
     status: int = 200,
 ) -> Response:
-    """Show the form with what was typed; `kept` is the bookmark being edited, `other` one that has the URL already."""
+    """Show the form with what was typed; `bookmark` is the one being edited, `other` one that has the URL already."""
     service = get_service(request)
-    shown = await preview_url(service.bookmarks, get_owner_id(request), entry, edited_id=kept.id if kept else None)
+    shown = await preview_url(
+        service.bookmarks, get_owner_id(request), entry, edited_id=bookmark.id if bookmark else None
+    )
     if errors and "url" in errors:
         shown = replace(shown, error="")  # it is shown at the field
     return render(
@@ -180,7 +182,7 @@ async def _render_form(
         "form.html",
         status=status,
         entry=entry,
-        kept=kept,
+        bookmark=bookmark,
         other=other,
         errors=errors or {},
         shown=shown,

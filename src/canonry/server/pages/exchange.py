@@ -28,20 +28,20 @@ async def import_file(request: Request) -> Response:
         return render(request, "import.html", status=400, error="Choose a file first.")
     data, exact_url, name = await file.read(), bool(get_text(form, "exact_url")), file.filename or ""
     try:
-        taken = await get_service(request).bookmarks.imports.start(
+        started = await get_service(request).bookmarks.imports.start(
             get_owner_id(request), data, file_name=name, exact_url=exact_url
         )
     except StoreError:
         raise
     except CanonryError as error:
         return render(request, "import.html", status=400, error=str(error))
-    return redirect(f"/imports/{taken.id}")
+    return redirect(f"/imports/{started.id}")
 
 
 @router.get("/imports/{import_id}")
 async def show_import(request: Request, import_id: RowId) -> Response:
-    taken = await get_service(request).bookmarks.imports.store.get(get_owner_id(request), import_id)
-    return render(request, "imported.html", taken=taken)
+    bookmark_import = await get_service(request).bookmarks.imports.store.get(get_owner_id(request), import_id)
+    return render(request, "imported.html", bookmark_import=bookmark_import)
 
 
 @router.get("/export/{form}")
