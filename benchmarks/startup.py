@@ -110,8 +110,8 @@ def warm(command: Command, environment: Mapping[str, str]) -> None:
         command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
-        said = (done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()[-1]
-        raise SystemExit(f"cannot measure: `{shlex.join(command)}` ended with {done.returncode} and said: {said}")
+        output = (done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()[-1]
+        raise SystemExit(f"cannot measure: `{shlex.join(command)}` failed with exit code {done.returncode}: {output}")
 
 
 def measure(commands: Mapping[str, Command], environment: Mapping[str, str]) -> list[Times]:

@@ -2,37 +2,22 @@
 
 Elsewhere are only exceptions that never leave their package, and `accounts.AccountError` and
 `bookmarks.import_problems.BadBookmarkFile`, beside the tables of their kinds.
+The errors of the core are defined in `url_errors.py`.
 """
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
+
+from canonry.url_errors import CanonryError as CanonryError  # noqa: PLC0414
+from canonry.url_errors import InvalidUrl as InvalidUrl  # noqa: PLC0414
+from canonry.url_errors import PolicyError as PolicyError  # noqa: PLC0414
+from canonry.url_errors import mask_credentials as mask_credentials  # noqa: PLC0414
+from canonry.url_errors import quote
 
 TYPE_CHECKING = False  # typing itself would cost start-up time
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-_MAX_QUOTED_CHARACTERS = 200  # of a hostile input that a message repeats
-
-
-def mask_credentials(text: str) -> str:
-    """Replace the user names and passwords of all URLs in a text by `***`."""
-    # Each match takes all that could be an authority, so that no text is read twice.
-    return re.sub(r"(:[/\\]*)([^/?#\s]*)", _mask_userinfo, text)
-
-
-def _mask_userinfo(match: re.Match[str]) -> str:
-    start, authority = match.groups()
-    _, at, rest = authority.rpartition("@")
-    return f"{start}***@{rest}" if at else match[0]
-
-
-def _quote(given: object) -> str:
-    quoted = repr(mask_credentials(given) if isinstance(given, str) else given)
-    if len(quoted) <= _MAX_QUOTED_CHARACTERS:
-        return quoted
-    return f"{quoted[:_MAX_QUOTED_CHARACTERS]}… ({len(quoted)} characters)"
 
 
 class RefusalKind(StrEnum):
@@ -111,35 +96,6 @@ TRANSIENT_FAILURES = frozenset(
 )
 
 
-class CanonryError(Exception):
-    """Base class of every error canonry raises on purpose."""
-
-
-class InvalidUrl(CanonryError, ValueError):
-    """The text is not an http(s) URL; `input` is the text, `reason` says why."""
-
-    def __init__(self, given: object, reason: str) -> None:
-        super().__init__(given, reason)
-        self.input = given
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"not a usable URL: {self.reason}: {_quote(self.input)}"
-
-
-class PolicyError(CanonryError, ValueError):
-    """A policy or overrides file cannot be used; nothing of it was loaded."""
-
-    def __init__(self, reason: str, file: str = "", place: str = "") -> None:
-        super().__init__(reason, file, place)
-        self.reason = reason
-        self.file = file
-        self.place = place
-
-    def __str__(self) -> str:
-        return ": ".join(part for part in (self.file, self.place, self.reason) if part)
-
-
 class _TargetError(CanonryError):
     """Base class of errors about one URL or address, `target`; `tried` lists the attempts before.
 
@@ -172,7 +128,7 @@ class UnsafeUrl(_TargetError):
 
     def __str__(self) -> str:
         # The reason names what was refused; the target is added where it does not.
-        subject = "" if self.target in self.reason else f"{_quote(self.target)}: "
+        subject = "" if self.target in self.reason else f"{quote(self.target)}: "
         return f"Refused: {subject}{self.reason}." + (f" {self.advice}" if self.advice else "")
 
 
@@ -200,14 +156,14 @@ class FetchFailed(_TargetError):
         return self.kind in TRANSIENT_FAILURES
 
     def __str__(self) -> str:
-        return f"could not fetch {_quote(self.target)}: {self.reason}"
+        return f"could not fetch {quote(self.target)}: {self.reason}"
 
 
 class NotAFeed(_TargetError):
     """The response is not a feed."""
 
     def __str__(self) -> str:
-        return f"not a feed: {_quote(self.target)}: {self.reason}"
+        return f"not a feed: {quote(self.target)}: {self.reason}"
 
 
 class StoreError(CanonryError):

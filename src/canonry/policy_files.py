@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from canonry.core.presets import policy
-from canonry.errors import PolicyError
+from canonry.url_errors import PolicyError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -123,12 +123,12 @@ def test_the_c_code_answers_most_real_urls_itself() -> None:
 @pytest.mark.parametrize("module", [fast, shortcut], ids=["fast", "shortcut"])
 @pytest.mark.parametrize("name", ["normalize", "normalize_many", "canonical_hash"])
 def test_signatures_and_docstrings_are_equal(module: Any, name: str) -> None:
-    door, wanted = getattr(module, name), getattr(reference, name)
+    function, wanted = getattr(module, name), getattr(reference, name)
     parameters = inspect.signature(wanted).parameters.values()
-    seen = [(each.name, each.default) for each in inspect.signature(door).parameters.values()]
+    seen = [(each.name, each.default) for each in inspect.signature(function).parameters.values()]
     assert seen == [(each.name, each.default) for each in parameters]
-    assert inspect.getdoc(door) == inspect.getdoc(wanted)
-    assert pickle.loads(pickle.dumps(door)) is door
+    assert inspect.getdoc(function) == inspect.getdoc(wanted)
+    assert pickle.loads(pickle.dumps(function)) is function
 
 
 @pytest.mark.parametrize("module", [fast, shortcut], ids=["fast", "shortcut"])
@@ -144,10 +144,10 @@ def test_unusual_calls_behave_as_in_the_reference(module: Any) -> None:
     ]  # fmt: skip
     for arguments, named in calls:
         results: list[object] = []
-        doors: list[Any] = [module.normalize, reference.normalize]
-        for door in doors:
+        functions: list[Any] = [module.normalize, reference.normalize]
+        for function in functions:
             try:
-                results.append(door(*arguments, **named))
+                results.append(function(*arguments, **named))
             except Exception as error:
                 results.append((type(error), str(error)))
         assert results[0] == results[1]

@@ -7,7 +7,7 @@ import sys
 from canonry.core.native import normalize
 from canonry.core.presets import policy as shipped_policy
 from canonry.core.url import read_url
-from canonry.errors import InvalidUrl
+from canonry.url_errors import InvalidUrl
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Identity keys: the texts by which a feed item is recognised when it comes again (contract I2, I3).
+"""Identity keys: the texts by which a feed item is recognised in a later fetch (contract I2, I3).
 
 The hash of a URL (contract N6) is `canonry.canonical_hash`, in `normalize.py`.
 """
@@ -16,7 +16,7 @@ from typing import cast
 from canonry.core.native import normalize
 from canonry.core.rules import strip_www
 from canonry.core.url import UNCHANGED_URL, parse
-from canonry.errors import InvalidUrl
+from canonry.url_errors import InvalidUrl
 
 ENTRY_POLICY = "entry@1"
 # Longer keys are stored as a digest: an index row of PostgreSQL has room for 2,704 bytes.

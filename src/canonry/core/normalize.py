@@ -12,7 +12,7 @@ from canonry.core.presets import policy as shipped_policy
 from canonry.core.sites import SITES, SiteRules
 from canonry.core.tables import SITE_TABLES
 from canonry.core.url import Parts, parse
-from canonry.errors import InvalidUrl
+from canonry.url_errors import InvalidUrl
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 from canonry.core.rules import drop_params, is_param_name, make_name_matcher
 from canonry.core.url import Parts, parse
-from canonry.errors import InvalidUrl, PolicyError
+from canonry.url_errors import InvalidUrl, PolicyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from canonry.core.policy import FRAGMENTS, SWITCHES
 from canonry.core.rules import is_param_name
 from canonry.core.sites import SITES
 from canonry.core.tables import POLICIES
-from canonry.errors import PolicyError
+from canonry.url_errors import PolicyError
 
 if TYPE_CHECKING:
     from canonry.core.policy import Policy

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from canonry.core.native import normalize
 from canonry.core.normalize import resolve_policy
-from canonry.errors import InvalidUrl
+from canonry.url_errors import InvalidUrl
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

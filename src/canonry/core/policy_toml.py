@@ -17,7 +17,7 @@ from typing import Any
 from canonry.core.policy import OPTIONS, Policy
 from canonry.core.policy_checks import check_strings, refuse_shipped_name
 from canonry.core.presets import policy
-from canonry.errors import PolicyError
+from canonry.url_errors import PolicyError
 
 _KEYS = ("name", "version", "about", "base", "with_params", "without_params", *OPTIONS)
 _POSITION = re.compile(r"(.*) \(at (.*)\)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from canonry.core.policy import Policy, get_shipped
 from canonry.core.tables import POLICIES
-from canonry.errors import PolicyError
+from canonry.url_errors import PolicyError
 
 
 def policy(name: str) -> Policy:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from canonry.core.normalize import normalize
 from canonry.core.url import parse
-from canonry.errors import InvalidUrl, PolicyError
+from canonry.url_errors import InvalidUrl, PolicyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

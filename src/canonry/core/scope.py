@@ -8,7 +8,7 @@ from enum import StrEnum
 from canonry.core.native import normalize
 from canonry.core.tables import SKIPPED_EXTENSIONS
 from canonry.core.url import join, parse
-from canonry.errors import InvalidUrl
+from canonry.url_errors import InvalidUrl
 
 CRAWL_POLICY = "crawl@1"
 _HTML_WHITESPACE = "\t\n\f\r "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from canonry.errors import InvalidUrl
+from canonry.url_errors import InvalidUrl
 
 TYPE_CHECKING = False  # importing typing would cost start-up time
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ static State *get_state(PyObject *module)
 /* The rules of a policy, made at its first use. A new reference; NULL with an exception set. */
 static Rules *get_policy_rules(State *state, PyObject *policy)
 {
-    PyObject *kept = PyObject_GetAttr(policy, state->native);
-    if (kept == NULL || Py_TYPE(kept) == state->rules_type)
-        return (Rules *)kept;
-    Py_DECREF(kept);
+    PyObject *known = PyObject_GetAttr(policy, state->native);
+    if (known == NULL || Py_TYPE(known) == state->rules_type)
+        return (Rules *)known;
+    Py_DECREF(known);
     PyObject *tables = PyObject_CallOneArg(state->make_tables, policy);
     if (tables == NULL)
         return NULL;
@@ -40,13 +40,13 @@ static Rules *get_policy_rules(State *state, PyObject *policy)
 static Rules *get_named_rules(State *state, PyObject *name)
 {
 #if PY_VERSION_HEX >= 0x030d0000
-    PyObject *kept;
-    if (PyDict_GetItemRef(state->rules_by_name, name, &kept) != 0)
-        return (Rules *)kept;
+    PyObject *known;
+    if (PyDict_GetItemRef(state->rules_by_name, name, &known) != 0)
+        return (Rules *)known;
 #else
-    PyObject *kept = PyDict_GetItemWithError(state->rules_by_name, name);
-    if (kept != NULL || PyErr_Occurred())
-        return (Rules *)Py_XNewRef(kept);
+    PyObject *known = PyDict_GetItemWithError(state->rules_by_name, name);
+    if (known != NULL || PyErr_Occurred())
+        return (Rules *)Py_XNewRef(known);
 #endif
     PyObject *policy = PyObject_CallOneArg(state->resolve_policy, name);
     if (policy == NULL)

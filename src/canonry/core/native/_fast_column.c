@@ -21,20 +21,20 @@ static PyObject *ask_reference(const State *state, PyObject *policy, struct text
 /* Ask the reference for the deferred rows. Returns a list that owns the answers; `answers` point into it. */
 static PyObject *answer_deferred(const State *state, PyObject *policy, const struct batch *batch, struct text *answers)
 {
-    PyObject *kept = PyList_New(batch->deferred_count);
-    for (int i = 0; kept != NULL && i < batch->deferred_count; i++) {
+    PyObject *owner = PyList_New(batch->deferred_count);
+    for (int i = 0; owner != NULL && i < batch->deferred_count; i++) {
         PyObject *answer = ask_reference(state, policy, batch->texts[batch->deferred[i]]);
         if (answer == NULL) {
-            Py_CLEAR(kept);
+            Py_CLEAR(owner);
         } else if (answer == Py_None) {
             answers[i] = (struct text){NULL, 0};
-            PyList_SET_ITEM(kept, i, answer);
+            PyList_SET_ITEM(owner, i, answer);
         } else {
             answers[i] = (struct text){(const uint8_t *)PyBytes_AS_STRING(answer), (size_t)PyBytes_GET_SIZE(answer)};
-            PyList_SET_ITEM(kept, i, answer);
+            PyList_SET_ITEM(owner, i, answer);
         }
     }
-    return kept;
+    return owner;
 }
 
 /* Make room for `needed` bytes, and half as many more. */
@@ -89,7 +89,7 @@ static bool normalize_batches(const State *state, const struct column *column, c
     for (int64_t from = 0; is_done && from < column->rows; from += BATCH_ROWS) {
         int count = column->rows - from < BATCH_ROWS ? (int)(column->rows - from) : BATCH_ROWS;
         enum batch_error error = rewrite_batch(column, from, count, call->rules->rules, state->rewrite, batch);
-        PyObject *kept = NULL;
+        PyObject *owner = NULL;
         if (error != BATCH_OK || batch->deferred_count > 0 || !has_room(output, measure_need(output, batch, count, answers))) {
             PyEval_RestoreThread(thread);
             if (error == BATCH_NO_MEMORY)
@@ -97,8 +97,8 @@ static bool normalize_batches(const State *state, const struct column *column, c
             else if (error == BATCH_MALFORMED)
                 PyErr_SetString(PyExc_ValueError, "the column points outside its own memory");
             else
-                kept = answer_deferred(state, call->policy, batch, answers);
-            is_done = kept != NULL && make_room(output, measure_need(output, batch, count, answers));
+                owner = answer_deferred(state, call->policy, batch, answers);
+            is_done = owner != NULL && make_room(output, measure_need(output, batch, count, answers));
             thread = PyEval_SaveThread();
         }
         if (is_done) {
@@ -106,9 +106,9 @@ static bool normalize_batches(const State *state, const struct column *column, c
             if (output->hashes)
                 hash_batch(output, from, count, state->sha256);
         }
-        if (kept != NULL) {
+        if (owner != NULL) {
             PyEval_RestoreThread(thread);
-            Py_DECREF(kept);
+            Py_DECREF(owner);
             thread = PyEval_SaveThread();
         }
     }

@@ -8,7 +8,7 @@ from canonry.core import normalize as reference
 from canonry.core.native.policy_tables import list_special_hosts
 from canonry.core.rules import strip_trailing_slashes, strip_www
 from canonry.core.url import PATH_CHARACTERS, PLAIN_HOST
-from canonry.errors import InvalidUrl
+from canonry.url_errors import InvalidUrl
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -52,7 +52,7 @@ struct path_bits {
     uint64_t dot_segment, escaped_start, double_slash, percent;
 };
 
-/* Shifting the marks of the next byte by one puts them below the slash that stands before it:
+/* Shifting the marks of the next byte by one puts them below the slash before it:
  *
  *     text           / a / . . / b / / c
  *     slash          1 0 1 0 0 1 0 1 1 0       bit 0 is on the left
