@@ -91,7 +91,7 @@ def normalize_or_none(url: str, policy: Policy | str) -> str | None:
         return None
 
 
-normalized_or_none = normalize_or_none  # the name that the C core looks up
+normalized_or_none = normalize_or_none  # looked up by an extension that was built before the rename
 
 
 def canonical_hash(url: str, policy: Policy | str = "article@0") -> str:
@@ -111,7 +111,7 @@ def resolve_policy(policy: Policy | str) -> Policy:
     return policy if isinstance(policy, Policy) else shipped_policy(policy)
 
 
-resolved = resolve_policy  # the name that the C core looks up
+resolved = resolve_policy  # looked up by an extension that was built before the rename
 
 
 def get_plan(policy: Policy) -> Plan:

@@ -39,7 +39,7 @@ def make_tables(policy: Policy) -> Tables | None:
     return switches, _FRAGMENTS.index(policy.fragment), names, hosts
 
 
-tables_of = make_tables  # the name that the C core looks up
+tables_of = make_tables  # looked up by an extension that was built before the rename
 
 
 def _fits(names: Names) -> bool:
