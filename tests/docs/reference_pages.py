@@ -73,7 +73,7 @@ _MODULES = {
 
 
 def make_pages() -> dict[str, str]:
-    """Every page of the reference by its file name, as Markdown."""
+    """Return every page of the reference by its file name, as Markdown."""
     with (
         tempfile.TemporaryDirectory() as folder,
         serving(f"sqlite:///{folder}/x.db", ServiceOptions(runs_jobs=False)) as running,
@@ -92,7 +92,7 @@ def make_pages() -> dict[str, str]:
 
 
 def find_commands(group: click.Group, path: str = "canonry") -> Iterator[tuple[str, click.Command]]:
-    """Every command with the words that call it."""
+    """Yield every command with the words that call it."""
     for name, command in group.commands.items():
         yield f"{path} {name}", command
         if isinstance(command, click.Group):
@@ -116,10 +116,9 @@ def _make_cli_page() -> str:
 
 
 def _read_help(path: str, command: click.Command) -> str:
-    context: click.Context | None = None
-    for word in path.split():
-        context = click.Context(cli if word == "canonry" else command, parent=context, info_name=word)
-    assert context is not None
+    context = click.Context(cli, info_name="canonry", **cli.context_settings)
+    for word in path.split()[1:]:
+        context = click.Context(command, parent=context, info_name=word)
     context.terminal_width = context.max_content_width = _HELP_WIDTH
     text = command.get_help(context)
     return re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE).replace(str(Path.home()), "~")
@@ -230,7 +229,7 @@ def _make_python_page() -> str:
 
 
 def _describe(name: str, value: Any) -> list[str]:
-    """A heading, the signature, the docstring, and the public methods of a class."""
+    """Return a heading, the signature, the docstring, and the public methods of a class."""
     lines = [f"### {name}", "", f"```python\n{_make_signature(name, value)}\n```", "", inspect.getdoc(value) or "", ""]
     if isinstance(value, type) and (methods := _list_methods(value)):
         lines += [f"- `{signature}`: {doc}" for signature, doc in methods] + [""]
@@ -252,7 +251,7 @@ def _make_signature(name: str, value: Any) -> str:
 
 
 def _find_python_function(value: Any) -> Any:
-    """The function itself, or the pure one that a function of the native core stands for."""
+    """Return the function, or the Python version of a function of the native core, which has the signature."""
     return getattr(import_module("canonry.core.native.shortcut"), value.__name__) if inspect.isbuiltin(value) else value
 
 
@@ -275,7 +274,7 @@ def _format_parameters(value: Any) -> str:
 
 
 def _format_default(value: Any, *, has_type: bool) -> str:
-    """The default as a reader can write it; an ellipsis for one that has no literal."""
+    """Return the default as a reader can write it; an ellipsis for one that has no literal."""
     if value is inspect.Parameter.empty:
         return ""
     is_literal = isinstance(value, str | int | float | bool | tuple | None) and not isinstance(value, Enum)

@@ -1,4 +1,4 @@
-"""Nothing that can be used is undocumented, and the reference is what the code says today."""
+"""Check that every command, option and public name is documented, and that the reference is up to date."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every citation of the contract ("contract N4") names a point of docs/contract.md."""
+"""Check that every citation of the contract ("contract N4") names a point of docs/contract.md."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _TEXTS = ("*.py", "*.c", "*.h", "*.toml", "*.html", "*.md")
 
 
 def find_citations(text: str) -> list[str]:
-    """The points that a text cites; a range such as I1–I5 cites its two ends."""
+    """Return the points that a text cites; a range such as I1–I5 cites its two ends."""
     return [point for match in _CITATION.finditer(text) for point in re.findall(_POINT, match[1])]
 
 
-def cited_places() -> list[tuple[str, str]]:
-    """Each citation in the project with the file it is in."""
+def find_cited_places() -> list[tuple[str, str]]:
+    """Return each citation in the project with the file it is in."""
     folders = [ROOT / name for name in ("src", "tests", "tools", "benchmarks", "docs")]
     files = [path for folder in folders for pattern in _TEXTS for path in folder.rglob(pattern)]
     return [
@@ -36,7 +36,7 @@ def cited_places() -> list[tuple[str, str]]:
 
 
 def test_every_citation_has_a_target() -> None:
-    places = cited_places()
+    places = find_cited_places()
     assert len(places) > 100  # the project cites its contract in many places
     missing = {place for place in places if place[1] not in POINTS | SECTIONS}
     assert not missing
