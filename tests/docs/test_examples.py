@@ -1,6 +1,6 @@
 """Run every command and every Python example in README and docs, and compare the output.
 
-`python tests/docs/test_examples.py` writes the present output of the commands into the pages.
+`PYTHONPATH=.:tests python tests/docs/test_examples.py` writes the present output of the commands into the pages.
 """
 
 from __future__ import annotations
