@@ -262,8 +262,8 @@ def _format_parameters(value: Any) -> str:
         if parameter.name == "self":
             continue
         if parameter.kind is parameter.KEYWORD_ONLY and not is_keyword_only:
-            is_keyword_only = True
             texts.append("*")
+        is_keyword_only |= parameter.kind in {parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL}
         stars = "*" * (parameter.kind is parameter.VAR_POSITIONAL) + "**" * (parameter.kind is parameter.VAR_KEYWORD)
         annotation = "" if parameter.annotation is parameter.empty else f": {parameter.annotation}"
         texts.append(
