@@ -9,8 +9,10 @@ unexport PYTHONDONTWRITEBYTECODE
 INPUTS := pyproject.toml setup.py constraints.txt $(wildcard src/canonry/core/native/*.c src/canonry/core/native/*.h)
 
 # Decisions without I/O: their tests must run every branch.
-PURE_TESTS := tests/core tests/feeds/test_item_matching.py tests/feeds/test_probes.py tests/rekey/test_entry_keys.py
-PURE_MODULES := src/canonry/core/*,src/canonry/feeds/item_matching.py,src/canonry/feeds/content.py,src/canonry/feeds/canonicalize/probes.py,src/canonry/rekey/entry_keys.py
+PURE_TESTS := tests/core tests/crawler/test_decisions.py tests/feeds/test_canonicalize_decisions.py \
+	tests/feeds/test_item_matching.py tests/feeds/test_probes.py tests/rekey/test_entry_keys.py
+FEEDS := src/canonry/feeds
+PURE_MODULES := src/canonry/core/*,src/canonry/crawler/decide.py,$(FEEDS)/item_matching.py,$(FEEDS)/keyed_items.py,$(FEEDS)/content.py,$(FEEDS)/canonicalize/decisions.py,$(FEEDS)/canonicalize/probes.py,src/canonry/rekey/entry_keys.py
 
 .PHONY: run test check pure tables law mutate fuzz asan leaks chaos bench reference docs clean
 

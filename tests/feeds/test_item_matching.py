@@ -228,3 +228,13 @@ def test_a_reused_guid_becomes_ambiguous() -> None:
     match = Stored(guid={"g1": known()}).match(replace(ITEM, link="https://a.com/2", title="x"))
     assert match.ambiguous == {(GUID, "g1")}
     assert [key.key_type for key in match.items[0].item.keys] == [URL]
+
+
+def test_equal_items_of_one_document_are_one_item() -> None:
+    assert len(make_keyed_items([ITEM, replace(ITEM)], FEED)) == 1
+    assert len(make_keyed_items([ITEM, replace(ITEM, title="Two")], FEED)) == 2
+
+
+def test_characters_that_no_database_stores_are_replaced() -> None:
+    [item] = make_keyed_items([Item(guid="a\0", link="https://a.com/1", title="\ud800b", published="c")], FEED)
+    assert (item.parsed.guid, item.parsed.title) == ("a\ufffd", "\ufffdb")

@@ -91,9 +91,6 @@ def normalize_or_none(url: str, policy: Policy | str) -> str | None:
         return None
 
 
-normalized_or_none = normalize_or_none  # looked up by an extension that was built before the rename
-
-
 def canonical_hash(url: str, policy: Policy | str = "article@0") -> str:
     """Return the hex sha256 of the normalized URL (contract N6)."""
     return sha256(normalize(url, policy))
@@ -109,9 +106,6 @@ def sha256(text: str) -> str:
 def resolve_policy(policy: Policy | str) -> Policy:
     """Return the policy itself, or the shipped one of that name or id."""
     return policy if isinstance(policy, Policy) else shipped_policy(policy)
-
-
-resolved = resolve_policy  # looked up by an extension that was built before the rename
 
 
 def get_plan(policy: Policy) -> Plan:

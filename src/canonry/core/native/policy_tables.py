@@ -39,9 +39,6 @@ def make_tables(policy: Policy) -> Tables | None:
     return switches, _FRAGMENTS.index(policy.fragment), names, hosts
 
 
-tables_of = make_tables  # looked up by an extension that was built before the rename
-
-
 def _fits(names: Names) -> bool:
     lengths = [len(name) for name in names]
     return sum(lengths) <= _MAX_LIST_BYTES and max(lengths, default=0) <= _MAX_NAME_BYTES
