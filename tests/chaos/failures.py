@@ -1,4 +1,7 @@
-"""What goes wrong: each kind of failure is a function that makes it happen, to one process at a time."""
+"""Faults to inject: each is a function that makes one part fail.
+
+The pauses in these functions are how long a part stays down or frozen; they wait for nothing.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import socket
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,20 +23,35 @@ if TYPE_CHECKING:
     from postgres import PostgresServer
     from redis_server import RedisServer
 
-_GAPS = (1.5, 4.0)  # seconds between two failures
+_GAP_SECONDS = (1.5, 4.0)  # shortest and longest pause between two failures
+_CHROME_START_SECONDS = 5.0
+
+
+class Fault(StrEnum):
+    """What can be made to fail; the value is its name in the report."""
+
+    SERVICE = "service killed"
+    SERVICE_PROCESS = "one process of the service killed"
+    WORKER = "worker killed"
+    POSTGRES = "PostgreSQL crashed"
+    REDIS = "Redis killed"
+    REDIS_FREEZE = "Redis frozen"
+    REDIS_FLUSH = "Redis flushed"
+    CHROME = "Chrome killed"
+    CRAWL = "crawl killed"
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One that has happened, and when it began."""
+    """A fault that was injected, and when (`time.monotonic`)."""
 
-    kind: str
+    fault: Fault
     at: float
 
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """What can fail."""
+    """The parts that can fail."""
 
     service: Part
     workers: list[Part]
@@ -43,26 +62,26 @@ class Targets:
     chance: random.Random
 
 
-def schedule(chance: random.Random, seconds: float) -> Iterator[tuple[str, float]]:
-    """Kinds and the pauses before them: every kind once in each round, in an order of its own."""
+def plan_faults(chance: random.Random, seconds: float) -> Iterator[tuple[Fault, float]]:
+    """Yield faults with the pause before each: rounds of all faults, each round in a random order."""
     spent = 0.0
     while True:
-        for kind in chance.sample(list(KINDS), len(KINDS)):
-            gap = chance.uniform(*_GAPS)
+        for fault in chance.sample(list(FAULTS), len(FAULTS)):
+            gap = chance.uniform(*_GAP_SECONDS)
             spent += gap
-            if spent > seconds:  # at the latest: what failures themselves take is not counted here
+            if spent > seconds:  # the run may end earlier: the time that faults take is not counted here
                 return
-            yield kind, gap
+            yield fault, gap
 
 
 def kill_service(targets: Targets) -> bool:
     return targets.service.kill()
 
 
-def kill_service_worker(targets: Targets) -> bool:
-    """One of the processes that answer; their parent stays."""
+def kill_service_process(targets: Targets) -> bool:
+    """Kill one of the processes that answer requests; their parent stays alive."""
     parent = targets.service.process
-    found = [each for each in targets.watch.alive() if parent is not None and each.parent == parent.pid]
+    found = [each for each in targets.watch.find_processes() if parent is not None and each.parent == parent.pid]
     return _kill_one([each for each in found if each.kind == "service"], targets.chance)
 
 
@@ -75,10 +94,11 @@ def kill_crawl(targets: Targets) -> bool:
 
 
 def kill_chrome(targets: Targets) -> bool:
-    """The browser, or one of those that show its pages; a crawl that has just begun has none yet."""
+    """Kill the browser or one of its child processes; wait for Chrome if the crawl has just started."""
     found: list[Process] = []
-    for _ in range(50):
-        found = [each for each in targets.watch.alive() if each.kind == "chrome"]
+    deadline = time.monotonic() + _CHROME_START_SECONDS
+    while time.monotonic() < deadline:
+        found = [each for each in targets.watch.find_processes() if each.kind == "chrome"]
         if any("--type=renderer" in each.command for each in found):
             break
         time.sleep(0.1)
@@ -115,24 +135,25 @@ def flush_redis(targets: Targets) -> bool:
         return connection.recv(16).startswith(b"+")
 
 
-OF_THE_SERVICE = {"service killed", "one of its processes killed"}
-KINDS: dict[str, Callable[[Targets], bool]] = {
-    "service killed": kill_service,
-    "one of its processes killed": kill_service_worker,
-    "worker killed": kill_worker,
-    "PostgreSQL crashed": crash_postgres,
-    "Redis killed": kill_redis,
-    "Redis frozen": freeze_redis,
-    "Redis flushed": flush_redis,
-    "Chrome killed": kill_chrome,
-    "crawl killed": kill_crawl,
+SERVICE_FAULTS = {Fault.SERVICE, Fault.SERVICE_PROCESS}
+# Each function returns False if its part was not running, so that nothing could fail.
+FAULTS: dict[Fault, Callable[[Targets], bool]] = {
+    Fault.SERVICE: kill_service,
+    Fault.SERVICE_PROCESS: kill_service_process,
+    Fault.WORKER: kill_worker,
+    Fault.POSTGRES: crash_postgres,
+    Fault.REDIS: kill_redis,
+    Fault.REDIS_FREEZE: freeze_redis,
+    Fault.REDIS_FLUSH: flush_redis,
+    Fault.CHROME: kill_chrome,
+    Fault.CRAWL: kill_crawl,
 }
 
 
-def _kill_one(found: list[Process], chance: random.Random) -> bool:
-    if not found:
+def _kill_one(processes: list[Process], chance: random.Random) -> bool:
+    if not processes:
         return False
     with suppress(ProcessLookupError):
-        os.kill(chance.choice(sorted(found, key=lambda each: each.pid)).pid, signal.SIGKILL)
+        os.kill(chance.choice(sorted(processes, key=lambda each: each.pid)).pid, signal.SIGKILL)
         return True
     return False

@@ -1,4 +1,4 @@
-"""Clients that put bookmarks until they are acknowledged, several spellings of the same URL at once."""
+"""Clients that save bookmarks at the same time, several spellings of the same URLs, and retry until acknowledged."""
 
 from __future__ import annotations
 
@@ -12,31 +12,34 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import canonry
-from chaos.audit import Promise
-from chaos.web import DECOY, SHORTENERS, short_target
+from chaos.audit import Acknowledgement
+from chaos.web import DECOY, SHORTENERS, make_short_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from chaos.web import Web
 
-ACKNOWLEDGED = {200, 201}
-_PATIENCE = 45.0  # seconds for one answer: longer than the service tries, or an old change could come after a new one
-_PAUSE = 0.02
-_SHORTS = 400  # short links there are
-_OWN = 10  # bookmarks of each client whose text it changes
+SUCCESS = {200, 201}
+_BUSY = {429, 503}
+# Longer than the service works on a request; otherwise an old change could be stored after a newer one.
+_RESPONSE_SECONDS = 45.0
+_RETRY_SECONDS = 0.1
+_MEAN_PAUSE_SECONDS = 0.02  # between two requests of a client
+_SHORT_LINKS = 400
+_CHANGED_BOOKMARKS = 10  # bookmarks of each client whose description it changes
 
 
 class Load:
-    """All clients, and what they were told."""
+    """All clients, and what they measured; times are in seconds."""
 
     def __init__(self, port: int, web: Web, *, seed: int, clients: int = 4) -> None:
-        self.promises: list[Promise] = []
-        self.requests: Counter[str] = Counter()
-        self.errors: Counter[str] = Counter()
-        self.refusals: Counter[str] = Counter()  # answers that nothing explains
-        self.latencies: list[float] = []
-        self.waits: list[float] = []  # until acknowledged, all tries together
+        self.acknowledgements: list[Acknowledgement] = []
+        self.requests: Counter[str] = Counter()  # by method
+        self.errors: Counter[str] = Counter()  # by status, or by exception
+        self.unexpected: Counter[str] = Counter()  # responses that a failing part does not explain
+        self.latencies: list[float] = []  # of successful requests
+        self.waits: list[float] = []  # from the first try to success
         self.acknowledged_at: list[float] = []
         self.given_up = 0
         self._port = port
@@ -57,134 +60,146 @@ class Load:
         self.finish(0)
 
     def finish(self, seconds: float) -> None:
-        """Begin nothing new; what was begun has so many seconds to be acknowledged."""
+        """Stop the clients; the requests that are under way are retried for so many seconds."""
         self._deadline = time.monotonic() + seconds
         self._stop.set()
         for thread in self._threads:
             if thread.is_alive():
-                thread.join(seconds + _PATIENCE + 5)
+                thread.join(seconds + _RESPONSE_SECONDS + 5)
 
-    def try_once(self, method: str, path: str) -> tuple[int, Any]:
-        """One request that is not counted; 0 where nobody answers."""
+    def is_ready(self) -> bool:
+        """Return whether the service reports that it is ready; this request is not counted."""
         try:
-            return _asked(self._port, method, path, None)
+            return _send(self._port, "GET", "/readyz", None)[0] == 200
         except (OSError, http.client.HTTPException, ValueError):
-            return 0, None
+            return False
 
-    def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        """Ask until there is an answer that means something; 0 where time is over."""
+    def request(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        """Send a request until it succeeds or is refused; return the status, 0 when the time is over, and the JSON."""
         began = time.monotonic()
         while True:
             self.requests[method] += 1
-            asked = time.monotonic()
+            sent_at = time.monotonic()
             try:
-                status, answer = _asked(self._port, method, path, body)
+                status, answer = _send(self._port, method, path, body)
             except (OSError, http.client.HTTPException, ValueError) as error:
                 status, answer = 0, None
                 self.errors[type(error).__name__] += 1
             now = time.monotonic()
-            if status in ACKNOWLEDGED:
-                self.latencies.append(now - asked)
+            if status in SUCCESS:
+                self.latencies.append(now - sent_at)
                 self.waits.append(now - began)
                 self.acknowledged_at.append(now)
                 return status, answer
             if status:
                 self.errors[str(status)] += 1
-                if status not in {429, 503}:
-                    told = answer.get("detail", "") if isinstance(answer, dict) else ""
-                    self.refusals[f"{method} {path.partition('?')[0]}: {status} {told}"[:200]] += 1
+                if status not in _BUSY:
+                    detail = answer.get("detail", "") if isinstance(answer, dict) else ""
+                    self.unexpected[f"{method} {path.partition('?')[0]}: {status} {detail}"[:200]] += 1
                 if 400 <= status < 500 and status != 429:
                     return status, answer
             if now > self._deadline:
                 self.given_up += 1
                 return 0, None
-            time.sleep(0.1)
+            time.sleep(_RETRY_SECONDS)
 
-    def put(self, given: str, *, wanted: str = "", query: str = "", **fields: Any) -> None:
-        """Keep a bookmark, and remember what was promised."""
-        status, answer = self.ask("PUT", f"/api/bookmarks{query}", {"url": given, **fields})
-        if status in ACKNOWLEDGED:
-            own = canonry.normalize(given)
-            text = int(fields.get("description") or 0)
-            kept = answer["id"], answer["url"], answer["original_url"]
-            self.promises.append(Promise(given, wanted or own, own, status, *kept, text))
+    def save(self, url: str, *, title: str = "", target_url: str = "", revision: int = 0, update: bool = False) -> None:
+        """Save a bookmark and record its acknowledgement; `update` changes the bookmark if it is already saved."""
+        fields = {"title": title, "description": str(revision) if revision else ""}
+        body = {"url": url, **{name: text for name, text in fields.items() if text}}
+        status, answer = self.request("PUT", "/api/bookmarks?update=true" if update else "/api/bookmarks", body)
+        if status in SUCCESS:
+            normal_url = canonry.normalize(url)
+            self.acknowledgements.append(
+                Acknowledgement(
+                    url,
+                    target_url or normal_url,
+                    normal_url,
+                    status,
+                    answer["id"],
+                    answer["url"],
+                    answer["original_url"],
+                    revision,
+                )
+            )
 
     def _run(self, number: int, chance: random.Random) -> None:
         step = 0
         while not self._stop.is_set():
             step += 1
-            does = chance.choices(_DEEDS, _WEIGHTS)[0]
-            does(self, number, step, chance)
-            time.sleep(chance.uniform(0, 2 * _PAUSE))
+            action = chance.choices(_ACTIONS, _WEIGHTS)[0]
+            action(self, number, step, chance)
+            time.sleep(chance.uniform(0, 2 * _MEAN_PAUSE_SECONDS))
 
-    def _put_spelling(self, _: int, step: int, chance: random.Random) -> None:
-        self.put(_spelling(f"{self._web.blog}/page/{step}", step, chance), title="A title")
+    def _save_spelling(self, _: int, step: int, chance: random.Random) -> None:
+        self.save(_make_spelling(f"{self._web.blog}/page/{step}", step, chance), title="A title")
 
-    def _put_untitled(self, number: int, step: int, chance: random.Random) -> None:
-        """Its title is looked up."""
-        self.put(_spelling(f"{self._web.blog}/page/untitled-{number}", step // 10, chance))
+    def _save_untitled(self, number: int, step: int, chance: random.Random) -> None:
+        """Save a bookmark without a title, so that the service fetches it."""
+        self.save(_make_spelling(f"{self._web.blog}/page/untitled-{number}", step // 10, chance))
 
-    def _put_short(self, _: int, __: int, chance: random.Random) -> None:
-        if not self._web.has_names:
+    def _save_short_link(self, _: int, __: int, chance: random.Random) -> None:
+        if not self._web.has_shorteners:
             return
-        number = chance.randrange(_SHORTS)
-        wanted = canonry.normalize(f"{self._web.blog}{short_target(number)}")
+        number = chance.randrange(_SHORT_LINKS)
+        target_url = canonry.normalize(f"{self._web.blog}{make_short_path(number)}")
         kind = chance.choice("sssh")
-        self.put(f"http://{chance.choice(SHORTENERS)}/{kind}{number}", wanted=wanted, title="Short")
+        self.save(f"http://{chance.choice(SHORTENERS)}/{kind}{number}", target_url=target_url, title="Short")
 
-    def _put_trap(self, number: int, step: int, chance: random.Random) -> None:
-        """Kept it is, but nobody may look what is there."""
+    def _save_trap(self, number: int, step: int, chance: random.Random) -> None:
+        """Save a URL of the traps: the bookmark is accepted, but the service must not fetch it."""
         traps = self._web.content.traps
-        urls = traps.spellings(f"/bookmark/{number}/{step // 20}")
-        if self._web.has_names:
+        urls = traps.make_spellings(f"/bookmark/{number}/{step // 20}")
+        if self._web.has_shorteners:
             urls += [
                 f"http://{SHORTENERS[0]}/p{number}",
                 f"http://{SHORTENERS[0]}/d{number}",
                 f"http://{DECOY}/{number}",
             ]
-        self.put(chance.choice(urls))
+        self.save(chance.choice(urls))
 
-    def _change_text(self, number: int, step: int, chance: random.Random) -> None:
-        url = f"{self._web.blog}/page/own/{number}/{chance.randrange(_OWN)}"
-        self.put(url, query="?update=true", title="Own", description=str(step))
+    def _change_description(self, number: int, step: int, chance: random.Random) -> None:
+        url = f"{self._web.blog}/page/own/{number}/{chance.randrange(_CHANGED_BOOKMARKS)}"
+        self.save(url, title="Own", revision=step, update=True)
 
     def _find(self, _: int, __: int, chance: random.Random) -> None:
-        """What was acknowledged is found, at any time."""
-        if not self.promises:
+        """Look up an acknowledged bookmark by its URL, which must find it at any time."""
+        if not self.acknowledgements:
             return
-        promise = chance.choice(self.promises)
-        if promise.wanted != promise.own or promise.url != promise.own:
-            return  # a short link moves
-        status, answer = self.ask("GET", f"/api/bookmarks?url={quote(promise.given, safe='')}")
-        if status == 200 and [each["id"] for each in answer] != [promise.id]:
-            self.refusals["GET /api/bookmarks: 200 without what was acknowledged"] += 1
+        saved = chance.choice(self.acknowledgements)
+        if saved.target_url != saved.normal_url or saved.url != saved.normal_url:
+            return  # the URL of a short link changes when it is expanded
+        status, answer = self.request("GET", f"/api/bookmarks?url={quote(saved.sent_url, safe='')}")
+        if status == 200 and [each["id"] for each in answer] != [saved.id]:
+            self.unexpected["GET /api/bookmarks: 200 without the acknowledged bookmark"] += 1
 
 
-_DEEDS: list[Callable[[Load, int, int, random.Random], None]] = [
-    Load._put_spelling,
-    Load._put_untitled,
-    Load._put_short,
-    Load._put_trap,
-    Load._change_text,
+# What a client does: the arguments are the client's number, the number of the step, and the source of randomness.
+_ACTIONS: list[Callable[[Load, int, int, random.Random], None]] = [
+    Load._save_spelling,
+    Load._save_untitled,
+    Load._save_short_link,
+    Load._save_trap,
+    Load._change_description,
     Load._find,
 ]
 _WEIGHTS = [55, 5, 10, 5, 10, 15]
 
 
-def _spelling(page: str, number: int, chance: random.Random) -> str:
-    """One of the ways to write a URL with two parameters."""
+def _make_spelling(page: str, number: int, chance: random.Random) -> str:
+    """Return one of the ways to write a URL with two parameters."""
     query = chance.choice([f"a={number}&b=2", f"b=2&a={number}"])
     noise = chance.choice(["", "&utm_source=x", "&fbclid=1", "&utm_campaign=y&gclid=2"])
     scheme = chance.choice(["http:", "HTTP:", " http:"])
     return page.replace("http:", scheme, 1) + f"?{query}{noise}"
 
 
-def _asked(port: int, method: str, path: str, body: Any) -> tuple[int, Any]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_PATIENCE)
+def _send(port: int, method: str, path: str, body: Any) -> tuple[int, Any]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_RESPONSE_SECONDS)
     try:
-        sent = None if body is None else json.dumps(body)
-        connection.request(method, path, sent, {"Content-Type": "application/json"} if sent else {})
-        answer = connection.getresponse()
-        return answer.status, json.loads(answer.read() or b"null")
+        text = None if body is None else json.dumps(body)
+        connection.request(method, path, text, {"Content-Type": "application/json"} if text else {})
+        response = connection.getresponse()
+        return response.status, json.loads(response.read() or b"null")
     finally:
         connection.close()

@@ -1,4 +1,4 @@
-"""The processes of canonry, kept running as a supervisor would keep them: what ends is started again."""
+"""The canonry processes of a run, and a supervisor that starts each again when it ends."""
 
 from __future__ import annotations
 
@@ -17,54 +17,55 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-_LOOK = 0.1
-_PAUSE = 0.5  # seconds before another start
+_POLL_SECONDS = 0.1
+_RESTART_SECONDS = 0.5  # pause before a process is started again
 CANONRY = [sys.executable, "-m", "canonry"]
 
 
 class Part:
-    """One process, started again with whatever `command` says until that is None."""
+    """One canonry process, started again until `next_command` returns None.
+
+    `exit_codes` counts the exit codes of the processes that ended without being killed.
+    """
 
     def __init__(
-        self, name: str, command: Callable[[int | None], list[str] | None], environment: dict[str, str], folder: Path
+        self, name: str, next_command: Callable[[], list[str] | None], environment: dict[str, str], folder: Path
     ) -> None:
-        """`command` is asked with how the last one ended: its exit code, None for the first."""
         self.name = name
-        self.ends: Counter[int] = Counter()  # exit codes of those that nobody killed
+        self.exit_codes: Counter[int] = Counter()
         self.process: subprocess.Popen[bytes] | None = None
-        self._command = command
+        self.is_over = False
+        self._next_command = next_command
         self._environment = environment
         self._folder = folder
         self._log = folder / f"{name}.log"
-        self._code: int | None = None
-        self._not_before = 0.0
-        self.is_over = False
+        self._restart_at = 0.0
 
-    def say(self, what: str) -> None:
-        """Into its log, between what it says itself."""
+    def log(self, text: str) -> None:
+        """Write a line with the time to the log of the process."""
         with self._log.open("a") as log:
-            log.write(f"--- {datetime.now(UTC):%H:%M:%S.%f} {what}\n")
+            log.write(f"--- {datetime.now(UTC):%H:%M:%S.%f} {text}\n")
 
-    def look(self) -> None:
-        """Start it if it does not run."""
+    def start_if_ended(self) -> None:
+        """Start the process if it is not running and the pause since its end is over."""
         if self.is_over:
             return
         if self.process is not None:
-            self._code = self.process.poll()
-            if self._code is None:
+            code = self.process.poll()
+            if code is None:
                 return
-            self.say(f"ended with {self._code}")
-            if self._code != -signal.SIGKILL:
-                self.ends[self._code] += 1
+            self.log(f"ended with {code}")
+            if code != -signal.SIGKILL:
+                self.exit_codes[code] += 1
             self.process = None
-            self._not_before = time.monotonic() + _PAUSE
-        if time.monotonic() < self._not_before:
+            self._restart_at = time.monotonic() + _RESTART_SECONDS
+        if time.monotonic() < self._restart_at:
             return
-        command = self._command(self._code)
+        command = self._next_command()
         if command is None:
             self.is_over = True
             return
-        self.say(f"canonry {' '.join(command)}")
+        self.log(f"canonry {' '.join(command)}")
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
                 [*CANONRY, *command],
@@ -73,11 +74,11 @@ class Part:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,  # so that a Ctrl-C here is ours alone, and its group is known
+                start_new_session=True,  # Ctrl-C does not reach it, and `Watch` finds its children by their group
             )
 
     def kill(self) -> bool:
-        """As `kill -9` does; False where there is nothing to kill."""
+        """Send SIGKILL; return False if the process is not running."""
         process = self.process
         if process is None or process.poll() is not None:
             return False
@@ -85,7 +86,7 @@ class Part:
         return True
 
     def stop(self, seconds: float) -> int | None:
-        """Ask it to end; its exit code, None where it did not end in time."""
+        """Send SIGTERM and return the exit code; None if the process did not end in time and was killed."""
         self.is_over = True
         process = self.process
         if process is None:
@@ -101,7 +102,7 @@ class Part:
 
 
 class Supervisor:
-    """Looks after all parts in a thread of its own."""
+    """Keeps all parts running, from a thread."""
 
     def __init__(self, parts: list[Part]) -> None:
         self.parts = parts
@@ -113,24 +114,25 @@ class Supervisor:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.let_go()
+        self.stop_restarting()
         for part in self.parts:
             if part.kill() and part.process is not None:
                 part.process.wait(10)
 
-    def let_go(self) -> None:
-        """Start nothing again."""
+    def stop_restarting(self) -> None:
+        """Leave the parts as they are from now on."""
         self._stop.set()
         self._thread.join(10)
 
     def _run(self) -> None:
-        while not self._stop.wait(_LOOK):
+        while not self._stop.wait(_POLL_SECONDS):
             for part in self.parts:
-                part.look()
+                part.start_if_ended()
 
 
-def environment_of(folder: Path, **settings: str) -> dict[str, str]:
-    """What the processes get: the mark of this run, its settings, and nothing of ours besides."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("CANONRY_")}
-    chrome = {name: os.environ[name] for name in ("CANONRY_CHROME",) if name in os.environ}
-    return {**kept, **chrome, "CANONRY_CHAOS": str(folder), "TMPDIR": str(folder), "HOME": str(folder), **settings}
+def make_environment(folder: Path, **settings: str) -> dict[str, str]:
+    """Return the environment of the processes: the marker of this run and its settings, and no setting of the user."""
+    inherited = {
+        name: value for name, value in os.environ.items() if name == "CANONRY_CHROME" or not name.startswith("CANONRY_")
+    }
+    return {**inherited, "CANONRY_CHAOS": str(folder), "TMPDIR": str(folder), "HOME": str(folder), **settings}

@@ -1,4 +1,4 @@
-"""What came of a run, as Markdown for a file and as a short table."""
+"""Format the outcome of a run, as Markdown for a file and as a short table for the terminal."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from chaos.audit import Check
-    from chaos.failures import Failure
+    from chaos.failures import Failure, Fault
     from chaos.load import Load
 
-_LINGERS = 1.5  # seconds: less than there are between two failures
+# How long a service may still answer after it was killed; not longer than the pause between two failures.
+_LINGER_SECONDS = 1.5
 
 
 @dataclass(slots=True)
-class Outcome:
-    """All that a run has to tell."""
+class RunOutcome:
+    """The results of a run; complete when `checks` are set."""
 
     seed: int
     seconds: float
     load: Load
     failures: list[Failure] = field(default_factory=list)
-    missed: Counter[str] = field(default_factory=Counter[str])  # nothing was there to fail
+    # How often the part that should fail was not running.
+    skipped: Counter[Fault] = field(default_factory=Counter)
     checks: list[Check] = field(default_factory=list)
-    peaks: dict[str, int] = field(default_factory=dict[str, int])
-    bounds: Mapping[str, int] = field(default_factory=dict[str, int])
+    peaks: dict[str, int] = field(default_factory=dict[str, int])  # bytes by kind of process
+    limits: Mapping[str, int] = field(default_factory=dict[str, int])
     facts: list[tuple[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -40,80 +42,83 @@ class Outcome:
         return bool(self.checks) and all(check.is_ok for check in self.checks)
 
 
-def short(outcome: Outcome) -> str:
-    """The audit, for a terminal."""
-    rows = [(check.name, check.looked_at, _verdict(check)) for check in outcome.checks]
-    wrong = [f"{check.name}: {check.told}" for check in outcome.checks if not check.is_ok]
-    return "\n".join([format_table(("audit", "looked at", ""), rows), *wrong])
+def format_summary(outcome: RunOutcome) -> str:
+    """Format the checks as a table for the terminal."""
+    rows = [(check.name, check.checked, _format_result(check)) for check in outcome.checks]
+    problems = [f"{check.name}: {check.summary}" for check in outcome.checks if not check.is_ok]
+    return "\n".join([format_table(("check", "checked", "result"), rows), *problems])
 
 
-def full(outcome: Outcome) -> str:
-    """The report."""
+def format_report(outcome: RunOutcome) -> str:
+    """Format everything as Markdown."""
     load = outcome.load
     about = [
         ("seed", str(outcome.seed)),
-        ("seconds of chaos", f"{outcome.seconds:g}"),
+        ("seconds with failures", f"{outcome.seconds:g}"),
         *((name, str(value)) for name, value in describe_machine().items()),
         *outcome.facts,
     ]
-    counts = Counter(failure.kind for failure in outcome.failures)
-    outages = longest_outages(outcome.failures, load.acknowledged_at)
+    counts = Counter(failure.fault for failure in outcome.failures)
+    outages = find_longest_outages(outcome.failures, load.acknowledged_at)
     failures = [
-        (kind, str(count), str(outcome.missed[kind]), f"{outages.get(kind, 0):.1f}")
-        for kind, count in sorted(counts.items())
+        (fault, str(count), str(outcome.skipped[fault]), f"{outages.get(fault, 0):.1f}")
+        for fault, count in sorted(counts.items())
     ]
     figures = [
         ("requests", str(sum(load.requests.values()))),
-        ("acknowledged", str(len(load.acknowledged_at))),
-        ("bookmarks acknowledged", str(len(load.promises))),
-        ("given up at the end", str(load.given_up)),
-        *((f"without an answer: {name}" if not name.isdecimal() else f"answered {name}", str(count))
+        ("successful responses", str(len(load.acknowledged_at))),
+        ("acknowledged bookmarks", str(len(load.acknowledgements))),
+        ("requests given up at the end", str(load.given_up)),
+        *((f"status {name}" if name.isdecimal() else f"no response: {name}", str(count))
           for name, count in sorted(load.errors.items())),
-        *((f"one request, p{share}, ms", f"{at(load.latencies, share) * 1000:.0f}") for share in (50, 99)),
-        *((f"until acknowledged, p{share}, ms", f"{at(load.waits, share) * 1000:.0f}") for share in (50, 99, 100)),
+        *((f"one request, p{percent}, ms", f"{compute_percentile(load.latencies, percent) * 1000:.0f}") for percent in (50, 99)),
+        *((f"with retries, p{percent}, ms", f"{compute_percentile(load.waits, percent) * 1000:.0f}") for percent in (50, 99, 100)),
     ]  # fmt: skip
     memory = [
-        (kind, f"{peak / 2**20:.0f}", f"{outcome.bounds[kind] / 2**20:.0f}" if kind in outcome.bounds else "")
+        (kind, f"{peak / 2**20:.0f}", f"{outcome.limits[kind] / 2**20:.0f}" if kind in outcome.limits else "")
         for kind, peak in sorted(outcome.peaks.items())
     ]
-    audit = [(check.name, check.looked_at, _verdict(check), check.told) for check in outcome.checks]
+    audit = [(check.name, check.checked, _format_result(check), check.summary) for check in outcome.checks]
     parts = [
         f"# Chaos: {'clean' if outcome.is_clean else 'NOT CLEAN'}",
         format_table(("", ""), about),
         "## Audit",
-        format_table(("", "looked at", "", "wrong"), audit),
+        format_table(("check", "checked", "result", "problems"), audit),
         "## Failures",
-        format_table(("kind", "times", "nothing to fail", "longest time without an acknowledged answer, s"), failures),
+        format_table(
+            ("failure", "times", "skipped: not running", "longest time without a successful response, s"), failures
+        ),
         "## Load",
         format_table(("", ""), figures),
         "## Memory",
-        format_table(("kind of process", "peak of one, MiB", "bound"), memory),
+        format_table(("kind of process", "largest process, MiB", "limit, MiB"), memory),
         *(["## Notes", "\n".join(f"- {note}" for note in outcome.notes)] if outcome.notes else []),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _verdict(check: Check) -> str:
+def _format_result(check: Check) -> str:
     return "ok" if check.is_ok else "FAILED"
 
 
-def longest_outages(failures: Sequence[Failure], acknowledged_at: Sequence[float]) -> dict[str, float]:
-    """By kind, the longest time without an acknowledged answer; it belongs to the first failure in it or just before.
+def find_longest_outages(failures: Sequence[Failure], acknowledged_at: Sequence[float]) -> dict[Fault, float]:
+    """Return the longest time without a successful response for each fault.
 
-    A service whose parent was killed goes on answering for a moment.
+    A gap between two responses belongs to the first failure in it or just before: processes whose parent was killed
+    still answer for a moment. A gap without one belongs to the last failure before it.
     """
-    times, begun = sorted(acknowledged_at), [failure.at for failure in failures]
-    found = {failure.kind: 0.0 for failure in failures}
+    times, failed_at = sorted(acknowledged_at), [failure.at for failure in failures]
+    longest = {failure.fault: 0.0 for failure in failures}
     for before, after in pairwise(times):
-        number = bisect_left(begun, before - _LINGERS)
-        if number == len(begun) or begun[number] >= after:
-            number -= 1  # nothing failed in it: what failed before?
+        number = bisect_left(failed_at, before - _LINGER_SECONDS)
+        if number == len(failed_at) or failed_at[number] >= after:
+            number -= 1
         if number >= 0:
-            kind = failures[number].kind
-            found[kind] = max(found[kind], after - before)
-    return found
+            fault = failures[number].fault
+            longest[fault] = max(longest[fault], after - before)
+    return longest
 
 
-def at(values: Sequence[float], share: int) -> float:
-    """The value that so many of a hundred do not exceed."""
-    return sorted(values)[min(len(values) * share // 100, len(values) - 1)] if values else 0.0
+def compute_percentile(values: Sequence[float], percent: int) -> float:
+    """Return the value that so many percent of the values do not exceed; 0 if there are none."""
+    return sorted(values)[min(len(values) * percent // 100, len(values) - 1)] if values else 0.0

@@ -1,4 +1,4 @@
-"""The web that chaos happens on: feeds that grow, sites to crawl, short links, and traps that all lead to one address."""
+"""The web of a run: feeds that grow, sites to crawl, short links, and links to the traps."""
 
 from __future__ import annotations
 
@@ -12,44 +12,43 @@ from urllib.parse import urlsplit
 if TYPE_CHECKING:
     from chaos.traps import Traps
 
-ADDRESS = "127.0.0.1"  # the only one that the settings allow
+ADDRESS = "127.0.0.1"  # the only address that the settings of the run allow
 BLOG = "blog.example.org"
 SHORTENERS = ("bit.ly", "t.co")
-DECOY = "tinyurl.com"  # a shortener whose name leads to the traps
-PAGES = 60  # of each site
-FEEDS, MIRROR = 8, 1  # feed 1 shows what feed 0 does
-PRIVATE_FEEDS = ("moved", "page")  # lead to a trap
-_SLOW = 0.5  # seconds: longer than a request waits for a short link
+DECOY = "tinyurl.com"  # a shortener whose name resolves to the traps
+PAGES = 60  # pages of each site
+FEEDS, MIRROR = 8, 1  # feed 1 has the items of feed 0
+PRIVATE_FEEDS = ("moved", "page")  # a redirect and a page that lead to a trap
+_SLOW_SECONDS = 0.5  # longer than a request waits for a short link
 
 
 @dataclass(slots=True)
 class Content:
-    """What there is; `served` is how many items of each feed somebody has been given."""
+    """The traps that pages link to, and the number of items of each feed."""
 
     traps: Traps
     items: list[int] = field(default_factory=lambda: [3] * FEEDS)
-    served: list[int] = field(default_factory=lambda: [0] * FEEDS)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def grow(self, feed: int) -> None:
-        """One item more."""
+        """Add an item to a feed."""
         with self.lock:
             self.items[feed] += 1
 
-    def wanted_items(self) -> list[str]:
-        """The titles that the entries must have, each once; the mirror adds none."""
-        return [title_of(feed, item) for feed in range(FEEDS) if feed != MIRROR for item in range(self.items[feed])]
+    def list_titles(self) -> list[str]:
+        """Return the titles of all items; the mirror adds none."""
+        return [make_title(feed, item) for feed in range(FEEDS) if feed != MIRROR for item in range(self.items[feed])]
 
 
 class Web:
-    """Serves all of it at one port of 127.0.0.1, and short links at port 80 where that is to be had."""
+    """Serves everything at a port of 127.0.0.1, and short links at its port 80 if `has_shorteners`."""
 
-    def __init__(self, traps: Traps, *, has_names: bool) -> None:
+    def __init__(self, traps: Traps, *, has_shorteners: bool) -> None:
         self.content = Content(traps)
-        self.has_names = has_names
+        self.has_shorteners = has_shorteners
         self._servers = [_Server((ADDRESS, 0), self)]
         self.port: int = self._servers[0].server_address[1]
-        if has_names:
+        if has_shorteners:
             self._servers.append(_Server((ADDRESS, 80), self))
 
     @property
@@ -58,8 +57,8 @@ class Web:
 
     @property
     def blog(self) -> str:
-        """Where bookmarks lead."""
-        return f"http://{BLOG}:{self.port}" if self.has_names else self.origin
+        """The start of the URLs that are saved as bookmarks."""
+        return f"http://{BLOG}:{self.port}" if self.has_shorteners else self.origin
 
     def __enter__(self) -> Web:
         for server in self._servers:
@@ -71,30 +70,30 @@ class Web:
             server.shutdown()
             server.server_close()
 
-    def feed_urls(self) -> list[str]:
-        """Feeds that can be read."""
+    def list_feed_urls(self) -> list[str]:
+        """Return the feeds that can be read."""
         return [f"{self.origin}/feed/{number}" for number in range(FEEDS)]
 
-    def private_feed_urls(self) -> list[str]:
-        """Feeds that lead where nobody may go."""
-        return [*(f"{self.origin}/private/{kind}" for kind in PRIVATE_FEEDS), self.content.traps.url("/feed")]
+    def list_private_feed_urls(self) -> list[str]:
+        """Return the feeds at forbidden addresses, or that lead there."""
+        return [*(f"{self.origin}/private/{kind}" for kind in PRIVATE_FEEDS), self.content.traps.make_url("/feed")]
 
-    def site_url(self, number: int) -> str:
-        """The start page of a site."""
+    def make_site_url(self, number: int) -> str:
+        """Return the start page of a site."""
         return f"{self.origin}/site/{number}/0"
 
-    def site_pages(self, number: int) -> dict[str, int]:
-        """What a crawl of it must record, normalized, with the status of each."""
+    def list_site_pages(self, number: int) -> dict[str, int]:
+        """Return the URLs that a crawl of a site must record, with the status of each; 0 is an error."""
         pages = {f"{self.origin}/site/{number}/{page}": 200 for page in range(PAGES)}
         return {**pages, f"{self.origin}/site/{number}/away": 0}
 
 
-def title_of(feed: int, item: int) -> str:
+def make_title(feed: int, item: int) -> str:
     return f"item {item} of feed {feed}"
 
 
-def short_target(number: int) -> str:
-    """The path of the page that a short link leads to; several lead to the same."""
+def make_short_path(number: int) -> str:
+    """Return the path of the page that a short link leads to; two short links lead to each page."""
     return f"/page/short?id={number // 2}"
 
 
@@ -104,14 +103,14 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 512
 
     def __init__(self, address: tuple[str, int], web: Web) -> None:
-        super().__init__(address, _Answer)
+        super().__init__(address, _RequestHandler)
         self.web = web
 
     def handle_error(self, *_: object) -> None:
-        """A client that was killed is no news."""
+        """Ignore the broken connections of clients that were killed."""
 
 
-class _Answer(BaseHTTPRequestHandler):
+class _RequestHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: _Server
 
@@ -120,22 +119,22 @@ class _Answer(BaseHTTPRequestHandler):
         path = urlsplit(self.path).path
         match path.strip("/").split("/"):
             case [name] if host in SHORTENERS:
-                self._short(name)
+                self._send_short_link(name)
             case ["feed", number] if number.isdecimal() and int(number) < FEEDS:
-                self._feed(int(number))
+                self._send_feed(int(number))
             case ["private", "moved"]:
-                self._redirect(self._traps.url("/moved-feed"))
+                self._send_redirect(self._traps.make_url("/moved-feed"))
             case ["private", "page"]:
-                link = f'<link rel="alternate" type="application/rss+xml" href="{self._traps.url("/named-feed")}">'
-                self._answer(f"<!doctype html><html><head>{link}</head></html>")
+                link = f'<link rel="alternate" type="application/rss+xml" href="{self._traps.make_url("/named-feed")}">'
+                self._send_text(f"<!doctype html><html><head>{link}</head></html>")
             case ["site", site, "away"]:
-                self._redirect(self._traps.url(f"/away/{site}"))
+                self._send_redirect(self._traps.make_url(f"/away/{site}"))
             case ["site", site, page] if page.isdecimal() and int(page) < PAGES:
-                self._answer(_site_page(site, int(page), self._traps))
+                self._send_text(_make_site_page(site, int(page), self._traps))
             case ["page", *_]:
-                self._answer(f"<!doctype html><title>Page {path}</title>")
+                self._send_text(f"<!doctype html><title>Page {path}</title>")
             case _:
-                self._answer("", status=404)
+                self._send_text("", status=404)
 
     def do_HEAD(self) -> None:
         self.do_GET()
@@ -144,52 +143,53 @@ class _Answer(BaseHTTPRequestHandler):
     def _traps(self) -> Traps:
         return self.server.web.content.traps
 
-    def _short(self, name: str) -> None:
-        """`s7` leads to a page, every third late; `h7` over another shortener; `p7` where it may not."""
+    def _send_short_link(self, name: str) -> None:
+        """Redirect: `s7` to a page, every third slowly; `h7` to another shortener; `p7` and `d7` to a trap."""
         kind, number = name[:1], int(name[1:]) if name[1:].isdecimal() else 0
         if kind == "s" and number % 3 == 0:
-            time.sleep(_SLOW)
+            time.sleep(_SLOW_SECONDS)
         targets = {
-            "s": f"{self.server.web.blog}{short_target(number)}&utm_source=short",
+            "s": f"{self.server.web.blog}{make_short_path(number)}&utm_source=short",
             "h": f"http://{SHORTENERS[1]}/s{number}",
-            "p": self._traps.url(f"/short/{number}"),
+            "p": self._traps.make_url(f"/short/{number}"),
             "d": f"http://{DECOY}/{number}",
         }
         if kind in targets:
-            self._redirect(targets[kind])
+            self._send_redirect(targets[kind])
         else:
-            self._answer("", status=404)
+            self._send_text("", status=404)
 
-    def _feed(self, number: int) -> None:
+    def _send_feed(self, number: int) -> None:
         content = self.server.web.content
         source = 0 if number == MIRROR else number
         with content.lock:
             count = content.items[source]
-            content.served[number] = max(content.served[number], count)
         etag = f'"{source}-{count}"'
         if self.headers.get("if-none-match") == etag:
-            self._answer("", status=304, etag=etag)
+            self._send_text("", status=304, etag=etag)
             return
         items = "".join(
-            f"<item><title>{title_of(source, item)}</title><guid isPermaLink='false'>guid-{source}-{item}</guid>"
+            f"<item><title>{make_title(source, item)}</title><guid isPermaLink='false'>guid-{source}-{item}</guid>"
             f"<link>{self.server.web.origin}/post/{source}/{item}?utm_source=rss{count}</link>"
-            # Its text changes once, so that there is something to update.
+            # The text of an item changes once, so that there is something to update.
             f"<description>{'new' if count > item + 5 else 'old'} text</description></item>"
             for item in range(count)
         )
-        own = f'<atom:link rel="self" href="{self._traps.url(f"/self/{number}")}"/>'
-        self._answer(
+        own = f'<atom:link rel="self" href="{self._traps.make_url(f"/self/{number}")}"/>'
+        self._send_text(
             '<?xml version="1.0"?><rss version="2.0" xmlns:atom="http://www.w3.org/2005/Atom"><channel>'
             f"<title>Feed {number}</title>{own}{items}</channel></rss>",
-            kind="application/rss+xml",
+            media_type="application/rss+xml",
             etag=etag,
         )
 
-    def _redirect(self, to: str) -> None:
-        self._send(302, {"Location": to})
+    def _send_redirect(self, target: str) -> None:
+        self._send(302, {"Location": target})
 
-    def _answer(self, body: str, *, status: int = 200, kind: str = "text/html; charset=utf-8", etag: str = "") -> None:
-        self._send(status, {"Content-Type": kind, **({"ETag": etag} if etag else {})}, body.encode())
+    def _send_text(
+        self, body: str, *, status: int = 200, media_type: str = "text/html; charset=utf-8", etag: str = ""
+    ) -> None:
+        self._send(status, {"Content-Type": media_type, **({"ETag": etag} if etag else {})}, body.encode())
 
     def _send(self, status: int, headers: dict[str, str], body: bytes = b"") -> None:
         self.send_response(status)
@@ -202,21 +202,21 @@ class _Answer(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Quiet."""
+        """Log nothing."""
 
 
-def _site_page(site: str, page: int, traps: Traps) -> str:
-    """A page of a tree, with everything in it that could lead a browser to a trap."""
+def _make_site_page(site: str, page: int, traps: Traps) -> str:
+    """Make a page of a tree of pages, with everything in it that could lead a browser to a trap."""
     children = [f"/site/{site}/{child}" for child in range(page * 3 + 1, page * 3 + 4) if child < PAGES]
-    hrefs = [*children, f"/site/{site}/{page // 3}#up", f"/site/{site}/away", traps.url("/linked")]
+    hrefs = [*children, f"/site/{site}/{page // 3}#up", f"/site/{site}/away", traps.make_url("/linked")]
     links = "".join(f'<a href="{href}">to it</a>' for href in hrefs)
     return (
         f"<!doctype html><title>Page {page}</title>{links}"
-        f'<img src="{traps.url("/img")}"><iframe src="{traps.url("/frame")}"></iframe>'
-        f'<link rel="stylesheet" href="{traps.url("/style")}"><link rel="prefetch" href="{traps.url("/prefetch")}">'
-        f"<script>for (const url of {traps.spellings('/fetched')}) fetch(url, {{mode: 'no-cors'}}).catch(() => 0);"
-        f"try {{ new WebSocket('{traps.url('/socket').replace('http:', 'ws:')}') }} catch (e) {{}}"
-        f"try {{ const peer = new RTCPeerConnection({{iceServers: [{{urls: 'stun:{traps.udp}'}}]}});"
+        f'<img src="{traps.make_url("/img")}"><iframe src="{traps.make_url("/frame")}"></iframe>'
+        f'<link rel="stylesheet" href="{traps.make_url("/style")}"><link rel="prefetch" href="{traps.make_url("/prefetch")}">'
+        f"<script>for (const url of {traps.make_spellings('/fetched')}) fetch(url, {{mode: 'no-cors'}}).catch(() => 0);"
+        f"try {{ new WebSocket('{traps.make_url('/socket').replace('http:', 'ws:')}') }} catch (e) {{}}"
+        f"try {{ const peer = new RTCPeerConnection({{iceServers: [{{urls: 'stun:{traps.udp_address}'}}]}});"
         "peer.createDataChannel('x'); peer.createOffer().then(o => peer.setLocalDescription(o)) } catch (e) {}"
         "</script>"
     )
