@@ -109,7 +109,7 @@ async def summarize_crawls(service: Service, crawls: list[Crawl]) -> list[CrawlS
             state=crawl.state,
             failure=str(crawl.failure or ""),
             options=crawl.options,
-            pages=PageCounts(**counts.get(crawl.id, {})),
+            pages=PageCounts(**counts[crawl.id]) if crawl.id in counts else PageCounts(),
             started_at=crawl.started_at,
             finished_at=crawl.finished_at,
         )

@@ -78,7 +78,7 @@ class Service:
         self.clock = clock
         self.monotonic = monotonic
         self.is_open = False
-        self._make_client = (lambda _: client()) if client else self._make_guarded_client
+        self._given_client = client
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -119,8 +119,10 @@ class Service:
             await parts.bookmarks.enqueue_unfinished()
             await parts.bookmark_rekeys.enqueue_unfinished()
 
-    def _make_guarded_client(self, settings: Settings) -> Client:
-        """Return a client that refuses every address of this service itself."""
+    def _make_client(self, settings: Settings) -> Client:
+        """Return the client that was given, or one that refuses every address of this service itself."""
+        if self._given_client is not None:
+            return self._given_client()
         host, port = self.options.host or "127.0.0.1", self.options.port
         try:
             addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
