@@ -240,7 +240,7 @@ def _make_signature(name: str, value: Any) -> str:
     short = name.rpartition(".")[2]
     if isinstance(value, type):
         if issubclass(value, Enum):
-            return "\n".join([f"class {short}(StrEnum):", *(f"    {each.name} = {each.value!r}" for each in value)])
+            return "\n".join([f"class {short}(StrEnum):", *(f'    {each.name} = "{each.value}"' for each in value)])
         if value.__init__ in (object.__init__, Exception.__init__):
             return f"class {short}({value.__bases__[0].__name__})"
         return f"class {short}{_format_parameters(value)}"
