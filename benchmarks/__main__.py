@@ -6,6 +6,7 @@ docs/benchmarks.md is generated from the JSON.
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ RESULTS = FOLDER / "results"
 
 def main() -> int:
     """Run all benchmarks and write the summary; return 1 if a script failed."""
+    argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__).parse_args()
     RESULTS.mkdir(exist_ok=True)
     reports = {script: run_script(script) for script in find_scripts()}
     about = ", ".join(f"{key}: {value}" for key, value in describe_machine().items())

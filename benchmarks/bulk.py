@@ -1,12 +1,11 @@
-"""What `canonry bulk` costs: URLs normalized, hashed and grouped, beside the same job on w3lib; and its memory.
+"""Measure the CPU time of `canonry bulk`, compared with the same job written with w3lib, and its memory.
 
     python -m benchmarks.bulk [--count N] [--peer-count N] [--memory SIZE] [--json FILE]
 
-Half of the URLs are there twice or more. Each job runs in a process of its own and reads the same text file.
-The peer is what one would write with w3lib: canonicalize_url, sha256, a dict, sorted, to Parquet with
-pyarrow; it has one thread and keeps all in memory, so it gets --peer-count URLs, and canonry the same ones for
-the comparison (CPU seconds of all threads). Then canonry gets --count of them, and its peak is looked at: the
-largest resident set of the process, as the kernel counts it.
+The job normalizes, hashes, groups and sorts URLs; half of the URLs repeat others. Each job runs in its own process
+and reads the same text file. The peer is a script with `w3lib.url.canonicalize_url`, sha256 and a dict, which writes
+Parquet with pyarrow. It has one thread and keeps everything in memory, so both jobs are compared on --peer-count URLs,
+in CPU seconds of all threads. The memory is measured on --count URLs: the peak resident set of the process.
 """
 
 from __future__ import annotations
@@ -22,19 +21,20 @@ import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from benchmarks.corpus import dirty_urls, urls
+from benchmarks.corpus import make_dirty_urls, make_urls
 from benchmarks.machine import describe_machine, find_versions, format_table, write_json
 
 COUNT, PEER_COUNT, MEMORY = 10_000_000, 1_000_000, "1GB"
-BASE = 20_000  # URLs that are generated; the others are these with a number in their path
-TIMES_BAR, PEAK_BAR = 10.0, 1.5  # times w3lib; GiB
+GENERATED = 20_000  # different URLs; more are made by adding a number to their paths
+MIN_RATIO = 10.0  # to the speed of w3lib
+MAX_PEAK_GIB = 1.5
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
-    """What one job took; `rows` is what it wrote."""
+class JobCost:
+    """The time and memory of one job; `rows` is the number of rows it wrote."""
 
     name: str
     urls: int
@@ -44,88 +44,99 @@ class Cost:
     peak_gib: float
 
     @property
-    def microseconds(self) -> float:
+    def microseconds_per_url(self) -> float:
         return 1e6 * self.cpu_seconds / self.urls
 
 
+class BulkClaim(NamedTuple):
+    """A claim, its measured value, the bar, and whether the claim holds."""
+
+    name: str
+    measured: float
+    bar: float
+    holds: bool
+
+
 def main(arguments: list[str]) -> None:
-    """Measure, print the table, write the JSON if asked."""
+    """Measure, print the table, and write the JSON file if one is given."""
     if arguments[:1] == ["w3lib"]:
-        print(json.dumps({"written": with_w3lib(Path(arguments[1]), Path(arguments[2]))}))
+        print(json.dumps({"written": run_w3lib(Path(arguments[1]), Path(arguments[2]))}))
         return
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bulk", description=__doc__)
-    parser.add_argument("--count", type=int, default=COUNT, help=f"URLs for canonry ({COUNT})")
-    parser.add_argument("--peer-count", type=int, default=PEER_COUNT, help=f"URLs for both ({PEER_COUNT})")
-    parser.add_argument("--memory", default=MEMORY, help=f"for canonry bulk ({MEMORY})")
-    parser.add_argument("--folder", help="for the files, which take some gigabytes (a temporary one)")
-    parser.add_argument("--json", metavar="FILE", help="write the result there, too")
+    parser.add_argument("--count", type=int, default=COUNT, help=f"URLs to measure memory with ({COUNT})")
+    parser.add_argument("--peer-count", type=int, default=PEER_COUNT, help=f"URLs to compare both with ({PEER_COUNT})")
+    parser.add_argument("--memory", default=MEMORY, help=f"--memory of canonry bulk ({MEMORY})")
+    parser.add_argument("--folder", help="where to put the files, several gigabytes (the folder for temporary files)")
+    parser.add_argument("--json", metavar="FILE", help="also write the result to this file")
     options = parser.parse_args(arguments)
 
-    costs: list[Cost] = []
+    costs: list[JobCost] = []
     with tempfile.TemporaryDirectory(prefix="canonry-bulk-", dir=options.folder) as name:
         folder = Path(name)
         if options.peer_count:
             few = write_urls(folder / "few.txt", options.peer_count)
             peer = [sys.executable, "-m", "benchmarks.bulk", "w3lib", str(few), str(folder / "peer.parquet")]
             costs += [
-                cost("w3lib", options.peer_count, peer),
-                cost("canonry", options.peer_count, command(few, options)),
+                measure("w3lib", options.peer_count, peer),
+                measure("canonry", options.peer_count, make_command(few, options)),
             ]
             few.unlink()
         if options.count:
             many = write_urls(folder / "many.txt", options.count)
-            costs.append(cost("canonry", options.count, command(many, options)))
-    print(text(costs, options))
+            costs.append(measure("canonry", options.count, make_command(many, options)))
+    print(format_text(costs, options))
     if options.json:
-        claimed = [{"name": name, "measured": measured, "bar": bar} for name, measured, bar, _ in claims(costs)]
-        known = find_versions(["duckdb", "pyarrow", "w3lib"])
-        result = {"machine": describe_machine(), "versions": known, "memory": options.memory, "claims": claimed}
+        claims = [{"name": claim.name, "measured": claim.measured, "bar": claim.bar} for claim in check_claims(costs)]
+        versions = find_versions(["duckdb", "pyarrow", "w3lib"])
+        result = {"machine": describe_machine(), "versions": versions, "memory": options.memory, "claims": claims}
         write_json(options.json, {**result, "costs": [asdict(each) for each in costs]})
 
 
-def command(file: Path, options: argparse.Namespace) -> list[str]:
-    """canonry, as users start it."""
+def make_command(file: Path, options: argparse.Namespace) -> list[str]:
+    """Return the command line of canonry."""
     out = ["--out", str(file.with_suffix(".parquet")), "--memory", options.memory, "--json"]
     return [sys.executable, "-m", "canonry", "bulk", str(file), *out]
 
 
-def cost(name: str, count: int, command: list[str]) -> Cost:
-    """What the command took, from its start to its end."""
+def measure(name: str, count: int, command: list[str]) -> JobCost:
+    """Run a command and measure it from start to end."""
     start = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
     assert process.stdout is not None
-    said = process.stdout.read()
+    output = process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)
     seconds = time.perf_counter() - start
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise SystemExit(f"cannot measure: {name} ended with {process.returncode}")
-    rows = int(json.loads(said)["written"])
+        raise SystemExit(f"Cannot measure: {name} ended with exit code {process.returncode}.")
+    rows = int(json.loads(output)["written"])
     # Kilobytes on Linux, bytes on macOS.
     peak = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1024**3
-    return Cost(name, count, rows, usage.ru_utime + usage.ru_stime, seconds, peak)
+    return JobCost(name, count, rows, usage.ru_utime + usage.ru_stime, seconds, peak)
 
 
-def claims(costs: list[Cost]) -> list[tuple[str, float, float, bool]]:
-    """What has to hold: name, measured, bar, and whether it does."""
-    found: list[tuple[str, float, float, bool]] = []
+def check_claims(costs: list[JobCost]) -> list[BulkClaim]:
+    """Return each claim with its measured value and whether it holds."""
+    claims: list[BulkClaim] = []
     if len(costs) > 1:
-        times = costs[0].microseconds / costs[1].microseconds
-        found.append((f"times w3lib, CPU, {costs[0].urls:,} URLs", times, TIMES_BAR, times >= TIMES_BAR))
+        ratio = costs[0].microseconds_per_url / costs[1].microseconds_per_url
+        name = f"times w3lib, CPU, {costs[0].urls:,} URLs"
+        claims.append(BulkClaim(name, ratio, MIN_RATIO, ratio >= MIN_RATIO))
     last = costs[-1]
-    found.append((f"peak in GiB, {last.urls:,} URLs", last.peak_gib, PEAK_BAR, last.peak_gib <= PEAK_BAR))
-    return found
+    name = f"peak in GiB, {last.urls:,} URLs"
+    claims.append(BulkClaim(name, last.peak_gib, MAX_PEAK_GIB, last.peak_gib <= MAX_PEAK_GIB))
+    return claims
 
 
-def text(costs: list[Cost], options: argparse.Namespace) -> str:
-    """The result as Markdown."""
+def format_text(costs: list[JobCost], options: argparse.Namespace) -> str:
+    """Format the result as Markdown."""
     rows = [
         (
             each.name,
             f"{each.urls:,}",
             f"{each.rows:,}",
             f"{each.cpu_seconds:.1f}",
-            f"{each.microseconds:.2f}",
+            f"{each.microseconds_per_url:.2f}",
             f"{each.seconds:.1f}",
             f"{each.peak_gib:.2f}",
         )
@@ -137,56 +148,59 @@ def text(costs: list[Cost], options: argparse.Namespace) -> str:
             f"normalize + sha256 + group + sort, text to Parquet; canonry with --memory {options.memory}",
             format_table(header, rows),
             *(
-                f"Claim: {name}: {measured:.2f}, bar {bar:g}: {'holds' if holds else 'does not hold'}"
-                for name, measured, bar, holds in claims(costs)
+                f"Claim: {claim.name}: {claim.measured:.2f}, bar {claim.bar:g}: "
+                f"{'holds' if claim.holds else 'does not hold'}"
+                for claim in check_claims(costs)
             ),
         ]
     )
 
 
 def write_urls(file: Path, count: int) -> Path:
-    """So many URLs; the second half repeats URLs of the first."""
-    base = [url.strip().replace("\n", "") for url in urls(BASE * 9 // 10, 5) + dirty_urls(BASE // 10, 6)]
+    """Write so many URLs, one on a line; the second half repeats URLs of the first."""
+    generated = [
+        url.strip().replace("\n", "") for url in make_urls(GENERATED * 9 // 10, 5) + make_dirty_urls(GENERATED // 10, 6)
+    ]
     choose = random.Random(1)
     half = max(count // 2, 1)
     with file.open("w", encoding="utf-8") as out:
         for number in range(count):
             chosen = number if number < half else choose.randrange(half)
-            out.write(f"{_numbered(base[chosen % BASE], chosen // BASE)}\n")
+            out.write(f"{_add_number(generated[chosen % GENERATED], chosen // GENERATED)}\n")
     return file
 
 
-def _numbered(url: str, number: int) -> str:
-    """The URL with a number at the begin of its path."""
+def _add_number(url: str, number: int) -> str:
+    """Return the URL with a number at the start of its path."""
     at = url.find("/", 8)
     return f"{url[:at]}/n{number}{url[at:]}" if at > 0 and "?" not in url[:at] else f"{url}/n{number}"
 
 
-# The process of the peer.
+# The process of the peer
 
 
-def with_w3lib(file: Path, out: Path) -> int:
-    """The job as one would write it; how many rows it gave."""
+def run_w3lib(file: Path, out: Path) -> int:
+    """Do the job with w3lib and return the number of rows."""
     import pyarrow
     import pyarrow.parquet
     from w3lib.url import canonicalize_url
 
     pa: Any = pyarrow
-    found: dict[str, list[Any]] = {}
+    groups: dict[str, list[Any]] = {}
     with file.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
-            given = line.rstrip("\n")
+            text = line.rstrip("\n")
             try:
-                url = canonicalize_url(given)
+                url = canonicalize_url(text)
             except ValueError:
                 continue
             key = hashlib.sha256(url.encode()).hexdigest()
-            group = found.get(key)
+            group = groups.get(key)
             if group is None:
-                found[key] = [url, key, 1, given, number]
+                groups[key] = [url, key, 1, text, number]
             else:
                 group[2] += 1
-    ordered = [found[key] for key in sorted(found)]
+    ordered = [groups[key] for key in sorted(groups)]
     names = ["url", "canonical_hash", "count", "first_variant", "first_row"]
     columns = {name: [row[at] for row in ordered] for at, name in enumerate(names)}
     pyarrow.parquet.write_table(pa.table(columns), out, compression="zstd")  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Pages per second of the chrome engine with 4 tabs, beside Playwright with the same Chrome.
+"""Measure pages per second of the chrome engine with 4 tabs, compared with Playwright and the same Chrome.
 
     python -m benchmarks.chrome [--pages N] [--rounds N] [--tabs N] [--json FILE]
     python -m benchmarks.chrome --memory N     # memory of canonry and of Chrome during a crawl of N pages
@@ -60,12 +60,13 @@ class Round:
 
 
 def main(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pages", type=int, default=PAGES)
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--tabs", type=int, default=TABS)
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--memory", type=int)
+    """Measure, print the table, and write the JSON file if one is given."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.chrome", description=__doc__)
+    parser.add_argument("--pages", type=int, default=PAGES, help=f"pages to open ({PAGES})")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"rounds of each tool ({ROUNDS})")
+    parser.add_argument("--tabs", type=int, default=TABS, help=f"tabs that are open at the same time ({TABS})")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the result to this file")
+    parser.add_argument("--memory", type=int, metavar="PAGES", help="instead, measure memory in a crawl of PAGES")
     parser.add_argument("--run", choices=TOOLS, help=argparse.SUPPRESS)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--port", type=int, default=0, help=argparse.SUPPRESS)
@@ -251,15 +252,15 @@ class _Site(asyncio.Protocol):
         self._received += data
         while b"\r\n\r\n" in self._received:
             head, _, self._received = self._received.partition(b"\r\n\r\n")
-            kind, body = _make_answer(head.split(b" ")[1].decode())
-            kept = "" if kind == "text/html" else "Cache-Control: max-age=3600\r\n"
-            lines = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n{kept}Content-Length: {len(body)}\r\n\r\n"
+            kind, body = _make_response(head.split(b" ")[1].decode())
+            cache = "" if kind == "text/html" else "Cache-Control: max-age=3600\r\n"
+            lines = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n{cache}Content-Length: {len(body)}\r\n\r\n"
             self._transport.write(lines.encode() + body)
             if b"connection: close" in head.lower():
                 self._transport.close()
 
 
-def _make_answer(target: str) -> tuple[str, bytes]:
+def _make_response(target: str) -> tuple[str, bytes]:
     if target.startswith("/style"):
         return "text/css", b"body { font: 16px/1.5 serif; max-width: 40em } a { color: #123 }"
     if target.startswith("/script"):

@@ -41,19 +41,19 @@ _FRAGMENTS = ("top", "comments", "section-2", "respond", "/inbox", "!/list", "L4
 _ID_CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 
 
-def urls(count: int, seed: int = 1) -> list[str]:
+def make_urls(count: int, seed: int = 1) -> list[str]:
     """Generate URLs as found on the web: most are clean, some have tracking parameters, a few need the parser."""
     random = Random(seed)
     return [_site_link(random) if _chance(random, 0.03) else _page(random) for _ in range(count)]
 
 
-def dirty_urls(count: int, seed: int = 1) -> list[str]:
+def make_dirty_urls(count: int, seed: int = 1) -> list[str]:
     """Generate URLs of which nine in ten need work: upper case, dot segments, spaces, ports, tracking, IDN."""
     random = Random(seed)
     return [_page(random) if _chance(random, 0.1) else _dirty_page(random) for _ in range(count)]
 
 
-def real_urls() -> list[str] | None:
+def read_real_urls() -> list[str] | None:
     """Read the file that CANONRY_REAL_URLS names, one URL in a line; None if it is not set."""
     named = os.environ.get("CANONRY_REAL_URLS")
     if not named:

@@ -196,7 +196,7 @@ async def serve(pages: int) -> None:
     """Serve the site until standard input is closed; print the port."""
     made: dict[bytes, bytes] = {}
 
-    def answer(target: bytes) -> bytes:
+    def make_response(target: bytes) -> bytes:
         name = target.partition(b"?")[0]
         if name == b"/robots.txt":
             return (
@@ -217,7 +217,7 @@ async def serve(pages: int) -> None:
         def data_received(self, data: bytes) -> None:
             *requests, self.waiting = (self.waiting + data).split(b"\r\n\r\n")
             for request in requests:
-                self.transport.write(answer(request.split(b" ", 2)[1]))
+                self.transport.write(make_response(request.split(b" ", 2)[1]))
 
     loop = asyncio.get_running_loop()
     for port in PORTS:
@@ -344,7 +344,7 @@ def crawl_crawlee(seed: str, folder: Path) -> tuple[int, int]:
         )
 
         @crawler.router.default_handler
-        async def opened(context: ParselCrawlingContext) -> None:
+        async def record_page(context: ParselCrawlingContext) -> None:
             anchors = context.selector.css("a[href]")
             links = [
                 {"href": link.attrib["href"], "text": (link.xpath("string()").get() or "").strip()[:50]}

@@ -22,7 +22,7 @@ from typing import Any
 
 import canonry
 from benchmarks import ada_in_c
-from benchmarks.corpus import dirty_urls, real_urls, urls
+from benchmarks.corpus import make_dirty_urls, make_urls, read_real_urls
 from benchmarks.machine import describe_machine, find_versions, format_table, write_json
 from canonry.core import native as fast
 
@@ -32,7 +32,7 @@ Run = Callable[[list[str]], list[object]]
 ROUNDS = 5
 SLICE = 2_000  # URLs before the next library takes its turn; more than any peer caches
 GENERATED = 20_000
-QUICK = 0.002  # seconds
+QUICK_SECONDS = 0.002
 POLICIES = ("bookmark", "feed-aggressive", "article", "crawl")
 # The speeds to reach on real URLs, relative to peers, with the C code and without it.
 NATIVE_BARS = {
@@ -83,34 +83,41 @@ class CorpusResult:
 
 
 def main(arguments: list[str]) -> None:
-    """Measure, print the tables, write the JSON if asked."""
+    """Measure, print the tables, and write the JSON file if one is given."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.normalize", description=__doc__)
-    parser.add_argument("--count", type=_positive, help="URLs of each corpus (all real ones, else 20,000)")
-    parser.add_argument("--json", metavar="FILE", help="write the result there, too")
+    parser.add_argument("--count", type=_parse_positive, help="URLs of each corpus (all real ones, else 20,000)")
+    parser.add_argument("--json", metavar="FILE", help="also write the result to this file")
     options = parser.parse_args(arguments)
 
     peers = [peer for peer in PEERS if is_installed(peer)]
     missing = [peer for peer in PEERS if peer not in peers]
-    runs = {f"canonry {policy}": _canonry(policy) for policy in POLICIES}
-    runs |= batch_runs() | {peer.name: peer.load() for peer in peers}
+    runs = {f"canonry {policy}": _load_canonry(policy) for policy in POLICIES}
+    runs |= make_batch_runs() | {peer.name: peer.load() for peer in peers}
     work = {peer.name: peer.work for peer in peers} | {ADA_IN_C: "parses only"}
     if hrefs := ada_in_c.compile_loop():
-        runs[ADA_IN_C] = lambda urls: [hrefs(_columns(urls))]
-    chosen = corpora(options.count)
+        runs[ADA_IN_C] = lambda urls: [hrefs(_make_column(urls))]
+    chosen = load_corpora(options.count)
     results = [measure(name, corpus, runs, work) for name, corpus in chosen.items()]
-    shares = {policy: native_share(next(iter(chosen.values())), policy) for policy in POLICIES} if is_native() else {}
+    shares = (
+        {policy: measure_native_share(next(iter(chosen.values())), policy) for policy in POLICIES}
+        if is_native()
+        else {}
+    )
     threads = measure_threads(next(iter(chosen.values()))) if is_native() else None
 
-    print(text(results, missing, shares, threads))
+    print(format_text(results, missing, shares, threads))
     if options.json:
-        write_json(options.json, as_json(results, missing, shares, threads))
+        write_json(options.json, make_json(results, missing, shares, threads))
 
 
-def corpora(count: int | None) -> dict[str, list[str]]:
+def load_corpora(count: int | None) -> dict[str, list[str]]:
     """Return the corpora by name; `real` only if there is a file of real URLs."""
-    real = real_urls()
+    real = read_real_urls()
     generated = count or GENERATED
-    return ({"real": real[:count]} if real else {}) | {"generated": urls(generated), "dirty": dirty_urls(generated)}
+    return ({"real": real[:count]} if real else {}) | {
+        "generated": make_urls(generated),
+        "dirty": make_dirty_urls(generated),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,15 +129,15 @@ class Threads:
 
     @property
     def ratio(self) -> float:
-        """How many times as fast two are."""
+        """How many times as fast two threads are."""
         return self.two / self.one
 
 
 def measure_threads(given: list[str]) -> Threads:
     """Measure two threads with half of a long column each, and one with all of it; best of all rounds."""
-    columns = _columns((given * (THREADED // len(given) + 1))[:THREADED])
+    columns = _make_column((given * (THREADED // len(given) + 1))[:THREADED])
     halves = [columns.slice(0, THREADED // 2), columns.slice(THREADED // 2)]
-    normalize = _function("canonry.bulk.arrow", "normalize")
+    normalize = _get_function("canonry.bulk.arrow", "normalize")
     best = [float("inf")] * 2
     with ThreadPoolExecutor(2) as pool:
         for _ in range(ROUNDS):
@@ -142,21 +149,21 @@ def measure_threads(given: list[str]) -> Threads:
     return Threads(THREADED / best[0] / 1000, THREADED / best[1] / 1000)
 
 
-def native_share(given: list[str], policy: str) -> float:
+def measure_native_share(given: list[str], policy: str) -> float:
     """Return the share of the URLs that the C code answers without the reference."""
-    is_simple = _function("canonry.core.native._fast", "is_simple")
+    is_simple = _get_function("canonry.core.native._fast", "is_simple")
     return sum(is_simple(url, policy) for url in given) / len(given)
 
 
 def measure(corpus: str, given: list[str], runs: Mapping[str, Run], work: Mapping[str, str]) -> CorpusResult:
     """Measure every run on the URLs that all of them accept."""
-    batches = {*batch_runs(), ADA_IN_C}
+    batches = {*make_batch_runs(), ADA_IN_C}
     single = {name: run for name, run in runs.items() if name not in batches}
     refused = {name: {url for url in given if _refuses(run, url)} for name, run in single.items()}
     # The tests prove that batches refuse the same URLs; ada accepts all that canonry accepts.
     refused |= dict.fromkeys(batches, refused["canonry bookmark"])
     timed = [url for url in given if not any(url in by_one for by_one in refused.values())]
-    seconds = best_cpu_seconds(timed, runs)
+    seconds = measure_cpu_seconds(timed, runs)
     base = seconds.get(BASE)
     rates = [
         Rate(
@@ -171,14 +178,14 @@ def measure(corpus: str, given: list[str], runs: Mapping[str, Run], work: Mappin
     return CorpusResult(corpus, len(given), len(timed), rates)
 
 
-def best_cpu_seconds(given: list[str], runs: Mapping[str, Run]) -> dict[str, float]:
+def measure_cpu_seconds(given: list[str], runs: Mapping[str, Run]) -> dict[str, float]:
     """Return the CPU time of each run: its shortest time for each slice of the URLs, summed."""
     slices = [given[start : start + SLICE] for start in range(0, len(given), SLICE)]
     best = {name: [float("inf")] * len(slices) for name in runs}
     for _ in range(ROUNDS):
         for number, some in enumerate(slices):
             for name, run in runs.items():
-                if best[name][number] < QUICK:
+                if best[name][number] < QUICK_SECONDS:
                     run(some)  # warm the caches that the slow libraries emptied
                 start = time.process_time()
                 run(some)
@@ -186,7 +193,7 @@ def best_cpu_seconds(given: list[str], runs: Mapping[str, Run]) -> dict[str, flo
     return {name: sum(seconds) for name, seconds in best.items()}
 
 
-def claims(results: list[CorpusResult]) -> list[tuple[str, float, float]]:
+def check_claims(results: list[CorpusResult]) -> list[tuple[str, float, float]]:
     """Return (peer, ratio, required ratio) for the slowest policy on real URLs."""
     real = next((result for result in results if result.corpus == "real"), None)
     if real is None:
@@ -194,20 +201,22 @@ def claims(results: list[CorpusResult]) -> list[tuple[str, float, float]]:
     speed = {rate.name: rate.kurls_per_second for rate in real.rates}
     slowest = min(speed[f"canonry {policy}"] for policy in POLICIES)
     bars = NATIVE_BARS if is_native() else PURE_BARS
-    judged = [(peer, slowest / speed[peer], bar) for peer, bar in bars.items() if peer in speed]
+    ratios = [(peer, slowest / speed[peer], bar) for peer, bar in bars.items() if peer in speed]
     if is_native() and ARROW in speed:
-        judged += [
+        ratios += [
             (f"{peer} (Arrow)", speed[ARROW] / speed[peer], bar) for peer, bar in ARROW_BARS.items() if peer in speed
         ]
-    return judged
+    return ratios
 
 
-def text(results: list[CorpusResult], missing: list[Peer], shares: Mapping[str, float], threads: Threads | None) -> str:
+def format_text(
+    results: list[CorpusResult], missing: list[Peer], shares: Mapping[str, float], threads: Threads | None
+) -> str:
     """Format the result as Markdown."""
     blocks = [f"canonry.normalize with the {'native' if is_native() else 'pure Python'} core"]
-    blocks += [f"{_heading(result)}\n\n{_rates_table(result)}" for result in results]
-    if judged := claims(results):
-        rows = [(peer, f"{ratio:.1f}", f"{bar:g}") for peer, ratio, bar in judged]
+    blocks += [f"{_make_heading(result)}\n\n{_make_rates_table(result)}" for result in results]
+    if ratios := check_claims(results):
+        rows = [(peer, f"{ratio:.1f}", f"{bar:g}") for peer, ratio, bar in ratios]
         blocks.append("Slowest policy on real URLs\n\n" + format_table(("against", "times as fast", "bar"), rows))
     if shares:
         rows = [(policy, f"{share:.2%}", f"{SHARE_BAR:.0%}") for policy, share in shares.items()]
@@ -224,7 +233,7 @@ def text(results: list[CorpusResult], missing: list[Peer], shares: Mapping[str, 
     return "\n\n".join(blocks)
 
 
-def as_json(
+def make_json(
     results: list[CorpusResult], missing: list[Peer], shares: Mapping[str, float], threads: Threads | None
 ) -> dict[str, object]:
     """Return the result as JSON values."""
@@ -234,7 +243,7 @@ def as_json(
         "native": is_native(),
         "rounds": ROUNDS,
         "corpora": [asdict(result) for result in results],
-        "claims": [{"peer": peer, "ratio": ratio, "bar": bar} for peer, ratio, bar in claims(results)],
+        "claims": [{"peer": peer, "ratio": ratio, "bar": bar} for peer, ratio, bar in check_claims(results)],
         "native_share": dict(shares),
         "threads": None if threads is None else {**asdict(threads), "ratio": threads.ratio},
         "missing": [peer.package for peer in missing],
@@ -251,12 +260,12 @@ def is_installed(peer: Peer) -> bool:
     return find_versions([peer.package])[peer.package] is not None
 
 
-def _heading(result: CorpusResult) -> str:
+def _make_heading(result: CorpusResult) -> str:
     left_out = result.given - result.timed
     return f"{result.corpus}: {result.timed:,} URLs timed, {left_out:,} left out because a library refuses them"
 
 
-def _rates_table(result: CorpusResult) -> str:
+def _make_rates_table(result: CorpusResult) -> str:
     return format_table(
         ("library", "thousand URLs/s", "x w3lib", "refused"),
         [
@@ -278,12 +287,12 @@ def _refuses(run: Run, url: str) -> bool:
         return True
 
 
-def _canonry(policy: str) -> Run:
+def _load_canonry(policy: str) -> Run:
     normalize = canonry.normalize
     return lambda urls: [normalize(url, policy) for url in urls]
 
 
-def batch_runs() -> dict[str, Run]:
+def make_batch_runs() -> dict[str, Run]:
     """Return the functions for many URLs, with and without sha256."""
     many, hashed = fast.normalize_many, fast.normalize_and_hash_many
     runs: dict[str, Run] = {
@@ -292,86 +301,86 @@ def batch_runs() -> dict[str, Run]:
         "canonry canonical_hash": lambda urls: [canonry.canonical_hash(url) for url in urls],
     }
     if find_versions(["pyarrow"])["pyarrow"] is not None:
-        normalize = _function("canonry.bulk.arrow", "normalize")
+        normalize = _get_function("canonry.bulk.arrow", "normalize")
         # The column for each list is made before the clock starts.
-        runs[ARROW] = lambda urls: normalize(_columns(urls))
-        runs["canonry article, Arrow"] = lambda urls: normalize(_columns(urls), "article")
-        runs["canonry feed-aggressive, Arrow"] = lambda urls: normalize(_columns(urls), "feed-aggressive")
-        runs[f"{ARROW}, sha256"] = lambda urls: normalize(_columns(urls), hash=True)
+        runs[ARROW] = lambda urls: normalize(_make_column(urls))
+        runs["canonry article, Arrow"] = lambda urls: normalize(_make_column(urls), "article")
+        runs["canonry feed-aggressive, Arrow"] = lambda urls: normalize(_make_column(urls), "feed-aggressive")
+        runs[f"{ARROW}, sha256"] = lambda urls: normalize(_make_column(urls), hash=True)
     return runs
 
 
 _COLUMNS: dict[tuple[int, int, str, str], Any] = {}
 
 
-def _columns(urls: list[str]) -> Any:
+def _make_column(urls: list[str]) -> Any:
     """Return the URLs as an Arrow column; it is made at the first call."""
     key = (id(urls), len(urls), urls[0], urls[-1])
     if key not in _COLUMNS:
-        _COLUMNS[key] = _function("pyarrow", "array")(urls)
+        _COLUMNS[key] = _get_function("pyarrow", "array")(urls)
     return _COLUMNS[key]
 
 
-def _function(module: str, name: str) -> Any:
+def _get_function(module: str, name: str) -> Any:
     """Import a function of a peer; some peers have no types."""
     return getattr(import_module(module), name)
 
 
-def _w3lib() -> Run:
-    canonicalize = _function("w3lib.url", "canonicalize_url")
+def _load_w3lib() -> Run:
+    canonicalize = _get_function("w3lib.url", "canonicalize_url")
     return lambda urls: [canonicalize(url) for url in urls]
 
 
-def _courlan() -> Run:
-    clean = _function("courlan", "clean_url")  # scrubs, then normalizes; None if it gives up
+def _load_courlan() -> Run:
+    clean = _get_function("courlan", "clean_url")  # scrubs, then normalizes; None if it gives up
     return lambda urls: [clean(url) for url in urls]
 
 
-def _url_normalize() -> Run:
-    normalize = _function("url_normalize", "url_normalize")
+def _load_url_normalize() -> Run:
+    normalize = _get_function("url_normalize", "url_normalize")
     return lambda urls: [normalize(url) for url in urls]
 
 
-def _turbohtml() -> Run:
-    normalize = _function("turbohtml.extract", "normalize_url")
+def _load_turbohtml() -> Run:
+    normalize = _get_function("turbohtml.extract", "normalize_url")
     return lambda urls: [normalize(url) for url in urls]
 
 
-def _ada_href() -> Run:
-    parse = _function("ada_url", "URL")
+def _load_ada_href() -> Run:
+    parse = _get_function("ada_url", "URL")
     return lambda urls: [parse(url).href for url in urls]
 
 
-def _ada_normalize() -> Run:
-    normalize = _function("ada_url", "normalize_url")
+def _load_ada_normalize() -> Run:
+    normalize = _get_function("ada_url", "normalize_url")
     return lambda urls: [normalize(url) for url in urls]
 
 
-def _can_ada() -> Run:
-    parse = _function("can_ada", "parse")
+def _load_can_ada() -> Run:
+    parse = _get_function("can_ada", "parse")
     return lambda urls: [str(parse(url)) for url in urls]
 
 
-def _yarl() -> Run:
-    parse = _function("yarl", "URL")
+def _load_yarl() -> Run:
+    parse = _get_function("yarl", "URL")
     return lambda urls: [str(parse(url)) for url in urls]
 
 
 PEERS = (
-    Peer(BASE, "w3lib", "rewrites", _w3lib),
-    Peer("courlan.clean_url", "courlan", "rewrites", _courlan),
-    Peer("url_normalize.url_normalize", "url-normalize", "rewrites", _url_normalize),
-    Peer("turbohtml.extract.normalize_url", "turbohtml", "rewrites", _turbohtml),
-    Peer("ada_url.URL(u).href", "ada-url", "parses only", _ada_href),
-    Peer("ada_url.normalize_url", "ada-url", "parses only", _ada_normalize),
-    Peer("str(can_ada.parse(u))", "can_ada", "parses only", _can_ada),
-    Peer("str(yarl.URL(u))", "yarl", "parses only", _yarl),
+    Peer(BASE, "w3lib", "rewrites", _load_w3lib),
+    Peer("courlan.clean_url", "courlan", "rewrites", _load_courlan),
+    Peer("url_normalize.url_normalize", "url-normalize", "rewrites", _load_url_normalize),
+    Peer("turbohtml.extract.normalize_url", "turbohtml", "rewrites", _load_turbohtml),
+    Peer("ada_url.URL(u).href", "ada-url", "parses only", _load_ada_href),
+    Peer("ada_url.normalize_url", "ada-url", "parses only", _load_ada_normalize),
+    Peer("str(can_ada.parse(u))", "can_ada", "parses only", _load_can_ada),
+    Peer("str(yarl.URL(u))", "yarl", "parses only", _load_yarl),
 )
 
 
-def _positive(text: str) -> int:
+def _parse_positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a number from 1")
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
     return int(text)
 
 

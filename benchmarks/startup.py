@@ -51,7 +51,7 @@ class Times:
 def main(arguments: list[str]) -> None:
     """Measure, print the table, write the JSON if asked."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.startup", description=__doc__)
-    parser.add_argument("--json", metavar="FILE", help="write the result there, too")
+    parser.add_argument("--json", metavar="FILE", help="also write the result to this file")
     options = parser.parse_args(arguments)
 
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -61,7 +61,7 @@ def main(arguments: list[str]) -> None:
         warm(command, environment)
     times = measure(commands, environment)
 
-    print(text(times))
+    print(format_text(times))
     if options.json:
         result = {
             "machine": describe_machine(),
@@ -111,7 +111,7 @@ def warm(command: Command, environment: Mapping[str, str]) -> None:
     )
     if done.returncode != 0:
         output = (done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()[-1]
-        raise SystemExit(f"cannot measure: `{shlex.join(command)}` failed with exit code {done.returncode}: {output}")
+        raise SystemExit(f"Cannot measure: `{shlex.join(command)}` failed with exit code {done.returncode}: {output}")
 
 
 def measure(commands: Mapping[str, Command], environment: Mapping[str, str]) -> list[Times]:
@@ -140,11 +140,11 @@ def run_once(command: Command, environment: Mapping[str, str]) -> tuple[float, f
     _, status, usage = os.wait4(child, 0)
     wall = time.perf_counter() - start
     if status != 0:
-        raise SystemExit(f"cannot measure: `{shlex.join(command)}` failed after it had worked once")
+        raise SystemExit(f"Cannot measure: `{shlex.join(command)}` failed after it had worked once")
     return usage.ru_utime + usage.ru_stime, wall
 
 
-def text(times: list[Times]) -> str:
+def format_text(times: list[Times]) -> str:
     """Format the result as Markdown."""
     rows = [
         (row.name, f"{row.cpu_ms:.1f}", f"{row.cpu_ratio:.2f}", f"{row.wall_ms:.1f}", f"{row.wall_ratio:.2f}")

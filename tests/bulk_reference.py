@@ -6,7 +6,7 @@ import hashlib
 import random
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.corpus import dirty_urls, urls
+from benchmarks.corpus import make_dirty_urls, make_urls
 
 import canonry
 import corpora
@@ -34,7 +34,7 @@ def dedupe(files: list[Path], policy: str = "bookmark") -> list[dict[str, Any]]:
 def make_mixed_lines(count: int, seed: int = 1) -> list[bytes]:
     """Return lines of all kinds: clean, dirty, awkward, broken, empty, not UTF-8; about a third of them repeated."""
     choose = random.Random(seed)
-    known = [*urls(count // 3, seed), *dirty_urls(count // 4, seed)]
+    known = [*make_urls(count // 3, seed), *make_dirty_urls(count // 4, seed)]
     texts = [
         *known,
         *(corpora.built_url(choose) for _ in range(count // 20)),

@@ -6,7 +6,7 @@ import functools
 import string
 from typing import TYPE_CHECKING
 
-from benchmarks.corpus import dirty_urls, real_urls, urls
+from benchmarks.corpus import make_dirty_urls, make_urls, read_real_urls
 
 if TYPE_CHECKING:
     import random
@@ -100,11 +100,11 @@ def random_text(choose: random.Random) -> str:
 @functools.cache
 def real_or_own_urls() -> list[str]:
     """Return the real URLs, or as many generated ones."""
-    return real_urls() or urls(48_000) + dirty_urls(2_000)
+    return read_real_urls() or make_urls(48_000) + make_dirty_urls(2_000)
 
 
 def is_real() -> bool:
-    return real_urls() is not None
+    return read_real_urls() is not None
 
 
 def describe() -> str:

@@ -142,7 +142,7 @@ async def open_parts(
 def make_worker(parts: Components, *, concurrency: int = 32, due_interval: float = 30.0) -> Worker:
     """Return the worker for all kinds of jobs; it looks for due feeds every `due_interval` seconds."""
     from canonry.feeds.polling import Polling
-    from canonry.jobs.crawl_jobs import crawl_kinds, crawl_schedules
+    from canonry.jobs.crawl_jobs import make_crawl_kinds, make_crawl_schedules
     from canonry.jobs.kinds import (
         make_bookmark_kinds,
         make_bookmark_schedules,
@@ -154,12 +154,12 @@ def make_worker(parts: Components, *, concurrency: int = 32, due_interval: float
     kinds = [
         *make_feed_kinds(parts.jobs, Polling(parts.client.fetch, clock=parts.clock)),
         *make_bookmark_kinds(parts.bookmarks, parts.bookmark_rekeys),
-        *crawl_kinds(parts.jobs, parts.settings, parts.client),
+        *make_crawl_kinds(parts.jobs, parts.settings, parts.client),
     ]
     schedules = [
         *make_feed_schedules(due_interval=due_interval),
         *make_bookmark_schedules(),
-        *crawl_schedules(),
+        *make_crawl_schedules(),
     ]
     return Worker(parts.jobs, kinds, schedules=schedules, concurrency=concurrency)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from benchmarks.corpus import dirty_urls
+from benchmarks.corpus import make_dirty_urls
 
 import canonry
 import corpora
@@ -81,7 +81,7 @@ def case_texts() -> list[str]:
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.id)
 def test_the_shortcut_agrees_with_the_reference(policy: Policy) -> None:
-    for url in [*EDGES, *case_texts(), *corpora.real_or_own_urls()[::7], *dirty_urls(1_000)]:
+    for url in [*EDGES, *case_texts(), *corpora.real_or_own_urls()[::7], *make_dirty_urls(1_000)]:
         wanted = fuzz_native.answer(reference.normalize, url, policy)
         assert fuzz_native.answer(shortcut.normalize, url, policy) == wanted
 
@@ -89,7 +89,7 @@ def test_the_shortcut_agrees_with_the_reference(policy: Policy) -> None:
 @needs_native
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.id)
 def test_the_c_code_agrees_with_the_reference(policy: Policy) -> None:
-    urls = [*EDGES, *case_texts(), *dirty_urls(1_000), *corpora.real_or_own_urls()[::20]]
+    urls = [*EDGES, *case_texts(), *make_dirty_urls(1_000), *corpora.real_or_own_urls()[::20]]
     assert fuzz_native.differences(urls, policy) == []
 
 
@@ -97,7 +97,7 @@ def test_the_c_code_agrees_with_the_reference(policy: Policy) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.id)
 def test_the_c_code_agrees_on_all_real_urls(policy: Policy) -> None:
-    assert fuzz_native.differences([*corpora.real_or_own_urls(), *dirty_urls(5_000)], policy) == []
+    assert fuzz_native.differences([*corpora.real_or_own_urls(), *make_dirty_urls(5_000)], policy) == []
 
 
 @needs_native

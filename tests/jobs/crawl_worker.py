@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from canonry.jobs.crawl_jobs import crawl_kinds, crawl_schedules
+from canonry.jobs.crawl_jobs import make_crawl_kinds, make_crawl_schedules
 from canonry.jobs.queues import Jobs
 from canonry.jobs.worker import Worker, WorkerTimes
 from canonry.settings import Settings
@@ -27,8 +27,8 @@ TIMES = WorkerTimes(heartbeat=0.2, silent=2.0, poll=0.05, drain=1.0)
 async def main(url: str, folder: Path) -> None:
     with Database(url) as database, Jobs(database) as jobs:
         async with client() as http_client:
-            kinds = crawl_kinds(jobs, Settings(), http_client, seconds=1.0)
-            async with Worker(jobs, kinds, schedules=crawl_schedules(), times=TIMES) as worker:
+            kinds = make_crawl_kinds(jobs, Settings(), http_client, seconds=1.0)
+            async with Worker(jobs, kinds, schedules=make_crawl_schedules(), times=TIMES) as worker:
                 with (folder / "log").open("a") as log:
                     log.write(f"open {worker.executor_id} {os.getpid()} {time.monotonic()}\n")
                 await asyncio.Event().wait()

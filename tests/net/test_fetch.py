@@ -24,7 +24,7 @@ from canonry.net.dns import resolve_name
 from canonry.net.fetch import MAX_CONNECTIONS_PER_HOST, Client
 from canonry.net.guard import DEFAULT_PORTS, Guard, make_guard
 from canonry.net.response import Hop, Response, Validators
-from canonry.net.shared_client import shared_client
+from canonry.net.shared_client import use_shared_client
 from canonry.settings import Settings
 from loopback import (
     ADDRESS,
@@ -694,12 +694,12 @@ async def test_a_client_without_a_guard_uses_that_of_its_settings() -> None:
 
 @in_a_loop
 async def test_the_shared_client_is_the_same_while_it_is_in_use() -> None:
-    async with shared_client("e.com") as first:
-        async with shared_client("e.com") as second:
+    async with use_shared_client("e.com") as first:
+        async with use_shared_client("e.com") as second:
             assert first is second
         with pytest.raises(canonry.UnsafeUrl):
             await first.fetch("http://127.0.0.1/")
-    async with shared_client("e.com") as third:
+    async with use_shared_client("e.com") as third:
         assert third is not first
 
 

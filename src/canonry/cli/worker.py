@@ -51,13 +51,13 @@ async def _work(database_url: str, concurrency: int, every: float) -> None:
 
     settings = replace(load_settings(), database_url=database_url)
     async with open_parts(settings, warn=logging.getLogger("canonry.store").info) as parts:
-        stop = _on_signals()
+        stop = _watch_signals()
         async with make_worker(parts, concurrency=concurrency, due_interval=every):
             await stop.wait()
 
 
-def _on_signals() -> asyncio.Event:
-    """Set by the first SIGTERM or SIGINT; the second does what it does without us."""
+def _watch_signals() -> asyncio.Event:
+    """Return an event that the first SIGTERM or SIGINT sets; a second signal ends the process at once."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 

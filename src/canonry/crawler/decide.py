@@ -123,7 +123,7 @@ def decide_next(*, is_start: bool, is_over: bool, is_late: bool, has_results: bo
 
 
 class Levels(NamedTuple):
-    """Where a frontier is: the lowest depth of pages never opened, and of open pages; when the first retry is due.
+    """The progress of a frontier: the lowest depth of fresh (never opened) and of open pages, and the first retry.
 
     `retry_at` is a timestamp of the database, empty for a page that was released and may be opened at once.
     """
@@ -136,8 +136,8 @@ class Levels(NamedTuple):
 def count_fresh(levels: Levels, *, want: int, retried: Sequence[LeasedPage], taken: int, max_pages: int | None) -> int:
     """Return how many pages that were never opened may be taken, beside these retries.
 
-    Pages wait until all pages of a lower depth are done, so that a depth is the shortest way. Retries count as open: a
-    process that is killed again and again must not overtake them.
+    Pages wait until all pages of a lower depth are done, so that the depth of a page is its shortest distance from
+    the start page. Retries count as open, so that a process that is killed repeatedly does not pass them over.
     """
     room = want - len(retried)
     if max_pages is not None:

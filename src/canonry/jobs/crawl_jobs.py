@@ -60,7 +60,7 @@ async def enqueue_crawl(jobs: Jobs, crawl: Crawl) -> None:
             await _enqueue(jobs, _JobKey(crawl.id, crawl.host, slot, number))
 
 
-def crawl_kinds(jobs: Jobs, settings: Settings, client: Client, *, seconds: float = _JOB_SECONDS) -> list[JobKind]:
+def make_crawl_kinds(jobs: Jobs, settings: Settings, client: Client, *, seconds: float = _JOB_SECONDS) -> list[JobKind]:
     """Return the job that crawls in one slot for so many seconds, and the job that enqueues lost crawl jobs."""
     crawls = CrawlStore(jobs.database)
     chrome = _SharedChrome(settings, client)
@@ -103,7 +103,7 @@ def crawl_kinds(jobs: Jobs, settings: Settings, client: Client, *, seconds: floa
     return [JobKind(CRAWL, run, is_per_host=True, is_interruptible=True), JobKind(CRAWLS, enqueue_running)]
 
 
-def crawl_schedules() -> list[Schedule]:
+def make_crawl_schedules() -> list[Schedule]:
     """Return the schedule that enqueues crawl jobs again, which DBOS gives up after they crashed several workers."""
     return [Schedule(CRAWLS, _ENQUEUE_SECONDS)]
 

@@ -201,7 +201,7 @@ class Jobs:
 
     @contextmanager
     def convert_errors(self) -> Generator[None]:
-        """Raise errors of the database as StoreError, with credentials mask_credentials."""
+        """Raise errors of the database as StoreError, with credentials masked."""
         try:
             yield
         except SQLAlchemyError as error:

@@ -36,7 +36,10 @@ _ONE_WORKER = threading.Lock()  # DBOS is a singleton of the process
 
 @dataclass(frozen=True, slots=True)
 class WorkerTimes:
-    """Seconds. Jobs of a dead worker are requeued after `silent` plus at most one `heartbeat`: within a minute."""
+    """Intervals and limits in seconds.
+
+    Jobs of a dead worker are requeued after `silent` plus at most one `heartbeat`: within a minute.
+    """
 
     heartbeat: float = 5.0  # between heartbeats, searches for silent workers, and schedules
     silent: float = 50.0  # without a heartbeat, after which a worker counts as dead

@@ -192,7 +192,7 @@ class Client:
             headers["If-Modified-Since"] = validators.last_modified
         url = str(parts)
         try:
-            async with self._session(guard, keeps=self._should_keep(parts.get_origin())).request(
+            async with self._get_session(guard, keeps=self._should_keep(parts.get_origin())).request(
                 method, wire, headers=headers, allow_redirects=False, proxy=self._settings.proxy or None
             ) as answer:
                 is_redirect = answer.status in REDIRECTS and bool(answer.headers.get("Location"))
@@ -226,11 +226,11 @@ class Client:
         self._kept[origin] = now
         return True
 
-    def _session(self, guard: Guard, *, keeps: bool) -> aiohttp.ClientSession:
+    def _get_session(self, guard: Guard, *, keeps: bool) -> aiohttp.ClientSession:
         session = self._sessions.get((guard.networks, keeps))
         if session is None:
             session = self._sessions[guard.networks, keeps] = aiohttp.ClientSession(
-                connector=self._connector(guard, keeps=keeps),
+                connector=self._make_connector(guard, keeps=keeps),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={**_HEADERS, "User-Agent": self._settings.user_agent},
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
@@ -239,11 +239,11 @@ class Client:
             )
         return session
 
-    def _connector(self, guard: Guard, *, keeps: bool) -> aiohttp.TCPConnector:
+    def _make_connector(self, guard: Guard, *, keeps: bool) -> aiohttp.TCPConnector:
         if self._settings.proxy:  # every connection goes to the operator's proxy, which resolves names
             return aiohttp.TCPConnector(limit=MAX_CONNECTIONS, force_close=not keeps, ssl=self._tls)
 
-        def checked_socket(info: AddrInfoType) -> socket.socket:  # pyright: ignore[reportUnknownParameterType]
+        def make_checked_socket(info: AddrInfoType) -> socket.socket:  # pyright: ignore[reportUnknownParameterType]
             family, kind, protocol, _, sockaddr = cast("tuple[int, int, int, str, tuple[object, ...]]", info)
             guard.check_address(str(sockaddr[0]), port=int(str(sockaddr[1])))
             made = socket.socket(family, kind, protocol)
@@ -252,7 +252,7 @@ class Client:
 
         return aiohttp.TCPConnector(
             resolver=_CheckedResolver(guard, self.lookup),
-            socket_factory=checked_socket,  # pyright: ignore[reportUnknownArgumentType]
+            socket_factory=make_checked_socket,  # pyright: ignore[reportUnknownArgumentType]
             use_dns_cache=False,
             limit=MAX_CONNECTIONS,
             limit_per_host=MAX_CONNECTIONS_PER_HOST,

@@ -27,11 +27,11 @@ _SHARED: WeakKeyDictionary[asyncio.AbstractEventLoop, _Shared] = WeakKeyDictiona
 
 
 @asynccontextmanager
-async def shared_client(site: str) -> AsyncGenerator[Client]:
-    """Return the client of this event loop, opened for its first user and closed after its last.
+async def use_shared_client(site: str) -> AsyncGenerator[Client]:
+    """Yield the client of this event loop, which is opened for its first user and closed after its last.
 
-    At most 100 users have it at once, and 8 of one site: waiting for a connection inside a request would use up
-    the timeout of the request.
+    At most 100 users have it at the same time, and 8 for one site: waiting for a connection inside a request would
+    use up the timeout of the request.
     """
     loop = asyncio.get_running_loop()
     shared = _SHARED.get(loop)

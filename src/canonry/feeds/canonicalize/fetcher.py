@@ -139,9 +139,9 @@ async def open_fetcher(
     if fetch is not None:
         yield make(fetch, guard or make_guard(load_settings()), trusted=None if guard else _get_site(url))
         return
-    from canonry.net.shared_client import shared_client
+    from canonry.net.shared_client import use_shared_client
 
-    async with shared_client(_get_site(url)[0]) as client:
+    async with use_shared_client(_get_site(url)[0]) as client:
         guarded = partial(client.fetch, timeout=timeout, max_bytes=max_bytes)
         yield make(guarded, guard or client.guard, trusted=None)
 

@@ -293,7 +293,7 @@ class CanonicalSearch:
         )
 
     def _mask_candidates(self) -> tuple[Candidate, ...]:
-        """Return the candidates with credentials mask_credentials, for an error."""
+        """Return the candidates with credentials masked, for an error."""
         return tuple(replace(candidate, url=mask_credentials(candidate.url)) for candidate in self.candidates)
 
     def _make_result(self, best: Best) -> Canonical:

@@ -96,7 +96,7 @@ class ChromeEngine:
             self._guard.for_links_from(came_from).check_url(url)
         except UnsafeUrl as error:
             return Opened(url, url, failure=PageFailure(FailureKind.REFUSED, str(error)))
-        async with self._slot():
+        async with self._acquire_slot():
             opened, tab = await self._visit(url, came_from)
             if tab.should_retry_in_new_tab and not tab.is_browser_closed:
                 opened, tab = await self._visit(url, came_from, needs_new_tab=True)
@@ -105,7 +105,7 @@ class ChromeEngine:
             return opened
 
     @asynccontextmanager
-    async def _slot(self) -> AsyncGenerator[None]:
+    async def _acquire_slot(self) -> AsyncGenerator[None]:
         """Acquire a tab slot. While others wait, a released tab starts no idle timer."""
         self._waiting += 1
         try:
@@ -139,7 +139,7 @@ class ChromeEngine:
         return Opened(url, url, failure=BROWSER_ENDED)
 
     async def _acquire_tab(self, came_from: str | None, *, needs_new_tab: bool) -> Tab:
-        """Return an idle tab that may open a page that came from there, or a new tab."""
+        """Return an idle tab, or a new one if no idle tab may reach what a page named by this address may reach."""
         while self._idle_tabs and not needs_new_tab:
             tab = self._idle_tabs.pop()
             is_usable = await tab.stop_idle_timer() and tab.page_count < self._pages_per_tab
