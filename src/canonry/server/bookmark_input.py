@@ -30,7 +30,7 @@ class BookmarkFieldsIn(BaseModel):
     archive_urls: Annotated[list[Url], Field(max_length=MAX_URLS)] | None = None
     episode_urls: Annotated[list[Url], Field(max_length=MAX_URLS)] | None = None
 
-    def given_fields(self) -> BookmarkFields:
+    def collect_given_fields(self) -> BookmarkFields:
         """Return the fields that were sent; null counts as not sent."""
         given = {
             name: value

@@ -201,7 +201,7 @@ def add_error_handlers(app: FastAPI) -> None:
             return problem_for_error(error.__cause__, _get_request_id(request))
         headers = dict(error.headers) if error.headers else {}
         if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-            headers |= _allowed_methods(request)
+            headers |= _find_allowed_methods(request)
         return make_problem(error.status_code, str(error.detail), request_id=_get_request_id(request), headers=headers)
 
     app.add_exception_handler(CanonryError, answer_canonry_error)
@@ -217,7 +217,7 @@ def format_location(location: Sequence[int | str]) -> str:
     return text.encode(errors="replace").decode()
 
 
-def _allowed_methods(request: Request) -> dict[str, str]:
+def _find_allowed_methods(request: Request) -> dict[str, str]:
     """Return an Allow header with all methods of a path: Starlette names only those of its first route."""
     path = getattr(request.scope.get("route"), "path", "")
     methods = request.app.openapi()["paths"].get(path, {})

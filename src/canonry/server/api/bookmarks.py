@@ -92,7 +92,7 @@ async def put_bookmark(
         Draft(body.url),
         exact_url=exact_url or not normalize,
         on_duplicate=on_duplicate or (OnDuplicate.UPDATE if update else OnDuplicate.RETURN),
-        fields=body.given_fields(),
+        fields=body.collect_given_fields(),
     )
     return _put_response(put)
 
@@ -159,7 +159,7 @@ async def change_bookmark(
     changed = await get_service(request).bookmarks.edit(
         get_owner_id(request),
         bookmark_id,
-        body.given_fields(),
+        body.collect_given_fields(),
         url=body.url,
         exact_url=exact_url or not normalize,
         etag=if_match,

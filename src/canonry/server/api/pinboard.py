@@ -285,7 +285,7 @@ async def _add(call: PinboardCall) -> None:
         call.user.id,
         Draft(body.url, created_at=_parse_created_at(call)),
         on_duplicate=OnDuplicate.ERROR if call.get("replace").lower() == "no" else OnDuplicate.UPDATE,
-        fields=body.given_fields(),
+        fields=body.collect_given_fields(),
     )
 
 

@@ -95,7 +95,7 @@ class BookmarkEntry:
             raise InvalidFields({_name_field(each["loc"]): each["msg"] for each in error.errors()} | errors) from None
         if errors:
             raise InvalidFields(errors)
-        return given.given_fields()
+        return given.collect_given_fields()
 
 
 @dataclass(frozen=True, slots=True)
