@@ -111,7 +111,7 @@ def test_an_interrupted_run_leaves_nothing_half_written(number: signal.Signals, 
         process.send_signal(number)
         _, message = process.communicate(timeout=120)
     assert process.returncode == 128 + number
-    assert message == "canonry: stopped; nothing was written, and the same command goes on from here\n"
+    assert message == "canonry: stopped. OUT was not written; run the same command again to continue.\n"
     assert out.read_text() == "the old one"
     assert run_command(file, "-o", out, "--overwrite").returncode == 0
     assert pq.read_table(out).num_rows == 600_000
@@ -191,9 +191,9 @@ def test_the_command_prints_the_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["a.txt", "-o", "x.parquet", "--mode", "diff"], "--mode diff and --against POLICY go together"),
-        (["a.txt", "-o", "x.parquet", "--against", "exact"], "--mode diff and --against POLICY go together"),
-        (["a.txt", "-o", "x.parquet", "--master", "local"], "--master goes with --engine spark"),
+        (["a.txt", "-o", "x.parquet", "--mode", "diff"], "--mode diff needs --against"),
+        (["a.txt", "-o", "x.parquet", "--against", "exact"], "--mode diff needs --against"),
+        (["a.txt", "-o", "x.parquet", "--master", "local"], "--master needs --engine spark"),
         (["a.txt"], "Missing option '-o' / '--out'"),
         (["-o", "x.parquet"], "Missing argument 'IN...'"),
     ],

@@ -1,6 +1,6 @@
-"""A site of pages under ten spellings each, and a process that lets Scrapy crawl it: `python scrapy_site.py conservative 400`.
+"""A site whose pages have ten URLs each, and a script that lets Scrapy crawl it: `python scrapy_site.py conservative 400`.
 
-Prints, as JSON, what the server was asked for and what the spider was given.
+The script prints the requests of the server and the titles that the spider read, as JSON.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-ON_A_PAGE = 3  # others, in every spelling
-# What no server tells apart, and what few do; {0} is host and port, {1} the page's number, {2} that with its first digit escaped.
-CONSERVATIVE = [
+LINKED_PAGES = 3  # from each page, each with all its URLs
+# URLs of one page that no server distinguishes, and those that few distinguish. {0} is host and port, {1} the number of
+# the page, {2} the hex code of its first digit.
+CONSERVATIVE_URLS = [
     "http://{0}/page/{1}?a=1&b=2",
     "HTTP://{0}/page/{1}?a=1&b=2",
     "http://{0}/page/{1}?a=1&b=2#top",
@@ -26,8 +27,8 @@ CONSERVATIVE = [
     "http://{0}/%2e/page/{1}?a=1&b=2#:~:text=x",
     "http://{0}/page/./%{2}?a=1&b=2",
 ]
-AGGRESSIVE = [
-    *CONSERVATIVE[:2],
+AGGRESSIVE_URLS = [
+    *CONSERVATIVE_URLS[:2],
     "http://{0}/page/{1}/?a=1&b=2",
     "http://{0}//page/{1}?a=1&b=2",
     "http://{0}/page/{1}?b=2&a=1",
@@ -39,43 +40,45 @@ AGGRESSIVE = [
 ]
 
 
-def spelled(spelling: str, host: str, number: int) -> str:
-    return spelling.format(host, number, f"3{number}")  # %35 is 5
+def make_url(template: str, host: str, number: int) -> str:
+    return template.format(host, number, f"3{number}")  # %35 is 5
 
 
 class Site(BaseHTTPRequestHandler):
-    """Every page links to the next ones, in every spelling; /page/N/ is where /page/N leads."""
+    """Every page links to the next ones, with all their URLs; with `redirects`, /page/N redirects to /page/N/."""
 
     protocol_version = "HTTP/1.1"
     pages: int
-    spellings: list[str]
+    templates: list[str]
     redirects = False
-    asked: list[str]
+    requests: list[str]
 
     def do_GET(self) -> None:
-        self.asked.append(self.path)
+        self.requests.append(self.path)
         url = urlsplit(self.path)
         number = int(unquote(url.path).strip("/").rpartition("/")[2])
         assert {"a", "b"} <= {name for name, _ in parse_qsl(url.query)} or number < 0
         if self.redirects and not url.path.endswith("/"):
-            return self._say(301, b"", Location=f"{url.path}/?{url.query}")
-        others = [(number * ON_A_PAGE + step) % self.pages for step in range(ON_A_PAGE)]
+            return self._respond(301, b"", Location=f"{url.path}/?{url.query}")
+        others = [(number * LINKED_PAGES + step) % self.pages for step in range(LINKED_PAGES)]
         host = self.headers["Host"]
         links = [
-            f'<a href="{spelled(each, host, other)}">x</a>' for other in others for each in self._turned(number + other)
+            f'<a href="{make_url(each, host, other)}">x</a>'
+            for other in others
+            for each in self._rotate_templates(number + other)
         ]
-        return self._say(200, f"<title>{number}</title>{''.join(links)}".encode())
+        return self._respond(200, f"<title>{number}</title>{''.join(links)}".encode())
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.asked.append(f"POST {self.path} {body.decode()} {self.headers['Accept-Language']}")
-        self._say(200, b"thanks")
+        self.requests.append(f"POST {self.path} {body.decode()} {self.headers['Accept-Language']}")
+        self._respond(200, b"thanks")
 
-    def _turned(self, by: int) -> list[str]:
-        """The spellings, each first on some page."""
-        return self.spellings[by % 10 :] + self.spellings[: by % 10]
+    def _rotate_templates(self, by: int) -> list[str]:
+        """Return the templates, starting with another one on each page."""
+        return self.templates[by % 10 :] + self.templates[: by % 10]
 
-    def _say(self, status: int, body: bytes, **headers: str) -> None:
+    def _respond(self, status: int, body: bytes, **headers: str) -> None:
         self.send_response(status)
         for name, value in {"Content-Type": "text/html", "Content-Length": str(len(body)), **headers}.items():
             self.send_header(name, value)
@@ -86,7 +89,7 @@ class Site(BaseHTTPRequestHandler):
         pass
 
 
-def main(way: str, pages: int) -> None:
+def main(scenario: str, pages: int) -> None:
     import scrapy
     from scrapy.crawler import CrawlerProcess
     from scrapy.linkextractors import LinkExtractor
@@ -94,24 +97,24 @@ def main(way: str, pages: int) -> None:
 
     from canonry.integrations.scrapy import link_filter
 
-    policy = "aggressive" if way != "conservative" else way
-    Site.spellings = CONSERVATIVE if way == "conservative" else AGGRESSIVE
-    Site.redirects = way == "redirects"
-    Site.asked = []
+    policy = "aggressive" if scenario != "conservative" else scenario
+    Site.templates = CONSERVATIVE_URLS if scenario == "conservative" else AGGRESSIVE_URLS
+    Site.redirects = scenario == "redirects"
+    Site.requests = []
     Site.pages = pages
     server = ThreadingHTTPServer(("127.0.0.1", 0), Site)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     host = f"127.0.0.1:{server.server_port}"
     titles: list[str] = []
-    filtered = link_filter(policy) if way == "aggressive" else None
+    process_links = link_filter(policy) if scenario == "aggressive" else None
 
-    class Reading(CrawlSpider):
+    class ReadingSpider(CrawlSpider):
         name = "reading"
-        rules = (Rule(LinkExtractor(), process_links=filtered, callback="read", follow=True),)
+        rules = (Rule(LinkExtractor(), process_links=process_links, callback="read", follow=True),)
 
         async def start(self) -> Any:
-            # start_urls would be asked for without being remembered as seen (dont_filter).
-            yield scrapy.Request(spelled(CONSERVATIVE[0], host, 0))
+            # Scrapy does not remember start_urls as seen (dont_filter).
+            yield scrapy.Request(make_url(CONSERVATIVE_URLS[0], host, 0))
 
         def parse_start_url(self, response: Any, **_: Any) -> Any:
             return self.read(response)
@@ -120,11 +123,11 @@ def main(way: str, pages: int) -> None:
             titles.append(response.css("title::text").get())
             return ()
 
-    class Posting(scrapy.Spider):
+    class PostingSpider(scrapy.Spider):
         name = "posting"
 
         async def start(self) -> Any:
-            url = spelled(AGGRESSIVE[5], host, 0)
+            url = make_url(AGGRESSIVE_URLS[5], host, 0)
             for body in ("x", "x", "y"):
                 for language in ("de", "fr"):
                     yield scrapy.Request(url, method="POST", body=body, headers={"Accept-Language": language})
@@ -135,19 +138,19 @@ def main(way: str, pages: int) -> None:
     settings = {
         "REQUEST_FINGERPRINTER_CLASS": "canonry.integrations.scrapy.Fingerprinter",
         "CANONRY_POLICY": policy,
-        "CANONRY_HEADERS": ["Accept-Language"] if way == "posting" else [],
+        "CANONRY_HEADERS": ["Accept-Language"] if scenario == "posting" else [],
         "CONCURRENT_REQUESTS_PER_DOMAIN": 16,
         "DOWNLOAD_DELAY": 0,
         "ROBOTSTXT_OBEY": False,
         "LOG_LEVEL": "WARNING",
-        "CLOSESPIDER_PAGECOUNT": 2 * pages,  # should it not end by itself
+        "CLOSESPIDER_PAGECOUNT": 2 * pages,  # a limit in case the crawl does not end
         "TELNETCONSOLE_ENABLED": False,
     }
     process = CrawlerProcess(settings)
-    process.crawl(Posting if way == "posting" else Reading)
+    process.crawl(PostingSpider if scenario == "posting" else ReadingSpider)
     process.start()
     server.shutdown()
-    print(json.dumps({"asked": Site.asked, "titles": titles}))
+    print(json.dumps({"requests": Site.requests, "titles": titles}))
 
 
 if __name__ == "__main__":

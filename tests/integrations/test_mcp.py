@@ -1,4 +1,4 @@
-"""canonry mcp, spoken to by the SDK's own client over standard input and output."""
+"""canonry mcp, tested with the client of the MCP SDK over standard input and output."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ COMMAND = [sys.executable, "-m", "canonry", "mcp"]
 
 
 @asynccontextmanager
-async def talking(**environment: str) -> AsyncIterator[Client]:
+async def connect(**environment: str) -> AsyncIterator[Client]:
     server = StdioServerParameters(command=COMMAND[0], args=COMMAND[1:], env=environment)
     async with Client(server, read_timeout_seconds=60) as client:
         yield client
 
 
-async def called(client: Client, name: str, **arguments: Any) -> dict[str, Any]:
+async def call_tool(client: Client, name: str, **arguments: Any) -> dict[str, Any]:
     result = await client.call_tool(name, arguments)
     assert not result.is_error
     answer: dict[str, Any] = result.structured_content
     return answer
 
 
-async def refused(client: Client, name: str, **arguments: Any) -> str:
+async def call_and_fail(client: Client, name: str, **arguments: Any) -> str:
     result = await client.call_tool(name, arguments)
     assert result.is_error
-    (said,) = result.content
-    text: str = said.text  # type: ignore[union-attr]
+    (content,) = result.content
+    text: str = content.text  # type: ignore[union-attr]
     return text
 
 
-def test_tools_only_read_and_say_what_they_answer() -> None:
-    async def talk() -> None:
-        async with talking() as client:
+def test_tools_are_read_only_and_describe_their_output() -> None:
+    async def scenario() -> None:
+        async with connect() as client:
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert sorted(tools) == ["canonicalize", "explain", "normalize"]
         for tool in tools.values():
@@ -58,87 +58,87 @@ def test_tools_only_read_and_say_what_they_answer() -> None:
             assert tool.output_schema is not None
             assert "url" in tool.output_schema["properties"]
 
-    asyncio.run(talk())
+    asyncio.run(scenario())
 
 
-def test_normalize_and_explain_say_what_canonry_says() -> None:
-    async def talk() -> None:
-        async with talking() as client:
+def test_normalize_and_explain_equal_the_python_functions() -> None:
+    async def scenario() -> None:
+        async with connect() as client:
             for url in mixed_urls.urls(60):
                 if url is None or not (wanted := mixed_urls.normal(url, "article")):
                     continue
-                answer = await called(client, "normalize", url=url, policy="article")
+                answer = await call_tool(client, "normalize", url=url, policy="article")
                 assert answer == {
                     "url": canonry.normalize(canonry.read_url(url), "article"),
                     "policy": "article@0",
                     "hash": canonry.canonical_hash(wanted),
                 }
-                steps = (await called(client, "explain", url=url, policy="article"))["steps"]
+                steps = (await call_tool(client, "explain", url=url, policy="article"))["steps"]
                 assert (steps[-1]["after"] if steps else url) == wanted
 
-    asyncio.run(talk())
+    asyncio.run(scenario())
 
 
-def test_errors_are_one_sentence() -> None:
-    async def talk() -> None:
-        async with talking() as client:
+def test_errors_are_tool_errors_with_one_line() -> None:
+    async def scenario() -> None:
+        async with connect() as client:
             for tool in ("normalize", "explain", "canonicalize"):
-                said = await refused(client, tool, url="ftp://a.com/")
-                assert said.endswith("not a usable URL: scheme ftp: is not http or https: 'ftp://a.com/'")
-                assert "\n" not in said
-            assert "no policy '/etc/passwd'; the shipped policies are" in await refused(
-                client, "explain", url="https://a.com/", policy="/etc/passwd"
-            )
-            await refused(client, "canonicalize", url="https://a.com/", max_requests=99)
-            # and it goes on
-            assert (await called(client, "normalize", url="a.com"))["url"] == "https://a.com/"
+                message = await call_and_fail(client, tool, url="ftp://a.com/")
+                assert "ftp://a.com/" in message and "\n" not in message
+            message = await call_and_fail(client, "explain", url="https://a.com/", policy="/etc/passwd")
+            assert "/etc/passwd" in message and "\n" not in message
+            await call_and_fail(client, "canonicalize", url="https://a.com/", max_requests=99)
+            # the server still works
+            assert (await call_tool(client, "normalize", url="a.com"))["url"] == "https://a.com/"
 
-    asyncio.run(talk())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1/feed", "http://169.254.169.254/latest", "http://[::1]:8000/"])
-def test_every_request_passes_the_guard(url: str) -> None:
-    async def talk() -> None:
-        async with talking() as client:
-            assert "Refused: " in await refused(client, "canonicalize", url=url)
+def test_canonicalize_refuses_private_addresses(url: str) -> None:
+    async def scenario() -> None:
+        async with connect() as client:
+            assert "Refused: " in await call_and_fail(client, "canonicalize", url=url)
 
-    asyncio.run(talk())
+    asyncio.run(scenario())
 
 
-def test_canonicalize() -> None:
-    async def talk(port: int) -> None:
-        async with talking(CANONRY_ALLOW_NETWORKS="127.0.0.1/32", CANONRY_ALLOW_PORTS=str(port)) as client:
-            found = await called(
+def test_canonicalize_returns_the_feed_and_every_tested_url() -> None:
+    async def scenario(port: int) -> None:
+        async with connect(CANONRY_ALLOW_NETWORKS="127.0.0.1/32", CANONRY_ALLOW_PORTS=str(port)) as client:
+            found = await call_tool(
                 client, "canonicalize", url=f"http://127.0.0.1:{port}/feed/?utm_source=x", max_requests=2
             )
             assert found["url"] == f"http://127.0.0.1:{port}/feed"
             assert found["feed"] == {"title": "Twins", "format": "rss", "item_count": 5}
             assert {each["verdict"] for each in found["candidates"]} >= {"fetched", "same"}
-            said = await refused(client, "canonicalize", url=f"http://127.0.0.1:{port}/none")
-            assert "answered 404" in said
+            assert "404" in await call_and_fail(client, "canonicalize", url=f"http://127.0.0.1:{port}/none")
 
     with feed_server.run_feed_server() as server:
-        asyncio.run(talk(server.port))
+        asyncio.run(scenario(server.port))
 
 
-def test_a_person_who_starts_it_is_told_and_can_stop_it() -> None:
+def test_on_a_terminal_it_says_that_it_waits_and_ctrl_c_ends_it() -> None:
     leader, follower = pty.openpty()
     with subprocess.Popen(COMMAND, stdin=follower, stdout=follower, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        assert process.stderr.readline() == ("canonry: waiting for an MCP client on standard input; Ctrl-C ends it\n")
-        process.send_signal(signal.SIGINT)
-        assert process.wait(30) == -signal.SIGINT
-        assert process.stderr.read() == ""
+        try:
+            assert process.stderr is not None
+            assert "Ctrl-C" in process.stderr.readline()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == -signal.SIGINT
+            assert process.stderr.read() == ""
+        finally:
+            process.kill()  # or a failed assertion would wait for it forever
     os.close(leader)
     os.close(follower)
 
 
-def test_it_ends_with_its_client() -> None:
+def test_the_server_ends_when_its_input_is_closed() -> None:
     done = subprocess.run(COMMAND, input="", capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_without_the_sdk_it_says_what_to_install() -> None:
+def test_without_the_sdk_the_extra_is_named() -> None:
     code = "import sys; sys.modules['mcp'] = None; from canonry.cli.main import main; main()"
     done = subprocess.run([sys.executable, "-c", code, "mcp"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")

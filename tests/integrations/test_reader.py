@@ -1,4 +1,4 @@
-"""The plugin for reader: twin subscriptions become one, on a web of which reader itself asks every URL."""
+"""The plugin for reader: twin subscriptions are merged; reader itself fetches all feeds from a local server."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import pytest
 from reader import Reader, make_reader
 
 import feed_server
-from canonry.integrations.reader import Merged, merge_twins
+from canonry.integrations.reader import MergedSubscription, merge_twins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from pathlib import Path
 
-# reader brings a feedparser that wants sgmllib3k; what today's feedparser depends on is a fork of it.
+# The feedparser inside reader imports sgmllib3k; the current feedparser depends on a fork of it.
 sys.modules.setdefault("sgmllib", import_module("feedparser_sgmllib"))
-CLEAN = "https://feed.example/index.xml"
-NINE = [
+CLEAN_URL = "https://feed.example/index.xml"
+NINE_URLS = [
     "http://feed.example/index.xml",
     "http://www.feed.example/index.xml",
     "https://www.feed.example/index.xml",
-    CLEAN,
+    CLEAN_URL,
     "http://feed.example/index.xml/",
     "http://feed.example/index.xml?utm_source=mail&utm_medium=rss",
     "HTTP://FEED.example/index.xml",
@@ -48,53 +48,56 @@ def reader(tmp_path: Path) -> Generator[Reader]:
         yield made
 
 
-def subscribed(reader: Reader, *urls: str, without_merging: bool = False) -> None:
-    """Add the feeds and have reader fetch them."""
+def subscribe(reader: Reader, *urls: str, without_merging: bool = False) -> None:
+    """Add the feeds, and let reader fetch them."""
     for url in urls:
         reader.add_feed(url)
     if without_merging:
         for url in urls:
-            reader.update_feed(url)  # a single feed runs no hook for all of them
+            reader.update_feed(url)  # this does not run the plugin
     else:
         reader.update_feeds()
 
 
-def urls(reader: Reader) -> list[str]:
+def get_urls(reader: Reader) -> list[str]:
     return [feed.url for feed in reader.get_feeds()]
 
 
-def test_reader_shows_one_feed_for_nine_urls(web: feed_server.FeedServer, reader: Reader) -> None:
-    subscribed(reader, *NINE)
-    assert len(web.requested_urls) == len(NINE)  # reader asked for each; the plugin for none
+def test_nine_urls_of_one_feed_become_one_subscription(web: feed_server.FeedServer, reader: Reader) -> None:
+    subscribe(reader, *NINE_URLS)
+    assert len(web.requested_urls) == len(NINE_URLS)  # reader fetched each URL, the plugin none
     (feed,) = reader.get_feeds()
-    assert feed.url == CLEAN
+    assert feed.url == CLEAN_URL
     assert feed.title == "Twins"
     assert sorted(entry.id for entry in reader.get_entries()) == [f"id-{n}" for n in range(5)]
     merged: Any = reader.get_tag(feed, ".plugin.canonry.merged")
-    assert sorted(merged) == sorted(set(NINE) - {CLEAN})
-    reader.add_feed(NINE[1])
+    assert sorted(merged) == sorted(set(NINE_URLS) - {CLEAN_URL})
+    reader.add_feed(NINE_URLS[1])
     reader.update_feeds()
-    assert urls(reader) == [CLEAN]
+    assert get_urls(reader) == [CLEAN_URL]
 
 
-def test_what_one_marked_named_and_tagged_is_kept(web: feed_server.FeedServer, reader: Reader) -> None:
-    www, plain = NINE[1], NINE[0]
-    subscribed(reader, www, plain, CLEAN, without_merging=True)
+def test_read_marks_titles_and_tags_are_kept(web: feed_server.FeedServer, reader: Reader) -> None:
+    www, plain = NINE_URLS[1], NINE_URLS[0]
+    subscribe(reader, www, plain, CLEAN_URL, without_merging=True)
     reader.set_entry_read((www, "id-1"), True, MONDAY)
     reader.set_entry_important((www, "id-2"), True, MONDAY)
     reader.set_entry_important((plain, "id-3"), False, MONDAY)
-    reader.set_entry_read((CLEAN, "id-4"), True, MONDAY)
+    reader.set_entry_read((CLEAN_URL, "id-4"), True, MONDAY)
     reader.set_tag((www, "id-1"), "later", {"when": 1})
-    reader.set_tag((CLEAN, "id-1"), "later", {"when": 2})
+    reader.set_tag((CLEAN_URL, "id-1"), "later", {"when": 2})
     reader.set_tag((plain, "id-1"), "later", {"when": 3})
     reader.set_tag(www, "news")
     reader.set_tag(plain, "folder", ["a"])
-    reader.set_tag(CLEAN, "folder", ["b"])
+    reader.set_tag(CLEAN_URL, "folder", ["b"])
     reader.set_feed_user_title(plain, "Mine")
-    reader.disable_feed_updates(CLEAN)
+    reader.disable_feed_updates(CLEAN_URL)
     reader.add_entry({"feed_url": www, "id": "own", "title": "Own", "link": "http://feed.example/own"})
 
-    assert merge_twins(reader) == [Merged(www, plain), Merged(CLEAN, plain)]  # updates of the cleanest are off
+    assert merge_twins(reader) == [
+        MergedSubscription(www, plain),
+        MergedSubscription(CLEAN_URL, plain),
+    ]  # updates are disabled for the cleanest URL
     (feed,) = reader.get_feeds()
     assert (feed.url, feed.user_title, feed.updates_enabled) == (plain, "Mine", True)
     tags: dict[str, Any] = dict(reader.get_tags(feed))
@@ -116,15 +119,15 @@ def test_what_one_marked_named_and_tagged_is_kept(web: feed_server.FeedServer, r
     assert merge_twins(reader) == []
 
 
-def test_entries_that_only_the_twin_remembers_are_kept(web: feed_server.FeedServer, reader: Reader) -> None:
-    plain = NINE[0]
-    subscribed(reader, plain)
+def test_entries_that_only_the_twin_has_are_kept(web: feed_server.FeedServer, reader: Reader) -> None:
+    plain = NINE_URLS[0]
+    subscribe(reader, plain)
     reader.mark_entry_as_read((plain, "id-0"))
-    web.get_feed = lambda _url: feed_server.rss(items=range(3, 9))  # time goes by; the old ones leave the document
+    web.get_feed = lambda _url: feed_server.rss(items=range(3, 9))  # later the oldest entries are no longer in the feed
     reader.update_feeds(scheduled=False)
     assert len(list(reader.get_entries())) == 9
-    subscribed(reader, CLEAN)
-    assert urls(reader) == [CLEAN]
+    subscribe(reader, CLEAN_URL)
+    assert get_urls(reader) == [CLEAN_URL]
     entries = {entry.id: entry for entry in reader.get_entries()}
     assert sorted(entries) == [f"id-{n}" for n in range(9)]
     assert entries["id-0"].read
@@ -132,23 +135,23 @@ def test_entries_that_only_the_twin_remembers_are_kept(web: feed_server.FeedServ
     assert len(list(reader.get_entries())) == 9
 
 
-def test_entries_named_by_links_of_their_own_host(web: feed_server.FeedServer, reader: Reader) -> None:
+def test_entries_with_another_id_are_matched_by_link_and_title(web: feed_server.FeedServer, reader: Reader) -> None:
     def get_feed(url: str) -> str:
         scheme, _, host = url.split("/")[:3]
         text = feed_server.rss(host=host).replace("<guid isPermaLink='false'>id-", f"<guid>{scheme}//{host}/")
         return text.replace("http://", f"{scheme}//")
 
     web.get_feed = get_feed
-    subscribed(reader, NINE[1], without_merging=True)
-    reader.mark_entry_as_read((NINE[1], "http://www.feed.example/2"))
-    subscribed(reader, CLEAN)
-    assert urls(reader) == [CLEAN]
+    subscribe(reader, NINE_URLS[1], without_merging=True)
+    reader.mark_entry_as_read((NINE_URLS[1], "http://www.feed.example/2"))
+    subscribe(reader, CLEAN_URL)
+    assert get_urls(reader) == [CLEAN_URL]
     assert {entry.id: entry.read for entry in reader.get_entries()} == {
         f"https://feed.example/{n}": n == 2 for n in range(5)
     }
 
 
-APART: dict[str, tuple[str, str, Callable[[str], str | None]]] = {
+DIFFERENT_FEEDS: dict[str, tuple[str, str, Callable[[str], str | None]]] = {
     "another feed under www": (
         "http://a.example/feed",
         "http://www.a.example/feed",
@@ -190,48 +193,50 @@ APART: dict[str, tuple[str, str, Callable[[str], str | None]]] = {
 }
 
 
-@pytest.mark.parametrize("why", APART)
+@pytest.mark.parametrize("why", DIFFERENT_FEEDS)
 def test_different_feeds_stay_apart(web: feed_server.FeedServer, reader: Reader, why: str) -> None:
-    one, other, web.get_feed = APART[why]
-    subscribed(reader, one, other)
-    assert sorted(urls(reader)) == sorted([one, other])
+    one, other, web.get_feed = DIFFERENT_FEEDS[why]
+    subscribe(reader, one, other)
+    assert sorted(get_urls(reader)) == sorted([one, other])
 
 
 @pytest.mark.parametrize("items", [range(0), range(1), range(2)])
-def test_small_feeds_that_are_equal_are_one(web: feed_server.FeedServer, reader: Reader, items: range) -> None:
+def test_small_equal_feeds_are_merged(web: feed_server.FeedServer, reader: Reader, items: range) -> None:
     web.get_feed = lambda _url: feed_server.rss(items=items)
-    subscribed(reader, NINE[0], NINE[5])
-    assert urls(reader) == [NINE[0]]
+    subscribe(reader, NINE_URLS[0], NINE_URLS[5])
+    assert get_urls(reader) == [NINE_URLS[0]]
 
 
-def test_a_dead_spelling_of_a_live_feed_goes(web: feed_server.FeedServer, reader: Reader) -> None:
+def test_a_failing_url_that_equals_a_working_one_is_merged(web: feed_server.FeedServer, reader: Reader) -> None:
     web.get_feed = lambda url: None if "utm" in url else feed_server.rss()
-    subscribed(reader, NINE[5], NINE[0])
-    assert urls(reader) == [NINE[0]]
+    subscribe(reader, NINE_URLS[5], NINE_URLS[0])
+    assert get_urls(reader) == [NINE_URLS[0]]
 
 
-def test_a_clean_url_that_does_not_answer_is_not_chosen(web: feed_server.FeedServer, reader: Reader) -> None:
+def test_a_clean_url_that_fails_is_not_kept(web: feed_server.FeedServer, reader: Reader) -> None:
     web.get_feed = lambda url: feed_server.rss() if "utm" in url else None
-    subscribed(reader, NINE[5], NINE[0])
-    assert urls(reader) == [NINE[5]]
+    subscribe(reader, NINE_URLS[5], NINE_URLS[0])
+    assert get_urls(reader) == [NINE_URLS[5]]
 
 
-def test_a_post_between_two_fetches_changes_nothing(web: feed_server.FeedServer, reader: Reader) -> None:
+def test_a_new_entry_between_two_fetches_does_not_prevent_the_merge(
+    web: feed_server.FeedServer, reader: Reader
+) -> None:
     web.get_feed = lambda url: feed_server.rss(items=range(1, 11) if "www" in url else range(10))
-    subscribed(reader, NINE[0], NINE[1])
-    assert urls(reader) == [NINE[0]]
+    subscribe(reader, NINE_URLS[0], NINE_URLS[1])
+    assert get_urls(reader) == [NINE_URLS[0]]
     assert len(list(reader.get_entries())) == 11
 
 
-def test_two_pairs_of_twins_under_one_form(web: feed_server.FeedServer, reader: Reader) -> None:
+def test_two_pairs_of_twins_with_similar_urls(web: feed_server.FeedServer, reader: Reader) -> None:
     web.get_feed = lambda url: feed_server.rss(items=range(50, 55)) if "www" in url else feed_server.rss()
-    subscribed(reader, *NINE[:4])
-    assert sorted(urls(reader)) == [CLEAN, NINE[2]]
+    subscribe(reader, *NINE_URLS[:4])
+    assert sorted(get_urls(reader)) == [CLEAN_URL, NINE_URLS[2]]
 
 
-def test_what_is_no_url_is_left_alone(web: feed_server.FeedServer, tmp_path: Path) -> None:
+def test_subscriptions_that_are_not_http_urls_are_left_alone(web: feed_server.FeedServer, tmp_path: Path) -> None:
     (tmp_path / "feed.xml").write_text(feed_server.rss())
     plugins = ["canonry.integrations.reader"]
     with make_reader(":memory:", feed_root=str(tmp_path), plugins=plugins) as reader:
-        subscribed(reader, "feed.xml", "file:feed.xml")
-        assert len(urls(reader)) == 2
+        subscribe(reader, "feed.xml", "file:feed.xml")
+        assert len(get_urls(reader)) == 2

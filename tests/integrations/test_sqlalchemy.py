@@ -1,4 +1,4 @@
-"""canonry in SQLAlchemy, on SQLite and PostgreSQL: what is stored is what canonry.normalize says."""
+"""SQLAlchemy columns on SQLite and PostgreSQL: the stored URL equals canonry.normalize."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def engine(database_url: str) -> Generator[Engine]:
     made.dispose()
 
 
-def test_every_row_is_what_normalize_says(engine: Engine) -> None:
+def test_every_stored_row_equals_normalize(engine: Engine) -> None:
     with engine.begin() as connection:
         rows = [{"id": at, "url": url, "mine": url} for at, url in enumerate(URLS)]
         connection.execute(insert(LINKS), rows)
@@ -65,7 +65,7 @@ def test_every_row_is_what_normalize_says(engine: Engine) -> None:
     ]
 
 
-def test_another_spelling_finds_the_row_and_is_refused_as_a_second(engine: Engine) -> None:
+def test_another_url_of_the_same_page_finds_the_row_and_violates_uniqueness(engine: Engine) -> None:
     with Session(engine) as session:
         session.add(Page(url="HTTPS://A.com:443/?b=1&a=2&utm_source=x"))
         session.commit()
@@ -100,7 +100,7 @@ def test_the_hash_follows_the_url(engine: Engine) -> None:
         assert session.execute(select(Page.url, Page.url_hash)).all() == [(None, None)]
 
 
-def test_a_statement_of_ones_own(engine: Engine) -> None:
+def test_core_statements_normalize_too(engine: Engine) -> None:
     with engine.begin() as connection:
         connection.execute(insert(Page).values(url="https://A.com/#x"))
         connection.execute(update(Page).where(Page.url == "https://A.com/#x").values(url="https://A.com/#y"))
@@ -108,17 +108,17 @@ def test_a_statement_of_ones_own(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("url", ["nope", "", "ftp://a.com/", "https://a.com:99999/"])
-def test_what_is_no_url_is_refused(engine: Engine, url: str) -> None:
+def test_values_that_are_not_urls_are_refused(engine: Engine, url: str) -> None:
     with engine.begin() as connection:
         for statement in (insert(LINKS).values(url=url), select(LINKS).where(LINKS.c.url == url)):
-            with pytest.raises(StatementError, match="not a usable URL") as caught:
+            with pytest.raises(StatementError) as caught:
                 connection.execute(statement)
             assert isinstance(caught.value.orig, canonry.InvalidUrl)
 
 
-def test_policies() -> None:
+def test_the_policy_is_part_of_the_repr_and_of_the_cache_key() -> None:
     assert repr(CanonicalUrl()) == "CanonicalUrl('bookmark@1')"
-    with pytest.raises(canonry.PolicyError, match="no policy 'none'"):
+    with pytest.raises(canonry.PolicyError, match="none"):
         CanonicalUrl("none")
     one, same, other = CanonicalUrl("crawl"), CanonicalUrl("crawl@1"), CanonicalUrl(MINE)
     assert one._static_cache_key == same._static_cache_key != other._static_cache_key

@@ -1,1 +1,1 @@
-"""canonry inside tools people already use; each module imports its tool and the public API, nothing else."""
+"""canonry as a plugin of other tools; each module imports its tool and the public API of canonry."""

@@ -1,9 +1,9 @@
-"""A plugin for the `reader` library that merges twin subscriptions.
+"""A plugin for the `reader` library that merges duplicate subscriptions ("twins").
 
     make_reader("db.sqlite", plugins=["canonry.integrations.reader"])
 
-After each update of feeds, subscriptions whose URLs differ only in spelling and that brought the same feed become one.
-The plugin asks for nothing itself: what reader has fetched is the evidence.
+After each update, subscriptions with similar URLs that serve the same feed are merged into one. The plugin sends no
+requests: it compares what reader has fetched.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 import canonry
-from canonry.core.keys import normalize_link, strip_scheme_and_www
+
+# Not public: `canonry.feed_signature` makes signatures, only canonicalize and this plugin compare them.
 from canonry.feeds.content import is_overlapping, is_same_signature
 
 if TYPE_CHECKING:
@@ -23,97 +24,100 @@ if TYPE_CHECKING:
 
     from reader import Entry, Feed, Reader
 
-# Twins may be there where this form is equal, whatever the scheme; more than spelling differs where the other is not.
-_FORM, _SPELLING = "feed-aggressive@1", "feed-conservative@1"
-_FEW = 3  # entries from which on an overlap says something
+# Subscriptions are compared if their URLs are equal under this policy, apart from the scheme.
+_SIMILAR_POLICY = "feed-aggressive@1"
+# URLs that are equal under this policy are the same feed, also if one of them cannot be compared.
+_SAME_POLICY = "feed-conservative@1"
+_ENTRY_POLICY = "entry@1"
+_MIN_ENTRIES = 3  # for an overlap to be evidence
 MERGED = "merged"
-"""The tag `.plugin.canonry.merged` of a feed lists the URLs of subscriptions that became part of it."""
+"""The tag `.plugin.canonry.merged` of a feed lists the URLs of the subscriptions that were merged into it."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
-    """A subscription that became part of another."""
+class MergedSubscription:
+    """The URL of a deleted subscription, and the URL of the one it was merged into."""
 
     url: str
     into: str
 
 
 def init_reader(reader: Reader) -> None:
-    """Merge twins after each `update_feeds`."""
-    reader.after_feeds_update_hooks.append(_after_update)
+    """Register the plugin: it merges twins after each `update_feeds`."""
+    reader.after_feeds_update_hooks.append(_merge_and_log)
 
 
-def _after_update(reader: Reader) -> None:
+def _merge_and_log(reader: Reader) -> None:
     for merged in merge_twins(reader):
-        _log.info("%s is now part of %s", merged.url, merged.into)
+        _log.info("merged subscription %s into %s", merged.url, merged.into)
 
 
-def merge_twins(reader: Reader) -> list[Merged]:
-    """Make one of the subscriptions that are the same feed; what you marked, tagged and named is kept."""
-    by_form: dict[str, list[Feed]] = defaultdict(list)
+def merge_twins(reader: Reader) -> list[MergedSubscription]:
+    """Merge subscriptions that are the same feed; read marks, tags and titles are kept."""
+    by_similar_url: dict[str, list[Feed]] = defaultdict(list)
     for feed in reader.get_feeds():
-        form = canonry.normalize_many([feed.url], _FORM)[0]
-        if form is not None:
-            by_form[form.partition(":")[2]].append(feed)
-    done: list[Merged] = []
-    for feeds in by_form.values():
-        rest = sorted(feeds, key=_rank)
-        while len(rest) > 1 and _is_alive(rest[0]):
-            kept, *others = rest
-            twins = [feed for feed in others if _is_same(reader, kept, feed)]
+        similar_url = canonry.normalize_many([feed.url], _SIMILAR_POLICY)[0]
+        if similar_url is not None:
+            by_similar_url[similar_url.partition(":")[2]].append(feed)
+    merges: list[MergedSubscription] = []
+    for feeds in by_similar_url.values():
+        remaining = sorted(feeds, key=_make_sort_key)
+        while len(remaining) > 1 and _is_working(remaining[0]):
+            kept, *others = remaining
+            twins = [feed for feed in others if _is_same_feed(reader, kept, feed)]
             for twin in twins:
-                _merge(reader, kept.url, twin)
-                done.append(Merged(twin.url, kept.url))
-            rest = [feed for feed in others if feed not in twins]
-    return done
+                _merge_feed(reader, kept.url, twin)
+                merges.append(MergedSubscription(twin.url, kept.url))
+            remaining = [feed for feed in others if feed not in twins]
+    return merges
 
 
-def _rank(feed: Feed) -> tuple[Any, ...]:
-    """The subscription to keep comes first: one that works and is wanted, then the cleanest URL, then the oldest."""
-    return (not _is_alive(feed), not feed.updates_enabled, -canonry.score(feed.url).total, feed.added)
+def _make_sort_key(feed: Feed) -> tuple[Any, ...]:
+    """Sort the subscription to keep first: it works, is updated, has the cleanest URL, is the oldest."""
+    return (not _is_working(feed), not feed.updates_enabled, -canonry.score(feed.url).total, feed.added)
 
 
-def _is_alive(feed: Feed) -> bool:
+def _is_working(feed: Feed) -> bool:
     return feed.last_updated is not None and feed.last_exception is None
 
 
-def _is_same(reader: Reader, one: Feed, other: Feed) -> bool:
-    """Did both bring the same feed? One that brought nothing is the same if its URL is only spelled differently."""
-    is_spelling = len(set(canonry.normalize_many([one.url, other.url], _SPELLING))) == 1
-    if not _is_alive(other):
-        return is_spelling
-    ours, theirs = _latest(reader, one), _latest(reader, other)
+def _is_same_feed(reader: Reader, one: Feed, other: Feed) -> bool:
+    """Return whether both serve the same feed; a failing or empty one must have an equal URL to be the same."""
+    has_equal_url = len(set(canonry.normalize_many([one.url, other.url], _SAME_POLICY))) == 1
+    if not _is_working(other):
+        return has_equal_url
+    ours, theirs = _get_newest_entries(reader, one), _get_newest_entries(reader, other)
     if not ours or not theirs:
-        return is_spelling and not ours and not theirs
-    # A subscription remembers more than the document has: compare what is newest in both.
+        return has_equal_url and not ours and not theirs
+    # reader keeps entries that have left the feed document: compare the newest entries of both.
     size = min(len(ours), len(theirs))
     urls = one.url, other.url
-    signed = [
-        canonry.feed_signature(feed.title or "", map(_item, entries[:size]), *urls)
+    signatures = [
+        canonry.feed_signature(feed.title or "", map(_make_item, entries[:size]), *urls)
         for feed, entries in ((one, ours), (other, theirs))
     ]
-    if size < _FEW and len(ours) != len(theirs):
+    if size < _MIN_ENTRIES and len(ours) != len(theirs):
         return False
-    return is_same_signature(*signed) or is_overlapping(*signed)
+    return is_same_signature(*signatures) or is_overlapping(*signatures)
 
 
-def _latest(reader: Reader, feed: Feed) -> list[Entry]:
+def _get_newest_entries(reader: Reader, feed: Feed) -> list[Entry]:
     entries = [entry for entry in reader.get_entries(feed=feed) if entry.added_by == "feed"]
     return sorted(entries, key=lambda entry: (entry.published or entry.updated or entry.added, entry.id), reverse=True)
 
 
-def _item(entry: Entry) -> canonry.Item:
+def _make_item(entry: Entry) -> canonry.Item:
     text = "".join([entry.summary or "", *(content.value for content in entry.content)])
     enclosures = tuple(enclosure.href for enclosure in entry.enclosures)
     return canonry.Item(guid=entry.id, link=entry.link or "", title=entry.title or "", text=text, enclosures=enclosures)
 
 
-def _merge(reader: Reader, kept: str, twin: Feed) -> None:
-    """Take over what the twin has, then delete it: killed in between, the next run does the rest."""
-    known = _Entries(reader.get_entries(feed=kept))
+def _merge_feed(reader: Reader, kept: str, twin: Feed) -> None:
+    """Copy what the twin has, then delete it; if this is interrupted, the next update completes it."""
+    known = _EntryIndex(reader.get_entries(feed=kept))
     for entry in reader.get_entries(feed=twin):
-        ours = known.like(entry)
+        ours = known.find(entry)
         if ours is None:
             reader.copy_entry(entry, (kept, entry.id))
         else:
@@ -130,24 +134,27 @@ def _merge(reader: Reader, kept: str, twin: Feed) -> None:
     reader.delete_feed(twin)
 
 
-class _Entries:
-    """Entries of a feed, found by what another subscription calls them."""
+class _EntryIndex:
+    """Find the entry of a feed that is the same as an entry of another subscription."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self._by_id: dict[str, Entry] = {}
-        self._by_place: dict[tuple[str, str], list[Entry]] = defaultdict(list)
+        self._by_link_and_title: dict[tuple[str, str], list[Entry]] = defaultdict(list)
         for entry in entries:
             self._by_id[entry.id] = entry
-            self._by_place[_place(entry)].append(entry)
+            self._by_link_and_title[_get_link_and_title(entry)].append(entry)
 
-    def like(self, entry: Entry) -> Entry | None:
-        """The one of the same id, or else the only one of the same title and place, where it has one."""
-        found = self._by_place.get(_place(entry), []) if _place(entry)[0] else []
-        return self._by_id.get(entry.id) or (found[0] if len(found) == 1 else None)
+    def find(self, entry: Entry) -> Entry | None:
+        """Return the entry with the same id, or else the only entry with the same link and title."""
+        link, title = _get_link_and_title(entry)
+        matches = self._by_link_and_title.get((link, title), []) if link else []
+        return self._by_id.get(entry.id) or (matches[0] if len(matches) == 1 else None)
 
 
-def _place(entry: Entry) -> tuple[str, str]:
-    return strip_scheme_and_www(normalize_link(entry.link or "")), entry.title or ""
+def _get_link_and_title(entry: Entry) -> tuple[str, str]:
+    """Return the link without scheme and `www.`, empty if it is not a URL, and the title."""
+    link = canonry.normalize_many([(entry.link or "").strip()], _ENTRY_POLICY)[0] or ""
+    return link.partition("://")[2].removeprefix("www."), entry.title or ""
 
 
 def _merge_entry(reader: Reader, ours: Entry, theirs: Entry) -> None:
@@ -159,7 +166,7 @@ def _merge_entry(reader: Reader, ours: Entry, theirs: Entry) -> None:
 
 
 def _merge_tags(reader: Reader, ours: Feed | Entry, theirs: Iterable[tuple[str, Any]]) -> None:
-    """Tags of a twin too; another value for the same tag is named as reader's own `entry_dedupe` does."""
+    """Add the tags of a twin; a tag with another value is renamed as reader's own `entry_dedupe` plugin does."""
     known: dict[str, Any] = dict(reader.get_tags(ours))
     for key, value in theirs:
         others = (reader.make_reader_reserved_name(f"duplicate.{number}.of.{key}") for number in count(1))

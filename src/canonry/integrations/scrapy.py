@@ -1,10 +1,10 @@
-"""Scrapy: each page once, however it is spelled.
+"""Make Scrapy fetch each page once, even if its URL is written in several ways.
 
     REQUEST_FINGERPRINTER_CLASS = "canonry.integrations.scrapy.Fingerprinter"
     CANONRY_POLICY = "conservative"    # or "aggressive", or a policy
-    CANONRY_HEADERS = []               # headers that make a request another one
+    CANONRY_HEADERS = []               # headers that are part of the fingerprint
 
-What is fetched is the URL as it was found: only the decision whether it was seen goes by the policy.
+Scrapy still fetches the URL as it was found; the policy only decides whether the page was seen before.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self, cast
 
 from scrapy.exceptions import NotConfigured
-from scrapy.utils.request import fingerprint as own_fingerprint
+from scrapy.utils.request import fingerprint as make_scrapy_fingerprint
 
 import canonry
 
@@ -27,78 +27,80 @@ if TYPE_CHECKING:
     from scrapy.link import Link
 
 CONSERVATIVE = canonry.policy("crawl@1").without_rules("strip_trailing_slash").with_name("scrapy-conservative", 1)
-"""Spellings that no server can tell apart, or none should: case of the host, default port, dots, escapes, fragment."""
+"""Merges URLs that servers do not distinguish: case of the host, default port, dot segments, escapes, fragment."""
 AGGRESSIVE = (
     canonry.policy("feed-aggressive@1").without_sites("blogger", "feedburner").with_name("scrapy-aggressive", 1)
 )
-"""And what rarely means another page: www., slashes, the order of parameters, tracking; the scheme does not count."""
+"""Also merges URLs that rarely are different pages: www., slashes, order of parameters, tracking, the scheme."""
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
-    """When two URLs are one page."""
+class PageIdentity:
+    """Decide whether two URLs are the same page: they are if `identify` returns the same text."""
 
     policy: canonry.Policy
-    has_scheme: bool = True
+    includes_scheme: bool = True
 
     @classmethod
-    def named(cls, name: str | canonry.Policy) -> Self:
-        """`conservative`, `aggressive`, or a policy: shipped, by name or id, or one of your own."""
+    def from_name(cls, name: str | canonry.Policy) -> Self:
+        """Return the identity for `conservative`, `aggressive`, the name or id of a shipped policy, or a policy."""
         if name == "conservative":
             return cls(CONSERVATIVE)
         if name == "aggressive":
-            return cls(AGGRESSIVE, has_scheme=False)
+            return cls(AGGRESSIVE, includes_scheme=False)
         return cls(canonry.policy(name) if isinstance(name, str) else name)
 
-    def of(self, url: str) -> str | None:
-        """What is equal for spellings of one page; None where it is no http(s) URL."""
-        found = canonry.normalize_many([url], self.policy)[0]
-        return found if found is None or self.has_scheme else found.partition(":")[2]
+    def identify(self, url: str) -> str | None:
+        """Return the text that identifies the page; None if the URL is not an http(s) URL."""
+        normalized = canonry.normalize_many([url], self.policy)[0]
+        return normalized if normalized is None or self.includes_scheme else normalized.partition(":")[2]
 
 
 class Fingerprinter:
-    """A request is its method, its body, the page its URL names, and the headers that are listed."""
+    """Fingerprint a request by its method, its body, the page of its URL, and the configured headers."""
 
-    def __init__(self, identity: Identity, headers: Iterable[str] = ()) -> None:
+    def __init__(self, identity: PageIdentity, headers: Iterable[str] = ()) -> None:
         self._identity = identity
         self._headers = sorted({header.lower() for header in headers})
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """As `CANONRY_POLICY` and `CANONRY_HEADERS` say."""
-        chosen = crawler.settings.get("CANONRY_POLICY", "conservative")
+        """Create the fingerprinter from the settings `CANONRY_POLICY` and `CANONRY_HEADERS`."""
+        policy = crawler.settings.get("CANONRY_POLICY", "conservative")
         try:
-            return cls(Identity.named(chosen), crawler.settings.getlist("CANONRY_HEADERS"))
+            return cls(PageIdentity.from_name(policy), crawler.settings.getlist("CANONRY_HEADERS"))
         except canonry.PolicyError as error:
-            raise NotConfigured(f"CANONRY_POLICY: {error}; or conservative, aggressive") from error
+            raise NotConfigured(f"CANONRY_POLICY: {error}. Also possible: conservative, aggressive") from error
 
     def fingerprint(self, request: Request) -> bytes:
-        """Equal for requests of which one is enough."""
-        page = None if request.meta.get("verbatim_url") else self._identity.of(request.url)
-        if page is None:  # data:, ftp:, s3: … or a URL that is to stay as it is
-            return own_fingerprint(request, include_headers=self._headers)
+        """Return the fingerprint; Scrapy drops a request whose fingerprint it has seen."""
+        page = None if request.meta.get("verbatim_url") else self._identity.identify(request.url)
+        if page is None:  # data:, ftp:, s3: …, or the request asks for a verbatim URL
+            return make_scrapy_fingerprint(request, include_headers=self._headers)
         headers = {name: [value.hex() for value in request.headers.getlist(name)] for name in self._headers}
-        said = [request.method, page, request.body.hex(), headers, self._hops_in_place(request, page)]
-        return hashlib.sha256(json.dumps(said).encode()).digest()
+        parts = [request.method, page, request.body.hex(), headers, self._count_same_page_redirects(request, page)]
+        return hashlib.sha256(json.dumps(parts).encode()).digest()
 
-    def _hops_in_place(self, request: Request, page: str) -> int:
-        """How many redirects led from a spelling of the page to another, /a to /a/: these are steps, no repetition."""
-        return sum(self._identity.of(url) == page for url in cast("list[str]", request.meta.get("redirect_urls", [])))
+    def _count_same_page_redirects(self, request: Request, page: str) -> int:
+        """Count redirects from one URL of the page to another, such as /a to /a/: Scrapy must follow those."""
+        return sum(
+            self._identity.identify(url) == page for url in cast("list[str]", request.meta.get("redirect_urls", []))
+        )
 
 
 def link_filter(policy: str | canonry.Policy = "conservative") -> Callable[[list[Link]], list[Link]]:
-    """Of the links of a page, the first to each other page: `Rule(LinkExtractor(), process_links=link_filter())`.
+    """Return a filter that keeps the first link to each page: `Rule(LinkExtractor(), process_links=link_filter())`.
 
-    Links that are no http(s) URLs go. The links themselves stay as they were found.
+    Links that are not http(s) URLs are dropped. The links that are kept are not changed.
     """
-    identity = Identity.named(policy)
+    identity = PageIdentity.from_name(policy)
 
-    def filtered(links: list[Link]) -> list[Link]:
-        found: dict[str, Link] = {}
+    def keep_first_links(links: list[Link]) -> list[Link]:
+        first_links: dict[str, Link] = {}
         for link in links:
-            page = identity.of(link.url)
+            page = identity.identify(link.url)
             if page is not None:
-                found.setdefault(page, link)
-        return list(found.values())
+                first_links.setdefault(page, link)
+        return list(first_links.values())
 
-    return filtered
+    return keep_first_links

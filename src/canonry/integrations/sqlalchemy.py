@@ -1,10 +1,10 @@
-"""SQLAlchemy: a column that holds each URL in its one spelling, and one that holds its hash.
+"""SQLAlchemy columns for normalized URLs and their hashes.
 
 class Page(Base):
     url: Mapped[str] = mapped_column(CanonicalUrl("bookmark@1"), unique=True)
     url_hash: Mapped[str] = mapped_column(String(64), default=canonical_hash_of("url", "bookmark@1"))
 
-follow_url(Page.url_hash, Page.url)    # also when an object's url changes
+follow_url(Page.url_hash, Page.url, "bookmark@1")    # update the hash when the url of an object changes
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sqlalchemy.sql.operators import OperatorType
     from sqlalchemy.types import TypeEngine
 
-_EQUALITY = {
+_EQUALITY_OPERATORS = {
     operators.eq,
     operators.ne,
     operators.in_op,
@@ -37,10 +37,10 @@ _EQUALITY = {
 
 
 class CanonicalUrl(TypeDecorator[str]):
-    """A text that is normalized on its way in: when it is stored, and when a query compares for equality.
+    """A text column that normalizes URLs when they are stored and when a query compares them for equality.
 
-    `None` stays; InvalidUrl, inside SQLAlchemy's StatementError, for what is no http(s) URL. Name a version of the
-    policy: its newest may give other answers than the rows have.
+    `None` is stored as NULL. A value that is not an http(s) URL raises InvalidUrl inside SQLAlchemy's StatementError.
+    Name a version of the policy: the newest version may normalize differently than the stored rows.
     """
 
     impl = String
@@ -51,12 +51,12 @@ class CanonicalUrl(TypeDecorator[str]):
         self.policy = canonry.policy(policy) if isinstance(policy, str) else policy
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
-        """The URL as the policy spells it."""
+        """Return the normalized URL."""
         return None if value is None else canonry.normalize(value, self.policy)
 
     def coerce_compared_value(self, op: OperatorType | None, value: Any) -> TypeEngine[Any]:
-        """The URL itself where equality is asked; LIKE and the like compare with parts of one."""
-        return self if op in _EQUALITY else self.impl_instance.coerce_compared_value(op, value)
+        """Return this type for equality, and plain text for LIKE and others, which compare with parts of a URL."""
+        return self if op in _EQUALITY_OPERATORS else self.impl_instance.coerce_compared_value(op, value)
 
     def __repr__(self) -> str:
         return f"CanonicalUrl({self.policy.id!r})"
@@ -65,18 +65,18 @@ class CanonicalUrl(TypeDecorator[str]):
 def canonical_hash_of(
     column: str, policy: canonry.Policy | str = "article@0"
 ) -> Callable[[DefaultExecutionContext], str | None]:
-    """The default of a column that holds the hash of another: `default=canonical_hash_of("url")`.
+    """Return a column default that hashes the URL of another column: `default=canonical_hash_of("url")`.
 
-    For what is inserted, by the ORM or not; None where the URL is None. An UPDATE says nothing of columns it leaves
-    alone: use `follow_url` for objects, and set both columns in an UPDATE of your own.
+    The default applies to inserts, with and without the ORM; a URL of None gives None. It does not apply to updates:
+    use `follow_url` for objects, and set both columns in your own UPDATE statements.
     """
     chosen = canonry.policy(policy) if isinstance(policy, str) else policy
 
-    def default(context: DefaultExecutionContext) -> str | None:
+    def make_default(context: DefaultExecutionContext) -> str | None:
         url = context.get_current_parameters()[column]  # type: ignore[no-untyped-call]
         return None if url is None else canonry.canonical_hash(url, chosen)
 
-    return default
+    return make_default
 
 
 def follow_url(
@@ -88,7 +88,7 @@ def follow_url(
     chosen = canonry.policy(policy) if isinstance(policy, str) else policy
     name = hash_attribute.key
 
-    def changed(target: object, value: str | None, *_: object) -> None:
+    def update_hash(target: object, value: str | None, *_: object) -> None:
         setattr(target, name, None if value is None else canonry.canonical_hash(value, chosen))
 
-    event.listen(url_attribute, "set", changed, propagate=True)
+    event.listen(url_attribute, "set", update_hash, propagate=True)
