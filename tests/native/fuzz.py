@@ -29,7 +29,8 @@ def main() -> int:
     write_seeds(corpus)
     sanitize = "-fsanitize=fuzzer,address,undefined"
     core = ROOT / "src/canonry/core/native"
-    parts = [str(core / f"{part}.c") for part in ("answer", "mend", "rules", "scan", "sha256", "url")]  # without Python
+    # The files that do not use Python.
+    parts = [str(core / f"{part}.c") for part in ("answer", "repair", "rules", "scan", "sha256", "url")]
     sources = ["-I", str(core), str(ROOT / "tests/native/fuzz_url.c"), *parts]
     build = [
         "clang",

@@ -31,12 +31,13 @@ static Rules *get_policy_rules(State *state, PyObject *policy)
             Py_CLEAR(rules);
     }
     Py_DECREF(tables);
-    /* The policy is frozen, but for this field. Two threads may both get here; their rules are equal. */
+    /* The policy is frozen except for this field. Two threads may both get here; their rules are equal. */
     if (rules != NULL && PyObject_GenericSetAttr(policy, state->native, (PyObject *)rules) < 0)
         Py_CLEAR(rules);
     return rules;
 }
 
+/* The rules of the shipped policy with this name or id. A new reference; NULL with an exception set. */
 static Rules *get_named_rules(State *state, PyObject *name)
 {
 #if PY_VERSION_HEX >= 0x030d0000
@@ -60,8 +61,8 @@ static Rules *get_named_rules(State *state, PyObject *name)
 
 /* --- calls ---------------------------------------------------------------------------------- */
 
-enum call_kind read_call(State *state, PyObject *const *args, Py_ssize_t count, PyObject *names, PyObject *otherwise,
-                         struct call *call)
+enum call_kind read_call(State *state, PyObject *const *args, Py_ssize_t count, PyObject *names,
+                         PyObject *default_policy, struct call *call)
 {
     Py_ssize_t named = names == NULL ? 0 : PyTuple_GET_SIZE(names);
     if (count < 1 || count + named > 2)
@@ -74,7 +75,7 @@ enum call_kind read_call(State *state, PyObject *const *args, Py_ssize_t count, 
             return CALL_UNUSUAL;
     }
     call->first = args[0];
-    call->policy = count + named == 2 ? args[1] : otherwise;
+    call->policy = count + named == 2 ? args[1] : default_policy;
     if (PyUnicode_CheckExact(call->policy))
         call->rules = get_named_rules(state, call->policy);
     else if (Py_TYPE(call->policy) == state->policy_type)
@@ -121,7 +122,7 @@ COLD static ptrdiff_t rewrite_beyond_ascii(const State *state, const Rules *rule
     return state->rewrite(rules->rules, bytes, length, out);
 }
 
-/* As a rewrite function, for a Python object. */
+/* Rewrite a Python object as a rewrite_function does a text; NEEDS_REFERENCE if it is not a str. */
 static inline ptrdiff_t rewrite_object(const State *state, const Rules *rules, PyObject *url, uint8_t out[ANSWER_BYTES])
 {
     if (!PyUnicode_CheckExact(url) || rules->rules == NULL)

@@ -1,10 +1,10 @@
-/* `normalize_column`: a column of URLs in Arrow's memory layout in, a column of normalized URLs out. */
+/* `normalize_column`: normalize a column of URLs in Arrow's memory layout. */
 #include "_fast.h"
 
 #include "column.h"
 
 /* The answer of the reference for a row, as bytes; None if it is not a valid URL, for example not UTF-8. */
-static PyObject *ask_reference(const State *state, PyObject *policy, struct text text)
+static PyObject *call_reference(const State *state, PyObject *policy, struct text text)
 {
     PyObject *url = PyUnicode_DecodeUTF8((const char *)text.start, (Py_ssize_t)text.length, "surrogateescape");
     if (url == NULL)
@@ -18,12 +18,13 @@ static PyObject *ask_reference(const State *state, PyObject *policy, struct text
     return bytes;
 }
 
-/* Ask the reference for the deferred rows. Returns a list that owns the answers; `answers` point into it. */
-static PyObject *answer_deferred(const State *state, PyObject *policy, const struct batch *batch, struct text *answers)
+/* Call the reference for the deferred rows. Returns a list that owns the answers; `answers` point into it. */
+static PyObject *answer_deferred(const State *state, PyObject *policy, const struct batch *batch,
+                                 struct text answers[BATCH_ROWS])
 {
     PyObject *owner = PyList_New(batch->deferred_count);
     for (int i = 0; owner != NULL && i < batch->deferred_count; i++) {
-        PyObject *answer = ask_reference(state, policy, batch->texts[batch->deferred[i]]);
+        PyObject *answer = call_reference(state, policy, batch->texts[batch->deferred[i]]);
         if (answer == NULL) {
             Py_CLEAR(owner);
         } else if (answer == Py_None) {
@@ -37,7 +38,7 @@ static PyObject *answer_deferred(const State *state, PyObject *policy, const str
     return owner;
 }
 
-/* Make room for `needed` bytes, and half as many more. */
+/* Resize a bytes object to `needed` bytes and half as many more, unless it is large enough. */
 static bool grow(PyObject **bytes, size_t needed)
 {
     size_t size = (size_t)PyBytes_GET_SIZE(*bytes);
@@ -50,12 +51,13 @@ static bool grow(PyObject **bytes, size_t needed)
     return _PyBytes_Resize(bytes, (Py_ssize_t)(needed + needed / 2)) == 0;
 }
 
-/* How long the data and the hashes will be after a batch. */
+/* The number of bytes that the data and the hashes will have after a batch. */
 struct need {
     size_t data, hashes;
 };
 
-static struct need measure_need(const struct output *output, const struct batch *batch, int count, const struct text *answers)
+static struct need measure_need(const struct output *output, const struct batch *batch, int count,
+                                const struct text answers[BATCH_ROWS])
 {
     struct need need = {output->data_length + (count ? batch->ends[count - 1] : 0), 0};
     for (int i = 0; i < batch->deferred_count; i++)
@@ -80,9 +82,9 @@ static bool make_room(struct output *output, struct need need)
     return grow(&output->data, need.data) && (!output->hashes || grow(&output->hashes, need.hashes));
 }
 
-/* Normalize all rows. Takes the interpreter's lock only for deferred rows, or if memory must grow. */
-static bool normalize_batches(const State *state, const struct column *column, const struct call *call, struct batch *batch,
-                       struct text *answers, struct output *output)
+/* Normalize all rows. Takes the GIL only for deferred rows, or if memory must grow. */
+static bool normalize_batches(const State *state, const struct column *column, const struct call *call,
+                              struct batch *batch, struct text answers[BATCH_ROWS], struct output *output)
 {
     bool is_done = true;
     PyThreadState *thread = PyEval_SaveThread();
@@ -124,7 +126,7 @@ static PyObject *new_zeros(size_t size)
     return bytes;
 }
 
-/* About how many bytes the texts of a column take; 0 if only the views say it. */
+/* Estimate how many bytes the texts of a column have; 0 for views, whose lengths are in the single entries. */
 static size_t estimate_bytes(const struct column *column)
 {
     if (column->kind == VIEWS || column->rows == 0 || column->data_count == 0)
@@ -145,8 +147,8 @@ static PyObject *rewrite_column(const State *state, const struct column *column,
     PyObject *result = NULL;
     bool is_done = batch != NULL && answers != NULL;
     if (batch != NULL) {
-        batch->room = BATCH_ROWS * 64;
-        batch->bytes = PyMem_RawMalloc(batch->room);
+        batch->bytes_size = BATCH_ROWS * 64;
+        batch->bytes = PyMem_RawMalloc(batch->bytes_size);
         is_done = is_done && batch->bytes != NULL;
     }
     if (is_done) {
@@ -179,8 +181,8 @@ static PyObject *rewrite_column(const State *state, const struct column *column,
     return result;
 }
 
-/* Do the buffers hold `start + rows` rows? */
-static bool is_whole(const struct column *column, const Py_buffer *validity, const Py_buffer *entries)
+/* Return whether the buffers are large enough for `start + rows` rows. */
+static bool has_all_rows(const struct column *column, const Py_buffer *validity, const Py_buffer *entries)
 {
     if (column->start < 0 || column->rows < 0 || column->start > PY_SSIZE_T_MAX / 32 ||
         column->rows > PY_SSIZE_T_MAX / 256)
@@ -225,7 +227,7 @@ PyObject *normalize_column(PyObject *module, PyObject *args)
             column.data = buffers;
             column.data_count = count;
             bool is_known_kind = entry_size == OFFSETS_32 || entry_size == OFFSETS_64 || entry_size == VIEWS;
-            if (is_known_kind && is_whole(&column, &validity, &entries))
+            if (is_known_kind && has_all_rows(&column, &validity, &entries))
                 result = rewrite_column(state, &column, &call, with_hash);
             else
                 PyErr_SetString(PyExc_ValueError, "the buffers are smaller than the column");

@@ -2,7 +2,7 @@
 
 enum { MAX_PARAMS = 64 }; /* the reference answers for a query with more */
 
-/* One spelling for every escape. Returns the new length, or -1 at a stray `%`; out has `length` bytes. */
+/* Rule 5: write every escape in one way. Returns the new length, or -1 at a stray `%`; out has `length` bytes. */
 static ptrdiff_t normalize_escapes(const uint8_t *text, size_t length, uint8_t *out)
 {
     size_t written = 0;
@@ -70,7 +70,7 @@ static int compare_bytes(const uint8_t *a, size_t a_length, const uint8_t *b, si
     return order ? order : (a_length > b_length) - (a_length < b_length);
 }
 
-/* Does `a` come after `b`, by name, then by value? A missing value counts as an empty one. */
+/* Return whether `a` comes after `b`, by name, then by value; a missing value counts as an empty one. */
 static bool is_after(const uint8_t *query, const struct param *a, const struct param *b)
 {
     int order = compare_bytes(query + a->start, a->name, query + b->start, b->name);

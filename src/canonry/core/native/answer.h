@@ -1,11 +1,11 @@
-/* The answer while it is being written: what is in `out`, then one piece of the text still to be copied.
+/* An answer while it is written: the bytes in `out`, followed by one piece of the text that is not copied yet.
  *
  *     text    https://www.example.com/a#b
  *                         ^from        ^to       the piece: example.com/a
  *     out     https://
  *                     ^length
  *
- * Neighbouring pieces grow into one, so that most of a URL is copied at once. As long as nothing was
+ * Neighbouring pieces are joined, so that most of a URL is copied at once. As long as nothing was
  * written and the piece starts at 0, the answer is the text itself, and nothing needs to be copied.
  */
 #ifndef CANONRY_ANSWER_H

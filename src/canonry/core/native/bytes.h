@@ -7,7 +7,9 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Functions on the hot path are defined in headers, so that the compiler can inline them in every file. */
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
+/* Functions for rare cases stay out of the hot path. */
 #define COLD __attribute__((noinline, cold))
 
 /* A set of ASCII characters, one bit each:
@@ -52,6 +54,7 @@ ALWAYS_INLINE void write_escape(uint8_t *out, uint8_t c)
     out[2] = (uint8_t)digits[c & 15];
 }
 
+/* Load 8 bytes, which need not be aligned. */
 ALWAYS_INLINE uint64_t load8(const uint8_t *at)
 {
     uint64_t value;
@@ -76,7 +79,8 @@ ALWAYS_INLINE uint64_t mask_between(size_t from, size_t to)
     return below & ~(uint64_t)0 << from;
 }
 
-/* The first bit that is set in from … end - 1 of an array of words, or `end`. */
+/* The index of the first set bit in from … end - 1 of an array of 64-bit words, or `end`; words has at least
+ * (end + 63) / 64 words. */
 ALWAYS_INLINE size_t find_first(const uint64_t *words, size_t from, size_t end)
 {
     for (size_t at = from / 64; at * 64 < end; at++) {

@@ -1,7 +1,7 @@
 #define PY_SSIZE_T_CLEAN
 #include "column.h"
 
-/* A bitmap of Arrow: row i is bit i % 8, counted from the lowest, of byte i / 8. */
+/* Read a bit of an Arrow bitmap: row i is bit i % 8, counted from the lowest, of byte i / 8. */
 ALWAYS_INLINE bool read_bit(const uint8_t *bits, int64_t at)
 {
     return bits[at / 8] >> (at % 8) & 1;
@@ -54,7 +54,7 @@ ALWAYS_INLINE bool read_row(const struct column *column, int64_t row, struct tex
         size_t size = (size_t)column->kind;
         return slice_buffer(column, 0, load_offset(entry, size), load_offset(entry + size, size), text);
     }
-    int32_t view[4]; /* length; then 12 bytes of text, or 4 of them, the buffer and the offset in it */
+    int32_t view[4]; /* the layout is in column.h */
     memcpy(view, entry, sizeof view);
     if (view[0] < 0)
         return false;
@@ -77,13 +77,13 @@ enum batch_error rewrite_batch(const struct column *column, int64_t from, int co
             struct text *text = &batch->texts[i];
             if (!read_row(column, row, text))
                 return BATCH_MALFORMED;
-            if (batch->room - written < ANSWER_BYTES) {
-                size_t room = batch->room * 2;
-                uint8_t *bytes = PyMem_RawRealloc(batch->bytes, room);
+            if (batch->bytes_size - written < ANSWER_BYTES) {
+                size_t size = batch->bytes_size * 2;
+                uint8_t *bytes = PyMem_RawRealloc(batch->bytes, size);
                 if (bytes == NULL)
                     return BATCH_NO_MEMORY;
                 batch->bytes = bytes;
-                batch->room = room;
+                batch->bytes_size = size;
             }
             ptrdiff_t length = rules ? rewrite(rules, text->start, text->length, batch->bytes + written) : NEEDS_REFERENCE;
             if (length == UNCHANGED) {
@@ -108,7 +108,8 @@ enum batch_error rewrite_batch(const struct column *column, int64_t from, int co
  *
  * `run` is the start of the simple answers that are not copied yet.
  */
-void write_batch(struct output *output, int64_t from, int count, const struct batch *batch, const struct text *answers)
+void write_batch(struct output *output, int64_t from, int count, const struct batch *batch,
+                 const struct text answers[BATCH_ROWS])
 {
     uint8_t *data = (uint8_t *)PyBytes_AS_STRING(output->data);
     uint8_t *valid = (uint8_t *)PyBytes_AS_STRING(output->validity);

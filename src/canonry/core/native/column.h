@@ -1,8 +1,8 @@
 /* Normalize a column of URLs in Arrow's memory layout: https://arrow.apache.org/docs/format/Columnar.html
  *
- * Rows are done in batches, in three steps: rewrite_batch answers every simple URL without the
- * interpreter's lock; the caller takes the lock and asks the reference for the others; write_batch
- * puts both in order, again without the lock.
+ * Rows are normalized in batches, in three steps: rewrite_batch answers every simple URL without the
+ * GIL; the caller takes the GIL and calls the reference for the others; write_batch puts both in order,
+ * again without the GIL.
  *
  * A column of strings is an array of entries, one of three kinds:
  *
@@ -38,8 +38,8 @@ struct text {
 
 /* The simple answers of one batch, and the rows that are left to the reference. */
 struct batch {
-    uint8_t *bytes; /* the simple answers, one behind the other */
-    size_t room;    /* the size of `bytes` */
+    uint8_t *bytes; /* the simple answers, one after the other */
+    size_t bytes_size;
     size_t ends[BATCH_ROWS]; /* the end of each row's answer in `bytes` */
     bool is_null[BATCH_ROWS];
     struct text texts[BATCH_ROWS];
@@ -47,13 +47,13 @@ struct batch {
     int deferred_count;
 };
 
-/* The column that is made: bytes objects that grow, and how far they are filled. */
+/* The resulting column: bytes objects that grow, and the number of bytes used in them. */
 struct output {
     PyObject *validity, *offsets, *data;
-    PyObject *hash_offsets, *hashes; /* NULL if no hashes are asked for */
+    PyObject *hash_offsets, *hashes; /* NULL if no hashes are wanted */
     size_t data_length, hash_length;
     size_t offset_size; /* 4 or 8 bytes */
-    size_t max_offset;  /* the highest that an offset can say */
+    size_t max_offset;  /* the largest value that fits in an offset */
     int64_t nulls;
 };
 
@@ -62,15 +62,16 @@ enum batch_error { BATCH_OK, BATCH_NO_MEMORY, BATCH_MALFORMED };
 /* The offset at `place`; the column is of a kind with offsets. */
 int64_t read_offset(const struct column *column, int64_t place);
 
-/* Answer every simple row of a batch. Needs no lock. BATCH_MALFORMED: the column points outside its own memory. */
+/* Answer every simple row of a batch. Needs no GIL. BATCH_MALFORMED: the column points outside its own memory. */
 enum batch_error rewrite_batch(const struct column *column, int64_t from, int count, const struct rules *rules,
                                rewrite_function rewrite, struct batch *batch);
 
-/* Write the answers of a batch in order; `answers` are those of the deferred rows, start NULL for null.
- * Needs no lock. The output has room for them. */
-void write_batch(struct output *output, int64_t from, int count, const struct batch *batch, const struct text *answers);
+/* Write the answers of a batch in order; `answers` are those of the deferred rows, with start NULL for null.
+ * Needs no GIL. The output must have room for the answers. */
+void write_batch(struct output *output, int64_t from, int count, const struct batch *batch,
+                 const struct text answers[BATCH_ROWS]);
 
-/* Hash the rows that write_batch wrote. Needs no lock. The output has room for the hashes. */
+/* Hash the rows that write_batch wrote. Needs no GIL. The output must have room for the hashes. */
 void hash_batch(struct output *output, int64_t from, int count, sha256_function sha256);
 
 #endif

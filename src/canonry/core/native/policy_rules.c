@@ -70,7 +70,7 @@ static bool read_hosts(struct rules *rules, PyObject *tuple)
         if (!PyArg_ParseTuple(PyTuple_GET_ITEM(tuple, i), "y#bH:host", &bytes, &length, &flags, &names))
             return false;
         if (length < 1 || length > UINT16_MAX || names >= rules->names_count) {
-            PyErr_SetString(PyExc_ValueError, "invalid rule table: a host");
+            PyErr_SetString(PyExc_ValueError, "invalid rule table: a host must have 1 to 65535 bytes and an existing list of names");
             return false;
         }
         total += (size_t)length;
@@ -103,7 +103,7 @@ struct rules *new_rules(PyObject *tables)
         return NULL;
     Py_ssize_t count = PyTuple_GET_SIZE(names);
     if (count < 1 || count > UINT16_MAX || fragment < FRAGMENT_DROP || fragment > FRAGMENT_ROUTES) {
-        PyErr_SetString(PyExc_ValueError, "invalid rule table");
+        PyErr_SetString(PyExc_ValueError, "invalid rule table: unknown fragment option, or no lists of names");
         return NULL;
     }
     struct rules *rules = new_array(1, sizeof *rules);

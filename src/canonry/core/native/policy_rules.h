@@ -6,7 +6,7 @@
 
 #include "rules.h"
 
-/* A policy made ready for the native core. Never changed after it was made, so threads may share it. */
+/* The tables of a policy as a Python object. It is never changed after it was made, so threads may share it. */
 typedef struct {
     PyObject_HEAD
     struct rules *rules; /* NULL: the tables do not fit, the reference answers everything */

@@ -64,7 +64,7 @@ const struct host *find_host(const struct hosts *hosts, const uint8_t *host, siz
     return NULL;
 }
 
-/* Is this name in the list? It is decoded, in lower case and not empty. */
+/* Return whether a name is in the list; the name is decoded, in lower case and not empty. */
 static bool find_name(const struct names *names, const uint8_t *name, size_t length)
 {
     for (unsigned at = names->chains[hash_name(name, length)]; at; at = names->exact[at - 1].next) {
@@ -82,7 +82,7 @@ static bool find_name(const struct names *names, const uint8_t *name, size_t len
 
 bool is_name_listed(const struct names *names, const uint8_t *name, size_t length)
 {
-    /* A name that fills one byte more than the longest in any list can only match a prefix. */
+    /* One byte more than the longest listed name: a name that fills the buffer can only match a prefix. */
     uint8_t decoded[MAX_NAME_BYTES + 1];
     size_t decoded_length = 0;
     for (size_t i = 0; i < length && decoded_length < sizeof decoded; i++) {

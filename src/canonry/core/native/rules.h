@@ -1,6 +1,6 @@
 /* The options of a policy as tables: which rules are on, which parameters to drop, which hosts are special.
  *
- * No Python in here, so that a fuzzer can build them; policy_rules.c fills them from a Policy.
+ * This file does not use Python, so that a fuzzer can build the tables; policy_rules.c fills them from a Policy.
  */
 #ifndef CANONRY_RULES_H
 #define CANONRY_RULES_H
@@ -9,7 +9,7 @@
 
 enum {
     MAX_NAME_BYTES = 255, /* of a parameter in a policy */
-    HASH_SLOTS = 256,
+    HASH_SLOTS = 256, /* chains of a hash table */
     ENDING_BYTES = 8,       /* a host of 8 or more bytes is recognised by its last 8 bytes, */
     SHORT_ENDING_BYTES = 5, /* a shorter one by its last 5 */
 };
@@ -18,7 +18,7 @@ enum fragment { FRAGMENT_DROP, FRAGMENT_KEEP, FRAGMENT_ROUTES };
 
 /* One list of parameter names, in lower case.
  *
- *     text        u t m _ f b c l i d r e f …      all names, one behind the other
+ *     text        u t m _ f b c l i d r e f …      all names, one after the other
  *                 ^start  ^start      ^start
  *     prefixes    {utm_}                           compared one by one
  *     exact       {fbclid, next 0} {ref, next 1}   `next` is the index + 1 of the next name in the
@@ -30,8 +30,8 @@ struct name {
 };
 
 struct names {
-    /* By the first byte of a name, in either case: can a name of that length be in the list? Bit 63
-     * stands for 63 bytes and more. With {ref, fbclid, utm_*}:
+    /* By the first byte of a name, in either case: bit n is set if a name of n bytes can be in the list;
+     * bit 63 stands for 63 bytes and more. With {ref, fbclid, utm_*}:
      *
      *     lengths['r']    bit 3            lengths['f']    bit 6            lengths['u']    bits 4 … 63
      */
@@ -45,21 +45,21 @@ struct names {
 
 /* What is special about a host; several may hold. */
 enum {
-    HOST_IS_SITE = 1,      /* a site rule of the policy knows it: the reference answers */
-    HOST_IS_DOMAIN = 2,    /* so are all hosts with one label more */
+    HOST_IS_SITE = 1,      /* a site rule of the policy applies to it: the reference answers */
+    HOST_IS_DOMAIN = 2,    /* the site rule applies to every host with one more label, as in b.blogspot.com */
     HOST_HAS_OVERRIDE = 4, /* the overrides file names it: the reference answers */
-    HOST_HAS_NAMES = 8,    /* other parameters are dropped there */
+    HOST_HAS_NAMES = 8,    /* the host has its own list of parameters to drop */
 };
 
 struct host {
     uint32_t start, next; /* as in struct name */
     uint16_t length;
-    uint16_t names; /* the index of its list in struct rules */
-    uint8_t flags;
+    uint16_t names; /* the index of its list of parameters in `names` of struct rules */
+    uint8_t flags;  /* HOST_… */
 };
 
 struct hosts {
-    uint64_t endings[16], short_endings[16]; /* 1,024 bits each: the hashes of the endings of all hosts */
+    uint64_t endings[16], short_endings[16]; /* two sets of 1,024 bits: bit hash_ending(…) is set for each host */
     uint32_t chains[HASH_SLOTS];
     struct host *each; /* room for every host */
     size_t count;
@@ -71,7 +71,7 @@ struct rules {
     bool parse, strip_www, normalize_escapes, collapse_slashes, strip_trailing_slash, sort_params, strip_params;
     enum fragment fragment;
     struct hosts hosts;
-    struct names *names; /* names[0] holds everywhere, the others on the hosts that name them */
+    struct names *names; /* names[0] is the list for all hosts, the others are for hosts with HOST_HAS_NAMES */
     size_t names_count;
 };
 
@@ -84,10 +84,11 @@ void add_host(struct hosts *hosts, const uint8_t *bytes, size_t length, uint8_t 
 /* The entry of a host in lower case, or NULL. */
 const struct host *find_host(const struct hosts *hosts, const uint8_t *host, size_t length);
 
-/* Is this parameter dropped? Its name is compared after one percent-decoding, in lower case. */
+/* Return whether a list has this parameter; the name is percent-decoded once and compared in lower case. */
 bool is_name_listed(const struct names *names, const uint8_t *name, size_t length);
 
-/* The hash of the last bytes before `end`, 0 to 1023, the same for upper and lower case. */
+/* The hash of the last bytes before `end`, 0 to 1023, the same for upper and lower case: each byte gets the
+ * bit 0x20, then a multiplicative hash (2^64 divided by the golden ratio) keeps the highest 10 bits. */
 ALWAYS_INLINE unsigned hash_ending(const uint8_t *end, size_t length)
 {
     uint64_t value = 0;
@@ -95,7 +96,7 @@ ALWAYS_INLINE unsigned hash_ending(const uint8_t *end, size_t length)
     return (unsigned)((value | 0x2020202020202020) * 0x9e3779b97f4a7c15 >> 54);
 }
 
-/* May the host that ends before `end` be in the table? False for nearly every host, after two loads.
+/* Return whether the host that ends before `end` may be in the table; false for nearly every host, after two loads.
  * At least ENDING_BYTES bytes must be readable before `end`; the scheme is among them if the host is short. */
 ALWAYS_INLINE bool may_be_special(const struct hosts *hosts, const uint8_t *end)
 {
@@ -103,7 +104,7 @@ ALWAYS_INLINE bool may_be_special(const struct hosts *hosts, const uint8_t *end)
     return (hosts->endings[slot / 64] >> (slot % 64) | hosts->short_endings[short_slot / 64] >> (short_slot % 64)) & 1;
 }
 
-/* The quick half of the question whether a parameter is dropped: most are not, by first byte and length. */
+/* Return whether a parameter is dropped. For most, the first byte and the length show that it is not. */
 ALWAYS_INLINE bool is_dropped(const struct names *names, const uint8_t *name, size_t length, bool has_percent)
 {
     if (length == 0)

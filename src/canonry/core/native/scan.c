@@ -4,7 +4,8 @@
 #include <immintrin.h>
 #endif
 
-/* Characters that the parser keeps in a host. */
+/* The characters that the parser keeps in a host, one bit each as in bytes.h:
+ * A-Z a-z 0-9 and ! " $ & ' ( ) * + , - . ; = _ ` { } ~ */
 static const uint64_t IN_HOST[2] = {0x2bff7fd600000000, 0x6fffffff87fffffe};
 
 /* The bits of one word, that is, of 64 bytes of text. */
@@ -191,7 +192,7 @@ AVX2 void scan_avx2(const uint8_t *text, size_t length, struct marks *marks)
         struct word word = classify_64(text + at * 64);
         store_word(marks, at, &word);
     }
-    if (rest) { /* the last 64 bytes of the text; the bits that the word before has already are shifted out */
+    if (rest) { /* the last 64 bytes of the text; the bits that the previous word contains are shifted out */
         struct word word = classify_64(text + length - 64), moved;
         FOR_EACH_FIELD(moved, word, bits >> (64 - rest));
         store_word(marks, words++, &moved);

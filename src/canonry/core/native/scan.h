@@ -28,7 +28,8 @@ enum {
     MARK_WORDS = MAX_URL_BYTES / 64 + 1, /* one word more, always 0, so that word i + 1 may be read */
 };
 
-/* Characters behind the host that the parser keeps as they are. */
+/* The characters that the parser keeps everywhere after the host, one bit each as in bytes.h:
+ * A-Z a-z 0-9 and ! # $ % & ( ) * + , - . / : ; = ? @ [ ] _ | ~ */
 static const uint64_t COMMON[2] = {0xafffff7a00000000, 0x57fffffeafffffff};
 
 struct marks {

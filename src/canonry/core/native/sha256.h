@@ -1,4 +1,4 @@
-/* SHA-256 (FIPS 180-4), with the processor's own instructions if it has them. */
+/* SHA-256 (FIPS 180-4), with the SHA instructions of the processor if it has them. */
 #ifndef CANONRY_SHA256_H
 #define CANONRY_SHA256_H
 

@@ -1,8 +1,8 @@
 #include "url.h"
 
-#include "mend.h"
+#include "repair.h"
 
-/* Rule 3: the offset of the host without its leading `www.`; one stays if no dot would be left behind it. */
+/* Rule 3: the offset of the host without its leading `www.`; the last one stays if no dot would come after it. */
 static size_t skip_www(const uint8_t *text, size_t from, size_t to)
 {
     static const uint8_t www[5] = "www.";
@@ -12,7 +12,7 @@ static size_t skip_www(const uint8_t *text, size_t from, size_t to)
     return at == from || memchr(text + at, '.', to - at) ? at : at - 4;
 }
 
-/* The list of parameters to drop on a host, or NULL if a site rule or an override holds there. */
+/* The list of parameters to drop on a host, or NULL if a site rule or an override applies to the host. */
 COLD static const struct names *look_up_host(const struct rules *rules, const uint8_t *text, size_t from, size_t to)
 {
     uint8_t host[64]; /* a host ends within the first 64 bytes of the text */
@@ -35,7 +35,7 @@ COLD static const struct names *look_up_host(const struct rules *rules, const ui
     return &rules->names[own && own->flags & HOST_HAS_NAMES ? own->names : 0];
 }
 
-/* Does the parser keep the characters outside COMMON where they are? */
+/* Return whether the parser keeps every character outside COMMON that the text has after the host. */
 COLD static bool are_kept(const uint8_t *text, size_t host_end, size_t path_end, size_t query_end, size_t length)
 {
     for (size_t i = host_end; i < length; i++) {
@@ -47,7 +47,7 @@ COLD static bool are_kept(const uint8_t *text, size_t host_end, size_t path_end,
     return true;
 }
 
-/* What a path holds, as bits that are not 0 if it does. */
+/* What a path contains: a field is not 0 if the path contains it. */
 struct path_bits {
     uint64_t dot_segment, escaped_start, double_slash, percent;
 };
@@ -75,7 +75,7 @@ ALWAYS_INLINE struct path_bits inspect_path(const struct marks *marks, size_t fr
     return found;
 }
 
-/* Does a segment start with `%2e`? */
+/* Return whether a segment starts with `%2e`. */
 COLD static bool has_escaped_dot(const uint8_t *text, size_t from, size_t to)
 {
     for (size_t i = from; i + 3 < to; i++)
@@ -93,11 +93,11 @@ COLD static bool has_escaped_dot(const uint8_t *text, size_t from, size_t to)
  *             |   |          |    |   path_end           (the offset of `?`, or query_end)
  *             |   |          |    path
  *             |   |          host_end                    (the offset of `:`, or path)
- *             |   bare                                   (host, or behind `www.` if rule 3 is on)
+ *             |   bare                                   (host, or the end of `www.` if rule 3 is on)
  *             host
  */
 ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t *text, size_t length,
-                                       uint8_t out[ANSWER_BYTES], const struct marks *marks, bool is_mended)
+                                       uint8_t out[ANSWER_BYTES], const struct marks *marks, bool is_repaired)
 {
     /* The scheme, compared in lower case: 0x20 is the bit that makes a letter lower-case. */
     static const uint8_t https[9] = "https://", http[9] = "http://", letters[9] = "\x20\x20\x20\x20\x20\0\0";
@@ -135,19 +135,19 @@ ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t 
         has_default_port = port == (is_https ? 443 : 80);
     }
     if (path < length && text[path] != '/' && text[path] != '?' && text[path] != '#')
-        return text[path] == '\\' && !is_mended ? NEEDS_MENDING : NEEDS_REFERENCE;
+        return text[path] == '\\' && !is_repaired ? NEEDS_REPAIR : NEEDS_REFERENCE;
 
     size_t query_end = find_first(marks->hash, path, length);
     size_t path_end = find_first(marks->question, path, query_end);
     if (marks->any_uncommon && !are_kept(text, host_end, path_end, query_end, length))
-        return is_mended ? NEEDS_REFERENCE : NEEDS_MENDING;
+        return is_repaired ? NEEDS_REFERENCE : NEEDS_REPAIR;
     struct path_bits in_path = inspect_path(marks, path, path_end);
-    if (!is_mended && (in_path.dot_segment || (in_path.escaped_start && has_escaped_dot(text, path, path_end))))
-        return NEEDS_MENDING;
+    if (!is_repaired && (in_path.dot_segment || (in_path.escaped_start && has_escaped_dot(text, path, path_end))))
+        return NEEDS_REPAIR;
     if (!rules->parse)
         return UNCHANGED;
 
-    /* Rules 2, 3 and 12: hosts that a rule knows. */
+    /* Rules 2, 3 and 12: hosts that have rules of a site or an override, or their own parameters. */
     const struct names *names = rules->names;
     if (may_be_special(&rules->hosts, text + host_end)) {
         names = look_up_host(rules, text, host, host_end);
@@ -206,21 +206,21 @@ ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t 
     return (ptrdiff_t)answer.length;
 }
 
-/* Mend the text, then rewrite it. */
-COLD static ptrdiff_t rewrite_mended(const struct rules *rules, const uint8_t *text, size_t length,
+/* Repair the text, then rewrite it. */
+COLD static ptrdiff_t rewrite_repaired(const struct rules *rules, const uint8_t *text, size_t length,
                                      uint8_t out[ANSWER_BYTES], scan_function scan)
 {
-    uint8_t mended[MAX_URL_BYTES];
+    uint8_t repaired[MAX_URL_BYTES];
     struct marks marks;
-    ptrdiff_t mended_length = mend(text, length, mended);
-    if (mended_length < MIN_URL_BYTES)
+    ptrdiff_t repaired_length = repair(text, length, repaired);
+    if (repaired_length < MIN_URL_BYTES)
         return NEEDS_REFERENCE;
-    scan(mended, (size_t)mended_length, &marks);
-    ptrdiff_t answer = rewrite_marked(rules, mended, (size_t)mended_length, out, &marks, true);
+    scan(repaired, (size_t)repaired_length, &marks);
+    ptrdiff_t answer = rewrite_marked(rules, repaired, (size_t)repaired_length, out, &marks, true);
     if (answer != UNCHANGED || !rules->parse)
         return answer;
-    memcpy(out, mended, (size_t)mended_length);
-    return mended_length;
+    memcpy(out, repaired, (size_t)repaired_length);
+    return repaired_length;
 }
 
 ptrdiff_t rewrite_plain(const struct rules *rules, const uint8_t *text, size_t length, uint8_t out[ANSWER_BYTES])
@@ -230,7 +230,7 @@ ptrdiff_t rewrite_plain(const struct rules *rules, const uint8_t *text, size_t l
         return NEEDS_REFERENCE;
     scan_plain(text, length, &marks);
     ptrdiff_t answer = rewrite_marked(rules, text, length, out, &marks, false);
-    return answer == NEEDS_MENDING ? rewrite_mended(rules, text, length, out, scan_plain) : answer;
+    return answer == NEEDS_REPAIR ? rewrite_repaired(rules, text, length, out, scan_plain) : answer;
 }
 
 #ifdef CANONRY_AVX2
@@ -242,7 +242,7 @@ AVX2 static ptrdiff_t rewrite_avx2(const struct rules *rules, const uint8_t *tex
         return NEEDS_REFERENCE;
     scan_avx2(text, length, &marks);
     ptrdiff_t answer = rewrite_marked(rules, text, length, out, &marks, false);
-    return answer == NEEDS_MENDING ? rewrite_mended(rules, text, length, out, scan_avx2) : answer;
+    return answer == NEEDS_REPAIR ? rewrite_repaired(rules, text, length, out, scan_avx2) : answer;
 }
 #endif
 

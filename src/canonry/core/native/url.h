@@ -1,6 +1,7 @@
-/* Normalize a URL under a policy, if the URL is provably simple; every other URL is left to the reference.
+/* Normalize a URL under a policy, if the URL is provably simple; every other URL is left to the reference
+ * (normalize.py).
  *
- * No Python in here, so that a fuzzer can drive it. Every rule does what rules.py does, in the
+ * This file does not use Python, so that a fuzzer can drive it. Every rule does what rules.py does, in the
  * order of normalize.py. An answer has at most MAX_URL_BYTES + 1 bytes: only a missing path adds one.
  */
 #ifndef CANONRY_URL_H
@@ -12,7 +13,7 @@
 enum {
     UNCHANGED = 0,        /* the text is the answer, `out` holds nothing */
     NEEDS_REFERENCE = -1, /* not simple: normalize.py has to answer */
-    NEEDS_MENDING = -2,   /* simple once mend.c is done; never returned to other files */
+    NEEDS_REPAIR = -2,   /* simple after repair.c has repaired it; never returned to other files */
 };
 
 /* Rewrite the text under the rules. Returns UNCHANGED, NEEDS_REFERENCE, or the length of the answer in out. */

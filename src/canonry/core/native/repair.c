@@ -1,6 +1,6 @@
-#include "mend.h"
+#include "repair.h"
 
-/* The number of bytes of the UTF-8 character beyond ASCII that starts the text; 0 if it is not valid UTF-8. */
+/* The number of bytes of the character beyond ASCII at the start of the text; 0 if it is not valid UTF-8. */
 static size_t utf8_length(const uint8_t *text, size_t length)
 {
     uint8_t a = text[0], least = 0x80, most = 0xbf;
@@ -52,14 +52,14 @@ static size_t drop_dot_segment(const uint8_t *out, size_t path, size_t segment, 
     int dots = count_dots(out + segment, length - segment);
     if (dots == 0)
         return length;
-    length = segment; /* behind a slash */
+    length = segment; /* just after a slash */
     if (dots == 2 && length > path + 1)
         for (length--; out[length - 1] != '/'; length--)
             ;
     return length;
 }
 
-ptrdiff_t mend(const uint8_t *text, size_t length, uint8_t out[MAX_URL_BYTES])
+ptrdiff_t repair(const uint8_t *text, size_t length, uint8_t out[MAX_URL_BYTES])
 {
     enum { HOST, PATH, QUERY, FRAGMENT } part = HOST;
     static const char *const encoded[] = {"", " \"<>^`{}", " \"<>'", " \"<>`"}; /* by part */
