@@ -222,4 +222,4 @@ def test_a_missing_extra_is_named(missing: str, extra: str, tmp_path: Path) -> N
     engine = "spark" if extra == "spark" else "duckdb"
     done = run_command(tmp_path / "a.txt", "-o", tmp_path / "x.parquet", "--engine", engine, env=environ)
     assert done.returncode == 1
-    assert done.stderr == f"canonry: this needs more than the base install: pip install 'canonry[{extra}]'\n"
+    assert f"pip install 'canonry[{extra}]'" in done.stderr and done.stderr.count("\n") == 1
