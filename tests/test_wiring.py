@@ -10,7 +10,7 @@ import pytest
 from canonry.bookmarks.draft import Draft
 from canonry.errors import RefusalKind, StoreError, UnsafeUrl
 from canonry.settings import Settings
-from canonry.wiring import make_client, make_worker, open_database, open_parts
+from canonry.wiring import make_client, make_worker, open_components, open_database
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,19 +44,19 @@ def test_parts_share_one_store_and_write_their_statistics_on_exit(sqlite_url: st
     settings = Settings(database_url=sqlite_url)
 
     async def save_and_reopen() -> Mapping[str, int]:
-        async with open_parts(settings, warn=ignore) as parts:
-            await parts.bookmarks.put(0, Draft("https://example.com/?utm_source=x"))
-            assert await parts.bookmarks.store.count() == 1
-        async with open_parts(settings, warn=ignore) as parts:
-            return await parts.bookmarks.statistics.get_totals()
+        async with open_components(settings, warn=ignore) as components:
+            await components.bookmarks.put(0, Draft("https://example.com/?utm_source=x"))
+            assert await components.bookmarks.store.count() == 1
+        async with open_components(settings, warn=ignore) as components:
+            return await components.bookmarks.statistics.get_totals()
 
     assert asyncio.run(save_and_reopen())["put:created"] == 1
 
 
 def test_a_worker_runs_the_jobs_of_all_features(sqlite_url: str) -> None:
     async def make() -> Worker:
-        async with open_parts(Settings(database_url=sqlite_url), warn=ignore) as parts:
-            return make_worker(parts, due_interval=3600.0)
+        async with open_components(Settings(database_url=sqlite_url), warn=ignore) as components:
+            return make_worker(components, due_interval=3600.0)
 
     worker = asyncio.run(make())
     names = {kind.name for kind in worker._kinds}

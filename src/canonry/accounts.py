@@ -77,26 +77,26 @@ class User:
 
 
 PERSONAL_OWNER = User(PERSONAL_OWNER_ID, "", is_admin=True)
-_USER = (users.c.id, users.c.name, users.c.is_admin, users.c.created_at)
-_BY_TOKEN = Prepared(
+_USER_COLUMNS = (users.c.id, users.c.name, users.c.is_admin, users.c.created_at)
+_USER_BY_TOKEN = Prepared(
     lambda _: (
-        select(tokens.c.owner_id, *_USER)
+        select(tokens.c.owner_id, *_USER_COLUMNS)
         .select_from(tokens.outerjoin(users, users.c.id == tokens.c.owner_id))
         .where(tokens.c.digest == bindparam("digest"))
     )
 )
-_BY_SESSION = Prepared(
+_USER_BY_SESSION = Prepared(
     lambda _: (
-        select(sessions.c.owner_id, *_USER)
+        select(sessions.c.owner_id, *_USER_COLUMNS)
         .select_from(sessions.outerjoin(users, users.c.id == sessions.c.owner_id))
         .where(sessions.c.digest == bindparam("digest"), sessions.c.expires_at > bindparam("now"))
     )
 )
-_COUNT = Prepared(lambda _: select(func.count()).select_from(users))
+_COUNT_USERS = Prepared(lambda _: select(func.count()).select_from(users))
 
 
 class NewUser(NamedTuple):
-    """A user that was just added, and the only copy of the token."""
+    """A user that was just added, and their token, of which the store has only the digest."""
 
     user: User
     token: str
@@ -110,7 +110,7 @@ class UserStore:
 
     async def has_users(self) -> bool:
         """Return whether the store has users; without any it is in personal mode."""
-        return await self.database.read(lambda connection: _COUNT.fetch_all(connection)[0][0] > 0)
+        return await self.database.read(lambda connection: _COUNT_USERS.fetch_all(connection)[0][0] > 0)
 
     async def add(self, name: str, now: datetime, *, is_admin: bool = False) -> NewUser:
         """Add a user with a token; the first user is an admin and takes over the bookmarks of personal mode."""
@@ -120,7 +120,7 @@ class UserStore:
 
     async def list_users(self) -> list[User]:
         """Return all users by name."""
-        query = select(*_USER).order_by(users.c.name)
+        query = select(*_USER_COLUMNS).order_by(users.c.name)
         return await self.database.read(lambda connection: [_parse_user(row) for row in connection.execute(query)])
 
     async def remove(self, name: str) -> int:
@@ -128,12 +128,12 @@ class UserStore:
         return await self.database.write(partial(_remove, name=name))
 
     async def create_token(self, name: str, now: datetime, *, revokes: bool = False) -> str:
-        """Return a new token, for the personal owner if `name` is empty; `revokes` deletes the old ones."""
+        """Return a new token, for the personal owner if `name` is empty; `revokes` deletes old tokens and sessions."""
         return await self.database.write(partial(_create_token, name=name, now=stamp(now), revokes=revokes))
 
     async def find_by_token(self, token: str) -> User | None:
         """Return the user of a token, None if there is none."""
-        found = await self.database.read(partial(_BY_TOKEN.fetch_all, digest=_make_digest(token)))
+        found = await self.database.read(partial(_USER_BY_TOKEN.fetch_all, digest=_make_digest(token)))
         return _find_user(found)
 
     async def open_session(self, owner: int, now: datetime) -> str:
@@ -150,19 +150,22 @@ class UserStore:
 
     async def find_by_session(self, secret: str, now: datetime) -> User | None:
         """Return the user of a session, None if there is none or it has expired."""
-        found = await self.database.read(partial(_BY_SESSION.fetch_all, digest=_make_digest(secret), now=stamp(now)))
+        found = await self.database.read(
+            partial(_USER_BY_SESSION.fetch_all, digest=_make_digest(secret), now=stamp(now))
+        )
         return _find_user(found)
 
     async def close_session(self, secret: str) -> None:
         """Delete a session."""
-        gone = delete(sessions).where(sessions.c.digest == _make_digest(secret))
-        await self.database.write(lambda connection: connection.execute(gone))
+        change = delete(sessions).where(sessions.c.digest == _make_digest(secret))
+        await self.database.write(lambda connection: connection.execute(change))
 
 
 def _find_user(found: list[tuple[Any, ...]]) -> User | None:
-    """Return the user of the first row, None if the user was removed."""
+    """Return the user of the first row, None if there is no row or the user was removed."""
     for owner, *row in found:
-        if row[0] is not None:
+        user_id, *_ = row
+        if user_id is not None:
             return _parse_user(row)
         if owner == PERSONAL_OWNER_ID:
             return PERSONAL_OWNER

@@ -1,6 +1,6 @@
-"""Connect the parts of canonry: settings → guard → client → cache → store → features → jobs.
+"""Connect the components of canonry: settings → guard → client → cache → store → features → jobs.
 
-The service, the worker and the commands get their parts here. Imports are inside the functions:
+The service, the worker and the commands get their components here. Imports are inside the functions:
 a command that opens only a store does not load the web client or the job queue.
 """
 
@@ -41,7 +41,7 @@ def _now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """Every part of a process that serves requests or runs jobs."""
+    """All components of a process that serves requests or runs jobs."""
 
     settings: Settings
     database: Database
@@ -85,7 +85,7 @@ def make_client(settings: Settings, own_addresses: Collection[tuple[str, int]] =
 
 
 @asynccontextmanager
-async def open_parts(
+async def open_components(
     settings: Settings,
     *,
     warn: Callable[[str], None],
@@ -93,7 +93,7 @@ async def open_parts(
     fetch_titles: bool = True,
     clock: Callable[[], datetime] = _now,
 ) -> AsyncGenerator[Components]:
-    """Open all parts; on exit, write the statistics and close everything.
+    """Open all components; on exit, write the statistics and close everything.
 
     Without `fetch_titles`, bookmarks that have no title keep none.
     """
@@ -121,7 +121,7 @@ async def open_parts(
             fetch=client.fetch if fetch_titles else None,
             clock=clock,
         )
-        parts = Components(
+        components = Components(
             settings=settings,
             database=database,
             client=client,
@@ -135,11 +135,11 @@ async def open_parts(
             duplicates=DuplicateStore(database),
             clock=clock,
         )
-        stack.push_async_callback(parts.flush_statistics)
-        yield parts
+        stack.push_async_callback(components.flush_statistics)
+        yield components
 
 
-def make_worker(parts: Components, *, concurrency: int = 32, due_interval: float = 30.0) -> Worker:
+def make_worker(components: Components, *, concurrency: int = 32, due_interval: float = 30.0) -> Worker:
     """Return the worker for all kinds of jobs; it looks for due feeds every `due_interval` seconds."""
     from canonry.feeds.polling import Polling
     from canonry.jobs.crawl_jobs import make_crawl_kinds, make_crawl_schedules
@@ -152,16 +152,16 @@ def make_worker(parts: Components, *, concurrency: int = 32, due_interval: float
     from canonry.jobs.worker import Worker
 
     kinds = [
-        *make_feed_kinds(parts.jobs, Polling(parts.client.fetch, clock=parts.clock)),
-        *make_bookmark_kinds(parts.bookmarks, parts.bookmark_rekeys),
-        *make_crawl_kinds(parts.jobs, parts.settings, parts.client),
+        *make_feed_kinds(components.jobs, Polling(components.client.fetch, clock=components.clock)),
+        *make_bookmark_kinds(components.bookmarks, components.bookmark_rekeys),
+        *make_crawl_kinds(components.jobs, components.settings, components.client),
     ]
     schedules = [
         *make_feed_schedules(due_interval=due_interval),
         *make_bookmark_schedules(),
         *make_crawl_schedules(),
     ]
-    return Worker(parts.jobs, kinds, schedules=schedules, concurrency=concurrency)
+    return Worker(components.jobs, kinds, schedules=schedules, concurrency=concurrency)
 
 
 async def _enqueue(jobs: Jobs, kind: str, key: str) -> None:

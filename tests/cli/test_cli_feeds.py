@@ -259,7 +259,7 @@ def test_ingest_goes_on_without_a_store_and_feeds_does_not(shell: Shell, site: s
     store = f"sqlite:///{shell.folder}/file/x.db"
     done = shell.run("ingest", "--db", store, f"{site}/feed/1", code=1)
     assert len(done.stdout.splitlines()) == 3
-    assert "this run remembers items in memory only" in done.stderr
+    assert "this run stores items in memory only" in done.stderr
     assert "[ ] Feed and entry metadata were persisted successfully" in done.stderr
     for arguments in (["ingest"], ["feeds", "list"], ["feeds", "add", f"{site}/feed/1"]):
         done = shell.run(*arguments, "--db", store, code=1)

@@ -13,7 +13,7 @@ from canonry.core.scope import Verdict
 from canonry.crawler.crawl_options import CrawlOptions
 from canonry.crawler.crawl_store import CrawlState, CrawlStore
 from canonry.crawler.crawl_views import CrawlViews
-from canonry.crawler.frontier import LEASE
+from canonry.crawler.frontier import LEASE_DURATION
 from canonry.crawler.pages import Page, PageLink
 from canonry.crawler.reasons import CrawlFailure, CrawlFailureKind, SkipReason
 from canonry.crawler.results import FrontierBatch, LeasedPage, PageResult, PageState, PageUrl
@@ -119,7 +119,7 @@ def test_a_page_is_recorded_once(site: Site) -> None:
 def test_pages_of_a_dead_process_are_leased_to_another(site: Site) -> None:
     pages = site.lease_linked("/a", "/b")
     assert not site.lease(owner="other")
-    site.now += LEASE + timedelta(seconds=1)
+    site.now += LEASE_DURATION + timedelta(seconds=1)
     assert site.lease(owner="other") == tuple(pages)
     assert site.record(make_result(pages[0]), owner="me").recorded == (), "the lease expired"
     assert len(site.record(make_result(pages[0]), owner="other").recorded) == 1
@@ -127,9 +127,9 @@ def test_pages_of_a_dead_process_are_leased_to_another(site: Site) -> None:
 
 def test_a_renewed_lease_does_not_expire(site: Site) -> None:
     site.lease_linked("/a")
-    site.now += LEASE * 0.8
+    site.now += LEASE_DURATION * 0.8
     site.record(renews=True)
-    site.now += LEASE * 0.8
+    site.now += LEASE_DURATION * 0.8
     assert not site.lease(owner="other")
 
 

@@ -63,7 +63,7 @@ class Store:
         return found
 
     def items(self, *, only_duplicates: bool = False) -> list[StoredItem]:
-        return self.run(self.feeds.items(only_duplicates=only_duplicates))
+        return self.run(self.feeds.list_items(only_duplicates=only_duplicates))
 
     def count(self, table: Table = entries) -> int:
         return self.run(self.database.read(lambda on: on.execute(select(func.count()).select_from(table)).scalar_one()))
@@ -392,7 +392,7 @@ def test_many_feeds_are_added_at_once(store: Store) -> None:
     assert [feed.id for feed in found[1:4]] == [old, old, known.id]
     assert [found[number].url for number in (0, 4, 5)] == ["https://c.com/", "https://c.com/", "https://d.com/"]
     assert found[0] == found[4]
-    assert len(store.run(store.feeds.all())) == 4
+    assert len(store.run(store.feeds.list_all())) == 4
     assert store.run(store.feeds.add_all(urls, START)) == found
     assert store.run(store.feeds.add_all([], START)) == []
 
@@ -457,13 +457,13 @@ def test_stopped_feeds_are_not_due_until_they_are_active_again(store: Store) -> 
     feed = store.add()
     later = START + timedelta(days=1)
     store.run(store.feeds.fail(feed, "429", START, next_check_at=later, retry_at=later))
-    assert store.run(store.feeds.due(START)) == []
-    assert [each.id for each in store.run(store.feeds.due(later))] == [feed]
+    assert store.run(store.feeds.list_due(START)) == []
+    assert [each.id for each in store.run(store.feeds.list_due(later))] == [feed]
     store.run(store.feeds.fail(feed, "410", later, is_gone=True))
     assert store.state().status is FeedStatus.STOPPED
-    assert store.run(store.feeds.due(later + timedelta(days=9))) == []
+    assert store.run(store.feeds.list_due(later + timedelta(days=9))) == []
     store.run(store.feeds.set_status(feed, FeedStatus.ACTIVE))
-    assert [each.id for each in store.run(store.feeds.due(START))] == [feed]
+    assert [each.id for each in store.run(store.feeds.list_due(START))] == [feed]
 
 
 def test_a_document_may_have_more_items_than_one_statement_takes(store: Store) -> None:

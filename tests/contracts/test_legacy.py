@@ -175,7 +175,7 @@ def test_files_without_legacy_entries_are_refused(database: Database, tmp_path: 
     with closing(sqlite3.connect(tmp_path / "other.db")) as connection:
         connection.execute("CREATE TABLE entries (title)")
     for name, said in (
-        ("none.db", "no such file"),
+        ("none.db", "this file does not exist"),
         ("text.db", "not a database"),
         ("other.db", "has no table `entries` with a column `dedupe_key`"),
     ):

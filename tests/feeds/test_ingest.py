@@ -161,7 +161,7 @@ async def test_one_entry_with_a_sighting_per_feed(tmp_path: Path) -> None:
     async with running({URL: ok(feed_of(one, two)), planet: ok(feed_of(copied, other))}, tmp_path) as runs_:
         await runs_.run()
         assert counts(await runs_.run(planet)) == (1, 0, 1)
-        shared = await runs_.store.items(only_duplicates=True)
+        shared = await runs_.store.list_items(only_duplicates=True)
         assert sorted((each.title, each.feed_url) for each in shared) == [
             ("One", URL),
             ("One", planet),
@@ -246,7 +246,7 @@ async def test_a_run_without_a_store_deduplicates_in_memory(tmp_path: Path, wher
     async with LoopbackWeb({URL: ok(rss()), twin: ok(rss())}) as web, web.client() as client:
         report = await canonry.ingest([URL, twin], store, fetch=client.fetch, concurrency=1)
     (warning,) = report.warnings
-    assert warning.endswith("this run remembers items in memory only")
+    assert warning.endswith("this run stores items in memory only")
     assert "secret" not in warning
     assert counts(report) == (3, 0, 3)  # deduplicated in memory
     assert unmet(report) == [CheckName.PERSISTED]
@@ -373,7 +373,7 @@ async def test_a_feed_may_be_removed_while_it_is_polled(
         report = await canonry.ingest([URL], runs_.store.database, fetch=removing, clock=lambda: runs_.now)
         assert result(report) == outcome
         assert await runs_.rows(entries) == []
-        assert await runs_.store.all() == []
+        assert await runs_.store.list_all() == []
 
 
 @in_a_loop
@@ -432,7 +432,7 @@ async def test_two_runs_at_once_store_each_item_once(tmp_path: Path) -> None:
         await asyncio.gather(runs_.run(*urls), runs_.run(*reversed(urls)))
         assert len(await runs_.rows(entries)) == 21
         assert len(await runs_.rows(sightings)) == 40
-        assert len(await runs_.store.all()) == 20
+        assert len(await runs_.store.list_all()) == 20
 
 
 @in_a_loop

@@ -58,7 +58,7 @@ async def test_410_stops_a_feed(tmp_path: Path) -> None:
         assert result(report) == (FeedResult.STOPPED, FailureKind.STATUS)
         assert report.failed == 1
         assert (await runs_.feed()).status is FeedStatus.STOPPED
-        assert await runs_.store.due(START + timedelta(days=400)) == []
+        assert await runs_.store.list_due(START + timedelta(days=400)) == []
         assert len(await runs_.rows(entries)) == 3
 
 
@@ -102,8 +102,8 @@ async def test_ttl_and_cache_control_delay_the_next_check(
         assert feed.next_check_at is not None
         wait = (datetime.fromisoformat(feed.next_check_at) - START) / timedelta(hours=1)
         assert 0.95 * hours <= wait <= 1.05 * hours
-        assert await runs_.store.due(START + timedelta(hours=0.9 * hours)) == []
-        assert [each.url for each in await runs_.store.due(START + timedelta(hours=1.1 * hours))] == [URL]
+        assert await runs_.store.list_due(START + timedelta(hours=0.9 * hours)) == []
+        assert [each.url for each in await runs_.store.list_due(START + timedelta(hours=1.1 * hours))] == [URL]
 
 
 @in_a_loop
@@ -189,7 +189,7 @@ async def test_a_redirect_to_another_followed_feed_is_not_adopted(tmp_path: Path
     async with running(pages, tmp_path) as runs_:
         for _ in range(5):
             await runs_.later(URL, NEW_URL)
-        assert {feed.url for feed in await runs_.store.all()} == {URL, NEW_URL}
+        assert {feed.url for feed in await runs_.store.list_all()} == {URL, NEW_URL}
         assert len(await runs_.rows(entries)) == 3
 
 

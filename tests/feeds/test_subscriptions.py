@@ -59,7 +59,7 @@ async def test_a_new_feed_is_stored_under_its_canonical_url_with_its_aliases(sto
     added, _ = await add(MESSY, store, TWINS)
     assert (added.result, added.input_url, added.url, added.title) == (NEW, MESSY, CLEAN, "Blog")
     assert MESSY in added.aliases
-    (feed,) = await store.all()
+    (feed,) = await store.list_all()
     assert (feed.url, feed.key_url, feed.title) == (CLEAN, CLEAN, "Blog")
     for alias in added.aliases:
         found = await store.find([alias])
@@ -72,7 +72,7 @@ async def test_a_known_feed_is_reported_without_a_request(store: FeedStore, agai
     await add(MESSY, store, TWINS)
     added, asked = await add(again, store, TWINS)
     assert (added.result, added.url, added.title, asked) == (KNOWN, CLEAN, "Blog", [])
-    assert len(await store.all()) == 1
+    assert len(await store.list_all()) == 1
 
 
 @in_a_loop
@@ -90,7 +90,7 @@ async def test_a_feed_added_without_a_request_is_recognized(store: FeedStore) ->
     await import_unfetched(rows("http://www.example.com/feed/?utm_source=x"), store, now=NOW)
     added, _ = await add(CLEAN, store, TWINS)
     assert (added.result, added.url) == (KNOWN, MESSY)
-    assert len(await store.all()) == 1
+    assert len(await store.list_all()) == 1
 
 
 @in_a_loop
@@ -113,11 +113,11 @@ async def test_a_page_becomes_an_alias_of_its_feed(store: FeedStore) -> None:
 @in_a_loop
 async def test_adding_a_stopped_feed_makes_it_active(store: FeedStore) -> None:
     await add(CLEAN, store, TWINS)
-    (feed,) = await store.all()
+    (feed,) = await store.list_all()
     await store.fail(feed.id, "answered 410", NOW, is_gone=True)
     added, _ = await add(CLEAN, store, TWINS)
     assert (added.result, added.reason) == (KNOWN, "it was stopped and is polled again")
-    assert [each.id for each in await store.due(NOW)] == [feed.id]
+    assert [each.id for each in await store.list_due(NOW)] == [feed.id]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ async def test_a_url_without_a_feed_is_not_stored(store: FeedStore, url: str, er
     }
     with pytest.raises(error):
         await add(url, store, pages)
-    assert await store.all() == []
+    assert await store.list_all() == []
 
 
 @in_a_loop
@@ -176,7 +176,7 @@ async def test_two_urls_that_redirect_to_one_feed_are_twins(store: FeedStore) ->
     pages = {one: moved("https://example.com/feed"), two: moved("https://example.com/feed"), CLEAN: ok(rss())}
     added = await import_feeds(rows(one, two), store, now=NOW, fetch=DictWeb(pages).fetch)
     assert summarize(added) == [(NEW, CLEAN), (TWIN, CLEAN)]
-    assert len(await store.all()) == 1
+    assert len(await store.list_all()) == 1
 
 
 @in_a_loop
@@ -219,7 +219,7 @@ async def test_import_without_requests_merges_cosmetic_variants(store: FeedStore
         (NEW, "https://b.com/"),
     ]
     assert added[1].reason == f"the same feed as {CLEAN}"
-    assert {feed.title for feed in await store.all()} == {"Title 0", "Title 3", "Title 5"}
+    assert {feed.title for feed in await store.list_all()} == {"Title 0", "Title 3", "Title 5"}
     again = await import_unfetched(rows(MESSY, CLEAN), store, now=NOW)
     assert summarize(again) == [(KNOWN, CLEAN), (TWIN, CLEAN)]
 
@@ -229,7 +229,7 @@ async def test_credentials_are_masked_in_reasons(store: FeedStore) -> None:
     url = "https://me:secret@example.com/feed"
     added = await import_unfetched(rows(url, url), store, now=NOW)
     assert added[1].reason == "the same feed as https://***@example.com/feed"
-    assert [feed.url for feed in await store.all()] == [url]
+    assert [feed.url for feed in await store.list_all()] == [url]
 
 
 @in_a_loop

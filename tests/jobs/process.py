@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from canonry.errors import CanonryError
-from canonry.jobs.queues import POLL, JobKind, Jobs
+from canonry.jobs.queues import POLL_JOB, JobKind, Jobs
 from canonry.jobs.schedules import Schedule
 from canonry.jobs.worker import Worker, WorkerTimes
 from canonry.store.database import Database
@@ -42,7 +42,7 @@ async def main(url: str, folder: Path, options: dict[str, float]) -> None:
 
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    kinds = [JobKind(POLL, job, is_per_host=True), JobKind("tick", tick)]
+    kinds = [JobKind(POLL_JOB, job, is_per_host=True), JobKind("tick", tick)]
     with Database(url) as database, Jobs(database) as jobs:
         worker = Worker(
             jobs,

@@ -17,8 +17,15 @@ from canonry.feeds.feed_store import FeedStore
 from canonry.feeds.feed_values import FeedStatus
 from canonry.feeds.polling import Polling
 from canonry.jobs.heartbeat import Heartbeat
-from canonry.jobs.kinds import DUE, RETENTION, TIDY, find_host, make_feed_kinds, make_feed_schedules
-from canonry.jobs.queues import POLL, REKEY, JobKind, Jobs
+from canonry.jobs.kinds import (
+    DELETE_ENDED_JOBS_JOB,
+    DELETE_EXPIRED_CACHE_JOB,
+    ENQUEUE_DUE_FEEDS_JOB,
+    find_host,
+    make_feed_kinds,
+    make_feed_schedules,
+)
+from canonry.jobs.queues import POLL_JOB, REKEY_JOB, JobKind, Jobs
 from canonry.jobs.schedules import Schedule
 from canonry.jobs.worker import Worker, WorkerTimes
 from canonry.store.database import Database
@@ -69,8 +76,8 @@ def test_a_feed_is_queued_once_until_it_was_polled(jobs: Jobs) -> None:
         assert not await jobs.enqueue_poll(1, "a.example")
         assert not await jobs.enqueue_poll(1, "moved.example"), "the host does not matter"
         assert await jobs.enqueue_polls([(1, "a.example"), (2, "b.example"), (3, "")]) == 2
-        async with Worker(jobs, [JobKind(POLL, poll, is_per_host=True)], times=QUICK):
-            await wait_for_counts(jobs, POLL, {"SUCCESS": 3})
+        async with Worker(jobs, [JobKind(POLL_JOB, poll, is_per_host=True)], times=QUICK):
+            await wait_for_counts(jobs, POLL_JOB, {"SUCCESS": 3})
         assert sorted(polled) == ["1", "2", "3"]
         assert await jobs.enqueue_poll(1, "a.example"), "it can be queued again after the poll"
 
@@ -85,8 +92,8 @@ def test_a_failed_job_frees_its_feed_and_its_host(jobs: Jobs, caplog: pytest.Log
 
     async def story() -> None:
         await jobs.enqueue_polls([(number, "a.example") for number in (1, 2, 3)])
-        async with Worker(jobs, [JobKind(POLL, poll, timeout=0.2, is_per_host=True)], times=QUICK):
-            await wait_for_counts(jobs, POLL, {"ERROR": 2, "SUCCESS": 1})
+        async with Worker(jobs, [JobKind(POLL_JOB, poll, timeout=0.2, is_per_host=True)], times=QUICK):
+            await wait_for_counts(jobs, POLL_JOB, {"ERROR": 2, "SUCCESS": 1})
         assert await jobs.enqueue_polls([(number, "a.example") for number in (1, 2, 3)]) == 3
 
     with caplog.at_level(logging.WARNING):
@@ -191,19 +198,19 @@ def test_due_feeds_are_polled(jobs: Jobs) -> None:
         feeds = [(await store.add(f"https://{name}.example/feed", NOW))[0] for name in ("a", "b", "gone", "stopped")]
         await store.set_status(feeds[3].id, FeedStatus.STOPPED)
         kinds = make_feed_kinds(jobs, polling)
-        due = next(kind for kind in kinds if kind.name == DUE)
+        due = next(kind for kind in kinds if kind.name == ENQUEUE_DUE_FEEDS_JOB)
         await due.run("")
         await due.run("")
-        assert await jobs.count_by_status(POLL) == {"ENQUEUED": 3}
+        assert await jobs.count_by_status(POLL_JOB) == {"ENQUEUED": 3}
         await store.remove(feeds[2].id)
         async with Worker(jobs, kinds, schedules=make_feed_schedules(), times=QUICK, clock=NOW.timestamp):
-            await wait_for_counts(jobs, POLL, {"SUCCESS": 3})
-            for name in (DUE, TIDY, RETENTION):
+            await wait_for_counts(jobs, POLL_JOB, {"SUCCESS": 3})
+            for name in (ENQUEUE_DUE_FEEDS_JOB, DELETE_ENDED_JOBS_JOB, DELETE_EXPIRED_CACHE_JOB):
                 await wait_for_counts(jobs, name, {"SUCCESS": 1})
-        failures = [feed.failure for feed in await store.all()]
+        failures = [feed.failure for feed in await store.list_all()]
         assert failures == [*(f"OSError: nobody at https://{name}.example/feed" for name in "ab"), ""]
         await due.run("")
-        assert await jobs.count_by_status(POLL) == {"SUCCESS": 3}, "feeds that were just polled are not due"
+        assert await jobs.count_by_status(POLL_JOB) == {"SUCCESS": 3}, "feeds that were just polled are not due"
 
     asyncio.run(story())
 
@@ -215,7 +222,7 @@ def test_the_retention_job_deletes_expired_cache_entries(jobs: Jobs) -> None:
     ]
     jobs.database.write_now(lambda connection: connection.execute(insert(cache), rows))
     kinds = make_feed_kinds(jobs, Polling(fail_to_fetch, clock=lambda: NOW))
-    asyncio.run(_run(kinds, RETENTION))
+    asyncio.run(_run(kinds, DELETE_EXPIRED_CACHE_JOB))
     assert jobs.database.read_now(lambda connection: connection.execute(select(cache.c.name)).scalars().all()) == [
         "new"
     ]
@@ -227,7 +234,7 @@ def test_a_rekey_runs_as_a_job(jobs: Jobs) -> None:
         assert not await jobs.enqueue_rekey("entry@1", "entry@1")
         async with Worker(jobs, make_feed_kinds(jobs, Polling(fail_to_fetch)), times=QUICK):
             async with asyncio.timeout(120):
-                while (await jobs.count_by_status(REKEY)).keys() & {"ENQUEUED", "PENDING"}:
+                while (await jobs.count_by_status(REKEY_JOB)).keys() & {"ENQUEUED", "PENDING"}:
                     await asyncio.sleep(0.05)
 
     asyncio.run(story())

@@ -56,7 +56,7 @@ def start(url: str, log: Path) -> Forked:
 
 def read_items(url: str) -> list[StoredItem]:
     with Database(url) as database:
-        return asyncio.run(FeedStore(database).items())
+        return asyncio.run(FeedStore(database).list_items())
 
 
 @pytest.mark.slow

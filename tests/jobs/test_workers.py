@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlalchemy import text
 
-from canonry.jobs.queues import POLL, Jobs
+from canonry.jobs.queues import POLL_JOB, Jobs
 from canonry.store.database import Database
 from jobs.running import PROCESS
 
@@ -42,7 +42,7 @@ def enqueue(url: str, count: int, *, hosts: int) -> None:
         assert asyncio.run(jobs.enqueue_polls((number, f"host-{number % hosts}") for number in range(count))) == count
 
 
-def counts(url: str, kind: str = POLL) -> Counter[str]:
+def counts(url: str, kind: str = POLL_JOB) -> Counter[str]:
     with opened(url) as jobs:
         return asyncio.run(jobs.count_by_status(kind))
 
@@ -70,13 +70,13 @@ def test_a_job_that_a_living_worker_lost_runs_again(database_url: str, workers: 
         worker = running.start(silent=4.0, seconds=0.0)
         running.wait_for_all(range(3))
         [executor] = [key for event, key, _, _ in running.events() if event == "open"]
-        running.wait_for(lambda: asyncio.run(jobs.count_by_status(POLL)) == {"SUCCESS": 3})
+        running.wait_for(lambda: asyncio.run(jobs.count_by_status(POLL_JOB)) == {"SUCCESS": 3})
         table = "workflow_status" if jobs.file else "canonry_jobs.workflow_status"
         with jobs.engine.begin() as connection:
             taken = f"UPDATE {table} SET status = 'PENDING' WHERE queue_name = 'poll' AND executor_id = :executor"
             assert connection.execute(text(taken), {"executor": executor}).rowcount == 3
         running.wait_for(lambda: len(running.runs()) == 6)
-        running.wait_for(lambda: asyncio.run(jobs.count_by_status(POLL)) == {"SUCCESS": 3})
+        running.wait_for(lambda: asyncio.run(jobs.count_by_status(POLL_JOB)) == {"SUCCESS": 3})
     assert running.stop(worker) == 0
     found = re.findall("requeued ([0-9]) jobs that were lost", running.read_logs())  # together, or one after the other
     assert sum(map(int, found)) == 3

@@ -1,4 +1,4 @@
-"""The values of bookmarks, and the errors that saving and changing them can raise."""
+"""Bookmarks, their URLs and fields, and what saving and searching them returns."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PutOutcome(StrEnum):
 
 
 class BookmarkFields(TypedDict, total=False):
-    """The fields of a bookmark that people write; a field that is missing stays as it is."""
+    """The fields of a bookmark that people write; an update leaves missing fields unchanged."""
 
     title: str
     description: str
@@ -52,10 +52,10 @@ class BookmarkFields(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class BookmarkUrl:
-    """The URL to save, made from what was given, and how it was made."""
+    """The URL to save, and how it was made from the text that the user gave."""
 
     url: str
-    original_url: str | None  # what was given, if that differs from `url`
+    original_url: str | None  # the text that the user gave, if it differs from `url`
     normalized_url: str  # equal for duplicates; differs from `url` only for an exact URL
     exact_url: bool
     policy: str
@@ -88,7 +88,7 @@ class Bookmark:
 
     @property
     def etag(self) -> str:
-        """Changes whenever the bookmark does."""
+        """The HTTP entity tag; it changes whenever the bookmark does."""
         return f'"{self.id}-{hashlib.sha256(repr(self).encode(errors="replace")).hexdigest()[:16]}"'
 
 
@@ -121,7 +121,7 @@ class BookmarkSearch:
 
 @dataclass(frozen=True, slots=True)
 class BookmarkPage:
-    """Some bookmarks, newest first, and the cursor of the next page."""
+    """A page of a search, newest bookmarks first; `next_cursor` is None on the last page."""
 
     bookmarks: tuple[Bookmark, ...]
     next_cursor: str | None

@@ -84,5 +84,5 @@ def make_search_text(row: Mapping[str, Any]) -> str:
 
 
 def dump_json(value: Any) -> str:
-    """Return JSON as it is stored: every character as it is, so that a search finds it."""
+    """Return JSON as the tables store it: without `\\u` escapes, so that a search finds non-ASCII text."""
     return json.dumps(value, ensure_ascii=False)

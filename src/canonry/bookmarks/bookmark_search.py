@@ -37,7 +37,7 @@ def search_bookmarks(
     """Return the first bookmarks after a position, newest first."""
     query = (
         select(*bookmark_columns)
-        .where(bookmarks.c.owner_id == owner, *_conditions(search, is_sqlite=connection.dialect.name == "sqlite"))
+        .where(bookmarks.c.owner_id == owner, *_make_conditions(search, is_sqlite=connection.dialect.name == "sqlite"))
         .order_by(*NEWEST_FIRST)
         .limit(limit + 1)
     )
@@ -49,7 +49,7 @@ def search_bookmarks(
 
 
 def parse_cursor(cursor: str) -> Position:
-    """Return the position of a cursor; ValueError if it is not one that a page gave out."""
+    """Return the position of a cursor; ValueError if the cursor is not from a `BookmarkPage`."""
     created_at, _, bookmark_id = urlsafe_b64decode(cursor).decode().rpartition(" ")
     if not bookmark_id.isdecimal() or len(bookmark_id) > _MAX_ID_DIGITS or not created_at:
         raise ValueError("not a cursor")
@@ -60,7 +60,7 @@ def _make_cursor(last: Bookmark) -> str:
     return urlsafe_b64encode(f"{last.created_at} {last.id}".encode()).decode()
 
 
-def _conditions(search: BookmarkSearch, *, is_sqlite: bool) -> Iterator[ColumnElement[bool]]:
+def _make_conditions(search: BookmarkSearch, *, is_sqlite: bool) -> Iterator[ColumnElement[bool]]:
     in_trash = bookmarks.c.deleted_at.is_not(None)
     yield in_trash if search.in_trash else ~in_trash
     for word in replace_unstorable(search.words).lower().split():

@@ -206,7 +206,7 @@ def lock_bookmark(connection: Connection, owner: int, bookmark_id: int) -> Bookm
 
 
 def _load(query: Prepared, connection: Connection, owner: int, bookmark_id: int) -> Bookmark:
-    if -(2**63) <= bookmark_id < 2**63:
+    if -(2**63) <= bookmark_id < 2**63:  # the drivers refuse larger numbers, and no id is larger
         for row in query.fetch_all(connection, owner=owner, id=bookmark_id):
             return parse_row(row)
     raise BookmarkNotFound(bookmark_id)
@@ -234,7 +234,7 @@ def put_bookmark(
         return PutResult(parse_row(inserted), PutOutcome.CREATED)
     found = _find(connection, owner, url.url)
     if not found:
-        raise RetryTransaction  # it was deleted between the two statements
+        raise RetryTransaction  # the bookmark was deleted between the two statements
     [saved] = found
     if on_duplicate is OnDuplicate.ERROR:
         raise AlreadySaved(saved.id)
@@ -242,7 +242,7 @@ def put_bookmark(
         try:
             saved = lock_bookmark(connection, owner, saved.id)
         except BookmarkNotFound:
-            raise RetryTransaction from None  # it was merged with another
+            raise RetryTransaction from None  # the bookmark was merged with another
         if saved.url != url.url or saved.deleted_at is not None:
             raise RetryTransaction
         changed = change_bookmark(connection, owner, saved, now=now, fields=fields)
@@ -265,7 +265,7 @@ def change_bookmark(
     if url is not None:
         after |= {**dump_url(url), "key": make_key(url.url)}
         if url.url == bookmark.url:
-            del after["key"]  # a duplicate that was allowed has a key of its own
+            del after["key"]  # stays as it is: an allowed duplicate has a random key
     changed = {name: value for name, value in after.items() if before.get(name) != value}
     if changed.keys() <= {"key", "same_key"}:
         return bookmark

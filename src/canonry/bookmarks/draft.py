@@ -1,4 +1,4 @@
-"""A bookmark as it is given, before it has an owner and a normalized URL (contract B4)."""
+"""A bookmark as the user gives it, before it has an owner and a normalized URL (contract B4)."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Draft:
     created_at: str = ""
     archive_urls: tuple[str, ...] = ()
     episode_urls: tuple[str, ...] = ()
-    exact_url: bool = False  # save the URL as it is
-    original_url: str | None = None  # what was given before it was normalized, if known
+    exact_url: bool = False  # save the URL without normalizing it
+    original_url: str | None = None  # the URL before it was normalized, if known
 
     def get_fields(self) -> BookmarkFields:
         """Return the fields that people write."""

@@ -45,7 +45,7 @@ class DuplicateGroup:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """A merge that can be undone; `id` is that of the group."""
+    """A merge that can be undone; `id` is the id of the group."""
 
     id: str
     kept_id: int
@@ -84,7 +84,7 @@ def merge_bookmarks(
 ) -> Bookmark:
     """Merge the others into one bookmark and delete them; every row is stored for an undo."""
     rows = [_lock_row(connection, owner, each) for each in (kept_id, *others)]
-    kept, *gone = rows
+    kept, *deleted = rows
     connection.execute(
         insert(bookmark_merges).values(
             owner_id=owner,
@@ -96,15 +96,14 @@ def merge_bookmarks(
         )
     )
     connection.execute(delete(bookmarks).where(bookmarks.c.owner_id == owner, bookmarks.c.id.in_(others)))
-    values = _combine(kept, gone) | {"updated_at": now}
+    values = _combine([kept, *deleted]) | {"updated_at": now}
     values["haystack"] = make_search_text({**kept, **values})
     connection.execute(update(bookmarks).where(bookmarks.c.owner_id == owner, bookmarks.c.id == kept_id).values(values))
     return load_bookmark(connection, owner, kept_id)
 
 
-def _combine(kept: _Columns, gone: list[_Columns]) -> _Columns:
-    """Return what people wrote in all rows; only the title and the folder of the first that has one."""
-    rows = [kept, *gone]
+def _combine(rows: list[_Columns]) -> _Columns:
+    """Combine the columns that people wrote; title and folder come from the first row that has one."""
     lists = {
         name: dump_json(list(dict.fromkeys(each for row in rows for each in json.loads(row[name]))))
         for name in ("tags", "archive_urls", "episode_urls")
@@ -122,7 +121,7 @@ def _combine(kept: _Columns, gone: list[_Columns]) -> _Columns:
 
 def _list_groups(connection: Connection, owner: int, limit: int) -> list[DuplicateGroup]:
     is_saved = (bookmarks.c.owner_id == owner) & bookmarks.c.deleted_at.is_(None)
-    several = (
+    duplicate_keys = (
         select(bookmarks.c.same_key)
         .where(is_saved)
         .group_by(bookmarks.c.same_key)
@@ -130,7 +129,7 @@ def _list_groups(connection: Connection, owner: int, limit: int) -> list[Duplica
         .order_by(func.count().desc(), bookmarks.c.same_key)
         .limit(limit)
     )
-    found: dict[str, list[Bookmark]] = {key: [] for key in connection.execute(several).scalars()}
+    found: dict[str, list[Bookmark]] = {key: [] for key in connection.execute(duplicate_keys).scalars()}
     query = select(bookmarks.c.same_key, *bookmark_columns).where(is_saved, bookmarks.c.same_key.in_(found))
     for key, *row in connection.execute(query.order_by(bookmarks.c.created_at, bookmarks.c.id)):
         found[key].append(parse_row(row))
@@ -169,19 +168,21 @@ def _undo(connection: Connection, owner: int, group_id: str, now: str) -> list[B
         raise MergeNotFound(group_id)
     # The rows may have been stored before the first user was added, under another owner id.
     rows: list[_Columns] = [{**row, "owner_id": owner} for row in json.loads(found.rows)]
-    _require_unused_keys(connection, owner, rows)
-    connection.execute(delete(bookmarks).where(bookmarks.c.owner_id == owner, bookmarks.c.id == rows[0]["id"]))
+    kept_id: int = rows[0]["id"]  # `merge_bookmarks` stores the kept bookmark first
+    _require_unused_keys(connection, owner, [row["key"] for row in rows], except_id=kept_id)
+    connection.execute(delete(bookmarks).where(bookmarks.c.owner_id == owner, bookmarks.c.id == kept_id))
     connection.execute(insert(bookmarks), rows)
     connection.execute(update(bookmark_merges).where(bookmark_merges.c.id == found.id).values(undone_at=now))
     return [load_bookmark(connection, owner, row["id"]) for row in rows]
 
 
-def _require_unused_keys(connection: Connection, owner: int, rows: list[_Columns]) -> None:
+def _require_unused_keys(connection: Connection, owner: int, keys: list[str], *, except_id: int) -> None:
+    """Raise UndoConflict if another bookmark of the owner has one of these keys."""
     query = select(bookmarks.c.id).where(
         bookmarks.c.owner_id == owner,
         bookmarks.c.deleted_at.is_(None),
-        bookmarks.c.key.in_([row["key"] for row in rows]),
-        bookmarks.c.id != rows[0]["id"],
+        bookmarks.c.key.in_(keys),
+        bookmarks.c.id != except_id,
     )
     if (other := connection.execute(query).scalar()) is not None:
         raise UndoConflict(other)

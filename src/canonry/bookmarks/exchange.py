@@ -61,7 +61,7 @@ class FileFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ParsedFile:
-    """The bookmarks of a file, and the rows that are none."""
+    """The bookmarks of a file, and the rows that are not bookmarks."""
 
     drafts: list[Draft]
     refused: list[RefusedRow]
@@ -69,7 +69,7 @@ class ParsedFile:
 
 @dataclass(frozen=True, slots=True)
 class _FileRow:
-    """A row: its values by field name, none for a blank line; `refused` if it has no fields to read."""
+    """The values of a row by field name, empty for a blank line; `refused` says why a row has no fields to read."""
 
     values: Mapping[str, object]
     refused: RowRefused | None = None
@@ -84,7 +84,7 @@ def guess_format(data: bytes, file_name: str = "") -> FileFormat:
 
 
 def read_bookmarks(data: bytes, format: FileFormat | None = None, file_name: str = "") -> ParsedFile:  # noqa: A002
-    """Return the bookmarks of a file in their order, duplicates included; BadBookmarkFile if it is no such file."""
+    """Return the bookmarks of a file in their order, duplicates included; BadBookmarkFile if it cannot be read."""
     if len(data) > MAX_BYTES:
         raise BadBookmarkFile(FileProblem.TOO_LARGE, f"The file is larger than {MAX_BYTES // 1_000_000} MB.")
     if not data.strip():
@@ -94,7 +94,7 @@ def read_bookmarks(data: bytes, format: FileFormat | None = None, file_name: str
     parsed = ParsedFile([], [])
     for number, row in enumerate(_READERS[file_format](data), first):
         if number - first >= MAX_ROWS:
-            raise _make_too_many_rows()
+            raise _make_too_many_rows_error()
         try:
             _add_row(row, parsed)
         except RowRefused as error:
@@ -109,16 +109,16 @@ def read_bookmarks(data: bytes, format: FileFormat | None = None, file_name: str
 
 def write_bookmarks(format: FileFormat, bookmarks: Iterable[ExportedBookmark]) -> Iterator[str]:  # noqa: A002
     """Yield a file in pieces that UTF-8 can encode; in Netscape, successive bookmarks of a folder share one block."""
-    waiting: list[str] = []
+    pieces: list[str] = []
     size = 0
     for piece in _WRITERS[format](bookmarks):
-        waiting.append(piece)
+        pieces.append(piece)
         size += len(piece)
         if size >= _CHUNK_CHARS:
-            yield _replace_surrogates("".join(waiting))
-            waiting, size = [], 0
-    if waiting:
-        yield _replace_surrogates("".join(waiting))
+            yield _replace_surrogates("".join(pieces))
+            pieces, size = [], 0
+    if pieces:
+        yield _replace_surrogates("".join(pieces))
 
 
 def _add_row(row: _FileRow, parsed: ParsedFile) -> None:
@@ -129,7 +129,7 @@ def _add_row(row: _FileRow, parsed: ParsedFile) -> None:
 
 
 def _show_row(values: Mapping[str, object]) -> str:
-    """Return the URL of a row, or all its values if it has no URL, for people."""
+    """Return a short text that shows people which row it is: its URL, or all its values if it has no URL."""
     url = next((values[name] for name in URL_NAMES if values.get(name)), "")
     text = str(url) or " ".join(str(value) for value in values.values() if value)
     return _replace_surrogates(mask_credentials(text.replace("\0", "")).strip()[:_MAX_SHOWN_CHARS])
@@ -166,11 +166,11 @@ def _read_json(data: bytes) -> Iterator[_FileRow]:
         )
     rows = cast("list[object]", found)
     if len(rows) > MAX_ROWS:
-        raise _make_too_many_rows()
+        raise _make_too_many_rows_error()
     return (_parse_json_row(row) for row in rows)
 
 
-def _make_too_many_rows() -> BadBookmarkFile:
+def _make_too_many_rows_error() -> BadBookmarkFile:
     return BadBookmarkFile(FileProblem.TOO_MANY_ROWS, f"The file has more than {MAX_ROWS:,} rows.")
 
 

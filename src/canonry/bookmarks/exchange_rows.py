@@ -20,7 +20,7 @@ from canonry.store.schema import stamp
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-MAX_TITLE_CHARS = 10_000  # also of the path of a folder
+MAX_TITLE_CHARS = 10_000  # of a title, the path of a folder
 MAX_TEXT_CHARS = 100_000  # of a description, a URL, all archive URLs together
 MAX_TAG_CHARS = 255
 MAX_TAGS = 500
@@ -79,7 +79,7 @@ class ExportedBookmark(Protocol):
 
 
 def parse_draft(row: Mapping[str, object]) -> Draft:
-    """Return the bookmark of a row, its URL as given; RowRefused if a field is invalid."""
+    """Return the bookmark of a row, its URL not normalized; RowRefused if a field is invalid."""
     texts = {name: text for name, value in row.items() if name in _KNOWN and (text := _read_text(value, name))}
     if "href" in row and "extended" in row:  # Pinboard calls the title `description`
         texts["title"] = texts.pop("description", "")
@@ -186,7 +186,7 @@ def _read_boolean(name: str, texts: Mapping[str, str]) -> bool:
 
 
 def _is_unread(row: Mapping[str, object], texts: Mapping[str, str]) -> bool:
-    """Pocket has a column for it, Instapaper a folder."""
+    """Return whether a row is marked as unread: in Pocket by the column `status`, in Instapaper by the folder."""
     return texts.get("folder" if "selection" in row else "status", "").lower() == "unread"
 
 
@@ -216,7 +216,7 @@ def _read_tags(row: Mapping[str, object], texts: Mapping[str, str]) -> tuple[str
 
 
 def _find_tag_separator(row: Mapping[str, object]) -> str:
-    """Pinboard separates tags by blanks, Pocket by bars, all others by commas."""
+    """Return the separator of tags: blanks in files of Pinboard, bars in those of Pocket, otherwise commas."""
     if "href" in row:
         return " "
     return "|" if "time_added" in row else ","

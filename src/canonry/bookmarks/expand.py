@@ -40,7 +40,7 @@ _log = logging.getLogger("canonry.expand")
 
 
 class ExpansionOutcome(StrEnum):
-    """What became of a URL that might be a short link."""
+    """How the expansion of a URL ended."""
 
     NOT_SHORT = "not_short"  # no request was sent
     EXPANDED = "expanded"
@@ -51,7 +51,7 @@ class ExpansionOutcome(StrEnum):
 class Expansion:
     """The target of a short link, or the URL that was given if it is not short or its expansion failed.
 
-    `failure` and `reason` say why it failed; `hops` are the requests of this call, none if it came from the cache.
+    `failure` and `reason` say why it failed; `hops` are the redirects of this call, empty if the cache had the target.
     """
 
     url: str

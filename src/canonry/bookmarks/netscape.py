@@ -26,14 +26,14 @@ MAX_TAGS = 5_000_000
 MAX_DEPTH = 100
 _MAX_ATTRIBUTES = 100
 _TAG = re.compile(r"<(?:!--|(/?)([a-z][a-z0-9]*+))", re.IGNORECASE)
-_REST = re.compile(r"""(?>[^>=]++|=\s*+(?>"[^"]*+"|'[^']*+')?+)*+>""")
+_TAG_REST = re.compile(r"""(?>[^>=]++|=\s*+(?>"[^"]*+"|'[^']*+')?+)*+>""")
 _COMMENT_END = re.compile(r"(?>[^-]++|-(?!->))*+-->")
 _ATTRIBUTE = re.compile(r"""([^\s/>=]++)(?>\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s>]*+)))?+""")
 # Only a name with its semicolon is a character reference: `?a=1&copy=2` stays as it is, as in browsers.
 _REFERENCE = re.compile(r"&(?:(#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6})|([A-Za-z][A-Za-z0-9]{1,31}));")
 _BLOCKS = frozenset({"a", "dd", "dl", "dt", "h1", "h3", "li"})  # these tags end the text before them
 _DATES = ("created_at", "add_date", "time_added", "last_modified")
-_TOP = """\
+_FILE_HEADER = """\
 <!DOCTYPE NETSCAPE-Bookmark-file-1>
 <META HTTP-EQUIV="Content-Type" CONTENT="text/html; charset=UTF-8">
 <TITLE>Bookmarks</TITLE>
@@ -52,7 +52,7 @@ class _Tag(NamedTuple):
 
 
 def read_netscape(data: bytes) -> Iterator[dict[str, object]]:
-    """Yield the links of a file in their order, as rows for `parse_draft`; BadBookmarkFile if it is no such file."""
+    """Yield the links of a file in their order, as rows for `parse_draft`; BadBookmarkFile if it cannot be read."""
     text = decode_html(data).replace("\0", "")
     if text.count("<") > MAX_TAGS:
         raise BadBookmarkFile(FileProblem.TOO_COMPLEX, f"The file has more than {MAX_TAGS:,} tags.")
@@ -65,7 +65,7 @@ def read_netscape(data: bytes) -> Iterator[dict[str, object]]:
 
 def write_netscape(bookmarks: Iterable[ExportedBookmark]) -> Iterator[str]:
     """Yield a file piece by piece; successive bookmarks of the same folder share one block."""
-    yield _TOP
+    yield _FILE_HEADER
     opened: list[str] = []
     for bookmark in bookmarks:
         path = split_folder(bookmark.folder)
@@ -143,7 +143,7 @@ def _split_tags(text: str) -> Iterator[_Tag]:
     position, end = 0, len(text)
     while (start := _TAG.search(text, position)) is not None:
         name = start[2]
-        rest = (_REST if name else _COMMENT_END).match(text, start.end())
+        rest = (_TAG_REST if name else _COMMENT_END).match(text, start.end())
         if rest is None:
             end = start.start()
             break
@@ -175,7 +175,7 @@ def _parse_link(attributes: str, folder: str, heading: str) -> dict[str, object]
 
 
 def _format_link(bookmark: ExportedBookmark, indent: str) -> str:
-    given = {
+    values = {
         "HREF": bookmark.url,
         **_format_dates(bookmark.created_at),
         "PRIVATE": "1" if bookmark.private else "0",
@@ -186,11 +186,11 @@ def _format_link(bookmark: ExportedBookmark, indent: str) -> str:
         "EPISODE_URLS": join_lines(bookmark.episode_urls),
         "EXACT_URL": "1" if bookmark.exact_url else "",
     }
-    attributes = "".join(f' {name}="{_escape(value)}"' for name, value in given.items() if value)
+    attributes = "".join(f' {name}="{_escape(value)}"' for name, value in values.items() if value)
     link = f"{indent}<DT><A{attributes}>{_escape(bookmark.title)}</A>\n"
     # Line breaks stay in a description: people read these files too.
-    described = _escape(bookmark.description).replace("&#10;", "\n")
-    return f"{link}{indent}<DD>{described}\n" if described else link
+    description = _escape(bookmark.description).replace("&#10;", "\n")
+    return f"{link}{indent}<DD>{description}\n" if description else link
 
 
 def _format_dates(created_at: str) -> dict[str, str]:

@@ -34,7 +34,7 @@ EXPANSION_WAIT_SECONDS = 0.3
 class Bookmarks:
     """The use-cases of bookmarks over one database.
 
-    `pipeline` makes their URLs; `expansions`, `titles` and `imports` do what is left to background jobs.
+    `pipeline` makes their URLs; background jobs run the work of `expansions`, `titles` and `imports`.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Bookmarks:
             await self.enqueue(FETCH_TITLE_JOB, str(bookmark.id))
 
     async def _check_fields(self, given: BookmarkFields, url: str | None, *, exact_url: bool) -> BookmarkFields:
-        """Return the fields as they are saved; InvalidFields names every invalid URL, that of the bookmark too."""
+        """Return the fields as they are saved; InvalidFields names every invalid URL, also the bookmark's."""
         fields = given.copy()
         invalid: dict[str, str] = {}
         if "tags" in fields:

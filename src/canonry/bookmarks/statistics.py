@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 LATENCY_BUCKETS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 _HOUR_CHARS = len("2026-01-31T10")
 _ALL_HOURS = ""  # in place of an hour: the total, which also contains hours that were deleted, so it never falls
-_ROW = postgresql.insert(statistics)
+_INSERT = postgresql.insert(statistics)
 _ADD = Prepared(
-    lambda _: _ROW.on_conflict_do_update(
-        index_elements=["hour", "name"], set_={"count": statistics.c.count + _ROW.excluded["count"]}
+    lambda _: _INSERT.on_conflict_do_update(
+        index_elements=["hour", "name"], set_={"count": statistics.c.count + _INSERT.excluded["count"]}
     ),
     [column.name for column in statistics.c],
 )
@@ -33,9 +33,8 @@ class Statistics:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self._counts: Counter[tuple[int, str]] = (
-            Counter()
-        )  # by hours since 1970, which are cheaper to make than their names
+        # By hours since 1970 and name: a number is cheaper to make than the text of an hour.
+        self._counts = Counter[tuple[int, str]]()
 
     def count(self, name: str, now: datetime, times: int = 1) -> None:
         """Count an event."""
@@ -58,9 +57,9 @@ class Statistics:
             self._counts.update(counts)
             raise
 
-    async def get_hourly(self, when: datetime) -> dict[str, dict[str, int]]:
+    async def get_hourly(self, since: datetime) -> dict[str, dict[str, int]]:
         """Return the counts since a time, by name and hour."""
-        query = select(statistics).where(statistics.c.hour >= stamp(when)[:_HOUR_CHARS]).order_by(statistics.c.hour)
+        query = select(statistics).where(statistics.c.hour >= stamp(since)[:_HOUR_CHARS]).order_by(statistics.c.hour)
 
         def work(connection: Connection) -> dict[str, dict[str, int]]:
             found: dict[str, dict[str, int]] = {}
@@ -84,5 +83,5 @@ class Statistics:
 
 
 def find_latency_bucket(seconds: float) -> str:
-    """Return the name of the bucket for a normalization that took so long."""
+    """Return the name of the latency bucket for a normalization that took this many seconds."""
     return next((str(limit) for limit in LATENCY_BUCKETS if seconds * 1e6 <= limit), "more")

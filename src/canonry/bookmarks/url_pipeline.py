@@ -1,4 +1,4 @@
-"""From the text that was given to the URL of a bookmark: parse, expand short links, normalize (contract B1, B5)."""
+"""Make the URL of a bookmark from the text of a user: parse, expand short links, normalize (contract B1, B5)."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ class UrlPipeline:
     async def run(self, text: str, *, exact_url: bool, wait: float | None) -> BookmarkUrl:
         """Return the URL to save; InvalidUrl if the text has none.
 
-        `wait` is the time in seconds for a short link, None for as long as it takes. When it is over, the URL is
-        PENDING and stays as given; with 0 no request is sent.
+        `wait` is how many seconds to wait for the target of a short link; None is without a limit, and 0 sends no
+        request. A short link that was not expanded in time stays as it is and is PENDING.
         """
         given = read_http_url(text)
         policy = await self.get_policy()
         if exact_url:
             normalized = normalize(given, policy)
-            return BookmarkUrl(given, original_if_different(text, given), normalized, exact_url=True, policy=policy)
+            return BookmarkUrl(given, get_original_if_different(text, given), normalized, exact_url=True, policy=policy)
         target = await self._expand_short_link(given, wait) if is_short(given) else _ExpandedUrl(given)
         started = time.perf_counter()
         try:
@@ -87,7 +87,7 @@ class UrlPipeline:
         url = explanation.url
         return BookmarkUrl(
             url,
-            original_if_different(text, url),
+            get_original_if_different(text, url),
             url,
             exact_url=False,
             policy=policy,
@@ -96,7 +96,7 @@ class UrlPipeline:
         )
 
     async def normalize(self, text: str, *, exact_url: bool = False) -> str:
-        """Return the URL without a request: a short link stays one."""
+        """Return the normalized URL without sending a request; a short link is not expanded."""
         given = read_http_url(text)
         return given if exact_url else normalize(given, await self.get_policy())
 
@@ -105,9 +105,9 @@ class UrlPipeline:
         given = read_http_url(text)
         policy = await self.get_policy()
         if exact_url:
-            return Preview(given, original_if_different(text, given), policy, (), is_short=False)
+            return Preview(given, get_original_if_different(text, given), policy, (), is_short=False)
         explanation = explain(given, policy)
-        original = original_if_different(text, explanation.url)
+        original = get_original_if_different(text, explanation.url)
         return Preview(explanation.url, original, policy, explanation.steps, is_short(given))
 
     async def get_policy(self) -> str:
@@ -155,7 +155,7 @@ def read_http_url(text: str) -> str:
     return url
 
 
-def original_if_different(text: str, url: str) -> str | None:
-    """Return the text that was given, or None if it is the URL that is saved."""
+def get_original_if_different(text: str, url: str) -> str | None:
+    """Return the text that the user gave, or None if it equals the URL that is saved."""
     given = replace_unstorable(text.strip())
     return given if given != url else None

@@ -42,7 +42,7 @@ def list_feeds(*, database_url: str, as_json: bool) -> None:
     canonry feeds list --json | grep '"status": "stopped"'
     """
     with open_feeds(database_url) as store:
-        found = asyncio.run(store.all())
+        found = asyncio.run(store.list_all())
     if not render.is_for_terminal(as_json=as_json):
         for feed in found:
             render.print_json(_make_record(feed))
@@ -165,7 +165,7 @@ def export(file: TextIO, *, database_url: str) -> None:
     from canonry.feeds.opml import OpmlFeed, write_opml
 
     with open_feeds(database_url) as store:
-        found = asyncio.run(store.all())
+        found = asyncio.run(store.list_all())
     file.write(write_opml([OpmlFeed(feed.url, feed.title, feed.folder) for feed in found], datetime.now(UTC)))
 
 
@@ -190,7 +190,7 @@ def items(*, since: str | None, duplicates: bool, database_url: str, as_json: bo
 
     after = None if since is None else _parse_since(since)
     with open_feeds(database_url) as store:
-        found = asyncio.run(store.items(after, only_duplicates=duplicates))
+        found = asyncio.run(store.list_items(after, only_duplicates=duplicates))
     if duplicates:
         found.sort(key=lambda item: (normalize_link(item.url), item.entry_id))
     if not render.is_for_terminal(as_json=as_json):

@@ -170,7 +170,7 @@ class _IngestSession:
             report = await self._run(given, self.database_url)
         else:
             with open_feeds(self.database_url) as store:
-                active = [feed.url for feed in await store.all() if feed.status is FeedStatus.ACTIVE]
+                active = [feed.url for feed in await store.list_all() if feed.status is FeedStatus.ACTIVE]
                 if not active:
                     click.echo("canonry: no feeds to poll. Add one with `canonry feeds add URL`.", err=True)
                     return 1
@@ -184,7 +184,7 @@ class _IngestSession:
         with open_feeds(self.database_url) as store:
             while True:
                 try:
-                    urls = given or [feed.url for feed in await store.due(datetime.now(UTC))]
+                    urls = given or [feed.url for feed in await store.list_due(datetime.now(UTC))]
                     if urls:
                         _print_round(await self._run(urls, store.database))
                 except StoreError as error:  # the database may come back

@@ -47,12 +47,12 @@ def worker(database_url: str, *, concurrency: int, every: float) -> None:
 
 async def _work(database_url: str, concurrency: int, every: float) -> None:
     from canonry.settings import load_settings
-    from canonry.wiring import make_worker, open_parts
+    from canonry.wiring import make_worker, open_components
 
     settings = replace(load_settings(), database_url=database_url)
-    async with open_parts(settings, warn=logging.getLogger("canonry.store").info) as parts:
+    async with open_components(settings, warn=logging.getLogger("canonry.store").info) as components:
         stop = _watch_signals()
-        async with make_worker(parts, concurrency=concurrency, due_interval=every):
+        async with make_worker(components, concurrency=concurrency, due_interval=every):
             await stop.wait()
 
 

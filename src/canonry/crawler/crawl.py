@@ -56,7 +56,7 @@ async def crawl(
 
     `engine` is `chrome` (the default), `http`, or an engine of your own. `store` is a database URL (default: the one of
     the settings) or an open `Database`. `resume` continues the latest crawl of this seed: its pages come first, and
-    options that are not given stay as they were. `CrawlOptions` has the meaning and the defaults of the options.
+    options that are not given keep their values. `CrawlOptions` has the meaning and the defaults of the options.
     `fetch` or `client` replace the guarded client for robots.txt, sitemaps and the `http` engine. Raises StartMoved if
     the seed redirects to another host, unless `follow_start` is set.
     """
@@ -111,7 +111,7 @@ async def start_crawl(crawls: CrawlStore, seed: str, options: CrawlOptions, now:
 
 
 async def reopen_crawl(crawls: CrawlStore, before: Crawl, options: CrawlOptions) -> Crawl:
-    """Let a crawl continue under these options; the returned `state` is the one before."""
+    """Let a crawl continue under these options; return it with the `state` that it had before."""
     await crawls.release(before.id, find_dead_owners(await crawls.list_owners(before.id)))
     await crawls.reopen(before.id, options)
     return replace(await crawls.get(before.id), state=before.state)
@@ -143,7 +143,7 @@ async def work_on_crawl(
     client: Client | None = None,
     clock: Callable[[], datetime],
 ) -> bool:
-    """Crawl for so many seconds, one page at a time, as one of `slots` workers; return whether the crawl is over."""
+    """Crawl for `seconds`, one page at a time, as one of `slots` workers; return whether the crawl is over."""
     if crawl.state is not CrawlState.RUNNING:
         return True
     await crawls.release(crawl.id, find_dead_owners(await crawls.list_owners(crawl.id)))

@@ -9,7 +9,7 @@ from typing import Final, TypedDict
 
 
 class Unset(Enum):
-    """The type of `UNSET`, the default of an argument that was not given; None is a value of its own."""
+    """The type of `UNSET`, the default of arguments for which None has a meaning."""
 
     UNSET = "unset"
 

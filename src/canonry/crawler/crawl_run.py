@@ -1,6 +1,6 @@
-"""The part of one process in a crawl: take pages, open them, decide, and record results in one transaction.
+"""The work of one process in a crawl: lease pages, open them, decide, and record results in one transaction.
 
-`CrawlRun.crawl_pages` is the loop, `CrawlRun._open` the way of one page. Decisions are in decide.py and judge.py.
+`CrawlRun.crawl_pages` is the loop, `CrawlRun._open` opens one page. Decisions are in decide.py and judge.py.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from canonry.crawler.decide import (
     find_start,
     refuse_page,
 )
-from canonry.crawler.frontier import LEASE
+from canonry.crawler.frontier import LEASE_DURATION
 from canonry.crawler.judge import Judge
 from canonry.crawler.lease_owners import make_owner_id
 from canonry.crawler.pages import Page, select_external
@@ -57,14 +57,14 @@ if TYPE_CHECKING:
 
 _ACCEPT = "text/html, application/xhtml+xml, */*;q=0.8"
 _MAX_WAIT_SECONDS = 5.0  # how long to wait before looking at the frontier in any case
-_RENEW_SECONDS = LEASE.total_seconds() / 4
-_SITEMAP_BATCH = 500  # URLs that are queued in one transaction
+_RENEW_SECONDS = LEASE_DURATION.total_seconds() / 4
+_SITEMAP_BATCH_URLS = 500  # queued in one transaction
 
 
 class CrawlRun:
-    """One process's part in a crawl; an async context manager.
+    """The work of one process in a crawl; an async context manager.
 
-    `seconds` limits the time, after which no more pages are taken. `slots` is how many processes share the crawl.
+    No more pages are leased after `seconds`. `slots` is how many processes share the crawl.
     """
 
     def __init__(
@@ -213,13 +213,13 @@ class CrawlRun:
             while True:
                 page = await self._queue.get()
                 result = await self._open(page)
-                self._results.append(result)  # in a line of its own: the list is replaced while a page is open
+                self._results.append(result)  # not in one line with the await, during which the list is replaced
                 self._has_news.set()
         finally:
             self._has_news.set()
 
     async def _open(self, page: LeasedPage) -> PageResult:
-        """Open a page when robots.txt and the delay allow it, and decide what the answer means."""
+        """Open a page when robots.txt and the delay allow it, and decide on its result."""
         rules = await self._politeness.get_rules(page.requested_url)
         if not rules.allows(page.requested_url):
             return refuse_page(page, rules.failure, engine=self.options.engine)
@@ -275,13 +275,13 @@ class CrawlRun:
                 continue
             if (page := self._judge.judge_sitemap_url(found)) is not None:
                 pages.append(page)
-            if len(pages) >= _SITEMAP_BATCH:
+            if len(pages) >= _SITEMAP_BATCH_URLS:
                 await self.crawls.add(self.crawl.id, pages, depth=1, referrer=sitemaps[0])
                 pages = []
         await self.crawls.add(self.crawl.id, pages, depth=1, referrer=sitemaps[0])
 
     def _follows_redirect(self, url: str, target: str) -> bool:
-        """Return whether to follow a redirect: not if robots.txt disallows it, or another page leads there."""
+        """Return whether to follow a redirect: not if robots.txt disallows the target, or the `Judge` refuses it."""
         return not self._politeness.is_disallowed(target) and self._judge.follows_redirect(url, target)
 
 

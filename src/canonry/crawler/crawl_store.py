@@ -84,19 +84,19 @@ class Counts:
 
     @property
     def duplicates_avoided(self) -> int:
-        """How many links led to pages that were known already, and would have been requests without normalization."""
+        """How many links led to known pages: without normalization, each of them might have caused a request."""
         repeated_links = self.followed - (self.known - 1)
         return max(0, repeated_links) + self.skipped.get(SkipReason.REDIRECT_TO_PAGE, 0)
 
 
-_CRAWL = [
+_CRAWL_COLUMNS = [
     crawls.c[name]
     for name in (
         *("id", "seed", "host", "options", "state", "failure", "failure_kind", "moved_to", "address", "taken"),
         *("started_at", "finished_at"),
     )
 ]
-_PAGE = [
+_PAGE_COLUMNS = [
     crawl_pages.c[name]
     for name in (
         *("id", "url", "requested_url", "final_url", "status", "title", "depth", "engine", "links", "error"),
@@ -116,7 +116,7 @@ class CrawlStore:
 
         def work(connection: Connection) -> Crawl:
             values = {"seed": seed.url, "host": host, "options": options.to_json(), "started_at": stamp(now)}
-            crawl = _make_crawl(connection.execute(insert(crawls).values(values).returning(*_CRAWL)).one())
+            crawl = _make_crawl(connection.execute(insert(crawls).values(values).returning(*_CRAWL_COLUMNS)).one())
             add_pages(connection, crawl.id, [seed], depth=0, referrer="")
             return crawl
 
@@ -124,7 +124,7 @@ class CrawlStore:
 
     async def get(self, crawl_id: int) -> Crawl:
         """Return a crawl; CrawlNotFound if there is none with this id."""
-        query = select(*_CRAWL).where(crawls.c.id == crawl_id)
+        query = select(*_CRAWL_COLUMNS).where(crawls.c.id == crawl_id)
         row = await self.database.read(lambda connection: connection.execute(query).first())
         if row is None:
             raise CrawlNotFound(crawl_id)
@@ -132,7 +132,7 @@ class CrawlStore:
 
     async def find_latest(self, seed: str) -> Crawl | None:
         """Return the latest crawl that started at this normalized URL."""
-        query = select(*_CRAWL).where(crawls.c.seed == seed).order_by(crawls.c.id.desc()).limit(1)
+        query = select(*_CRAWL_COLUMNS).where(crawls.c.seed == seed).order_by(crawls.c.id.desc()).limit(1)
         row = await self.database.read(lambda connection: connection.execute(query).first())
         return None if row is None else _make_crawl(row)
 
@@ -140,7 +140,7 @@ class CrawlStore:
         self, limit: int = 100, *, before: int | None = None, state: CrawlState | None = None
     ) -> list[Crawl]:
         """Return crawls, the latest first: those with an id below `before`, those in a state."""
-        query = select(*_CRAWL).order_by(crawls.c.id.desc()).limit(limit)
+        query = select(*_CRAWL_COLUMNS).order_by(crawls.c.id.desc()).limit(limit)
         if before is not None:
             query = query.where(crawls.c.id < before)
         if state is not None:
@@ -154,7 +154,7 @@ class CrawlStore:
             raise CrawlNotFound(crawl_id)
 
     async def stop(self, crawl_id: int, now: datetime) -> Crawl:
-        """Let no more pages of a running crawl be leased; a crawl that is over stays as it is."""
+        """Stop a running crawl: no more pages are leased. A crawl that is over does not change."""
         values = {"state": CrawlState.STOPPED, "finished_at": stamp(now)}
         change = update(crawls).where(crawls.c.id == crawl_id, crawls.c.state == CrawlState.RUNNING).values(values)
         await self.database.write(lambda connection: connection.execute(change))
@@ -191,8 +191,8 @@ class CrawlStore:
     ) -> FrontierBatch:
         """Record the results of pages that this owner leased, and lease up to `want` more, in one transaction.
 
-        No more than `max_pages` are leased in all. `renews` extends the leases that the owner holds. An owner that
-        wants none does not end the crawl either: it may have more pages to add.
+        No more than `max_pages` are leased in all. `renews` extends the leases that the owner holds. With `want` 0 the
+        crawl does not end, even if no page is left: the owner may have more pages to add.
         """
         work = partial(
             frontier.record_and_lease,
@@ -228,7 +228,7 @@ class CrawlStore:
     async def list_pages(self, crawl_id: int, *, after: int = 0, limit: int = 200) -> list[StoredPage]:
         """Return recorded pages with an id above `after`, in the order in which they were found."""
         query = (
-            select(*_PAGE)
+            select(*_PAGE_COLUMNS)
             .where(crawl_pages.c.crawl_id == crawl_id, crawl_pages.c.id > after, crawl_pages.c.state.in_(RECORDED))
             .order_by(crawl_pages.c.id)
             .limit(limit)

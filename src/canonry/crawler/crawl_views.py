@@ -1,4 +1,4 @@
-"""Queries for pages that show crawls: bounded, and fast also for crawls with many pages."""
+"""Queries for the web pages that show crawls: bounded, and fast also for crawls with many pages."""
 
 from __future__ import annotations
 
@@ -53,22 +53,22 @@ class CrawlActivity:
 
 
 # The index has this order; sorting would read all pages with their links.
-_FIRST = text(
+_SELECT_FIRST = text(
     "SELECT id, depth FROM crawl_pages WHERE crawl_id = :crawl_id AND state = :state ORDER BY depth, id LIMIT :count"
 )
-_LAST = text(
+_SELECT_LAST = text(
     "SELECT id, depth FROM crawl_pages WHERE crawl_id = :crawl_id AND state = :state"
     " ORDER BY depth DESC, id DESC LIMIT :count"
 )
-_OPEN = text(
+_SELECT_OPEN_URLS = text(
     "SELECT requested_url FROM crawl_pages WHERE crawl_id = :crawl_id AND state = 'fetching'"
     " ORDER BY depth, id LIMIT 20"
 )
-_NODES = text(
+_SELECT_NODES = text(
     "SELECT id, url, title, status, depth, state, error, referrer,"  # noqa: S608
     f" CASE WHEN LENGTH(links) <= {_MAX_LINKS_CHARACTERS} THEN links END FROM crawl_pages WHERE id IN :ids"
 ).bindparams(bindparam("ids", expanding=True))
-_NODES_WITHOUT_LINKS = text(
+_SELECT_NODES_WITHOUT_LINKS = text(
     "SELECT id, url, title, status, depth, state, error, referrer, '[]' FROM crawl_pages WHERE id IN :ids"
 ).bindparams(bindparam("ids", expanding=True))
 
@@ -105,11 +105,11 @@ class CrawlViews:
         return await self._database.read(work)
 
     async def get_activity(self, crawl_id: int, limit: int = 10) -> CrawlActivity:
-        """Return what is open, and the deepest recorded pages, which are the latest: pages are opened by depth."""
+        """Return the open pages and the latest recorded ones, which are the deepest: pages are opened by depth."""
 
         def work(connection: Connection) -> CrawlActivity:
             places = sorted(_list_places(connection, crawl_id, limit, from_end=True), reverse=True)
-            urls = connection.execute(_OPEN, {"crawl_id": crawl_id}).scalars()
+            urls = connection.execute(_SELECT_OPEN_URLS, {"crawl_id": crawl_id}).scalars()
             return CrawlActivity(tuple(urls), tuple(_load_nodes(connection, places[:limit], with_links=False)))
 
         return await self._database.read(work)
@@ -117,7 +117,7 @@ class CrawlViews:
 
 def _list_places(connection: Connection, crawl_id: int, limit: int, *, from_end: bool = False) -> list[tuple[int, int]]:
     """Return depth and id of the first or last recorded pages."""
-    execute = partial(connection.execute, _LAST if from_end else _FIRST)
+    execute = partial(connection.execute, _SELECT_LAST if from_end else _SELECT_FIRST)
     return [
         (row.depth, row.id)
         for state in RECORDED
@@ -128,9 +128,9 @@ def _list_places(connection: Connection, crawl_id: int, limit: int, *, from_end:
 def _load_nodes(connection: Connection, places: list[tuple[int, int]], *, with_links: bool) -> list[Node]:
     if not places:
         return []
-    query = _NODES if with_links else _NODES_WITHOUT_LINKS
+    query = _SELECT_NODES if with_links else _SELECT_NODES_WITHOUT_LINKS
     rows = connection.execute(query, {"ids": [page_id for _, page_id in places]})
-    found = {row[0]: _make_node(*row[1:]) for row in rows}
+    found = {page_id: _make_node(*values) for page_id, *values in rows}
     return [found[page_id] for _, page_id in places]
 
 

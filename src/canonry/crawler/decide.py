@@ -40,7 +40,7 @@ def may_follow(depth: int, max_depth: int | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Request the page again after so many seconds; the server may ask for this pause for all its pages."""
+    """Open a page again after `seconds`; with `pauses_site`, the server asked for this pause for all its pages."""
 
     seconds: float
     pauses_site: bool = False
@@ -92,7 +92,7 @@ def find_start(results: Sequence[PageResult]) -> PageResult | None:
 
 
 def count_to_lease(options: CrawlOptions, *, busy: int, is_paused: bool) -> int:
-    """Return how many pages to take: some in advance, unless a delay would let their leases wait."""
+    """Return how many pages to lease: two for each slot, or one with a delay, during which leases could expire."""
     if is_paused:
         return 0
     return options.slots * (1 if options.delay else 2) - busy
@@ -136,8 +136,8 @@ class Levels(NamedTuple):
 def count_fresh(levels: Levels, *, want: int, retried: Sequence[LeasedPage], taken: int, max_pages: int | None) -> int:
     """Return how many pages that were never opened may be taken, beside these retries.
 
-    Pages wait until all pages of a lower depth are done, so that the depth of a page is its shortest distance from
-    the start page. Retries count as open, so that a process that is killed repeatedly does not pass them over.
+    Pages wait until all pages of a lower depth are done, so that the depth of a page is its shortest distance from the
+    start page. Retries count as open: deeper pages must not overtake them, even if processes are killed repeatedly.
     """
     room = want - len(retried)
     if max_pages is not None:

@@ -39,7 +39,7 @@ class PageWriter(Protocol):
 
 @contextmanager
 def open_writer(file: Path) -> Generator[PageWriter]:
-    """Open a writer for a file, which is replaced when the block ends and left as it was if the block fails."""
+    """Open a writer for a file, which is replaced when the block ends and does not change if the block fails."""
     with replace_file(file) as part:
         writer = _WRITERS[file.suffix.lower()](part)
         yield writer
@@ -124,9 +124,9 @@ class _Graph:
             self._out.write(self._syntax.edge(source, self._get_number(target)))
 
     def close(self) -> None:
-        for rest, number in self._numbers.items():
+        for url_without_scheme, number in self._numbers.items():
             if number not in self._pages:
-                self._out.write(self._syntax.node(number, f"https:{rest}", "", 0))
+                self._out.write(self._syntax.node(number, f"https:{url_without_scheme}", "", 0))
         self._out.write(self._syntax.end)
         self._out.close()
 

@@ -1,4 +1,4 @@
-"""The frontier of a crawl in the database: known pages, who has leased them, and their results.
+"""The frontier of a crawl in the database: known pages, the owners of their leases, and their results.
 
 A page is leased for a limited time, so that it returns to the queue if its process dies. One transaction records
 results together with the pages they link to, and leases the next pages: a crash loses no page and records none twice.
@@ -21,7 +21,7 @@ from canonry.store.schema import crawl_pages, crawls, stamp
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-LEASE = timedelta(seconds=60)
+LEASE_DURATION = timedelta(seconds=60)
 _POLL_SECONDS = 0.5  # how soon to look for pages that other processes have found
 
 
@@ -30,9 +30,9 @@ def make_page_key(url: str) -> str:
     return blake2b(url.partition(":")[2].encode(), digest_size=16).hexdigest()
 
 
-_LEASED = [crawl_pages.c[name] for name in LeasedPage.__dataclass_fields__]
+_LEASED_COLUMNS = [crawl_pages.c[name] for name in LeasedPage.__dataclass_fields__]
 # https is preferred: the page's URL becomes https, and so does the requested URL unless the page was opened already.
-_ADD = text(
+_ADD_OR_IMPROVE = text(
     "INSERT INTO crawl_pages (crawl_id, key, url, requested_url, depth, referrer)"
     " VALUES (:crawl_id, :key, :url, :requested_url, :depth, :referrer)"
     " ON CONFLICT (crawl_id, key) DO UPDATE SET"
@@ -44,7 +44,9 @@ _ADD = text(
     " WHERE (crawl_pages.url LIKE 'http:%' AND excluded.url LIKE 'https:%')"
     " OR (crawl_pages.begun_at IS NULL AND excluded.depth < crawl_pages.depth)"
 )
-_OWNED = text("SELECT id FROM crawl_pages WHERE crawl_id = :crawl_id AND state = 'fetching' AND lease = :owner")
+_SELECT_OWNED_IDS = text(
+    "SELECT id FROM crawl_pages WHERE crawl_id = :crawl_id AND state = 'fetching' AND lease = :owner"
+)
 _RECORD = text(
     "UPDATE crawl_pages SET state = :state, key = :key, url = :url, status = :status, final_url = :final_url,"
     " title = :title, engine = :engine, error = :error, failure = :failure, skip_reason = :skip_reason,"
@@ -52,38 +54,38 @@ _RECORD = text(
     " retry_at = :retry_at, finished_at = :finished_at,"
     " begun_at = COALESCE(begun_at, :finished_at), lease = '', lease_until = NULL WHERE id = :id"
 )
-_BY_KEY = text("SELECT id, state, depth, url FROM crawl_pages WHERE crawl_id = :crawl_id AND key = :key")
-_URLS = text("SELECT id, url FROM crawl_pages WHERE id IN :ids").bindparams(bindparam("ids", expanding=True))
-_RENEW = text(
+_SELECT_BY_KEY = text("SELECT id, state, depth, url FROM crawl_pages WHERE crawl_id = :crawl_id AND key = :key")
+_SELECT_URLS = text("SELECT id, url FROM crawl_pages WHERE id IN :ids").bindparams(bindparam("ids", expanding=True))
+_RENEW_LEASES = text(
     "UPDATE crawl_pages SET lease_until = :until WHERE crawl_id = :crawl_id AND state = 'fetching' AND lease = :owner"
 )
-_EXPIRE = text(
+_EXPIRE_LEASES = text(
     "UPDATE crawl_pages SET state = 'queued', lease = '', lease_until = NULL"
     " WHERE crawl_id = :crawl_id AND state = 'fetching' AND lease_until < :now"
 )
-_LEVELS = text(
+_SELECT_LEVELS = text(
     "SELECT (SELECT depth FROM crawl_pages WHERE crawl_id = :crawl_id AND state = 'queued' AND begun_at IS NULL"
     " ORDER BY depth, id LIMIT 1),"
     " (SELECT depth FROM crawl_pages WHERE crawl_id = :crawl_id AND state = 'fetching' ORDER BY depth, id LIMIT 1),"
     " (SELECT MIN(COALESCE(retry_at, '')) FROM crawl_pages"
     " WHERE crawl_id = :crawl_id AND state = 'queued' AND begun_at IS NOT NULL)"
 )
-_FRESH = (
-    select(*_LEASED)
+_SELECT_FRESH = (
+    select(*_LEASED_COLUMNS)
     .where(crawl_pages.c.crawl_id == bindparam("of"), crawl_pages.c.state == PageState.QUEUED)
     .where(crawl_pages.c.begun_at.is_(None), crawl_pages.c.depth <= bindparam("level"))
     .order_by(crawl_pages.c.depth, crawl_pages.c.id)
     .limit(bindparam("count"))
 )
-_RETRIES = (
-    select(*_LEASED)
+_SELECT_RETRIES = (
+    select(*_LEASED_COLUMNS)
     .where(crawl_pages.c.crawl_id == bindparam("of"), crawl_pages.c.state == PageState.QUEUED)
     .where(crawl_pages.c.begun_at.is_not(None))
     .where(crawl_pages.c.retry_at.is_(None) | (crawl_pages.c.retry_at <= bindparam("now")))
     .order_by(crawl_pages.c.depth, crawl_pages.c.id)
     .limit(bindparam("count"))
 )
-_LEASE = text(
+_LEASE_PAGE = text(
     "UPDATE crawl_pages SET state = 'fetching', lease = :owner, lease_until = :until,"
     " begun_at = COALESCE(begun_at, :now) WHERE id = :id"
 )
@@ -109,7 +111,7 @@ def record_and_lease(
     renews: bool,
 ) -> FrontierBatch:
     """Record results and lease up to `want` more pages, in the caller's transaction; see `CrawlStore`."""
-    # The row lock makes batches take turns: no two lease the same page or exceed the limit together.
+    # With the row lock, batches run one after the other: no two lease the same page or exceed the limit together.
     row = connection.execute(
         select(crawls.c.state, crawls.c.taken, crawls.c.host).where(crawls.c.id == crawl_id).with_for_update()
     ).first()
@@ -121,11 +123,11 @@ def record_and_lease(
         crawl = crawl._replace(taken=crawl.taken + len(recorded) - ended)
         _set_taken(connection, crawl_id, crawl.taken)
     if renews:
-        connection.execute(_RENEW, {"crawl_id": crawl_id, "owner": owner, "until": stamp(now + LEASE)})
-    connection.execute(_EXPIRE, {"crawl_id": crawl_id, "now": stamp(now)})
+        connection.execute(_RENEW_LEASES, {"crawl_id": crawl_id, "owner": owner, "until": stamp(now + LEASE_DURATION)})
+    connection.execute(_EXPIRE_LEASES, {"crawl_id": crawl_id, "now": stamp(now)})
     if crawl.state != "running":
         return FrontierBatch(tuple(recorded), is_over=True)
-    levels = Levels(*connection.execute(_LEVELS, {"crawl_id": crawl_id}).one())
+    levels = Levels(*connection.execute(_SELECT_LEVELS, {"crawl_id": crawl_id}).one())
     leased = _lease(connection, crawl_id, owner, levels, want=want, taken=crawl.taken, max_pages=max_pages, now=now)
     if leased:
         return FrontierBatch(tuple(recorded), tuple(leased), host=crawl.host)
@@ -150,7 +152,7 @@ def add_pages(connection: Connection, crawl_id: int, pages: Iterable[PageUrl], d
         for page in pages
     ]
     if rows:
-        connection.execute(_ADD, rows)
+        connection.execute(_ADD_OR_IMPROVE, rows)
 
 
 def _lease(
@@ -167,17 +169,17 @@ def _lease(
     """Lease retries that are due and pages that were never opened."""
     leased: list[LeasedPage] = []
     if want > 0 and levels.retry_at is not None and levels.retry_at <= stamp(now):
-        retries = connection.execute(_RETRIES, {"of": crawl_id, "now": stamp(now), "count": want})
+        retries = connection.execute(_SELECT_RETRIES, {"of": crawl_id, "now": stamp(now), "count": want})
         leased += [LeasedPage(*row) for row in retries]
     if count := count_fresh(levels, want=want, retried=leased, taken=taken, max_pages=max_pages):
-        fresh = connection.execute(_FRESH, {"of": crawl_id, "level": levels.fresh_depth, "count": count})
+        fresh = connection.execute(_SELECT_FRESH, {"of": crawl_id, "level": levels.fresh_depth, "count": count})
         new = [LeasedPage(*row) for row in fresh]
         _set_taken(connection, crawl_id, taken + len(new))
         leased += new
     if leased:
-        until = stamp(now + LEASE)
+        until = stamp(now + LEASE_DURATION)
         rows = [{"id": page.id, "owner": owner, "until": until, "now": stamp(now)} for page in leased]
-        connection.execute(_LEASE, rows)
+        connection.execute(_LEASE_PAGE, rows)
     return leased
 
 
@@ -198,15 +200,15 @@ def _record(
 ) -> tuple[list[RecordedPage], int]:
     """Record the results of pages that the owner still holds, and return them with the number of final results.
 
-    A page whose lease expired belongs to another owner, who will record it.
+    A page whose lease expired belongs to another owner, which records it.
     """
-    owned = set(connection.execute(_OWNED, {"crawl_id": crawl_id, "owner": owner}).scalars())
+    owned = set(connection.execute(_SELECT_OWNED_IDS, {"crawl_id": crawl_id, "owner": owner}).scalars())
     results = [each for each in results if each.page.id in owned]
     if not results:
         return [], 0
     # https may have been found since the page was leased.
     urls: dict[int, str] = {
-        row.id: row.url for row in connection.execute(_URLS, {"ids": [each.page.id for each in results]})
+        row.id: row.url for row in connection.execute(_SELECT_URLS, {"ids": [each.page.id for each in results]})
     }
     plain = [each for each in results if not _is_redirect(each)]
     if plain:
@@ -237,15 +239,15 @@ def _record_redirect(connection: Connection, crawl_id: int, result: PageResult, 
     depth = result.page.depth
     if not result.is_target_read:  # the process that found the target may not have stored it yet
         add_pages(connection, crawl_id, [target], depth=depth, referrer=result.url)
-    other = connection.execute(_BY_KEY, by_key).first()
+    other = connection.execute(_SELECT_BY_KEY, by_key).first()
     if other is not None and other.id == result.page.id:
         other = None
     if other is None or other.state == PageState.FAILED:
         connection.execute(_RECORD, _make_row(result, result.url, now))
         if other is None and result.page.url == result.url:
-            # A link to the target that is found later must not become a page of its own.
+            # A link to the target that is found later must not become a second page.
             add_pages(connection, crawl_id, [target], depth=depth, referrer=result.url)
-            alias = connection.execute(_BY_KEY, by_key).one()
+            alias = connection.execute(_SELECT_BY_KEY, by_key).one()
             skip = update(crawl_pages).where(crawl_pages.c.id == alias.id)
             values = {"state": PageState.SKIPPED, "skip_reason": SkipReason.DUPLICATE, "begun_at": now}
             connection.execute(skip.values(values))

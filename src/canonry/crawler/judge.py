@@ -1,4 +1,4 @@
-"""What an opened page means for a crawl: verdicts on its links, and where it redirects. No I/O."""
+"""Judge an opened page: its result, verdicts on its links, and whether to follow its redirects. No I/O."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MAX_KNOWN_PAGES = 1_000_000
 
 
 class _CachedVerdict(NamedTuple):
-    """A verdict on a link wherever it stands; `reason` is its sentence, made once."""
+    """A verdict on a link target that holds for every page; `reason` is its sentence, made once."""
 
     verdict: Verdict
     url: str | None
@@ -42,7 +42,7 @@ class Judge:
         self._max_depth = max_depth
         self._verdicts: dict[str, _CachedVerdict] = {}
         self._known: dict[str, bool] = {}  # URL without scheme → whether its https form was found
-        self._redirects: dict[str, str] = {}  # redirects that were left to another page, without schemes
+        self._redirects: dict[str, str] = {}  # redirects that were not followed, without schemes
 
     def judge_page(
         self, page: LeasedPage, opened: Opened, *, engine: str, is_disallowed: Callable[[str], bool]
@@ -89,7 +89,7 @@ class Judge:
     def follows_redirect(self, url: str, target: str) -> bool:
         """Return whether to follow a redirect: not off the site, and not to a page that is opened anyway.
 
-        Redirects in a circle are followed, so that the client reports them.
+        Redirect loops are followed, so that the client reports them.
         """
         try:
             source, destination = normalize(url, CRAWL_POLICY), normalize(target, CRAWL_POLICY)
@@ -115,9 +115,9 @@ class Judge:
         judged: list[PageLink] = []
         for link in links:
             unresolved = judge_unresolved(link.href)
-            verdict = self._judge_target(link.url) if unresolved is None else _cache(unresolved)
+            verdict = self._judge_target(link.url) if unresolved is None else _make_cached(unresolved)
             if verdict.url == page and verdict.verdict is not Verdict.SKIP:
-                verdict = _cache(judge_target(link.url, page=page, host=self.host))
+                verdict = _make_cached(judge_target(link.url, page=page, host=self.host))
             judged.append(PageLink(link.url, verdict.url, link.text, verdict.verdict, verdict.reason))
         return tuple(judged)
 
@@ -137,16 +137,16 @@ class Judge:
         return found
 
     def _judge_target(self, target: str) -> _CachedVerdict:
-        """Return the verdict on a link wherever it stands."""
+        """Return the verdict on a link target that holds for every page."""
         verdict = self._verdicts.get(target)
         if verdict is None:
             if len(self._verdicts) >= _MAX_CACHED_VERDICTS:
                 self._verdicts.clear()
-            self._verdicts[target] = verdict = _cache(judge_target(target, page="", host=self.host))
+            self._verdicts[target] = verdict = _make_cached(judge_target(target, page="", host=self.host))
         return verdict
 
 
-def _cache(verdict: LinkVerdict) -> _CachedVerdict:
+def _make_cached(verdict: LinkVerdict) -> _CachedVerdict:
     return _CachedVerdict(verdict.verdict, verdict.url, verdict.reason)
 
 

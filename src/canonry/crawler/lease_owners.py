@@ -50,6 +50,7 @@ def _get_machine() -> str:
 def _read_start_time(process: int) -> str:
     """Return when a process started, in kernel ticks: "ended" for a zombie, a dash if unknown."""
     with suppress(OSError):
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-        return "ended" if fields[0] == "Z" else fields[19]
+        # See proc_pid_stat(5): the fields after the name begin with the state; the 20th is the start time.
+        state, *fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        return "ended" if state == "Z" else fields[18]
     return "-"

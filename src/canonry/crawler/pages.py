@@ -81,7 +81,7 @@ def select_external(links: Iterable[PageLink]) -> tuple[PageLink, ...]:
 
 
 def make_record(page: Page) -> Mapping[str, Any]:
-    """Return a page as it is written to files and answered by the API."""
+    """Return a page as files and responses of the API have it."""
     record: dict[str, Any] = {name: getattr(page, name) for name in RECORD_FIELDS}
     record["links"] = [_make_link_record(link) for link in page.links]
     record["external"] = [_make_link_record(link) for link in page.external]

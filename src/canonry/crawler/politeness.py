@@ -71,7 +71,7 @@ class Politeness:
         await asyncio.sleep(request_at - self._loop.time())
 
     def pause(self, seconds: float) -> None:
-        """Let no request start for so many seconds."""
+        """Start no request for this many seconds."""
         self._next_request_at = max(self._next_request_at, self._loop.time() + seconds)
 
     def is_disallowed(self, url: str) -> bool:

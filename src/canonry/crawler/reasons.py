@@ -7,12 +7,12 @@ from enum import StrEnum
 
 
 class SkipReason(StrEnum):
-    """Why a known page of the site has no record of its own."""
+    """Why a known page of the site is not recorded."""
 
     ROBOTS_DISALLOWED = "robots_disallowed"
     REDIRECT_DISALLOWED = "redirect_disallowed"
     REDIRECT_TO_PAGE = "redirect_to_page"  # the target has a record, or will have one
-    DUPLICATE = "duplicate"  # a redirect showed that another URL gives this page, and that one is recorded
+    DUPLICATE = "duplicate"  # a redirect showed that another URL, which is recorded, serves this page
     OTHER_HOST = "other_host"  # a start page that redirects to another host
 
     @property

@@ -1,4 +1,4 @@
-"""Values that pass between a crawl and its frontier: pages to open, and what opening them gave."""
+"""Values that pass between a crawl and its frontier: pages to open, and the results of opening them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RECORDED = (PageState.DONE, PageState.FAILED)  # the states of pages that a craw
 
 @dataclass(frozen=True, slots=True)
 class PageUrl:
-    """The URL of a page: normalized, and as it was found, which is what is requested."""
+    """The URL of a page: normalized (`url`), and as a link has it (`requested_url`)."""
 
     url: str
     requested_url: str
@@ -37,7 +37,7 @@ class PageUrl:
 
 @dataclass(frozen=True, slots=True)
 class LeasedPage:
-    """A page that one owner may open until its lease expires; `attempts` counts those that failed."""
+    """A page that one owner may open until its lease expires; `attempts` counts earlier attempts, which failed."""
 
     id: int
     url: str
@@ -48,7 +48,7 @@ class LeasedPage:
 
 @dataclass(frozen=True, slots=True)
 class PageResult:
-    """What opening a page gave. The state QUEUED asks for another attempt at `retry_at`.
+    """The result of opening a page. The state QUEUED asks for another attempt at `retry_at`.
 
     `url` is the page's own URL, `redirects_to` the normalized URL of another page of the site. `is_target_read` is
     False if the redirect was not followed, so that its target has to be opened separately.
@@ -82,7 +82,7 @@ class RecordedPage:
 
 @dataclass(frozen=True, slots=True)
 class FrontierBatch:
-    """What one transaction recorded and leased; without leases, `wait` is the seconds until the next look."""
+    """What one transaction recorded and leased; without leases, `wait` is how many seconds to wait before the next."""
 
     recorded: tuple[RecordedPage, ...] = ()
     leased: tuple[LeasedPage, ...] = ()

@@ -52,7 +52,7 @@ def feed_signature(title: str, items: Iterable[object], *feed_urls: str) -> Feed
 
     To compare a feed with its mirror, pass the URLs of both each time. Empty items are left out.
     """
-    listed = [item for item in map(Item.of, items) if _has_content(item)]
+    found = [item for item in map(Item.of, items) if _has_content(item)]
     own_hosts = {strip_www(parse(url).host) for url in feed_urls}
     identities = frozenset(
         ItemIdentity(
@@ -60,9 +60,9 @@ def feed_signature(title: str, items: Iterable[object], *feed_urls: str) -> Feed
             " ".join(item.title.split()),
             tuple(sorted(_get_path(enclosure) for enclosure in item.enclosures)),
         )
-        for item in listed
+        for item in found
     )
-    return FeedSignature(" ".join(title.split()), identities, sum(len(item.text) for item in listed))
+    return FeedSignature(" ".join(title.split()), identities, sum(len(item.text) for item in found))
 
 
 def is_same_signature(one: FeedSignature, other: FeedSignature) -> bool:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _STATE_NAMES = tuple(field.name for field in fields(FeedState))
 _STATE_COLUMNS = [feeds.c[name] for name in _STATE_NAMES]
-_LOCK_ADDING = select(func.pg_advisory_xact_lock(7203042))  # an arbitrary number of our own
+_LOCK_ADDING = select(func.pg_advisory_xact_lock(7203042))  # an arbitrary number that no other lock uses
 _INSERT_FEEDS = Prepared(lambda _: insert(feeds).inline(), ("key_url", "url", "title", "created_at", "folder"))
 _SELECT_AT_URLS = Prepared(
     lambda is_one_of: select(*_STATE_COLUMNS).where(
@@ -101,12 +101,12 @@ class FeedStore:
             raise FeedNotFound(feed_id)
         return found[0]
 
-    async def all(self) -> list[FeedState]:
+    async def list_all(self) -> list[FeedState]:
         """Return every feed, ordered by URL."""
         query = select(*_STATE_COLUMNS).order_by(feeds.c.url)
         return await self.database.read(lambda connection: _select_states(connection, query))
 
-    async def due(self, now: datetime) -> list[FeedState]:
+    async def list_due(self, now: datetime) -> list[FeedState]:
         """Return the active feeds that are due, the longest waiting first."""
         is_due = or_(feeds.c.next_check_at.is_(None), feeds.c.next_check_at <= stamp(now))
         is_active = feeds.c.status == FeedStatus.ACTIVE.value
@@ -114,7 +114,7 @@ class FeedStore:
         return await self.database.read(lambda connection: _select_states(connection, query))
 
     async def merge(self, feed_id: int, document: FeedDocument, now: datetime, *, seen_ttl_days: int) -> MergedFeed:
-        """Store each item of a document once, with its validators; delete what has been gone for `seen_ttl_days`."""
+        """Store each item of a document once, with its validators; delete items not seen for `seen_ttl_days`."""
         expired_before = stamp(now - timedelta(days=seen_ttl_days))
         return await self.database.write(
             partial(merge_document, feed_id=feed_id, document=document, now=stamp(now), expired_before=expired_before)
@@ -153,18 +153,18 @@ class FeedStore:
         await self._update(feed_id, {"moved_to": url, "moved_sightings": sightings})
 
     async def adopt(self, feed_id: int, url: str) -> bool:
-        """Fetch the feed from a new URL from now on and keep the old one as an alias; False if another feed has it."""
+        """Change the URL of a feed and keep the old URL as an alias; return False if another feed has the new URL."""
         return await self.database.write(partial(_adopt, feed_id=feed_id, url=url))
 
     async def set_status(self, feed_id: int, status: FeedStatus) -> None:
-        """Set the status, and forget earlier failures."""
+        """Set the status and reset the failures."""
         await self._update(feed_id, {"status": status.value, "failures": 0, "failure": "", "next_check_at": None})
 
     async def remove(self, feed_id: int) -> None:
         """Delete a feed and the entries that only this feed has shown."""
         await self.database.write(partial(_remove, feed_id=feed_id))
 
-    async def items(
+    async def list_items(
         self,
         since: str | None = None,
         *,

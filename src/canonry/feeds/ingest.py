@@ -7,7 +7,7 @@ feed, and reports what happened to every feed.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from canonry.store.database import Database
 
 _CONCURRENCY = 64
-_PER_HOST = 2
-_LOOKUP_BATCH = 100  # feeds that are looked up in the store at once
+_MAX_REQUESTS_PER_HOST = 2
+_LOOKUP_BATCH_FEEDS = 100  # looked up in the store at once
 _NO_VALIDATORS = Validators()
 
 
@@ -48,13 +48,13 @@ async def ingest(
     fetch: Fetch | None = None,
     seen_ttl_days: int = SEEN_TTL_DAYS,
     concurrency: int = _CONCURRENCY,
-    per_host: int = _PER_HOST,
+    per_host: int = _MAX_REQUESTS_PER_HOST,
     delay: float = 0.0,
     on_item: Callable[[ItemRecord], object] | None = None,
     on_feed: Callable[[FeedOutcome], object] | None = None,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> Report:
-    """Poll these feeds once and store each item once; feeds that fail are in the report and stop no other.
+    """Poll these feeds once and store each item once; feeds that fail are in the report and do not stop the others.
 
     `store` is a database URL (default: that of the settings) or an open `Database`. At most `per_host`
     requests at once go to one host, `delay` seconds apart. `on_item` receives new and updated items as
@@ -139,7 +139,7 @@ class _Run:
         await self.store.run(lambda store: finish_run(store.database, run_id, finished, self.report.counts))
 
     def _parse_urls(self, feed_urls: Iterable[str]) -> Iterable[str]:
-        """Yield each URL once; report texts that are no URL."""
+        """Yield each URL once; report texts that are not URLs."""
         seen: set[str] = set()
         for text in feed_urls:
             try:
@@ -153,9 +153,9 @@ class _Run:
                 yield url
 
     async def _take_next(self, urls: Iterator[str]) -> _QueuedFeed | None:
-        """Return the next feed to poll; the store is asked for many at once."""
+        """Return the next feed to poll, None after the last; the store is queried for many feeds at once."""
         async with self.queue_lock:
-            if not self.queue and (batch := list(islice(urls, _LOOKUP_BATCH))):
+            if not self.queue and (batch := list(islice(urls, _LOOKUP_BATCH_FEEDS))):
 
                 async def add(store: FeedStore) -> None:
                     feeds = await store.add_all(batch, self.polling.clock())
@@ -201,11 +201,11 @@ class _Run:
 
 
 def _interleave_hosts(urls: Iterable[str]) -> list[str]:
-    """Return the URLs in turns, one of each host after the other, so that no worker waits at a busy host."""
-    turns: Counter[str] = Counter()
-    ordered: list[tuple[int, str]] = []
+    """Return the first URL of every host, then the second of every host and so on, so that few workers share a host."""
+    counts: Counter[str] = Counter()
+    rounds: defaultdict[int, list[str]] = defaultdict(list)
     for url in urls:
         host = parse(url).host
-        ordered.append((turns[host], url))
-        turns[host] += 1
-    return [url for _, url in sorted(ordered, key=lambda turn: turn[0])]
+        rounds[counts[host]].append(url)
+        counts[host] += 1
+    return [url for number in sorted(rounds) for url in rounds[number]]

@@ -64,7 +64,7 @@ class RunEvidence:
     sample: deque[SampledItem] = field(default_factory=lambda: deque[SampledItem](maxlen=_SAMPLE_SIZE))
 
     def add_item(self, feed_id: int, item: MergedItem) -> None:
-        """Note an item that was merged."""
+        """Count a merged item; a new or updated one joins the sample."""
         self.items_without_key += not item.keys
         if item.outcome is not ItemOutcome.DUPLICATE:
             self.sample.append(SampledItem(feed_id, item))
@@ -77,7 +77,7 @@ class RunEvidence:
 
 @dataclass(frozen=True, slots=True)
 class StoredSample:
-    """What the database has of the sampled entries: every column, and the values of each row as one text."""
+    """The sampled entries in the database: the names of all columns, and the values of each row as one text."""
 
     columns: frozenset[str]
     entries: dict[int, str]
@@ -161,5 +161,5 @@ def _describe_sample(evidence: RunEvidence) -> str:
 
 
 def _join(texts: Iterable[str]) -> str:
-    """Return the texts, one a line, with white space collapsed as in stored titles."""
+    """Return the texts, one per line, with white space collapsed as in stored titles."""
     return "\n".join(" ".join(text.split()) for text in texts)

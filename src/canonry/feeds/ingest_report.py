@@ -1,4 +1,4 @@
-"""What a run of ingest reports: of every feed, of every new or updated item, and of itself."""
+"""The report of an ingest run: about every feed, every new or updated item, and the run itself."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class FeedOutcome:
 
 @dataclass(frozen=True, slots=True)
 class ItemRecord:
-    """A new or updated item, as JSON lines have it."""
+    """A new or updated item, as the JSON lines output shows it."""
 
     outcome: ItemOutcome
     feed_url: str

@@ -12,7 +12,7 @@ from canonry.errors import FeedNotFound
 from canonry.feeds import item_statements as statements
 from canonry.feeds.feed_values import FeedDocument, MatchConfidence, MergedFeed, MergedItem
 from canonry.feeds.item_matching import ItemMatch, ItemOutcome, match_items
-from canonry.feeds.key_lookup import KeyOwners, in_chunks, look_up_entries
+from canonry.feeds.key_lookup import KeyOwners, look_up_entries, split_into_chunks
 from canonry.feeds.keyed_items import make_keyed_items
 from canonry.store.pinned_policies import ENTRY, get_or_pin_policy
 from canonry.store.schema import ambiguous_keys, entries, sightings, stamp
@@ -73,10 +73,10 @@ def merge_document(
 
 
 def delete_unseen_entries(connection: Connection, ids: Sequence[int]) -> int:
-    """Delete those of these entries that no feed shows any more, and return how many were deleted."""
+    """Delete the entries that no feed shows any more, and return how many were deleted."""
     is_seen = exists_where().where(sightings.c.entry_id == entries.c.id)
     deleted = 0
-    for chunk in in_chunks(sorted(ids)):
+    for chunk in split_into_chunks(sorted(ids)):
         if connection.dialect.name == "postgresql":
             # Another transaction that adds a sighting of one of them commits before this check or waits for it.
             connection.execute(statements.LOCK_ENTRIES_TO_DELETE, {"values": chunk})
@@ -92,7 +92,7 @@ def _write_entries(connection: Connection, matches: list[ItemMatch], now: str) -
     old_ids = sorted(match.entry.entry_id for match in matches if match.entry is not None)
     if connection.dialect.name == "postgresql":
         # All writers lock in the order of the ids: feeds that share entries cannot deadlock.
-        for chunk in in_chunks(old_ids):
+        for chunk in split_into_chunks(old_ids):
             connection.execute(statements.LOCK_ENTRIES_TO_UPDATE, {"values": chunk})
     new_ids = iter(_reserve_ids(connection, len(matches) - len(old_ids)))
     stored = [(match, next(new_ids) if match.entry is None else match.entry.entry_id) for match in matches]
@@ -117,7 +117,7 @@ def _write_entries(connection: Connection, matches: list[ItemMatch], now: str) -
 
 
 def _reserve_ids(connection: Connection, count: int) -> Sequence[int]:
-    """Return the next ids of entries; on SQLite there is no other writer, so that counting on is enough."""
+    """Return the next ids of entries; SQLite has one writer, so the ids after the largest one are free."""
     if not count:
         return ()
     if connection.dialect.name == "postgresql":
@@ -173,8 +173,8 @@ def _write_sightings(connection: Connection, feed_id: int, number: int, stored: 
     statements.UPDATE_SIGHTING.run_many(
         connection,
         [
-            {**dict(zip(statements.SIGHTING_COLUMNS, row, strict=True)), "feed": row[0], "entry": row[1]}
-            for row in changed
+            {**values, "feed": feed_id, "entry": values["entry_id"]}
+            for values in (dict(zip(statements.SIGHTING_COLUMNS, row, strict=True)) for row in changed)
         ],
     )
     statements.INSERT_SIGHTINGS.insert(connection, new)
@@ -191,19 +191,20 @@ def _register_keys(connection: Connection, owners: KeyOwners, stored: StoredMatc
     shown = {entry_id for _, entry_id in stored}
     for match, entry_id in stored:
         for key in match.item.keys:
-            name = _KEY_TYPE_NAMES[key.key_type], key.key_value
+            key_type = _KEY_TYPE_NAMES[key.key_type]
+            name = key_type, key.key_value
             owner = owners.get(name)
             if owner is None:
                 if name not in free:
-                    free[name] = (*name, entry_id, key.policy)
+                    free[name] = (key_type, key.key_value, entry_id, key.policy)
             elif owner != entry_id and owner in shown and key.key_type in _FEED_SCOPED_KEYS:
-                moved.append({"of_type": name[0], "of_value": name[1], "entry": entry_id})
+                moved.append({"of_type": key_type, "of_value": key.key_value, "entry": entry_id})
     statements.INSERT_KEYS.insert(connection, [free[name] for name in sorted(free)])
     statements.MOVE_KEY.run_many(connection, moved)
 
 
 def _delete_expired(connection: Connection, feed_id: int, number: int, before: str) -> int:
-    """Delete what this document lacks and was last seen before then, and return how many entries were deleted."""
+    """Delete what this document lacks and was last seen before a time, and return how many entries were deleted."""
     expired = statements.SELECT_EXPIRED.fetch_all(connection, feed_id=feed_id, number=number, before=before)
     if not expired:
         return 0

@@ -22,12 +22,12 @@ T = TypeVar("T")
 # The id of the entry that a key belongs to, by type and value of the key.
 KeyOwners: TypeAlias = dict[tuple[str, str], int]
 
-_CHUNK_SIZE = 500  # values in one IN (…)
+_CHUNK_VALUES = 500  # in one IN (…)
 _KEY_TYPES = tuple(key_type.value for key_type in KeyType)
 
 
 class _OtherEntry(NamedTuple):
-    """An entry that the feed has not shown, and what else it is found by."""
+    """An entry that the feed has not shown, with the other values that it is looked up by."""
 
     entry: KnownEntry
     canonical_url: str
@@ -140,10 +140,10 @@ def look_up_entries(
     )
 
 
-def in_chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
+def split_into_chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
     """Yield the values in slices that fit into one statement."""
-    for start in range(0, len(values), _CHUNK_SIZE):
-        yield values[start : start + _CHUNK_SIZE]
+    for start in range(0, len(values), _CHUNK_VALUES):
+        yield values[start : start + _CHUNK_VALUES]
 
 
 def _load_key_owners(
@@ -154,7 +154,7 @@ def _load_key_owners(
         for key in item.keys:
             wanted[key.key_type].append(key.key_value)
     wanted[KeyType.FALLBACK_HASH] = make_fallback_hashes(items, feed_url, ambiguous)
-    values = {key_type: tuple(some) for key_type, some in wanted.items()}
+    values = {key_type: tuple(key_values) for key_type, key_values in wanted.items()}
     rows = _SELECT_KEY_OWNERS.fetch_all(connection, **values)
     return {(key_type, value): entry_id for key_type, value, entry_id in rows}
 
@@ -166,7 +166,7 @@ def _select_unknown(
     by_place: dict[str, list[KnownEntry]],
     ambiguous: set[DocumentKey],
 ) -> list[KeyedItem]:
-    """Return the items that may be entries of other feeds: all but those that this feed surely has, which most are."""
+    """Return the items that may be entries of other feeds: all but those that this feed certainly has shown."""
     guid_owners = [owners.get((KeyType.GUID, item.get_key(KeyType.GUID))) for item in items]
     claims = Counter(guid_owners)
 

@@ -50,7 +50,7 @@ class KeyedItem(NamedTuple):
     has_strong_key: bool  # a guid or a URL, not only a hash
 
     def get_key(self, key_type: KeyType) -> str:
-        """Return the value of its key of this type, or an empty text if it has none."""
+        """Return the value of the key of this type, or an empty text if the item has none."""
         for key in self.keys:
             if key.key_type is key_type:
                 return key.key_value
@@ -100,7 +100,7 @@ def find_repeated_keys(items: Collection[KeyedItem]) -> set[DocumentKey]:
 def make_fallback_hashes(
     items: Collection[KeyedItem], feed_url: str, ambiguous: Collection[DocumentKey] = frozenset()
 ) -> list[str]:
-    """Return the fallback hash of each item that its URL does not identify: it may be known by nothing else."""
+    """Return the fallback hashes of the items that their URL does not identify: they may have no other key."""
     repeated = find_repeated_keys(items)
     return [
         make_fallback_hash(item.parsed, feed_url)

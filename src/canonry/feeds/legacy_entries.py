@@ -1,4 +1,4 @@
-"""Import the entries that another program has seen, so that they are not new here (contract I3)."""
+"""Import the entries that another program has seen, so that ingest does not report them as new (contract I3)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _SELECT_KEYS = select(entry_identities.c.key_type, entry_identities.c.key_value)
 
 
 class _KeyPrefix(StrEnum):
-    """What a dedupe key is made from: the text before its first colon."""
+    """The text before the first colon of a dedupe key: what the key is made from."""
 
     GUID = "guid"
     URL = "url"
@@ -76,7 +76,7 @@ class _LegacyEntry:
 
     @property
     def url(self) -> str:
-        """Its link, or the URL it is known by."""
+        """The link, or else the URL that the dedupe key contains."""
         return self.link or (self.key_value if self.key_prefix == _KeyPrefix.URL else "")
 
 
@@ -90,20 +90,20 @@ def import_legacy(database: Database, file: str | Path, *, now: datetime | None 
 
 def _import(connection: Connection, file: Path, now: datetime) -> int:
     policy = get_or_pin_policy(connection, ENTRY)
-    return sum(_register(connection, batch, policy) for batch in _read(file, stamp(now)))
+    return sum(_register(connection, batch, policy) for batch in _read_entries(file, stamp(now)))
 
 
-def _read(file: Path, now: str) -> Iterator[list[_LegacyEntry]]:
+def _read_entries(file: Path, now: str) -> Iterator[list[_LegacyEntry]]:
     """Yield the entries of the file in batches; rows without a dedupe key are skipped."""
     if not file.is_file():
-        raise StoreError(f"{file}: no such file")
+        raise StoreError(f"{file}: this file does not exist")
     try:
         with closing(sqlite3.connect(f"file:{quote(str(file.absolute()))}?mode=ro", uri=True)) as store:
             store.text_factory = _decode
             columns = {str(name).lower() for _, name, *_ in store.execute("PRAGMA table_info(entries)")}
             if "dedupe_key" not in columns:
                 raise StoreError(f"{file}: has no table `entries` with a column `dedupe_key`")
-            rows = store.execute(f"SELECT {', '.join(_select(columns))} FROM entries ORDER BY rowid")  # noqa: S608
+            rows = store.execute(f"SELECT {', '.join(_select_columns(columns))} FROM entries ORDER BY rowid")  # noqa: S608
             while batch := rows.fetchmany(_BATCH_ROWS):
                 found = (_make_entry(dict(zip(_COLUMN_NAMES, row, strict=True)), now) for row in batch)
                 yield [entry for entry in found if entry.dedupe_key]
@@ -111,7 +111,7 @@ def _read(file: Path, now: str) -> Iterator[list[_LegacyEntry]]:
         raise StoreError(f"{file}: {error}") from error
 
 
-def _select(columns: set[str]) -> Iterator[str]:
+def _select_columns(columns: set[str]) -> Iterator[str]:
     for names in _COLUMN_NAMES.values():
         yield next((f'"{name}"' for name in names if name in columns), "NULL")
 

@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from canonry.net.response import Fetch, Response
 
 SEEN_TTL_DAYS = 30
-_INTERVAL = timedelta(hours=1)
+_POLL_INTERVAL = timedelta(hours=1)
 _MAX_INTERVAL = timedelta(days=1)
 _MAX_RETRY_AFTER = timedelta(days=7)
 _MAX_TTL_MINUTES = 10_000
 _ADOPT_AFTER_SIGHTINGS = 3  # of the same permanent redirect, in a row
-_THREAD_FROM_BYTES = 200_000  # larger documents are read in a thread
+_MAX_BYTES_WITHOUT_THREAD = 200_000  # larger documents are read in a thread
 _MAX_ERROR_CHARS = 200  # of the message of an unexpected exception
 
 
@@ -54,7 +54,7 @@ class Polling:
 
     fetch: Fetch
     seen_ttl_days: int = SEEN_TTL_DAYS
-    interval: timedelta = _INTERVAL
+    interval: timedelta = _POLL_INTERVAL
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     chance: Callable[[], float] = random.random
 
@@ -132,22 +132,26 @@ async def _read_document(
     content_type = response.header("content-type")
     read = partial(read_feed, response.body, url=response.url, content_type=content_type)
     try:
-        return feed, response, await asyncio.to_thread(read) if len(response.body) > _THREAD_FROM_BYTES else read()
+        return (
+            feed,
+            response,
+            await asyncio.to_thread(read) if len(response.body) > _MAX_BYTES_WITHOUT_THREAD else read(),
+        )
     except NotAFeed:
         if feed.format or not is_web_page(response.body):
-            raise  # the URL has been a feed before: a page in its place is a passing error
+            raise  # the URL has been a feed before: a page in its place is a transient error
     from canonry.net.html import find_feed_links
 
     links = await asyncio.to_thread(find_feed_links, response.body, url=response.url, content_type=content_type)
     if not links:
         raise NotAFeed(feed.url, "the URL is a web page that links to no feed")
     url = strip_fragment(links[0].url)
-    answer = await polling.fetch(url, **({"came_from": response.address} if response.address else {}))
-    raise_for_status(answer, polling.clock())
-    found = read_feed(answer.body, url=answer.url, content_type=answer.header("content-type"))
+    linked = await polling.fetch(url, **({"came_from": response.address} if response.address else {}))
+    raise_for_status(linked, polling.clock())
+    found = read_feed(linked.body, url=linked.url, content_type=linked.header("content-type"))
     if not await store.adopt(feed.id, url):
         raise NotAFeed(feed.url, f"the URL is a web page, and its feed {mask_credentials(url)} is followed already")
-    return await store.get(feed.id), answer, found
+    return await store.get(feed.id), linked, found
 
 
 async def _record_failure(

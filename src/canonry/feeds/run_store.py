@@ -59,7 +59,7 @@ class RunStore:
 
     def _fall_back(self, error: StoreError) -> None:
         self.is_persistent = False
-        self._warnings.append(f"{error}; this run remembers items in memory only")
+        self._warnings.append(f"{error}; this run stores items in memory only")
         self.store = FeedStore(self._open(_MEMORY_URL))
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from canonry.net.response import Fetch
 
 _CONCURRENCY = 16
-_PER_HOST = 2
+_MAX_REQUESTS_PER_HOST = 2
 
 
 class AddResult(StrEnum):
@@ -94,7 +94,7 @@ async def add_feed(
 
 async def load_feeds_by_form(store: FeedStore) -> dict[str, FeedState]:
     """Return all feeds by their URLs without cosmetic differences (`strip_cosmetics`)."""
-    return {strip_cosmetics(url): feed for feed in await store.all() for url in (feed.key_url, feed.url)}
+    return {strip_cosmetics(url): feed for feed in await store.list_all() for url in (feed.key_url, feed.url)}
 
 
 async def import_feeds(
@@ -104,7 +104,7 @@ async def import_feeds(
     now: datetime,
     fetch: Fetch | None = None,
     concurrency: int = _CONCURRENCY,
-    per_host: int = _PER_HOST,
+    per_host: int = _MAX_REQUESTS_PER_HOST,
     on_added: Callable[[AddOutcome], object] = lambda _: None,
 ) -> list[AddOutcome]:
     """Follow these feeds, each verified by requests; returns the outcome of every row, in order."""
@@ -146,7 +146,7 @@ async def import_feeds(
 
 
 async def import_unfetched(rows: Sequence[OpmlFeed], store: FeedStore, *, now: datetime) -> list[AddOutcome]:
-    """Follow these feeds as they are, without a request; URLs that differ only cosmetically are one feed."""
+    """Follow the feeds at these URLs without a request; URLs that differ only cosmetically are one feed."""
     feeds_by_form = await load_feeds_by_form(store)
     outcomes: list[AddOutcome] = []
     for row in rows:

@@ -28,14 +28,16 @@ if TYPE_CHECKING:
     from canonry.net.fetch import Client
     from canonry.settings import Settings
 
-CRAWL, CRAWLS = "crawl", "crawls"
+# Names are stored with every queued job.
+CRAWL_JOB = "crawl"
+ENQUEUE_CRAWLS_JOB = "crawls"
 _JOB_SECONDS = 20.0  # how long one job crawls
 _CHROME_TABS = 8  # of one worker, for all crawls together
-_ENQUEUE_SECONDS = 60.0
+_ENQUEUE_CRAWLS_SECONDS = 60.0
 
 
 class _JobKey(NamedTuple):
-    """Which part of a crawl a job does; the order of the fields is the JSON of jobs that are already queued."""
+    """Identifies a job of a crawl. Queued jobs store it as a JSON list, so the order of the fields must not change."""
 
     crawl_id: int
     host: str
@@ -48,20 +50,20 @@ class _JobKey(NamedTuple):
 
 
 def _make_slot_id(crawl_id: int, slot: int) -> str:
-    return f"{CRAWL}-{crawl_id}-{slot}"
+    return f"{CRAWL_JOB}-{crawl_id}-{slot}"
 
 
 async def enqueue_crawl(jobs: Jobs, crawl: Crawl) -> None:
     """Let workers open the pages of a crawl, in every slot that has no unfinished job."""
     number = int(datetime.now(UTC).timestamp() * 1000)  # above all numbers that the crawl had before it was resumed
-    unfinished = {job_id.rpartition("-")[0] for job_id in await jobs.list_unfinished(CRAWL)}
+    unfinished = {job_id.rpartition("-")[0] for job_id in await jobs.list_unfinished(CRAWL_JOB)}
     for slot in range(crawl.options.slots):
         if _make_slot_id(crawl.id, slot) not in unfinished:
             await _enqueue(jobs, _JobKey(crawl.id, crawl.host, slot, number))
 
 
 def make_crawl_kinds(jobs: Jobs, settings: Settings, client: Client, *, seconds: float = _JOB_SECONDS) -> list[JobKind]:
-    """Return the job that crawls in one slot for so many seconds, and the job that enqueues lost crawl jobs."""
+    """Return the job that crawls in one slot for `seconds`, and the job that enqueues lost crawl jobs."""
     crawls = CrawlStore(jobs.database)
     chrome = _SharedChrome(settings, client)
 
@@ -70,7 +72,7 @@ def make_crawl_kinds(jobs: Jobs, settings: Settings, client: Client, *, seconds:
         try:
             is_over = await work(await crawls.get(key.crawl_id))
         except CrawlNotFound:
-            return  # it was removed
+            return  # the crawl was removed
         except StoreError:
             raise
         except CanonryError as error:  # Chrome cannot be started, so that no page can be opened
@@ -100,12 +102,15 @@ def make_crawl_kinds(jobs: Jobs, settings: Settings, client: Client, *, seconds:
             if crawl.options.shared:
                 await enqueue_crawl(jobs, crawl)
 
-    return [JobKind(CRAWL, run, is_per_host=True, is_interruptible=True), JobKind(CRAWLS, enqueue_running)]
+    return [
+        JobKind(CRAWL_JOB, run, is_per_host=True, is_interruptible=True),
+        JobKind(ENQUEUE_CRAWLS_JOB, enqueue_running),
+    ]
 
 
 def make_crawl_schedules() -> list[Schedule]:
-    """Return the schedule that enqueues crawl jobs again, which DBOS gives up after they crashed several workers."""
-    return [Schedule(CRAWLS, _ENQUEUE_SECONDS)]
+    """Return the schedule that enqueues missing crawl jobs: DBOS gives up a job whose workers died several times."""
+    return [Schedule(ENQUEUE_CRAWLS_JOB, _ENQUEUE_CRAWLS_SECONDS)]
 
 
 class _SharedChrome:
@@ -137,4 +142,4 @@ class _SharedChrome:
 
 async def _enqueue(jobs: Jobs, key: _JobKey) -> None:
     # The id makes enqueuing idempotent: a job that runs again enqueues the same next job.
-    await jobs.enqueue(CRAWL, json.dumps(key), host=f"{key.host} {key.slot}", job_id=key.job_id)
+    await jobs.enqueue(CRAWL_JOB, json.dumps(key), host=f"{key.host} {key.slot}", job_id=key.job_id)

@@ -1,4 +1,4 @@
-"""Heartbeats of workers on PostgreSQL, in a table; the database's clock is the one that counts.
+"""Heartbeats of workers on PostgreSQL, in a table; all times are from the clock of the database.
 
 SQLite needs none: a file lock proves that there is no other worker.
 """
@@ -28,7 +28,7 @@ _REMOVE_OLD = text(f"DELETE FROM {_TABLE} WHERE seen_at < clock_timestamp() - in
 
 
 class Heartbeat:
-    """The heartbeat of one worker, and the search for workers without one."""
+    """Records the heartbeat of one worker, and finds workers whose heartbeat has stopped."""
 
     def __init__(self, database: Database, executor_id: str) -> None:
         self._database = database

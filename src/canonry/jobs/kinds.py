@@ -19,8 +19,8 @@ from canonry.errors import FeedNotFound, InvalidUrl, mask_credentials
 from canonry.feeds.feed_store import FeedStore
 from canonry.feeds.feed_values import FeedStatus
 from canonry.feeds.polling import poll_feed
-from canonry.jobs.queues import POLL, REKEY, JobKind
-from canonry.jobs.schedules import ENDED_JOBS_KEPT, Schedule
+from canonry.jobs.queues import POLL_JOB, REKEY_JOB, JobKind
+from canonry.jobs.schedules import ENDED_JOBS_RETENTION, Schedule
 from canonry.rekey.bookmark_rekey import BOOKMARK_REKEY_JOB
 from canonry.rekey.entry_rekey import rekey
 from canonry.rekey.entry_rekey_store import EntryRekeyStore
@@ -32,11 +32,16 @@ if TYPE_CHECKING:
     from canonry.jobs.queues import Jobs
     from canonry.rekey.bookmark_rekey import BookmarkRekeys
 
-DUE, TIDY, RETENTION = "due", "tidy", "retention"
-UNFINISHED, TRASH = "unfinished", "trash"
-TRASH_KEPT = timedelta(days=30)
-STATISTICS_KEPT = timedelta(days=400)
-_ENDED_POLLS_KEPT = timedelta(hours=1)  # there are many, and the feed records its last result
+# Names are stored with every queued job.
+ENQUEUE_DUE_FEEDS_JOB = "due"
+DELETE_ENDED_JOBS_JOB = "tidy"
+DELETE_EXPIRED_CACHE_JOB = "retention"
+ENQUEUE_UNFINISHED_JOB = "unfinished"
+EMPTY_TRASH_JOB = "trash"
+_MINUTE_SECONDS, _HOUR_SECONDS, _DAY_SECONDS = 60.0, 3_600.0, 86_400.0
+TRASH_RETENTION = timedelta(days=30)
+STATISTICS_RETENTION = timedelta(days=400)
+_ENDED_POLLS_RETENTION = timedelta(hours=1)  # there are many, and the feed records its last result
 _log = logging.getLogger("canonry.jobs")
 
 
@@ -56,7 +61,7 @@ def make_feed_kinds(jobs: Jobs, polling: Polling) -> list[JobKind]:
             _log.info("%s %s: %s", mask_credentials(outcome.feed_url), outcome.result, summary)
 
     async def enqueue_due(_: str) -> None:
-        due = await feeds.due(clock())
+        due = await feeds.list_due(clock())
         if new := await jobs.enqueue_polls([(feed.id, find_host(feed.url)) for feed in due]):
             _log.info("queued polls of %d due feeds", new)
 
@@ -70,15 +75,15 @@ def make_feed_kinds(jobs: Jobs, polling: Polling) -> list[JobKind]:
 
     async def delete_ended_jobs(_: str) -> None:
         now = datetime.now(UTC)  # DBOS uses the real time too
-        await asyncio.to_thread(jobs.delete_ended, now - _ENDED_POLLS_KEPT, POLL)
-        await asyncio.to_thread(jobs.delete_ended, now - ENDED_JOBS_KEPT)
+        await asyncio.to_thread(jobs.delete_ended, now - _ENDED_POLLS_RETENTION, POLL_JOB)
+        await asyncio.to_thread(jobs.delete_ended, now - ENDED_JOBS_RETENTION)
 
     return [
-        JobKind(POLL, poll, is_per_host=True),
-        JobKind(DUE, enqueue_due),
-        JobKind(REKEY, rekey_entries, timeout=None),
-        JobKind(RETENTION, delete_expired),
-        JobKind(TIDY, delete_ended_jobs),
+        JobKind(POLL_JOB, poll, is_per_host=True),
+        JobKind(ENQUEUE_DUE_FEEDS_JOB, enqueue_due),
+        JobKind(REKEY_JOB, rekey_entries, timeout=None),
+        JobKind(DELETE_EXPIRED_CACHE_JOB, delete_expired),
+        JobKind(DELETE_ENDED_JOBS_JOB, delete_ended_jobs),
     ]
 
 
@@ -87,7 +92,11 @@ def make_feed_schedules(*, due_interval: float = 30.0) -> list[Schedule]:
 
     Entries that left their feed are deleted when the feed is polled, not here (contract I5).
     """
-    return [Schedule(DUE, due_interval), Schedule(TIDY, 3600.0), Schedule(RETENTION, 86400.0)]
+    return [
+        Schedule(ENQUEUE_DUE_FEEDS_JOB, due_interval),
+        Schedule(DELETE_ENDED_JOBS_JOB, _HOUR_SECONDS),
+        Schedule(DELETE_EXPIRED_CACHE_JOB, _DAY_SECONDS),
+    ]
 
 
 def make_bookmark_kinds(bookmarks: Bookmarks, rekeys: BookmarkRekeys) -> list[JobKind]:
@@ -96,7 +105,7 @@ def make_bookmark_kinds(bookmarks: Bookmarks, rekeys: BookmarkRekeys) -> list[Jo
     async def expand(key: str) -> None:
         await bookmarks.expansions.finish(int(key))
 
-    async def title(key: str) -> None:
+    async def fetch_title(key: str) -> None:
         await bookmarks.titles.fetch(int(key))
 
     async def import_file(key: str) -> None:
@@ -111,26 +120,26 @@ def make_bookmark_kinds(bookmarks: Bookmarks, rekeys: BookmarkRekeys) -> list[Jo
 
     async def empty_trash(_: str) -> None:
         now = bookmarks.clock()
-        await bookmarks.store.empty_trash(now - TRASH_KEPT)
-        await bookmarks.statistics.delete_before(now - STATISTICS_KEPT)
+        await bookmarks.store.empty_trash(now - TRASH_RETENTION)
+        await bookmarks.statistics.delete_before(now - STATISTICS_RETENTION)
 
     return [
         JobKind(EXPAND_JOB, expand, timeout=30.0),
-        JobKind(FETCH_TITLE_JOB, title, timeout=30.0),
+        JobKind(FETCH_TITLE_JOB, fetch_title, timeout=30.0),
         JobKind(IMPORT_JOB, import_file, timeout=None),
         JobKind(BOOKMARK_REKEY_JOB, rekey_bookmarks, timeout=None),
-        JobKind(UNFINISHED, enqueue_unfinished),
-        JobKind(TRASH, empty_trash),
+        JobKind(ENQUEUE_UNFINISHED_JOB, enqueue_unfinished),
+        JobKind(EMPTY_TRASH_JOB, empty_trash),
     ]
 
 
 def make_bookmark_schedules() -> list[Schedule]:
     """Return the schedules: unfinished bookmarks every minute, the trash once a day."""
-    return [Schedule(UNFINISHED, 60.0), Schedule(TRASH, 86400.0)]
+    return [Schedule(ENQUEUE_UNFINISHED_JOB, _MINUTE_SECONDS), Schedule(EMPTY_TRASH_JOB, _DAY_SECONDS)]
 
 
 def find_host(url: str) -> str:
-    """Return the host of a URL without its port, empty for an invalid URL; feeds of one host are polled in turn."""
+    """Return the host of a URL without its port, empty for an invalid URL; a host is polled by one job at a time."""
     try:
         return parse(url).host
     except InvalidUrl:

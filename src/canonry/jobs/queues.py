@@ -1,7 +1,7 @@
 """The job queues of a database: enqueue jobs, list them, requeue those of dead workers (contract S2).
 
-DBOS stores them: on PostgreSQL in a schema of its own, on SQLite in a file beside the store's, so that its many
-small transactions do not delay ours. See docs/decisions/0008-jobs.md.
+DBOS stores the jobs: on PostgreSQL in a separate schema, on SQLite in a file beside the store, so that the many
+small transactions of DBOS do not delay those of the store. See docs/decisions/0008-jobs.md.
 """
 
 from __future__ import annotations
@@ -37,11 +37,13 @@ APPLICATION = "canonry"
 # Therefore a kind of job must keep its name and understand the keys that older versions queued.
 APPLICATION_VERSION = "canonry-1"
 SCHEMA = "canonry_jobs"
-POLL, REKEY = "poll", "rekey"
+# Names are stored with every queued job.
+POLL_JOB = "poll"
+REKEY_JOB = "rekey"
 
-_WAITING = ["ENQUEUED", "PENDING", "DELAYED"]
-_ENDED = ["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
-_DELETE_BATCH = 1000
+_UNFINISHED_STATUSES = ["ENQUEUED", "PENDING", "DELAYED"]
+_ENDED_STATUSES = ["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
+_DELETE_BATCH_JOBS = 1000
 # The first SQLite with unixepoch('subsec'), which DBOS calls on Python 3.12 and newer.
 _SQLITE_WITH_SUBSEC = (3, 42)
 
@@ -90,11 +92,11 @@ class Jobs:
 
     async def enqueue_poll(self, feed_id: int, host: str) -> bool:
         """Queue a poll of a feed; False if one is waiting or running."""
-        return await self.enqueue(POLL, str(feed_id), host=host)
+        return await self.enqueue(POLL_JOB, str(feed_id), host=host)
 
     async def enqueue_rekey(self, before: str, after: str) -> bool:
         """Queue a rekey of the store from one policy to another; False if it is waiting or running."""
-        return await self.enqueue(REKEY, json.dumps([before, after]))
+        return await self.enqueue(REKEY_JOB, json.dumps([before, after]))
 
     async def enqueue(self, kind: str, key: str = "", *, host: str | None = None, job_id: str = "") -> bool:
         """Queue a job; False if one of this kind and key is waiting or running, or if `job_id` was used before."""
@@ -133,7 +135,9 @@ class Jobs:
 
     async def list_unfinished(self, kind: str) -> list[str]:
         """Return the ids of the jobs that wait or run."""
-        return [job.workflow_id for job in await asyncio.to_thread(self._list, queue_name=kind, status=_WAITING)]
+        return [
+            job.workflow_id for job in await asyncio.to_thread(self._list, queue_name=kind, status=_UNFINISHED_STATUSES)
+        ]
 
     def list_running(self, executor_id: str) -> list[str]:
         """Return the ids of the jobs that a worker has taken and not ended."""
@@ -158,7 +162,9 @@ class Jobs:
         """Delete jobs, or those of one kind, that ended before this time; return how many there were."""
         deleted = 0
         while True:
-            ended = self._list(status=_ENDED, queue_name=kind, completed_before=before.isoformat(), limit=_DELETE_BATCH)
+            ended = self._list(
+                status=_ENDED_STATUSES, queue_name=kind, completed_before=before.isoformat(), limit=_DELETE_BATCH_JOBS
+            )
             if not ended:
                 return deleted
             with self.convert_errors():
@@ -177,9 +183,13 @@ class Jobs:
                 )
 
     def _enqueue_polls(self, feeds: list[tuple[int, str]]) -> int:
-        known = {job.deduplication_id for job in self._list(queue_name=POLL, status=_WAITING)} if feeds else set[str]()
-        new = [(feed_id, host) for feed_id, host in feeds if f"{POLL} {feed_id}" not in known]
-        return sum(self.enqueue_now(POLL, str(feed_id), host=host) for feed_id, host in new)
+        known = (
+            {job.deduplication_id for job in self._list(queue_name=POLL_JOB, status=_UNFINISHED_STATUSES)}
+            if feeds
+            else set[str]()
+        )
+        new = [(feed_id, host) for feed_id, host in feeds if f"{POLL_JOB} {feed_id}" not in known]
+        return sum(self.enqueue_now(POLL_JOB, str(feed_id), host=host) for feed_id, host in new)
 
     def _list(self, **where: Any) -> list[Any]:
         with self.convert_errors():
@@ -201,7 +211,7 @@ class Jobs:
 
     @contextmanager
     def convert_errors(self) -> Generator[None]:
-        """Raise errors of the database as StoreError, with credentials masked."""
+        """Raise errors of the database as StoreError, with masked credentials."""
         try:
             yield
         except SQLAlchemyError as error:
@@ -224,12 +234,12 @@ def _find_jobs_file(database: Database) -> Path | None:
 def _make_engine(database: Database, file: Path | None) -> Engine:
     if file is not None:
         return _make_sqlite_engine(file)
-    # A worker that is frozen inside a transaction must not hold its locks for ever.
+    # A worker that hangs inside a transaction must not hold its locks forever.
     options = {"options": "-c idle_in_transaction_session_timeout=60000"}
     return create_engine(database.engine.url, pool_size=10, pool_pre_ping=True, connect_args=options)
 
 
-def _unixepoch(_: str) -> float:
+def _get_unixepoch(_: str) -> float:
     return time.time()
 
 
@@ -245,7 +255,7 @@ def _make_sqlite_engine(file: Path, *, begins_at_once: bool = False) -> Engine:
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute("PRAGMA foreign_keys=ON")
         if sqlite3.sqlite_version_info < _SQLITE_WITH_SUBSEC:
-            connection.create_function("unixepoch", 1, _unixepoch)
+            connection.create_function("unixepoch", 1, _get_unixepoch)
 
     if begins_at_once:
 

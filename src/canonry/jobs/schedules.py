@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from canonry.jobs.queues import Jobs
 
-# Ended jobs are remembered this long. A longer period would be queued twice.
-ENDED_JOBS_KEPT = timedelta(days=2)
+# How long ended jobs are stored. A job with a longer period would be queued twice in one period.
+ENDED_JOBS_RETENTION = timedelta(days=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Schedule:
     every: float
 
     def __post_init__(self) -> None:
-        longest = ENDED_JOBS_KEPT / 2
+        longest = ENDED_JOBS_RETENTION / 2
         if not 0 < self.every <= longest.total_seconds():
             raise ValueError(f"{self.kind}: the period must be between 0 and {longest}, not {self.every} seconds")
 

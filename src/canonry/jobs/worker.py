@@ -31,7 +31,7 @@ _log = logging.getLogger("canonry.jobs")
 
 _MAX_ATTEMPTS = 10  # a job whose worker died this often is given up
 _CANCEL_SECONDS = 5.0  # for a cancelled job to end
-_ONE_WORKER = threading.Lock()  # DBOS is a singleton of the process
+_ONE_WORKER_LOCK = threading.Lock()  # DBOS is a singleton of the process
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class WorkerTimes:
 
     heartbeat: float = 5.0  # between heartbeats, searches for silent workers, and schedules
     silent: float = 50.0  # without a heartbeat, after which a worker counts as dead
-    poll: float = 0.5  # between two looks into a queue; an idle worker spends its time on this
+    poll: float = 0.5  # between two queries of a queue; an idle worker spends its time on these queries
     drain: float = 30.0  # for running jobs to end when the worker stops
 
 
@@ -71,7 +71,7 @@ class Worker:
         self._concurrency = concurrency
         self._times = times or WorkerTimes()
         self._clock = clock
-        # DBOS may occupy all of asyncio's default threads; heartbeats need threads of their own.
+        # DBOS may occupy all of asyncio's default threads; heartbeats need separate threads.
         self._threads = ThreadPoolExecutor(2, "jobs")
         self._running: dict[asyncio.Task[Any], str] = {}
         self._interruptible: set[asyncio.Task[Any]] = set()
@@ -85,8 +85,8 @@ class Worker:
         self._heartbeat_task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        if not _ONE_WORKER.acquire(blocking=False):
-            raise WorkerAlreadyRunning("This process already has a worker; run another one in a process of its own.")
+        if not _ONE_WORKER_LOCK.acquire(blocking=False):
+            raise WorkerAlreadyRunning("This process already has a worker; run another one in a separate process.")
         try:
             await self._in_thread(self._prepare)
             with self._jobs.convert_errors():
@@ -117,7 +117,7 @@ class Worker:
     async def _drain(self) -> None:
         assert self._dbos is not None
         for event in self._dbos.background_thread_stop_events:
-            event.set()  # its queues take no more jobs; a job that was taken meanwhile sees `_is_stopping`
+            event.set()  # DBOS takes no more jobs; a job that it takes meanwhile sees `_is_stopping`
         for task in self._interruptible:
             task.cancel()
         if self._running:
@@ -132,7 +132,7 @@ class Worker:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-        _ONE_WORKER.release()
+        _ONE_WORKER_LOCK.release()
 
     def _prepare(self) -> None:
         self._take_lock()
@@ -152,7 +152,7 @@ class Worker:
             system_database_engine=self._jobs.engine,
             dbos_system_schema=SCHEMA,
             run_migrations=False,  # `Jobs` has done it
-            # We use no notifications: save the connection, and end without delay.
+            # Notifications are not used: without them there is one connection less, and DBOS ends without delay.
             use_listen_notify=False,
             notification_listener_polling_interval_sec=0.25,
             log_level="WARNING",
@@ -204,7 +204,7 @@ class Worker:
         while True:
             try:
                 await self._in_thread(self._send_heartbeat)
-            except Exception as error:  # go on whatever it is: a worker without a heartbeat loses its jobs
+            except Exception as error:  # continue after any error: a worker without a heartbeat loses its jobs
                 _log.warning("heartbeat failed: %s", _describe_error(error))
             await asyncio.sleep(self._times.heartbeat)
 
@@ -224,7 +224,7 @@ class Worker:
                     schedule.enqueue(self._jobs, self._clock())
 
     def _requeue_lost_jobs(self) -> None:
-        """Requeue jobs that run here according to the database, but do not.
+        """Requeue jobs that this worker runs according to the database, but does not run.
 
         The connection failed between taking and starting them, or before DBOS could record their end, which it does
         not retry after some errors. No other worker requeues them, because this one has a heartbeat.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, and_, delete, func, insert, or_, select
 
 from canonry.core.keys import ENTRY_POLICY, Item, KeyType, make_fallback_hash
-from canonry.feeds.key_lookup import in_chunks
+from canonry.feeds.key_lookup import split_into_chunks
 from canonry.rekey.entry_journal import JournaledFeed, pop_feeds, write_feeds
 from canonry.rekey.entry_keys import rekey_place
 from canonry.store.schema import ambiguous_keys, entries, entry_identities, feeds, sightings
@@ -18,8 +18,8 @@ from canonry.store.schema import ambiguous_keys, entries, entry_identities, feed
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-_c = ambiguous_keys.c
-_IS_PLACE = _c.key_type == KeyType.CANONICAL_URL.value
+_KEYS = ambiguous_keys.c
+_IS_PLACE = _KEYS.key_type == KeyType.CANONICAL_URL.value
 
 
 def move_places(connection: Connection, rekey_id: int, policy: str) -> None:
@@ -29,14 +29,14 @@ def move_places(connection: Connection, rekey_id: int, policy: str) -> None:
     for feed_id in sorted({*old, *shared}):
         before = old.get(feed_id, set())
         after = {rekey_place(place, policy) for place in before} - {""} | shared.get(feed_id, set())
-        _replace(connection, feed_id, before, after)
+        _replace_places(connection, feed_id, before, after)
         hashes = _register_hashes(connection, feed_id, after)
         journal.append(JournaledFeed(feed_id, sorted(before), sorted(after), hashes))
     write_feeds(connection, rekey_id, journal)
 
 
 def restore_places(connection: Connection, rekey_id: int, policy: str, *, since: str) -> None:
-    """Restore the ambiguous places of all feeds; rekey those that came `since` the rekey ended to its first policy."""
+    """Restore the ambiguous places of all feeds; rekey the places that are newer than `since` to `policy`."""
     current, journal = _load_ambiguous(connection), {each.feed_id: each for each in pop_feeds(connection, rekey_id)}
     shared = _find_shared(connection, since=since)
     for feed_id in connection.execute(select(feeds.c.id).order_by(feeds.c.id)).scalars().all():
@@ -44,19 +44,19 @@ def restore_places(connection: Connection, rekey_id: int, policy: str, *, since:
         journaled = journal.get(feed_id, JournaledFeed(feed_id, [], []))
         learned = {rekey_place(place, policy) for place in before.difference(journaled.after)} - {""}
         after = learned.union(journaled.before, shared.get(feed_id, ()))
-        for chunk in in_chunks(journaled.hashes):
+        for chunk in split_into_chunks(journaled.hashes):
             is_added = and_(
                 entry_identities.c.key_type == KeyType.FALLBACK_HASH.value, entry_identities.c.key_value.in_(chunk)
             )
             connection.execute(delete(entry_identities).where(is_added))
-        _replace(connection, feed_id, before, after)
+        _replace_places(connection, feed_id, before, after)
         if feed_id in shared:
             _register_hashes(connection, feed_id, shared[feed_id])
 
 
 def _load_ambiguous(connection: Connection) -> dict[int, set[str]]:
     found: dict[int, set[str]] = {}
-    for feed_id, place in connection.execute(select(_c.feed_id, _c.key_value).where(_IS_PLACE)):
+    for feed_id, place in connection.execute(select(_KEYS.feed_id, _KEYS.key_value).where(_IS_PLACE)):
         found.setdefault(feed_id, set()).add(place)
     return found
 
@@ -76,9 +76,11 @@ def _find_shared(connection: Connection, *, since: str = "") -> dict[int, set[st
     return found
 
 
-def _replace(connection: Connection, feed_id: int, before: set[str], after: set[str]) -> None:
-    for chunk in in_chunks(sorted(before - after)):
-        connection.execute(delete(ambiguous_keys).where(_c.feed_id == feed_id, _IS_PLACE, _c.key_value.in_(chunk)))
+def _replace_places(connection: Connection, feed_id: int, before: set[str], after: set[str]) -> None:
+    for chunk in split_into_chunks(sorted(before - after)):
+        connection.execute(
+            delete(ambiguous_keys).where(_KEYS.feed_id == feed_id, _IS_PLACE, _KEYS.key_value.in_(chunk))
+        )
     rows = [
         {"feed_id": feed_id, "key_type": KeyType.CANONICAL_URL.value, "key_value": place}
         for place in sorted(after - before)
@@ -93,9 +95,9 @@ def _register_hashes(connection: Connection, feed_id: int, places: Collection[st
     A guid identifies an item whatever its URL. An item that had only its URL would not be recognised again.
     """
     s, i = sightings.c, entry_identities.c
-    ambiguous_guids = select(_c.key_value).where(_c.feed_id == feed_id, _c.key_type == KeyType.GUID.value)
+    ambiguous_guids = select(_KEYS.key_value).where(_KEYS.feed_id == feed_id, _KEYS.key_type == KeyType.GUID.value)
     found: dict[str, int] = {}
-    for chunk in in_chunks(sorted(places)):
+    for chunk in split_into_chunks(sorted(places)):
         query = (
             select(
                 s.entry_id, s.title, s.published, func.coalesce(func.nullif(s.url, ""), entries.c.url), feeds.c.key_url
@@ -108,7 +110,7 @@ def _register_hashes(connection: Connection, feed_id: int, places: Collection[st
         for entry_id, title, published, url, key_url in connection.execute(query):
             digest = make_fallback_hash(Item(title=title, published=published, link=url), key_url)
             found.setdefault(digest, entry_id)
-    for chunk in in_chunks(sorted(found)):
+    for chunk in split_into_chunks(sorted(found)):
         registered = select(i.key_value).where(i.key_type == KeyType.FALLBACK_HASH.value, i.key_value.in_(chunk))
         for digest in connection.execute(registered).scalars():
             del found[digest]

@@ -9,7 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from canonry.bookmarks.bookmark import BookmarkUrl
-from canonry.bookmarks.url_pipeline import original_if_different, read_http_url
+from canonry.bookmarks.url_pipeline import get_original_if_different, read_http_url
 from canonry.core.native import normalize
 from canonry.errors import InvalidUrl
 from canonry.rekey.bookmark_rekey_store import BookmarkRekeyStore, get_source_url
@@ -38,7 +38,7 @@ class BookmarkRekeys:
         return started
 
     async def finish(self, rekey_id: int) -> None:
-        """Move the remaining bookmarks, one transaction per batch so that other writers get their turn.
+        """Move the remaining bookmarks, one transaction per batch, so that other writers do not wait long.
 
         Safe to call again after a crash.
         """
@@ -69,7 +69,7 @@ def rekey_url(bookmark: Bookmark, to_policy: str) -> BookmarkUrl | None:
     url = bookmark.url if bookmark.exact_url else normalized
     return BookmarkUrl(
         url,
-        original_if_different(bookmark.original_url or bookmark.url, url),
+        get_original_if_different(bookmark.original_url or bookmark.url, url),
         normalized,
         bookmark.exact_url,
         to_policy,

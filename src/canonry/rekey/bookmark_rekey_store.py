@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     RekeyUrl = Callable[[Bookmark], BookmarkUrl | None]
 
 _BATCH_ROWS = 25  # in one transaction: a request that saves a bookmark meanwhile waits for one batch at most
-_MAX_LISTED = 20
+_MAX_LISTED_REKEYS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class BookmarkRekeyStore:
 
 
 def get_source_url(bookmark: Bookmark) -> str:
-    """Return the URL to normalize again: what was given, or the target of an expanded short link."""
+    """Return the URL to normalize again: what the user gave, or the target of an expanded short link."""
     # The target of a short link is known; a rekey of many bookmarks sends no requests.
     if bookmark.expansion is ExpansionState.EXPANDED:
         return bookmark.url
@@ -101,15 +101,15 @@ def _start(connection: Connection, policy_id: str, now: str) -> BookmarkRekey:
         repin_policy(connection, BOOKMARK, policy_id)
         # A rekey to another policy ends here: this one moves the rest of its rows.
         connection.execute(update(renormalizations).where(c.finished_at.is_(None)).values(finished_at=now))
-        left = select(func.count()).select_from(bookmarks).where(bookmarks.c.policy != policy_id)
-        row = {"to_policy": policy_id, "total": connection.execute(left).scalar_one(), "started_at": now}
+        remaining = select(func.count()).select_from(bookmarks).where(bookmarks.c.policy != policy_id)
+        row = {"to_policy": policy_id, "total": connection.execute(remaining).scalar_one(), "started_at": now}
         rekey_id = connection.execute(insert(renormalizations).values(row).returning(c.id)).scalar_one()
     [started] = _select_rekeys(connection, rekey_id)
     return started
 
 
 def _select_rekeys(connection: Connection, rekey_id: int | None = None) -> list[BookmarkRekey]:
-    query = select(renormalizations).order_by(renormalizations.c.id.desc()).limit(_MAX_LISTED)
+    query = select(renormalizations).order_by(renormalizations.c.id.desc()).limit(_MAX_LISTED_REKEYS)
     if rekey_id is not None:
         query = query.where(renormalizations.c.id == rekey_id)
     return [BookmarkRekey(**row) for row in connection.execute(query).mappings()]
@@ -153,7 +153,7 @@ class _Batch:
         self._merged_away: set[int] = set()
 
     def move(self, owner: int, bookmark: Bookmark, url: BookmarkUrl | None) -> None:
-        """Give a bookmark its URL under the new policy, or merge it with the bookmark that has this URL."""
+        """Change the URL of a bookmark to the new policy, or merge the bookmark with the one that has this URL."""
         if bookmark.id in self._merged_away:
             return
         if url is None:
@@ -171,5 +171,5 @@ class _Batch:
                 self._merged_away.add(newer)
                 self.merged += 1
                 if older == error.bookmark_id:
-                    return  # it has the new URL already
+                    return  # the bookmark that was kept has the new URL already
         change_bookmark(self._connection, owner, bookmark, now=self._now, url=url)

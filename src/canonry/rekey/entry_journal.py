@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, delete, insert, select
 
-from canonry.feeds.key_lookup import in_chunks
+from canonry.feeds.key_lookup import split_into_chunks
 from canonry.rekey.entry_keys import KeyedEntry, UrlKeys
 from canonry.store.schema import rekeyed_rows
 
@@ -24,7 +24,7 @@ class JournaledEntry:
 
     entry: KeyedEntry
     policies: Mapping[str, str]
-    journal_id: int = 0  # 0 before it is written
+    journal_id: int = 0  # 0 until the entry is written to the journal
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class JournaledFeed:
 
 
 def write_entries(connection: Connection, rekey_id: int, found: Mapping[int, JournaledEntry]) -> None:
-    """Add entries, given by id and in its order."""
+    """Add entries, which must be in the order of their ids."""
     rows = [{"rekey_id": rekey_id, "entry_id": entry_id, "row": _dump_entry(each)} for entry_id, each in found.items()]
     connection.execute(insert(rekeyed_rows), rows)
 
@@ -54,7 +54,7 @@ def read_entries(connection: Connection, rekey_id: int, size: int, *, after: int
 def delete_entries(connection: Connection, rekey_id: int, journal_ids: Sequence[int]) -> None:
     """Delete the rows of entries that are restored."""
     c = rekeyed_rows.c
-    for chunk in in_chunks(journal_ids):
+    for chunk in split_into_chunks(journal_ids):
         connection.execute(delete(rekeyed_rows).where(c.rekey_id == rekey_id, c.id.in_(chunk)))
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
 
 from canonry.core.keys import KeyType
-from canonry.feeds.key_lookup import in_chunks
+from canonry.feeds.key_lookup import split_into_chunks
 from canonry.rekey.entry_journal import JournaledEntry
 from canonry.rekey.entry_keys import KeyedEntry, UrlKeys
 from canonry.store.schema import entries, entry_identities, sightings
@@ -34,7 +34,7 @@ class IdRange:
 
 @dataclass(frozen=True, slots=True)
 class UrlClaim:
-    """An entry that a URL shall identify."""
+    """A URL that is to become a key of an entry, and the policy that made it."""
 
     url: str
     entry_id: int
@@ -69,7 +69,7 @@ def write_keys(
     keys: Mapping[int, UrlKeys],
     claims: Sequence[UrlClaim],
 ) -> None:
-    """Give the entries of a batch, as `load_keys` found them, their new keys."""
+    """Write the new keys of the entries of a batch; `found` is the result of `load_keys`."""
     old_keys = {entry_id: each.entry.keys for entry_id, each in found.items()}
     c, s, i = entries.c, sightings.c, entry_identities.c
     changed_entries = [
@@ -103,7 +103,7 @@ def _register_urls(connection: Connection, last_id: int, claims: Sequence[UrlCla
         first_claims.setdefault(claim.url, claim)
     owners: dict[tuple[str, str], int] = {}
     c = entry_identities.c
-    for chunk in in_chunks(sorted(first_claims)):
+    for chunk in split_into_chunks(sorted(first_claims)):
         query = select(c.key_type, c.key_value, c.entry_id).where(
             c.key_type.in_(_URL_KEY_TYPES), c.key_value.in_(chunk)
         )

@@ -1,6 +1,6 @@
-"""What the keys of a feed entry become when another policy replaces theirs, and back (contract N10).
+"""Compute the keys of a feed entry under another policy, and restore them for an undo (contract N10).
 
-A place is a canonical URL without scheme and `www.`: what a feed shows an item at.
+A place is the canonical URL of an item in a feed, without scheme and `www.`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class UrlKeys:
 
     canonical_url: str
     dedupe_key: str
-    registered: tuple[str, ...]  # the URLs that identify it: its own, earlier ones, those of other feeds
+    registered: tuple[str, ...]  # the URLs that identify the entry: its own, earlier ones, those of other feeds
     places: Mapping[int, str]  # by feed
 
 
@@ -36,7 +36,7 @@ class KeyedEntry:
 def rekey_link(url: str, key: str, before: str, after: str) -> str:
     """Return the key under `after` of a link whose key under `before` is `key`.
 
-    It is made from the link if the old key was; otherwise from the old key, because the link is not known.
+    The new key is made from the link if the old key was; otherwise from the old key, because the link is not known.
     """
     return make_url_key(url, policy=after) if make_url_key(url, policy=before) == key else _rekey_key(key, after)
 
@@ -54,7 +54,9 @@ def rekey_entry(entry: KeyedEntry, before: str, after: str) -> UrlKeys:
     return UrlKeys(
         canonical_url=new,
         dedupe_key=_rekey_dedupe_key(entry, new, before, after),
-        registered=_unique((new, *(new if each == old else _rekey_key(each, after) for each in keys.registered))),
+        registered=_remove_repeated(
+            (new, *(new if each == old else _rekey_key(each, after) for each in keys.registered))
+        ),
         places={
             feed: new_place if place == old_place else rekey_place(place, after) for feed, place in keys.places.items()
         },
@@ -65,26 +67,26 @@ def undo_entry(entry: KeyedEntry, journaled: KeyedEntry | None, before: str, aft
     """Return the keys of an entry after the undo of a rekey from `before` to `after`.
 
     `journaled` is the entry before the rekey. Keys that have not changed since are restored from it; the others are
-    made again under `before`.
+    recomputed under `before`.
     """
-    made_again = rekey_entry(entry, after, before)
-    # An entry that came since may have the id of one that was deleted.
+    recomputed = rekey_entry(entry, after, before)
+    # A newer entry may have the id of an entry that was deleted.
     if journaled is None or journaled.first_seen_at != entry.first_seen_at:
-        return made_again
+        return recomputed
     rekeyed = rekey_entry(journaled, before, after)
     learned = (_rekey_key(each, before) for each in entry.keys.registered if each not in rekeyed.registered)
     is_same = entry.url == journaled.url and entry.keys.dedupe_key == rekeyed.dedupe_key
-    own, claimed = (journaled.keys, ()) if is_same else (made_again, (made_again.canonical_url,))
-    # Another link may lead to the same place under `after` by now, so that the place has to be made again.
+    own, claimed = (journaled.keys, ()) if is_same else (recomputed, (recomputed.canonical_url,))
+    # Another link may have the same place under `after` by now, so the place must be recomputed.
     changed_place = "" if is_same else strip_scheme_and_www(entry.keys.canonical_url)
     return UrlKeys(
         canonical_url=own.canonical_url,
         dedupe_key=own.dedupe_key,
-        registered=_unique((*journaled.keys.registered, *claimed, *learned)),
+        registered=_remove_repeated((*journaled.keys.registered, *claimed, *learned)),
         places={
             feed: journaled.keys.places[feed]
             if rekeyed.places.get(feed) == place != changed_place
-            else made_again.places[feed]
+            else recomputed.places[feed]
             for feed, place in entry.keys.places.items()
         },
     )
@@ -106,6 +108,6 @@ def _rekey_dedupe_key(entry: KeyedEntry, new: str, before: str, after: str) -> s
     return shorten_key(f"url:{normalize_link(entry.url, policy=after)}") if is_digest else key
 
 
-def _unique(urls: tuple[str, ...]) -> tuple[str, ...]:
+def _remove_repeated(urls: tuple[str, ...]) -> tuple[str, ...]:
     """Return each URL once, without empty ones."""
     return tuple(dict.fromkeys(url for url in urls if url))

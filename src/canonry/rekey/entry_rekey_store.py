@@ -14,7 +14,7 @@ from sqlalchemy import Connection, func, insert, select, update
 
 from canonry.core.policy_diff import KeyChange
 from canonry.errors import RekeyUnfinished, StoreError
-from canonry.feeds.key_lookup import in_chunks
+from canonry.feeds.key_lookup import split_into_chunks
 from canonry.rekey.ambiguous_places import move_places, restore_places
 from canonry.rekey.entry_journal import delete_entries, read_entries, write_entries
 from canonry.rekey.entry_key_rows import IdRange, UrlClaim, load_keys, publish_staged_keys, write_keys
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 class RekeyProblem(StrEnum):
     """Why a rekey of entries was refused."""
 
-    OTHER_POLICY = "other_policy"  # the store is not at the policy to rekey from
+    OTHER_POLICY = "other_policy"  # the keys of the store are not under the policy to rekey from
     NOTHING_TO_UNDO = "nothing_to_undo"
     ENDED_ELSEWHERE = "ended_elsewhere"  # another process finished or undid it
 
@@ -100,13 +100,13 @@ _ROW_COLUMNS = [rekeys.c[name] for name in _RekeyRow.__dataclass_fields__]
 
 
 class EntryRekeyStore:
-    """The rekeys of feed entries in a database; every method is one transaction. Policies are ids of shipped ones."""
+    """The rekeys of feed entries in a database; every method is one transaction. Policies are given by id."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
 
     async def begin(self, before: str, after: str, now: datetime) -> EntryRekey:
-        """Begin a rekey, or continue the one that was interrupted; RekeyRefused if the store is not at `before`."""
+        """Begin a rekey, or continue an interrupted one; RekeyRefused if the policy of the store is not `before`."""
         return await self.database.write(partial(_begin, before=before, after=after, now=stamp(now)))
 
     async def begin_undo(self, before: str, after: str) -> EntryRekey:
@@ -246,7 +246,7 @@ def _plan_page(connection: Connection, counts: RekeyCounts, position: int, size:
 def _count_moved(connection: Connection, counts: RekeyCounts, rekey_id: int, position: int, size: int) -> int:
     journal = read_entries(connection, rekey_id, size, after=position)
     changes: list[KeyChange] = []
-    for chunk in in_chunks(list(journal)):
+    for chunk in split_into_chunks(list(journal)):
         query = select(entries.c.id, entries.c.canonical_url).where(entries.c.id.in_(chunk)).order_by(entries.c.id)
         for entry_id, new in connection.execute(query):
             entry = journal[entry_id].entry
@@ -268,14 +268,14 @@ def _save_position(connection: Connection, rekey_id: int, position: int) -> None
 
 
 def _lock_pin(connection: Connection) -> str:
-    """Return the policy of the store and lock it, which waits for the merges that run and holds up new ones."""
+    """Return the policy of the store and lock it: running merges end first, new ones wait for this transaction."""
     pin_policy(connection, ENTRY)
     query = select(pinned_policies.c.policy).where(pinned_policies.c.purpose == ENTRY)
     return str(connection.execute(query.with_for_update()).scalar_one())
 
 
 def _refuse_another(connection: Connection, before: str, after: str, *resumable: str) -> None:
-    """Raise RekeyUnfinished if a rekey is under way that is not between these policies, or not resumable."""
+    """Raise RekeyUnfinished if another rekey is under way, or one that is not in a `resumable` status."""
     running = find_unfinished_rekey(connection)
     if running is None:
         return

@@ -57,7 +57,7 @@ class RekeyCounts:
 
     def summarize(self, *, examples: int) -> RekeySummary:
         """Return the counts of all pages; examples are in the order of the entries."""
-        changed = self._disk.execute("SELECT count(*) FROM pairs WHERE old <> new").fetchone()[0]
+        (changed,) = self._disk.execute("SELECT count(*) FROM pairs WHERE old <> new").fetchone()
         changes = self._disk.execute("SELECT * FROM pairs WHERE old <> new ORDER BY rowid LIMIT ?", (examples,))
         merged, merges = self._find_groups("new", "old", examples)
         split, splits = self._find_groups("old", "new", examples)
@@ -74,11 +74,12 @@ class RekeyCounts:
         )
 
     def _find_groups(self, key: str, other: str, examples: int) -> tuple[int, list[KeyGroup]]:
-        several = f"SELECT {key}, min(rowid) FROM pairs GROUP BY {key} HAVING count(DISTINCT {other}) > 1"  # noqa: S608
-        count = self._disk.execute(f"SELECT count(*) FROM ({several})").fetchone()[0]  # noqa: S608
-        keys = self._disk.execute(f"{several} ORDER BY 2 LIMIT ?", (examples,)).fetchall()
+        """Return how many values of the column `key` have several values of the column `other`, and examples."""
+        groups = f"SELECT {key}, min(rowid) FROM pairs GROUP BY {key} HAVING count(DISTINCT {other}) > 1"  # noqa: S608
+        (count,) = self._disk.execute(f"SELECT count(*) FROM ({groups})").fetchone()  # noqa: S608
+        keys = self._disk.execute(f"{groups} ORDER BY 2 LIMIT ?", (examples,)).fetchall()
         others = f"SELECT DISTINCT {other} FROM pairs WHERE {key} = ? ORDER BY 1 LIMIT ?"  # noqa: S608
         return count, [
-            KeyGroup(value, tuple(row[0] for row in self._disk.execute(others, (value, _MAX_GROUP_KEYS))))
+            KeyGroup(value, tuple(found for (found,) in self._disk.execute(others, (value, _MAX_GROUP_KEYS))))
             for value, _ in keys
         ]

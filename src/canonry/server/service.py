@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from canonry.errors import WorkerAlreadyRunning
-from canonry.wiring import make_client, make_worker, open_parts
+from canonry.wiring import make_client, make_worker, open_components
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,8 +83,8 @@ class Service:
 
     async def __aenter__(self) -> Self:
         try:
-            parts = await self._stack.enter_async_context(
-                open_parts(
+            components = await self._stack.enter_async_context(
+                open_components(
                     self.settings,
                     warn=partial(_log.warning, "%s"),
                     make_client=self._make_client,
@@ -92,14 +92,14 @@ class Service:
                     clock=self.clock,
                 )
             )
-            self.database, self.client, self.jobs = parts.database, parts.client, parts.jobs
-            self.users, self.feeds = parts.users, parts.feeds
-            self.crawls, self.crawl_views = parts.crawls, parts.crawl_views
-            self.bookmarks, self.bookmark_rekeys = parts.bookmarks, parts.bookmark_rekeys
-            self.duplicates = parts.duplicates
+            self.database, self.client, self.jobs = components.database, components.client, components.jobs
+            self.users, self.feeds = components.users, components.feeds
+            self.crawls, self.crawl_views = components.crawls, components.crawl_views
+            self.bookmarks, self.bookmark_rekeys = components.bookmarks, components.bookmark_rekeys
+            self.duplicates = components.duplicates
             if self.options.runs_jobs:
-                await self._run_jobs(parts)
-            flushing = asyncio.create_task(_flush_regularly(parts))
+                await self._run_jobs(components)
+            flushing = asyncio.create_task(_flush_regularly(components))
             self._stack.push_async_callback(_cancel, flushing)
         except BaseException:
             await self._stack.aclose()
@@ -110,14 +110,14 @@ class Service:
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
-    async def _run_jobs(self, parts: Components) -> None:
+    async def _run_jobs(self, components: Components) -> None:
         try:
-            await self._stack.enter_async_context(make_worker(parts))
+            await self._stack.enter_async_context(make_worker(components))
         except WorkerAlreadyRunning as error:
             _log.info("another process runs the jobs of this store: %s", error)
         else:
-            await parts.bookmarks.enqueue_unfinished()
-            await parts.bookmark_rekeys.enqueue_unfinished()
+            await components.bookmarks.enqueue_unfinished()
+            await components.bookmark_rekeys.enqueue_unfinished()
 
     def _make_client(self, settings: Settings) -> Client:
         """Return the client that was given, or one that refuses every address of this service itself."""
@@ -131,10 +131,10 @@ class Service:
         return make_client(settings, {(str(address[0]), port) for *_, address in addresses})
 
 
-async def _flush_regularly(parts: Components) -> None:
+async def _flush_regularly(components: Components) -> None:
     while True:
         await asyncio.sleep(_FLUSH_INTERVAL_SECONDS)
-        await parts.flush_statistics()
+        await components.flush_statistics()
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

@@ -37,7 +37,7 @@ async def canonicalize(
     exists: Exists | None = None,
     verify: Verify | None = None,
     parse: Parse | None = None,
-    hash: Digest | None = None,  # noqa: A002 – the name users of the peer know
+    hash: Digest | None = None,  # noqa: A002 – a public name
     on_event: Listener | None = None,
     presets: Sequence[Policy | str] = FEED_PRESETS,
     tracking_params: Iterable[str] | None = None,

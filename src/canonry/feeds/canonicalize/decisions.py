@@ -176,7 +176,7 @@ def list_trials(
 
 
 def accept_without_test(trial: Trial, source: Best, response_url: str) -> Best | None:
-    """Return the URL if it was fetched already: the source or the response URL wins at its place in the order."""
+    """Return the URL if it needs no test, because it is the source or the response URL and was fetched already."""
     if trial.url == source.url:
         return source
     if trial.url == response_url:
@@ -240,7 +240,7 @@ def judge_error(error: CandidateError) -> Judgement:
 
 
 def make_https_trial(best: Best, *, prefer_https: bool) -> Trial | None:
-    """Return the https twin to test, or None if the best URL is https or http is good enough."""
+    """Return the https twin to test, or None if the best URL is https or `prefer_https` is off."""
     if best.url.startswith("https:") or not prefer_https:
         return None
     return Trial(swap_scheme(best.url), best.source, best.preset)
@@ -264,9 +264,9 @@ def swap_scheme(url: str) -> str:
 
 
 def list_aliases(response: Response) -> list[str]:
-    """List the URLs on the way of a response, up to where permanent redirects ended."""
-    passed = [*(hop.url for hop in response.hops), response.url]
-    return passed[: passed.index(response.permanent_url) + 1]
+    """List the URLs that redirected to a response, up to where permanent redirects ended."""
+    chain = [*(hop.url for hop in response.hops), response.url]
+    return chain[: chain.index(response.permanent_url) + 1]
 
 
 def _strip_credentials(url: str) -> str:

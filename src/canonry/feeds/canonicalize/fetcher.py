@@ -28,7 +28,7 @@ Listener: TypeAlias = Callable[[Event], object]
 
 
 class Fetcher:
-    """Fetches for one call, and remembers the answer of every URL, including those on the way of a redirect."""
+    """Fetches for one call and caches the answer of every URL, including the URLs of a redirect chain."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
-"""The search for a feed's canonical URL (contract F); the story is `CanonicalSearch.find`.
+"""The search for a feed's canonical URL (contract F); `CanonicalSearch.find` shows all steps in their order.
 
-`decisions.py` decides, this module fetches and records.
+The decisions are in `decisions.py`; this module fetches, applies them and records the candidates.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class CanonicalSearch:
     # --- The steps ------------------------------------------------------------------------------------------------
 
     async def _find_known(self, sources: dict[str, Source]) -> Canonical | None:
-        """Ask the caller's store for any URL that these sources may stand for; its answer is final."""
+        """Ask the caller's store for the variants of these URLs; a URL that it has is the result."""
         if self.exists is None:
             return None
         urls = decisions.list_known_urls(sources, presets=self.options.presets, sites=self.options.sites)
@@ -195,7 +195,7 @@ class CanonicalSearch:
         return best
 
     async def _test_probes(self, first: FetchedFeed, best: Best) -> Best:
-        """Adopt the URL under which a publishing system serves this feed, too."""
+        """Adopt another URL under which a publishing system serves this feed."""
         for probe in self.options.probes:
             url = PROBES[probe](best.url)
             if url and (proven := await self._test(Trial(url, best.source), first, best)):
@@ -293,7 +293,7 @@ class CanonicalSearch:
         )
 
     def _mask_candidates(self) -> tuple[Candidate, ...]:
-        """Return the candidates with credentials masked, for an error."""
+        """Return the candidates with masked credentials, for an error."""
         return tuple(replace(candidate, url=mask_credentials(candidate.url)) for candidate in self.candidates)
 
     def _make_result(self, best: Best) -> Canonical:

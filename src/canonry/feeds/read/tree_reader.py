@@ -21,9 +21,9 @@ _MAX_LINKS = 100  # hubs or enclosures of a feed or an item
 _MAX_BASE_CHARACTERS = 2_000  # of an xml:base, which becomes part of each link
 _MAX_WRAPPERS = 4  # nested unknown elements around items
 _XML_BASE = "xml:base"
-_IANA = "http://www.iana.org/assignments/relation/"  # rel="…/self" is rel="self" (RFC 4287 4.2.7.2)
+_IANA_RELATION_PREFIX = "http://www.iana.org/assignments/relation/"  # rel="…/self" is rel="self" (RFC 4287 4.2.7.2)
 _HTML_TYPES = frozenset({"html", "xhtml", "text/html", "application/xhtml+xml"})
-_NOT_OF_THE_FEED = frozenset({"image", "textinput", "author", "contributor", "source"})
+_CHILDREN_WITH_OTHER_TITLES = frozenset({"image", "textinput", "author", "contributor", "source"})
 _GROUPS = frozenset({"media:group", "media:content"})
 # The name of an element (see Names) → the field that it fills.
 _FIELDS = {
@@ -88,7 +88,7 @@ class TreeReader:
                 self._read_items(child, base)
             elif name in _FIELDS:
                 self._add_field(self.feed, _FIELDS[name], child, base)
-            elif name not in _NOT_OF_THE_FEED and len(child) and wrappers < _MAX_WRAPPERS:
+            elif name not in _CHILDREN_WITH_OTHER_TITLES and len(child) and wrappers < _MAX_WRAPPERS:
                 self._read_container(child, self._get_base(child, base), wrappers + 1)
 
     def _read_items(self, element: Element, base: str) -> None:
@@ -151,7 +151,7 @@ class TreeReader:
         if href is None:
             fields.link = self._make_absolute(base, _get_text(child).replace("&amp;", "&")) or fields.link
             return
-        relations = attributes.get("rel", "alternate").lower().replace(_IANA, "").split()
+        relations = attributes.get("rel", "alternate").lower().replace(_IANA_RELATION_PREFIX, "").split()
         if "self" in relations and not fields.self_url:
             fields.self_url = resolve_reference(base, href.strip())
         if "hub" in relations:
@@ -166,7 +166,7 @@ class TreeReader:
             urls.append(self._make_absolute(base, reference))
 
     def _decode_text(self, name: str, child: Element) -> str:
-        """Return a text as its attributes say: decode base64 (Atom), remove scripts from HTML titles."""
+        """Return a text, decoded from base64 or without scripts if the attributes of the element ask for it."""
         attributes = self._get_attributes(child)
         kind = attributes.get("type", "").lower()
         text = _get_markup(child)

@@ -13,7 +13,7 @@ from html.entities import html5
 from itertools import islice, pairwise
 
 MAX_ITEMS = 10_000
-MAX_TAGS = 120_000  # of the strict parser; larger documents go to the lenient one
+MAX_TAGS = 120_000  # of the strict parser; the lenient parser reads larger documents
 MAX_STEPS = 80_000  # tags and attributes after which the lenient parser stops
 MAX_DEPTH = 100  # nested elements of the lenient parser; of deeper ones only the text is kept
 MAX_LENIENT_CHARACTERS = 4_000_000  # that the lenient parser reads
@@ -39,7 +39,9 @@ _TEXTS = frozenset({"description", "summary", "content", "subtitle", "tagline", 
 # Names that feeds use and HTML does not: inside a text they mean that its end tag is missing.
 _NOT_HTML = (_VALUES | _TEXTS | {"enclosure", "author", "source"}) - {"title", "link", "summary", "source"}
 # Elements of HTML that have no end tag.
-_VOID = frozenset({"area", "base", "br", "col", "embed", "hr", "img", "input", "meta", "param", "track", "wbr"})
+_HTML_VOID_ELEMENTS = frozenset(
+    {"area", "base", "br", "col", "embed", "hr", "img", "input", "meta", "param", "track", "wbr"}
+)
 
 # Namespace in lower case → its usual prefix; the namespaces of the formats themselves have none.
 _PREFIXES = {
@@ -201,7 +203,7 @@ class _Scanner:
             return
         self._open.append((name, self._tree.start(tag, attributes)))
         self._count[name] += 1
-        if len(self._open) > 1 and (rest.rstrip().endswith("/") or name in _VOID):
+        if len(self._open) > 1 and (rest.rstrip().endswith("/") or name in _HTML_VOID_ELEMENTS):
             self._close()
 
     def _end(self, name: str) -> None:

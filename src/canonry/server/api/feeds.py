@@ -62,7 +62,7 @@ class PollQueued:
 
 @router.get("/feeds", response_model=list[FeedDetail], summary="List feeds")
 async def list_feeds(request: Request) -> list[FeedDetail]:
-    return [_describe_feed(feed) for feed in await get_service(request).feeds.all()]
+    return [_describe_feed(feed) for feed in await get_service(request).feeds.list_all()]
 
 
 @router.post(
@@ -129,13 +129,13 @@ async def list_feed_items(
     """The newest first."""
     feeds = get_service(request).feeds
     await feeds.get(feed_id)
-    return _mask_items(await feeds.items(_to_stamp(since), feed_id=feed_id, limit=limit, offset=offset))
+    return _mask_items(await feeds.list_items(_to_stamp(since), feed_id=feed_id, limit=limit, offset=offset))
 
 
 @router.get("/items", response_model=list[StoredItem], responses=describe_problems(400), summary="Items of all feeds")
 async def list_items(request: Request, since: Since = None, limit: Limit = 100, offset: Offset = 0) -> list[StoredItem]:
     """The newest first."""
-    return _mask_items(await get_service(request).feeds.items(_to_stamp(since), limit=limit, offset=offset))
+    return _mask_items(await get_service(request).feeds.list_items(_to_stamp(since), limit=limit, offset=offset))
 
 
 def _to_stamp(moment: datetime | None) -> str | None:
