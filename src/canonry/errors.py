@@ -1,8 +1,8 @@
-"""The exceptions that users of the library, the command line and the service can meet, and the kinds they carry.
+"""The exceptions that canonry raises to its users, and the enums of their kinds.
 
-Elsewhere are only exceptions that never leave their package, and `accounts.AccountError` and
-`bookmarks.import_problems.BadBookmarkFile`, beside the tables of their kinds.
-The errors of the core are defined in `url_errors.py`.
+The errors of the core are defined in `url_errors.py` and exported from here. Two more are defined beside the tables
+of their kinds: `accounts.AccountError` and `bookmarks.import_problems.BadBookmarkFile`. Exceptions defined anywhere
+else never leave their package.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class FailureKind(StrEnum):
     OTHER = "other"
 
 
-# Failures that another attempt may not meet; code decides by this set, never by the text of a message.
+# Failures after which another attempt may succeed; code decides by this set, never by the text of a message.
 TRANSIENT_FAILURES = frozenset(
     {
         FailureKind.DNS,
@@ -97,7 +97,7 @@ TRANSIENT_FAILURES = frozenset(
 
 
 class _TargetError(CanonryError):
-    """Base class of errors about one URL or address, `target`; `tried` lists the attempts before.
+    """Base class of errors about one URL or address, `target`; `tried` lists the earlier attempts.
 
     Credentials in the target are masked.
     """
@@ -171,19 +171,19 @@ class StoreError(CanonryError):
 
 
 class NewerStore(StoreError):
-    """The store was made by a later release: it is there, and not to be worked around."""
+    """The store was made by a later release of canonry and must not be used with this one."""
 
 
 class RekeyUnfinished(StoreError):
-    """Some keys of the store are under one policy, some under another: nothing can be ingested until that is over."""
+    """A rekey has not finished: the keys of the store are under two policies, and nothing can be ingested."""
 
 
 class WorkerAlreadyRunning(StoreError):
-    """Another worker already runs the jobs of this file, or in this process."""
+    """Another worker already runs the jobs of this store file, or a worker already runs in this process."""
 
 
 class StartMoved(CanonryError):
-    """The start page `seed` redirects to `target` on another host, which may not be the site that was meant."""
+    """The start page `seed` redirects to `target` on another host, which may be another site than the user meant."""
 
     def __init__(self, seed: str, target: str) -> None:
         super().__init__(seed, target)
@@ -195,7 +195,7 @@ class StartMoved(CanonryError):
 
 
 class CrawlNotFound(CanonryError, LookupError):
-    """No crawl has this id; it may just have been removed."""
+    """No crawl has this id; it may have been removed."""
 
     def __init__(self, crawl_id: int) -> None:
         super().__init__(crawl_id)
@@ -206,7 +206,7 @@ class CrawlNotFound(CanonryError, LookupError):
 
 
 class FeedNotFound(CanonryError, LookupError):
-    """No feed has this id; it may have been removed a moment ago."""
+    """No feed has this id; it may have been removed."""
 
     def __init__(self, feed_id: int) -> None:
         super().__init__(feed_id)
@@ -292,4 +292,4 @@ class RekeyNotFound(CanonryError):
 
 
 class BulkError(CanonryError):
-    """A bulk job that cannot go on; one line says why and what to do."""
+    """A bulk job cannot continue; the message is one line that names the cause and what to do."""

@@ -30,7 +30,7 @@ def load_overrides(base: Policy, path: str | os.PathLike[str]) -> Policy:
 def choose_policy(name: str, overrides: str | None = None) -> Policy:
     """Find the policy that a user names: a shipped one or a TOML file, with an overrides file if given.
 
-    `article` takes the overrides file at the default place, if there is one.
+    Without an overrides file, `article` uses the one at `DEFAULT_OVERRIDES` if it exists.
     """
     if name.endswith(".toml"):
         return load_policy(name, overrides=overrides)

@@ -1,4 +1,4 @@
-"""Settings that an operator makes for every command, in `CANONRY_*` variables and `canonry.toml`.
+"""Settings for every command, from `CANONRY_*` variables and the file `canonry.toml`.
 
 A flag of a command overrides the variable, and the variable overrides the file.
 """
@@ -36,7 +36,7 @@ def get_default_database_url() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How canonry reaches the web, and where its store is; each field is a key of the file and a variable."""
+    """The settings in force; each field is a key of the file and, with the prefix `CANONRY_`, a variable."""
 
     allow_networks: tuple[str, ...] = ()
     allow_ports: Collection[int] | None = None
@@ -112,14 +112,14 @@ def _parse(name: str, value: object, place: str) -> object:
 
 def _parse_text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"must be a text in quotes, not {value!r}")
+        raise TypeError(f"must be a string in quotes, not {value!r}")
     return value
 
 
 def _parse_list(value: object) -> list[str]:
     """Parse `a, b` of a variable or `["a", "b"]` of the file."""
     if not isinstance(value, str | list):
-        raise TypeError(f"must be a list or a text with commas, not {value!r}")
+        raise TypeError(f"must be a list or a string with commas, not {value!r}")
     items = value.split(",") if isinstance(value, str) else cast("list[object]", value)
     return [text for item in items if (text := str(item).strip())]
 

@@ -1,19 +1,19 @@
 """The errors of the core: InvalidUrl, PolicyError and their base class.
 
-They are apart from `errors.py` because its enums would add 0.7 ms to the start of `canonry normalize`. All
-other modules import them from `canonry.errors`, which is also the name that tracebacks and pickles have.
+They are not in `errors.py` because its enums would add 0.7 ms to the start of `canonry normalize`. All modules
+outside of the core import them from `canonry.errors`, which is also their `__module__` in tracebacks and pickles.
 """
 
 from __future__ import annotations
 
 import re
 
-_MAX_QUOTED_CHARACTERS = 200  # of a hostile input that a message repeats
+_MAX_QUOTED_CHARACTERS = 200  # messages repeat no more of an input, which may be hostile
 
 
 def mask_credentials(text: str) -> str:
     """Replace the user names and passwords of all URLs in a text by `***`."""
-    # Each match takes all that could be an authority, so that no text is read twice.
+    # Each match consumes everything that could be an authority, so the time is linear in the length of the text.
     return re.sub(r"(:[/\\]*)([^/?#\s]*)", _mask_userinfo, text)
 
 

@@ -71,7 +71,7 @@ def test_every_site_and_skip_has_a_source() -> None:
 def test_no_host_of_a_site_is_too_short_for_its_ending() -> None:
     for table in data("sites.toml").values():
         hosts = [*table.get("hosts", []), *table.get("short_hosts", []), *table.get("hosts_for_paths", [])]
-        assert all(len(host) >= sites._ENDING for host in [table["target"], *hosts])
+        assert all(len(host) >= sites._ENDING_CHARACTERS for host in [table["target"], *hosts])
 
 
 def test_a_new_version_is_written_next_to_the_old(

@@ -19,7 +19,7 @@ from canonry.core.url import UNCHANGED_URL, parse
 from canonry.url_errors import InvalidUrl
 
 ENTRY_POLICY = "entry@1"
-# Longer keys are stored as a digest: an index row of PostgreSQL has room for 2,704 bytes.
+# Longer keys are stored as a digest: a PostgreSQL index row holds at most 2,704 bytes.
 MAX_KEY_BYTES = 2000
 # NUL and lone surrogates: feeds contain them, and databases refuse them in a text.
 UNSTORABLE = re.compile("[\0\ud800-\udfff]")
@@ -38,7 +38,7 @@ class KeyType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One identity of an item. Items with an equal type and value are the same (contract I3 has the exceptions)."""
+    """One identity of an item. Items that share a key are the same item (contract I3 has the exceptions)."""
 
     key_type: KeyType
     key_value: str
@@ -110,7 +110,7 @@ def format_dedupe_key(key: Key) -> str:
 
 
 def normalize_link(link: str, *, policy: str = ENTRY_POLICY) -> str:
-    """Normalize the link of an item; return an empty text if it is not an http(s) URL and identifies nothing."""
+    """Normalize the link of an item; empty for a link that is not an http(s) URL and so identifies nothing."""
     try:
         # Only a policy with `parse = false` would keep the white space around a link.
         return normalize(link.strip(_WHITESPACE), policy)
@@ -168,5 +168,5 @@ def _attributes(item: object) -> dict[str, object]:
 
 
 def _text(item: Mapping[str, object], *names: str) -> str:
-    """Return the first of these fields that is not empty."""
+    """Return the first of these fields that is not empty, as text; empty if all are."""
     return next((str(value) for value in map(item.get, names) if value not in (None, "")), "")

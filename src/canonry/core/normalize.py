@@ -34,13 +34,14 @@ RULES = (
     "fragment",
     "overrides",
 )
-# Overrides repeat until nothing changes. To bound the cost, long URLs get fewer rounds: at most
-# _MAX_CHARACTERS are read in all rounds together.
-_MAX_ROUNDS, _MIN_ROUNDS, _MAX_CHARACTERS = 5_000, 100, 20_000_000
+# Overrides are applied again until nothing changes. To bound the cost, a long URL gets fewer rounds: all
+# rounds together read at most _MAX_CHARACTERS, but there are never fewer than _MIN_ROUNDS.
+_MAX_ROUNDS, _MIN_ROUNDS = 5_000, 100
+_MAX_CHARACTERS = 20_000_000
 
 
 class Plan:
-    """The rules 2 to 11 that a policy has on, in order, as functions that edit the parts of a URL."""
+    """The rules 2 to 11 that are on in a policy, in order, as functions that edit the parts of a URL."""
 
     __slots__ = ("edits", "steps")
 
@@ -118,7 +119,7 @@ def get_plan(policy: Policy) -> Plan:
 
 
 def limit_rounds(url: str, policy: Policy) -> range:
-    """Return the rounds that rule 12 may take: at least one for each override, and more for a short URL."""
+    """Return the range of rounds that rule 12 may take: one for each override, and more the shorter the URL is."""
     count = len(policy.overrides.by_host) if policy.overrides else 0
     return range(1 + count + max(_MIN_ROUNDS, min(_MAX_ROUNDS, _MAX_CHARACTERS // len(url))))
 
@@ -135,7 +136,7 @@ def _make_edits(policy: Policy) -> dict[str, Edit]:
         edits["site_host"] = sites.move_host
         edits["site_path"] = sites.rewrite_path
     if policy.strip_www:
-        edits["strip_www"] = _strip_www_except(sites.targets)
+        edits["strip_www"] = _make_strip_www(sites.targets)
     if policy.strip_auth:
         edits["strip_auth"] = _strip_auth
     if policy.normalize_escapes:
@@ -145,7 +146,7 @@ def _make_edits(policy: Policy) -> dict[str, Edit]:
     if policy.strip_trailing_slash:
         edits["strip_trailing_slash"] = _strip_trailing_slash
     if policy.strip_params or policy.strip_params_on:
-        edits["strip_params"] = _strip_params(policy)
+        edits["strip_params"] = _make_strip_params(policy)
     if policy.sort_params:
         edits["sort_params"] = _sort_params
     if policy.fragment != "keep":
@@ -153,7 +154,9 @@ def _make_edits(policy: Policy) -> dict[str, Edit]:
     return edits
 
 
-def _strip_www_except(targets: frozenset[str]) -> Edit:
+def _make_strip_www(targets: frozenset[str]) -> Edit:
+    """Make rule 3, which leaves the main hosts of sites alone."""
+
     def strip_www(parts: Parts) -> None:
         if parts.host.startswith("www.") and parts.host not in targets:
             parts.host = rules.strip_www(parts.host)
@@ -181,7 +184,8 @@ def _strip_trailing_slash(parts: Parts) -> None:
     parts.path = rules.strip_trailing_slashes(parts.path)
 
 
-def _strip_params(policy: Policy) -> Edit:
+def _make_strip_params(policy: Policy) -> Edit:
+    """Make rule 9 with the parameter names of the policy."""
     everywhere = rules.make_name_matcher(policy.strip_params)
     by_host = {host: rules.make_name_matcher((*policy.strip_params, *names)) for host, names in policy.strip_params_on}
 

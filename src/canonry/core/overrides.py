@@ -21,9 +21,9 @@ from canonry.url_errors import InvalidUrl, PolicyError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_PREFIX = re.compile(r"https?://[^/?#\\]+/", re.IGNORECASE)
+_SCHEME_AND_HOST = re.compile(r"https?://[^/?#\\]+/", re.IGNORECASE)
 _TOP_LEVEL = "top level"
-_CUT_ESCAPE = re.compile(r"%[0-9A-Fa-f]?\Z")
+_INCOMPLETE_ESCAPE_AT_END = re.compile(r"%[0-9A-Fa-f]?\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Overrides:
 
 
 def _rewrite_prefix(text: str, rewrites: tuple[Rewrite, ...]) -> str:
-    """Apply the first rewrite whose prefix matches, as often as one does: `/amp/amp/x` → `/x`.
+    """Apply the first rewrite whose prefix matches, and repeat until none does: `/amp/amp/x` → `/x`.
 
     The URL is held as `head + text[at:]`, so that a megabyte of `/amp/amp/…` takes one pass.
     """
@@ -195,8 +195,10 @@ def _parse_prefix(node: _Node) -> str:
         prefix = str(parse(f"{text}x"))[:-1]
     except InvalidUrl as error:
         raise node.make_error(f"{text!r} is not an http(s) URL: {error.reason}") from None
-    if not _PREFIX.match(text):
-        raise node.make_error(f"{text!r} must include the / after the host; without it, it would match other hosts too")
-    if _CUT_ESCAPE.search(text):
+    if not _SCHEME_AND_HOST.match(text):
+        raise node.make_error(
+            f"{text!r} must include the / after the host; without the / the prefix would match other hosts too"
+        )
+    if _INCOMPLETE_ESCAPE_AT_END.search(text):
         raise node.make_error(f"{text!r} ends inside a percent escape")
     return prefix

@@ -49,8 +49,8 @@ class Policy:
     strip_params_on: tuple[tuple[str, tuple[str, ...]], ...]
     overrides: Overrides | None
     origin: Policy | None  # the policy from which with_… and without_… derived this one
-    plan: Plan | None  # the options made ready for normalize.py, at the first use
-    native: object  # the options made ready for the C core, or for shortcut.py without it
+    plan: Plan | None  # the functions that normalize.py makes from the options at the first use
+    native: object  # the tables that the C core, or shortcut.py without it, makes from the options at the first use
 
     def __init__(
         self,
@@ -235,7 +235,7 @@ class Policy:
         )
 
 
-_DERIVED_FIELDS = ("native", "plan")  # made from the options at the first use
+_DERIVED_FIELDS = ("native", "plan")  # made again from the options after unpickling
 _DEFAULTS: dict[str, Any] = {
     **dict.fromkeys(SWITCHES, False),
     "parse": True,

@@ -55,8 +55,8 @@ def diff_policies(before: Policy | str, after: Policy | str, urls: Iterable[str]
     """
     before, after = resolve_policy(before), resolve_policy(after)
     diff = PolicyDiff(before.id, after.id)
-    news: dict[str, set[str]] = {}
-    olds: dict[str, set[str]] = {}
+    keys_after: dict[str, set[str]] = {}  # by the key before
+    keys_before: dict[str, set[str]] = {}  # by the key after
     for url in urls:
         diff.urls += 1
         try:
@@ -64,13 +64,13 @@ def diff_policies(before: Policy | str, after: Policy | str, urls: Iterable[str]
         except InvalidUrl:
             diff.refused += 1
             continue
-        news.setdefault(old, set()).add(new)
-        olds.setdefault(new, set()).add(old)
+        keys_after.setdefault(old, set()).add(new)
+        keys_before.setdefault(new, set()).add(old)
         if old != new:
             diff.changed += 1
             if len(diff.changes) < examples:
                 diff.changes.append(KeyChange(url, old, new))
-    merges, splits = _find_groups(olds), _find_groups(news)
+    merges, splits = _find_groups(keys_before), _find_groups(keys_after)
     diff.merged, diff.split = len(merges), len(splits)
     diff.merges, diff.splits = merges[:examples], splits[:examples]
     return diff

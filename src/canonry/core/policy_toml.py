@@ -20,6 +20,7 @@ from canonry.core.presets import policy
 from canonry.url_errors import PolicyError
 
 _KEYS = ("name", "version", "about", "base", "with_params", "without_params", *OPTIONS)
+# tomllib has the position of an error only in its message (Python 3.14 adds `lineno` and `colno`).
 _POSITION = re.compile(r"(.*) \(at (.*)\)")
 
 

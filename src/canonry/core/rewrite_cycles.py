@@ -1,4 +1,4 @@
-"""Refuse overrides whose rewrites can go on for ever, when the overrides are loaded (contract N4 rule 12).
+"""Refuse overrides whose rewrites would never end, when the overrides are loaded (contract N4 rule 12).
 
 The rewrites are edges of a graph. A state is the known beginning of a URL after a rewrite; an edge leads
 to the state after the next rewrite, and its weight is the growth of the URL. A cycle that does not make
@@ -30,29 +30,33 @@ _PAGES = (
     "https://www.youtube.com/watch?v=a", "https://www.youtube.com/playlist?list=a", "https://www.youtube.com/shorts/a",
     "https://x.com/u/status/1", "https://feeds.feedburner.com/a?format=xml", "https://youtu.be/a",
 )  # fmt: skip
+# Harmless overrides reach a few states for each rewrite; if there are more states, the rewrites count as endless.
+_MIN_STATES, _STATES_PER_REWRITE = 1_000, 20
 
 
 class _Edge(NamedTuple):
+    """A rewrite that leads to the state `target` and makes the URL longer by `growth` characters."""
+
     target: str
     growth: int
     rewrite: Rewrite
 
 
 def refuse_cycles(overrides: Overrides, policy: Policy) -> None:
-    """Raise a PolicyError that names the rewrites that undo each other or grow a URL for ever."""
-    readings = _make_prefix_policies(policy)
+    """Raise a PolicyError that names the rewrites that undo each other or make a URL longer without end."""
+    prefix_policies = _make_prefix_policies(policy)
     edges: dict[str, list[_Edge]] = {}
     rewrites = [rewrite for override in overrides.by_host.values() for rewrite in override.rewrites]
-    limit = 1_000 + 20 * len(rewrites)
-    waiting = [(state, rewrite) for rewrite in rewrites for state in _list_states(rewrite.to_prefix, readings)]
-    while waiting:
-        state, rewrite = waiting.pop()
+    max_states = _MIN_STATES + _STATES_PER_REWRITE * len(rewrites)
+    queue = [(state, rewrite) for rewrite in rewrites for state in _list_states(rewrite.to_prefix, prefix_policies)]
+    while queue:
+        state, rewrite = queue.pop()
         if state in edges:
             continue
-        if len(edges) == limit:
+        if len(edges) == max_states:
             raise _make_error([rewrite], overrides)
-        edges[state] = list(_find_edges(state, overrides, readings))
-        waiting += [(edge.target, edge.rewrite) for edge in edges[state]]
+        edges[state] = list(_find_edges(state, overrides, prefix_policies))
+        queue += [(edge.target, edge.rewrite) for edge in edges[state]]
     cycle = _find_cycle(edges) or _find_undone_rewrite(rewrites, policy)
     if cycle:
         raise _make_error(cycle, overrides)
@@ -85,19 +89,19 @@ def _make_prefix_policies(policy: Policy) -> tuple[Policy, Policy]:
     return start, start.without_sites(*start.sites).without_params(*start.strip_params)
 
 
-def _list_states(prefix: str, readings: tuple[Policy, ...]) -> list[str]:
-    """Return a beginning as written and as the policies leave it, each once."""
-    return list(dict.fromkeys([prefix, *(normalize(prefix, policy) for policy in readings)]))
+def _list_states(prefix: str, prefix_policies: tuple[Policy, ...]) -> list[str]:
+    """Return the beginning of a URL as written and as the policies normalize it, each form once."""
+    return list(dict.fromkeys([prefix, *(normalize(prefix, policy) for policy in prefix_policies)]))
 
 
-def _find_edges(state: str, overrides: Overrides, readings: tuple[Policy, ...]) -> Iterator[_Edge]:
+def _find_edges(state: str, overrides: Overrides, prefix_policies: tuple[Policy, ...]) -> Iterator[_Edge]:
     override = overrides.by_host.get(parse(state).host)
     for rewrite in override.rewrites if override else ():
         matches = state.startswith(rewrite.from_prefix)
         if matches or rewrite.from_prefix.startswith(state):
             after = rewrite.to_prefix + state[len(rewrite.from_prefix) :]
             before = max(len(state), len(rewrite.from_prefix))
-            for target in _list_states(after, readings):
+            for target in _list_states(after, prefix_policies):
                 yield _Edge(target, len(target) - before, rewrite)
         if matches:
             return  # only the first rewrite that matches is applied
@@ -120,7 +124,7 @@ def _find_cycle(edges: dict[str, list[_Edge]]) -> list[Rewrite]:
                     raised = edge.target
         if not raised:
             return []
-    for _ in edges:  # the last raised state may lie behind the cycle: walk back until inside it
+    for _ in edges:  # the last raised state may come after the cycle: walk back until inside it
         raised = previous[raised][0]
     cycle: list[Rewrite] = []
     state = raised

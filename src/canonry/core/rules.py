@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 # One escape, or a stray `%` with what could complete it. An escaped hex digit (%30-%39, %41-%46,
-# %61-%66) behind a stray `%` or `%h` is not decoded: it would become part of a new escape.
+# %61-%66) after a stray `%` or `%h` is not decoded: it would become part of a new escape.
 _ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})(?:[0-9A-Fa-f]|%3[0-9]|%[46][1-6])?(?:%3[0-9]|%[46][1-6])?|%[0-9A-Fa-f]{2}")
 # An escape to rewrite: one with lower-case hex, or of an unreserved character.
 _ODD_ESCAPE = re.compile(r"%(?:[a-f][0-9A-Fa-f]|[0-9A-F][a-f]|2[DE]|3[0-9]|[46][1-9A-F]|[57][0-9A]|5F|7E)")
@@ -48,7 +48,7 @@ def strip_www(host: str) -> str:
 def normalize_escapes(text: str) -> str:
     """Write hex in upper case and decode escapes of unreserved characters: `%7efoo%2f` → `~foo%2F`.
 
-    No new dot segment appears: the parser has resolved `%2e` segments before.
+    No new dot segment appears, because the parser has already resolved `%2e` segments.
     """
     return _ESCAPE.sub(_normalize_escape, text) if _ODD_ESCAPE.search(text) else text
 
@@ -94,7 +94,7 @@ def is_param_name(name: str) -> bool:
 
 
 def make_name_matcher(names: tuple[str, ...]) -> Callable[[str], bool]:
-    """Make a function that tells whether a `name=value` has one of these names; `utm_*` is a prefix."""
+    """Make a function that returns whether a `name=value` has one of these names; `utm_*` is a prefix."""
     listed = [lower_ascii(name.encode().decode("latin-1")) for name in names]
     exact = frozenset(name for name in listed if not name.endswith("*"))
     prefixes = tuple(name[:-1] for name in listed if name.endswith("*"))

@@ -160,7 +160,7 @@ SITES: dict[str, Callable[[Table], Site]] = {
 }
 
 
-_ENDING = 5  # characters; no host of a site is shorter than x.com
+_ENDING_CHARACTERS = 5  # no host of a site is shorter than x.com
 
 
 class SiteRules:
@@ -175,18 +175,18 @@ class SiteRules:
         self._main_domains = {site.target: site for site in sites if site.domains}
         self.targets = frozenset(self._mains)
         # Most hosts differ from those of the sites in their last characters: a quick test before the lookup.
-        self._endings = frozenset(name[-_ENDING:] for name in (*self._mirrors, *self._mirror_domains))
+        self._endings = frozenset(name[-_ENDING_CHARACTERS:] for name in (*self._mirrors, *self._mirror_domains))
 
     def move_host(self, parts: Parts) -> None:
         """Apply rule 2: replace a mirror host with the main host."""
-        if parts.host[-_ENDING:] in self._endings:
+        if parts.host[-_ENDING_CHARACTERS:] in self._endings:
             site = _find_site(strip_www(parts.host), self._mirrors, self._mirror_domains)
             if site is not None:
                 site.move_host(parts)
 
     def rewrite_path(self, parts: Parts) -> None:
         """Apply rule 8: write path and query of a known page in one way."""
-        if parts.host[-_ENDING:] in self._endings:
+        if parts.host[-_ENDING_CHARACTERS:] in self._endings:
             site = _find_site(parts.host, self._mains, self._main_domains)
             if site is not None:
                 site.rewrite_path(parts)

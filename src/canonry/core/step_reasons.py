@@ -8,12 +8,13 @@ from collections import Counter
 from canonry.core.rules import get_param_name
 from canonry.core.url import Parts, parse
 
-_CONTROLS = "".join(map(chr, range(33)))
-_LOOSE = re.compile(r"([^:/\\?#]*):[/\\]*([^/\\?#]*)([^?#]*)(\?[^#]*)?(#.*)?", re.DOTALL)
+_CONTROLS_AND_SPACE = "".join(map(chr, range(33)))
+# Splits a text as the parser would: scheme, authority, path, query, fragment.
+_UNPARSED_URL = re.compile(r"([^:/\\?#]*):[/\\]*([^/\\?#]*)([^?#]*)(\?[^#]*)?(#.*)?", re.DOTALL)
 _PORT = re.compile(r":[0-9]*\Z")
-_BREAKS = re.compile(r"[\t\n\r]")
-_ENCODED = re.compile(r"[^\x21-\x7e]|[\"<>`]")
-_DOTS = re.compile(r"[/\\](?:\.|%2e){1,2}(?:[/\\]|\Z)", re.IGNORECASE)
+_TABS_AND_LINE_BREAKS = re.compile(r"[\t\n\r]")
+_ENCODED_CHARACTER = re.compile(r"[^\x21-\x7e]|[\"<>`]")
+_DOT_SEGMENT = re.compile(r"[/\\](?:\.|%2e){1,2}(?:[/\\]|\Z)", re.IGNORECASE)
 
 
 def describe_step(rule: str, before: str, after: str) -> str:
@@ -56,12 +57,12 @@ def _describe_parse(text: str, url: Parts) -> str:
 
 
 def _list_parse_changes(text: str, url: Parts) -> list[tuple[str, bool]]:
-    stripped = text.strip(_CONTROLS)
-    joined = _BREAKS.sub("", stripped)
-    match = _LOOSE.fullmatch(joined)
+    stripped = text.strip(_CONTROLS_AND_SPACE)
+    joined = _TABS_AND_LINE_BREAKS.sub("", stripped)
+    match = _UNPARSED_URL.fullmatch(joined)
     scheme, authority, path, query, fragment = match.groups("") if match else ("", "", "", "", "")
     host = _PORT.sub("", authority.rpartition("@")[2])
-    is_encoded = _ENCODED.search(path + query + fragment) is not None or bool(set("{}^") & set(path))
+    is_encoded = _ENCODED_CHARACTER.search(path + query + fragment) is not None or bool(set("{}^") & set(path))
     return [
         ("surrounding spaces removed", stripped != text),
         ("tabs and line breaks removed", joined != stripped),
@@ -70,7 +71,7 @@ def _list_parse_changes(text: str, url: Parts) -> list[tuple[str, bool]]:
         ("host in its ASCII form", host.lower() != url.host),
         ("default port dropped", _PORT.search(authority) is not None and url.port is None),
         ("backslashes read as slashes", "\\" in path),
-        ("dot segments resolved", _DOTS.search(path) is not None),
+        ("dot segments resolved", _DOT_SEGMENT.search(path) is not None),
         ("empty path set to /", not path),
         ("characters percent-encoded", is_encoded),
         ("empty query dropped", query == "?"),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SCHEME_PORTS = {"http": 80, "https": 443}
 _PORT_TEXTS = {scheme: str(port) for scheme, port in SCHEME_PORTS.items()}
-# Patterns that other modules compile when they need them: compiling one costs more than a short command may.
+# Patterns as text: other modules compile them at their first use, because compiling would slow down every start.
 # A host in lower case that is not an IPv4 address.
 PLAIN_HOST = r"(?:[a-z0-9_-]++\.)*+[a-z][a-z0-9_-]*+"
 # The characters of a path that the WHATWG parser keeps, except %.
@@ -29,7 +29,7 @@ UNCHANGED_URL = (
     r"(?>/(?!\.)[A-Za-z0-9\-._~!$&()*+,;=:@]*+)++"
     r"(?>\?[A-Za-z0-9\-._~!$&()*+,;=:@/?%]++)?+(?>#[A-Za-z0-9\-._~!$&()*+,;=:@/?%]++)?+"
 )
-# A URL of which the parser would only lower-case scheme and host and drop the default port, proved by
+# A URL in which the parser would at most lower-case scheme and host and drop the default port, proved by
 # its characters: no user, nothing to encode. `parse` checks for dot segments and punycode afterwards.
 _PLAIN = re.compile(
     r"([Hh][Tt][Tt][Pp][Ss]?)://"

@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     Switches = tuple[bool, ...]
     Tables = tuple[Switches, int, tuple[Names, ...], tuple[tuple[bytes, int, int], ...]]
 
-# What is special about a host, as in rules.h: the reference answers there, or other parameters are dropped.
+# Flags of a special host, equal to the HOST_… constants in rules.h.
 _IS_SITE, _IS_DOMAIN, _HAS_OVERRIDE, _HAS_NAMES = 1, 2, 4, 8
 _FRAGMENTS = ("drop", "keep", "routes")
 _MAX_NAME_BYTES, _MAX_LIST_BYTES, _MAX_LISTS = 255, 60_000, 1_000
 
 
 def make_tables(policy: Policy) -> Tables | None:
-    """Make the tables of a policy; None if they would not fit, and the reference has to answer for every URL."""
+    """Make the tables of a policy; None if they are too large, so that the reference answers for every URL."""
     lists = [policy.strip_params, *((*policy.strip_params, *names) for _, names in policy.strip_params_on)]
     names = tuple(tuple(name.encode().lower() for name in listed) for listed in lists)
     if len(names) > _MAX_LISTS or not all(map(_fits, names)):
         return None
-    # The C code leaves a URL with a longer host to the reference before it looks the host up.
+    # Longer hosts need no entry: the C code leaves their URLs to the reference without a lookup.
     hosts = tuple(known for known in list_special_hosts(policy) if len(known[0]) <= _MAX_NAME_BYTES)
     switches = (
         policy.parse,

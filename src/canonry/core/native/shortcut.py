@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 # A URL in lower case without port, query, fragment or escape: only www. and slashes are left to change.
 _PLAIN_LOWER_CASE = re.compile(rf"https?://({PLAIN_HOST})(/[{PATH_CHARACTERS}]*+)")
-_ENDING, _SHORT = 8, 5  # characters; most hosts differ from special ones in their last characters
+# Most hosts differ from special ones in their last characters. A host of 8 or more characters is recognised by
+# the last 8, a shorter one by the last 5, as in rules.h.
+_ENDING_CHARACTERS, _SHORT_ENDING_CHARACTERS = 8, 5
 
 
 class Shortcut:
@@ -28,9 +30,11 @@ class Shortcut:
 
     def __init__(self, policy: Policy) -> None:
         hosts = [host.decode() for host, _, _ in list_special_hosts(policy)]
-        self.endings = frozenset(host[-_ENDING:] for host in hosts)
-        short = [host for host in hosts if len(host) < _ENDING]
-        self.short_endings = frozenset(each[-_SHORT:] for host in short for each in (host, f"www.{host}"))
+        self.endings = frozenset(host[-_ENDING_CHARACTERS:] for host in hosts)
+        short = [host for host in hosts if len(host) < _ENDING_CHARACTERS]
+        self.short_endings = frozenset(
+            each[-_SHORT_ENDING_CHARACTERS:] for host in short for each in (host, f"www.{host}")
+        )
         self.strip_www = policy.strip_www
         self.collapse_slashes = policy.collapse_slashes
         self.strip_trailing_slash = policy.strip_trailing_slash
@@ -48,7 +52,9 @@ def normalize(url: str, policy: Policy | str = "bookmark") -> str:
     if plain is None or "/." in url:
         return reference.normalize(url, policy)
     host, path = plain.groups()
-    is_known = host[-_ENDING:] in shortcut.endings or host[-_SHORT:] in shortcut.short_endings
+    is_known = (
+        host[-_ENDING_CHARACTERS:] in shortcut.endings or host[-_SHORT_ENDING_CHARACTERS:] in shortcut.short_endings
+    )
     if is_known or "xn--" in host or (shortcut.collapse_slashes and "//" in path):
         return reference.normalize(url, policy)
     if shortcut.strip_www and host.startswith("www."):
