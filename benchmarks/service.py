@@ -81,7 +81,7 @@ class Claim:
 
 
 def main(arguments: list[str]) -> None:
-    """Measure, print the table, write the JSON if asked."""
+    """Measure, print the table, and write the JSON file if one is given."""
     if arguments[:1] == ["drive"]:
         port, connections, seconds, known = map(int, arguments[2:])
         print(json.dumps(uvloop.run(drive(arguments[1], port, connections, seconds=seconds, known=known))))
@@ -91,7 +91,9 @@ def main(arguments: list[str]) -> None:
         return
     parser = argparse.ArgumentParser(prog="python -m benchmarks.service", description=__doc__)
     parser.add_argument("--seconds", type=int, default=SECONDS, help=f"of each kind of request ({SECONDS})")
-    parser.add_argument("--connections", type=int, default=CONNECTIONS, help=f"kept open ({CONNECTIONS})")
+    parser.add_argument(
+        "--connections", type=int, default=CONNECTIONS, help=f"connections of the client ({CONNECTIONS})"
+    )
     parser.add_argument("--json", metavar="FILE", help="write the result there, too")
     options = parser.parse_args(arguments)
 

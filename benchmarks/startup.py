@@ -49,7 +49,7 @@ class Times:
 
 
 def main(arguments: list[str]) -> None:
-    """Measure, print the table, write the JSON if asked."""
+    """Measure, print the table, and write the JSON file if one is given."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.startup", description=__doc__)
     parser.add_argument("--json", metavar="FILE", help="also write the result to this file")
     options = parser.parse_args(arguments)

@@ -233,7 +233,7 @@ def make_public(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make 127.0.0.2 public for the guard without allowing it; 127.0.0.1 and 127.0.0.3 stay private."""
     others = [each for each in guard._NOT_PUBLIC if ip_address(ADDRESS) not in each.network]
     private = [
-        guard._range(f"{address}/32", RefusalKind.LOOPBACK, "a loopback address")
+        guard._make_range(f"{address}/32", RefusalKind.LOOPBACK, "a loopback address")
         for address in ("127.0.0.1", "127.0.0.3")
     ]
     monkeypatch.setattr(guard, "_NOT_PUBLIC", (*others, *private))

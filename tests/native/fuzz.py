@@ -1,4 +1,4 @@
-"""Run libFuzzer on the native core: `make fuzz`. Inputs that fail are kept in build/fuzz."""
+"""Run libFuzzer on the native core: `make fuzz`. Inputs that fail are written to build/fuzz."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def add(urls: tuple[str, ...], *, no_fetch: bool, database_url: str, as_json: bo
     with open_feeds(database_url) as store:
         outcomes = asyncio.run(_add([OpmlFeed(url) for url in urls], store, no_fetch=no_fetch))
     _print_outcomes(outcomes, as_json=as_json)
-    sys.exit(_exit_code(outcomes))
+    sys.exit(_choose_exit_code(outcomes))
 
 
 @feeds.command()
@@ -149,7 +149,7 @@ def import_feeds(
             counts = Counter(outcome.result for outcome in outcomes)
             summary = ", ".join(f"{counts[result]} {result}" for result in AddResult)
             click.echo(f"canonry: {len(outcomes)} feeds in {file}: {summary}", err=True)
-            code = _exit_code(outcomes)
+            code = _choose_exit_code(outcomes)
     sys.exit(code)
 
 
@@ -261,7 +261,7 @@ def _describe(outcome: AddOutcome) -> str:
     return f"{outcome.input_url} is followed as {feed}{reason}"
 
 
-def _exit_code(outcomes: list[AddOutcome]) -> int:
+def _choose_exit_code(outcomes: list[AddOutcome]) -> int:
     from canonry.feeds.subscriptions import AddResult
 
     return 1 if any(outcome.result is AddResult.REFUSED for outcome in outcomes) else 0

@@ -40,7 +40,7 @@ json_option = click.option(
 )
 
 
-def _default_database_url() -> str:
+def _get_default_database_url() -> str:
     from canonry.settings import load_settings
 
     return load_settings().database_url
@@ -51,7 +51,7 @@ db_option = click.option(
     "database_url",
     metavar="URL",
     envvar="CANONRY_DATABASE_URL",
-    default=_default_database_url,
+    default=_get_default_database_url,
     show_default="~/.local/share/canonry/canonry.db",
     help="The store: sqlite:///FILE or postgresql://…; also CANONRY_DATABASE_URL, or database_url in canonry.toml.",
 )

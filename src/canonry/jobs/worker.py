@@ -88,7 +88,7 @@ class Worker:
         if not _ONE_WORKER_LOCK.acquire(blocking=False):
             raise WorkerAlreadyRunning("This process already has a worker; run another one in a separate process.")
         try:
-            await self._in_thread(self._prepare)
+            await self._run_in_thread(self._prepare)
             with self._jobs.convert_errors():
                 self._launch()
         except BaseException:
@@ -104,10 +104,10 @@ class Worker:
         _log.info("worker %s stops; waiting for %d running jobs", self.executor_id, len(self._running))
         try:
             await self._drain()
-            await self._in_thread(lambda: DBOS.destroy(destroy_registry=True))
+            await self._run_in_thread(lambda: DBOS.destroy(destroy_registry=True))
             if self._heartbeat_task is not None:
                 self._heartbeat_task.cancel()
-            if requeued := await self._in_thread(self._requeue_own_jobs):
+            if requeued := await self._run_in_thread(self._requeue_own_jobs):
                 _log.info("requeued %d jobs that had not ended", requeued)
         except StoreError as error:
             _log.warning("could not requeue running jobs; other workers take them over within a minute: %s", error)
@@ -171,7 +171,7 @@ class Worker:
         # DBOS stores the limit with the queue, where the worker that starts last sets it for all workers.
         slots = asyncio.Semaphore(self._concurrency)
 
-        async def job(key: str) -> None:
+        async def run_job(key: str) -> None:
             if self._is_stopping:
                 raise asyncio.CancelledError
             task = asyncio.current_task()
@@ -195,7 +195,7 @@ class Worker:
             max_recovery_attempts=_MAX_ATTEMPTS,
             serialization_type=WorkflowSerializationFormat.PORTABLE,
         )
-        register(job)
+        register(run_job)
 
     def _remove_task(self, task: asyncio.Task[Any]) -> None:
         self._running.pop(task, None)
@@ -203,7 +203,7 @@ class Worker:
     async def _send_heartbeats(self) -> None:
         while True:
             try:
-                await self._in_thread(self._send_heartbeat)
+                await self._run_in_thread(self._send_heartbeat)
             except Exception as error:  # continue after any error: a worker without a heartbeat loses its jobs
                 _log.warning("heartbeat failed: %s", _describe_error(error))
             await asyncio.sleep(self._times.heartbeat)
@@ -260,7 +260,7 @@ class Worker:
             ) from None
         self._lock = lock
 
-    def _in_thread(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
+    def _run_in_thread(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
         return asyncio.get_running_loop().run_in_executor(self._threads, work)
 
 

@@ -70,40 +70,40 @@ class _Range(NamedTuple):
     description: str
 
 
-def _range(network: str, kind: RefusalKind, description: str) -> _Range:
+def _make_range(network: str, kind: RefusalKind, description: str) -> _Range:
     return _Range(ip_network(network), kind, description)
 
 
 # The IANA special-purpose registries. Python's is_global differs between versions.
 # The first range that contains an address describes it, so narrow ranges come first.
 _NOT_PUBLIC: tuple[_Range, ...] = (
-    _range("0.0.0.0/8", RefusalKind.RESERVED, "an address of this host"),
-    _range("10.0.0.0/8", RefusalKind.PRIVATE, "a private address"),
-    _range("100.64.0.0/10", RefusalKind.CARRIER, "an address that providers share among customers"),
-    _range("127.0.0.0/8", RefusalKind.LOOPBACK, "a loopback address"),
-    _range("169.254.0.0/16", RefusalKind.LINK_LOCAL, "a link-local address"),
-    _range("172.16.0.0/12", RefusalKind.PRIVATE, "a private address"),
-    _range("192.0.0.0/24", RefusalKind.RESERVED, "reserved for protocols"),
-    _range("192.0.2.0/24", RefusalKind.DOCUMENTATION, "reserved for documentation"),
-    _range("192.88.99.0/24", RefusalKind.TUNNEL, "a 6to4 relay address"),
-    _range("192.168.0.0/16", RefusalKind.PRIVATE, "a private address"),
-    _range("198.18.0.0/15", RefusalKind.RESERVED, "reserved for benchmarks"),
-    _range("198.51.100.0/24", RefusalKind.DOCUMENTATION, "reserved for documentation"),
-    _range("203.0.113.0/24", RefusalKind.DOCUMENTATION, "reserved for documentation"),
-    _range("224.0.0.0/4", RefusalKind.MULTICAST, "a multicast address"),
-    _range("240.0.0.0/4", RefusalKind.RESERVED, "a reserved address"),
-    _range("::/128", RefusalKind.RESERVED, "an address of this host"),
-    _range("::1/128", RefusalKind.LOOPBACK, "a loopback address"),
-    _range("::/96", RefusalKind.TUNNEL, "an IPv4-compatible IPv6 address"),
-    _range("64:ff9b::/96", RefusalKind.TUNNEL, "a NAT64 address"),
-    _range("64:ff9b:1::/48", RefusalKind.TUNNEL, "a NAT64 address"),
-    _range("2001::/32", RefusalKind.TUNNEL, "a Teredo address"),
-    _range("2001:db8::/32", RefusalKind.DOCUMENTATION, "reserved for documentation"),
-    _range("2002::/16", RefusalKind.TUNNEL, "a 6to4 address"),
-    _range("3fff::/20", RefusalKind.DOCUMENTATION, "reserved for documentation"),
-    _range("fc00::/7", RefusalKind.PRIVATE, "a private address"),
-    _range("fe80::/10", RefusalKind.LINK_LOCAL, "a link-local address"),
-    _range("ff00::/8", RefusalKind.MULTICAST, "a multicast address"),
+    _make_range("0.0.0.0/8", RefusalKind.RESERVED, "an address of this host"),
+    _make_range("10.0.0.0/8", RefusalKind.PRIVATE, "a private address"),
+    _make_range("100.64.0.0/10", RefusalKind.CARRIER, "an address that providers share among customers"),
+    _make_range("127.0.0.0/8", RefusalKind.LOOPBACK, "a loopback address"),
+    _make_range("169.254.0.0/16", RefusalKind.LINK_LOCAL, "a link-local address"),
+    _make_range("172.16.0.0/12", RefusalKind.PRIVATE, "a private address"),
+    _make_range("192.0.0.0/24", RefusalKind.RESERVED, "reserved for protocols"),
+    _make_range("192.0.2.0/24", RefusalKind.DOCUMENTATION, "reserved for documentation"),
+    _make_range("192.88.99.0/24", RefusalKind.TUNNEL, "a 6to4 relay address"),
+    _make_range("192.168.0.0/16", RefusalKind.PRIVATE, "a private address"),
+    _make_range("198.18.0.0/15", RefusalKind.RESERVED, "reserved for benchmarks"),
+    _make_range("198.51.100.0/24", RefusalKind.DOCUMENTATION, "reserved for documentation"),
+    _make_range("203.0.113.0/24", RefusalKind.DOCUMENTATION, "reserved for documentation"),
+    _make_range("224.0.0.0/4", RefusalKind.MULTICAST, "a multicast address"),
+    _make_range("240.0.0.0/4", RefusalKind.RESERVED, "a reserved address"),
+    _make_range("::/128", RefusalKind.RESERVED, "an address of this host"),
+    _make_range("::1/128", RefusalKind.LOOPBACK, "a loopback address"),
+    _make_range("::/96", RefusalKind.TUNNEL, "an IPv4-compatible IPv6 address"),
+    _make_range("64:ff9b::/96", RefusalKind.TUNNEL, "a NAT64 address"),
+    _make_range("64:ff9b:1::/48", RefusalKind.TUNNEL, "a NAT64 address"),
+    _make_range("2001::/32", RefusalKind.TUNNEL, "a Teredo address"),
+    _make_range("2001:db8::/32", RefusalKind.DOCUMENTATION, "reserved for documentation"),
+    _make_range("2002::/16", RefusalKind.TUNNEL, "a 6to4 address"),
+    _make_range("3fff::/20", RefusalKind.DOCUMENTATION, "reserved for documentation"),
+    _make_range("fc00::/7", RefusalKind.PRIVATE, "a private address"),
+    _make_range("fe80::/10", RefusalKind.LINK_LOCAL, "a link-local address"),
+    _make_range("ff00::/8", RefusalKind.MULTICAST, "a multicast address"),
 )
 _PUBLIC_V6 = IPv6Network("2000::/3")
 _PROTOCOLS_V6 = IPv6Network("2001::/23")

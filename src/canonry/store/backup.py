@@ -67,8 +67,8 @@ def restore(
 
 def read_header(file: str | Path) -> BackupHeader:
     """Return the header of a backup; StoreError for another file, or a backup of a newer canonry."""
-    with _open_backup(Path(file)) as lines:
-        return lines.header
+    with _open_backup(Path(file)) as reader:
+        return reader.header
 
 
 def write_backup(connection: Connection, file: Path, progress: Progress = lambda _done, _of: None) -> int:
@@ -80,26 +80,28 @@ def write_backup(connection: Connection, file: Path, progress: Progress = lambda
     total = sum(connection.execute(select(func.count()).select_from(table)).scalar_one() for table in tables)
     header = {"canonry": canonry.__version__, "tables": version, "created_at": stamp(datetime.now(UTC))}
     with replace_file(file, is_private=True) as part, _open_gzip(part) as out:
-        write = _Writer(out)
-        write.line(header)
+        writer = _BackupWriter(out)
+        writer.write_line(header)
         rows = 0
         for table in tables:
             with closing(_read_rows(connection, table)) as found:
                 for row in found:
-                    write.line({"table": table.name, "row": row})
+                    writer.write_line({"table": table.name, "row": row})
                     rows += 1
                     if rows % _BATCH == 0:
                         progress(rows, total)
-        write.line({"rows": rows, "sha256": write.sha256.hexdigest()})
+        writer.write_line({"rows": rows, "sha256": writer.sha256.hexdigest()})
     return rows
 
 
-class _Writer:
+class _BackupWriter:
+    """Write lines and compute their checksum."""
+
     def __init__(self, out: IO[bytes]) -> None:
         self.out = out
         self.sha256 = hashlib.sha256()
 
-    def line(self, value: object) -> None:
+    def write_line(self, value: object) -> None:
         line = json.dumps(value, separators=(",", ":")).encode() + b"\n"
         self.sha256.update(line)
         self.out.write(line)
@@ -121,14 +123,14 @@ class _BackupReader:
         """The bytes read so far, and the size of the file."""
         return self._raw.tell(), self._size
 
-    def rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
+    def read_rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield each row with the name of its table."""
         rows = 0
         while True:
             before = self._sha256.hexdigest()
-            line = self._next()
+            line = self._read_record()
             if "sha256" in line:
-                if line != {"rows": rows, "sha256": before} or self._readline():
+                if line != {"rows": rows, "sha256": before} or self._read_line():
                     raise self.make_error("checksum mismatch")
                 return
             if not isinstance(line.get("table"), str) or not isinstance(line.get("row"), dict):
@@ -140,7 +142,7 @@ class _BackupReader:
         return StoreError(f"{self.file}: the backup is damaged: {reason}. Nothing was restored.")
 
     def _read_header(self) -> BackupHeader:
-        header = self._next()
+        header = self._read_record()
         if not all(isinstance(header.get(name), str) for name in BackupHeader.__dataclass_fields__):
             raise StoreError(f"{self.file}: not a backup of canonry, or damaged. Nothing was restored.")
         found = BackupHeader(*(str(header[name]) for name in BackupHeader.__dataclass_fields__))
@@ -151,8 +153,8 @@ class _BackupReader:
             )
         return found
 
-    def _next(self) -> dict[str, Any]:
-        line = self._readline()
+    def _read_record(self) -> dict[str, Any]:
+        line = self._read_line()
         if not line.endswith(b"\n"):
             raise self.make_error("the file is truncated")
         self._sha256.update(line)
@@ -164,7 +166,7 @@ class _BackupReader:
             raise StoreError(f"{self.file}: not a backup of canonry, or damaged. Nothing was restored.")
         return cast("dict[str, Any]", value)
 
-    def _readline(self) -> bytes:
+    def _read_line(self) -> bytes:
         try:
             return self._lines.readline(_MAX_LINE_BYTES)
         except gzip.BadGzipFile:
@@ -185,13 +187,13 @@ def _open_backup(file: Path) -> Generator[_BackupReader]:
 
 def _verify(file: Path) -> None:
     """Read the whole file before anything is changed, so that a damaged file changes nothing."""
-    with _open_backup(file) as lines:
-        for _ in lines.rows():
+    with _open_backup(file) as reader:
+        for _ in reader.read_rows():
             pass
 
 
 def _restore(connection: Connection, file: Path, *, replace: bool, progress: Progress) -> int:
-    with _open_backup(file) as lines:
+    with _open_backup(file) as reader:
         lock_tables(connection)
         lock_rows(connection)
         if not replace and not _is_empty(connection):
@@ -199,17 +201,17 @@ def _restore(connection: Connection, file: Path, *, replace: bool, progress: Pro
             raise StoreError(
                 f"{name}: the store is not empty. Nothing was restored. Add --replace to replace its content."
             )
-        _clear(connection, lines.header.tables)
+        _clear(connection, reader.header.tables)
         tables = {table.name: table for table in _reflect_tables(connection)}
         rows = 0
-        for name, group in groupby(lines.rows(), key=lambda pair: pair[0]):
+        for name, group in groupby(reader.read_rows(), key=lambda pair: pair[0]):
             if name not in tables:
-                raise lines.make_error(f"unknown table {name!r}")
+                raise reader.make_error(f"unknown table {name!r}")
             for batch in _split_into_batches(group):
-                _insert_batch(connection, tables[name], batch, lines)
+                _insert_batch(connection, tables[name], batch, reader)
                 rows += len(batch)
-                progress(*lines.position)
-    if lines.header.tables != VERSIONS[-1]:
+                progress(*reader.position)
+    if reader.header.tables != VERSIONS[-1]:
         from canonry.store.migrations.migrate import upgrade
 
         upgrade(connection)
@@ -238,15 +240,15 @@ def _clear(connection: Connection, version: str) -> None:
     upgrade(connection, version)
 
 
-def _insert_batch(connection: Connection, table: Table, batch: list[dict[str, Any]], lines: _BackupReader) -> None:
+def _insert_batch(connection: Connection, table: Table, batch: list[dict[str, Any]], reader: _BackupReader) -> None:
     for row in batch:
         if row.keys() != set(table.columns.keys()):
-            raise lines.make_error(f"a row of {table.name} has unexpected columns")
+            raise reader.make_error(f"a row of {table.name} has unexpected columns")
         for name in _find_binary_columns(table):
             try:
                 row[name] = None if row[name] is None else b64decode(row[name], validate=True)
             except (TypeError, ValueError):
-                raise lines.make_error(f"bytes of {table.name} are not base64") from None
+                raise reader.make_error(f"bytes of {table.name} are not base64") from None
     connection.execute(insert(table), batch)
 
 

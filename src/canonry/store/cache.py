@@ -116,12 +116,12 @@ class RedisCache:
 
     async def get(self, name: str) -> bytes | None:
         """Return the value, or None where it is missing or expired."""
-        found = await self._backend.call(lambda: self._redis.get(_key(name)))
+        found = await self._backend.call(lambda: self._redis.get(_make_key(name)))
         return found if isinstance(found, bytes) else None
 
     async def set(self, name: str, value: bytes, seconds: float) -> None:
         """Store a value for so many seconds."""
-        await self._backend.call(lambda: self._redis.set(_key(name), value, px=max(1, int(seconds * 1000))))
+        await self._backend.call(lambda: self._redis.set(_make_key(name), value, px=max(1, int(seconds * 1000))))
 
     async def close(self) -> None:
         """Close the connections."""
@@ -176,5 +176,5 @@ class _Backend:
             self._next_warning, self._failures = now + _WARNING_SECONDS, 0
 
 
-def _key(name: str) -> str:
+def _make_key(name: str) -> str:
     return f"canonry:{name}"

@@ -31,34 +31,34 @@ class Prepared:
 
     def fetch_all(self, connection: Connection, **values: object) -> list[tuple[Any, ...]]:
         """Return all rows of a SELECT or a RETURNING clause."""
-        text = self._text(connection.dialect)
+        text = self._get_text(connection.dialect)
         with DriverCursor(connection, text.sql) as cursor:
             cursor.execute(text.sql, text.bind(values))
             return list(cursor.fetchall())
 
     def run(self, connection: Connection, **values: object) -> None:
         """Run the statement once."""
-        text = self._text(connection.dialect)
+        text = self._get_text(connection.dialect)
         with DriverCursor(connection, text.sql) as cursor:
             cursor.execute(text.sql, text.bind(values))
 
     def run_many(self, connection: Connection, rows: Iterable[Mapping[str, object]]) -> None:
         """Run the statement for each row; rows must not contain lists."""
-        text = self._text(connection.dialect)
+        text = self._get_text(connection.dialect)
         if bound := list(map(text.bind_row, rows)):
             with DriverCursor(connection, text.sql) as cursor:
                 cursor.executemany(text.sql, bound)
 
     def insert(self, connection: Connection, rows: Sequence[Row]) -> None:
         """Insert the rows, whose values are in the order of the columns."""
-        text = self._text(connection.dialect)
+        text = self._get_text(connection.dialect)
         if rows:
             columns = self._columns or ()
             bound = rows if text.is_positional else [dict(zip(columns, row, strict=True)) for row in rows]
             with DriverCursor(connection, text.sql) as cursor:
                 cursor.executemany(text.sql, bound)
 
-    def _text(self, dialect: Any) -> _Text:
+    def _get_text(self, dialect: Any) -> _Text:
         text = self._texts.get(dialect.name)
         if text is None:
             statement: Any = self._make(_make_json_condition if dialect.name == "sqlite" else _make_any_condition)
