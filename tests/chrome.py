@@ -10,7 +10,7 @@ import pytest
 
 from canonry.errors import CanonryError
 from canonry.net.chrome.chrome_engine import ChromeEngine
-from canonry.net.chrome.process import PACKAGE, find_chrome
+from canonry.net.chrome.process import DEBIAN_PACKAGE, find_chrome
 from canonry.net.guard import Guard
 from canonry.settings import Settings, load_settings
 from loopback import ADDRESS, EVERY_PORT, resolve_nothing
@@ -30,7 +30,7 @@ except CanonryError:
 PAGE = "http://site.example/dir/page.html?q=1"
 HTML = {"Content-Type": "text/html; charset=utf-8"}
 GOOD = f'<title>Good</title><a href="/next">next</a><p>{"text " * 100}'
-NO_CHROME = f"Chrome is not installed (Debian: apt-get install {PACKAGE}) and CANONRY_CHROME names none"
+NO_CHROME = f"Chrome is not installed (Debian: apt-get install {DEBIAN_PACKAGE}) and CANONRY_CHROME names none"
 needs_chrome = pytest.mark.skipif(not FOUND, reason=NO_CHROME)
 
 

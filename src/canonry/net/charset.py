@@ -13,13 +13,13 @@ from typing import Any
 import webencodings  # type: ignore[import-untyped]
 
 _BOMS = (
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, because this mark starts with that of UTF-16
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 # The first bytes of `<…`, `{…` or white space in an encoding of two or four bytes (XML 1.0, appendix F).
-_WIDE = (
+_WIDE_STARTS = (
     (re.compile(rb"[\s<{]\0\0\0", re.DOTALL), "utf-32-le"),
     (re.compile(rb"\0\0\0[\s<{]", re.DOTALL), "utf-32-be"),
     (re.compile(rb"[\s<{]\0[^\0]", re.DOTALL), "utf-16-le"),
@@ -37,15 +37,15 @@ _NON_ASCII_BYTES = bytes(range(128, 256))
 def decode(body: bytes, content_type: str = "") -> str:
     """Return the text of a document; bytes that fit no charset become U+FFFD.
 
-    The order is: byte order mark, Content-Type, XML declaration. Valid UTF-8 is believed before windows-1252,
-    which is a default of servers and editors more often than a statement.
+    The order is: byte order mark, Content-Type, XML declaration. Valid UTF-8 wins over windows-1252,
+    which many servers and editors name by default, whatever the document is in.
     """
     for mark, name in _BOMS:
         if body.startswith(mark):
             return body[len(mark) :].decode(name, "replace")
     if body.startswith(codecs.BOM_UTF8):
         body, content_type = body[3:], "charset=utf-8"
-    if wide := next((name for start, name in _WIDE if start.match(body)), ""):
+    if wide := next((name for start, name in _WIDE_STARTS if start.match(body)), ""):
         return body.decode(wide, "replace")
     stated = (_CHARSET.search(content_type), _XML_ENCODING.search(body[:_XML_HEAD_BYTES].decode("latin-1")))
     names = [name for match in stated if match and (name := _find_codec(match[1])) and not name.startswith("utf-16")]
@@ -107,7 +107,7 @@ def _decode_strictly(body: bytes, name: str) -> str | None:
 
 
 def _guess(body: bytes, names: list[str]) -> str:
-    """Return the likeliest reading of bytes that fit none of the named charsets."""
+    """Decode bytes that fit none of the named charsets, in the most likely one."""
     replaced, ignored = body.decode("utf-8", "replace"), body.decode("utf-8", "ignore")
     damaged = len(replaced) - len(ignored)
     multibyte_characters = len(ignored) - len(body.translate(None, delete=_NON_ASCII_BYTES))

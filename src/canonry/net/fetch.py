@@ -42,10 +42,10 @@ MAX_BODY_BYTES = 10 * 1024 * 1024  # after decompression
 MAX_REDIRECTS = 10
 MAX_CONNECTIONS = 100
 MAX_CONNECTIONS_PER_HOST = 8
-_MAX_KEPT_ORIGINS = 100  # whose connections stay open for the next request
-_KEEP_SECONDS = 15.0  # the default of aiohttp
-# aiohttp bounds the memory of these; every other encoding is refused.
-_ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
+_MAX_KEPT_ORIGINS = 100  # origins whose connections stay open for the next request
+_KEEP_ALIVE_SECONDS = 15.0  # the default of aiohttp
+# aiohttp limits the memory for decoding these; every other encoding is refused.
+_ACCEPTED_ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
 _HEADERS = {
     "Accept": "application/atom+xml, application/rss+xml, application/feed+json, application/xml;q=0.9, */*;q=0.8",
     "Accept-Encoding": "gzip, deflate",
@@ -88,7 +88,7 @@ class Client:
         self._tls = make_tls_context(self._settings.ca_file)
         # A pool of connections for each set of allowed networks: what one guard allows, another may refuse.
         self._sessions: dict[tuple[tuple[Network, ...], bool], aiohttp.ClientSession] = {}
-        self._kept: dict[str, float] = {}  # by origin: when it was last requested, the latest at the end
+        self._kept_origins: dict[str, float] = {}  # the time of the last request by origin, the latest at the end
 
     async def __aenter__(self) -> Self:
         return self
@@ -173,7 +173,7 @@ class Client:
         self, guard: Guard, parts: Parts, method: str, validators: Validators, limit: int, options: FetchOptions
     ) -> Response:
         """Send one request; redirects are not followed."""
-        wire = URL.build(
+        wire_url = URL.build(
             scheme=parts.scheme,
             host=parts.host,
             port=int(parts.port) if parts.port else None,
@@ -192,8 +192,8 @@ class Client:
             headers["If-Modified-Since"] = validators.last_modified
         url = str(parts)
         try:
-            async with self._get_session(guard, keeps=self._should_keep(parts.get_origin())).request(
-                method, wire, headers=headers, allow_redirects=False, proxy=self._settings.proxy or None
+            async with self._get_session(guard, keeps_alive=self._should_keep(parts.get_origin())).request(
+                method, wire_url, headers=headers, allow_redirects=False, proxy=self._settings.proxy or None
             ) as answer:
                 is_redirect = answer.status in REDIRECTS and bool(answer.headers.get("Location"))
                 is_read = not is_redirect and options.reads_body(answer.headers.get("Content-Type", ""))
@@ -212,25 +212,25 @@ class Client:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             kind, reason = classify_error(error)
             failure = FetchFailed(url, reason, kind=kind)
-        # Raised outside of the handlers, so that its traceback keeps no reference to the buffers of the connection.
+        # Raised outside of the handlers, so that the traceback keeps no reference to the buffers of the connection.
         raise failure
 
     def _should_keep(self, origin: str) -> bool:
-        """Return whether the connection stays open; of thousands of hosts with one request each, 100 are kept."""
+        """Return whether the connection stays open after the request; at most 100 origins keep theirs."""
         now = asyncio.get_running_loop().time()
-        while self._kept and next(iter(self._kept.values())) < now - _KEEP_SECONDS:
-            del self._kept[next(iter(self._kept))]
-        if origin not in self._kept and len(self._kept) >= _MAX_KEPT_ORIGINS:
+        while self._kept_origins and next(iter(self._kept_origins.values())) < now - _KEEP_ALIVE_SECONDS:
+            del self._kept_origins[next(iter(self._kept_origins))]
+        if origin not in self._kept_origins and len(self._kept_origins) >= _MAX_KEPT_ORIGINS:
             return False
-        self._kept.pop(origin, None)
-        self._kept[origin] = now
+        self._kept_origins.pop(origin, None)
+        self._kept_origins[origin] = now
         return True
 
-    def _get_session(self, guard: Guard, *, keeps: bool) -> aiohttp.ClientSession:
-        session = self._sessions.get((guard.networks, keeps))
+    def _get_session(self, guard: Guard, *, keeps_alive: bool) -> aiohttp.ClientSession:
+        session = self._sessions.get((guard.networks, keeps_alive))
         if session is None:
-            session = self._sessions[guard.networks, keeps] = aiohttp.ClientSession(
-                connector=self._make_connector(guard, keeps=keeps),
+            session = self._sessions[guard.networks, keeps_alive] = aiohttp.ClientSession(
+                connector=self._make_connector(guard, keeps_alive=keeps_alive),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={**_HEADERS, "User-Agent": self._settings.user_agent},
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
@@ -239,9 +239,9 @@ class Client:
             )
         return session
 
-    def _make_connector(self, guard: Guard, *, keeps: bool) -> aiohttp.TCPConnector:
+    def _make_connector(self, guard: Guard, *, keeps_alive: bool) -> aiohttp.TCPConnector:
         if self._settings.proxy:  # every connection goes to the operator's proxy, which resolves names
-            return aiohttp.TCPConnector(limit=MAX_CONNECTIONS, force_close=not keeps, ssl=self._tls)
+            return aiohttp.TCPConnector(limit=MAX_CONNECTIONS, force_close=not keeps_alive, ssl=self._tls)
 
         def make_checked_socket(info: AddrInfoType) -> socket.socket:  # pyright: ignore[reportUnknownParameterType]
             family, kind, protocol, _, sockaddr = cast("tuple[int, int, int, str, tuple[object, ...]]", info)
@@ -256,7 +256,7 @@ class Client:
             use_dns_cache=False,
             limit=MAX_CONNECTIONS,
             limit_per_host=MAX_CONNECTIONS_PER_HOST,
-            force_close=not keeps,
+            force_close=not keeps_alive,
             ssl=self._tls,
         )
 
@@ -305,7 +305,7 @@ class _AddressedResponse(aiohttp.ClientResponse):
 async def _read_body(answer: aiohttp.ClientResponse, url: str, limit: int, *, truncates: bool) -> bytes:
     """Return the decompressed body; over the limit, cut it or raise FetchFailed."""
     encoding = ", ".join(answer.headers.getall("Content-Encoding", ())).strip().lower()
-    if encoding not in _ENCODINGS:
+    if encoding not in _ACCEPTED_ENCODINGS:
         reason = f"the body is encoded as {encoding[:40]!r}, which was not requested"
         raise FetchFailed(url, reason, kind=FailureKind.ENCODING)
     too_large = f"the body is larger than {limit} bytes"

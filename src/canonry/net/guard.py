@@ -1,6 +1,6 @@
 """The guard decides which addresses, names, ports and schemes a request may reach (contract G2, G4).
 
-The guard makes no requests. The fetcher asks it about every URL, every address a name resolves to, and every redirect.
+The guard makes no requests. The client calls it for every URL, every address a name resolves to, and every redirect.
 """
 
 from __future__ import annotations
@@ -124,8 +124,9 @@ class Guard:
     ) -> None:
         self._networks = tuple(ip_network(network) for network in allow_networks)
         self._ports = allow_ports
-        self._own = frozenset((ip_address(address), port) for address, port in own_addresses)
-        # A URL that a public server named never reaches an allowed network, so no setting is suggested for it.
+        self._own_addresses = frozenset((ip_address(address), port) for address, port in own_addresses)
+        # `_for_public` is the guard for URLs that a public server named: they never reach an allowed network,
+        # so no setting is suggested for them.
         self.suggests_networks = True
         self._for_public = copy(self)
         self._for_public._networks = ()  # noqa: SLF001
@@ -188,12 +189,12 @@ class Guard:
         if targets & _METADATA_ADDRESSES:
             reason = f"{shown} is a metadata service, which hands out credentials of the machine"
             raise UnsafeUrl(shown, reason, kind=RefusalKind.METADATA)
-        if any((each, port) in self._own for each in targets):
+        if any((each, port) in self._own_addresses for each in targets):
             raise UnsafeUrl(shown, f"{shown} port {port} is canonry itself", kind=RefusalKind.OWN_SERVICE)
         if self._is_allowed(found):
             return found
         if (refused := _find_range(found)) is not None:
-            advice = self._suggest(refused.network) if not getattr(found, "scope_id", None) else ""
+            advice = self._suggest_setting(refused.network) if not getattr(found, "scope_id", None) else ""
             raise UnsafeUrl(shown, f"{shown} is {refused.description}", kind=refused.kind, advice=advice)
         return found
 
@@ -209,7 +210,7 @@ class Guard:
     def _is_allowed(self, address: Address) -> bool:
         return any(address in network for network in self._networks)
 
-    def _suggest(self, network: Network) -> str:
+    def _suggest_setting(self, network: Network) -> str:
         if not self.suggests_networks:
             return ""
         if self._networks:
@@ -222,7 +223,7 @@ class Guard:
             reason = f"{host} is a metadata service, which hands out credentials of the machine"
             raise UnsafeUrl(url, reason, kind=RefusalKind.METADATA)
         if self._networks:
-            return  # an intranet has names of its own; their addresses decide
+            return  # an intranet may use any name; its addresses are checked after the lookup
         if "." not in name or name in _LOCAL_NAMES or any(name.endswith(f".{domain}") for domain in _LOCAL_DOMAINS):
             advice = ""
             if self.suggests_networks:

@@ -22,7 +22,7 @@ _FEED_TYPES = {
     "text/xml": "",
 }
 _MAX_LINKS = 100
-_MAX_PAGE_BYTES = 1_000_000  # of a page are read; links to feeds are in its head
+_MAX_PAGE_BYTES = 1_000_000  # the rest of a page is not read; links to feeds are in its head
 # Seconds, then the URL: https://html.spec.whatwg.org/multipage/semantics.html#attr-meta-http-equiv-refresh
 _REFRESH = re.compile(
     r"\s*[\d.]+(?>\s*[;,]|\s)\s*+(?>url\s*=\s*)?+(?:'([^']*)|\"([^\"]*)|(.+))", re.IGNORECASE | re.DOTALL
@@ -31,7 +31,7 @@ _REFRESH = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class FeedLink:
-    """A feed that a page names; `format` is the one the page claims, empty if it says only XML."""
+    """A feed that a page names; `format` is the feed format that the page names, empty if it names only XML."""
 
     url: str
     title: str

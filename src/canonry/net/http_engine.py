@@ -57,16 +57,16 @@ class HttpEngine:
         )
 
     async def _read_content(self, response: Response) -> PageContent:
-        kind = response.header("content-type")
+        content_type = response.header("content-type")
         if not response.is_ok:
             if _is_unfollowed_redirect(response):
                 return PageContent("", ())
             kind = FailureKind.UNAVAILABLE if response.is_unavailable else FailureKind.STATUS
             return PageContent("", (), PageFailure(kind, f"the server answered {response.status}"))
-        if not is_html(kind):
+        if not is_html(content_type):
             return PageContent("", ())
         body = response.body[: self._max_page_bytes]
-        read = partial(read_page, body, url=_drop_userinfo(response.url), content_type=kind)
+        read = partial(read_page, body, url=_drop_userinfo(response.url), content_type=content_type)
         content = await asyncio.to_thread(read) if len(body) > _MIN_THREAD_BYTES else read()
         if len(body) == self._max_page_bytes:
             detail = f"only the first {self._max_page_bytes} bytes were read"

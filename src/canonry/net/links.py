@@ -21,20 +21,21 @@ if TYPE_CHECKING:
 
 MAX_LINKS = 10_000
 _MAX_TITLE_CHARACTERS = 1_000
-_MAX_DEPTH = 2_000  # nested elements; the time of parsing grows with the square of the depth
-_MAX_LINK_TEXT = 50  # UTF-16 code units
+_MAX_DEPTH = 2_000  # nested elements; the time to parse grows with the square of the depth
+_MAX_LINK_TEXT_UNITS = 50  # UTF-16 code units
 # Tags of elements that can nest: not those that are empty or end where the next one begins.
 _TAG = re.compile(
     r"<(/?)(?!(?:a|area|base|br|col|dd|dt|embed|hr|img|input|li|link|meta|optgroup|option|p|param|rp|rt|source"
     r"|tbody|td|tfoot|th|thead|tr|track|wbr)\b)[a-zA-Z]",
     re.IGNORECASE,
 )
-# What JavaScript's trim() removes; Python's strip() removes another set.
+# The characters that JavaScript's trim() removes; Python's strip() removes others.
 _JS_SPACES = "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"  # noqa: E501
 _C0_AND_SPACE = "".join(map(chr, range(33)))
 _UNCHANGED = re.compile(UNCHANGED_URL)
 _ESCAPED_IN_QUERY = frozenset(b" \"#<>'") | frozenset(range(33)) | frozenset(range(127, 256))
-_NOT_MATHML_BELOW = frozenset({"mi", "mo", "mn", "ms", "mtext", "annotation-xml", "svg"})
+# Elements in <math> whose content is HTML or SVG.
+_MATHML_EXITS = frozenset({"mi", "mo", "mn", "ms", "mtext", "annotation-xml", "svg"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +119,14 @@ def _find_base(page: LexborHTMLParser, url: str, charset: str) -> str:
 
 
 def _is_mathml(anchor: LexborNode) -> bool:
-    """Return whether an element is MathML, which is not a link, and not HTML or SVG inside of MathML."""
-    above = anchor.parent
-    while above is not None:
-        if above.tag in _NOT_MATHML_BELOW:
+    """Return whether an element is MathML, which is no link; HTML and SVG inside of MathML are not."""
+    ancestor = anchor.parent
+    while ancestor is not None:
+        if ancestor.tag in _MATHML_EXITS:
             return False
-        if above.tag == "math":
+        if ancestor.tag == "math":
             return True
-        above = above.parent
+        ancestor = ancestor.parent
     return False
 
 
@@ -138,9 +139,9 @@ def read_title(page: LexborHTMLParser) -> str:
 def _trim_link_text(text: str) -> str:
     """Return `textContent.trim().substring(0, 50)`; a character outside the basic plane counts twice."""
     text = text.strip(_JS_SPACES)
-    if len(text) <= _MAX_LINK_TEXT // 2 or (text := text[:_MAX_LINK_TEXT]).isascii():
+    if len(text) <= _MAX_LINK_TEXT_UNITS // 2 or (text := text[:_MAX_LINK_TEXT_UNITS]).isascii():
         return text
-    return text.encode("utf-16-le", "surrogatepass")[: 2 * _MAX_LINK_TEXT].decode("utf-16-le", "ignore")
+    return text.encode("utf-16-le", "surrogatepass")[: 2 * _MAX_LINK_TEXT_UNITS].decode("utf-16-le", "ignore")
 
 
 def cut_deep_nesting(text: str) -> str:

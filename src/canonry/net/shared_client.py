@@ -1,4 +1,4 @@
-"""One HTTP client for all calls of an event loop that bring no client of their own."""
+"""One HTTP client for each event loop, for calls that are given no client."""
 
 from __future__ import annotations
 

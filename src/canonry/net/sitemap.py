@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from canonry.net.response import Fetch
 
-# The limits of the protocol for one file
+# The limits of the protocol for one file.
 MAX_FILE_BYTES = 50 * 1024 * 1024  # decompressed
 MAX_FILE_URLS = 50_000
 MAX_FILES = 50  # of a site
@@ -32,7 +32,7 @@ class Sitemap:
 
 
 def read_sitemap(body: bytes) -> Sitemap:
-    """Parse a file, up to its first error: XML or one URL in each line, either may be gzipped."""
+    """Parse a sitemap file up to its first error: XML, or text with one URL per line; either may be gzipped."""
     if body.startswith(b"\x1f\x8b"):
         body = _decompress(body)
     if not body.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
@@ -47,10 +47,10 @@ async def iter_sitemap_pages(
     starts: Iterable[str], fetch: Fetch, *, came_from: str | None = None
 ) -> AsyncGenerator[str | FetchFailed]:
     """Yield the pages of sitemaps and of the sitemaps they list; FetchFailed for a file that cannot be read."""
-    waiting, seen = list(dict.fromkeys(starts)), set[str]()
+    queue, seen = list(dict.fromkeys(starts)), set[str]()
     options = {} if came_from is None else {"came_from": came_from}
-    while waiting and len(seen) < MAX_FILES:
-        url = waiting.pop(0)
+    while queue and len(seen) < MAX_FILES:
+        url = queue.pop(0)
         if url in seen:
             continue
         seen.add(url)
@@ -66,7 +66,7 @@ async def iter_sitemap_pages(
             yield FetchFailed(url, detail, status=response.status, kind=kind)
             continue
         found = read_sitemap(response.body)
-        waiting.extend(found.sitemaps[:MAX_FILES])
+        queue.extend(found.sitemaps[:MAX_FILES])
         for page in found.pages:
             yield page
 

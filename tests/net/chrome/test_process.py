@@ -18,7 +18,7 @@ import pytest
 import loopback
 from canonry.crawler.crawl import crawl
 from canonry.errors import CanonryError
-from canonry.net.chrome.process import PACKAGE, find_chrome
+from canonry.net.chrome.process import DEBIAN_PACKAGE, find_chrome
 from canonry.settings import Settings
 from chrome import GOOD, PAGE, find_browser_process, list_processes, make_engine, make_page, needs_chrome, run_engine
 from loopback import ADDRESS, LoopbackWeb, in_a_loop
@@ -191,11 +191,11 @@ async def test_other_programs_cannot_use_the_browser_or_the_proxy() -> None:
 
 def test_a_missing_chrome_names_the_package_and_the_setting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(CanonryError, match=f"apt-get install {PACKAGE}"):
+    with pytest.raises(CanonryError, match=f"apt-get install {DEBIAN_PACKAGE}"):
         find_chrome(Settings())
     with pytest.raises(CanonryError, match="no Chrome at /nowhere/chrome.*CANONRY_CHROME"):
         find_chrome(Settings(chrome="/nowhere/chrome"))
-    for name in ("chromium", PACKAGE):
+    for name in ("chromium", DEBIAN_PACKAGE):
         (tmp_path / name).write_text("#!/bin/sh\n")
         (tmp_path / name).chmod(0o755)
         assert find_chrome(Settings()) == str(tmp_path / name)

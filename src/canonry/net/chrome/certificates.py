@@ -1,8 +1,8 @@
-"""Makes Chrome trust the CAs of `CANONRY_CA_FILE`.
+"""Make Chrome trust the CAs of `CANONRY_CA_FILE`.
 
 Chrome on Linux reads additional CAs from an NSS certificate store in the home folder of its user. The store is written
 with `libnss3`, the library that Chrome itself uses, by a subprocess: `python -m canonry.net.chrome.certificates FOLDER
-CA_FILE`. Why not another way: docs/decisions/0015-chrome-certificates.md
+CA_FILE`. The alternatives are compared in docs/decisions/0015-chrome-certificates.md
 """
 
 from __future__ import annotations

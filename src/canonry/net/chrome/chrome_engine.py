@@ -1,7 +1,7 @@
 """The chrome engine: opens pages in a real Chrome whose traffic goes through the guarded proxy (contract C4, C7).
 
-A page can cost only itself: if it crashes, hangs or kills the browser, it gets a failure, and the other pages are
-opened in a new tab or a new browser.
+A hostile page does not affect other pages: if it crashes, hangs or kills the browser, its result is a failure, and
+the other pages are opened in a new tab or a new browser.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ TABS = 4
 LOAD_SECONDS = 15.0
 SCRIPT_SECONDS = 5.0  # to read the links of a loaded page
 PAGES_PER_TAB = 100  # then the tab is closed, which frees its memory
-_TAB_ATTEMPTS = 3
-_TAB_SECONDS = 20.0
+_NEW_TAB_ATTEMPTS = 3
+_NEW_TAB_SECONDS = 20.0
 _LOG = logging.getLogger("canonry.chrome")
 
 
@@ -61,7 +61,7 @@ class ChromeEngine:
         self._slots = asyncio.Semaphore(tabs)
         self._starting = asyncio.Lock()
         self._idle_tabs: list[Tab] = []
-        self._waiting = 0
+        self._waiting_count = 0
         self._closing: set[asyncio.Task[None]] = set()
         self._browser: Browser | None = None
         self.proxy = Proxy(settings, guard, lookup=lookup, limits=limits)
@@ -107,11 +107,11 @@ class ChromeEngine:
     @asynccontextmanager
     async def _acquire_slot(self) -> AsyncGenerator[None]:
         """Acquire a tab slot. While others wait, a released tab starts no idle timer."""
-        self._waiting += 1
+        self._waiting_count += 1
         try:
             await self._slots.acquire()
         finally:
-            self._waiting -= 1
+            self._waiting_count -= 1
         try:
             yield
         finally:
@@ -129,7 +129,7 @@ class ChromeEngine:
         return opened, tab
 
     async def _visit_in_new_browser(self, url: str, came_from: str | None) -> Opened:
-        """Open a page in a browser of its own: any of the open pages may have ended the last browser."""
+        """Open a page in a separate browser: any of the open pages may have ended the last browser."""
         _LOG.warning("Chrome ended and is started again")
         async with Browser(self.proxy, program=self._program) as browser:
             with suppress(CommandFailed, BrowserClosed):
@@ -147,16 +147,16 @@ class ChromeEngine:
                 return tab
             self._close_in_background(tab)
         reason = ""
-        for _ in range(_TAB_ATTEMPTS):
+        for _ in range(_NEW_TAB_ATTEMPTS):
             browser = await self._get_browser()
             try:
-                async with asyncio.timeout(_TAB_SECONDS):
+                async with asyncio.timeout(_NEW_TAB_SECONDS):
                     tab = await browser.new_tab()
             except (CommandFailed, BrowserClosed) as error:
                 reason = str(error)
                 continue
             except TimeoutError:
-                reason = f"no answer within {_TAB_SECONDS:g} s"
+                reason = f"no answer within {_NEW_TAB_SECONDS:g} s"
                 browser.kill()  # Chrome hangs; the open pages are opened again in a new one
                 continue
             tab.endpoint.start_page(came_from)
@@ -179,7 +179,7 @@ class ChromeEngine:
         if tab.must_close:
             self._close_in_background(tab)
             return
-        if not self._waiting:
+        if not self._waiting_count:
             tab.start_idle_timer()
         self._idle_tabs.append(tab)
 

@@ -34,7 +34,7 @@ class InvalidHead(Exception):
 
 
 class HeadTooLarge(Exception):
-    """The head of a request or response has more bytes than it may."""
+    """The head of a request or response has more bytes than the limit."""
 
 
 class RequestHeader(NamedTuple):
@@ -137,7 +137,7 @@ def make_head(method: str, target: str, headers: list[tuple[bytes, bytes]]) -> b
 
 # The heads of responses are not read with h11: it refuses what browsers accept and servers send (a space in the name
 # of a header, a line without a colon, two different lengths). One response ends each connection, so nothing can be
-# smuggled behind it, and Chrome gets the bytes as they came.
+# smuggled after it, and Chrome gets the bytes unchanged.
 
 
 def parse_status(head: bytes) -> int:

@@ -21,7 +21,7 @@ ENDLESS_DIALOGS = PageFailure(FailureKind.DIALOG_LOOP, "The page keeps opening d
 
 @dataclass(slots=True)
 class LoadedDocument:
-    """What Chrome's network events tell about one document."""
+    """What is known about one document from Chrome's network events."""
 
     url: str
     status: int = 0
@@ -57,7 +57,7 @@ class MainFrame:
 
     @property
     def document(self) -> LoadedDocument:
-        """The current document, or the latest requested one if nothing is known of the current."""
+        """The current document, or the latest requested one if nothing is known about the current one."""
         if self.loader_id in self.documents:
             return self.documents[self.loader_id]
         return next(reversed(self.documents.values()), LoadedDocument(""))

@@ -24,7 +24,7 @@ _KINDS = {
     "ERR_NETWORK_ACCESS_REVOKED": FailureKind.CONNECT,
     "ERR_NETWORK_CHANGED": FailureKind.DISCONNECTED,
     "ERR_NETWORK_IO_SUSPENDED": FailureKind.DISCONNECTED,
-    # Chrome's way to the proxy of this process is lost, for example after its network process was killed.
+    # Chrome cannot reach the proxy of this process, for example after Chrome's network process was killed.
     "ERR_PROXY_AUTH_REQUESTED": FailureKind.CONNECT,
     "ERR_PROXY_AUTH_REQUESTED_WITH_NO_CONNECTION": FailureKind.CONNECT,
     "ERR_PROXY_AUTH_UNSUPPORTED": FailureKind.CONNECT,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from canonry.net.chrome.proxy import ProxyEndpoint
     from canonry.settings import Settings
 
-PACKAGE = "chromium-headless-shell"  # of Debian
+DEBIAN_PACKAGE = "chromium-headless-shell"
 _PROGRAM_NAMES = (
     "chromium-headless-shell", "chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome",
     "chrome-headless-shell", "headless_shell",
@@ -36,10 +36,11 @@ _EXIT_POLL_SECONDS = 0.005
 _MAX_FOLDER_BYTES = 36  # Chrome adds the rest of its socket's name, which has at most 107 bytes
 _MAX_STDERR_BYTES = 2000  # the last bytes are kept for the error message
 _MAX_SHOWN_CHARACTERS = 500
-_PROCESS_KB = 4 * 1024 * 1024  # data of one process, limited by `ulimit -d`
-# Chrome reads commands from file descriptor 3 and writes to 4. The shell removes the profile after Chrome has ended,
-# also if this process is killed: Chrome ends when the pipe is closed. Children of Chrome may still be writing.
-_SHELL = """
+_MAX_PROCESS_KB = 4 * 1024 * 1024  # data of one process, limited by `ulimit -d`
+# Chrome reads commands from file descriptor 3 and writes to 4. The script removes the profile after Chrome has ended,
+# even if this process was killed, because Chrome ends when the pipe is closed. It retries, because children of Chrome
+# may still be writing to the profile.
+_LAUNCH_SCRIPT = """
 ulimit -d "$1" 2>/dev/null; profile=$2; shift 2
 "$@" 3<&0 4>&1 </dev/null >/dev/null
 for attempt in 1 2 3 4 5; do rm -rf "$profile" 2>/dev/null && break; sleep 0.2; done
@@ -47,7 +48,7 @@ for attempt in 1 2 3 4 5; do rm -rf "$profile" 2>/dev/null && break; sleep 0.2; 
 
 
 def find_chrome(settings: Settings) -> str:
-    """Return the path of an installed Chrome; CanonryError says how to get one."""
+    """Return the path of an installed Chrome; raise CanonryError with advice on how to install one."""
     if settings.chrome:
         if found := shutil.which(settings.chrome):
             return found
@@ -56,7 +57,8 @@ def find_chrome(settings: Settings) -> str:
         if found := shutil.which(name):
             return found
     raise CanonryError(
-        f"Chrome is not installed. On Debian, run apt-get install {PACKAGE}; elsewhere set CANONRY_CHROME to its path."
+        f"Chrome is not installed. On Debian, run apt-get install {DEBIAN_PACKAGE};"
+        " elsewhere set CANONRY_CHROME to its path."
     )
 
 
@@ -98,7 +100,7 @@ class Browser:
         """Start Chrome; raise CanonryError if it does not answer."""
         self._profile = tempfile.mkdtemp(prefix="canonry-chrome-", dir=_choose_folder())
         try:
-            await self._trust_own_certificates()
+            await self._trust_ca_file()
             async with asyncio.timeout(_START_SECONDS):
                 await self._launch()
         except (TimeoutError, OSError, CommandFailed, BrowserClosed) as error:
@@ -110,7 +112,7 @@ class Browser:
             await self.close()
             raise
 
-    async def _trust_own_certificates(self) -> None:
+    async def _trust_ca_file(self) -> None:
         """Make Chrome trust the CAs of the settings; a failure is logged, because Chrome works without them."""
         if ca_file := self._proxy.settings.ca_file:
             try:
@@ -130,11 +132,20 @@ class Browser:
             _LOG.warning("Chrome runs without its sandbox because the user is root. Run as another user to be safer.")
             flags.append("--no-sandbox")
         self._process = await asyncio.create_subprocess_exec(
-            *("/bin/sh", "-c", _SHELL, "canonry-chrome", str(_PROCESS_KB), self._profile, self._program, *flags),
+            *(
+                "/bin/sh",
+                "-c",
+                _LAUNCH_SCRIPT,
+                "canonry-chrome",
+                str(_MAX_PROCESS_KB),
+                self._profile,
+                self._program,
+                *flags,
+            ),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,  # a process group of its own, which can be killed as a whole
+            start_new_session=True,  # a separate process group, which can be killed as a whole
             env=self._make_environment(),
         )
         assert self._process.stdin is not None
@@ -185,7 +196,7 @@ class Browser:
         await asyncio.to_thread(shutil.rmtree, self._profile, ignore_errors=True)
 
     async def new_tab(self) -> Tab:
-        """Open a tab with a browser context (cookies, cache) and a proxy endpoint of its own.
+        """Open a tab with its own browser context (cookies, cache) and proxy endpoint.
 
         Raise CommandFailed or BrowserClosed if Chrome does not open it.
         """
@@ -254,7 +265,7 @@ class Browser:
 
 
 async def finish_despite_cancellation(work: Coroutine[Any, Any, None]) -> None:
-    """Run to the end even if the caller is cancelled, and raise CancelledError only then."""
+    """Run a coroutine to its end even if the caller is cancelled; CancelledError is raised after that."""
     task = asyncio.create_task(work)
     try:
         await asyncio.shield(task)

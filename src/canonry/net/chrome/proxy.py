@@ -1,6 +1,6 @@
 """The proxy of the browser: a forward proxy on loopback that connects only where the guard allows it (contract G1, C7).
 
-Each tab has an endpoint, which is a port of its own, and every request needs a password. A host name is resolved once,
+Each tab has an endpoint, which is a separate port, and every request needs a password. A host name is resolved once,
 all its addresses are checked, and the connection goes to one of them. The proxy follows no redirects and caches
 nothing: a connection carries one tunnel or one request, and a redirect arrives as the browser's next request.
 """
@@ -43,7 +43,7 @@ _LOG = logging.getLogger("canonry.proxy")
 
 @dataclass(frozen=True, slots=True)
 class FailedRequest:
-    """A URL that the proxy did not reach, or not to its end."""
+    """A URL that the proxy did not reach, or whose response it did not forward to its end."""
 
     url: str
     failure: PageFailure
@@ -84,7 +84,7 @@ class Proxy:
 
 
 class ProxyEndpoint:
-    """One port of the proxy, with a guard that says what the page behind the port may reach now."""
+    """One port of the proxy, with the guard for the page that uses the port now."""
 
     def __init__(self, proxy: Proxy) -> None:
         self._proxy = proxy
@@ -116,8 +116,8 @@ class ProxyEndpoint:
     def start_page(self, came_from: str | None) -> bool:
         """Set what the next page may reach; return False if that is more than the last page could reach.
 
-        Scripts and requests of the last page may still run behind the same port. A page that may reach more therefore
-        needs a new endpoint.
+        Scripts of the last page may still send requests to the same port, so a page that may reach more needs a new
+        endpoint.
         """
         wanted = self._proxy.guard.for_links_from(came_from)
         if wanted is self._proxy.guard and self.guard is not wanted:
@@ -156,9 +156,9 @@ class ProxyEndpoint:
             return
         task = asyncio.create_task(self._serve(connection))
         self._connections[task] = connection
-        task.add_done_callback(self._end)  # is also called for a task that is cancelled before it has started
+        task.add_done_callback(self._end_connection)  # also called for a task that is cancelled before it has started
 
-    def _end(self, task: asyncio.Task[None]) -> None:
+    def _end_connection(self, task: asyncio.Task[None]) -> None:
         self._connections.pop(task).abort()
 
     async def _serve(self, connection: ProxyConnection) -> None:
@@ -182,7 +182,7 @@ class ProxyEndpoint:
         except DirectResponse as response:
             await self._respond(request, connection, response)
         except ConnectionTooLarge as error:
-            self._remember(request, error.failure)
+            self._record_failure(request, error.failure)
 
     def _admit(self, request: ProxyRequest) -> None:
         """Answer requests that are not forwarded by raising DirectResponse."""
@@ -200,7 +200,9 @@ class ProxyEndpoint:
     async def _connect(self, request: ProxyRequest, connection: ProxyConnection) -> None:
         """Connect to the server; a public server narrows what the page may reach from now on."""
         if not request.is_tunnel and not request.target.lower().startswith("http://"):
-            failure = PageFailure(FailureKind.NOT_LOADED, "The request is not one for a proxy")
+            failure = PageFailure(
+                FailureKind.NOT_LOADED, "The request does not name an absolute http URL, as requests to a proxy must"
+            )
             raise DirectResponse(HTTPStatus.BAD_REQUEST, failure)
         parts = self.guard.check_url(request.url)
         port = parts.get_port()
@@ -258,13 +260,13 @@ class ProxyEndpoint:
         self, request: ProxyRequest | None, connection: ProxyConnection, response: DirectResponse
     ) -> None:
         if response.failure is not None:
-            self._remember(request, response.failure)
+            self._record_failure(request, response.failure)
         head = f"HTTP/1.1 {response.status} {response.status.phrase}\r\nContent-Length: 0\r\nConnection: close\r\n"
         token = f"Canonry-Proxy: {self._proxy.token}\r\n" if response.failure is not None else ""
         header = f"{response.header}\r\n" if response.header else ""
         await connection.respond(f"{head}{token}{header}\r\n".encode())
 
-    def _remember(self, request: ProxyRequest | None, failure: PageFailure) -> None:
+    def _record_failure(self, request: ProxyRequest | None, failure: PageFailure) -> None:
         url = mask_credentials(request.url) if request else ""
         _LOG.info("%s: %s", failure, url[:_MAX_LOGGED_CHARACTERS])
         if len(self.failures) < _MAX_REMEMBERED:

@@ -48,7 +48,7 @@ class ProxyLimits:
 
 
 class ConnectionTooLarge(Exception):
-    """A connection received more bytes than it may."""
+    """A connection received more bytes than the limit."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(limit)
@@ -205,7 +205,7 @@ class ProxyConnection:
 
 
 async def _run_until_first(*work: Coroutine[object, object, None] | asyncio.Task[None]) -> None:
-    """Run until one of them ends, cancel the others, and raise the error of the one that ended."""
+    """Run several tasks until the first one ends, cancel the others, and raise the error of the first."""
     tasks = [asyncio.ensure_future(each) for each in work]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

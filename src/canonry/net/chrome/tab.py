@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _MAX_MESSAGE_CHARACTERS = 200
 _CLOSE_SECONDS = 2.0
-_IDLE_SECONDS = 0.2
+_IDLE_SECONDS = 0.2  # before an unused tab opens a blank page
 
 BROWSER_ENDED = PageFailure(FailureKind.BROWSER, "Chrome ended while the page was open")
 _PASSWORD_LOST = PageFailure(FailureKind.BROWSER, "Chrome lost the password of the proxy")
@@ -41,10 +41,10 @@ class TabFailed(Exception):
 
 
 class Tab:
-    """A tab in a browser context of its own, behind a proxy endpoint of its own.
+    """A tab with its own browser context and proxy endpoint.
 
-    After a visit, `must_close` says that the tab must not be used again, and `should_retry_in_new_tab` that the page
-    may not be to blame for its failure.
+    After a visit, `must_close` is true if the tab must not be used again, and `should_retry_in_new_tab` if the
+    failure may not be the fault of the page.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Tab:
         await self.endpoint.close()
 
     def start_idle_timer(self) -> None:
-        """Open a blank page when the tab stays unused: scripts of the last page would go on using the CPU."""
+        """Open a blank page when the tab stays unused: otherwise scripts of the last page keep using the CPU."""
         self._idle_timer = asyncio.create_task(self._blank_when_idle())
 
     async def _blank_when_idle(self) -> None:
@@ -136,7 +136,7 @@ class Tab:
             opened = await self._visit(url, load_seconds, script_seconds)
         except TabFailed as error:
             self.must_close = True
-            # What the previous page left running may be the cause of a page that did not arrive, or of a crash.
+            # Scripts of the previous page may be the cause of a page that did not arrive, or of a crash.
             is_first = self.page_count == 1
             self.should_retry_in_new_tab = not is_first and (not self._frame.has_arrived or self._frame.is_crashed)
             return self._make_opened(url, error.failure)
