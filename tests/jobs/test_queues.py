@@ -203,8 +203,10 @@ def test_due_feeds_are_polled(jobs: Jobs) -> None:
         await due.run("")
         assert await jobs.count_by_status(POLL_JOB) == {"ENQUEUED": 3}
         await store.remove(feeds[2].id)
-        async with Worker(jobs, kinds, schedules=make_feed_schedules(), times=QUICK, clock=NOW.timestamp):
+        # Without schedules: the scheduled job may read a feed as due just before its poll ends, and queue it again.
+        async with Worker(jobs, kinds, times=QUICK):
             await wait_for_counts(jobs, POLL_JOB, {"SUCCESS": 3})
+        async with Worker(jobs, kinds, schedules=make_feed_schedules(), times=QUICK, clock=NOW.timestamp):
             for name in (ENQUEUE_DUE_FEEDS_JOB, DELETE_ENDED_JOBS_JOB, DELETE_EXPIRED_CACHE_JOB):
                 await wait_for_counts(jobs, name, {"SUCCESS": 1})
         failures = [feed.failure for feed in await store.list_all()]
