@@ -457,9 +457,13 @@ async def test_an_invalid_cache_entry_is_a_miss_and_is_replaced(value: bytes) ->
 async def test_a_cancelled_expansion_caches_nothing() -> None:
     cache = DictCache()
     async with LoopbackWeb({SHORT: redirect(TARGET) | {"delay_ms": 60_000}}) as web, web.client() as client:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.1):
-                await expand(SHORT, client, cache)
+        task = asyncio.create_task(expand(SHORT, client, cache, seconds=60.0))
+        async with asyncio.timeout(60):
+            while not web.requests:
+                await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
         await web.until_quiet()
     assert not cache.entries
 

@@ -82,7 +82,7 @@ def contents(database: Database) -> dict[str, list[Any]]:
     return database.read_now(read)
 
 
-def test_there_and_back(database_url: str, other_url: str, tmp_path: Path) -> None:
+def test_a_backup_restores_all_rows_in_another_database(database_url: str, other_url: str, tmp_path: Path) -> None:
     with Database(database_url) as database, Database(other_url) as other, Database("sqlite://") as memory:
         fill(database)
         before = contents(database)
@@ -93,13 +93,13 @@ def test_there_and_back(database_url: str, other_url: str, tmp_path: Path) -> No
         assert backup(other, tmp_path / "two.gz") == rows
         assert restore(memory, tmp_path / "two.gz") == rows
         assert contents(memory) == before
-        # And it goes on counting where it was.
+        # New rows get the ids after those of the restored rows.
         for each in (other, memory):
             added, is_new = asyncio.run(FeedStore(each).add("https://c.com/feed", NOW))
             assert (added.id, is_new) == (3, True)
 
 
-def test_the_file(database_url: str, tmp_path: Path) -> None:
+def test_the_file_has_a_header_and_a_checksum_and_is_private(database_url: str, tmp_path: Path) -> None:
     with Database(database_url) as database:
         fill(database)
         backup(database, tmp_path / "b.gz")
@@ -109,10 +109,10 @@ def test_the_file(database_url: str, tmp_path: Path) -> None:
     assert header["tables"] == read_header(tmp_path / "b.gz").tables == VERSIONS[-1]
     assert {row["table"] for row in rows} >= {"feeds", "entries", "sightings", "ambiguous_keys", "cache"}
     assert last == {"rows": len(rows), "sha256": hashlib.sha256(b"".join(lines[:-1])).hexdigest()}
-    assert (tmp_path / "b.gz").stat().st_mode & 0o077 == 0  # others have no business with it
+    assert (tmp_path / "b.gz").stat().st_mode & 0o077 == 0  # other users cannot read it
 
 
-def test_a_store_that_has_something_is_left_alone(database_url: str, tmp_path: Path) -> None:
+def test_a_store_with_rows_is_only_overwritten_with_replace(database_url: str, tmp_path: Path) -> None:
     with Database(database_url) as database:
         backup(database, tmp_path / "empty.gz")
         assert restore(database, tmp_path / "empty.gz") == 0
@@ -256,7 +256,7 @@ def test_files_that_are_not_even_compressed_well(tmp_path: Path) -> None:
         assert len(contents(database)["feeds"]) == 2
 
 
-def test_one_moment_while_others_write(database_url: str, tmp_path: Path) -> None:
+def test_a_backup_is_consistent_while_others_write(database_url: str, tmp_path: Path) -> None:
     with Database(database_url) as database:
         fill(database, count=3000)
         is_running, wrote = threading.Event(), threading.Event()

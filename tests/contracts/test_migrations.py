@@ -142,7 +142,9 @@ def test_a_migration_that_makes_something_else_is_undone(
     engine.dispose()
 
 
-def test_no_backup_no_migration(empty_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_cannot_be_backed_up_is_not_migrated(
+    empty_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make_old(empty_url)
     monkeypatch.setattr(migrate, "_choose_backup_file", lambda _: Path("/dev/null/backup"))
     with pytest.raises(StoreError, match="/dev/null/backup"):
@@ -153,7 +155,7 @@ def test_no_backup_no_migration(empty_url: str, tmp_path: Path, monkeypatch: pyt
     engine.dispose()
 
 
-def test_a_newer_store_is_refused_and_not_a_byte_of_it_changed(tmp_path: Path) -> None:
+def test_a_newer_store_is_refused_and_not_changed(tmp_path: Path) -> None:
     file = tmp_path / "canonry.db"
     Database(f"sqlite:///{file}").close()
     with closing(sqlite3.connect(file)) as connection, connection:
@@ -194,7 +196,7 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
         Database(f"sqlite:///{tmp_path / 'x.db'}")
 
 
-def test_a_store_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tilde_in_the_database_url_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     Database("sqlite:///~/deep/in/canonry.db").close()
     assert (tmp_path / "deep/in/canonry.db").exists()
@@ -207,9 +209,9 @@ def _open(url: str) -> list[str]:
     return messages
 
 
-def test_of_two_processes_one_migrates_and_both_go_on(empty_url: str) -> None:
+def test_processes_that_open_an_old_store_at_once_migrate_it_once(empty_url: str) -> None:
     make_old(empty_url)
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
-        list(pool.map(abs, range(2)))  # both are there
+        list(pool.map(abs, range(2)))  # both processes have started
         found = list(pool.map(_open, [empty_url] * 4))
     assert sorted(map(len, found)) == [0, 0, 0, 1]

@@ -64,7 +64,7 @@ def _remove_scheme(page: Page) -> str:
 
 
 @in_a_loop
-async def test_a_site_with_every_trap() -> None:
+async def test_each_page_of_a_site_with_every_trap_is_crawled_once() -> None:
     async with LoopbackWeb(PAGES) as web:
         with Database("sqlite://") as database:
             pages = await crawl_site(web, depth=MAX_DEPTH, store=database, retries=0)
@@ -76,7 +76,7 @@ async def test_a_site_with_every_trap() -> None:
     assert len(pages) == len(found)
     asked = Counter(url for _, url in web.requests)
     again = {url for url, count in asked.items() if count > 1}
-    assert again <= {f"http://{HOST}/loop/a", f"http://{HOST}/loop/b"}, "each page once, except redirects in a circle"
+    assert again <= {f"http://{HOST}/loop/a", f"http://{HOST}/loop/b"}, "each page once, except redirect loops"
     assert web.refused == []
     assert {request.headers["accept"] for request in web.seen if request.target != "/robots.txt"} == {
         "text/html, application/xhtml+xml, */*;q=0.8"
@@ -148,7 +148,7 @@ RULES = [
 
 @pytest.mark.parametrize(("why", "hrefs", "wanted"), RULES)
 @in_a_loop
-async def test_rules_for_urls(why: str, hrefs: list[str], wanted: list[str]) -> None:
+async def test_a_rule_for_urls_decides_which_pages_are_crawled(why: str, hrefs: list[str], wanted: list[str]) -> None:
     spellings = [
         "/Path",
         "/path",
@@ -203,7 +203,7 @@ async def test_www_of_the_seed_is_part_of_the_host() -> None:
 
 
 @in_a_loop
-async def test_limits_of_pages_and_depth() -> None:
+async def test_a_crawl_respects_its_limits_of_pages_and_depth() -> None:
     async with LoopbackWeb(PAGES) as web:
         assert len(await crawl_site(web, max_pages=7)) == 7
         assert {page.depth for page in await crawl_site(web, depth=1)} == {0, 1}
@@ -288,7 +288,7 @@ async def test_robots_txt_is_retried() -> None:
 
 
 @in_a_loop
-async def test_delay_between_pages() -> None:
+async def test_requests_are_at_least_the_delay_apart() -> None:
     pages = make_site({"/": html(links("/a", "/b", "/c")), **dict.fromkeys(["/a", "/b", "/c"], html(""))})
     async with LoopbackWeb(pages) as web:
         started = time.monotonic()

@@ -43,7 +43,7 @@ class Crawls:
     def __exit__(self, *_: object) -> None:
         assert self._parent.stdin and self._parent.stdout
         self._parent.stdin.close()
-        self._parent.wait(30)
+        self._parent.wait(120)
         self._parent.stdout.close()
 
     def start(self, database_url: str, seed: str) -> int:
@@ -67,6 +67,13 @@ class Crawls:
     def _read_number(self) -> int:
         assert self._parent.stdout
         return int(self._parent.stdout.readline())
+
+
+def wait_for_requests(site: Site, count: int) -> None:
+    deadline = time.monotonic() + 120
+    while site.asked.total() < count:
+        assert time.monotonic() < deadline, f"{site.asked.total()} of {count} requests"
+        time.sleep(0.001)
 
 
 def read_recorded(database_url: str) -> Counter[tuple[str, int, str]]:
@@ -157,11 +164,9 @@ def test_two_processes_share_a_crawl(fresh: list[str]) -> None:
         wanted = read_recorded(fresh[0])
         site.asked.clear()
         process = one.start(fresh[1], site.url + "/0")
-        while site.asked.total() < 10:
-            time.sleep(0.001)
+        wait_for_requests(site, 10)
         other.start(fresh[1], site.url + "/0")
-        while site.asked.total() < 40:
-            time.sleep(0.001)
+        wait_for_requests(site, 40)
         one.kill(process)
         one.start(fresh[1], site.url + "/0")  # a new process releases the leases of the dead one
         one.wait()

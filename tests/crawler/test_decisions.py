@@ -62,7 +62,9 @@ RETRIES = [
 
 
 @pytest.mark.parametrize(("why", "opened", "attempts", "wanted"), RETRIES, ids=[row[0] for row in RETRIES])
-def test_retries(why: str, opened: Opened, attempts: int, wanted: Retry | None) -> None:
+def test_transient_failures_are_retried_with_backoff(
+    why: str, opened: Opened, attempts: int, wanted: Retry | None
+) -> None:
     assert decide_retry(opened, attempts=attempts, options=OPTIONS, jitter=0.5) == wanted
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import canonry
-from canonry.errors import FailureKind
+from canonry.errors import FailureKind, RefusalKind
 from canonry.feeds.canonicalize.result import CandidateVerdict, EventKind, Reason, Source
 from dict_web import DictWeb
 from feed_texts import empty_rss, gone, moved, ok, rss
@@ -102,7 +102,7 @@ EDGE_CASES: dict[int, tuple[str, dict[str, Any], str, int]] = {
 
 
 @pytest.mark.parametrize("number", EDGE_CASES)
-def test_edge_case(number: int) -> None:
+def test_an_edge_case_gives_its_url_with_few_requests(number: int) -> None:
     url, pages, wanted, requests = EDGE_CASES[number]
     found, _ = run_canonicalize(url, pages)
     assert found.url == wanted
@@ -440,7 +440,7 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any], str, Reason]] = [
 
 
 @pytest.mark.parametrize("case", [pytest.param(row, id=row[0]) for row in CASES])
-def test_url_and_reason(case: tuple[str, str, dict[str, Any], dict[str, Any], str, Reason]) -> None:
+def test_the_url_and_the_reason_of_a_case(case: tuple[str, str, dict[str, Any], dict[str, Any], str, Reason]) -> None:
     _, url, pages, options, wanted, reason = case
     found, web = run_canonicalize(url, pages, **options)
     assert (found.url, found.reason) == (wanted, reason)
@@ -582,8 +582,9 @@ def test_verify_can_veto_a_url() -> None:
     async def never(url: str) -> bool:
         return False
 
-    with pytest.raises(canonry.UnsafeUrl, match="vetoed"):
+    with pytest.raises(canonry.UnsafeUrl) as caught:
         run_canonicalize(f"{A}/feed", pages, verify=never)
+    assert caught.value.kind is RefusalKind.VETOED
 
 
 def test_the_caller_can_replace_parser_and_hash() -> None:
@@ -684,8 +685,9 @@ def test_a_304_uses_the_body_the_caller_passed() -> None:
     found = canonry.canonicalize_sync(f"{A}/feed/", fetch=fetch, validators=validators, body=FEED.encode())
     assert found.url == f"{A}/feed"
     assert seen == [{"validators": validators}, {}]
-    with pytest.raises(canonry.FetchFailed, match="304"):
+    with pytest.raises(canonry.FetchFailed) as caught:
         canonry.canonicalize_sync(f"{A}/feed/", fetch=fetch, validators=validators)
+    assert caught.value.status == 304
 
 
 def test_discover_lists_all_feeds_and_opens_the_first() -> None:
@@ -719,7 +721,7 @@ def test_a_candidate_that_times_out_is_skipped() -> None:
 def test_at_the_deadline_the_best_proven_url_is_returned() -> None:
     pages = {f"{A}/feed/": ok(FEED), f"{A}/feed": {**ok(FEED), "delay_ms": 60_000}}
     started = time.monotonic()
-    found, _ = run_canonicalize(f"{A}/feed/", pages, deadline=2, timeout=60)
+    found, _ = run_canonicalize(f"{A}/feed/", pages, deadline=5, timeout=60)
     assert found.url == f"{A}/feed/"
     with pytest.raises(canonry.FetchFailed) as caught:
         run_canonicalize(f"{A}/feed", pages, deadline=0.1, timeout=60)

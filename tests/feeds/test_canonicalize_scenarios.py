@@ -63,7 +63,7 @@ async def canonicalize_over_loopback(scenario: dict[str, Any]) -> tuple[str | No
 
 
 @pytest.mark.parametrize("scenario", [pytest.param(row, id=row["id"]) for row in SCENARIOS])
-def test_over_loopback(scenario: dict[str, Any]) -> None:
+def test_a_scenario_over_loopback_gives_the_expected_url(scenario: dict[str, Any]) -> None:
     found, requests = asyncio.run(canonicalize_over_loopback(scenario))
     assert found == scenario["expected"]
     limit = get_request_limit(scenario)
@@ -71,7 +71,7 @@ def test_over_loopback(scenario: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("scenario", [pytest.param(row, id=row["id"]) for row in SCENARIOS])
-def test_over_a_dict(scenario: dict[str, Any]) -> None:
+def test_a_scenario_over_a_dict_gives_the_expected_url(scenario: dict[str, Any]) -> None:
     web = DictWeb(scenario["pages"])
     found = asyncio.run(find_url(scenario["input"], fetch=web.fetch, **make_options(scenario)))
     assert found == scenario["expected"]

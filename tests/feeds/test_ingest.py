@@ -303,7 +303,7 @@ async def test_callbacks_receive_masked_urls(tmp_path: Path) -> None:
         report = await runs_.run(url, on_feed=seen.append, on_item=seen.append)
     assert report.new and len(seen) > report.new
     assert "secret" not in repr(seen)
-    assert [each.feed_url for each in report.feeds] == [url]  # for the caller to know which it was
+    assert [each.feed_url for each in report.feeds] == [url]  # not masked: the caller must recognise its own URL
 
 
 @in_a_loop
@@ -336,13 +336,13 @@ async def test_an_exception_of_the_callers_fetch_fails_only_its_feed() -> None:
 async def test_an_unexpected_exception_fails_only_its_feed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bad = "https://example.com/bad"
 
-    def stumbles(body: bytes, **options: Any) -> Feed:
-        if b"stumble" in body:
+    def read_or_fail(body: bytes, **options: Any) -> Feed:
+        if b"unreadable" in body:
             raise ZeroDivisionError("at https://me:secret@example.com/")
         return read_feed(body, **options)
 
-    monkeypatch.setattr("canonry.feeds.read.read_feed", stumbles)
-    async with running({URL: ok(rss()), bad: ok("<rss>stumble</rss>")}, tmp_path) as runs_:
+    monkeypatch.setattr("canonry.feeds.read.read_feed", read_or_fail)
+    async with running({URL: ok(rss()), bad: ok("<rss>unreadable</rss>")}, tmp_path) as runs_:
         report = await runs_.run(bad, URL)
         found = {outcome.feed_url: (outcome.result, outcome.reason) for outcome in report.feeds}
         assert found[bad] == (FeedResult.FAILED, "ZeroDivisionError: at https://***@example.com/")

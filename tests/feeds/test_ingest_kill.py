@@ -168,7 +168,7 @@ class Ingests:
         self._running = self._line()["started"]
 
     def _watch(self, writes: int | None, moment: float) -> bytes:
-        """Return the markers up to so many writes; then wait until the moment of the kill."""
+        """Return the markers up to this many writes; then wait until the moment of the kill."""
         seen = b""
         assert self._parent.stdout
         output = self._parent.stdout.fileno()

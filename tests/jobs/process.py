@@ -1,4 +1,4 @@
-"""A worker in a process of its own, whose jobs write down what they do: `process.py URL FOLDER JSON`.
+"""A worker in a separate process, whose jobs write a log: `process.py URL FOLDER JSON`.
 
 A job appends `start KEY PID TIME` and `end KEY PID TIME` to FOLDER/log, and makes the file FOLDER/KEY, once.
 """
@@ -21,7 +21,15 @@ from canonry.jobs.schedules import Schedule
 from canonry.jobs.worker import Worker, WorkerTimes
 from canonry.store.database import Database
 
-DEFAULTS = {"beat": 0.2, "silent": 2.0, "look": 0.05, "drain": 5.0, "seconds": 0.05, "concurrency": 8, "every": 0.0}
+DEFAULTS = {
+    "heartbeat": 0.2,
+    "silent": 2.0,
+    "poll": 0.05,
+    "drain": 5.0,
+    "seconds": 0.05,
+    "concurrency": 8,
+    "every": 0.0,
+}
 
 
 async def main(url: str, folder: Path, options: dict[str, float]) -> None:
@@ -49,7 +57,7 @@ async def main(url: str, folder: Path, options: dict[str, float]) -> None:
             kinds,
             schedules=[Schedule("tick", options["every"])] if options["every"] else [],
             concurrency=int(options["concurrency"]),
-            times=WorkerTimes(*(options[name] for name in ("beat", "silent", "look", "drain"))),
+            times=WorkerTimes(*(options[name] for name in ("heartbeat", "silent", "poll", "drain"))),
         )
         async with worker:
             write("open", worker.executor_id)

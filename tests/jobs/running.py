@@ -38,9 +38,9 @@ class Workers:
 
     def start(self, *, script: Path = PROCESS, wait: bool = True, **options: float) -> Forked:
         """Start a worker and, with `wait`, return when it takes jobs."""
-        said = self.folder / f"errors-{len(self._started)}"
+        output = self.folder / f"errors-{len(self._started)}"
         arguments = (str(script), self.url, str(self.folder), json.dumps(options))
-        process = Forked(*arguments, cwd=Path.cwd(), environment=os.environ, out=said, err=said)
+        process = Forked(*arguments, cwd=Path.cwd(), environment=os.environ, out=output, err=output)
         self._started.append(process)
         if wait:
             self.wait_for(lambda: any(pid == process.pid for event, _, pid, _ in self.events() if event == "open"))

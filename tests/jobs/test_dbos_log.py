@@ -32,7 +32,7 @@ def test_a_message_is_one_line_and_is_logged_once(dbos: logging.Logger, caplog: 
         dbos.warning(AWAY)
         dbos.warning("%s is waiting", "one")
         dbos.warning("%s is waiting", "another")
-        dbos.error("Exception encountered in asynchronous workflow: what our own line says")
+        dbos.error("Exception encountered in asynchronous workflow: logged by the worker, too")
     assert caplog.messages == [
         "Exception listing queues: (psycopg.OperationalError) connection is bad",
         "one is waiting",

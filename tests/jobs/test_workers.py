@@ -32,22 +32,22 @@ SILENT = 5.0
 
 
 @contextmanager
-def opened(url: str) -> Iterator[Jobs]:
+def open_jobs(url: str) -> Iterator[Jobs]:
     with Database(url) as database, Jobs(database) as jobs:
         yield jobs
 
 
 def enqueue(url: str, count: int, *, hosts: int) -> None:
-    with opened(url) as jobs:
+    with open_jobs(url) as jobs:
         assert asyncio.run(jobs.enqueue_polls((number, f"host-{number % hosts}") for number in range(count))) == count
 
 
-def counts(url: str, kind: str = POLL_JOB) -> Counter[str]:
-    with opened(url) as jobs:
+def count_jobs(url: str, kind: str = POLL_JOB) -> Counter[str]:
+    with open_jobs(url) as jobs:
         return asyncio.run(jobs.count_by_status(kind))
 
 
-def host(hosts: int) -> Callable[[Run], object]:
+def group_by_host(hosts: int) -> Callable[[Run], object]:
     return lambda run: int(run.key) % hosts
 
 
@@ -66,7 +66,7 @@ def test_a_job_that_a_living_worker_lost_runs_again(database_url: str, workers: 
     """The connection failed when the job was taken, or when its end was recorded."""
     enqueue(database_url, 3, hosts=3)
     running = workers(database_url)
-    with opened(database_url) as jobs:
+    with open_jobs(database_url) as jobs:
         worker = running.start(silent=4.0, seconds=0.0)
         running.wait_for_all(range(3))
         [executor] = [key for event, key, _, _ in running.events() if event == "open"]
@@ -106,12 +106,14 @@ def test_another_worker_takes_over_the_jobs_of_a_dead_one(
     assert unfinished, "the worker was killed in the middle of a job"
     retaken = [run.start for run in running.runs() if run.key in unfinished and run.pid != first.pid]
     assert max(retaken) - running.killed_at[first.pid] < SILENT + 60.0
-    assert running.most_at_once(host(20)) == 1
+    assert running.most_at_once(group_by_host(20)) == 1
     check_reruns(running)
 
 
 @pytest.mark.slow
-def test_workers_killed_ten_times_on_postgresql(postgres_database: str, workers: Callable[[str], Workers]) -> None:
+def test_workers_killed_ten_times_on_postgresql_run_every_job_once(
+    postgres_database: str, workers: Callable[[str], Workers]
+) -> None:
     enqueue(postgres_database, 400, hosts=20)
     running = workers(postgres_database)
     alive = [running.start(wait=False, seconds=0.1, silent=SILENT) for _ in range(3)]
@@ -121,33 +123,35 @@ def test_workers_killed_ten_times_on_postgresql(postgres_database: str, workers:
         running.kill(alive.pop(0))
         alive.append(running.start(wait=False, seconds=0.1, silent=SILENT))
     running.wait_for_all(range(400))
-    assert running.most_at_once(host(20)) == 1
+    assert running.most_at_once(group_by_host(20)) == 1
     check_reruns(running)
-    running.wait_for(lambda: counts(postgres_database) == {"SUCCESS": 400})
+    running.wait_for(lambda: count_jobs(postgres_database) == {"SUCCESS": 400})
 
 
 @pytest.mark.slow
-def test_a_runner_killed_ten_times_on_sqlite(sqlite_url: str, workers: Callable[[str], Workers]) -> None:
+def test_a_worker_killed_ten_times_on_sqlite_runs_every_job_once(
+    sqlite_url: str, workers: Callable[[str], Workers]
+) -> None:
     enqueue(sqlite_url, 300, hosts=20)
     running = workers(sqlite_url)
     for attempt in range(10):
-        runner = running.start(wait=False, seconds=0.1)
+        worker = running.start(wait=False, seconds=0.1)
         if attempt % 2:
-            running.wait_for_a_job_of(runner)
+            running.wait_for_a_job_of(worker)
             time.sleep(random.uniform(0.0, 0.5))
         else:
             time.sleep(random.uniform(0.3, 1.5))
-        running.kill(runner)
-    assert any(run.end is None for run in running.runs()), "a runner was killed in the middle of a job"
-    runner = running.start(seconds=0.1)
+        running.kill(worker)
+    assert any(run.end is None for run in running.runs()), "a worker was killed in the middle of a job"
+    worker = running.start(seconds=0.1)
     second = running.start(wait=False)
     assert second.wait(120) == 1, running.read_logs()
     running.wait_for_all(range(300))
     assert not [run for run in running.runs() if run.pid == second.pid]
-    assert running.most_at_once(host(20)) == 1
+    assert running.most_at_once(group_by_host(20)) == 1
     check_reruns(running)
-    assert running.stop(runner) == 0
-    assert counts(sqlite_url) == {"SUCCESS": 300}
+    assert running.stop(worker) == 0
+    assert count_jobs(sqlite_url) == {"SUCCESS": 300}
 
 
 @pytest.mark.slow
@@ -162,11 +166,11 @@ def test_a_process_killed_while_it_creates_its_tables_does_no_harm(
         time.sleep(random.uniform(0.0, 0.15))
         running.kill(starting)
         enqueue(url, 1, hosts=1)
-        assert counts(url) == {"ENQUEUED": 1}
+        assert count_jobs(url) == {"ENQUEUED": 1}
 
 
 @pytest.mark.slow
-def test_an_upgrade_takes_waiting_jobs_along(
+def test_jobs_that_wait_during_an_upgrade_are_run_by_the_new_version(
     database_url: str, tmp_path: Path, workers: Callable[[str], Workers]
 ) -> None:
     enqueue(database_url, 24, hosts=12)
@@ -206,7 +210,7 @@ def test_three_workers_run_a_schedule_once_in_a_period(
     assert [running.stop(process) for process in started if process.pid != latest] == [0, 0]
     periods = (time.time() - began) / 0.5 + 1
     assert 8 < len(running.runs()) <= periods
-    done = counts(postgres_database, "tick")
+    done = count_jobs(postgres_database, "tick")
     assert done["SUCCESS"] == len(running.runs())
 
 
@@ -218,7 +222,7 @@ def test_a_stopping_worker_lets_jobs_end(database_url: str, workers: Callable[[s
     running.wait_for(lambda: len(running.runs()) >= 8)
     assert running.stop(worker) == 0
     assert all(run.end for run in running.runs())
-    found = counts(database_url)
+    found = count_jobs(database_url)
     assert found == {"SUCCESS": len(running.runs()), "ENQUEUED": 40 - len(running.runs())}
     assert running.most_at_once(lambda run: run.pid) == 8
 
@@ -232,7 +236,7 @@ def test_a_stopping_worker_requeues_long_jobs(database_url: str, workers: Callab
     began = time.monotonic()
     assert running.stop(worker) == 0
     assert time.monotonic() - began < 50, "it did not wait for the jobs, which take 60 seconds"
-    assert counts(database_url) == {"ENQUEUED": 4}
+    assert count_jobs(database_url) == {"ENQUEUED": 4}
     running.start(silent=60.0)
     running.wait_for_all(range(4))
 
@@ -250,8 +254,8 @@ def test_a_frozen_worker_loses_its_jobs_and_does_no_harm_when_it_wakes(
     running.wait_for_all(range(8))
     os.kill(frozen.pid, signal.SIGCONT)
     running.wait_for(lambda: sum(run.end is not None for run in running.runs()) == 16)
-    with opened(postgres_database) as jobs:
+    with open_jobs(postgres_database) as jobs:
         assert asyncio.run(jobs.enqueue_polls((number, f"host-{number % 8}") for number in range(100, 108))) == 8
     running.wait_for_all(range(100, 108))
     assert running.stop(frozen) == 0
-    assert counts(postgres_database) == {"SUCCESS": 16}
+    assert count_jobs(postgres_database) == {"SUCCESS": 16}

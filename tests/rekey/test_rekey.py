@@ -744,7 +744,7 @@ def test_a_rekey_survives_kill_at_any_moment(large: Path, tmp_path: Path) -> Non
 
 
 def _wait_for_batches(process: subprocess.Popen[bytes], file: Path, count: int) -> None:
-    """Wait until so many transactions were seen, or the process has ended."""
+    """Wait until this many transactions were seen, or the process has ended."""
     with closing(sqlite3.connect(file)) as connection:
         query = "SELECT id, status, position FROM rekeys ORDER BY id DESC LIMIT 1"
         seen = connection.execute(query).fetchall()
