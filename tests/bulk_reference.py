@@ -37,9 +37,9 @@ def make_mixed_lines(count: int, seed: int = 1) -> list[bytes]:
     known = [*make_urls(count // 3, seed), *make_dirty_urls(count // 4, seed)]
     texts = [
         *known,
-        *(corpora.built_url(choose) for _ in range(count // 20)),
-        *(corpora.mutated_url(choose, choose.choice(known)) for _ in range(count // 20)),
-        *(corpora.random_text(choose) for _ in range(count // 50)),
+        *(corpora.build_url(choose) for _ in range(count // 20)),
+        *(corpora.mutate_url(choose, choose.choice(known)) for _ in range(count // 20)),
+        *(corpora.make_random_text(choose) for _ in range(count // 50)),
     ]
     lines = [text.replace("\n", "").encode("utf-8", "surrogatepass") for text in texts]
     lines += [b"", b"\r", b"https://a.com/\xff", b"https://a.com/\x00b", b"\xed\xa0\x80", b"https://a.com/x\r"]

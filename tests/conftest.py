@@ -85,7 +85,7 @@ def database_url(request: pytest.FixtureRequest) -> Generator[str]:
 
 
 def pytest_report_header() -> str:
-    return f"corpus of real URLs: {corpora.describe()}"
+    return f"corpus of real URLs: {corpora.describe_corpus()}"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

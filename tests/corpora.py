@@ -71,7 +71,7 @@ TEXT_STARTS = (
 )
 
 
-def built_url(choose: random.Random) -> str:
+def build_url(choose: random.Random) -> str:
     """Build a URL from awkward pieces."""
     path = "".join(f"/{choose.choice(SEGMENTS)}" for _ in range(choose.randrange(5)))
     params = [choose.choice(NAMES) + choose.choice(VALUES) for _ in range(choose.randrange(5))]
@@ -80,7 +80,7 @@ def built_url(choose: random.Random) -> str:
     return choose.choice(SCHEMES) + authority + path + query + choose.choice(FRAGMENTS)
 
 
-def mutated_url(choose: random.Random, url: str) -> str:
+def mutate_url(choose: random.Random, url: str) -> str:
     """Drop, double or replace a few characters of a URL."""
     text = list(url)
     for _ in range(choose.randrange(1, 4)):
@@ -91,22 +91,24 @@ def mutated_url(choose: random.Random, url: str) -> str:
     return "".join(text)
 
 
-def random_text(choose: random.Random) -> str:
-    """Make text that is hardly ever a URL."""
+def make_random_text(choose: random.Random) -> str:
+    """Make a text that is rarely a valid URL."""
     alphabet = choose.choice(ALPHABETS)
     return choose.choice(TEXT_STARTS) + "".join(choose.choices(alphabet, k=choose.randrange(24)))
 
 
 @functools.cache
-def real_or_own_urls() -> list[str]:
-    """Return the real URLs, or as many generated ones."""
+def get_real_or_generated_urls() -> list[str]:
+    """Return the real URLs if there are any, otherwise 50,000 generated ones."""
     return read_real_urls() or make_urls(48_000) + make_dirty_urls(2_000)
 
 
-def is_real() -> bool:
+def has_real_urls() -> bool:
     return read_real_urls() is not None
 
 
-def describe() -> str:
+def describe_corpus() -> str:
     """Describe the corpus in use, for the header of the test report."""
-    return "present" if is_real() else "absent; generated URLs are used (set CANONRY_REAL_URLS=FILE for real ones)"
+    return (
+        "present" if has_real_urls() else "absent; generated URLs are used (set CANONRY_REAL_URLS=FILE for real ones)"
+    )

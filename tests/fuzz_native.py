@@ -55,15 +55,15 @@ def all_policies() -> list[Policy]:
 
 def inputs(choose: random.Random, count: int) -> Iterator[str]:
     """Make inputs: mostly mutated real URLs; also built URLs, random text, raw bytes and long URLs."""
-    real = corpora.real_or_own_urls()
+    real = corpora.get_real_or_generated_urls()
     for _ in range(count):
         kind = choose.random()
         if kind < 0.5:
-            yield corpora.mutated_url(choose, choose.choice(real))
+            yield corpora.mutate_url(choose, choose.choice(real))
         elif kind < 0.75:
-            yield corpora.built_url(choose) + choose.choice(ENDS)
+            yield corpora.build_url(choose) + choose.choice(ENDS)
         elif kind < 0.9:
-            yield corpora.random_text(choose)
+            yield corpora.make_random_text(choose)
         elif kind < 0.98:
             yield _with_raw_bytes(choose, choose.choice(real))
         else:

@@ -29,8 +29,8 @@ _ODD: list[str | None] = [
 
 def urls(count: int = 3_000) -> list[str | None]:
     choose = random.Random(8)
-    built = [corpora.built_url(choose) for _ in range(count // 3)]
-    found = [*_ODD, *built, *corpora.real_or_own_urls()[: count - len(built)]]
+    built = [corpora.build_url(choose) for _ in range(count // 3)]
+    found = [*_ODD, *built, *corpora.get_real_or_generated_urls()[: count - len(built)]]
     choose.shuffle(found)
     # Databases and files refuse lone surrogates.
     return [url and url.encode("utf-8", "replace").decode() for url in found]

@@ -75,7 +75,7 @@ def test_dictionaries_become_plain_strings() -> None:
 
 @pytest.mark.parametrize("policy", corpora.POLICIES)
 def test_columns_longer_than_one_native_batch(policy: str) -> None:
-    urls: list[str | None] = list(corpora.real_or_own_urls()[:9_000])
+    urls: list[str | None] = list(corpora.get_real_or_generated_urls()[:9_000])
     urls[::97] = [None] * len(urls[::97])
     wanted = canonry.normalize_many(urls, policy)  # type: ignore[arg-type]
     assert arrow.normalize(pa.array(urls), policy).to_pylist() == wanted
@@ -109,7 +109,7 @@ def test_anything_but_a_column_of_strings_is_refused() -> None:
 
 def test_threads_can_share_a_policy() -> None:
     policy = canonry.policy("bookmark").with_params("x")
-    column = pa.array(corpora.real_or_own_urls()[:5_000])
+    column = pa.array(corpora.get_real_or_generated_urls()[:5_000])
     results: list[Any] = [None] * 4
     threads = [
         threading.Thread(target=lambda at: results.__setitem__(at, arrow.normalize(column, policy)), args=(at,))

@@ -14,7 +14,7 @@ from canonry.core.policy import Policy
 BARE = Policy("bare", 1)
 
 
-def expected(text: str) -> str | None:
+def parse_with_ada(text: str) -> str | None:
     """Return the URL as ada writes it, None if ada refuses it."""
     try:
         href = ada_url.URL(text).href
@@ -23,7 +23,7 @@ def expected(text: str) -> str | None:
     return href if href.startswith(("http://", "https://")) else None
 
 
-def without_empty_ends(href: str) -> str:
+def drop_empty_ends(href: str) -> str:
     """Drop an empty query and fragment, which ada keeps and rule 1 drops."""
     url, _, fragment = href.partition("#")
     path, _, query = url.partition("?")
@@ -31,7 +31,7 @@ def without_empty_ends(href: str) -> str:
 
 
 def assert_agrees(text: str) -> None:
-    wanted = expected(text)
+    wanted = parse_with_ada(text)
     try:
         answer = canonry.normalize(text, BARE)
     except canonry.InvalidUrl as error:
@@ -39,7 +39,7 @@ def assert_agrees(text: str) -> None:
         assert error.reason
     else:
         assert wanted is not None, text
-        assert answer == without_empty_ends(wanted)
+        assert answer == drop_empty_ends(wanted)
 
 
 @pytest.mark.slow
@@ -47,20 +47,20 @@ def assert_agrees(text: str) -> None:
 def test_random_text_agrees_with_ada(seed: int) -> None:
     choose = random.Random(seed)
     for _ in range(250_000):
-        assert_agrees(corpora.random_text(choose))
+        assert_agrees(corpora.make_random_text(choose))
 
 
 @pytest.mark.slow
 def test_built_and_mutated_urls_agree_with_ada() -> None:
     choose = random.Random(5)
-    real = corpora.real_or_own_urls()
+    real = corpora.get_real_or_generated_urls()
     for _ in range(100_000):
-        assert_agrees(corpora.built_url(choose))
-        assert_agrees(corpora.mutated_url(choose, choose.choice(real)))
+        assert_agrees(corpora.build_url(choose))
+        assert_agrees(corpora.mutate_url(choose, choose.choice(real)))
 
 
 def test_real_urls_agree_with_ada() -> None:
-    for url in corpora.real_or_own_urls():
+    for url in corpora.get_real_or_generated_urls():
         assert_agrees(url)
 
 

@@ -25,7 +25,7 @@ def sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def test_canonical_hash() -> None:
+def test_canonical_hash_is_the_sha256_of_the_normalized_url() -> None:
     assert canonry.canonical_hash("HTTPS://Example.com//a/?utm_x=1&b=2&a=1#c") == sha256(
         "https://example.com/a?a=1&b=2"
     )
@@ -146,7 +146,7 @@ def signature(*numbers: int, title: str = "Blog", url: str = FEED, text: str = "
     return canonry.feed_signature(title, items, url)
 
 
-def test_same_signature() -> None:
+def test_feeds_with_the_same_title_and_items_have_the_same_signature() -> None:
     assert is_same_signature(signature(1, 2), signature(2, 1))
     assert is_same_signature(signature(1, title="A  blog\n"), signature(1, title="A blog"))
     assert not is_same_signature(signature(1, 2), signature(1, 2, 3))
@@ -204,7 +204,7 @@ def test_items_with_only_text_are_compared_by_text() -> None:
         (range(0), range(0), False),
     ],
 )
-def test_overlap(one: range, other: range, overlaps: bool) -> None:
+def test_feeds_overlap_if_they_share_most_items(one: range, other: range, overlaps: bool) -> None:
     assert is_overlapping(signature(*one), signature(*other)) is overlaps
     assert is_overlapping(signature(*other), signature(*one)) is overlaps
     assert not is_overlapping(signature(*one), signature(*other, title="Other"))

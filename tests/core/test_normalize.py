@@ -101,7 +101,7 @@ CASES = [
 @pytest.mark.parametrize(
     ("why", "policy", "given", "wanted"), CASES, ids=[f"{case[0]}-{number}" for number, case in enumerate(CASES)]
 )
-def test_rule(why: str, policy: Policy, given: str, wanted: str) -> None:
+def test_a_rule_gives_the_wanted_url(why: str, policy: Policy, given: str, wanted: str) -> None:
     assert canonry.normalize(given, policy) == wanted, why
     assert canonry.normalize(wanted, policy) == wanted
     assert canonry.explain(given, policy).url == wanted
@@ -156,7 +156,7 @@ def test_values_that_are_not_strings_are_refused(value: object) -> None:
         canonry.read_url(value)  # type: ignore[arg-type]
 
 
-def test_normalize_many() -> None:
+def test_normalize_many_returns_none_for_invalid_urls() -> None:
     given = ["https://www.A.com/?utm_source=x", "nope", None, "http://b.com"]
     assert canonry.normalize_many(given, "feed-aggressive") == ["https://a.com/", None, None, "http://b.com/"]  # type: ignore[arg-type]
 

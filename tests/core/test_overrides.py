@@ -65,7 +65,7 @@ APPLIED = [
 
 
 @pytest.mark.parametrize(("why", "file", "url", "wanted"), APPLIED, ids=[case[0] for case in APPLIED])
-def test_applied(why: str, file: str, url: str, wanted: str) -> None:
+def test_an_override_changes_the_url(why: str, file: str, url: str, wanted: str) -> None:
     policy = ARTICLE.with_overrides(file)
     assert canonry.normalize(url, policy) == wanted, why
     assert canonry.normalize(wanted, policy) == wanted
@@ -115,7 +115,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("file", "place", "reason"), REFUSED, ids=range(len(REFUSED)))
-def test_refused_with_file_place_and_reason(file: str, place: str, reason: str) -> None:
+def test_an_invalid_file_is_refused_with_file_place_and_reason(file: str, place: str, reason: str) -> None:
     with pytest.raises(canonry.PolicyError) as caught:
         ARTICLE.with_overrides(file, file="o.json")
     assert caught.value.file == "o.json"
@@ -212,7 +212,7 @@ def test_many_rewrites_of_many_hosts_load() -> None:
 
 
 @pytest.mark.slow
-def test_ten_megabytes_of_amp() -> None:
+def test_ten_megabytes_of_repeated_rewrites_take_one_pass() -> None:
     policy = ARTICLE.with_overrides(text(entry((e("/amp/"), e("/")))))
     assert canonry.normalize(e("/amp" * 2_500_000 + "/x"), policy) == e("/x")
 
@@ -243,13 +243,13 @@ def test_long_chains_of_rewrites_are_allowed() -> None:
 def test_a_url_that_needs_too_many_rounds_is_refused() -> None:
     # Each round leaves one more dot segment for the next round: ten thousand of them are hostile.
     policy = ARTICLE.with_overrides(text(entry((e("/x"), e("/")))))
-    for ask in (canonry.normalize, canonry.explain):
+    for function in (canonry.normalize, canonry.explain):
         with pytest.raises(canonry.InvalidUrl, match="the overrides rewrite it without end"):
-            ask(e("/" + "x../" * 10_000 + "y"), policy)
+            function(e("/" + "x../" * 10_000 + "y"), policy)
     assert canonry.normalize(e("/" + "x../" * 200 + "y"), policy) == e("/y")
 
 
-def test_the_id_names_the_file() -> None:
+def test_the_policy_id_contains_the_digest_of_the_overrides() -> None:
     import hashlib
 
     file = text(entry())

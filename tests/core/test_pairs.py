@@ -15,7 +15,7 @@ FEEDS = frozenset({"feed-aggressive", "feed-moderate", "feed-conservative"})
 DROPS_FRAGMENT = frozenset(POLICIES) - {"bookmark", "exact"}
 # Pairs of kind D that a policy merges on purpose, by one of its rules.
 DROPPED = {"spa route kept": DROPS_FRAGMENT}
-# Pairs of kind P: the policies that merge them, or a text that says why no policy does.
+# Pairs of kind P: the policies that merge them, or a text with the reason why no policy does.
 MERGED_BY: dict[str, frozenset[str] | str] = {
     "+ vs %20 in query (form)": "+ is a space only to form decoders; bytes that no rule names stay (N3)",
     "invalid pct kept": "a stray % stays as it is; %25 is reserved (N3)",
@@ -35,7 +35,7 @@ MERGED_BY: dict[str, frozenset[str] | str] = {
     "feed://": "strict normalize takes http(s) only; read_url converts it (N7)",
     "feed:https://": "strict normalize takes http(s) only; read_url converts it (N7)",
     "rss:// pcast:// itpc://": "strict normalize takes http(s) only; read_url converts it (N7)",
-    "double protocol": "mending schemes turns https://pps.org/ into https://org/",
+    "double protocol": "repairing schemes turns https://pps.org/ into https://org/",
     "AMP path": "only the overrides file of a user knows which hosts have /amp/",
     "mobile host": "only the overrides file of a user knows which hosts have m.",
     "google redirect": "the target of a redirect is found by expanding it, not by reading it",
@@ -45,35 +45,39 @@ MERGED_BY: dict[str, frozenset[str] | str] = {
 }
 
 
-def form(url: str, policy: str) -> str:
+def normalize_or_mark_refused(url: str, policy: str) -> str:
     try:
         return canonry.normalize(url, policy)
     except canonry.InvalidUrl:
         return f"refused: {url}"
 
 
-def merging(pair: dict[str, str]) -> set[str]:
-    return {policy for policy in POLICIES if form(pair["a"], policy) == form(pair["b"], policy)}
+def find_merging_policies(pair: dict[str, str]) -> set[str]:
+    return {
+        policy
+        for policy in POLICIES
+        if normalize_or_mark_refused(pair["a"], policy) == normalize_or_mark_refused(pair["b"], policy)
+    }
 
 
-def of_kind(kind: str) -> list[object]:
+def select_pairs(kind: str) -> list[object]:
     return [pytest.param(pair, id=pair["why"]) for pair in PAIRS if pair["kind"] == kind]
 
 
-@pytest.mark.parametrize("pair", of_kind("S"))
+@pytest.mark.parametrize("pair", select_pairs("S"))
 def test_same_pairs_merge(pair: dict[str, str]) -> None:
-    assert merging(pair) >= {"feed-aggressive", "crawl"}
+    assert find_merging_policies(pair) >= {"feed-aggressive", "crawl"}
 
 
-@pytest.mark.parametrize("pair", of_kind("D"))
+@pytest.mark.parametrize("pair", select_pairs("D"))
 def test_different_pairs_stay_apart(pair: dict[str, str]) -> None:
-    assert merging(pair) == DROPPED.get(pair["why"], frozenset())
+    assert find_merging_policies(pair) == DROPPED.get(pair["why"], frozenset())
 
 
-@pytest.mark.parametrize("pair", of_kind("P"))
+@pytest.mark.parametrize("pair", select_pairs("P"))
 def test_pairs_that_depend_on_the_policy(pair: dict[str, str]) -> None:
     merged_by = MERGED_BY[pair["why"]]
-    assert merging(pair) == (set() if isinstance(merged_by, str) else merged_by)
+    assert find_merging_policies(pair) == (set() if isinstance(merged_by, str) else merged_by)
 
 
 def test_every_pair_has_a_kind() -> None:

@@ -115,7 +115,7 @@ def test_the_digest_is_over_every_option_and_nothing_else() -> None:
     assert Policy("q", 2, about="x").digest == base.digest
 
 
-def test_deriving() -> None:
+def test_deriving_a_policy_changes_only_the_named_options() -> None:
     base = canonry.policy("bookmark")
     derived = base.with_params("ref").without_params("fbclid").with_rules("strip_www").without_rules("sort_params")
     assert canonry.normalize("https://www.a.com/?ref=1&fbclid=2&b&a", derived) == "https://a.com/?fbclid=2&b&a"
@@ -236,7 +236,7 @@ without_params = ["mc_eid"]
 """
 
 
-def test_parse_policy() -> None:
+def test_a_toml_policy_starts_from_its_base() -> None:
     policy = parse_policy(TOML)
     assert policy.id == "my-reader@3"
     assert (

@@ -33,7 +33,7 @@ def batches(make: Callable[[random.Random], str]) -> st.SearchStrategy[list[str]
 
 
 def mutated(choose: random.Random) -> str:
-    return corpora.mutated_url(choose, choose.choice(corpora.real_or_own_urls()))
+    return corpora.mutate_url(choose, choose.choice(corpora.get_real_or_generated_urls()))
 
 
 _raw = st.builds("{}{}".format, st.sampled_from(corpora.TEXT_STARTS), st.text())
@@ -69,8 +69,8 @@ def assert_fixed_point(url: str, policy: Policy, *, is_explained: bool = True) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [corpora.built_url, mutated, corpora.random_text])
-def test_batches(make: Callable[[random.Random], str]) -> None:
+@pytest.mark.parametrize("make", [corpora.build_url, mutated, corpora.make_random_text])
+def test_normalizing_generated_urls_twice_changes_nothing(make: Callable[[random.Random], str]) -> None:
     @settings(max_examples=EXAMPLES)
     @given(batches(make), _policies)
     def run(urls: list[str], composed: Policy) -> None:
@@ -83,14 +83,14 @@ def test_batches(make: Callable[[random.Random], str]) -> None:
 
 @settings(max_examples=250)
 @given(_raw, st.sampled_from(SHIPPED), _policies)
-def test_raw_text(text: str, shipped: Policy, composed: Policy) -> None:
+def test_normalizing_any_text_twice_changes_nothing(text: str, shipped: Policy, composed: Policy) -> None:
     assert_fixed_point(text, shipped)
     assert_fixed_point(text, composed)
 
 
 @pytest.mark.parametrize("policy", SHIPPED, ids=corpora.POLICIES)
-def test_real_urls(policy: Policy) -> None:
-    urls = corpora.real_or_own_urls()
+def test_normalizing_real_urls_twice_changes_nothing(policy: Policy) -> None:
+    urls = corpora.get_real_or_generated_urls()
     once = canonry.normalize_many(urls, policy)
     kept = [url for url in once if url is not None]
     assert len(kept) > 0.99 * len(urls)
@@ -98,6 +98,6 @@ def test_real_urls(policy: Policy) -> None:
 
 
 @pytest.mark.parametrize("policy", SHIPPED, ids=corpora.POLICIES)
-def test_real_urls_are_explained_as_they_are(policy: Policy) -> None:
-    for url in corpora.real_or_own_urls()[::20]:
+def test_explain_agrees_with_normalize_on_real_urls(policy: Policy) -> None:
+    for url in corpora.get_real_or_generated_urls()[::20]:
         assert_fixed_point(url, policy)

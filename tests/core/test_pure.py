@@ -42,7 +42,7 @@ import sys, ada_url
 import canonry
 import hashlib
 from canonry.core import overrides
-from canonry.core import rewrite_cycles as circles
+from canonry.core import rewrite_cycles
 from canonry.feeds import content
 from canonry.core import policy_diff as diff
 from canonry.core import policy_toml

@@ -19,7 +19,7 @@ def test_every_escape_is_normalized() -> None:
         assert rules.normalize_escapes(wanted) == wanted
 
 
-def test_decoding_behind_a_stray_percent_makes_no_new_escape() -> None:
+def test_decoding_after_a_stray_percent_makes_no_new_escape() -> None:
     tokens = ["%", "4", "%34", "%31", "%41", "%7E", "%2f", "G"]
     for parts in itertools.product(tokens, repeat=5):
         text = "".join(parts)

@@ -48,7 +48,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("href", "verdict", "rule", "url"), CASES)
-def test_judge_link(href: str, verdict: str, rule: str, url: str | None) -> None:
+def test_a_link_gets_its_verdict_rule_and_url(href: str, verdict: str, rule: str, url: str | None) -> None:
     judged = canonry.judge_link(href, PAGE, SEED)
     assert (judged.verdict, judged.rule, judged.url) == (verdict, rule, url)
 

@@ -73,7 +73,7 @@ CASES = [
 @pytest.mark.parametrize(
     ("source", "policy", "given", "wanted"), CASES, ids=[f"{case[0]}-{number}" for number, case in enumerate(CASES)]
 )
-def test_seed(source: str, policy: str, given: str, wanted: str) -> None:
+def test_an_example_of_a_seed_holds(source: str, policy: str, given: str, wanted: str) -> None:
     assert canonry.normalize(given, policy) == wanted, source
     assert canonry.normalize(wanted, policy) == wanted
 
@@ -89,7 +89,7 @@ def test_seed(source: str, policy: str, given: str, wanted: str) -> None:
         ("https://other.com/amp/x?src=a", "https://other.com/amp/x?src=a"),
     ],
 )
-def test_seed_003_overrides(given: str, wanted: str) -> None:
+def test_the_overrides_example_of_seed_003_holds(given: str, wanted: str) -> None:
     policy = canonry.policy("article").with_overrides(SEED_003_OVERRIDES)
     assert canonry.normalize(given, policy) == wanted
     assert canonry.normalize(wanted, policy) == wanted
@@ -111,7 +111,7 @@ SCORES = [
 
 
 @pytest.mark.parametrize(("url", "total"), SCORES)
-def test_score(url: str, total: float) -> None:
+def test_the_score_is_the_sum_of_its_parts(url: str, total: float) -> None:
     score = canonry.score(url)
     assert score.total == pytest.approx(total)
     assert sum(score.parts().values()) == score.total
@@ -122,7 +122,7 @@ def test_score_with_other_tracking_parameters() -> None:
     assert canonry.score("https://a.com/?utm_id=1", tracking_params=["x"]).no_tracking == 25
 
 
-def test_variants_cleanest_first() -> None:
+def test_variants_are_sorted_cleanest_first() -> None:
     found = canonry.variants("https://www.example.com/feed/?utm_source=x")
     assert [(variant.url, variant.preset) for variant in found] == [
         ("https://example.com/feed", "feed-aggressive"),
@@ -132,7 +132,7 @@ def test_variants_cleanest_first() -> None:
     assert [variant.score.total for variant in found] == sorted((v.score.total for v in found), reverse=True)
 
 
-def test_variants_each_url_once_under_the_first_preset() -> None:
+def test_variants_have_each_url_once_under_the_first_preset() -> None:
     assert [(v.url, v.preset) for v in canonry.variants("http://a.com/b")] == [("http://a.com/b", "feed-aggressive")]
     own = canonry.policy("crawl").with_name("mine")
     assert [v.preset for v in canonry.variants("http://a.com/b/", presets=[own, "exact"])] == ["mine", "exact"]

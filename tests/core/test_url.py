@@ -42,7 +42,7 @@ READ = [
     ("feed:feed://", "feed:feed://h.com/p", "https://h.com/p"),
     ("feed: and a space", "feed: https://h.com/p", "https://h.com/p"),
     ("a tab inside the scheme", "ht\ttps://h.com/p", "https://h.com/p"),
-    ("a tab behind the scheme", "feed:\thttps://h.com/p", "https://h.com/p"),
+    ("a tab after the scheme", "feed:\thttps://h.com/p", "https://h.com/p"),
     ("line breaks inside", "exam\r\nple.com/x", "https://example.com/x"),
     ("an exclamation mark belongs to it", "https://example.com/wow!", "https://example.com/wow!"),
     ("rss", "rss://h/p", "https://h/p"),
@@ -50,13 +50,13 @@ READ = [
     ("itpc", "ITPC://h/p", "https://h/p"),
     ("podcast", "podcast://h/p", "https://h/p"),
     ("https without slashes", "https:example.com", "https:example.com"),
-    ("a scheme is not mended twice", "https://pps.org/feed", "https://pps.org/feed"),
+    ("a scheme is not repaired twice", "https://pps.org/feed", "https://pps.org/feed"),
     ("a host that looks like a scheme", "feed.example.com/x", "https://feed.example.com/x"),
 ]
 
 
 @pytest.mark.parametrize(("why", "typed", "read"), READ, ids=[case[0] for case in READ])
-def test_read_url(why: str, typed: str, read: str) -> None:
+def test_read_url_reads_typed_text(why: str, typed: str, read: str) -> None:
     assert canonry.read_url(typed) == read, why
     assert canonry.read_url(read) == read
     canonry.normalize(read)
@@ -91,13 +91,13 @@ NOT_READ = [
 
 
 @pytest.mark.parametrize(("typed", "reason"), NOT_READ, ids=[repr(case[0]) for case in NOT_READ])
-def test_read_url_refuses(typed: str, reason: str) -> None:
+def test_read_url_refuses_text_that_is_not_a_url(typed: str, reason: str) -> None:
     with pytest.raises(canonry.InvalidUrl) as caught:
         canonry.read_url(typed)
     assert (caught.value.input, caught.value.reason) == (typed, reason)
 
 
-def test_join() -> None:
+def test_join_resolves_a_reference() -> None:
     assert join("https://a.com/b/c?d", "../e") == "https://a.com/e"
     assert join("https://a.com/", "mailto:x@y.z") == "mailto:x@y.z"
     with pytest.raises(canonry.InvalidUrl, match="cannot be resolved against"):
@@ -153,13 +153,15 @@ UNCHANGED = [
 
 
 @pytest.mark.parametrize(("url", "is_unchanged"), UNCHANGED)
-def test_the_pattern_for_unchanged_urls(url: str, is_unchanged: bool) -> None:
+def test_the_pattern_matches_only_urls_that_parsing_leaves_unchanged(url: str, is_unchanged: bool) -> None:
     assert (re.fullmatch(UNCHANGED_URL, url) is not None) is is_unchanged
 
 
 def test_parsing_leaves_urls_alone_that_match_the_pattern_for_unchanged_urls() -> None:
     choose = random.Random(1)
-    mutated = (corpora.mutated_url(choose, url) for url in corpora.real_or_own_urls()[:20_000])
-    found = [url for url in (*corpora.real_or_own_urls()[:20_000], *mutated) if re.fullmatch(UNCHANGED_URL, url)]
+    mutated = (corpora.mutate_url(choose, url) for url in corpora.get_real_or_generated_urls()[:20_000])
+    found = [
+        url for url in (*corpora.get_real_or_generated_urls()[:20_000], *mutated) if re.fullmatch(UNCHANGED_URL, url)
+    ]
     assert len(found) > 1_000
     assert [url for url in found if not url == normalize_url(url) == str(parse(url))] == []

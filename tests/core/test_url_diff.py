@@ -24,7 +24,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("why", "before", "after", "wanted"), CASES)
-def test_diff_tokens(why: str, before: str, after: str, wanted: list[tuple[str, str]]) -> None:
+def test_a_diff_consists_of_whole_tokens(why: str, before: str, after: str, wanted: list[tuple[str, str]]) -> None:
     assert diff_tokens(before, after) == [TokenChange(*pair) for pair in wanted], why
 
 

@@ -52,7 +52,7 @@ def write_seeds(corpus: Path) -> None:
     """Write URLs to start from; the first byte of each chooses the policy."""
     choose = random.Random(1)
     for number in range(SEEDS):
-        url = corpora.built_url(choose) if number % 2 else choose.choice(corpora.real_or_own_urls())
+        url = corpora.build_url(choose) if number % 2 else choose.choice(corpora.get_real_or_generated_urls())
         (corpus / f"seed-{number}").write_bytes(bytes([choose.randrange(256)]) + url.encode("utf-8", "replace"))
 
 

@@ -1,4 +1,4 @@
-"""Fetch compressed bombs in a process of its own; print by how many KiB its memory grew, then each failure kind.
+"""Fetch compressed bombs in a separate process; print by how many KiB its memory grew, then each failure kind.
 
 Usage: fetch_bombs.py URL ENCODING...
 """

@@ -1,4 +1,4 @@
-"""contract F3, F9, G1, G3, G4: what a fetch returns, sends and leaves behind, over real connections."""
+"""contract F3, F9, G1, G3, G4: what a fetch returns and sends, and that no connection remains, over real connections."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def connects() -> Iterator[set[str]]:
 async def test_connections_are_recorded(connects: set[str]) -> None:
     """The fixture works: connections are recorded, and a server on 127.0.0.1 can be reached."""
     connects.add("127.0.0.1")
-    async with Listener(sends(make_http_response(200, {})), address="127.0.0.1") as secret:
+    async with Listener(answer_with_bytes(make_http_response(200, {})), address="127.0.0.1") as secret:
         async with make_client(guard=Guard(["127.0.0.0/8"], EVERY_PORT)) as client:
             await client.fetch(f"http://127.0.0.1:{secret.port}/")
         with socket.socket() as plain:
@@ -82,7 +82,7 @@ async def test_permanent_url_is_the_target_of_the_leading_permanent_redirects(
     statuses: tuple[int, ...], permanent: int
 ) -> None:
     urls = [f"https://example.com/{n}" for n in range(len(statuses) + 1)]
-    pages: dict[str, Any] = {urls[n]: redirect(f"/{n + 1}", status) for n, status in enumerate(statuses)}
+    pages: dict[str, Any] = {urls[n]: make_redirect(f"/{n + 1}", status) for n, status in enumerate(statuses)}
     async with LoopbackWeb(pages | {urls[-1]: {"body": "end"}}) as web, web.client() as client:
         response = await client.fetch(urls[0])
     assert (response.body, response.url, response.permanent_url) == (b"end", urls[-1], urls[permanent])
@@ -93,9 +93,9 @@ async def test_permanent_url_is_the_target_of_the_leading_permanent_redirects(
 @in_a_loop
 async def test_a_location_is_resolved_like_a_link() -> None:
     pages = {
-        "http://example.com/a/b?c=1": redirect("../d?e=%C3%A9#part"),
-        "http://example.com/d?e=%C3%A9": redirect("//other.example.com:8080/é ü"),
-        "http://other.example.com:8080/%C3%A9%20%C3%BC": redirect("?"),
+        "http://example.com/a/b?c=1": make_redirect("../d?e=%C3%A9#part"),
+        "http://example.com/d?e=%C3%A9": make_redirect("//other.example.com:8080/é ü"),
+        "http://other.example.com:8080/%C3%A9%20%C3%BC": make_redirect("?"),
         "http://other.example.com:8080/empty": {"status": 302, "headers": {"location": ""}, "body": "nowhere"},
         "http://other.example.com:8080/none": {"status": 301, "body": "none"},
         "http://other.example.com:8080/choice": {"status": 300, "headers": {"location": "/none"}, "body": "choose"},
@@ -111,7 +111,7 @@ async def test_a_location_is_resolved_like_a_link() -> None:
 
 @in_a_loop
 async def test_a_location_that_is_not_a_url_is_an_error() -> None:
-    async with LoopbackWeb({"http://example.com/": redirect("http://[oops/")}) as web, web.client() as client:
+    async with LoopbackWeb({"http://example.com/": make_redirect("http://[oops/")}) as web, web.client() as client:
         with fails(FailureKind.BAD_REDIRECT):
             await client.fetch("http://example.com/")
 
@@ -121,10 +121,10 @@ async def test_an_allowed_address_may_redirect_to_an_allowed_address(connects: s
     """Any other address may not."""
     connects.add("127.0.0.3")
     guard = Guard([f"{ADDRESS}/32", "127.0.0.3/32"], EVERY_PORT)
-    async with Listener(sends(make_http_response(200, {}, body=b"inside")), address="127.0.0.3") as inner:
+    async with Listener(answer_with_bytes(make_http_response(200, {}, body=b"inside")), address="127.0.0.3") as inner:
         location = f"http://127.0.0.3:{inner.port}/"
         async with (
-            Listener(sends(make_http_response(302, {"Location": location}))) as outer,
+            Listener(answer_with_bytes(make_http_response(302, {"Location": location}))) as outer,
             make_client(guard=guard) as client,
         ):
             response = await client.fetch(f"http://{ADDRESS}:{outer.port}/")
@@ -146,9 +146,9 @@ async def test_a_public_address_may_not_redirect_to_an_allowed_network(monkeypat
         return real(self, "93.184.216.34" if str(address) == ADDRESS else address, port=port)
 
     monkeypatch.setattr(Guard, "check_address", check_address)
-    async with Listener(sends(make_http_response(200, {}, body=b"inside")), address="127.0.0.3") as inner:
+    async with Listener(answer_with_bytes(make_http_response(200, {}, body=b"inside")), address="127.0.0.3") as inner:
         locations = [f"http://127.0.0.3:{inner.port}/", f"http://inside.example.com:{inner.port}/"]
-        pages = {f"http://example.com/{n}": redirect(location) for n, location in enumerate(locations)}
+        pages = {f"http://example.com/{n}": make_redirect(location) for n, location in enumerate(locations)}
         async with LoopbackWeb(pages) as web:
 
             async def lookup(host: str, port: int) -> list[tuple[str, int]]:
@@ -167,7 +167,7 @@ async def test_a_public_address_may_not_redirect_to_an_allowed_network(monkeypat
 @pytest.mark.parametrize("addresses", [[ADDRESS, "10.0.0.1"], ["127.0.0.1", ADDRESS], [ADDRESS, "::1"], ["nonsense"]])
 @in_a_loop
 async def test_one_refused_address_refuses_the_name(addresses: list[str]) -> None:
-    async with Listener(sends(make_http_response(200, {}))) as server:
+    async with Listener(answer_with_bytes(make_http_response(200, {}))) as server:
 
         async def lookup(host: str, port: int) -> list[tuple[str, int]]:
             return [(address, server.port) for address in addresses]
@@ -183,7 +183,7 @@ async def test_one_refused_address_refuses_the_name(addresses: list[str]) -> Non
 async def test_the_next_address_is_tried_if_one_does_not_answer() -> None:
     with socket.socket() as dead:
         dead.bind((ADDRESS, 0))
-        async with Listener(sends(make_http_response(200, {}, body=b"alive"))) as server:
+        async with Listener(answer_with_bytes(make_http_response(200, {}, body=b"alive"))) as server:
 
             async def lookup(host: str, port: int) -> list[tuple[str, int]]:
                 return [(ADDRESS, dead.getsockname()[1]), (ADDRESS, server.port)]
@@ -214,12 +214,12 @@ def test_a_lookup_in_the_system_may_outlive_its_event_loop(monkeypatch: pytest.M
     may_end = threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: may_end.wait(120) and [])
 
-    async def ask() -> None:
-        async with make_client(lookup=resolve_name, timeout=0.05) as client:
+    async def fetch() -> None:
+        async with make_client(lookup=resolve_name, timeout=1) as client:
             with fails(FailureKind.TIMEOUT):
                 await client.fetch("https://outlives.example.com/")
 
-    asyncio.run(ask())
+    asyncio.run(fetch())
     threads = [thread for thread in threading.enumerate() if thread.name == "lookup outlives.example.com"]
     assert [(thread.is_alive(), thread.daemon) for thread in threads] == [(True, True)]
     may_end.set()
@@ -244,7 +244,7 @@ async def test_a_request_sends_these_headers_and_no_others() -> None:
 @in_a_loop
 async def test_a_head_request_follows_redirects_and_reads_no_body() -> None:
     page = {"status": 200, "headers": {"content-length": "99999999", "content-type": "text/html", "etag": '"1"'}}
-    async with LoopbackWeb({"https://example.com/": redirect("/big"), "https://example.com/big": page}) as web:
+    async with LoopbackWeb({"https://example.com/": make_redirect("/big"), "https://example.com/big": page}) as web:
         async with web.client() as client:
             response = await client.fetch("https://example.com/", method="HEAD")
             assert (response.status, response.body, response.validators.etag) == (200, b"", '"1"')
@@ -254,7 +254,7 @@ async def test_a_head_request_follows_redirects_and_reads_no_body() -> None:
 @in_a_loop
 async def test_an_ipv6_literal_is_checked_and_reached(connects: set[str]) -> None:
     requests: list[Request] = []
-    async with Listener(sends(make_http_response(200, {}, body=b"six"), requests), address="::1") as server:
+    async with Listener(answer_with_bytes(make_http_response(200, {}, body=b"six"), requests), address="::1") as server:
         url = f"http://[::1]:{server.port}/"
         async with make_client() as client:
             with refuses(RefusalKind.LOOPBACK):
@@ -275,7 +275,7 @@ async def test_validators_are_returned_and_sent_on_every_hop() -> None:
     date = "Mon, 01 Jun 2026 10:00:00 GMT"
     fresh = {"headers": {"ETag": 'W/"v1"', "Last-Modified": date}, "body": "feed"}
     pages = {
-        "https://example.com/": redirect("/feed"),
+        "https://example.com/": make_redirect("/feed"),
         "https://example.com/feed": {"sequence": [fresh, {"status": 304, "headers": {"ETag": 'W/"v2"'}}]},
     }
     async with LoopbackWeb(pages) as web, web.client() as client:
@@ -292,7 +292,7 @@ async def test_validators_are_returned_and_sent_on_every_hop() -> None:
 async def test_a_header_that_is_not_text_can_be_stored_and_sent_back() -> None:
     requests: list[Request] = []
     answer = b'HTTP/1.1 200 OK\r\nETag: "\xe9"\r\nContent-Length: 0\r\n\r\n'
-    async with Listener(sends(answer, requests)) as server, make_client() as client:
+    async with Listener(answer_with_bytes(answer, requests)) as server, make_client() as client:
         url = f"http://{ADDRESS}:{server.port}/"
         validators = (await client.fetch(url)).validators
         assert validators.etag == '"é"'
@@ -364,7 +364,7 @@ async def test_credentials_go_to_their_origin_only() -> None:
         "http://example.com/downgraded",
         "https://example.com/back",
     ]
-    pages: dict[str, Any] = {url: redirect(then) for url, then in pairwise(steps)}
+    pages: dict[str, Any] = {url: make_redirect(then) for url, then in pairwise(steps)}
     async with LoopbackWeb(pages | {steps[-1]: {}}) as web, web.client() as client:
         response = await client.fetch("https://us%40er:p%3Aw%C3%A9@example.com/start")
     sent = [request.headers.get("authorization") for request in web.seen]
@@ -386,28 +386,29 @@ async def test_credentials_without_a_user_or_without_a_password_are_sent() -> No
 async def test_credentials_are_in_no_error() -> None:
     """Neither as written nor as sent, neither in a traceback nor in the fields of the error."""
     pages: dict[str, Any] = {
-        "https://example.com/circle": redirect("/circle"),
-        "https://example.com/many": redirect("/many2"),
-        "https://example.com/many2": redirect("/many3"),
-        "https://example.com/inside": redirect("http://127.0.0.1/"),
-        "https://example.com/userinfo": redirect("http://name:hidden@127.0.0.1/"),
-        "https://example.com/port": redirect("http://name:hidden@example.com:99999/"),
-        "https://example.com/scheme": redirect("ftp://name:hidden@example.com/"),
-        "https://example.com/control": redirect("/\x01"),
+        "https://example.com/circle": make_redirect("/circle"),
+        "https://example.com/many": make_redirect("/many2"),
+        "https://example.com/many2": make_redirect("/many3"),
+        "https://example.com/inside": make_redirect("http://127.0.0.1/"),
+        "https://example.com/userinfo": make_redirect("http://name:hidden@127.0.0.1/"),
+        "https://example.com/port": make_redirect("http://name:hidden@example.com:99999/"),
+        "https://example.com/scheme": make_redirect("ftp://name:hidden@example.com/"),
+        "https://example.com/control": make_redirect("/\x01"),
         "https://example.com/big": {"body": "x" * 100},
         "https://example.com/short": {"headers": {"content-length": "5"}, "body": "x"},
-        "https://example.com/slow": {"delay_ms": 60_000},
+        "https://example.com/slow": {"delay_ms": 120_000},
         "https://example.com/line": {"headers": {"x-long": "x" * 10_000}},
         "https://example.com/encoded": {"headers": {"content-encoding": "br"}, "body": "x"},
     }
     urls = [*pages, "https://example.com/none", "https://closed.example.com/", "https://127.0.0.1/", "ftp://a.example/"]
-    options: dict[str, Any] = {"max_redirects": 1, "max_bytes": 50, "timeout": 0.3}
+    options: dict[str, Any] = {"max_redirects": 1, "max_bytes": 50, "timeout": 60}
     secret = "hidden"
     secrets = (secret, b64encode(f"name:{secret}".encode()).decode())
     async with LoopbackWeb(pages) as web, web.client(**options) as client:
         for url in urls:
+            timeout = 0.3 if url.endswith("/slow") else None
             with pytest.raises((canonry.FetchFailed, canonry.UnsafeUrl)) as caught:
-                await client.fetch(url.replace("://", f"://name:{secret}@"))
+                await client.fetch(url.replace("://", f"://name:{secret}@"), timeout=timeout)
             shown = "".join(traceback.format_exception(caught.value))
             cause = caught.value.__cause__
             for text in (str(caught.value), repr(caught.value), str(vars(caught.value)), shown, repr(cause)):
@@ -445,7 +446,7 @@ async def test_cookies_are_not_sent_back() -> None:
 @in_a_loop
 async def test_bodies_are_decoded_up_to_the_cap(encoding: str, body: bytes) -> None:
     answer = make_http_response(200, {"Content-Encoding": encoding}, body=body)
-    async with Listener(sends(answer)) as server, make_client(max_bytes=1000) as client:
+    async with Listener(answer_with_bytes(answer)) as server, make_client(max_bytes=1000) as client:
         url = f"http://{ADDRESS}:{server.port}/"
         assert (await client.fetch(url)).body == b"feed" * 250
         with fails(FailureKind.TOO_LARGE):
@@ -456,7 +457,7 @@ async def test_bodies_are_decoded_up_to_the_cap(encoding: str, body: bytes) -> N
 @in_a_loop
 async def test_a_body_in_another_encoding_than_named_is_an_error(encoding: str, body: bytes) -> None:
     answer = make_http_response(200, {"Content-Encoding": encoding}, body=body)
-    async with Listener(sends(answer)) as server, make_client() as client:
+    async with Listener(answer_with_bytes(answer)) as server, make_client() as client:
         with fails(FailureKind.ENCODING):
             await client.fetch(f"http://{ADDRESS}:{server.port}/")
 
@@ -465,7 +466,7 @@ async def test_a_body_in_another_encoding_than_named_is_an_error(encoding: str, 
 @in_a_loop
 async def test_an_encoding_that_was_not_requested_is_an_error(encoding: str) -> None:
     answer = make_http_response(200, {"Content-Encoding": encoding}, body=b"x")
-    async with Listener(sends(answer)) as server, make_client() as client:
+    async with Listener(answer_with_bytes(answer)) as server, make_client() as client:
         with fails(FailureKind.ENCODING) as caught:
             await client.fetch(f"http://{ADDRESS}:{server.port}/")
     assert str(caught.value).isprintable()
@@ -496,7 +497,7 @@ BROKEN = [
 @pytest.mark.parametrize(("answer", "kind"), [pytest.param(*row[1:], id=row[0]) for row in BROKEN])
 @in_a_loop
 async def test_a_broken_response_is_an_error(answer: bytes, kind: FailureKind) -> None:
-    async with Listener(sends(answer, once=True)) as server, make_client() as client:
+    async with Listener(answer_with_bytes(answer, once=True)) as server, make_client() as client:
         with fails(kind) as caught:
             await client.fetch(f"http://{ADDRESS}:{server.port}/")
         await server.until_quiet()
@@ -511,7 +512,7 @@ async def test_what_follows_a_body_is_not_part_of_it() -> None:
     answer = make_http_response(
         200, {"Content-Length": "2"}, body=b"ok" + make_http_response(200, {}, body=b"smuggled")
     )
-    async with Listener(sends(answer)) as server, make_client() as client:
+    async with Listener(answer_with_bytes(answer)) as server, make_client() as client:
         for _ in range(2):
             assert (await client.fetch(f"http://{ADDRESS}:{server.port}/")).body == b"ok"
         assert server.accepted == 2
@@ -519,7 +520,10 @@ async def test_what_follows_a_body_is_not_part_of_it() -> None:
 
 @in_a_loop
 async def test_a_body_without_length_ends_with_the_connection() -> None:
-    async with Listener(sends(b"HTTP/1.0 200 OK\r\n\r\nold but whole", once=True)) as server, make_client() as client:
+    async with (
+        Listener(answer_with_bytes(b"HTTP/1.0 200 OK\r\n\r\nold but whole", once=True)) as server,
+        make_client() as client,
+    ):
         assert (await client.fetch(f"http://{ADDRESS}:{server.port}/")).body == b"old but whole"
 
 
@@ -532,7 +536,7 @@ async def test_certificates_must_be_valid() -> None:
     unknown = loopback.server_tls("unused")
     stranger.configure_cert(unknown)
     for tls in (loopback.server_tls("other.example.com"), unknown):
-        async with Listener(sends(make_http_response(200, {})), tls=tls) as server:
+        async with Listener(answer_with_bytes(make_http_response(200, {})), tls=tls) as server:
 
             async def lookup(host: str, port: int, to: int = server.port) -> list[tuple[str, int]]:
                 return [(ADDRESS, to)]
@@ -543,7 +547,7 @@ async def test_certificates_must_be_valid() -> None:
 
 
 @in_a_loop
-async def test_our_ca_is_not_trusted_without_the_setting() -> None:
+async def test_the_test_ca_is_not_trusted_without_the_setting() -> None:
     async with (
         LoopbackWeb({"https://example.com/": {}}) as web,
         Client(Guard([f"{ADDRESS}/32"]), settings=Settings(), lookup=web.lookup) as client,
@@ -554,12 +558,13 @@ async def test_our_ca_is_not_trusted_without_the_setting() -> None:
 
 @in_a_loop
 async def test_a_server_without_tls_is_an_error() -> None:
-    async with Listener(sends(b"220 hello\r\n", once=True)) as server, make_client() as client:
-        with pytest.raises(canonry.FetchFailed) as caught:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 hello\r\n")
+        await reader.read(-1)  # until the client disconnects
+
+    async with Listener(talk) as server, make_client() as client:
+        with fails(FailureKind.TLS):
             await client.fetch(f"https://{ADDRESS}:{server.port}/")
-    # The server may close the connection before or after its first bytes are read as TLS.
-    assert caught.value.kind in {FailureKind.TLS, FailureKind.CONNECT}
-    assert "()" not in caught.value.reason
 
 
 def test_a_ca_file_that_cannot_be_used_is_an_error(tmp_path: Path) -> None:
@@ -577,7 +582,7 @@ def test_a_ca_file_that_cannot_be_used_is_an_error(tmp_path: Path) -> None:
 async def test_the_proxy_of_the_settings_is_used_for_both_schemes() -> None:
     pages = {"http://example.com/": {"body": "plain"}, "https://example.com/": {"body": "tls"}}
     seen: list[str] = []
-    async with LoopbackWeb(pages) as web, Listener(start_proxy(web, seen)) as proxy:
+    async with LoopbackWeb(pages) as web, Listener(answer_as_proxy(web, seen)) as proxy:
         settings = Settings(proxy=f"http://op:secret@{ADDRESS}:{proxy.port}")
         async with web.client(settings=settings, lookup=loopback.resolve_nothing) as client:
             response = await client.fetch("http://example.com/")
@@ -594,10 +599,10 @@ async def test_the_proxy_of_the_settings_is_used_for_both_schemes() -> None:
 async def test_behind_a_proxy_no_redirect_leads_to_an_allowed_network() -> None:
     """The address of the server is unknown, so it counts as public."""
     seen: list[str] = []
-    pages = {"http://example.com/": redirect(f"http://{ADDRESS}/")}
+    pages = {"http://example.com/": make_redirect(f"http://{ADDRESS}/")}
     async with (
         LoopbackWeb(pages) as web,
-        Listener(start_proxy(web, seen)) as proxy,
+        Listener(answer_as_proxy(web, seen)) as proxy,
         web.client(settings=Settings(proxy=f"http://{ADDRESS}:{proxy.port}")) as client,
     ):
         with refuses(RefusalKind.LOOPBACK):
@@ -703,12 +708,12 @@ async def test_the_shared_client_is_the_same_while_it_is_in_use() -> None:
         assert third is not first
 
 
-def redirect(location: str, status: int = 302) -> dict[str, Any]:
+def make_redirect(location: str, status: int = 302) -> dict[str, Any]:
     return {"status": status, "headers": {"location": location}}
 
 
-def sends(answer: bytes, requests: list[Request] | None = None, *, once: bool = False) -> Talk:
-    """Return a server that sends the same bytes to every request; with `once` it closes after the first."""
+def answer_with_bytes(answer: bytes, requests: list[Request] | None = None, *, once: bool = False) -> Talk:
+    """Return a conversation that answers every request with the same bytes; with `once`, only the first."""
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while (request := await read_request(reader)) is not None:
@@ -722,8 +727,8 @@ def sends(answer: bytes, requests: list[Request] | None = None, *, once: bool = 
     return talk
 
 
-def start_proxy(web: LoopbackWeb, seen: list[str]) -> Talk:
-    """Return an HTTP proxy that resolves the names of a web."""
+def answer_as_proxy(web: LoopbackWeb, seen: list[str]) -> Talk:
+    """Return the conversation of an HTTP proxy that resolves the names of a web."""
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         request = await read_request(reader)
@@ -737,7 +742,7 @@ def start_proxy(web: LoopbackWeb, seen: list[str]) -> Talk:
             there, back = await asyncio.open_connection(*(await web.lookup(request.headers["host"], 80))[0])
             back.write(f"GET / HTTP/1.0\r\nHost: {request.headers['host']}\r\n\r\n".encode())
         try:
-            await asyncio.gather(pipe(reader, back), pipe(there, writer))
+            await asyncio.gather(copy_bytes(reader, back), copy_bytes(there, writer))
         finally:
             back.close()
             await back.wait_closed()
@@ -745,7 +750,7 @@ def start_proxy(web: LoopbackWeb, seen: list[str]) -> Talk:
     return talk
 
 
-async def pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def copy_bytes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     while data := await reader.read(65536):
         writer.write(data)
         await writer.drain()

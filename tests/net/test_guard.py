@@ -1,4 +1,4 @@
-"""contract G2, G4, G5: what the guard refuses, what it allows, and what it says."""
+"""contract G2, G4, G5: what the guard refuses, what it allows, and its messages."""
 
 from __future__ import annotations
 
@@ -24,18 +24,19 @@ def select_vectors(kind: str) -> list[object]:
 
 
 @pytest.mark.parametrize("row", select_vectors("url"))
-def test_every_url_vector_is_handled_as_it_says(row: dict[str, str]) -> None:
+def test_every_url_vector_is_refused_or_allowed_as_expected(row: dict[str, str]) -> None:
     if row["expect"] == "block":
         with pytest.raises(canonry.UnsafeUrl) as caught:
             Guard().check_url(row["vector"])
         assert caught.value.reason
     else:
         host = Guard().check_url(row["vector"]).host
-        assert host == row["expect"].removeprefix("allow-as:") or row["expect"] == "allow"
+        if row["expect"] != "allow":
+            assert host == row["expect"].removeprefix("allow-as:")
 
 
 @pytest.mark.parametrize("row", select_vectors("resolved"))
-def test_every_address_vector_is_handled_as_it_says(row: dict[str, Any]) -> None:
+def test_every_address_vector_is_refused_or_allowed_as_expected(row: dict[str, Any]) -> None:
     if row["expect"] == "block":
         with pytest.raises(canonry.UnsafeUrl):
             Guard().check_addresses("name", row["vector"])
@@ -118,9 +119,10 @@ def test_credentials_are_allowed_and_never_shown() -> None:
     assert mask_credentials("https://example.com/a@b") == "https://example.com/a@b"
 
 
-@pytest.mark.parametrize("text", ["a", "a:", "a:@", "https://", "@", ":", "http:\\\\a "])
-def test_masking_reads_a_long_text_once(text: str) -> None:
-    assert "***" not in mask_credentials(text * 1_000_000) or "@" in text
+@pytest.mark.parametrize("unit", ["a", "a:", "https://", "@", ":", "http:\\\\a "])
+def test_masking_takes_linear_time_and_changes_only_credentials(unit: str) -> None:
+    assert mask_credentials(unit * 1_000_000) == unit * 1_000_000
+    assert mask_credentials(f"a:{'@' * 1_000_000}b") == "a:***@b"
 
 
 MESSAGES = [

@@ -95,7 +95,7 @@ def test_the_number_of_feed_links_is_limited() -> None:
 def test_deep_nesting_takes_little_time(tag: str) -> None:
     started = time.process_time()
     found = links('<link rel="feed" href="/f">' + f"<{tag}>" * (900_000 // len(tag)))
-    assert time.process_time() - started < 3  # a fraction of a second where it was measured
+    assert time.process_time() - started < 30  # seconds of CPU; linear time takes a fraction of one
     assert len(found) == 1
 
 

@@ -46,14 +46,14 @@ def find_urls(html: str | bytes, content_type: str = "text/html; charset=utf-8")
 
 
 BASES = [
-    ("the first counts", "<base href=/a/><base href=/b/><a href=x>", "http://site.example/a/x"),
-    ("without href does not", "<base target=_top><base href=/b/><a href=x>", "http://site.example/b/x"),
-    ("after the link, too", "<a href=x></a><base href=/b/>", "http://site.example/b/x"),
-    ("of another host", "<base href=//cdn.example/d/><a href=x>", "http://cdn.example/d/x"),
-    ("javascript is none", "<base href=javascript:1><a href=x>", "http://site.example/dir/x"),
-    ("broken is none", "<base href=http://[><a href=x>", "http://site.example/dir/x"),
-    ("nowhere from a mail address", "<base href=mailto:a><a href=x>", "x"),
-    ("in a template is none", "<template><base href=/a/></template><a href=x>", "http://site.example/dir/x"),
+    ("the first one counts", "<base href=/a/><base href=/b/><a href=x>", "http://site.example/a/x"),
+    ("one without href does not count", "<base target=_top><base href=/b/><a href=x>", "http://site.example/b/x"),
+    ("one after the link counts, too", "<a href=x></a><base href=/b/>", "http://site.example/b/x"),
+    ("on another host", "<base href=//cdn.example/d/><a href=x>", "http://cdn.example/d/x"),
+    ("a javascript URL does not count", "<base href=javascript:1><a href=x>", "http://site.example/dir/x"),
+    ("an invalid URL does not count", "<base href=http://[><a href=x>", "http://site.example/dir/x"),
+    ("a mail address resolves nothing", "<base href=mailto:a><a href=x>", "x"),
+    ("one in a template does not count", "<template><base href=/a/></template><a href=x>", "http://site.example/dir/x"),
 ]
 
 
@@ -109,7 +109,7 @@ def test_the_number_of_links_is_limited() -> None:
     content = read_page(b"<a href=/x>x</a>" * 300_000, url=PAGE)
     assert len(content.links) == 10_000
     assert content.failure == PageFailure(FailureKind.TRUNCATED, "only the first 10000 of 300000 links were read")
-    assert time.process_time() - started < 10
+    assert time.process_time() - started < 60  # seconds of CPU
 
 
 def test_deep_pages_are_cut() -> None:

@@ -62,7 +62,7 @@ def test_hostile_patterns_are_matched_in_bounded_time() -> None:
     text = "\0\ufffd" * 1000 + "\nDisallow: /\n" + "User-agent: *\nDisallow: /" + "*a" * 5000
     started = time.process_time()
     assert read_robots(text, "c").allows("https://example.com/" + "a" * 5000 + "b") is False
-    assert time.process_time() - started < 10
+    assert time.process_time() - started < 60  # seconds of CPU
 
 
 @pytest.mark.parametrize(
