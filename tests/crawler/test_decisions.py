@@ -12,11 +12,13 @@ from canonry.crawler.crawl_options import CrawlOptions
 from canonry.crawler.decide import (
     Levels,
     NextStep,
+    RedirectDecision,
     Retry,
     StartDecision,
     count_fresh,
     count_to_lease,
     decide_next,
+    decide_redirect,
     decide_retry,
     decide_start,
     find_start,
@@ -307,3 +309,27 @@ def test_a_redirect_is_followed_unless_it_leaves_the_site_or_its_target_is_known
     assert not judge.follows_redirect(f"{SITE}/a", known.url)
     assert judge.judge_sitemap_url(f"{SITE}/a") is not None
     assert judge.follows_redirect(known.url, f"{SITE}/a"), "a circle is followed, so that it is reported"
+
+
+REDIRECTS: list[tuple[str, PageState | None, bool, bool, RedirectDecision]] = [
+    # why, state of the target, is the target read, is the URL the queued one, decision
+    ("unknown target", None, True, True, RedirectDecision.RECORD_PAGE_AND_RESERVE_TARGET),
+    ("unknown target, https since", None, True, False, RedirectDecision.RECORD_PAGE),
+    ("target failed before", PageState.FAILED, True, True, RedirectDecision.RECORD_PAGE),
+    ("target waits and was read", PageState.QUEUED, True, True, RedirectDecision.RECORD_TARGET),
+    ("target waits, not read yet", PageState.QUEUED, False, True, RedirectDecision.SKIP_PAGE),
+    ("target is being fetched", PageState.FETCHING, True, True, RedirectDecision.SKIP_PAGE),
+    ("target is recorded", PageState.DONE, True, True, RedirectDecision.SKIP_PAGE),
+    ("target is skipped", PageState.SKIPPED, True, True, RedirectDecision.SKIP_PAGE),
+]
+
+
+@pytest.mark.parametrize(
+    ("target", "is_read", "is_queued_url", "decision"),
+    [row[1:] for row in REDIRECTS],
+    ids=[row[0] for row in REDIRECTS],
+)
+def test_which_page_of_a_redirect_is_recorded(
+    target: PageState | None, is_read: bool, is_queued_url: bool, decision: RedirectDecision
+) -> None:
+    assert decide_redirect(target, is_target_read=is_read, has_queued_url=is_queued_url) is decision

@@ -154,3 +154,27 @@ def is_exhausted(levels: Levels, *, taken: int, max_pages: int | None) -> bool:
     """Return whether a crawl is over: nothing is open, nothing is to be retried, and no page is left to take."""
     has_fresh = levels.fresh_depth is not None and (max_pages is None or taken < max_pages)
     return levels.open_depth is None and levels.retry_at is None and not has_fresh
+
+
+class RedirectDecision(Enum):
+    """What to record for a page that redirects to another page of the site."""
+
+    RECORD_PAGE = auto()  # the page gets the record, under its own URL
+    RECORD_PAGE_AND_RESERVE_TARGET = auto()  # and a link to the target that is found later makes no second page
+    RECORD_TARGET = auto()  # the target, which waits in the queue, gets the record; the page is skipped
+    SKIP_PAGE = auto()  # the target has or gets a record from its own request
+
+
+def decide_redirect(target_state: PageState | None, *, is_target_read: bool, has_queued_url: bool) -> RedirectDecision:
+    """Decide which of the two pages is recorded: the one that redirects, or its target.
+
+    `target_state` is None if the target is not in the frontier. `is_target_read` says that the redirect was followed,
+    `has_queued_url` that the URL of the page is still the one that was queued.
+    """
+    if target_state is None and has_queued_url:
+        return RedirectDecision.RECORD_PAGE_AND_RESERVE_TARGET
+    if target_state is None or target_state is PageState.FAILED:
+        return RedirectDecision.RECORD_PAGE
+    if target_state is PageState.QUEUED and is_target_read:
+        return RedirectDecision.RECORD_TARGET
+    return RedirectDecision.SKIP_PAGE

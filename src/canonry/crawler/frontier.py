@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import Connection, bindparam, select, text, update
 
-from canonry.crawler.decide import Levels, count_fresh, is_exhausted
+from canonry.crawler.decide import Levels, RedirectDecision, count_fresh, decide_redirect, is_exhausted
 from canonry.crawler.reasons import SkipReason
 from canonry.crawler.results import RECORDED, FrontierBatch, LeasedPage, PageResult, PageState, PageUrl, RecordedPage
 from canonry.store.schema import crawl_pages, crawls, stamp
@@ -239,13 +239,16 @@ def _record_redirect(connection: Connection, crawl_id: int, result: PageResult, 
     depth = result.page.depth
     if not result.is_target_read:  # the process that found the target may not have stored it yet
         add_pages(connection, crawl_id, [target], depth=depth, referrer=result.url)
-    other = connection.execute(_SELECT_BY_KEY, by_key).first()
-    if other is not None and other.id == result.page.id:
-        other = None
-    if other is None or other.state == PageState.FAILED:
+    found = connection.execute(_SELECT_BY_KEY, by_key).first()
+    other = None if found is not None and found.id == result.page.id else found
+    decision = decide_redirect(
+        None if other is None else PageState(other.state),
+        is_target_read=result.is_target_read,
+        has_queued_url=result.page.url == result.url,
+    )
+    if decision in (RedirectDecision.RECORD_PAGE, RedirectDecision.RECORD_PAGE_AND_RESERVE_TARGET):
         connection.execute(_RECORD, _make_row(result, result.url, now))
-        if other is None and result.page.url == result.url:
-            # A link to the target that is found later must not become a second page.
+        if decision is RedirectDecision.RECORD_PAGE_AND_RESERVE_TARGET:
             add_pages(connection, crawl_id, [target], depth=depth, referrer=result.url)
             alias = connection.execute(_SELECT_BY_KEY, by_key).one()
             skip = update(crawl_pages).where(crawl_pages.c.id == alias.id)
@@ -262,7 +265,7 @@ def _record_redirect(connection: Connection, crawl_id: int, result: PageResult, 
         skip_reason=SkipReason.REDIRECT_TO_PAGE,
     )
     connection.execute(_RECORD, _make_row(skipped, result.url, now))
-    if other.state != PageState.QUEUED or not result.is_target_read:
+    if decision is RedirectDecision.SKIP_PAGE or other is None:
         return []
     url = _prefer_https(target.url, other.url)
     connection.execute(_RECORD, {**_make_row(result, url, now), "id": other.id})

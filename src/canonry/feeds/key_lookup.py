@@ -168,7 +168,7 @@ def _select_unknown(
 ) -> list[KeyedItem]:
     """Return the items that may be entries of other feeds: all but those that this feed certainly has shown."""
     guid_owners = [owners.get((KeyType.GUID, item.get_key(KeyType.GUID))) for item in items]
-    claims = Counter(guid_owners)
+    claims = Counter(guid_owners)  # how many items of the document carry the guid of an entry
 
     def is_known(item: KeyedItem, owner: int | None) -> bool:
         if ambiguous and not ambiguous.isdisjoint(((KeyType.GUID, item.guid), (KeyType.CANONICAL_URL, item.place))):

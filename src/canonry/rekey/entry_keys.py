@@ -74,7 +74,9 @@ def undo_entry(entry: KeyedEntry, journaled: KeyedEntry | None, before: str, aft
     if journaled is None or journaled.first_seen_at != entry.first_seen_at:
         return recomputed
     rekeyed = rekey_entry(journaled, before, after)
+    # URLs that were registered after the rekey, for example because the item appeared at another link.
     learned = (_rekey_key(each, before) for each in entry.keys.registered if each not in rekeyed.registered)
+    # Whether the entry still has the link that it had before the rekey.
     is_same = entry.url == journaled.url and entry.keys.dedupe_key == rekeyed.dedupe_key
     own, claimed = (journaled.keys, ()) if is_same else (recomputed, (recomputed.canonical_url,))
     # Another link may have the same place under `after` by now, so the place must be recomputed.
