@@ -1,4 +1,4 @@
-"""A web on loopback for tests: pages over HTTP and TLS, and a client that resolves every name to them."""
+"""Servers on loopback for tests, over HTTP and TLS, and a client that resolves every name to them."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ CONNECTS: list[str] = []
 _WITHOUT_BODY = {204, 304}
 
 
-def _record(event: str, arguments: tuple[Any, ...]) -> None:
+def _record_connect(event: str, arguments: tuple[Any, ...]) -> None:
     if event == "socket.connect":
         address = arguments[1]
         CONNECTS.append(str(address[0] if isinstance(address, tuple) else address))
 
 
-sys.addaudithook(_record)
+sys.addaudithook(_record_connect)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Listener:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._server.wait_closed()
 
-    async def until_quiet(self) -> None:
+    async def wait_until_disconnected(self) -> None:
         """Wait until the last client has disconnected."""
         async with asyncio.timeout(60):
             while self.connections:
@@ -140,7 +140,9 @@ class LoopbackWeb:
         hosts = sorted({host for host, _ in self._origins} or {"unused"})
         self._listeners = {
             "http": Listener(lambda reader, writer: self._converse("http", reader, writer)),
-            "https": Listener(lambda reader, writer: self._converse("https", reader, writer), tls=server_tls(*hosts)),
+            "https": Listener(
+                lambda reader, writer: self._converse("https", reader, writer), tls=make_server_tls(*hosts)
+            ),
         }
         self._closed_port = socket.socket()
         self.seen: list[Request] = []
@@ -170,10 +172,10 @@ class LoopbackWeb:
             await listener.__aexit__()
         self._closed_port.close()
 
-    async def until_quiet(self) -> None:
+    async def wait_until_disconnected(self) -> None:
         """Wait until the last client has disconnected."""
         for listener in self._listeners.values():
-            await listener.until_quiet()
+            await listener.wait_until_disconnected()
 
     def client(self, **options: Any) -> Client:
         """Return a client that resolves names to this web; options are those of `Client`."""
@@ -206,12 +208,12 @@ class LoopbackWeb:
         wanted = page.get("require_auth")
         if wanted and request.headers.get("authorization") != f"Basic {base64.b64encode(wanted.encode()).decode()}":
             return make_http_response(401, {"WWW-Authenticate": "Basic realm=loopback"}, request.method)
-        return make_http_response(page.get("status", 200), page.get("headers", {}), request.method, _body(page))
+        return make_http_response(page.get("status", 200), page.get("headers", {}), request.method, _make_body(page))
 
 
 def make_client(**options: Any) -> Client:
     """Return a client that trusts the test CA and may reach 127.0.0.2 on any port; options are those of `Client`."""
-    settings = replace(options.pop("settings", None) or Settings(), ca_file=ca_file())
+    settings = replace(options.pop("settings", None) or Settings(), ca_file=get_ca_file())
     judge = options.pop("guard", None) or Guard([f"{ADDRESS}/32"], EVERY_PORT)
     return Client(judge, **({"lookup": resolve_nothing} | options), settings=settings)
 
@@ -282,49 +284,49 @@ async def read_request(reader: asyncio.StreamReader, scheme: str = "http") -> Re
     return Request(method, target, headers, scheme)
 
 
-def server_tls(*hosts: str) -> ssl.SSLContext:
+def make_server_tls(*hosts: str) -> ssl.SSLContext:
     """Return TLS for a server, with a certificate for these hosts from the test CA."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    _certificate(hosts).configure_cert(context)
+    _issue_certificate(hosts).configure_cert(context)
     return context
 
 
 @cache
-def ca_file() -> str:
+def get_ca_file() -> str:
     """Return the file with the certificate of the test CA."""
     folder = Path(tempfile.mkdtemp(prefix="canonry-ca-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     file = folder / "ca.pem"
-    _ca().cert_pem.write_to_path(str(file))
+    _get_ca().cert_pem.write_to_path(str(file))
     return str(file)
 
 
 def in_a_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """Run an async test, for at most five minutes; errors that the event loop only logs make it fail."""
+    """Run an async test for at most five minutes; errors that the event loop would only log make the test fail."""
 
     @wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        complaints: list[object] = []
+        errors: list[object] = []
 
         async def bounded() -> None:
-            asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+            asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
             async with asyncio.timeout(300):
                 await test(*args, **kwargs)
 
         asyncio.run(bounded())
-        assert not complaints, complaints
+        assert not errors, errors
 
     return run
 
 
 @cache
-def _ca() -> trustme.CA:
+def _get_ca() -> trustme.CA:
     return trustme.CA()
 
 
 @cache
-def _certificate(hosts: tuple[str, ...]) -> trustme.LeafCert:
-    return _ca().issue_cert(*(host.strip("[]") for host in hosts))
+def _issue_certificate(hosts: tuple[str, ...]) -> trustme.LeafCert:
+    return _get_ca().issue_cert(*(host.strip("[]") for host in hosts))
 
 
 def _split_origin(url: str) -> tuple[str, str, int]:
@@ -340,7 +342,7 @@ async def _pause(seconds: float, reader: asyncio.StreamReader) -> None:
             raise ConnectionResetError("the client disconnected")
 
 
-def _body(page: Mapping[str, Any]) -> bytes:
+def _make_body(page: Mapping[str, Any]) -> bytes:
     if "body_base64" in page:
         return base64.b64decode(page["body_base64"])
     match page.get("body_repeat"):

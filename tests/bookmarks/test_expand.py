@@ -464,7 +464,7 @@ async def test_a_cancelled_expansion_caches_nothing() -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await web.until_quiet()
+        await web.wait_until_disconnected()
     assert not cache.entries
 
 

@@ -500,7 +500,7 @@ async def test_a_broken_response_is_an_error(answer: bytes, kind: FailureKind) -
     async with Listener(answer_with_bytes(answer, once=True)) as server, make_client() as client:
         with fails(kind) as caught:
             await client.fetch(f"http://{ADDRESS}:{server.port}/")
-        await server.until_quiet()
+        await server.wait_until_disconnected()
     assert caught.value.target == f"http://{ADDRESS}:{server.port}/"
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 400
@@ -533,9 +533,9 @@ async def test_a_body_without_length_ends_with_the_connection() -> None:
 @in_a_loop
 async def test_certificates_must_be_valid() -> None:
     stranger = trustme.CA().issue_cert("example.com")
-    unknown = loopback.server_tls("unused")
+    unknown = loopback.make_server_tls("unused")
     stranger.configure_cert(unknown)
-    for tls in (loopback.server_tls("other.example.com"), unknown):
+    for tls in (loopback.make_server_tls("other.example.com"), unknown):
         async with Listener(answer_with_bytes(make_http_response(200, {})), tls=tls) as server:
 
             async def lookup(host: str, port: int, to: int = server.port) -> list[tuple[str, int]]:
@@ -665,7 +665,7 @@ async def test_a_fetch_that_is_stopped_leaves_no_connection(where: str, how: str
             await client.close()
             with pytest.raises(canonry.FetchFailed):
                 await asyncio.wait_for(fetching, 60)
-        await server.until_quiet()
+        await server.wait_until_disconnected()
         assert server.accepted == (where != "lookup")
     gc.collect()
 
@@ -679,7 +679,7 @@ async def test_many_fetches_share_a_few_connections() -> None:
         assert 1 < web.peak <= MAX_CONNECTIONS_PER_HOST
         assert len(web.requests) == 200
         await client.close()
-        await web.until_quiet()
+        await web.wait_until_disconnected()
     gc.collect()
 
 

@@ -364,7 +364,7 @@ async def test_netrc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_tls_sni_host() -> None:
     requests: list[Request] = []
     names: list[str | None] = []
-    tls = loopback.server_tls("name.example.com")
+    tls = loopback.make_server_tls("name.example.com")
     tls.sni_callback = lambda _socket, name, _context: names.append(name)
     async with Listener(answer_with_bytes(make_http_response(200, {}), requests), tls=tls) as server:
 
@@ -563,7 +563,7 @@ async def check_the_deadline_holds(start: bytes, unit: bytes) -> None:
         with fails(FailureKind.TIMEOUT):
             await client.fetch(f"http://{ADDRESS}:{server.port}/")
         assert 0.3 <= time.monotonic() - started < 60
-        await server.until_quiet()
+        await server.wait_until_disconnected()
 
 
 async def count_bytes_taken(start: bytes, unit: bytes, kind: FailureKind, **options: Any) -> int:
@@ -582,7 +582,7 @@ async def count_bytes_taken(start: bytes, unit: bytes, kind: FailureKind, **opti
     async with Listener(talk) as server, make_client() as client:
         with fails(kind):
             await client.fetch(f"http://{ADDRESS}:{server.port}/", **options)
-        await server.until_quiet()
+        await server.wait_until_disconnected()
     return sent
 
 

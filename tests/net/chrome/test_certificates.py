@@ -14,7 +14,7 @@ from canonry.net.chrome.certificates import STORE_FOLDER, trust_ca_file
 from canonry.net.chrome.net_errors import make_failure
 from canonry.settings import Settings, load_settings
 from chrome import make_engine, needs_chrome
-from loopback import ADDRESS, Listener, ca_file, in_a_loop, server_tls
+from loopback import ADDRESS, Listener, get_ca_file, in_a_loop, make_server_tls
 
 if TYPE_CHECKING:
     import asyncio
@@ -32,7 +32,7 @@ async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 async def open_page(file: str) -> Opened:
-    async with Listener(talk, tls=server_tls(HOST)) as server:
+    async with Listener(talk, tls=make_server_tls(HOST)) as server:
 
         async def lookup(_host: str, _port: int) -> list[tuple[str, int]]:
             return [(ADDRESS, server.port)]
@@ -45,7 +45,7 @@ async def open_page(file: str) -> Opened:
 @needs_chrome
 @in_a_loop
 async def test_chrome_trusts_the_ca_of_the_settings() -> None:
-    page = await open_page(ca_file())
+    page = await open_page(get_ca_file())
     assert (page.failure, page.status, page.title, len(page.links)) == (None, 200, "Inside", 1)
 
 

@@ -1,4 +1,4 @@
-"""Contract C7: Chrome and its processes crash, hang, end and never remain."""
+"""Contract C7: a crash of Chrome loses no page, and none of its processes remains."""
 
 from __future__ import annotations
 
@@ -103,8 +103,8 @@ async def test_a_killed_browser_is_started_again() -> None:
 @pytest.mark.slow
 @needs_chrome
 @in_a_loop
-async def test_a_killed_network_process_of_the_browser_costs_no_page() -> None:
-    """Chrome restarts it; the new one does not know the password of the proxy."""
+async def test_no_page_is_lost_if_the_network_process_of_chrome_is_killed() -> None:
+    """Chrome starts a new network process, which does not know the password of the proxy."""
     pages = {f"http://site.example/{n}": make_page(GOOD) for n in range(40)}
     async with LoopbackWeb(pages) as web, run_engine(web.lookup, tabs=3) as engine:
         await engine.open("http://site.example/0")
@@ -122,7 +122,7 @@ async def test_a_killed_network_process_of_the_browser_costs_no_page() -> None:
 @pytest.mark.parametrize("turns", [1, 5, 50])
 @in_a_loop
 async def test_a_cancelled_close_still_closes_everything(turns: int) -> None:
-    """A worker that is asked to stop cancels its crawls, also one that is about to end."""
+    """A worker that stops cancels its crawls, even one that is already closing its engine."""
     async with LoopbackWeb({PAGE: make_page(GOOD)}) as web, run_engine(web.lookup) as engine:
         await engine.open(PAGE)
         group = engine.process_group

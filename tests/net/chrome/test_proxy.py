@@ -42,7 +42,7 @@ PROXY = "127.0.0.1"
 @asynccontextmanager
 async def open_proxy(lookup: Any = resolve_nothing, **options: Any) -> AsyncIterator[tuple[Proxy, ProxyEndpoint]]:
     guard = options.pop("guard", None) or Guard([f"{ADDRESS}/32"], EVERY_PORT)
-    settings = options.pop("settings", None) or Settings(ca_file=loopback.ca_file())
+    settings = options.pop("settings", None) or Settings(ca_file=loopback.get_ca_file())
     async with Proxy(settings, guard, lookup=lookup, **options) as proxy:
         yield proxy, await proxy.open_endpoint()
 
@@ -50,7 +50,7 @@ async def open_proxy(lookup: Any = resolve_nothing, **options: Any) -> AsyncIter
 async def send(proxy: Proxy, endpoint: ProxyEndpoint, request: str, *, password: str | None = None) -> bytes:
     """Send a request with the password, and return the answer up to the end of the connection."""
     reader, writer = await asyncio.open_connection(PROXY, endpoint.port)
-    writer.write(with_password(proxy, request, password))
+    writer.write(add_password(proxy, request, password))
     try:
         async with asyncio.timeout(60):
             return await reader.read(-1)
@@ -66,28 +66,28 @@ async def close(writer: asyncio.StreamWriter) -> None:
         await writer.wait_closed()
 
 
-def last_kind(endpoint: ProxyEndpoint) -> FailureKind:
+def get_last_kind(endpoint: ProxyEndpoint) -> FailureKind:
     return endpoint.failures[-1].failure.kind
 
 
-def status_of(answer: bytes) -> int:
+def parse_status(answer: bytes) -> int:
     return int(answer.split(b" ")[1])
 
 
-def with_password(proxy: Proxy, request: str, password: str | None = None) -> bytes:
+def add_password(proxy: Proxy, request: str, password: str | None = None) -> bytes:
     pair = b64encode(f"{USER}:{proxy.password if password is None else password}".encode()).decode()
     return request.replace("\n", f"\nProxy-Authorization: Basic {pair}\r\n", 1).encode()
 
 
-def get(url: str, *lines: str) -> str:
+def make_get(url: str, *lines: str) -> str:
     return "\r\n".join([f"GET {url} HTTP/1.1", "Host: x", *lines, "", ""])
 
 
-def connect(authority: str) -> str:
+def make_connect(authority: str) -> str:
     return f"CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n"
 
 
-async def silent(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+async def stay_silent(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
     await reader.read(-1)
 
 
@@ -117,7 +117,7 @@ async def test_a_request_is_forwarded_without_the_headers_for_the_proxy() -> Non
     async with Listener(talk) as server, open_proxy() as (proxy, endpoint):
         url = f"http://{ADDRESS}:{server.port}/a?b"
         lines = ["Proxy-Connection: keep-alive", "Connection: keep-alive", "Content-Length: 4", "X-Own: 2"]
-        answer = await send(proxy, endpoint, get(url, *lines).replace("GET", "POST") + "body")
+        answer = await send(proxy, endpoint, make_get(url, *lines).replace("GET", "POST") + "body")
     assert answer == b"HTTP/1.1 201 Created\r\nX-Kept: 1\r\nContent-Length: 4\r\nConnection: close\r\n\r\ndone"
     assert (requests[0].method, requests[0].target, bodies) == ("POST", "/a?b", [b"body"])
     assert requests[0].headers == {"host": "x", "content-length": "4", "x-own": "2", "connection": "close"}
@@ -131,13 +131,15 @@ async def test_a_tunnel_carries_tls() -> None:
         open_proxy(web.lookup) as (proxy, endpoint),
     ):
         reader, writer = await asyncio.open_connection(PROXY, endpoint.port)
-        writer.write(with_password(proxy, connect("site.example:443")))
+        writer.write(add_password(proxy, make_connect("site.example:443")))
         assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 200 Connection established\r\n\r\n"
-        await writer.start_tls(ssl.create_default_context(cafile=loopback.ca_file()), server_hostname="site.example")
+        await writer.start_tls(
+            ssl.create_default_context(cafile=loopback.get_ca_file()), server_hostname="site.example"
+        )
         writer.write(b"GET / HTTP/1.1\r\nHost: site.example\r\n\r\n")
         assert (await reader.readuntil(b"inside")).startswith(b"HTTP/1.1 200 OK")
         await close(writer)
-        await web.until_quiet()
+        await web.wait_until_disconnected()
 
 
 @in_a_loop
@@ -149,9 +151,9 @@ async def test_an_upgrade_becomes_a_tunnel() -> None:
         writer.write(await reader.readexactly(4))
 
     async with Listener(talk) as server, open_proxy() as (proxy, endpoint):
-        request = get(f"http://{ADDRESS}:{server.port}/", "Upgrade: websocket", "Connection: Upgrade")
+        request = make_get(f"http://{ADDRESS}:{server.port}/", "Upgrade: websocket", "Connection: Upgrade")
         reader, writer = await asyncio.open_connection(PROXY, endpoint.port)
-        writer.write(with_password(proxy, request))
+        writer.write(add_password(proxy, request))
         assert b" 101 " in await reader.readuntil(b"\r\n\r\n")
         writer.write(b"ping")
         assert await reader.readexactly(4) == b"ping"
@@ -162,12 +164,16 @@ async def test_an_upgrade_becomes_a_tunnel() -> None:
 @in_a_loop
 async def test_a_request_without_the_password_is_refused(password: str) -> None:
     async with Listener(lambda *_: asyncio.sleep(0)) as server, open_proxy() as (proxy, endpoint):
-        for request in (get(f"http://{ADDRESS}:{server.port}/"), connect(f"{ADDRESS}:{server.port}"), get(LOGIN_URL)):
+        for request in (
+            make_get(f"http://{ADDRESS}:{server.port}/"),
+            make_connect(f"{ADDRESS}:{server.port}"),
+            make_get(LOGIN_URL),
+        ):
             answer = await send(proxy, endpoint, request, password=password)
             assert answer.startswith(b"HTTP/1.1 407 ")
             assert b'Proxy-Authenticate: Basic realm="canonry"' in answer
         assert (server.accepted, list_reached()) == (0, set())
-        assert (await send(proxy, endpoint, get(LOGIN_URL))).startswith(b"HTTP/1.1 200 ")
+        assert (await send(proxy, endpoint, make_get(LOGIN_URL))).startswith(b"HTTP/1.1 200 ")
 
 
 REFUSED, CONNECT = (403, FailureKind.REFUSED), (502, FailureKind.CONNECT)
@@ -188,7 +194,7 @@ UNREACHABLE = [
 ]  # fmt: skip
 
 
-async def _names(host: str, port: int) -> list[tuple[str, int]]:
+async def look_up_test_name(host: str, port: int) -> list[tuple[str, int]]:
     names = {"mixed.example": [ADDRESS, "127.0.0.1"], "inside.example": ["10.0.0.1"], "empty.example": []}
     if host == "unresolved.example":
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
@@ -202,18 +208,18 @@ async def _names(host: str, port: int) -> list[tuple[str, int]]:
 async def test_a_target_that_the_guard_refuses_is_not_reached(target: str, expected: tuple[int, FailureKind]) -> None:
     async with (
         Listener(lambda *_: asyncio.sleep(0), address="127.0.0.1") as secret,
-        open_proxy(_names) as (proxy, endpoint),
+        open_proxy(look_up_test_name) as (proxy, endpoint),
     ):
         authority = target.format(port=secret.port)
         status, kind = expected
         for request, url in (
-            (get(f"http://{authority}/p"), f"http://{authority}/p"),
-            (connect(authority), f"https://{authority}/"),
+            (make_get(f"http://{authority}/p"), f"http://{authority}/p"),
+            (make_connect(authority), f"https://{authority}/"),
         ):
             answer = await send(proxy, endpoint, request)
-            assert status_of(answer) == status
+            assert parse_status(answer) == status
             assert f"Canonry-Proxy: {proxy.token}".encode() in answer
-            assert last_kind(endpoint) is kind
+            assert get_last_kind(endpoint) is kind
             assert endpoint.find_failure(url) is endpoint.failures[-1].failure
         assert secret.accepted == 0
     assert list_reached() == set()
@@ -224,17 +230,17 @@ async def test_ports_that_are_not_allowed_and_addresses_of_this_service_are_refu
     async with Listener(lambda *_: asyncio.sleep(0)) as server:
         own = Guard([f"{ADDRESS}/32"], EVERY_PORT, [(ADDRESS, server.port)])
         async with open_proxy(guard=own) as (proxy, endpoint):
-            assert status_of(await send(proxy, endpoint, connect(f"{ADDRESS}:{server.port}"))) == 403
-            assert last_kind(endpoint) is FailureKind.REFUSED
+            assert parse_status(await send(proxy, endpoint, make_connect(f"{ADDRESS}:{server.port}"))) == 403
+            assert get_last_kind(endpoint) is FailureKind.REFUSED
         async with open_proxy(guard=Guard([f"{ADDRESS}/32"])) as (proxy, endpoint):
-            assert status_of(await send(proxy, endpoint, connect(f"{ADDRESS}:6379"))) == 403
-            assert last_kind(endpoint) is FailureKind.REFUSED
+            assert parse_status(await send(proxy, endpoint, make_connect(f"{ADDRESS}:6379"))) == 403
+            assert get_last_kind(endpoint) is FailureKind.REFUSED
         # Even where loopback is allowed, no endpoint leads to an endpoint of the proxy.
         async with open_proxy(guard=Guard(["127.0.0.0/8"], EVERY_PORT)) as (proxy, endpoint):
             other = await proxy.open_endpoint()
             for port in (endpoint.port, other.port):
-                assert status_of(await send(proxy, endpoint, get(f"http://127.0.0.1:{port}/"))) == 403
-                assert last_kind(endpoint) is FailureKind.REFUSED
+                assert parse_status(await send(proxy, endpoint, make_get(f"http://127.0.0.1:{port}/"))) == 403
+                assert get_last_kind(endpoint) is FailureKind.REFUSED
         assert server.accepted == 0
 
 
@@ -251,8 +257,8 @@ async def test_a_name_is_resolved_once_for_each_connection() -> None:
         open_proxy(rebinding) as (proxy, endpoint),
     ):
         url = f"http://rebind.example:{public.port}/"
-        assert b"public" in await send(proxy, endpoint, get(url))
-        assert status_of(await send(proxy, endpoint, get(url))) == 403
+        assert b"public" in await send(proxy, endpoint, make_get(url))
+        assert parse_status(await send(proxy, endpoint, make_get(url))) == 403
         assert (len(looked_up), public.accepted, secret.accepted) == (2, 1, 0)
 
 
@@ -270,17 +276,17 @@ def test_a_page_from_a_public_address_does_not_reach_an_allowed_range(monkeypatc
             Listener(answer_with(b"intranet"), address="127.0.0.3") as intranet,
             open_proxy(names, guard=Guard(["127.0.0.3/32"], EVERY_PORT)) as (proxy, endpoint),
         ):
-            url = get(f"http://intranet.example:{intranet.port}/")
+            url = make_get(f"http://intranet.example:{intranet.port}/")
             assert endpoint.start_page(None)
             assert b"intranet" in await send(proxy, endpoint, url)
             tunnel_reader, tunnel = await asyncio.open_connection(PROXY, endpoint.port)
-            tunnel.write(with_password(proxy, connect(f"intranet.example:{intranet.port}")))
+            tunnel.write(add_password(proxy, make_connect(f"intranet.example:{intranet.port}")))
             await tunnel_reader.readuntil(b"\r\n\r\n")
-            assert b"public" in await send(proxy, endpoint, get(f"http://public.example:{public.port}/"))
+            assert b"public" in await send(proxy, endpoint, make_get(f"http://public.example:{public.port}/"))
             assert await tunnel_reader.read(-1) == b""  # open until then
             await close(tunnel)
-            assert status_of(await send(proxy, endpoint, url)) == 403
-            # A page that a person names may go there, but not behind this endpoint: the last page may still run.
+            assert parse_status(await send(proxy, endpoint, url)) == 403
+            # A page that a person names may go there, but not through this endpoint: the last page may still run.
             assert not endpoint.start_page(None)
             assert not endpoint.start_page("127.0.0.3")
             assert endpoint.start_page(ADDRESS)
@@ -288,7 +294,7 @@ def test_a_page_from_a_public_address_does_not_reach_an_allowed_range(monkeypatc
             assert other.start_page("127.0.0.3")
             assert b"intranet" in await send(proxy, other, url)
             assert other.start_page("")  # an unknown address is treated as public
-            assert status_of(await send(proxy, other, url)) == 403
+            assert parse_status(await send(proxy, other, url)) == 403
 
     run()
 
@@ -316,7 +322,7 @@ INVALID_REQUESTS = [
 @in_a_loop
 async def test_invalid_requests_are_refused(request_text: str, status: int) -> None:
     async with open_proxy() as (proxy, endpoint):
-        assert status_of(await send(proxy, endpoint, request_text)) == status
+        assert parse_status(await send(proxy, endpoint, request_text)) == status
     assert "pw" not in repr(endpoint.failures)
 
 
@@ -333,8 +339,8 @@ BODY_LENGTHS = [
 @in_a_loop
 async def test_a_body_of_unknown_length_is_refused(line: str, status: int) -> None:
     async with Listener(answer_with(b"x")) as server, open_proxy() as (proxy, endpoint):
-        request = get(f"http://{ADDRESS}:{server.port}/", line)
-        assert status_of(await send(proxy, endpoint, request)) == status
+        request = make_get(f"http://{ADDRESS}:{server.port}/", line)
+        assert parse_status(await send(proxy, endpoint, request)) == status
 
 
 INVALID_ANSWERS = [
@@ -355,8 +361,8 @@ async def test_an_invalid_answer_of_the_server_is_a_failure(sent: bytes, kind: F
             await reader.read(-1)  # the proxy closes the connection; closing first would lose unread bytes
 
     async with Listener(talk) as server, open_proxy() as (proxy, endpoint):
-        assert status_of(await send(proxy, endpoint, get(f"http://{ADDRESS}:{server.port}/"))) == 502
-        assert last_kind(endpoint) is kind
+        assert parse_status(await send(proxy, endpoint, make_get(f"http://{ADDRESS}:{server.port}/"))) == 502
+        assert get_last_kind(endpoint) is kind
 
 
 @in_a_loop
@@ -368,7 +374,7 @@ async def test_sloppy_headers_of_a_server_reach_the_browser_unchanged() -> None:
         writer.write(sloppy + b"\r\nok")
 
     async with Listener(talk) as server, open_proxy() as (proxy, endpoint):
-        answer = await send(proxy, endpoint, get(f"http://{ADDRESS}:{server.port}/"))
+        answer = await send(proxy, endpoint, make_get(f"http://{ADDRESS}:{server.port}/"))
     assert answer == sloppy + b"Connection: close\r\n\r\nok"
 
 
@@ -387,43 +393,43 @@ async def test_a_connection_that_brings_too_many_bytes_is_closed() -> None:
 
     limits = ProxyLimits(connection_bytes=1_000_000)
     async with Listener(send_endlessly) as server, open_proxy(limits=limits) as (proxy, endpoint):
-        answer = await send(proxy, endpoint, get(f"http://{ADDRESS}:{server.port}/"))
+        answer = await send(proxy, endpoint, make_get(f"http://{ADDRESS}:{server.port}/"))
         assert len(answer) <= 1_000_100
-        assert last_kind(endpoint) is FailureKind.TOO_LARGE
-        await server.until_quiet()
+        assert get_last_kind(endpoint) is FailureKind.TOO_LARGE
+        await server.wait_until_disconnected()
         assert sent < 20_000_000
 
 
 @in_a_loop
 async def test_a_silent_server_and_an_idle_tunnel_are_closed() -> None:
-    async with Listener(silent) as server, open_proxy(limits=ProxyLimits(idle_seconds=1)) as (proxy, endpoint):
-        assert status_of(await send(proxy, endpoint, get(f"http://{ADDRESS}:{server.port}/"))) == 502
-        assert last_kind(endpoint) is FailureKind.TIMEOUT
-        assert (await send(proxy, endpoint, connect(f"{ADDRESS}:{server.port}"))).startswith(b"HTTP/1.1 200 ")
-        await server.until_quiet()
+    async with Listener(stay_silent) as server, open_proxy(limits=ProxyLimits(idle_seconds=1)) as (proxy, endpoint):
+        assert parse_status(await send(proxy, endpoint, make_get(f"http://{ADDRESS}:{server.port}/"))) == 502
+        assert get_last_kind(endpoint) is FailureKind.TIMEOUT
+        assert (await send(proxy, endpoint, make_connect(f"{ADDRESS}:{server.port}"))).startswith(b"HTTP/1.1 200 ")
+        await server.wait_until_disconnected()
 
 
 @in_a_loop
 async def test_an_endpoint_has_a_limited_number_of_connections() -> None:
-    async with Listener(silent) as server, open_proxy(limits=ProxyLimits(connections=3)) as (proxy, endpoint):
-        request = connect(f"{ADDRESS}:{server.port}")
+    async with Listener(stay_silent) as server, open_proxy(limits=ProxyLimits(connections=3)) as (proxy, endpoint):
+        request = make_connect(f"{ADDRESS}:{server.port}")
         tunnels = [await asyncio.open_connection(PROXY, endpoint.port) for _ in range(3)]
         for reader, writer in tunnels:
-            writer.write(with_password(proxy, request))
+            writer.write(add_password(proxy, request))
             await reader.readuntil(b"\r\n\r\n")
-        assert status_of(await send(proxy, endpoint, request)) == 503
+        assert parse_status(await send(proxy, endpoint, request)) == 503
         for _, writer in tunnels:
             await close(writer)
-        await server.until_quiet()
+        await server.wait_until_disconnected()
 
 
 @pytest.mark.parametrize("turns", range(8))
 @in_a_loop
 async def test_a_connection_accepted_during_close_is_closed(turns: int) -> None:
-    async with Listener(silent) as server, open_proxy() as (proxy, endpoint):
+    async with Listener(stay_silent) as server, open_proxy() as (proxy, endpoint):
         with socket.create_connection((PROXY, endpoint.port)) as late:
             late.setblocking(False)
-            late.sendall(with_password(proxy, connect(f"{ADDRESS}:{server.port}")))
+            late.sendall(add_password(proxy, make_connect(f"{ADDRESS}:{server.port}")))
             for _ in range(turns):  # of the event loop: each finds the connection at another step
                 await asyncio.sleep(0)
             await endpoint.close()
@@ -431,7 +437,7 @@ async def test_a_connection_accepted_during_close_is_closed(turns: int) -> None:
                 async with asyncio.timeout(60):
                     while await asyncio.get_running_loop().sock_recv(late, 1000):
                         pass
-        await server.until_quiet()
+        await server.wait_until_disconnected()
 
 
 @pytest.mark.parametrize("account", ["", "me:p%40ss@"])
@@ -450,12 +456,12 @@ async def test_requests_go_through_the_proxy_of_the_settings(account: str) -> No
     async with Listener(upstream, address="127.0.0.2") as server:
         settings = Settings(proxy=f"http://{account}127.0.0.2:{server.port}")
         async with open_proxy(settings=settings, guard=Guard()) as (proxy, endpoint):
-            assert (await send(proxy, endpoint, get("http://name.example.com/a"))).endswith(b"\r\n\r\nok")
+            assert (await send(proxy, endpoint, make_get("http://name.example.com/a"))).endswith(b"\r\n\r\nok")
             reader, writer = await asyncio.open_connection(PROXY, endpoint.port)
-            writer.write(with_password(proxy, connect("name.example.com:443")))
+            writer.write(add_password(proxy, make_connect("name.example.com:443")))
             assert b" 200 " in await reader.readuntil(b"\r\n\r\n")
             await close(writer)
-            assert status_of(await send(proxy, endpoint, get("http://127.0.0.1/"))) == 403
+            assert parse_status(await send(proxy, endpoint, make_get("http://127.0.0.1/"))) == 403
     assert [(request.method, request.target) for request in requests] == [
         ("GET", "http://name.example.com/a"),
         ("CONNECT", "name.example.com:443"),
@@ -475,8 +481,8 @@ async def test_a_tunnel_that_the_proxy_of_the_settings_refuses_is_a_failure(answ
     async with Listener(refuse) as server:
         settings = Settings(proxy=f"http://{ADDRESS}:{server.port}")
         async with open_proxy(settings=settings, guard=Guard()) as (proxy, endpoint):
-            assert status_of(await send(proxy, endpoint, connect("name.example.com:443"))) == 502
-            assert last_kind(endpoint) is FailureKind.NOT_LOADED
+            assert parse_status(await send(proxy, endpoint, make_connect("name.example.com:443"))) == 502
+            assert get_last_kind(endpoint) is FailureKind.NOT_LOADED
 
 
 def answer_with(body: bytes) -> loopback.Talk:

@@ -1,4 +1,4 @@
-"""Contract C4, C7: what a tab tells about a page, and hostile pages, which cost only themselves."""
+"""Contract C4, C7: what a tab returns for a page, and hostile pages, which must not affect other pages."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ HOSTILE: dict[str, tuple[str, FailureKind | None]] = {
 }  # fmt: skip
 
 
-# How these end depends on the speed and the memory of the machine.
+# The result of these pages depends on the speed and the memory of the machine; only the other pages are checked.
 EXHAUSTING = {
     "a million links": "<script>document.write('<a href=/x>x</a>'.repeat(1e6))</script>",
     "memory of bytes": "<script>const a=[];for(;;) a.push(new Uint8Array(2**28).fill(1))</script>",
@@ -128,7 +128,7 @@ async def open_between_good_pages(hostile: str, **seconds: float) -> Opened:
 @pytest.mark.slow
 @needs_chrome
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_page_costs_only_itself(name: str) -> None:
+def test_a_hostile_page_does_not_affect_other_pages(name: str) -> None:
     hostile, kind = HOSTILE[name]
     # A page that hangs takes both times in full; all others end by themselves.
     seconds = {"load_seconds": 10.0, "script_seconds": 6.0} if kind is FailureKind.SCRIPT_TIMEOUT else {}
@@ -146,14 +146,14 @@ def test_a_hostile_page_costs_only_itself(name: str) -> None:
 @needs_chrome
 @pytest.mark.parametrize("name", EXHAUSTING)
 @in_a_loop
-async def test_a_page_that_exhausts_the_machine_costs_only_itself(name: str) -> None:
+async def test_a_page_that_exhausts_the_machine_does_not_affect_other_pages(name: str) -> None:
     bad = await open_between_good_pages(EXHAUSTING[name], load_seconds=10.0, script_seconds=6.0)
     assert len(bad.links) <= 10_000
 
 
 @needs_chrome
 @in_a_loop
-async def test_a_page_that_never_ends_is_given_up() -> None:
+async def test_a_page_that_never_ends_is_a_timeout() -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         request = await read_request(reader)
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<a href=/x>x</a>")
