@@ -42,7 +42,7 @@ class Statistics:
 
     async def flush(self) -> None:
         """Add what was counted since the last flush to the database."""
-        counts, self._counts = self._counts, Counter()
+        counts, self._counts = self._counts, Counter[tuple[int, str]]()
         if not counts:
             return
         by_hour = Counter[tuple[str, str]]()
