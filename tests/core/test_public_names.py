@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 import canonry
@@ -29,6 +32,12 @@ def test_every_public_name_loads(name: str) -> None:
 def test_submodules_are_reached_without_an_import_of_their_own(name: str) -> None:
     package, module = name.split(".")
     assert getattr(getattr(canonry, package), module).__name__ == f"canonry.{name}"
+
+
+@pytest.mark.parametrize("first", ["canonry.Response", "canonry.bulk.Mode"])
+def test_submodules_are_reached_after_another_module_of_their_package(first: str) -> None:
+    code = f"import canonry; {first}; canonry.net.guard.Guard; canonry.bulk.arrow.normalize"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from canonry.bulk import arrow as arrow
     from canonry.bulk.job import BulkProgress as BulkProgress
     from canonry.bulk.job import BulkReport as BulkReport
     from canonry.bulk.job import Mode as Mode
@@ -25,6 +26,8 @@ _MODULE_OF = {
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
+    if name == "arrow":  # reached by `import canonry` alone
+        return import_module("canonry.bulk.arrow")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'canonry.bulk' has no attribute {name!r}")
     return getattr(import_module(_MODULE_OF[name]), name)

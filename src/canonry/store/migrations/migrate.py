@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import threading
 from contextlib import closing
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from canonry.store.database import Database
 
 MIGRATIONS = Path(__file__).parent
+# Alembic logs its set-up at the level INFO, which would fill the log of a worker.
+logging.getLogger("alembic").setLevel(logging.WARNING)
 # Alembic's `context` and `op` are globals of the process.
 _alembic_lock = threading.Lock()
 
