@@ -19,112 +19,136 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def inserting(number: int) -> Callable[[Connection], int]:
-    """Work that adds a row to `numbers`; a number that is there is refused."""
+def make_insert(number: int) -> Callable[[Connection], int]:
+    """Return work that adds a row to `numbers`; the database refuses a number that exists."""
 
-    def work(connection: Connection) -> int:
+    def insert_number(connection: Connection) -> int:
         connection.execute(text(f"INSERT INTO numbers VALUES ({number})"))
         return number
 
-    return work
+    return insert_number
 
 
-async def written(database: Database, works: list[Callable[[Connection], Any]]) -> tuple[list[Any], int]:
-    """What came of writes that all wait for the same one, and how many transactions it took."""
+async def block_writer(database: Database, release: threading.Event) -> asyncio.Task[None]:
+    """Start a write that occupies the writer thread until `release` is set."""
+    started = threading.Event()
+
+    def wait_for_release(_: Connection) -> None:
+        started.set()
+        assert release.wait(60)
+
+    task = asyncio.create_task(database.write(wait_for_release))
+    assert await asyncio.to_thread(started.wait, 60)
+    return task
+
+
+async def wait_until_queued(database: Database, count: int) -> None:
+    """Wait until so many writes are queued behind the running one."""
+    async with asyncio.timeout(60):
+        while len(database._writes._waiting) < count:
+            await asyncio.sleep(0.001)
+
+
+async def write_as_group(database: Database, works: list[Callable[[Connection], Any]]) -> tuple[list[Any], int]:
+    """Queue writes behind a running one; return their results and the number of transactions they took."""
     commits: list[object] = []
     event.listen(database.engine, "commit", commits.append)
-    gate = threading.Event()
-
-    def held(connection: Connection) -> None:
-        gate.wait(5)
-
-    first = asyncio.create_task(database.write(held))
-    await asyncio.sleep(0.05)
-    rest = [asyncio.create_task(database.write(work)) for work in works]
-    await asyncio.sleep(0.05)
-    gate.set()
+    release = threading.Event()
+    first = await block_writer(database, release)
+    tasks = [asyncio.create_task(database.write(work)) for work in works]
+    await wait_until_queued(database, len(works))
+    release.set()
     await first
-    return await asyncio.gather(*rest, return_exceptions=True), len(commits) - 1
+    return await asyncio.gather(*tasks, return_exceptions=True), len(commits) - 1
+
+
+def create_numbers(database: Database) -> None:
+    database.write_now(lambda connection: connection.execute(text("CREATE TABLE numbers (n INTEGER PRIMARY KEY)")))
+
+
+def list_numbers(database: Database) -> list[int]:
+    return list(database.read_now(lambda connection: connection.execute(text("SELECT n FROM numbers")).scalars().all()))
 
 
 @in_a_loop
-async def test_one_transaction() -> None:
+async def test_queued_writes_share_a_transaction() -> None:
     with Database("sqlite://") as database:
-        database.write_now(lambda connection: connection.execute(text("CREATE TABLE numbers (n INTEGER PRIMARY KEY)")))
-        assert await written(database, list(map(inserting, range(20)))) == (list(range(20)), 1)
+        create_numbers(database)
+        assert await write_as_group(database, list(map(make_insert, range(20)))) == (list(range(20)), 1)
 
 
 @in_a_loop
-async def test_a_fault_is_its_own() -> None:
+async def test_a_refused_write_fails_alone() -> None:
     with Database("sqlite://") as database:
-        database.write_now(lambda connection: connection.execute(text("CREATE TABLE numbers (n INTEGER PRIMARY KEY)")))
-        results, _ = await written(database, list(map(inserting, [1, 2, 2, 3])))
+        create_numbers(database)
+        results, _ = await write_as_group(database, list(map(make_insert, [1, 2, 2, 3])))
         assert results[:2] == [1, 2]
         assert isinstance(results[2], StoreError)
         assert results[3] == 3
-        kept = database.read_now(lambda connection: connection.execute(text("SELECT n FROM numbers")).scalars().all())
-        assert list(kept) == [1, 2, 3]
+        assert list_numbers(database) == [1, 2, 3]
 
 
 @in_a_loop
-async def test_a_mistake_of_the_caller_is_told_and_not_tried_again() -> None:
+async def test_an_exception_of_the_caller_is_raised_and_its_work_not_retried() -> None:
     calls: list[object] = []
 
-    def mistaken(connection: Connection) -> None:
+    def insert_and_raise(connection: Connection) -> None:
         calls.append(connection)
         connection.execute(text("INSERT INTO numbers VALUES (7)"))
         raise KeyError("no such name")
 
     with Database("sqlite://") as database:
-        database.write_now(lambda connection: connection.execute(text("CREATE TABLE numbers (n INTEGER PRIMARY KEY)")))
-        results, _ = await written(database, [inserting(1), mistaken, inserting(2)])
+        create_numbers(database)
+        results, _ = await write_as_group(database, [make_insert(1), insert_and_raise, make_insert(2)])
         assert isinstance(results.pop(1), KeyError)
         assert results == [1, 2]
         assert len(calls) == 1
-        kept = database.read_now(lambda connection: connection.execute(text("SELECT n FROM numbers")).scalars().all())
-        assert list(kept) == [1, 2]
+        assert list_numbers(database) == [1, 2]
 
 
 @in_a_loop
-async def test_many(tmp_path: Path) -> None:
+async def test_many_queued_writes_take_few_transactions(tmp_path: Path) -> None:
     with Database(f"sqlite:///{tmp_path / 'store.db'}") as database:
-        database.write_now(lambda connection: connection.execute(text("CREATE TABLE numbers (n INTEGER PRIMARY KEY)")))
-        results, transactions = await written(database, list(map(inserting, range(500))))
+        create_numbers(database)
+        results, transactions = await write_as_group(database, list(map(make_insert, range(500))))
         assert results == list(range(500))
         assert transactions < 50
 
 
 @in_a_loop
-async def test_what_nobody_waits_for_is_not_done() -> None:
+async def test_a_cancelled_write_is_not_run() -> None:
     with Database("sqlite://") as database:
-        gate = threading.Event()
-        first = asyncio.create_task(database.write(lambda _: gate.wait(5)))
-        await asyncio.sleep(0.05)
-        given_up = asyncio.create_task(database.write(lambda _: pytest.fail("nobody waits for it")))
-        await asyncio.sleep(0.05)
-        given_up.cancel()
-        await asyncio.sleep(0.05)
-        gate.set()
-        assert await first
+        release = threading.Event()
+        first = await block_writer(database, release)
+        cancelled = asyncio.create_task(database.write(lambda _: pytest.fail("cancelled work was run")))
+        await wait_until_queued(database, 1)
+        cancelled.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        release.set()
+        await first
         assert await database.write(lambda _: "next") == "next"
 
 
 @in_a_loop
-async def test_a_store_that_is_closed_says_so() -> None:
+async def test_a_write_to_a_closed_store_is_refused() -> None:
     database = Database("sqlite://")
-    waiting = asyncio.create_task(database.write(lambda _: pytest.fail("it is closed")))
+    waiting = asyncio.create_task(database.write(lambda _: pytest.fail("the store is closed")))
     await asyncio.sleep(0)
     database.close()
-    with pytest.raises(StoreError, match="closed"):
+    with pytest.raises(StoreError):
         await waiting
 
 
 @in_a_loop
-async def test_a_fault_of_the_group_is_everybodys(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_bug_in_the_writer_fails_every_write_of_the_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError
+
     with Database("sqlite://") as database:
-        monkeypatch.setattr("canonry.store.database._run_all", lambda *_: pytest.fail("a bug"))
-        results, _ = await written(database, [lambda _: 1, lambda _: 2])
-        assert [str(result) for result in results] == ["a bug", "a bug"]
+        monkeypatch.setattr("canonry.store.database._run_all", fail)
+        results, _ = await write_as_group(database, [lambda _: 1, lambda _: 2])
+        assert [type(result) for result in results] == [AssertionError, AssertionError]
 
 
 # Lookups
@@ -144,14 +168,14 @@ async def test_lookups_of_one_moment_share_a_transaction(tmp_path: Path) -> None
 
 
 @in_a_loop
-async def test_a_lookup_pays_for_its_own_fault_only(tmp_path: Path) -> None:
-    def wrong(_: Connection) -> None:
+async def test_a_failed_lookup_fails_alone(tmp_path: Path) -> None:
+    def raise_key_error(_: Connection) -> None:
         raise KeyError("wrong")
 
     with Database(f"sqlite:///{tmp_path}/x.db") as database:
         works = [
             lambda connection: connection.execute(text("SELECT * FROM nowhere")),
-            wrong,
+            raise_key_error,
             lambda connection: connection.execute(text("SELECT 1")).scalar_one(),
         ]
         found = await asyncio.gather(*map(database.look_up, works), return_exceptions=True)
