@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from canonry.net.response import Hop as Hop
     from canonry.net.response import Response as Response
     from canonry.net.response import Validators as Validators
+    from canonry.overrides_setting import find_overrides as find_overrides
     from canonry.policy_files import load_policy as load_policy
 
 _NAMES_BY_MODULE = {
@@ -72,6 +73,7 @@ _NAMES_BY_MODULE = {
         *("CanonryError", "FetchFailed", "InvalidUrl", "NotAFeed", "PolicyError", "StartMoved", "StoreError"),
         "UnsafeUrl",
     ),
+    "overrides_setting": ("find_overrides",),
     "policy_files": ("load_policy",),
     "net.response": ("Hop", "Response", "Validators"),
     "feeds.canonicalize.result": ("Candidate", "Canonical", "Event", "Existing"),
