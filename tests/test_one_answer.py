@@ -19,6 +19,7 @@ from sqlalchemy import select
 
 import canonry
 import command
+from canonry.bulk import arrow
 from canonry.bulk.functions import register_sqlite
 from canonry.core.keys import Item
 from canonry.core.native import shortcut
@@ -123,7 +124,7 @@ def ask_bulk(policy: str, folder: Path) -> tuple[str, str]:
 def ask_arrow(policy: str, _: Path) -> tuple[str, str]:
     import pyarrow as pa  # pyright: ignore[reportMissingTypeStubs]
 
-    column: Any = canonry.bulk.arrow.normalize(pa.array([URL]), policy)  # type: ignore[attr-defined]  # pyright: ignore
+    column: Any = arrow.normalize(pa.array([URL]), policy)  # pyright: ignore[reportUnknownMemberType]
     return column.to_pylist()[0], canonry.policy(policy).id
 
 
@@ -225,7 +226,7 @@ def test_a_file_that_changes_is_read_again_and_a_policy_object_keeps_its_own(fol
     write_default_place(folder, make_overrides("src", "id"))
     assert canonry.policy("article").id == OTHER_ID
     assert canonry.normalize(URL, "article") == "https://example.com/story"
-    assert canonry.normalize(URL, before) == canonry.normalize(URL, pickle.loads(pickle.dumps(before))) == CHANGED  # noqa: S301
+    assert canonry.normalize(URL, before) == canonry.normalize(URL, pickle.loads(pickle.dumps(before))) == CHANGED
     os.remove(folder / DEFAULT_PLACE)
     assert canonry.normalize(URL, "article") == PLAIN
 

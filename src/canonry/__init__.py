@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from canonry.feeds.content import feed_signature as feed_signature
     from canonry.feeds.ingest import ingest as ingest
     from canonry.feeds.ingest_report import Report as Report
+    from canonry.feeds.read import Feed as Feed
     from canonry.net import guard as _guard  # pyright: ignore[reportUnusedImport]  # noqa: F401
     from canonry.net.response import Hop as Hop
     from canonry.net.response import Response as Response
@@ -82,6 +83,7 @@ _NAMES_BY_MODULE = {
     "crawler.pages": ("Page", "PageLink"),
     "feeds.ingest": ("ingest",),
     "feeds.ingest_report": ("Report",),
+    "feeds.read": ("Feed",),
 }
 _MODULE_OF = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
 _SUBMODULES = {"net": "guard", "bulk": "arrow"}  # `canonry.net.guard` works after `import canonry`

@@ -1,4 +1,4 @@
-"""The one setting of the overrides file, for every surface: `--overrides`, CANONRY_OVERRIDES, canonry.toml (contract N5).
+"""The one setting of the overrides file: `--overrides`, CANONRY_OVERRIDES, `overrides` in canonry.toml (contract N5).
 
 The file is looked up each time a policy is named, and read again if it changed: a command that starts now and a
 service that runs since yesterday give the same answer (docs/decisions/0017-one-overrides-setting.md).

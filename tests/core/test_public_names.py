@@ -10,7 +10,7 @@ import pytest
 import canonry
 
 PUBLIC_NAMES = """
-    Candidate Canonical CanonryError Event Existing Explanation FeedSignature FetchFailed Hop InvalidUrl Item Key
+    Candidate Canonical CanonryError Event Existing Explanation Feed FeedSignature FetchFailed Hop InvalidUrl Item Key
     LinkRule LinkVerdict NotAFeed Page PageLink Policy PolicyError Report Response Score StartMoved Step StoreError
     UnsafeUrl Validators Variant Verdict canonical_hash canonicalize canonicalize_sync content_hash crawl dedupe_key
     explain feed_signature find_overrides identity_keys ingest judge_link load_policy normalize normalize_many policies policy

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from canonry.core.configured_overrides import TAKES_OVERRIDES
 from canonry.core.keys import shorten_key
 from canonry.core.native import canonical_hash, normalize
-from canonry.core.configured_overrides import TAKES_OVERRIDES
 from canonry.core.presets import policy as get_shipped_policy
 from canonry.errors import CanonryError, InvalidUrl, PolicyError
 

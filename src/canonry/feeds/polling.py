@@ -24,6 +24,7 @@ from canonry.errors import (
     mask_credentials,
 )
 from canonry.feeds.canonicalize.fetcher import raise_for_status, strip_fragment
+from canonry.feeds.canonicalize.same_feed import find_adoptable_url
 from canonry.feeds.feed_values import FeedDocument, MergedFeed
 from canonry.feeds.ingest_report import FeedOutcome, FeedResult
 from canonry.feeds.item_matching import ItemOutcome
@@ -189,7 +190,7 @@ def _get_kind(error: FetchFailed | NotAFeed | UnsafeUrl | InvalidUrl) -> Failure
 
 async def _follow_move(feed: FeedState, response: Response, merged: MergedFeed, store: FeedStore) -> None:
     """Adopt a permanent redirect that was seen often enough and leads to items that are known (contract I7)."""
-    target = response.permanent_url
+    target = find_adoptable_url(response)
     if not response.hops or target == feed.url:
         if feed.moved_to:
             await store.set_moved(feed.id, "", 0)

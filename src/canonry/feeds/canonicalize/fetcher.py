@@ -99,7 +99,9 @@ class Fetcher:
         limit = asyncio.timeout(self._timeout)
         try:
             async with limit:
-                response = _restore_credentials(await self._fetch(url, **options), url)
+                answer = await await_if_needed(self._fetch(url, **options))
+                require_type("fetch", answer, Response)
+                response = _restore_credentials(answer, url)
         except FetchFailed as error:
             return error
         except (OSError, InvalidUrl) as error:
@@ -171,6 +173,13 @@ async def run_callback(callback: Callable[[A], T | Awaitable[T]], argument: A) -
 async def await_if_needed(value: T | Awaitable[T]) -> T:
     """Return the value, after awaiting it if it is awaitable."""
     return await value if isinstance(value, Awaitable) else value  # pyright: ignore[reportUnknownVariableType, reportReturnType]
+
+
+def require_type(callback: str, value: object, wanted: type, alternative: str = "") -> None:
+    """Raise TypeError if a callback of the caller returned something else."""
+    if not isinstance(value, wanted):
+        allowed = f"canonry.{wanted.__name__} {alternative}".rstrip()
+        raise TypeError(f"{callback} must return {allowed}, not {type(value).__name__}")
 
 
 def raise_for_status(response: Response, now: datetime) -> None:
