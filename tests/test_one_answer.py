@@ -231,6 +231,18 @@ def test_a_file_that_changes_is_read_again_and_a_policy_object_keeps_its_own(fol
     assert canonry.normalize(URL, "article") == PLAIN
 
 
+def test_an_edit_that_keeps_time_and_size_of_the_file_is_seen(folder: Path) -> None:
+    for dropped, wanted in (("src", CHANGED), ("xyz", "https://example.com/story?id=1&src=rss"), ("src", CHANGED)):
+        write_default_place(folder, make_overrides(dropped))
+        assert canonry.normalize(URL, "article") == wanted
+
+
+def test_canonry_config_shows_the_file_that_is_used(folder: Path) -> None:
+    write_default_place(folder, OVERRIDES)
+    settings = map(json.loads, run("config", "--json", folder=folder).stdout.splitlines())
+    assert {each["setting"]: each["value"] for each in settings}["overrides"] == DEFAULT_PLACE
+
+
 def test_a_flag_wins_over_the_variable_and_the_variable_over_the_file(folder: Path) -> None:
     (folder / "flag.json").write_text(make_overrides("src", "id"))
     write_settings_file(folder, make_overrides())

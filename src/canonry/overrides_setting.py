@@ -7,6 +7,7 @@ service that runs since yesterday give the same answer (docs/decisions/0017-one-
 from __future__ import annotations
 
 import os
+import time
 
 from canonry.core.overrides import Overrides, parse_overrides
 from canonry.policy_files import DEFAULT_OVERRIDES, read_text
@@ -14,10 +15,14 @@ from canonry.policy_files import DEFAULT_OVERRIDES, read_text
 OVERRIDES_VARIABLE = "CANONRY_OVERRIDES"
 NO_FILE = "none"  # the value that turns overrides off, also those at the default place
 
-# The file that was read last and what it contained; another path, or another state of the file, is read again.
-_Fingerprint = tuple[str, int, int, int]
-_last: list[tuple[_Fingerprint, Overrides]] = []
-_last_settings: list[tuple[_Fingerprint, str]] = []
+_SETTINGS_FILE = "canonry.toml"
+# File systems round the time of a change: a file that changed a moment ago may change again without a trace.
+_UNSETTLED_NANOSECONDS = 2_000_000_000
+
+# The path, inode, time of change and size of a file.
+_State = tuple[str, int, int, int]
+_last_overrides: list[tuple[_State | None, Overrides]] = []
+_last_setting: list[tuple[_State, str]] = []
 
 
 def find_overrides() -> Overrides | None:
@@ -25,13 +30,14 @@ def find_overrides() -> Overrides | None:
     path = find_overrides_file()
     if path is None:
         return None
-    state = _fingerprint(path)
-    if state is None or not _last or _last[0][0] != state:
-        overrides = parse_overrides(read_text(path), path)
-        if state is None:
-            return overrides
-        _last[:] = [(state, overrides)]
-    return _last[0][1]
+    state = _read_state(path)
+    last_state, last = _last_overrides[0] if _last_overrides else (None, None)
+    if last is not None and state is not None and state == last_state:
+        return last
+    text = read_text(path)
+    found = last if last is not None and (last.text, last.file) == (text, path) else parse_overrides(text, path)
+    _last_overrides[:] = [(state, found)]
+    return found
 
 
 def find_overrides_file() -> str | None:
@@ -44,20 +50,24 @@ def find_overrides_file() -> str | None:
 
 def _read_settings_file() -> str:
     """Return `overrides` of canonry.toml; empty if there is no such file or key."""
-    state = _fingerprint("canonry.toml")
-    if state is None:
+    if not os.path.exists(_SETTINGS_FILE):
         return ""
-    if not _last_settings or _last_settings[0][0] != state:
-        from canonry.settings import load_settings
+    state = _read_state(_SETTINGS_FILE)
+    if state is not None and _last_setting and _last_setting[0][0] == state:
+        return _last_setting[0][1]
+    from canonry.settings import load_settings
 
-        _last_settings[:] = [(state, load_settings(environ={}).overrides)]
-    return _last_settings[0][1]
+    named = load_settings(environ={}).overrides
+    _last_setting[:] = [] if state is None else [(state, named)]
+    return named
 
 
-def _fingerprint(path: str) -> _Fingerprint | None:
-    """Return a value that changes with the content of a file; None if the file cannot be found."""
+def _read_state(path: str) -> _State | None:
+    """Return what changes with the content of a file; None if it cannot be found or changed a moment ago."""
     try:
         found = os.stat(path)
     except OSError:
+        return None
+    if abs(time.time_ns() - found.st_mtime_ns) < _UNSETTLED_NANOSECONDS:
         return None
     return os.path.abspath(path), found.st_ino, found.st_mtime_ns, found.st_size

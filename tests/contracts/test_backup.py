@@ -343,9 +343,8 @@ def test_a_restored_store_gives_no_id_again_that_the_old_one_gave(
 ) -> None:
     def insert_feed(database: Database, name: str) -> int:
         values = {"key_url": name, "url": name, "created_at": ""}
-        return database.write_now(
-            lambda on: on.execute(insert(feeds).values(values).returning(feeds.c.id)).scalar_one()
-        )
+        query = insert(feeds).values(values).returning(feeds.c.id)
+        return int(database.write_now(lambda on: on.execute(query).scalar_one()))
 
     with Database(database_url) as database:
         kept, deleted = insert_feed(database, "kept"), insert_feed(database, "deleted")

@@ -180,7 +180,7 @@ def _restore_row(connection: Connection, row: _Columns) -> int:
     """Insert a row again and return its id: a new one if an older canonry has given its id to another bookmark."""
     is_taken = connection.execute(select(bookmarks.c.id).where(bookmarks.c.id == row["id"])).first() is not None
     values = {name: value for name, value in row.items() if name != "id"} if is_taken else row
-    return connection.execute(insert(bookmarks).values(values).returning(bookmarks.c.id)).scalar_one()
+    return int(connection.execute(insert(bookmarks).values(values).returning(bookmarks.c.id)).scalar_one())
 
 
 def _require_unused_keys(connection: Connection, owner: int, keys: list[str], *, except_id: int) -> None:

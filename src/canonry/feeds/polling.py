@@ -79,7 +79,9 @@ async def poll_feed(feed: FeedState, store: FeedStore, polling: Polling) -> tupl
         raise
     except Exception as error:
         # The caller's own fetch, or a document that our code cannot read: only this feed fails.
-        failure = FetchFailed(feed.url, f"{type(error).__name__}: {mask_credentials(str(error))[:_MAX_ERROR_CHARS]}")
+        # An error of the operating system may name a file of this machine, which is not for clients of the service.
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        failure = FetchFailed(feed.url, f"{type(error).__name__}: {mask_credentials(reason)[:_MAX_ERROR_CHARS]}")
     return await _record_failure(feed, failure, store, polling), MergedFeed()
 
 

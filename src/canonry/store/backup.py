@@ -80,8 +80,12 @@ def write_backup(connection: Connection, file: Path, progress: Progress = lambda
     version = read_version(connection)
     tables = _reflect_tables(connection)
     total = sum(connection.execute(select(func.count()).select_from(table)).scalar_one() for table in tables)
-    header = {"canonry": canonry.__version__, "tables": version, "created_at": stamp(datetime.now(UTC))}
-    header["last_ids"] = read_last_ids(connection, tables)
+    header = {
+        "canonry": canonry.__version__,
+        "tables": version,
+        "created_at": stamp(datetime.now(UTC)),
+        "last_ids": read_last_ids(connection, tables),
+    }
     with replace_file(file, is_private=True) as part, _open_gzip(part) as out:
         writer = _BackupWriter(out)
         writer.write_line(header)

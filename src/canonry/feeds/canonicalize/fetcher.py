@@ -14,7 +14,7 @@ from canonry.core.url import join, parse
 from canonry.errors import CanonryError, FailureKind, FetchFailed, InvalidUrl, RefusalKind, UnsafeUrl, mask_credentials
 from canonry.feeds.canonicalize.result import Event, EventKind
 from canonry.net.guard import Guard, make_guard
-from canonry.net.response import Fetch, Hop, Response, Validators
+from canonry.net.response import Hop, Response, Validators
 from canonry.settings import load_settings
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 T = TypeVar("T")
 Verify: TypeAlias = Callable[[str], "bool | Awaitable[bool]"]
+CallerFetch: TypeAlias = "Callable[..., Response | Awaitable[Response]]"  # a `Fetch`, or a plain function like it
 Listener: TypeAlias = Callable[[Event], object]
 
 
@@ -32,7 +33,7 @@ class Fetcher:
 
     def __init__(
         self,
-        fetch: Fetch,
+        fetch: CallerFetch,
         guard: Guard,
         *,
         trusted: tuple[str, str | None] | None,
@@ -99,7 +100,7 @@ class Fetcher:
         limit = asyncio.timeout(self._timeout)
         try:
             async with limit:
-                answer = await await_if_needed(self._fetch(url, **options))
+                answer: Response = await await_if_needed(self._fetch(url, **options))
                 require_type("fetch", answer, Response)
                 response = _restore_credentials(answer, url)
         except FetchFailed as error:
@@ -124,7 +125,7 @@ class Fetcher:
 @asynccontextmanager
 async def open_fetcher(
     url: str,
-    fetch: Fetch | None,
+    fetch: CallerFetch | None,
     guard: Guard | None,
     *,
     verify: Verify | None,
