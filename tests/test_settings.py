@@ -28,6 +28,7 @@ EVERY = [
     ("database_url", '"postgresql://db/canonry"', "postgresql://db/canonry", None),
     ("redis_url", '"redis://cache:6379/0"', "redis://cache:6379/0", None),
     ("chrome", '"/opt/chrome/chrome"', "/opt/chrome/chrome", None),
+    ("overrides", '"config/o.json"', "config/o.json", None),
 ]
 
 

@@ -51,10 +51,12 @@ if TYPE_CHECKING:
     from canonry.feeds.content import feed_signature as feed_signature
     from canonry.feeds.ingest import ingest as ingest
     from canonry.feeds.ingest_report import Report as Report
+    from canonry.feeds.read import Feed as Feed
     from canonry.net import guard as _guard  # pyright: ignore[reportUnusedImport]  # noqa: F401
     from canonry.net.response import Hop as Hop
     from canonry.net.response import Response as Response
     from canonry.net.response import Validators as Validators
+    from canonry.overrides_setting import find_overrides as find_overrides
     from canonry.policy_files import load_policy as load_policy
 
 _NAMES_BY_MODULE = {
@@ -72,6 +74,7 @@ _NAMES_BY_MODULE = {
         *("CanonryError", "FetchFailed", "InvalidUrl", "NotAFeed", "PolicyError", "StartMoved", "StoreError"),
         "UnsafeUrl",
     ),
+    "overrides_setting": ("find_overrides",),
     "policy_files": ("load_policy",),
     "net.response": ("Hop", "Response", "Validators"),
     "feeds.canonicalize.result": ("Candidate", "Canonical", "Event", "Existing"),
@@ -80,6 +83,7 @@ _NAMES_BY_MODULE = {
     "crawler.pages": ("Page", "PageLink"),
     "feeds.ingest": ("ingest",),
     "feeds.ingest_report": ("Report",),
+    "feeds.read": ("Feed",),
 }
 _MODULE_OF = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
 _SUBMODULES = {"net": "guard", "bulk": "arrow"}  # `canonry.net.guard` works after `import canonry`

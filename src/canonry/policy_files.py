@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from canonry.core.presets import policy
+from canonry.core.presets import get_newest, policy
 from canonry.url_errors import PolicyError
 
 TYPE_CHECKING = False
@@ -18,29 +18,35 @@ def load_policy(path: str | os.PathLike[str], *, overrides: str | os.PathLike[st
     """Load a policy from a TOML file, with the overrides in a JSON file if one is given."""
     from canonry.core.policy_toml import parse_policy
 
-    loaded = parse_policy(_read(path), file=os.fspath(path))
+    loaded = parse_policy(read_text(path), file=os.fspath(path))
     return loaded if overrides is None else load_overrides(loaded, overrides)
 
 
 def load_overrides(base: Policy, path: str | os.PathLike[str]) -> Policy:
     """Return the policy with the overrides in a JSON file."""
-    return base.with_overrides(_read(path), file=os.fspath(path))
+    return base.with_overrides(read_text(path), file=os.fspath(path))
 
 
 def choose_policy(name: str, overrides: str | None = None) -> Policy:
     """Find the policy that a user names: a shipped one or a TOML file, with an overrides file if given.
 
-    Without an overrides file, `article` uses the one at `DEFAULT_OVERRIDES` if it exists.
+    Without one, `article` uses the configured overrides file. An id without digest, such as `article@0`, means the
+    policy without overrides, so that a file beside it is a PolicyError.
     """
     if name.endswith(".toml"):
         return load_policy(name, overrides=overrides)
-    chosen = policy(name)
-    if overrides is None and chosen.name == "article" and os.path.exists(DEFAULT_OVERRIDES):
-        overrides = DEFAULT_OVERRIDES
-    return chosen if overrides is None else load_overrides(chosen, overrides)
+    if overrides is None:
+        return policy(name)
+    base, plus, _ = name.partition("+")
+    chosen = load_overrides(policy(base) if "@" in base else get_newest(base), overrides)
+    if "@" in base and chosen.id != name:
+        meaning = "needs other overrides" if plus else "is the policy without overrides"
+        raise PolicyError(f"{name} {meaning}. With this file, name it {chosen.id} or {chosen.name}.", overrides)
+    return chosen
 
 
-def _read(path: str | os.PathLike[str]) -> str:
+def read_text(path: str | os.PathLike[str]) -> str:
+    """Return the text of a file; PolicyError if it cannot be read or is not UTF-8."""
     try:
         with open(path, encoding="utf-8") as file:
             return file.read()

@@ -46,6 +46,7 @@ class Settings:
     database_url: str = field(default_factory=get_default_database_url)
     redis_url: str = ""
     chrome: str = ""
+    overrides: str = ""
 
 
 SETTING_DESCRIPTIONS = {
@@ -57,6 +58,8 @@ SETTING_DESCRIPTIONS = {
     "database_url": "the store: `sqlite:///FILE` or `postgresql://…`",
     "redis_url": "the Redis to use as the cache: `redis://host:6379/0`; by default the cache is a table of the store",
     "chrome": "the Chrome program that opens pages; by default the first one that is installed",
+    "overrides": "the overrides file of the policy `article`, for every command, the service and Python; by default"
+    " `config/url_normalization_overrides.v0.json` if it exists; `none` for no file",
 }
 
 
@@ -156,5 +159,6 @@ _PARSERS: dict[str, Callable[[object], object]] = {
     "database_url": _parse_text,
     "redis_url": _parse_text,
     "chrome": _parse_text,
+    "overrides": _parse_text,
 }
 assert set(_PARSERS) == set(SETTING_DESCRIPTIONS) == {each.name for each in fields(Settings)}

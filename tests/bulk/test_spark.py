@@ -59,6 +59,30 @@ def test_functions_equal_normalize(spark: Any) -> None:
         spark.sql("SELECT url_key(url, 'none') FROM p").collect()
 
 
+def test_the_overrides_setting_of_the_driver_holds_on_the_workers(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The workers run in the folder in which the session was started, without the file."""
+    overrides = tmp_path / "o.json"
+    overrides.write_text('{"overrides": [{"match": {"host": "a.com"}, "drop_query_params": ["src"]}]}')
+    monkeypatch.setenv("CANONRY_OVERRIDES", str(overrides))
+    policy = canonry.policy("article")
+    assert policy.overrides is not None
+    register_spark(spark)
+    query = f"SELECT url_normalize(url, 'article'), url_normalize(url, '{policy.id}'), url_normalize(url, 'article@0')"
+    spark.createDataFrame(pa.table({"url": ["https://a.com/?src=1"]})).createOrReplaceTempView("one")
+    [row] = spark.sql(f"{query} FROM one").collect()
+    assert tuple(row) == ("https://a.com/", "https://a.com/", "https://a.com/?src=1")
+    files = write_lines(tmp_path, [b"https://a.com/?src=1", b"https://a.com/"], 1)
+    reports = [
+        bulk.run(files, tmp_path / f"{engine}.parquet", policy="article", engine=engine)
+        for engine in ("duckdb", "spark")
+    ]
+    assert [report.policy for report in reports] == [policy.id, policy.id]
+    assert [row["url"] for row in pq.read_table(tmp_path / "spark.parquet").to_pylist()] == ["https://a.com/"]
+    assert (tmp_path / "duckdb.parquet").read_bytes() == (tmp_path / "spark.parquet").read_bytes()
+
+
 def test_every_mode_writes_the_same_bytes_as_one_machine(spark: Any, tmp_path: Path) -> None:
     files = write_lines(tmp_path, make_mixed_lines(20_000), 3)
     alone, many = tmp_path / "alone", tmp_path / "many"

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sqlalchemy import insert, select, text
+from sqlalchemy import delete, insert, select, text
 
 import postgres
 from canonry.core.keys import Item
@@ -105,7 +105,7 @@ def test_the_file_has_a_header_and_a_checksum_and_is_private(database_url: str, 
         backup(database, tmp_path / "b.gz")
     lines = gzip.decompress((tmp_path / "b.gz").read_bytes()).splitlines(keepends=True)
     header, *rows, last = map(json.loads, lines)
-    assert header.keys() == {"canonry", "tables", "created_at"}
+    assert header.keys() == {"canonry", "tables", "created_at", "last_ids"}
     assert header["tables"] == read_header(tmp_path / "b.gz").tables == VERSIONS[-1]
     assert {row["table"] for row in rows} >= {"feeds", "entries", "sightings", "ambiguous_keys", "cache"}
     assert last == {"rows": len(rows), "sha256": hashlib.sha256(b"".join(lines[:-1])).hexdigest()}
@@ -336,6 +336,23 @@ def test_other_tables_of_the_database_are_left_alone(database_url: str, tmp_path
         restore(database, tmp_path / "b.gz", replace=True)
         assert database.read_now(lambda on: on.execute(text("SELECT x FROM mine")).scalar()) == 1
     assert b"mine" not in gzip.decompress((tmp_path / "b.gz").read_bytes())
+
+
+def test_a_restored_store_gives_no_id_again_that_the_old_one_gave(
+    database_url: str, other_url: str, tmp_path: Path
+) -> None:
+    def insert_feed(database: Database, name: str) -> int:
+        values = {"key_url": name, "url": name, "created_at": ""}
+        query = insert(feeds).values(values).returning(feeds.c.id)
+        return int(database.write_now(lambda on: on.execute(query).scalar_one()))
+
+    with Database(database_url) as database:
+        kept, deleted = insert_feed(database, "kept"), insert_feed(database, "deleted")
+        database.write_now(lambda on: on.execute(delete(feeds).where(feeds.c.id == deleted)))
+        backup(database, tmp_path / "b.gz")
+    with Database(other_url) as other:
+        restore(other, tmp_path / "b.gz")
+        assert kept < deleted < insert_feed(other, "new")
 
 
 def test_sqlite_copies_of_a_backup_are_whole(tmp_path: Path) -> None:

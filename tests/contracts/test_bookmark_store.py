@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from sqlalchemy import update
 
 from canonry.accounts import (
     PERSONAL_OWNER,
@@ -34,6 +35,7 @@ from canonry.errors import (
 from canonry.rekey.bookmark_rekey import BookmarkRekeys
 from canonry.rekey.bookmark_rekey_store import BookmarkRekeyStore
 from canonry.store.database import Database
+from canonry.store.schema import bookmarks
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Generator
@@ -250,6 +252,42 @@ def test_a_merge_combines_all_fields_and_can_be_undone(database: Database) -> No
     assert run(BookmarkStore(database).get(1, old.id)) == old
     with pytest.raises(MergeNotFound):
         run(duplicates.undo(1, group.id, NOW))
+
+
+def merge_two(database: Database) -> str:
+    """Merge two bookmarks; the one with the largest id is deleted. Return the id of the group."""
+    put(database, "https://a.com/")
+    put(database, "", bookmark_url=make_url("https://a.com/?x", normalized="https://a.com/", exact=True))
+    duplicates = DuplicateStore(database)
+    [group] = run(duplicates.list_groups(1))
+    run(duplicates.merge(1, group.id, NOW))
+    return group.id
+
+
+def test_a_merge_can_be_undone_after_other_bookmarks_were_saved(database: Database) -> None:
+    group_id = merge_two(database)
+    [merge] = run(DuplicateStore(database).list_merges(1))
+    later = put(database, "https://other.example/").bookmark
+    assert later.id not in {merge.kept_id, *merge.merged_ids}
+    restored = run(DuplicateStore(database).undo(1, group_id, NOW))
+    assert [each.id for each in restored] == [merge.kept_id, *merge.merged_ids]
+    assert run(BookmarkStore(database).get(1, later.id)) == later
+
+
+def test_an_undo_gives_a_new_id_where_an_older_canonry_has_reused_the_old_one(database: Database) -> None:
+    group_id = merge_two(database)
+    [merge] = run(DuplicateStore(database).list_merges(1))
+    later = put(database, "https://other.example/").bookmark
+    database.write_now(
+        lambda connection: connection.execute(
+            update(bookmarks).where(bookmarks.c.id == later.id).values(id=merge.merged_ids[0])
+        )
+    )
+    restored = run(DuplicateStore(database).undo(1, group_id, NOW))
+    assert [each.url for each in restored] == ["https://a.com/", "https://a.com/?x"]
+    assert restored[1].id not in {merge.kept_id, *merge.merged_ids}
+    assert run(BookmarkStore(database).get(1, merge.merged_ids[0])).url == later.url
+    assert run(BookmarkStore(database).count(1)) == 3
 
 
 def test_an_undo_that_would_duplicate_a_url_is_refused(database: Database) -> None:

@@ -75,6 +75,42 @@ def test_a_migrated_store_is_a_made_one(empty_url: str) -> None:
         assert database.read_now(lambda on: compare_metadata(MigrationContext.configure(on), metadata)) == []
 
 
+def list_id_tables() -> list[str]:
+    return sorted(table.name for table in metadata.tables.values() if table.autoincrement_column is not None)
+
+
+@pytest.mark.parametrize("is_migrated", [False, True])
+def test_no_table_of_sqlite_gives_an_id_twice(tmp_path: Path, *, is_migrated: bool) -> None:
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+    if is_migrated:
+        make_old(url)
+    Database(url).close()
+    with closing(sqlite3.connect(tmp_path / "store.db")) as store:
+        tables = dict(store.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"))
+        assert [name for name in list_id_tables() if "AUTOINCREMENT" not in tables[name]] == []
+        assert store.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+def test_ids_that_a_migrated_store_remembers_are_not_given_again(tmp_path: Path) -> None:
+    """A merge deleted bookmark 9, the one with the largest id, before AUTOINCREMENT."""
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+    engine = _make_engine(url)
+    with engine.begin() as connection:
+        migrate.upgrade(connection, "0006")
+        connection.exec_driver_sql(
+            "INSERT INTO bookmark_merges (owner_id, same_key, kept_id, rows, why, created_at)"
+            """ VALUES (1, 'k', 8, '[{"id": 8}, {"id": 9}]', 'review', 'now')"""
+        )
+        connection.exec_driver_sql("INSERT INTO feeds (id, key_url, url, created_at) VALUES (3, 'k', 'u', 'now')")
+        connection.exec_driver_sql("INSERT INTO feed_aliases VALUES ('alias', 3)")
+    engine.dispose()
+    Database(url).close()
+    with closing(sqlite3.connect(tmp_path / "store.db")) as store:
+        last = dict(store.execute("SELECT name, seq FROM sqlite_sequence"))
+        assert (last["bookmarks"], last["feeds"]) == (9, 3)
+        assert store.execute("SELECT * FROM feed_aliases").fetchall() == [("alias", 3)]
+
+
 def test_every_version_has_a_migration() -> None:
     files = sorted(file.name[:4] for file in (migrate.MIGRATIONS / "versions").glob("0*.py"))
     assert tuple(files) == VERSIONS

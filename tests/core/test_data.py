@@ -56,6 +56,7 @@ def test_every_parameter_has_an_owner_a_purpose_and_a_source() -> None:
 def test_every_shortener_has_an_owner_and_a_source() -> None:
     shorteners = data("shorteners.toml")
     assert set(shorteners) == SHORTENERS
+    assert {"bit.ly", "bitly.com", "t.co", "tinyurl.com"} <= SHORTENERS
     for host, note in shorteners.items():
         assert canonry.normalize(f"https://{host}/") == f"https://{host}/", "a site rule understands it already"
         assert note["owner"]

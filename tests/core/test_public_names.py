@@ -10,10 +10,10 @@ import pytest
 import canonry
 
 PUBLIC_NAMES = """
-    Candidate Canonical CanonryError Event Existing Explanation FeedSignature FetchFailed Hop InvalidUrl Item Key
+    Candidate Canonical CanonryError Event Existing Explanation Feed FeedSignature FetchFailed Hop InvalidUrl Item Key
     LinkRule LinkVerdict NotAFeed Page PageLink Policy PolicyError Report Response Score StartMoved Step StoreError
     UnsafeUrl Validators Variant Verdict canonical_hash canonicalize canonicalize_sync content_hash crawl dedupe_key
-    explain feed_signature identity_keys ingest judge_link load_policy normalize normalize_many policies policy
+    explain feed_signature find_overrides identity_keys ingest judge_link load_policy normalize normalize_many policies policy
     read_url score variants
 """.split()
 SUBMODULES = ("bulk.arrow", "net.guard")  # reached by `import canonry` alone

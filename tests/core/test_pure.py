@@ -52,7 +52,7 @@ sys.addaudithook(lambda event, _: seen.append(event))
 for policy in canonry.policies():
     canonry.normalize("HTTPS://m.youtube.com/shorts/abc?utm_x=1#a", policy)
     canonry.explain("HTTPS://bücher.de/%7e?b&a", policy)
-canonry.policy("article").with_overrides('{"overrides": [{"match": {"host": "a.com"}}]}')
+canonry.policy("article@0").with_overrides('{"overrides": [{"match": {"host": "a.com"}}]}')
 policy_toml.parse_policy('name = "p"\\nversion = 1')
 canonry.canonical_hash("https://a.com/"); canonry.variants("https://www.a.com/"); canonry.read_url("a.com")
 canonry.identity_keys({"guid": "1"}, "https://a.com/"); canonry.content_hash({}); canonry.judge_link("b", "https://a.com/", "https://a.com/")

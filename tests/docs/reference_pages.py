@@ -33,14 +33,26 @@ _LONGEST_SIGNATURE = 90
 # The public names by topic; a test fails when one is missing.
 TOPICS = {
     "Normalizing": ("normalize", "normalize_many", "read_url", "explain", "canonical_hash", "score", "variants"),
-    "Policies": ("policy", "policies", "load_policy", "Policy"),
+    "Policies": ("policy", "policies", "load_policy", "find_overrides", "Policy"),
     "Feeds": (
         *("canonicalize", "canonicalize_sync", "ingest", "identity_keys", "dedupe_key", "content_hash"),
         "feed_signature",
     ),
     "Crawling": ("crawl", "judge_link"),
     "Values": (
-        *("Explanation", "Step", "Score", "Variant", "Key", "Item", "FeedSignature", "Canonical", "Candidate", "Event"),
+        *(
+            "Explanation",
+            "Step",
+            "Score",
+            "Variant",
+            "Key",
+            "Item",
+            "Feed",
+            "FeedSignature",
+            "Canonical",
+            "Candidate",
+            "Event",
+        ),
         *(
             "Existing",
             "Report",

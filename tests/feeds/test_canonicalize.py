@@ -12,7 +12,8 @@ import pytest
 
 import canonry
 from canonry.errors import FailureKind, RefusalKind
-from canonry.feeds.canonicalize.result import CandidateVerdict, EventKind, Reason, Source
+from canonry.feeds.canonicalize.result import CandidateVerdict, DifferenceKind, EventKind, Reason, Source
+from canonry.feeds.read.feed import FeedFormat
 from dict_web import DictWeb
 from feed_texts import empty_rss, gone, moved, ok, rss
 
@@ -258,7 +259,7 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any], str, Reason]] = [
         {f"{A}/feed/": ok(empty_rss()), f"{A}/feed": ok(empty_rss() + " ")},
         {},
         f"{A}/feed/",
-        Reason.RESPONSE_URL,
+        Reason.FALLBACK,
     ),
     (
         "https self of an http feed, one request",
@@ -314,7 +315,7 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any], str, Reason]] = [
         {u: ok(FEED) for u in ("http://example.com/feed/", "http://example.com/feed", f"{A}/feed/")},
         {"max_requests": 0},
         "http://example.com/feed/",
-        Reason.RESPONSE_URL,
+        Reason.FALLBACK,
     ),
     (
         "WordPress, atom, in a folder, other parameters kept",
@@ -393,7 +394,7 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any], str, Reason]] = [
         },
         {},
         f"{WWW}/f",
-        Reason.RESPONSE_URL,
+        Reason.FALLBACK,
     ),
     (
         "a self link cannot plant credentials",
@@ -410,7 +411,7 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any], str, Reason]] = [
         {"http://example.com/feed": ok(FEED)},
         {},
         "http://example.com/feed",
-        Reason.RESPONSE_URL,
+        Reason.FALLBACK,
     ),
     (
         "a self link with other entities is left alone",
@@ -427,6 +428,113 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any], str, Reason]] = [
         {},
         f"{A}/dir/feed",
         Reason.RESPONSE_URL,
+    ),
+    (
+        "a self link to where a temporary redirect leads",
+        f"{A}/feed",
+        {f"{A}/feed": moved("/de/feed", 302), f"{A}/de/feed": ok(rss(self_url=f"{A}/de/feed"))},
+        {},
+        f"{A}/feed",
+        Reason.RESPONSE_URL,
+    ),
+    (
+        "a self link that moved to where a temporary redirect leads",
+        f"{A}/feed",
+        {
+            f"{A}/feed": moved("https://de.example.com/feed", 307),
+            "https://de.example.com/feed": ok(rss(self_url=f"{A}/de")),
+            f"{A}/de": moved("https://de.example.com/feed"),
+        },
+        {},
+        f"{A}/feed",
+        Reason.RESPONSE_URL,
+    ),
+    (
+        "a permanent redirect to a session",
+        f"{A}/feed",
+        {f"{A}/feed": moved("/feed;jsessionid=1A2B"), f"{A}/feed;jsessionid=1A2B": ok(rss(self_url=f"{A}/feed"))},
+        {},
+        f"{A}/feed",
+        Reason.RESPONSE_URL,
+    ),
+    (
+        "a permanent redirect to a signed URL, and a stable self link",
+        "https://old.example.com/rss",
+        {
+            "https://old.example.com/rss": moved(f"{A}/f.xml?X-Amz-Signature=1&X-Amz-Expires=60"),
+            f"{A}/f.xml?X-Amz-Signature=1&X-Amz-Expires=60": ok(rss(self_url=f"{A}/f.xml")),
+            f"{A}/f.xml": moved(f"{A}/f.xml?X-Amz-Signature=2&X-Amz-Expires=60"),
+            f"{A}/f.xml?X-Amz-Signature=2&X-Amz-Expires=60": ok(rss(self_url=f"{A}/f.xml")),
+        },
+        {},
+        f"{A}/f.xml",
+        Reason.CONTENT_VERIFIED,
+    ),
+    (
+        "every variant failed, the response URL among them",
+        f"{WWW}/feed",
+        {f"{WWW}/feed": ok(FEED), f"{A}/feed": gone()},
+        {},
+        f"{WWW}/feed",
+        Reason.FALLBACK,
+    ),
+    (
+        "the https twin failed",
+        "http://example.com/feed",
+        {"http://example.com/feed": ok(FEED), f"{A}/feed": gone(500)},
+        {},
+        "http://example.com/feed",
+        Reason.FALLBACK,
+    ),
+    (
+        "the https twin of an http self link that fails",
+        "https://cdn.example.net/feed",
+        {
+            "https://cdn.example.net/feed": ok(rss(self_url="http://example.com/feed")),
+            f"{A}/feed": ok(rss(self_url="http://example.com/feed")),
+        },
+        {},
+        f"{A}/feed",
+        Reason.CONTENT_VERIFIED,
+    ),
+    (
+        "the http self link serves another feed: no twin",
+        "https://cdn.example.net/feed",
+        {
+            "https://cdn.example.net/feed": ok(rss(self_url="http://example.com/feed")),
+            "http://example.com/feed": ok(rss("other", title="Other")),
+            f"{A}/feed": ok(rss(self_url="http://example.com/feed")),
+        },
+        {},
+        "https://cdn.example.net/feed",
+        Reason.RESPONSE_URL,
+    ),
+    (
+        "a FeedBurner alias as self link",
+        f"{A}/feed",
+        {
+            f"{A}/feed": ok(rss(self_url="https://feedproxy.google.com/Blog")),
+            "https://feeds.feedburner.com/Blog": ok(rss(self_url="https://feedproxy.google.com/Blog")),
+        },
+        {},
+        "https://feeds.feedburner.com/Blog",
+        Reason.CONTENT_VERIFIED,
+    ),
+    (
+        "a FeedBurner alias as self link of FeedBurner itself",
+        "https://feeds.feedburner.com/Blog",
+        {"https://feeds.feedburner.com/Blog": ok(rss(self_url="http://feeds2.feedburner.com/Blog?format=xml"))},
+        {},
+        "https://feeds.feedburner.com/Blog",
+        Reason.RESPONSE_URL,
+    ),
+    (
+        "a self link that names its feed twice in the WordPress way",
+        f"{A}/blog/feed/?feed=rss2",
+        {f"{A}/blog/feed/{query}": ok(FEED) for query in ("?feed=rss2", "")},
+        {},
+        f"{A}/blog/feed/",
+        Reason.CONTENT_VERIFIED,
     ),
     (
         "a self link of another scheme",
@@ -774,3 +882,100 @@ def test_a_call_can_be_cancelled() -> None:
             await task
 
     asyncio.run(run())
+
+
+def podcast(token: str, *, folder: str = "audio", build: int = 0) -> str:
+    """A podcast whose server writes a token of the request into the path of every enclosure."""
+    items = "".join(
+        f"<item><title>E{n}</title><guid>e{n}</guid>"
+        f'<enclosure url="https://cdn.example.net/{folder}/{token}/e{n}.mp3" type="audio/mpeg" length="1"/></item>'
+        for n in range(4)
+    )
+    head = f"<title>Cast</title><lastBuildDate>{build}</lastBuildDate>"
+    return f'<rss version="2.0"><channel>{head}{items}</channel></rss>'
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        ("8f3a9c2b17d04e55", "c01d7e5590ab3f12"),
+        ("token=abc", "token=xyz"),
+        ("exp=1700000000~hmac=aa", "exp=1700000500~hmac=bb"),
+        ("1700000000", "1700000500"),
+        ("3f0e8a52-6c1d-4b7e-9d3a-0a1b2c3d4e5f", "7d9c1b2a-0e4f-4a6b-8c5d-9e8f7a6b5c4d"),
+        ("aZ3kP9qLm2Xv8RtY", "bQ7wN1sHd5Gc4JfK"),
+    ],
+)
+def test_tokens_in_the_paths_of_enclosures_are_no_difference(tokens: tuple[str, str]) -> None:
+    pages = {f"{A}/feed/": ok(podcast(tokens[0])), f"{A}/feed": ok(podcast(tokens[1], build=1))}
+    found, _ = run_canonicalize(f"{A}/feed/", pages)
+    assert (found.url, found.reason) == (f"{A}/feed", Reason.SIGNATURE_VERIFIED)
+
+
+@pytest.mark.parametrize("folders", [("hd", "sd"), ("free", "premium"), ("season1", "season2"), ("2024", "2025")])
+def test_other_folders_of_enclosures_are_a_difference(folders: tuple[str, str]) -> None:
+    pages = {
+        f"{A}/a": ok(podcast("x", folder=folders[0]).replace("<title>Cast", '<atom:link xmlns:atom="http://www.w3.org/2005/Atom" rel="self" href="/b"/><title>Cast')),
+        f"{A}/b": ok(podcast("x", folder=folders[1], build=1)),
+    }  # fmt: skip
+    found, _ = run_canonicalize(f"{A}/a", pages)
+    assert found.url == f"{A}/a"
+    assert [each.kind for each in found.candidates[1].differences] == [DifferenceKind.ITEMS]
+
+
+# fmt: off
+DIFFERENCES = [
+    # why                 the other feed                     options                    what differs: kind, first, other
+    ("title and items",   rss("other", title="Other"),       {},                        [("title", "Blog", "Other"), ("items", "3", "1")]),
+    ("items",             rss(1, 2, 4),                      {},                        [("items", "1", "1")]),
+    ("no items",          empty_rss(),                       {},                        [("no_items", "3", "0")]),
+    ("size",              rss(text="Text of " * 50),         {},                        [("text_size", "27", None)]),
+    ("bytes",             rss(extra="<ttl>5</ttl>"),         {"use_signature": False},  [("content", None, None)]),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("row", [pytest.param(row, id=row[0]) for row in DIFFERENCES])
+def test_a_candidate_that_serves_something_else_says_what_differs(row: Any) -> None:
+    _, other, options, wanted = row
+    pages = {f"{A}/feed": ok(rss(self_url=f"{A}/other")), f"{A}/other": ok(other)}
+    found, _ = run_canonicalize(f"{A}/feed", pages, **options)
+    candidate = next(each for each in found.candidates if each.url == f"{A}/other")
+    assert candidate.verdict is CandidateVerdict.DIFFERENT
+    for difference, (kind, first, second) in zip(candidate.differences, wanted, strict=True):
+        assert difference.kind == kind
+        assert first in (None, difference.first) and second in (None, difference.candidate)
+
+
+def test_callbacks_may_be_plain_functions() -> None:
+    pages = {f"{A}/feed": ok(FEED)}
+    asked: list[str] = []
+
+    def fetch(url: str, **_: object) -> canonry.Response:
+        asked.append(url)
+        return canonry.Response(200, url, {}, FEED.encode())
+
+    def exists(urls: list[str]) -> canonry.Existing | None:
+        return canonry.Existing(urls[0], data=7) if len(asked) > 1 else None
+
+    found = canonry.canonicalize_sync(f"{A}/feed", fetch=fetch, exists=exists, verify=lambda _: True)
+    assert (found.url, found.reason) == (f"{A}/feed", Reason.RESPONSE_URL)
+    asked.append("again")
+    known, _ = run_canonicalize(f"{A}/feed", pages, exists=exists)
+    assert (known.reason, known.data) == (Reason.EXISTS_IN_DB, 7)
+
+
+@pytest.mark.parametrize(
+    "callback",
+    [{"fetch": lambda _url, **_: None}, {"exists": lambda urls: urls[0]}, {"exists": lambda _: True}],
+)
+def test_a_callback_that_returns_something_else_is_a_type_error(callback: dict[str, Any]) -> None:
+    [name] = callback
+    with pytest.raises(TypeError, match=f"{name} must return canonry"):
+        canonry.canonicalize_sync(f"{A}/feed", **{"fetch": DictWeb({f"{A}/feed": ok(FEED)}).fetch, **callback})
+
+
+def test_a_caller_can_parse_with_the_public_feed() -> None:
+    feed = canonry.Feed(title="Mine", format=FeedFormat.RSS, items=(canonry.Item(guid="1", title="one"),))
+    found, _ = run_canonicalize(f"{A}/feed", {f"{A}/feed": ok("anything")}, parse=lambda _: feed)
+    assert found.feed is not None and found.feed.title == "Mine"

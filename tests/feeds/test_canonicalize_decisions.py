@@ -291,7 +291,7 @@ def test_only_an_http_url_has_an_https_trial() -> None:
 
 UPGRADES = [
     # why                       proven                                          wanted
-    ("nothing proven", None, make_best(HTTP)),
+    ("nothing proven", None, make_best(HTTP, Reason.FALLBACK)),
     ("https proven", make_best(HTTPS, Reason.CONTENT_VERIFIED), make_best(HTTPS, Reason.UPGRADE_HTTPS)),
     ("back to http", make_best(HTTP, Reason.REDIRECT_VERIFIED), make_best(HTTP)),
     ("moved to http", make_best("http://b.com/f", Reason.CONTENT_VERIFIED), make_best(HTTP)),

@@ -398,8 +398,8 @@ def test_undo_after_a_feed_was_removed(database: Database) -> None:
     assert set(now["sightings"]) < set(before["sightings"])
 
 
-def test_a_new_entry_under_the_id_of_a_deleted_one(tmp_path: Path) -> None:
-    """SQLite uses the highest id again after it was deleted."""
+def test_a_new_entry_never_gets_the_id_of_a_deleted_one(tmp_path: Path) -> None:
+    """The journal of the rekey still has the deleted entry."""
     with Database(f"sqlite:///{tmp_path / 'canonry.db'}") as database:
         shown = Feeds(database)
         shown.show(ONE, Item(guid="1", link="https://a.com/1#x", title="1"))
@@ -407,7 +407,7 @@ def test_a_new_entry_under_the_id_of_a_deleted_one(tmp_path: Path) -> None:
         move(database, "feed-aggressive@1")
         asyncio.run(FeedStore(database).remove(shown.ids.pop(OTHER)))
         shown.later().show(OTHER, Item(link="https://a.com/3/#x", title="3"))
-        assert max(row[0] for row in dump(database)["entries"]) == 2
+        assert max(row[0] for row in dump(database)["entries"]) == 3
         undo(database, "feed-aggressive@1")
         assert load_canonical_urls(database) == {"1": "https://a.com/1", "3": "https://a.com/3/"}
         assert set(load_url_owners(database)) == {"https://a.com/1", "https://a.com/3/"}

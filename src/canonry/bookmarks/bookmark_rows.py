@@ -14,6 +14,7 @@ from canonry.store.schema import bookmarks
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+EXACT_POLICY = "exact@1"  # of bookmarks whose URL is saved as it was given
 _NAMES = [each.name for each in fields(Bookmark)]
 bookmark_columns = [bookmarks.c[name] for name in _NAMES]
 _LISTS = frozenset({"tags", "archive_urls", "episode_urls"})  # stored as JSON
@@ -35,6 +36,8 @@ def parse_row(row: Sequence[Any]) -> Bookmark:
     for name in _BOOLEANS:
         values[name] = bool(values[name])
     values["expansion"] = ExpansionState(values["expansion"])
+    if values["exact_url"]:
+        values["policy"] = EXACT_POLICY  # the column names the policy of `same_key`, which finds duplicates
     return Bookmark(**values)
 
 

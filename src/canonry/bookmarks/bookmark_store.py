@@ -266,6 +266,8 @@ def change_bookmark(
         after |= {**dump_url(url), "key": make_key(url.url)}
         if url.url == bookmark.url:
             del after["key"]  # stays as it is: an allowed duplicate has a random key
+        if url.exact_url and bookmark.exact_url:
+            del after["policy"]  # a rekey changes it, see move_exact_bookmark
     changed = {name: value for name, value in after.items() if before.get(name) != value}
     if changed.keys() <= {"key", "same_key"}:
         return bookmark
@@ -273,6 +275,14 @@ def change_bookmark(
     for row in _make_update(tuple(changed)).fetch_all(connection, owner=owner, bookmark=bookmark.id, **changed):
         return parse_row(row)
     raise BookmarkNotFound(bookmark.id)
+
+
+def move_exact_bookmark(connection: Connection, owner: int, bookmark_id: int, url: BookmarkUrl) -> None:
+    """Note the policy under which duplicates of an exact bookmark are found; its URL stays, so it is not updated."""
+    values = {"policy": url.policy, "same_key": make_key(url.normalized_url)}
+    connection.execute(
+        update(bookmarks).where(bookmarks.c.owner_id == owner, bookmarks.c.id == bookmark_id).values(values)
+    )
 
 
 def require_unused_url(connection: Connection, owner: int, bookmark_id: int, url: str) -> None:

@@ -171,9 +171,16 @@ def _undo(connection: Connection, owner: int, group_id: str, now: str) -> list[B
     kept_id: int = rows[0]["id"]  # `merge_bookmarks` stores the kept bookmark first
     _require_unused_keys(connection, owner, [row["key"] for row in rows], except_id=kept_id)
     connection.execute(delete(bookmarks).where(bookmarks.c.owner_id == owner, bookmarks.c.id == kept_id))
-    connection.execute(insert(bookmarks), rows)
+    restored = [_restore_row(connection, row) for row in rows]
     connection.execute(update(bookmark_merges).where(bookmark_merges.c.id == found.id).values(undone_at=now))
-    return [load_bookmark(connection, owner, row["id"]) for row in rows]
+    return [load_bookmark(connection, owner, each) for each in restored]
+
+
+def _restore_row(connection: Connection, row: _Columns) -> int:
+    """Insert a row again and return its id: a new one if an older canonry has given its id to another bookmark."""
+    is_taken = connection.execute(select(bookmarks.c.id).where(bookmarks.c.id == row["id"])).first() is not None
+    values = {name: value for name, value in row.items() if name != "id"} if is_taken else row
+    return int(connection.execute(insert(bookmarks).values(values).returning(bookmarks.c.id)).scalar_one())
 
 
 def _require_unused_keys(connection: Connection, owner: int, keys: list[str], *, except_id: int) -> None:

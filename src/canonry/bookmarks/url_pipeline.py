@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from canonry.bookmarks.bookmark import BookmarkUrl, ExpansionState
+from canonry.bookmarks.bookmark_rows import EXACT_POLICY
 from canonry.bookmarks.expand import ExpansionOutcome, is_short
 from canonry.bookmarks.statistics import find_latency_bucket
 from canonry.core.explain import explain
@@ -103,12 +104,11 @@ class UrlPipeline:
     async def preview(self, text: str, *, exact_url: bool = False) -> Preview:
         """Return the URL that `run` would make if no short link were expanded, with the steps."""
         given = read_http_url(text)
-        policy = await self.get_policy()
         if exact_url:
-            return Preview(given, get_original_if_different(text, given), policy, (), is_short=False)
-        explanation = explain(given, policy)
+            return Preview(given, get_original_if_different(text, given), EXACT_POLICY, (), is_short=False)
+        explanation = explain(given, await self.get_policy())
         original = get_original_if_different(text, explanation.url)
-        return Preview(explanation.url, original, policy, explanation.steps, is_short(given))
+        return Preview(explanation.url, original, explanation.policy, explanation.steps, is_short(given))
 
     async def get_policy(self) -> str:
         """Return the id of the policy for new bookmarks, read from the store every two seconds at most."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from canonry.core.configured_overrides import TAKES_OVERRIDES
 from canonry.core.keys import shorten_key
 from canonry.core.native import canonical_hash, normalize
 from canonry.core.presets import policy as get_shipped_policy
@@ -83,9 +84,13 @@ class _KnownPolicies:
     @classmethod
     def collect(cls, policies: Iterable[Policy]) -> _KnownPolicies:
         # A shipped policy with changed options is known by its id only: its name stays the shipped policy's.
+        # Names that depend on the overrides file are looked up once: a query must not mix two files, and a worker on
+        # another machine has no such file.
         found = list(policies)
+        configured = {name: get_shipped_policy(name) for name in TAKES_OVERRIDES}
+        configured |= {policy.id: policy for policy in configured.values()}
         by_name = {policy.name: policy for policy in found if policy.id == f"{policy.name}@{policy.version}"}
-        return cls(by_name | {policy.id: policy for policy in found})
+        return cls(configured | by_name | {policy.id: policy for policy in found})
 
     def get(self, name: object) -> Policy:
         if not isinstance(name, str):

@@ -104,6 +104,7 @@ class BulkReport:
     files: int
     kept: int
     invalid_file: str | None
+    policy: str = ""  # its id, which names the overrides file that was used
 
 
 def find_inputs(names: Iterable[str | os.PathLike[str]]) -> tuple[str, ...]:

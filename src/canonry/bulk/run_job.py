@@ -90,6 +90,7 @@ def run(
         files=len(parts),
         kept=kept,
         invalid_file=job.invalid_file if invalid else None,
+        policy=job.policy.id,
     )
 
 

@@ -150,6 +150,7 @@ class _Display:
             render.print_json(report)
             return
         seconds = time.monotonic() - self._started
+        click.echo(f"policy {report.policy}")
         rows = [
             ("files", report.files, f"{report.kept} of them read by an earlier run" if report.kept else ""),
             ("rows", report.rows, f"{report.rows / max(seconds, 0.001):,.0f} rows/s"),

@@ -10,6 +10,7 @@ import click
 from canonry.cli import render
 from canonry.cli.options import json_option
 from canonry.errors import mask_credentials
+from canonry.overrides_setting import find_overrides_file
 from canonry.settings import SETTING_DESCRIPTIONS, Settings, name_variable, read_given_settings
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ def config(*, as_json: bool) -> None:
     records: list[dict[str, object]] = []
     for each in fields(Settings):
         value, source = given.get(each.name, (getattr(defaults, each.name), "default"))
+        if each.name == "overrides" and not value:
+            value = find_overrides_file() or ""
         records.append(
             {
                 "setting": each.name,

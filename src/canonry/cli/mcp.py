@@ -7,8 +7,11 @@ import sys
 
 import click
 
+from canonry.cli.options import overrides_setting_option
+
 
 @click.command()
+@overrides_setting_option
 def mcp() -> None:
     """Run an MCP server on standard input and output.
 

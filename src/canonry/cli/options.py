@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import click
 
 from canonry.core.tables import POLICIES
+from canonry.overrides_setting import NO_FILE, OVERRIDES_VARIABLE
 from canonry.policy_files import DEFAULT_OVERRIDES, choose_policy
 
 if TYPE_CHECKING:
@@ -33,7 +35,26 @@ overrides_option = click.option(
     "--overrides",
     metavar="FILE",
     type=click.Path(),
-    help=f"Overrides file (JSON); for article, {DEFAULT_OVERRIDES} is used if it exists.",
+    help="Overrides file (JSON) for the policy. Without it, article uses the configured file: CANONRY_OVERRIDES,"
+    f" overrides in canonry.toml, or {DEFAULT_OVERRIDES} if it exists.",
+)
+
+
+def _configure_overrides(_context: click.Context, _parameter: click.Parameter, file: str | None) -> None:
+    if file is not None:
+        # In the environment, so that every process of the command has the same setting.
+        os.environ[OVERRIDES_VARIABLE] = file if file == NO_FILE else os.path.abspath(file)
+
+
+overrides_setting_option = click.option(
+    "--overrides",
+    metavar="FILE",
+    type=click.Path(),
+    expose_value=False,
+    callback=_configure_overrides,
+    is_eager=True,
+    help="Overrides file (JSON) for article; also CANONRY_OVERRIDES, or overrides in canonry.toml. By default"
+    f" {DEFAULT_OVERRIDES} if it exists; none for no file.",
 )
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object on each line (the default in a pipe)."
@@ -58,8 +79,8 @@ db_option = click.option(
 
 
 def load_chosen_policy(policy_name: str, overrides: str | None = None) -> Policy:
-    """Load the policy that the options name; print a note if the default overrides file is used."""
+    """Load the policy that the options name; print a note if the configured overrides file is used."""
     policy = choose_policy(policy_name, overrides)
     if policy.overrides is not None and overrides is None:
-        click.echo(f"canonry: using {DEFAULT_OVERRIDES}: {policy.id}", err=True)
+        click.echo(f"canonry: using {policy.overrides.file}: {policy.id}", err=True)
     return policy

@@ -9,7 +9,14 @@ import click
 
 from canonry.cli import render
 from canonry.cli.lines import read_lines
-from canonry.cli.options import complete_policy, db_option, json_option, load_chosen_policy, overrides_option
+from canonry.cli.options import (
+    complete_policy,
+    db_option,
+    json_option,
+    load_chosen_policy,
+    overrides_option,
+    overrides_setting_option,
+)
 from canonry.core import presets
 from canonry.core.policy import SWITCHES, Policy
 from canonry.core.policy_diff import KeyGroup, PolicyDiff, diff_policies
@@ -79,6 +86,7 @@ def show(policy_name: str, *, overrides: str | None, as_json: bool) -> None:
 @click.option("--store", "use_entries", is_flag=True, help="Use the feed entries of the store instead of a FILE.")
 @click.option("--bookmarks", "use_bookmarks", is_flag=True, help="Use the bookmarks of the store instead of a FILE.")
 @db_option
+@overrides_setting_option
 @click.option(
     "--examples", default=5, show_default=True, type=click.IntRange(0), help="How many examples of each kind to show."
 )
@@ -104,6 +112,8 @@ def diff(
     canonry policy diff entry bookmark --store
     canonry policy diff bookmark crawl --bookmarks
     """
+    if use_entries or use_bookmarks:
+        _load_stored_overrides(database_url, before, after)
     policies = load_chosen_policy(before), load_chosen_policy(after)
     if (file is not None) + use_entries + use_bookmarks > 1:
         raise click.UsageError("Use only one of a FILE, --store and --bookmarks.")
@@ -120,6 +130,16 @@ def diff(
     else:
         _print_diff(found)
     sys.exit(1 if found.refused else 0)
+
+
+def _load_stored_overrides(database_url: str, *policy_ids: str) -> None:
+    """Make the overrides that a store has for these policies known, also if their file has changed since."""
+    if any("+" in policy_id for policy_id in policy_ids):
+        from canonry.cli.stores import open_store
+        from canonry.store.pinned_policies import load_overrides
+
+        with open_store(database_url) as database:
+            database.read_now(lambda connection: load_overrides(connection, *policy_ids))
 
 
 def _diff_stored_urls(

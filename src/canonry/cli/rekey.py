@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 import click
 
 from canonry.cli import render
-from canonry.cli.options import complete_policy, db_option, json_option
+from canonry.cli.options import complete_policy, db_option, json_option, overrides_setting_option
 from canonry.cli.policies import print_examples
 from canonry.cli.stores import open_store
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 @click.argument("before", metavar="POLICY_A", shell_complete=complete_policy)
 @click.argument("after", metavar="POLICY_B", shell_complete=complete_policy)
 @db_option
+@overrides_setting_option
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @click.option("--undo", is_flag=True, help="Restore the keys that every entry had before the rekey from A to B.")
 @click.option(
@@ -60,14 +61,15 @@ def rekey(
     canonry rekey entry@1 bookmark@1 --undo
     canonry rekey entry@1 bookmark@1 --workers
     """
-    from canonry.store.pinned_policies import check_pinnable
+    from canonry.store.pinned_policies import check_pinnable, load_overrides
 
     if dry_run + undo + workers > 1:
         raise click.UsageError("Use only one of --dry-run, --undo and --workers.")
-    before, after = check_pinnable(before), check_pinnable(after)
-    if before == after:
-        raise click.UsageError(f"Both policies are {before}. Name two different policies.")
     with open_store(database_url) as database:
+        database.read_now(lambda connection: load_overrides(connection, before, after))
+        before, after = check_pinnable(before), check_pinnable(after)
+        if before == after:
+            raise click.UsageError(f"Both policies are {before}. Name two different policies.")
         if undo:
             entries = asyncio.run(_undo(database, before, after, batch))
             _print_undone(before, after, entries, as_json=as_json)
@@ -92,7 +94,9 @@ async def _enqueue(database: Database, before: str, after: str) -> None:
     from canonry.jobs.queues import Jobs
     from canonry.rekey.entry_rekey_store import EntryRekeyStore
 
-    await EntryRekeyStore(database).begin_plan(before, after)  # refuse here, not in the log of a worker
+    store = EntryRekeyStore(database)
+    await store.begin_plan(before, after)  # refuse here, not in the log of a worker
+    await store.store_overrides(before, after)
     with Jobs(database) as jobs:
         await jobs.enqueue_rekey(before, after)
 

@@ -7,9 +7,10 @@ import os
 
 import click
 
-from canonry.cli.options import db_option
+from canonry.cli.options import db_option, overrides_setting_option
 from canonry.cli.stores import open_users
 from canonry.errors import CanonryError, mask_credentials
+from canonry.overrides_setting import find_overrides
 
 
 @click.command()
@@ -21,6 +22,7 @@ from canonry.errors import CanonryError, mask_credentials
     "--socket", "socket_path", metavar="PATH", default="", help="Listen on a Unix socket (mode 0600) instead."
 )
 @db_option
+@overrides_setting_option
 @click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Number of processes.")
 @click.option(
     "--require-token", is_flag=True, help="Require a token even without users; create one with `canonry user token`."
@@ -57,6 +59,7 @@ def serve(
     from canonry.server.run import is_loopback, serve
     from canonry.server.service import ServiceOptions
 
+    find_overrides()  # a malformed file is refused now, not by the first request that needs it
     os.environ["CANONRY_DATABASE_URL"] = database_url  # for all processes of the service
     with open_users(database_url) as users:
         has_users = asyncio.run(users.has_users())

@@ -10,11 +10,13 @@ from dataclasses import replace
 
 import click
 
-from canonry.cli.options import db_option
+from canonry.cli.options import db_option, overrides_setting_option
+from canonry.overrides_setting import find_overrides
 
 
 @click.command()
 @db_option
+@overrides_setting_option
 @click.option(
     "--concurrency",
     metavar="N",
@@ -41,6 +43,7 @@ def worker(database_url: str, *, concurrency: int, every: float) -> None:
     canonry worker
     canonry worker --db postgresql://localhost/canonry --concurrency 64
     """
+    find_overrides()  # a malformed file is refused now, not by the first job that needs it
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     asyncio.run(_work(database_url, concurrency, every))
 

@@ -14,9 +14,10 @@ import re
 import tomllib
 from typing import Any
 
-from canonry.core.policy import OPTIONS, Policy
+from canonry.core.policy import OPTIONS, Policy, get_shipped
 from canonry.core.policy_checks import check_strings, refuse_shipped_name
-from canonry.core.presets import policy
+from canonry.core.presets import get_newest
+from canonry.core.tables import POLICIES
 from canonry.url_errors import PolicyError
 
 _KEYS = ("name", "version", "about", "base", "with_params", "without_params", *OPTIONS)
@@ -68,6 +69,6 @@ def _get_base_options(base: object) -> dict[str, Any]:
     if not isinstance(base, str):
         raise PolicyError("must be the name of a shipped policy, such as bookmark or bookmark@1", place="base")
     try:
-        return policy(base).options()
+        return (get_shipped(base) if base in POLICIES else get_newest(base)).options()
     except PolicyError as error:
         raise PolicyError(error.reason, place="base") from None

@@ -100,8 +100,7 @@ def judge_target(target: str, *, page: str, host: str) -> LinkVerdict:
     except InvalidUrl as error:
         return _skip(LinkRule.INVALID_URL, error.reason)
     _, _, authority, path = url.split("/", 3)
-    name = path.partition("?")[0].rpartition("/")[2]
-    extension = name.rpartition(".")[2].lower() if "." in name else ""
+    extension = _find_extension(target, path.partition("?")[0])
     if extension in SKIPPED_EXTENSIONS:
         return _skip(LinkRule.FILE_EXTENSION, extension, url=url)
     if url == page:
@@ -110,6 +109,17 @@ def judge_target(target: str, *, page: str, host: str) -> LinkVerdict:
     if target_host != host and (target_host := parse(url).host) != host:
         return LinkVerdict(Verdict.EXTERNAL, LinkRule.OTHER_HOST, url, (target_host, host))
     return LinkVerdict(Verdict.CRAWL, LinkRule.SAME_HOST, url, (host,))
+
+
+def _find_extension(target: str, path: str) -> str:
+    """Return the extension of the last segment; empty for a folder, `/tags/node.js/`.
+
+    The slash at the end is that of the link as found, because the policy strips it from `path`.
+    """
+    if target.partition("#")[0].partition("?")[0].endswith("/"):
+        return ""
+    name = path.rpartition("/")[2]
+    return name.rpartition(".")[2].lower() if "." in name else ""
 
 
 def _skip(rule: LinkRule, *details: str, url: str | None = None) -> LinkVerdict:

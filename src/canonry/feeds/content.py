@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,18 @@ if TYPE_CHECKING:
 
 _MIN_COMMON_ITEMS = 3  # for an overlap to be evidence
 _MAX_NEW_ITEMS = 2  # that may appear or disappear between two fetches
+# A path segment that may differ between two requests: `token=…`, a hex digest or UUID, a time in seconds, or a long
+# random text (letters and digits mixed, no words).
+_TOKEN = re.compile(
+    r"""\A(?:
+        [a-z_-]*(?:token|sig|signature|hmac|hash|expires?|exp|key|auth)[=~:].*
+        | (?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{8,}
+        | [0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}
+        | [0-9]{10,}
+        | (?=(?:[0-9]*[a-z]+[0-9]+){3})[a-z0-9]{16,}={0,2}
+    )(?=\.[A-Za-z0-9]{2,4}\Z|\Z)""",
+    re.IGNORECASE | re.VERBOSE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +80,13 @@ def feed_signature(title: str, items: Iterable[object], *feed_urls: str) -> Feed
 
 def is_same_signature(one: FeedSignature, other: FeedSignature) -> bool:
     """Whether title and items are equal, in any order, and the texts within a factor of two; false without items."""
+    return bool(one.items) and one.title == other.title and one.items == other.items and is_similar_length(one, other)
+
+
+def is_similar_length(one: FeedSignature, other: FeedSignature) -> bool:
+    """Whether the texts are within a factor of two."""
     shorter, longer = sorted((one.text_length, other.text_length))
-    return bool(one.items) and one.title == other.title and one.items == other.items and longer <= 2 * shorter
+    return longer <= 2 * shorter
 
 
 def is_overlapping(one: FeedSignature, other: FeedSignature) -> bool:
@@ -108,7 +126,12 @@ def _make_name(item: Item, own_hosts: set[str]) -> str:
 
 
 def _get_path(enclosure: str) -> str:
+    """Return the path of an enclosure without what a server makes for each request: session ids and tokens.
+
+    `/t/8f3a9c2b17d04e55/ep1.mp3;jsessionid=1` → `/t/*/ep1.mp3`. Two items need equal ids and titles too.
+    """
     try:
-        return parse(enclosure).path
+        path = parse(enclosure).path
     except InvalidUrl:
         return enclosure
+    return "/".join(_TOKEN.sub("*", segment.partition(";")[0]) for segment in path.split("/"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Integer, and_, bindparam, delete, func, insert, select, update
+from sqlalchemy import Integer, and_, bindparam, column, delete, func, insert, literal_column, select, table, update
 
 from canonry.store.schema import ambiguous_keys, entries, entry_identities, feeds, sightings
 from canonry.store.statements import Prepared
@@ -27,7 +27,10 @@ SELECT_AMBIGUOUS_KEYS = Prepared(
         ambiguous_keys.c.feed_id == bindparam("feed_id")
     )
 )
-SELECT_LAST_ENTRY_ID = Prepared(lambda _: select(func.coalesce(func.max(entries.c.id), 0)))
+# SQLite's own count of the ids it has given: the entry with the largest id may have been deleted.
+_sequence = table("sqlite_sequence", column("name"), column("seq", Integer))
+_LAST_SEQUENCE = select(_sequence.c.seq).where(_sequence.c.name == literal_column("'entries'"))
+SELECT_LAST_ENTRY_ID = Prepared(lambda _: select(func.coalesce(_LAST_SEQUENCE.scalar_subquery(), 0)))
 SELECT_NEXT_ENTRY_IDS = Prepared(
     lambda _: select(func.nextval(func.pg_get_serial_sequence("entries", "id"))).select_from(
         func.generate_series(1, bindparam("count", type_=Integer))

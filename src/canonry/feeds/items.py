@@ -117,7 +117,7 @@ def _write_entries(connection: Connection, matches: list[ItemMatch], now: str) -
 
 
 def _reserve_ids(connection: Connection, count: int) -> Sequence[int]:
-    """Return the next ids of entries; SQLite has one writer, so the ids after the largest one are free."""
+    """Return the next ids of entries; SQLite has one writer, so the ids after the last one given are free."""
     if not count:
         return ()
     if connection.dialect.name == "postgresql":

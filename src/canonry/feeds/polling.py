@@ -24,6 +24,7 @@ from canonry.errors import (
     mask_credentials,
 )
 from canonry.feeds.canonicalize.fetcher import raise_for_status, strip_fragment
+from canonry.feeds.canonicalize.same_feed import find_adoptable_url
 from canonry.feeds.feed_values import FeedDocument, MergedFeed
 from canonry.feeds.ingest_report import FeedOutcome, FeedResult
 from canonry.feeds.item_matching import ItemOutcome
@@ -78,7 +79,9 @@ async def poll_feed(feed: FeedState, store: FeedStore, polling: Polling) -> tupl
         raise
     except Exception as error:
         # The caller's own fetch, or a document that our code cannot read: only this feed fails.
-        failure = FetchFailed(feed.url, f"{type(error).__name__}: {mask_credentials(str(error))[:_MAX_ERROR_CHARS]}")
+        # An error of the operating system may name a file of this machine, which is not for clients of the service.
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        failure = FetchFailed(feed.url, f"{type(error).__name__}: {mask_credentials(reason)[:_MAX_ERROR_CHARS]}")
     return await _record_failure(feed, failure, store, polling), MergedFeed()
 
 
@@ -189,7 +192,7 @@ def _get_kind(error: FetchFailed | NotAFeed | UnsafeUrl | InvalidUrl) -> Failure
 
 async def _follow_move(feed: FeedState, response: Response, merged: MergedFeed, store: FeedStore) -> None:
     """Adopt a permanent redirect that was seen often enough and leads to items that are known (contract I7)."""
-    target = response.permanent_url
+    target = find_adoptable_url(response)
     if not response.hops or target == feed.url:
         if feed.moved_to:
             await store.set_moved(feed.id, "", 0)

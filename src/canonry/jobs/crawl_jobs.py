@@ -34,6 +34,8 @@ ENQUEUE_CRAWLS_JOB = "crawls"
 _JOB_SECONDS = 20.0  # how long one job crawls
 _CHROME_TABS = 8  # of one worker, for all crawls together
 _ENQUEUE_CRAWLS_SECONDS = 60.0
+# Shown over HTTP, so it names no file of this machine; the log has the error itself.
+_NO_CHROME = "Chrome cannot be used. The log of the worker says why. Check the setting chrome (CANONRY_CHROME)."
 
 
 class _JobKey(NamedTuple):
@@ -75,8 +77,8 @@ def make_crawl_kinds(jobs: Jobs, settings: Settings, client: Client, *, seconds:
             return  # the crawl was removed
         except StoreError:
             raise
-        except CanonryError as error:  # Chrome cannot be started, so that no page can be opened
-            failure = CrawlFailure(CrawlFailureKind.ENGINE, str(error))
+        except CanonryError:  # Chrome cannot be started, so that no page can be opened
+            failure = CrawlFailure(CrawlFailureKind.ENGINE, _NO_CHROME)
             await crawls.fail(key.crawl_id, failure, datetime.now(UTC))
             raise
         if not is_over:

@@ -13,10 +13,10 @@ from sqlalchemy import Connection, func, insert, select, update
 
 from canonry.bookmarks.bookmark import BookmarkUrl, ExpansionState
 from canonry.bookmarks.bookmark_rows import bookmark_columns, parse_row
-from canonry.bookmarks.bookmark_store import change_bookmark, require_unused_url
+from canonry.bookmarks.bookmark_store import change_bookmark, move_exact_bookmark, require_unused_url
 from canonry.bookmarks.duplicates import MergeReason, merge_bookmarks
 from canonry.errors import AlreadySaved, RekeyNotFound
-from canonry.store.pinned_policies import BOOKMARK, check_pinnable, repin_policy
+from canonry.store.pinned_policies import BOOKMARK, check_pinnable, load_overrides, repin_policy
 from canonry.store.schema import bookmarks, renormalizations, stamp
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ class BookmarkRekeyStore:
 
     async def start(self, to_policy: str, now: datetime) -> BookmarkRekey:
         """Pin new bookmarks to a policy; return the rekey to it, which may be under way already."""
+        await self.database.read(lambda connection: load_overrides(connection, to_policy))
         policy_id = check_pinnable(to_policy)
         return await self.database.write(partial(_start, policy_id=policy_id, now=stamp(now)))
 
@@ -112,7 +113,9 @@ def _select_rekeys(connection: Connection, rekey_id: int | None = None) -> list[
     query = select(renormalizations).order_by(renormalizations.c.id.desc()).limit(_MAX_LISTED_REKEYS)
     if rekey_id is not None:
         query = query.where(renormalizations.c.id == rekey_id)
-    return [BookmarkRekey(**row) for row in connection.execute(query).mappings()]
+    found = [BookmarkRekey(**row) for row in connection.execute(query).mappings()]
+    load_overrides(connection, *(each.to_policy for each in found if each.finished_at is None))
+    return found
 
 
 def _move_batch(connection: Connection, rekey_id: int, rekey_url: RekeyUrl, now: str) -> bool:
@@ -172,4 +175,7 @@ class _Batch:
                 self.merged += 1
                 if older == error.bookmark_id:
                     return  # the bookmark that was kept has the new URL already
-        change_bookmark(self._connection, owner, bookmark, now=self._now, url=url)
+        if url.exact_url:
+            move_exact_bookmark(self._connection, owner, bookmark.id, url)
+        else:
+            change_bookmark(self._connection, owner, bookmark, now=self._now, url=url)

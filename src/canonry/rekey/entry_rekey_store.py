@@ -27,7 +27,9 @@ from canonry.store.pinned_policies import (
     UNDONE,
     find_unfinished_rekey,
     get_policy,
+    load_overrides,
     pin_policy,
+    store_overrides,
 )
 from canonry.store.schema import entries, pinned_policies, rekeys, stamp
 
@@ -121,6 +123,10 @@ class EntryRekeyStore:
         """Move the next entries back; the last batch pins the store to the old policy."""
         return await self.database.write(partial(_restore_batch, rekey_id=rekey_id, size=size, now=stamp(now)))
 
+    async def store_overrides(self, *policy_ids: str) -> None:
+        """Store the overrides of these policies, so that every worker has them."""
+        await self.database.write(lambda connection: store_overrides(connection, *policy_ids))
+
     async def begin_plan(self, before: str, after: str) -> int:
         """Return the number of entries to plan for; raises what `begin` would raise."""
         return await self.database.read(partial(_begin_plan, before=before, after=after))
@@ -146,6 +152,7 @@ def stream_entry_urls(connection: Connection, page_rows: int = 1000) -> Iterator
 def _begin(connection: Connection, before: str, after: str, now: str) -> EntryRekey:
     pinned = _lock_pin(connection)
     _refuse_another(connection, before, after, RUNNING)
+    store_overrides(connection, before, after)
     last = _find_last(connection, rekeys.c.status != UNDONE)
     if last is None or last.policies != (before, after):
         _require_pin(pinned, before)
@@ -158,6 +165,7 @@ def _begin(connection: Connection, before: str, after: str, now: str) -> EntryRe
 def _begin_undo(connection: Connection, before: str, after: str) -> EntryRekey:
     _lock_pin(connection)
     _refuse_another(connection, before, after, RUNNING, UNDOING)
+    load_overrides(connection, before, after)
     last, newest = _find_last(connection, rekeys.c.status != UNDONE), _find_last(connection)
     if last is not None and last.policies == (before, after):
         if last.status != UNDOING:
@@ -175,6 +183,7 @@ def _begin_undo(connection: Connection, before: str, after: str) -> EntryRekey:
 
 def _begin_plan(connection: Connection, before: str, after: str) -> int:
     _refuse_another(connection, before, after)
+    load_overrides(connection, before, after)
     _require_pin(get_policy(connection, ENTRY), before)
     return _count_entries(connection)
 
@@ -313,7 +322,9 @@ def _find_last(connection: Connection, *conditions: ColumnElement[bool]) -> _Rek
 
 def _lock_rekey(connection: Connection, rekey_id: int) -> _RekeyRow:
     query = select(*_ROW_COLUMNS).where(rekeys.c.id == rekey_id).with_for_update()
-    return _RekeyRow(*connection.execute(query).one())
+    rekey = _RekeyRow(*connection.execute(query).one())
+    load_overrides(connection, *rekey.policies)
+    return rekey
 
 
 def _load_progress(connection: Connection, rekey: _RekeyRow) -> EntryRekey:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -11,6 +13,7 @@ from fastapi.responses import JSONResponse
 from pydantic import Field, TypeAdapter
 from starlette.exceptions import HTTPException
 
+from canonry.accounts import AccountError
 from canonry.errors import (
     AlreadySaved,
     BookmarkNotFound,
@@ -27,18 +30,21 @@ from canonry.errors import (
     NotAFeed,
     PolicyError,
     RekeyNotFound,
+    RekeyUnfinished,
     StoreError,
     UndoConflict,
     UnsafeUrl,
     mask_credentials,
 )
 from canonry.feeds.canonicalize.result import Candidate
+from canonry.rekey.entry_rekey_store import RekeyRefused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fastapi import FastAPI, Request
 
+_log = logging.getLogger("canonry.service")
 MEDIA_TYPE = "application/problem+json"
 _SCHEMAS = "#/components/schemas/"
 _UNTYPED = "about:blank"  # RFC 9457: the status says everything there is to know
@@ -77,6 +83,9 @@ PROBLEM_KINDS: dict[type[CanonryError], ProblemKind] = {
     StoreError: ProblemKind(503, "store-unavailable"),
     CanonryError: ProblemKind(400, "error"),
 }
+# Errors of the store that name no file, address or statement.
+_PUBLIC_STORE_ERRORS = (AccountError, RekeyRefused, RekeyUnfinished)
+_STORE_UNAVAILABLE = "The store cannot be used now. Try again later. The log has the details under this request id."
 _INVALID_REQUEST = ProblemKind(400, "invalid-request")
 
 
@@ -159,7 +168,7 @@ def problem_for_error(error: Exception, request_id: str = "") -> JSONResponse:
     if isinstance(error, RequestRefused):
         return make_problem(error.status, error.detail, request_id=request_id, headers=error.headers)
     kind = next((kind for error_class, kind in PROBLEM_KINDS.items() if isinstance(error, error_class)))
-    detail, errors = str(error), list[FieldError]()
+    detail, errors = describe_error(error, request_id), list[FieldError]()
     if isinstance(error, InvalidUrl):
         detail, errors = f"Invalid URL: {error.reason}", [FieldError("url", error.reason)]
     elif isinstance(error, InvalidFields):
@@ -173,6 +182,16 @@ def problem_for_error(error: Exception, request_id: str = "") -> JSONResponse:
         bookmark_id=error.bookmark_id if isinstance(error, AlreadySaved) else None,
         candidates=getattr(error, "tried", ()),
     )
+
+
+def describe_error(error: Exception, request_id: str = "") -> str:
+    """Return the sentence of an error for a client: no path of this machine and no SQL, which go to the log."""
+    if isinstance(error, PolicyError):
+        return ": ".join(part for part in (os.path.basename(error.file), error.place, error.reason) if part)
+    if isinstance(error, StoreError) and not isinstance(error, _PUBLIC_STORE_ERRORS):
+        _log.error("request %s: %s", request_id, error)
+        return _STORE_UNAVAILABLE
+    return str(error)
 
 
 def add_error_handlers(app: FastAPI) -> None:

@@ -1,6 +1,6 @@
 """Backup and restore: one file format for both databases, gzipped JSON lines.
 
-First a header, `{"canonry": …, "tables": "0003", "created_at": …}`, then a line for each row,
+First a header, `{"canonry": …, "tables": "0003", "created_at": …, "last_ids": {…}}`, then a line for each row,
 `{"table": …, "row": {…}}` with bytes as base64, and last `{"rows": …, "sha256": …}` over all lines
 before it, so that a truncated or changed file is refused.
 """
@@ -14,7 +14,7 @@ import os
 import zlib
 from base64 import b64decode, b64encode
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
@@ -26,11 +26,12 @@ from sqlalchemy import Connection, LargeBinary, MetaData, Table, delete, func, i
 import canonry
 from canonry.atomic_files import replace_file
 from canonry.errors import StoreError, mask_credentials
+from canonry.store.last_ids import read_last_ids, write_last_id
 from canonry.store.schema import metadata, stamp
 from canonry.store.schema_versions import VERSIONS, lock_rows, lock_tables, read_version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator, Mapping
 
     from canonry.store.database import Database
 
@@ -50,6 +51,7 @@ class BackupHeader:
     canonry: str
     tables: str
     created_at: str
+    last_ids: Mapping[str, int] = field(default_factory=dict[str, int])  # by table; older backups have none
 
 
 def backup(database: Database, file: str | Path, progress: Progress = lambda _done, _of: None) -> int:
@@ -78,7 +80,12 @@ def write_backup(connection: Connection, file: Path, progress: Progress = lambda
     version = read_version(connection)
     tables = _reflect_tables(connection)
     total = sum(connection.execute(select(func.count()).select_from(table)).scalar_one() for table in tables)
-    header = {"canonry": canonry.__version__, "tables": version, "created_at": stamp(datetime.now(UTC))}
+    header = {
+        "canonry": canonry.__version__,
+        "tables": version,
+        "created_at": stamp(datetime.now(UTC)),
+        "last_ids": read_last_ids(connection, tables),
+    }
     with replace_file(file, is_private=True) as part, _open_gzip(part) as out:
         writer = _BackupWriter(out)
         writer.write_line(header)
@@ -143,9 +150,12 @@ class _BackupReader:
 
     def _read_header(self) -> BackupHeader:
         header = self._read_record()
-        if not all(isinstance(header.get(name), str) for name in BackupHeader.__dataclass_fields__):
+        last_ids = header.get("last_ids", {})
+        is_header = all(isinstance(header.get(name), str) for name in ("canonry", "tables", "created_at"))
+        if not is_header or not isinstance(last_ids, dict):
             raise StoreError(f"{self.file}: not a backup of canonry, or damaged. Nothing was restored.")
-        found = BackupHeader(*(str(header[name]) for name in BackupHeader.__dataclass_fields__))
+        ids = {name: last for name, last in cast("dict[str, Any]", last_ids).items() if isinstance(last, int)}
+        found = BackupHeader(header["canonry"], header["tables"], header["created_at"], ids)
         if found.tables not in VERSIONS:
             raise StoreError(
                 f"{self.file}: written by canonry {found.canonry} with a newer schema ({found.tables})."
@@ -215,7 +225,7 @@ def _restore(connection: Connection, file: Path, *, replace: bool, progress: Pro
         from canonry.store.migrations.migrate import upgrade
 
         upgrade(connection)
-    _reset_sequences(connection)
+    _continue_ids(connection, reader.header.last_ids)
     return rows
 
 
@@ -252,19 +262,13 @@ def _insert_batch(connection: Connection, table: Table, batch: list[dict[str, An
     connection.execute(insert(table), batch)
 
 
-def _reset_sequences(connection: Connection) -> None:
-    """Move PostgreSQL's id sequences past the restored ids."""
-    if connection.dialect.name != "postgresql":
-        return
+def _continue_ids(connection: Connection, last_ids: Mapping[str, int]) -> None:
+    """Continue the ids of every table after the last one that the old store gave, even if its row is deleted."""
+    current = read_last_ids(connection, metadata.sorted_tables)
     for table in metadata.sorted_tables:
         if table.autoincrement_column is not None:
-            id_name = table.autoincrement_column.name
-            connection.execute(
-                text(
-                    f"SELECT setval(pg_get_serial_sequence('{table.name}', '{id_name}'), "  # noqa: S608
-                    f'coalesce(max("{id_name}"), 1), max("{id_name}") IS NOT NULL) FROM "{table.name}"'
-                )
-            )
+            largest = connection.execute(select(func.max(table.autoincrement_column))).scalar() or 0
+            write_last_id(connection, table.name, max(largest, current.get(table.name, 0), last_ids.get(table.name, 0)))
 
 
 def _reflect_tables(connection: Connection) -> list[Table]:

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, bindparam, insert, or_, select, update
 
+from canonry.core.configured_overrides import get_remembered_overrides, remember_overrides
 from canonry.core.keys import ENTRY_POLICY
+from canonry.core.overrides import parse_overrides
 from canonry.core.presets import policy
 from canonry.errors import PolicyError, RekeyUnfinished
-from canonry.store.schema import pinned_policies, rekeys
+from canonry.store.schema import overrides_texts, pinned_policies, rekeys
 from canonry.store.statements import Prepared
 
 ENTRY, BOOKMARK = "entry", "bookmark"
@@ -48,6 +50,8 @@ def get_or_pin_policy(connection: Connection, purpose: str) -> str:
     """Return the id of the policy for new keys, pinning it at the first use; RekeyUnfinished during a rekey."""
     # Lock first, then look: on PostgreSQL a rekey then starts and ends only between writers of keys.
     found = _SELECT_PINNED.fetch_all(connection, purpose=purpose)
+    if found:
+        load_overrides(connection, found[0][0])
     if (rekey := find_unfinished_rekey(connection)) is not None:
         raise RekeyUnfinished(str(rekey))
     return str(found[0][0]) if found else pin_policy(connection, purpose)
@@ -64,13 +68,43 @@ def pin_policy(connection: Connection, purpose: str) -> str:
 def repin_policy(connection: Connection, purpose: str, policy_id: str) -> None:
     """Make new keys under another policy; the caller must move the old ones."""
     pin_policy(connection, purpose)
+    store_overrides(connection, policy_id)
     connection.execute(update(pinned_policies).where(pinned_policies.c.purpose == purpose).values(policy=policy_id))
 
 
 def get_policy(connection: Connection, purpose: str) -> str:
     """Return the id of the pinned policy, or the one that would be pinned; never writes."""
     query = select(pinned_policies.c.policy).where(pinned_policies.c.purpose == purpose)
-    return connection.execute(query).scalar() or _FIRST_POLICY[purpose]
+    policy_id = connection.execute(query).scalar() or _FIRST_POLICY[purpose]
+    load_overrides(connection, policy_id)
+    return policy_id
+
+
+def store_overrides(connection: Connection, *policy_ids: str) -> None:
+    """Store the overrides that these policies use: every process of the store then makes the same keys.
+
+    PolicyError if the overrides of an id are neither stored nor configured.
+    """
+    load_overrides(connection, *policy_ids)
+    for policy_id in policy_ids:
+        overrides = policy(policy_id).overrides
+        if overrides is not None and _find_text(connection, overrides.digest) is None:
+            connection.execute(insert(overrides_texts).values(digest=overrides.digest, text=overrides.text))
+
+
+def load_overrides(connection: Connection, *policy_ids: str) -> None:
+    """Make the overrides that the store has for these policies known to this process."""
+    for policy_id in policy_ids:
+        digest = policy_id.partition("+")[2]
+        if digest and get_remembered_overrides(digest) is None:
+            text = _find_text(connection, digest)
+            if text is not None:
+                remember_overrides(parse_overrides(text, f"overrides +{digest} of the store"))
+
+
+def _find_text(connection: Connection, digest: str) -> str | None:
+    query = select(overrides_texts.c.text).where(overrides_texts.c.digest.startswith(digest, autoescape=True))
+    return connection.execute(query).scalar()
 
 
 def find_unfinished_rekey(connection: Connection) -> UnfinishedRekey | None:

@@ -132,6 +132,14 @@ pinned_policies = Table(
     Column("policy", Text, nullable=False),
 )
 
+# The overrides that keys of this store were made under, so that the file may change or vanish meanwhile.
+overrides_texts = Table(
+    "overrides_texts",
+    metadata,
+    Column("digest", Text, primary_key=True),  # sha256 of the text; ids of policies end with its first 8 digits
+    Column("text", Text, nullable=False),  # JSON
+)
+
 cache = Table(
     "cache",
     metadata,
@@ -345,6 +353,12 @@ crawl_pages = Table(
     Index("crawl_pages_by_state", "crawl_id", "state", "depth", "id"),
     Index("crawl_pages_in_order", "crawl_id", "id"),
 )
+
+# An id is never given twice, also after its row is deleted: merges, journals, queued jobs and clients remember ids.
+# PostgreSQL's sequences ensure that; SQLite does it only for AUTOINCREMENT columns.
+for _table in metadata.tables.values():
+    if _table.autoincrement_column is not None:
+        _table.dialect_options["sqlite"]["autoincrement"] = True
 
 
 def stamp(when: datetime) -> str:

@@ -93,7 +93,7 @@ def test_a_bookmark_is_saved_in_normal_form(service: Running, why: str, given: s
 def test_an_exact_url_is_not_normalized(service: Running, query: str) -> None:
     given = f"HTTPS://youtu.be/abc125?utm_source={query[1:6]}{len(query)}#x"
     kept = service.put(given, query).json()
-    assert (kept["url"], kept["original_url"], kept["exact_url"]) == (given, None, True)
+    assert (kept["url"], kept["original_url"], kept["exact_url"], kept["policy"]) == (given, None, True, "exact@1")
     assert service.get(f"/api/bookmarks?url={quote(given, safe='')}&exact_url=true").json()[0]["id"] == kept["id"]
     assert service.get(f"/api/bookmarks?url={quote(given, safe='')}").json() == []
 

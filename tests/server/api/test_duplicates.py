@@ -90,3 +90,14 @@ def test_a_merge_of_personal_mode_can_be_undone_by_the_first_user(service: Runni
     _, token = asyncio.run(service.service.users.add("ada", service.service.clock()))
     back = service.ask("POST", f"/api/duplicates/{group['id']}/undo", token=token)
     assert (back.status, back.json()) == (200, group["bookmarks"])
+
+
+def test_a_merge_can_be_undone_after_another_bookmark_was_saved(service: Running) -> None:
+    service.put("https://example.com/twin")
+    service.put("https://example.com/twin?utm_source=y", "?exact_url=true")  # the newest: its id is the largest
+    group = next(each for each in service.get("/api/duplicates").json() if "twin" in each["bookmarks"][0]["url"])
+    service.ask("POST", f"/api/duplicates/{group['id']}/merge")
+    later = service.put("https://example.com/later").json()
+    back = service.ask("POST", f"/api/duplicates/{group['id']}/undo")
+    assert (back.status, back.json()) == (200, group["bookmarks"])
+    assert service.get(f"/api/bookmarks/{later['id']}").json()["url"] == later["url"]

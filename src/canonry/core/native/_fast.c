@@ -37,6 +37,18 @@ static Rules *get_policy_rules(State *state, PyObject *policy)
     return rules;
 }
 
+/* Whether a name always means this policy: not if it depends on the overrides file. -1 with an exception set. */
+static int is_fixed(State *state, PyObject *name, PyObject *policy)
+{
+    PyObject *overrides = PyObject_GetAttrString(policy, "overrides");
+    if (overrides == NULL)
+        return -1;
+    bool has_overrides = overrides != Py_None;
+    Py_DECREF(overrides);
+    int takes_overrides = has_overrides ? 1 : PySet_Contains(state->takes_overrides, name);
+    return takes_overrides < 0 ? -1 : !takes_overrides;
+}
+
 /* The rules of the shipped policy with this name or id. A new reference; NULL with an exception set. */
 static Rules *get_named_rules(State *state, PyObject *name)
 {
@@ -53,8 +65,9 @@ static Rules *get_named_rules(State *state, PyObject *name)
     if (policy == NULL)
         return NULL;
     Rules *rules = get_policy_rules(state, policy);
+    int fixed = rules == NULL ? 0 : is_fixed(state, name, policy);
     Py_DECREF(policy);
-    if (rules != NULL && PyDict_SetItem(state->rules_by_name, name, (PyObject *)rules) < 0)
+    if (fixed < 0 || (fixed && PyDict_SetItem(state->rules_by_name, name, (PyObject *)rules) < 0))
         Py_CLEAR(rules);
     return rules;
 }
@@ -325,6 +338,7 @@ static int execute(PyObject *module)
         !import_name(&state->normalize_or_none, reference, "normalize_or_none") ||
         !import_name(&state->canonical_hash, reference, "canonical_hash") ||
         !import_name(&state->resolve_policy, reference, "resolve_policy") ||
+        !import_name(&state->takes_overrides, "canonry.core.configured_overrides", "TAKES_OVERRIDES") ||
         !import_name(&state->make_tables, "canonry.core.native.policy_tables", "make_tables") ||
         !import_name((PyObject **)&state->policy_type, "canonry.core.policy", "Policy") ||
         !intern(&state->native, "native") || !intern(&state->policy, "policy") ||
@@ -347,6 +361,7 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->canonical_hash);
     Py_VISIT(state->resolve_policy);
     Py_VISIT(state->make_tables);
+    Py_VISIT(state->takes_overrides);
     Py_VISIT(state->policy_type);
     Py_VISIT(state->rules_type);
     Py_VISIT(state->rules_by_name);
@@ -362,6 +377,7 @@ static int clear(PyObject *module)
     Py_CLEAR(state->canonical_hash);
     Py_CLEAR(state->resolve_policy);
     Py_CLEAR(state->make_tables);
+    Py_CLEAR(state->takes_overrides);
     Py_CLEAR(state->policy_type);
     Py_CLEAR(state->rules_type);
     Py_CLEAR(state->rules_by_name);

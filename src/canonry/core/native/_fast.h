@@ -13,6 +13,7 @@ typedef struct {
     PyObject *normalize, *normalize_many, *normalize_or_none, *canonical_hash; /* the reference */
     PyObject *resolve_policy, *make_tables;
     PyTypeObject *policy_type, *rules_type;
+    PyObject *takes_overrides; /* frozenset of the names that depend on the overrides file */
     PyObject *rules_by_name; /* dict of name or id to Rules; only shipped policies, so it stays small */
     PyObject *native, *policy, *bookmark, *article; /* interned strings */
     rewrite_function rewrite;

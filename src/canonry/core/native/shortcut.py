@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from canonry.core import normalize as reference
+from canonry.core.configured_overrides import TAKES_OVERRIDES
 from canonry.core.native.policy_tables import list_special_hosts
 from canonry.core.rules import strip_trailing_slashes, strip_www
 from canonry.core.url import PATH_CHARACTERS, PLAIN_HOST
@@ -93,6 +94,6 @@ def _get_shortcut(policy: Policy | str) -> Shortcut:
     if not isinstance(shortcut, Shortcut):
         shortcut = Shortcut(chosen)
         object.__setattr__(chosen, "native", shortcut)
-    if type(policy) is str:
+    if type(policy) is str and chosen.overrides is None and policy not in TAKES_OVERRIDES:
         _BY_NAME[policy] = shortcut
     return shortcut

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from canonry.core.policy import Policy
-    from canonry.feeds.canonicalize.fetcher import Listener, Verify
+    from canonry.feeds.canonicalize.fetcher import CallerFetch, Listener, Verify
     from canonry.feeds.canonicalize.result import Canonical
     from canonry.feeds.canonicalize.same_feed import Digest, Parse
     from canonry.feeds.canonicalize.search import Exists
     from canonry.net.guard import Guard
-    from canonry.net.response import Fetch, Validators
+    from canonry.net.response import Validators
 
 _REWRITES = ("blogger", "feedburner")
 
@@ -32,7 +32,7 @@ _REWRITES = ("blogger", "feedburner")
 async def canonicalize(
     url: str,
     *,
-    fetch: Fetch | None = None,
+    fetch: CallerFetch | None = None,
     guard: Guard | None = None,
     exists: Exists | None = None,
     verify: Verify | None = None,
@@ -57,8 +57,8 @@ async def canonicalize(
 ) -> Canonical:
     """Return the URL that stands for the feed at `url`: it was fetched and proven, or `exists` knows it.
 
-    `fetch` is `async (url, **options) -> Response` and follows redirects itself; the default is the
-    guarded client. `guard` checks every URL before it is fetched, and where redirects lead. `exists`
+    `fetch` is `(url, **options) -> Response`, async or not, and follows redirects itself; the default is
+    the guarded client. `guard` checks every URL before it is fetched, and where redirects lead. `exists`
     gets all candidate URLs and returns an `Existing` or None. `verify` may veto a URL. `parse` reads
     a `Response` as a `Feed`, `hash` digests decoded text, `on_event` receives progress.
     `tracking_params` replaces the parameters that the presets drop. `validators` make the first

@@ -15,8 +15,8 @@ from canonry.core.policy import Policy
 from canonry.core.url import join, parse, read_url
 from canonry.errors import FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl, mask_credentials
 from canonry.feeds.canonicalize.fetcher import strip_fragment
-from canonry.feeds.canonicalize.result import CandidateVerdict, Reason, Source
-from canonry.feeds.canonicalize.same_feed import strip_cosmetics
+from canonry.feeds.canonicalize.result import CandidateVerdict, DifferenceKind, FeedDifference, Reason, Source
+from canonry.feeds.canonicalize.same_feed import find_adoptable_url, strip_cosmetics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -56,12 +56,14 @@ class CandidateSkip(StrEnum):
     CREDENTIALS = "credentials"
     NO_REQUESTS_LEFT = "no_requests_left"
     RESERVED_FOR_HTTPS = "reserved_for_https"
+    TEMPORARY_TARGET = "temporary_target"
 
 
 _SKIP_SENTENCES = {
     CandidateSkip.CREDENTIALS: "credentials are not sent to another host or over http",
     CandidateSkip.NO_REQUESTS_LEFT: "max_requests is used up",
     CandidateSkip.RESERVED_FOR_HTTPS: "the last request is reserved for the https upgrade",
+    CandidateSkip.TEMPORARY_TARGET: "a temporary redirect leads here, so the URL is not adopted",
 }
 
 
@@ -73,6 +75,7 @@ class Judgement:
     proven: Best | None = None
     skip_reason: CandidateSkip | None = None
     error: CandidateError | None = None
+    differences: tuple[FeedDifference, ...] = ()
 
     def describe(self, tested_url: str) -> str:
         """Explain the verdict to people."""
@@ -83,11 +86,24 @@ class Judgement:
         if self.verdict is CandidateVerdict.FETCHED:
             return "first response"
         if self.proven is None:
-            return "a different feed"
+            return ": ".join(("a different feed", *filter(None, ["; ".join(map(_describe, self.differences))])))
         if self.verdict is CandidateVerdict.CONFIRMS:
             return f"redirects to {mask_credentials(self.proven.url)}"
         what = "same content" if self.proven.reason is Reason.CONTENT_VERIFIED else "same items"
         return what if self.proven.url == tested_url else f"{what}, moved to {mask_credentials(self.proven.url)}"
+
+
+_DIFFERENCE_SENTENCES = {
+    DifferenceKind.TITLE: "the title is {1!r}, not {0!r}",
+    DifferenceKind.ITEMS: "{0} items are missing and {1} are new",
+    DifferenceKind.TEXT_SIZE: "its texts have {1} characters, not {0}",
+    DifferenceKind.NO_ITEMS: "it has {1} items, the first response {0}",
+    DifferenceKind.CONTENT: "its {1} bytes differ from the {0} of the first response",
+}
+
+
+def _describe(difference: FeedDifference) -> str:
+    return _DIFFERENCE_SENTENCES[difference.kind].format(difference.first[:80], difference.candidate[:80])
 
 
 # --- Where to begin -----------------------------------------------------------------------------------------------
@@ -133,10 +149,11 @@ def list_known_urls(
 # --- The self URL (contract F4) -----------------------------------------------------------------------------------
 
 
-def parse_self_urls(declared: str, base_url: str) -> list[str]:
+def parse_self_urls(declared: str, base_url: str, *, sites: tuple[str, ...] = ()) -> list[str]:
     """Return the URL a feed declares as its own, without credentials; empty if it is missing or invalid.
 
-    A feed scheme without http or https (`feed://host/`) gives two URLs: https, then http.
+    A feed scheme without http or https (`feed://host/`) gives two URLs: https, then http. A mirror host of a feed
+    site (`feedproxy.google.com`) gives the URL on its main host, then the URL as declared.
     """
     declared = _AMPERSAND.sub("&", declared.strip())
     if not declared:
@@ -146,7 +163,22 @@ def parse_self_urls(declared: str, base_url: str) -> list[str]:
         url = _strip_credentials(strip_fragment(read_url(declared) if has_feed_scheme else join(base_url, declared)))
     except InvalidUrl:
         return []
-    return [url, swap_scheme(url)] if has_feed_scheme and not has_web_scheme(declared) else [url]
+    rewritten = dict.fromkeys((rewrite_input(url, sites), url))
+    if has_feed_scheme and not has_web_scheme(declared):
+        return [each for found in rewritten for each in (found, swap_scheme(found))]
+    return list(rewritten)
+
+
+def make_self_twin(self_url: str, *, prefer_https: bool) -> str | None:
+    """Return the https twin to test where an http self URL failed, or None."""
+    return swap_scheme(self_url) if prefer_https and self_url.startswith("http:") else None
+
+
+def find_temporary_targets(response: Response) -> frozenset[str]:
+    """Return the URLs that only a temporary redirect led to, without scheme and cosmetics: never adopted (F3)."""
+    kept = find_adoptable_url(response)
+    chain = [*(hop.url for hop in response.hops), response.url]
+    return frozenset(map(strip_cosmetics, chain[chain.index(kept) + 1 :])) - {strip_cosmetics(kept)}
 
 
 def is_self_elsewhere(self_url: str | None, response_url: str) -> bool:
@@ -217,15 +249,17 @@ def find_skip_reason(url: str, best: Best, *, requests_left: int, may_reserve_ht
 def judge_redirect(response: Response, known: Sequence[Best]) -> Judgement | None:
     """Return a confirmation if a redirect ended at a URL that is known to serve the feed, else None."""
     for best in known:
-        if response.hops and best.url in {response.permanent_url, response.url}:
+        if response.hops and best.url in {find_adoptable_url(response), response.permanent_url, response.url}:
             return Judgement(CandidateVerdict.CONFIRMS, replace(best, reason=Reason.REDIRECT_VERIFIED))
     return None
 
 
-def judge_feed(trial: Trial, feed_url: str, evidence: Reason | None) -> Judgement:
+def judge_feed(
+    trial: Trial, feed_url: str, evidence: Reason | None, *, differences: tuple[FeedDifference, ...] = ()
+) -> Judgement:
     """Judge a feed that a trial served from `feed_url`, by the evidence that it is the same feed."""
     if evidence is None:
-        return Judgement(CandidateVerdict.DIFFERENT)
+        return Judgement(CandidateVerdict.DIFFERENT, differences=differences)
     return Judgement(CandidateVerdict.SAME, Best(feed_url, evidence, trial.source, trial.preset))
 
 
@@ -248,7 +282,9 @@ def make_https_trial(best: Best, *, prefer_https: bool) -> Trial | None:
 
 def choose_upgrade(best: Best, proven: Best | None) -> Best:
     """Return the proven https URL, or the best URL if the test proved nothing over https."""
-    if proven is None or proven.url.startswith("http:"):
+    if proven is None:
+        return keep_source(best)
+    if proven.url.startswith("http:"):
         return best
     return proven if proven.reason is Reason.REDIRECT_VERIFIED else replace(proven, reason=Reason.UPGRADE_HTTPS)
 
@@ -266,7 +302,7 @@ def swap_scheme(url: str) -> str:
 def list_aliases(response: Response) -> list[str]:
     """List the URLs that redirected to a response, up to where permanent redirects ended."""
     chain = [*(hop.url for hop in response.hops), response.url]
-    return chain[: chain.index(response.permanent_url) + 1]
+    return chain[: chain.index(find_adoptable_url(response)) + 1]
 
 
 def _strip_credentials(url: str) -> str:

@@ -14,7 +14,7 @@ from canonry.core.url import join, parse
 from canonry.errors import CanonryError, FailureKind, FetchFailed, InvalidUrl, RefusalKind, UnsafeUrl, mask_credentials
 from canonry.feeds.canonicalize.result import Event, EventKind
 from canonry.net.guard import Guard, make_guard
-from canonry.net.response import Fetch, Hop, Response, Validators
+from canonry.net.response import Hop, Response, Validators
 from canonry.settings import load_settings
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 T = TypeVar("T")
 Verify: TypeAlias = Callable[[str], "bool | Awaitable[bool]"]
+CallerFetch: TypeAlias = "Callable[..., Response | Awaitable[Response]]"  # a `Fetch`, or a plain function like it
 Listener: TypeAlias = Callable[[Event], object]
 
 
@@ -32,7 +33,7 @@ class Fetcher:
 
     def __init__(
         self,
-        fetch: Fetch,
+        fetch: CallerFetch,
         guard: Guard,
         *,
         trusted: tuple[str, str | None] | None,
@@ -99,7 +100,9 @@ class Fetcher:
         limit = asyncio.timeout(self._timeout)
         try:
             async with limit:
-                response = _restore_credentials(await self._fetch(url, **options), url)
+                answer: Response = await await_if_needed(self._fetch(url, **options))
+                require_type("fetch", answer, Response)
+                response = _restore_credentials(answer, url)
         except FetchFailed as error:
             return error
         except (OSError, InvalidUrl) as error:
@@ -122,7 +125,7 @@ class Fetcher:
 @asynccontextmanager
 async def open_fetcher(
     url: str,
-    fetch: Fetch | None,
+    fetch: CallerFetch | None,
     guard: Guard | None,
     *,
     verify: Verify | None,
@@ -171,6 +174,13 @@ async def run_callback(callback: Callable[[A], T | Awaitable[T]], argument: A) -
 async def await_if_needed(value: T | Awaitable[T]) -> T:
     """Return the value, after awaiting it if it is awaitable."""
     return await value if isinstance(value, Awaitable) else value  # pyright: ignore[reportUnknownVariableType, reportReturnType]
+
+
+def require_type(callback: str, value: object, wanted: type, alternative: str = "") -> None:
+    """Raise TypeError if a callback of the caller returned something else."""
+    if not isinstance(value, wanted):
+        allowed = f"canonry.{wanted.__name__} {alternative}".rstrip()
+        raise TypeError(f"{callback} must return {allowed}, not {type(value).__name__}")
 
 
 def raise_for_status(response: Response, now: datetime) -> None:

@@ -42,6 +42,25 @@ class CandidateVerdict(StrEnum):
     SKIPPED = "skipped"
 
 
+class DifferenceKind(StrEnum):
+    """In what two feeds differ."""
+
+    TITLE = "title"
+    ITEMS = "items"  # ids, links, titles or enclosures of items; the values count the items that only one feed has
+    TEXT_SIZE = "text_size"  # the values are the numbers of characters
+    NO_ITEMS = "no_items"  # a feed without items proves nothing; the values are the numbers of items
+    CONTENT = "content"  # other bytes, and signatures are not compared (`use_signature=False`)
+
+
+@dataclass(frozen=True, slots=True)
+class FeedDifference:
+    """One difference between the feed that was opened first and the one of a candidate."""
+
+    kind: DifferenceKind
+    first: str
+    candidate: str
+
+
 class EventKind(StrEnum):
     """What an `Event` reports."""
 
@@ -61,7 +80,10 @@ class Existing:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A tested URL. `reason` explains the verdict to people; `milliseconds` is 0 if no request was sent."""
+    """A tested URL. `reason` explains the verdict to people; `milliseconds` is 0 if no request was sent.
+
+    `differences` say what a candidate with the verdict `different` serves instead.
+    """
 
     url: str
     source: Source
@@ -70,6 +92,7 @@ class Candidate:
     verdict: CandidateVerdict
     reason: str
     milliseconds: int = 0
+    differences: tuple[FeedDifference, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from canonry.core.native import normalize
 from canonry.feeds.canonicalize.fetcher import await_if_needed, run_callback
-from canonry.feeds.canonicalize.result import Reason
-from canonry.feeds.content import feed_signature, is_overlapping, is_same_signature
+from canonry.feeds.canonicalize.result import DifferenceKind, FeedDifference, Reason
+from canonry.feeds.canonicalize.transient_urls import is_transient
+from canonry.feeds.content import feed_signature, is_overlapping, is_same_signature, is_similar_length
 from canonry.net.charset import decode
+from canonry.net.response import PERMANENT_REDIRECTS
 
 if TYPE_CHECKING:
     from canonry.feeds.read import Feed
@@ -35,8 +37,16 @@ class FetchedFeed:
 
     @property
     def url(self) -> str:
-        """The URL to adopt: where permanent redirects ended (contract F3)."""
-        return self.response.permanent_url
+        """The URL to adopt: where permanent redirects ended (contract F3), before a URL for one request."""
+        return find_adoptable_url(self.response)
+
+
+def find_adoptable_url(response: Response) -> str:
+    """Return the end of the leading permanent redirects, without those to a URL that was made for one request."""
+    for hop in response.hops:
+        if hop.status not in PERMANENT_REDIRECTS or (is_transient(hop.location) and not is_transient(hop.url)):
+            return hop.url
+    return response.url
 
 
 async def read_response(response: Response, *, parse: Parse | None, digest: Digest | None) -> FetchedFeed:
@@ -71,6 +81,27 @@ def find_evidence(one: FetchedFeed, other: FetchedFeed, *, use_signature: bool) 
     if differs_only_in_form and is_overlapping(signature, other_signature):
         return Reason.SIGNATURE_VERIFIED
     return None
+
+
+def find_differences(one: FetchedFeed, other: FetchedFeed, *, use_signature: bool) -> tuple[FeedDifference, ...]:
+    """Return in what two feeds differ, for two feeds without evidence that they are the same."""
+    counts = len(one.feed.items), len(other.feed.items)
+    urls = one.response.url, other.response.url
+    first, second = (feed_signature(each.feed.title, each.feed.items, *urls) for each in (one, other))
+    found: list[FeedDifference] = []
+    if first.title != second.title:
+        found.append(FeedDifference(DifferenceKind.TITLE, first.title, second.title))
+    if 0 in counts:
+        found.append(FeedDifference(DifferenceKind.NO_ITEMS, *map(str, counts)))
+    elif first.items != second.items:
+        only = len(first.items - second.items), len(second.items - first.items)
+        found.append(FeedDifference(DifferenceKind.ITEMS, *map(str, only)))
+    elif not is_similar_length(first, second):
+        found.append(FeedDifference(DifferenceKind.TEXT_SIZE, str(first.text_length), str(second.text_length)))
+    if not found and not use_signature:
+        sizes = len(one.response.body), len(other.response.body)
+        found.append(FeedDifference(DifferenceKind.CONTENT, *map(str, sizes)))
+    return tuple(found)
 
 
 def strip_cosmetics(url: str) -> str:

@@ -16,7 +16,14 @@ from canonry.core.score import score
 from canonry.errors import FailureKind, FetchFailed, NotAFeed, UnsafeUrl, mask_credentials
 from canonry.feeds.canonicalize import decisions
 from canonry.feeds.canonicalize.decisions import Best, Judgement, Trial
-from canonry.feeds.canonicalize.fetcher import CallbackRaised, Fetcher, raise_for_status, strip_fragment
+from canonry.feeds.canonicalize.fetcher import (
+    CallbackRaised,
+    Fetcher,
+    raise_for_status,
+    require_type,
+    run_callback,
+    strip_fragment,
+)
 from canonry.feeds.canonicalize.probes import PROBES
 from canonry.feeds.canonicalize.result import (
     Candidate,
@@ -28,14 +35,15 @@ from canonry.feeds.canonicalize.result import (
     Reason,
     Source,
 )
-from canonry.feeds.canonicalize.same_feed import FetchedFeed, find_evidence
+from canonry.feeds.canonicalize.same_feed import FetchedFeed, find_differences, find_evidence, strip_cosmetics
 
 if TYPE_CHECKING:
     from canonry.core.policy import Policy
     from canonry.net.html import FeedLink
     from canonry.net.response import Response, Validators
 
-Exists: TypeAlias = Callable[[list[str]], Awaitable[Existing | None]]
+Exists: TypeAlias = Callable[[list[str]], "Existing | Awaitable[Existing | None] | None"]
+_NO_FEED = frozenset({CandidateVerdict.FAILED, CandidateVerdict.NOT_A_FEED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +75,8 @@ class CanonicalSearch:
     candidates: list[Candidate] = field(default_factory=list[Candidate])
     aliases: dict[str, None] = field(default_factory=dict[str, None])  # in the order they were proven
     discovered: tuple[FeedLink, ...] = ()
-    self_urls: list[str] = field(default_factory=list[str])
+    declared_url: str | None = None  # the self URL as declared
+    self_urls: list[str] = field(default_factory=list[str])  # the self URL in the forms to test, in this order
     requests_before_feed: int = 0
     first: FetchedFeed | None = None
     best: Best | None = None
@@ -115,9 +124,10 @@ class CanonicalSearch:
         if self.exists is None:
             return None
         urls = decisions.list_known_urls(sources, presets=self.options.presets, sites=self.options.sites)
-        existing = await self.exists(list(urls))
+        existing = await run_callback(self.exists, list(urls))
         if existing is None:
             return None
+        require_type("exists", existing, Existing, "or None")
         await self.fetcher.emit(EventKind.EXISTS, existing.url)
         best = Best(existing.url, Reason.EXISTS_IN_DB, urls.get(existing.url, Source.INPUT))
         return replace(self._make_result(best), data=existing.data)
@@ -177,22 +187,27 @@ class CanonicalSearch:
 
     async def _find_safe_self_urls(self, first: FetchedFeed) -> list[str]:
         """Return the URLs the feed declares as its own, or none if the guard refuses them."""
-        urls = decisions.parse_self_urls(first.feed.self_url, first.response.url)
+        urls = decisions.parse_self_urls(first.feed.self_url, first.response.url, sites=self.options.sites)
         if urls:
             try:
                 await self.fetcher.check(urls[0])
             except UnsafeUrl as error:
                 self._record(Trial(urls[0], Source.SELF), decisions.judge_error(error))
                 return []
+            [self.declared_url, *_] = decisions.parse_self_urls(first.feed.self_url, first.response.url)
         return urls
 
     async def _test_self_url(self, first: FetchedFeed, best: Best) -> Best:
         """Adopt the self URL if it is elsewhere and serves this feed."""
-        if decisions.is_self_elsewhere(self._self_url, best.url):
-            for url in self.self_urls:
-                if proven := await self._test(Trial(url, Source.SELF), first, best):
-                    return proven
-        return best
+        if not decisions.is_self_elsewhere(self._self_url, best.url):
+            return best
+        for url in self.self_urls:
+            if proven := await self._test(Trial(url, Source.SELF), first, best):
+                return proven
+            if self.candidates[-1].verdict not in _NO_FEED:
+                return best  # it serves another feed, or must not be fetched: no other form of the URL is needed
+        twin = decisions.make_self_twin(self.self_urls[-1], prefer_https=self.options.prefer_https)
+        return best if twin is None else await self._test(Trial(twin, Source.SELF), first, best) or best
 
     async def _test_probes(self, first: FetchedFeed, best: Best) -> Best:
         """Adopt another URL under which a publishing system serves this feed."""
@@ -211,9 +226,9 @@ class CanonicalSearch:
             presets=self.options.presets,
             score=self._score,
         )
-        for trial in trials:
+        for number, trial in enumerate(trials):
             if accepted := decisions.accept_without_test(trial, source, first.url):
-                return accepted
+                return decisions.keep_source(accepted) if number and accepted is source else accepted
             proven = await self._test(trial, first, source)
             if proven and decisions.is_improvement(proven, trial, source, self._score):
                 return proven
@@ -229,7 +244,7 @@ class CanonicalSearch:
     async def _test(self, trial: Trial, first: FetchedFeed, best: Best) -> Best | None:
         """Test whether a URL serves the feed; record the verdict, and return the URL that is proven."""
         is_new = not self.fetcher.has_fetched(trial.url)
-        if is_new and (skip_reason := self._find_skip_reason(trial, best)):
+        if skip_reason := self._find_skip_reason(trial, first, best):
             self._record(trial, Judgement(CandidateVerdict.SKIPPED, skip_reason=skip_reason))
             return None
         started = response = None
@@ -247,7 +262,11 @@ class CanonicalSearch:
             await self.fetcher.emit(EventKind.MATCHED, trial.url, judgement.describe(trial.url))
         return judgement.proven
 
-    def _find_skip_reason(self, trial: Trial, best: Best) -> decisions.CandidateSkip | None:
+    def _find_skip_reason(self, trial: Trial, first: FetchedFeed, best: Best) -> decisions.CandidateSkip | None:
+        if strip_cosmetics(trial.url) in decisions.find_temporary_targets(first.response):
+            return decisions.CandidateSkip.TEMPORARY_TARGET
+        if self.fetcher.has_fetched(trial.url):
+            return None
         used = self.fetcher.request_count - self.requests_before_feed
         is_twin_open = not self.fetcher.has_fetched(decisions.swap_scheme(best.url))
         return decisions.find_skip_reason(
@@ -263,8 +282,13 @@ class CanonicalSearch:
         if confirmation := decisions.judge_redirect(response, known):
             return confirmation
         feed = await self.read(response)
-        evidence = find_evidence(first, feed, use_signature=self.options.use_signature)
-        return decisions.judge_feed(trial, feed.url, evidence)
+        if strip_cosmetics(feed.url) in decisions.find_temporary_targets(first.response):
+            return Judgement(CandidateVerdict.SKIPPED, skip_reason=decisions.CandidateSkip.TEMPORARY_TARGET)
+        use_signature = self.options.use_signature
+        if evidence := find_evidence(first, feed, use_signature=use_signature):
+            return decisions.judge_feed(trial, feed.url, evidence)
+        differences = find_differences(first, feed, use_signature=use_signature)
+        return decisions.judge_feed(trial, feed.url, None, differences=differences)
 
     # --- Recording ------------------------------------------------------------------------------------------------
 
@@ -289,6 +313,7 @@ class CanonicalSearch:
                 judgement.verdict,
                 judgement.describe(trial.url),
                 0 if started is None else round((time.perf_counter() - started) * 1000),
+                judgement.differences,
             )
         )
 
@@ -310,7 +335,7 @@ class CanonicalSearch:
             feed=FeedSummary(first.feed.title, first.feed.format, len(first.feed.items)) if first else None,
             input_url=self.input_url,
             response_url=first.url if first else None,
-            self_url=self._self_url,
+            self_url=self.declared_url,
             hops=first.response.hops if first else (),
             discovered=self.discovered,
         )

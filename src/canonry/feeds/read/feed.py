@@ -21,7 +21,7 @@ class FeedFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """The contents of a feed document; texts are empty if the document does not have them.
+    """The contents of a feed document, also what a caller's `parse` returns; texts are empty if it has none.
 
     `self_url` is as declared, resolved only against an xml:base of the document. `ttl` is in minutes.
     `is_recovered` means that the document is not well-formed and was read by the lenient parser.
@@ -29,10 +29,10 @@ class Feed:
 
     title: str
     format: FeedFormat
-    version: str
-    link: str
-    self_url: str
-    hubs: tuple[str, ...]
-    ttl: int | None
-    items: tuple[Item, ...]
-    is_recovered: bool
+    version: str = ""
+    link: str = ""
+    self_url: str = ""
+    hubs: tuple[str, ...] = ()
+    ttl: int | None = None
+    items: tuple[Item, ...] = ()
+    is_recovered: bool = False

@@ -24,7 +24,7 @@ from canonry.feeds.canonicalize.result import Canonical
 from canonry.server.api.bookmarks import ExactUrl
 from canonry.server.bookmark_input import Url
 from canonry.server.dependencies import get_owner_id, get_service
-from canonry.server.problems import RequestRefused, describe_problems
+from canonry.server.problems import RequestRefused, describe_error, describe_problems
 
 router = APIRouter(prefix="/api", tags=["answers"])
 _MAX_QUERY_URL_CHARS = 4000  # percent-encoded it may be 12 times as long, and servers accept 64 KiB
@@ -211,7 +211,7 @@ async def get_policy(
     try:
         return _describe_policy(policy_id)
     except PolicyError as error:
-        raise RequestRefused(404, str(error)) from None
+        raise RequestRefused(404, describe_error(error)) from None
 
 
 @router.get("/rules", response_model=RuleCatalog, summary="The rules, sites and tracking parameters")

@@ -13,6 +13,7 @@ from canonry.server.dependencies import RowId, get_service, require_admin
 from canonry.server.pages import charts
 from canonry.server.pages.forms import get_text, page_router, redirect
 from canonry.server.pages.rendering import render
+from canonry.server.problems import describe_error
 from canonry.server.usage_report import load_usage
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ async def start_bookmark_rekey(request: Request) -> Response:
     try:
         run = await get_service(request).bookmark_rekeys.start(get_text(await request.form(), "policy"))
     except PolicyError as error:
-        return await _render_statistics(request, _DEFAULT_DAYS, error=str(error), status=400)
+        return await _render_statistics(request, _DEFAULT_DAYS, error=describe_error(error), status=400)
     return redirect(f"/admin/renormalizations/{run.id}")
 
 

@@ -15,7 +15,7 @@ from canonry.errors import InvalidUrl, PolicyError
 from canonry.server.dependencies import get_service
 from canonry.server.pages.forms import page_router
 from canonry.server.pages.rendering import render
-from canonry.server.problems import RequestRefused
+from canonry.server.problems import RequestRefused, describe_error
 
 router = page_router()
 _MAX_SCORE = 270  # the best score, see core/score.py
@@ -31,7 +31,7 @@ async def explain_url(
     try:
         chosen = policy(under or pinned)
     except PolicyError as error:
-        raise RequestRefused(400, str(error)) from None
+        raise RequestRefused(400, describe_error(error)) from None
     shipped = [each.id for each in policies()]
     page: dict[str, Any] = {
         "url": url,
