@@ -14,6 +14,7 @@ import pytest
 import canonry
 from canonry.errors import FailureKind, RefusalKind, mask_credentials
 from canonry.net.guard import Guard
+from canonry.net.origin import Origin
 from loopback import refuses
 
 VECTORS = json.loads((Path(__file__).parent.parent / "cases" / "ssrf_vectors.json").read_text())
@@ -56,14 +57,14 @@ def test_more_addresses_are_refused(address: str) -> None:
 def test_allowed_networks_are_open_to_people_and_to_each_other() -> None:
     guard = Guard(allow_networks=["127.0.0.0/8", "fd00::/8"], allow_ports=range(1, 65536))
     assert str(guard.check_address("127.0.0.1")) == "127.0.0.1"
-    assert str(guard.for_links_from("fd00::1").check_address("127.0.0.1")) == "127.0.0.1"
+    assert str(guard.for_origin(Origin.from_server("fd00::1")).check_address("127.0.0.1")) == "127.0.0.1"
     assert guard.check_url("http://localhost:5000/").host == "localhost"
     assert guard.check_url("http://127.0.0.1:5000/").port == "5000"
-    for came_from in ("93.184.216.34", "10.0.0.1", ""):
+    for address in ("93.184.216.34", "10.0.0.1", ""):
         with refuses(RefusalKind.LOOPBACK):
-            guard.for_links_from(came_from).check_address("127.0.0.1")
+            guard.for_origin(Origin.from_server(address)).check_address("127.0.0.1")
         with refuses(RefusalKind.LOCAL_NAME):
-            guard.for_links_from(came_from).check_url("http://intranet/")
+            guard.for_origin(Origin.from_server(address)).check_url("http://intranet/")
     with refuses(RefusalKind.PRIVATE):
         guard.check_address("10.0.0.1")
 
@@ -140,7 +141,7 @@ MESSAGES = [
         "Refused: fd00::1 is a private address. To allow it, add fc00::/7 to CANONRY_ALLOW_NETWORKS.",
     ),
     (
-        Guard(["127.0.0.0/8"]).for_links_from("93.184.216.34"),
+        Guard(["127.0.0.0/8"]).for_origin(Origin.from_server("93.184.216.34")),
         "http://127.0.0.1/",
         RefusalKind.LOOPBACK,
         "Refused: 127.0.0.1 is a loopback address.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ from protego import Protego
 
 from canonry.errors import FailureKind, FetchFailed, InvalidUrl, UnsafeUrl
 from canonry.net.engine import PageFailure
+from canonry.net.origin import Origin
 
 if TYPE_CHECKING:
     from canonry.net.response import Fetch, Response
@@ -37,6 +38,7 @@ class Robots:
     failure: PageFailure | None = None
     delay: float = 0.0
     sitemaps: tuple[str, ...] = ()
+    origin: Origin = Origin.UNKNOWN  # of the sitemaps
     _rules: Protego | None = field(default=None, repr=False)
     _token: str = ""
 
@@ -65,17 +67,16 @@ def read_robots(text: str, token: str) -> Robots:
     if rate := rules.request_rate(token):
         delay = max(delay, rate.seconds / max(rate.requests, 1))
     delay = min(max(delay, 0.0), MAX_DELAY_SECONDS)
-    return Robots(None, delay, tuple(rules.sitemaps)[:_MAX_SITEMAPS], rules, token)
+    return Robots(None, delay, tuple(rules.sitemaps)[:_MAX_SITEMAPS], _rules=rules, _token=token)
 
 
-async def fetch_robots(origin: str, fetch: Fetch, token: str, *, came_from: str | None = None) -> Robots:
-    """Fetch and parse the robots.txt of an origin such as `https://example.com`.
+async def fetch_robots(site: str, fetch: Fetch, token: str, *, origin: Origin) -> Robots:
+    """Fetch and parse the robots.txt of a site such as `https://example.com`, which `origin` named.
 
     Without a file (status 4xx) everything may be read; if the file cannot be fetched, nothing (RFC 9309 section 2.3.1).
     """
-    options = {} if came_from is None else {"came_from": came_from}
     try:
-        response: Response = await fetch(f"{origin}/robots.txt", **options)
+        response: Response = await fetch(f"{site}/robots.txt", origin=origin)
     except UnsafeUrl as error:
         return _fail(FailureKind.REFUSED, error.reason)
     except InvalidUrl as error:
@@ -88,7 +89,8 @@ async def fetch_robots(origin: str, fetch: Fetch, token: str, *, came_from: str 
         return _fail(FailureKind.UNAVAILABLE, f"the server answered {response.status}")
     if not response.is_ok:
         return Robots()
-    return read_robots(response.body[:MAX_BYTES].decode("utf-8-sig", "replace"), token)
+    rules = read_robots(response.body[:MAX_BYTES].decode("utf-8-sig", "replace"), token)
+    return replace(rules, origin=response.origin)
 
 
 def _fail(kind: FailureKind, detail: str) -> Robots:

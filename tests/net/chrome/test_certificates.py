@@ -12,6 +12,7 @@ import trustme
 from canonry.errors import CanonryError
 from canonry.net.chrome.certificates import STORE_FOLDER, trust_ca_file
 from canonry.net.chrome.net_errors import make_failure
+from canonry.net.origin import Origin
 from canonry.settings import Settings, load_settings
 from chrome import make_engine, needs_chrome
 from loopback import ADDRESS, Listener, get_ca_file, in_a_loop, make_server_tls
@@ -39,7 +40,7 @@ async def open_page(file: str) -> Opened:
 
         settings = Settings(chrome=load_settings().chrome, ca_file=file)
         async with make_engine(lookup, settings=settings) as engine:
-            return await engine.open(f"https://{HOST}:{server.port}/")
+            return await engine.open(f"https://{HOST}:{server.port}/", origin=Origin.PERSON)
 
 
 @needs_chrome
