@@ -685,7 +685,7 @@ def test_a_304_uses_the_body_the_caller_passed() -> None:
     validators = canonry.Validators(etag='"1"')
     found = canonry.canonicalize_sync(f"{A}/feed/", fetch=fetch, validators=validators, body=FEED.encode())
     assert found.url == f"{A}/feed"
-    assert seen == [{"validators": validators}, {}]
+    assert [options.get("validators") for options in seen] == [validators, None]
     with pytest.raises(canonry.FetchFailed) as caught:
         canonry.canonicalize_sync(f"{A}/feed/", fetch=fetch, validators=validators)
     assert caught.value.status == 304
