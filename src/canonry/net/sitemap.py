@@ -97,7 +97,7 @@ class _SitemapParser:
         try:
             for start in range(0, len(body), _CHUNK_BYTES):
                 self._parser.Parse(body[start : start + _CHUNK_BYTES])
-        except (expat.ExpatError, ValueError, _StopParsing):
+        except (expat.ExpatError, ValueError, LookupError, _StopParsing):  # LookupError: an unknown encoding
             pass  # URLs before the error count
 
     def _start(self, name: str, _: dict[str, str]) -> None:
