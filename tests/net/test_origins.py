@@ -89,9 +89,11 @@ def test_any_other_text_is_an_unknown_origin(text: str) -> None:
     assert Origin.from_server("").kind is OriginKind.UNKNOWN
 
 
-def test_a_request_without_an_origin_is_an_error() -> None:
-    with pytest.raises(TypeError):
-        Client(settings=Settings()).fetch("http://example.com/")  # type: ignore[call-arg]
+@in_a_loop
+async def test_a_request_without_an_origin_is_an_error() -> None:
+    async with Client(settings=Settings()) as client:
+        with pytest.raises(TypeError):
+            await client.fetch("http://example.com/")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 
 # Feeds

@@ -34,13 +34,14 @@ def find_bad_value(column: Column[Any], value: object) -> str:
     if value is None:
         return "" if column.nullable else "is empty"
     if isinstance(column.type, Integer):
-        is_number = isinstance(value, int) and not isinstance(value, bool)
-        return "" if is_number and -(2**63) <= value < 2**63 else "is not a whole number of 64 bits"
+        if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**63:
+            return "is not a whole number of 64 bits"
+        return ""
     if not isinstance(value, str):
         return "is not a text"
     if isinstance(column.type, LargeBinary):
         return ""  # base64, which is decoded where it is inserted
-    if "\0" in value or not _is_storable(value):
+    if not _is_storable(value):
         return "contains characters that no database can store"
     place = (column.table.name, column.name)
     if value not in _STATES.get(place, {value}):
