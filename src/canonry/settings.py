@@ -6,6 +6,7 @@ A flag of a command overrides the variable, and the variable overrides the file.
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from dataclasses import dataclass, field, fields
 from ipaddress import ip_network
@@ -39,6 +40,7 @@ class Settings:
     """The settings in force; each field is a key of the file and, with the prefix `CANONRY_`, a variable."""
 
     allow_networks: tuple[str, ...] = ()
+    allow_names: tuple[str, ...] = ()
     allow_ports: Collection[int] | None = None
     user_agent: str = f"canonry/{canonry.__version__}"
     proxy: str = ""
@@ -51,6 +53,7 @@ class Settings:
 
 SETTING_DESCRIPTIONS = {
     "allow_networks": "networks that requests may reach besides the public internet: `10.0.0.0/8, fd00::/8`",
+    "allow_names": "names of a local network that requests may reach through the proxy: `wiki.corp, *.internal`",
     "allow_ports": "ports that requests may use, instead of 80, 443 and 8000-8999: `80, 443, 3000-3999`",
     "user_agent": "the User-Agent header of requests; its first word selects the rules in robots.txt",
     "proxy": "the proxy for all requests: `http://proxy.example.com:3128`",
@@ -137,6 +140,15 @@ def _parse_networks(value: object) -> tuple[str, ...]:
     return tuple(networks)
 
 
+def _parse_names(value: object) -> tuple[str, ...]:
+    """Parse host names; `*.corp` stands for all names that end in `.corp`."""
+    names = tuple(text.lower().rstrip(".") for text in _parse_list(value))
+    for name in names:
+        if not re.fullmatch(r"(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*", name):
+            raise ValueError(f"{name!r} is not a host name such as wiki.corp or *.corp")
+    return names
+
+
 def _parse_ports(value: object) -> Collection[int]:
     """Parse ports and ranges: `80, 443, 8000-8999`."""
     ranges: list[range] = []
@@ -152,6 +164,7 @@ def _parse_ports(value: object) -> Collection[int]:
 
 _PARSERS: dict[str, Callable[[object], object]] = {
     "allow_networks": _parse_networks,
+    "allow_names": _parse_names,
     "allow_ports": _parse_ports,
     "user_agent": _parse_text,
     "proxy": _parse_text,

@@ -11,16 +11,52 @@ import re
 _MAX_QUOTED_CHARACTERS = 200  # messages repeat no more of an input, which may be hostile
 
 
+# The authority of a URL follows a colon and slashes; browsers ignore tabs and line breaks, and encode blanks.
+_AUTHORITY = re.compile(r":\s*[/\\][/\\\s]*([^/?#\\]*)")
+_REST = re.compile(r".{0,250}@", re.DOTALL)
+_RUN = re.compile(r"[^/?#\s\\]+")
+_ENCODED = re.compile(
+    r"(%(?:25)*3A(?:%(?:25)*2F|[/\\])+)(?:(?!%(?:25)*(?:2F|3F|23))[^/?#&\s])*(%(?:25)*40)", re.IGNORECASE
+)
+
+
 def mask_credentials(text: str) -> str:
-    """Replace the user names and passwords of all URLs in a text by `***`."""
-    # Each match consumes everything that could be an authority, so the time is linear in the length of the text.
-    return re.sub(r"(:[/\\]*)([^/?#\s]*)", _mask_userinfo, text)
+    """Replace the user names and passwords of all URLs in a text by `***`, also in URLs that are invalid.
+
+    Where it is not clear whether a text is a password, it is masked too. The time is linear in the length of the text.
+    """
+    if "@" in text:
+        text = _RUN.sub(_mask_run, _mask_authorities(text))
+    return _ENCODED.sub(r"\1***\2", text) if "40" in text else text
 
 
-def _mask_userinfo(match: re.Match[str]) -> str:
-    start, authority = match.groups()
-    _, at, rest = authority.rpartition("@")
-    return f"{start}***@{rest}" if at else match[0]
+def _mask_authorities(text: str) -> str:
+    """Mask what stands before the last `@` of each authority."""
+    masked: list[str] = []
+    position = 0
+    while (found := _AUTHORITY.search(text, position)) is not None:
+        start, end = found.span(1)
+        userinfo, at, host = found[1].rpartition("@")
+        if _has_bad_port(host) and (rest := _REST.match(text, end)):
+            end, at = rest.end() - 1, "@"  # a password with a slash, which makes the URL invalid
+        elif at:
+            end = start + len(userinfo)
+        masked += (text[position:start], "***" if at else text[start:end])
+        position = end
+    return "".join((*masked, text[position:]))
+
+
+def _has_bad_port(host: str) -> bool:
+    name, colon, port = (host.rpartition("]")[2] if host.startswith("[") else host).rpartition(":")
+    is_second = ":" in name and not re.search(r"\s", name)  # with a blank it may be a sentence with two URLs
+    return bool(colon) and (is_second or not re.fullmatch(r"\d*\s*", port))
+
+
+def _mask_run(found: re.Match[str]) -> str:
+    """Mask `user:password@` and `scheme:user:password@`, where no slashes show an authority."""
+    before, at, after = found[0].rpartition("@")
+    scheme, colon, _ = before.partition(":")
+    return f"{scheme}:***@{after}" if at and colon else found[0]
 
 
 def quote(given: object) -> str:

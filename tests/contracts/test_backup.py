@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import hashlib
 import json
+import os
 import sqlite3
 import threading
 import tracemalloc
@@ -192,11 +193,31 @@ def _resealed(line: bytes) -> Callable[[list[bytes]], list[bytes]]:
 
     def damage(lines: list[bytes]) -> list[bytes]:
         found = [*lines[:-1], line]
-        return [*found, json.dumps({"rows": len(found) - 1, "sha256": hashlib.sha256(b"".join(found)).hexdigest()}, separators=(",", ":")).encode() + b"\n"]  # fmt: skip
+        return [*found, json.dumps({"rows": len(b"".join(found).splitlines()) - 1, "sha256": hashlib.sha256(b"".join(found)).hexdigest()}, separators=(",", ":")).encode() + b"\n"]  # fmt: skip
 
     return damage
 
 
+def _make_run(**values: object) -> bytes:
+    """Return the line of a row of `runs`, with some values replaced."""
+    row = {"id": 7, "started_at": "2026-01-31T10:00:00.000000Z", "finished_at": None, "counts": "{}", **values}
+    return json.dumps({"table": "runs", "row": row}).encode() + b"\n"
+
+
+BAD_RUNS: dict[str, dict[str, object]] = {
+    "id is a text": {"id": "1"},
+    "id is a list": {"id": [1]},
+    "id is true": {"id": True},
+    "id is a fraction": {"id": 1.5},
+    "id is not a number": {"id": float("nan")},
+    "id is huge": {"id": 10**30},
+    "time is a number": {"started_at": 1},
+    "time is missing": {"started_at": None},
+    "time has a surrogate": {"started_at": "\ud800"},
+    "counts are no JSON": {"counts": "{"},
+    "counts are a list": {"counts": "[]"},
+    "counts are an object": {"counts": {}},
+}
 DAMAGES: list[tuple[str, Callable[[list[bytes]], list[bytes]], str]] = [
     ("cut", _cut, "truncated"),
     ("without end", _without_end, "truncated"),
@@ -211,6 +232,12 @@ DAMAGES: list[tuple[str, Callable[[list[bytes]], list[bytes]], str]] = [
     ("no row", _resealed(b'{"table":"feeds"}\n'), "not a row"),
     ("unknown table", _resealed(b'{"table":"nope","row":{}}\n'), "'nope'"),
     ("unknown column", _resealed(b'{"table":"feeds","row":{"id":1}}\n'), "feeds"),
+    ("nested", _resealed(b'{"table":' + b"[" * 100_000 + b"\n"), "not a backup of canonry"),
+    ("a number", _resealed(b"9" * 10_000 + b"\n"), "not a backup of canonry"),
+    ("a long name", _resealed(b'{"table":"' + b"\\n" * 100_000 + b'","row":{}}\n'), "unknown table"),
+    *((f"run {name}", _resealed(_make_run(**values)), "runs") for name, values in BAD_RUNS.items()),
+    ("two rows of one id", _resealed(_make_run() + _make_run()), "contradict"),
+    ("a row of nothing", _resealed(b'{"table":"feed_aliases","row":{"url":"http://x/","feed_id":999}}\n'), "contradict"),
     ("no base64", _resealed(b'{"table":"cache","row":{"name":"z","value":"?","expires_at":""}}\n'), "base64"),
 ]  # fmt: skip
 
@@ -230,6 +257,8 @@ def test_a_damaged_file_changes_nothing(
             restore(database, file, replace=True)
         assert named in str(caught.value)
         assert str(file) in str(caught.value)
+        assert str(caught.value).count("\n") == 0
+        assert len(str(caught.value)) < 700
         assert contents(database) == before
 
 
@@ -254,6 +283,24 @@ def test_files_that_are_not_even_compressed_well(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match="No such file"):
             restore(database, tmp_path / "none")
         assert len(contents(database)["feeds"]) == 2
+
+
+def test_a_file_that_decompresses_to_far_more_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backup_module, "_MAX_PLAIN_BYTES", 1_000_000)
+    header = json.dumps({"canonry": "1", "tables": VERSIONS[-1], "created_at": "x"}).encode() + b"\n"
+    row = b'{"table":"runs","row":{"id":1}}\n'
+    for name, content in {"line": header + b" " * 50_000_000, "rows": header + row * 2_000_000}.items():
+        (tmp_path / name).write_bytes(gzip.compress(content))
+        with Database("sqlite://") as database, pytest.raises(StoreError, match="times its size"):
+            restore(database, tmp_path / name)
+
+
+def test_a_pipe_or_a_folder_is_not_a_backup(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with Database("sqlite://") as database:
+        for file in (tmp_path / "pipe", tmp_path):
+            with pytest.raises(StoreError, match="not a regular file"):
+                restore(database, file)
 
 
 def test_a_backup_is_consistent_while_others_write(database_url: str, tmp_path: Path) -> None:

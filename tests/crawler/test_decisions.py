@@ -31,6 +31,7 @@ from canonry.crawler.reasons import SkipReason
 from canonry.crawler.results import LeasedPage, PageResult, PageState
 from canonry.errors import TRANSIENT_FAILURES, FailureKind
 from canonry.net.engine import Link, Opened, PageFailure
+from canonry.net.origin import Origin
 from canonry.net.response import Hop
 
 SITE = "http://a.example"
@@ -295,19 +296,19 @@ def test_pages_are_found_once_and_only_above_the_maximum_depth() -> None:
 
 @pytest.mark.parametrize(("max_depth", "is_crawled"), [(None, True), (1, True), (0, False)])
 def test_pages_of_a_sitemap_have_depth_one(max_depth: int | None, is_crawled: bool) -> None:
-    assert (Judge(HOST, max_depth).judge_sitemap_url(f"{SITE}/a#x") is not None) is is_crawled
+    assert (Judge(HOST, max_depth).judge_sitemap_url(f"{SITE}/a#x", Origin.UNKNOWN) is not None) is is_crawled
 
 
 def test_a_redirect_is_followed_unless_it_leaves_the_site_or_its_target_is_known() -> None:
     judge = Judge(HOST, None)
-    known = judge.judge_sitemap_url(f"{SITE}/known")
+    known = judge.judge_sitemap_url(f"{SITE}/known", Origin.UNKNOWN)
     assert known is not None
     assert judge.follows_redirect(f"{SITE}/a", f"{SITE}/unknown")
     assert judge.follows_redirect(f"{SITE}/a", "https://a.example/a/")
     assert not judge.follows_redirect(f"{SITE}/a", "http://b.example/")
     assert not judge.follows_redirect(f"{SITE}/a", "http://a.example:99999/")
     assert not judge.follows_redirect(f"{SITE}/a", known.url)
-    assert judge.judge_sitemap_url(f"{SITE}/a") is not None
+    assert judge.judge_sitemap_url(f"{SITE}/a", Origin.UNKNOWN) is not None
     assert judge.follows_redirect(known.url, f"{SITE}/a"), "a circle is followed, so that it is reported"
 
 

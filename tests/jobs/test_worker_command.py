@@ -14,6 +14,7 @@ import pytest
 
 import command
 from canonry.feeds.feed_store import FeedStore
+from canonry.net.origin import Origin
 from canonry.store.database import Database
 from command import Forked
 from feed_texts import rss
@@ -64,7 +65,7 @@ def test_worker_polls_due_feeds_until_it_is_stopped(database_url: str, site: str
     async def add(names: list[str]) -> None:
         with Database(database_url) as database:
             for name in names:
-                await FeedStore(database).add(f"{site}/{name}", datetime.now(UTC))
+                await FeedStore(database).add(f"{site}/{name}", datetime.now(UTC), origin=Origin.PERSON)
 
     asyncio.run(add(["a", "b", "c"]))
     log = tmp_path / "first"

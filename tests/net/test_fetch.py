@@ -23,6 +23,7 @@ from canonry.errors import FailureKind, RefusalKind
 from canonry.net.dns import resolve_name
 from canonry.net.fetch import MAX_CONNECTIONS_PER_HOST, Client
 from canonry.net.guard import DEFAULT_PORTS, Guard, make_guard
+from canonry.net.origin import Origin
 from canonry.net.response import Hop, Response, Validators
 from canonry.net.shared_client import use_shared_client
 from canonry.settings import Settings
@@ -63,7 +64,7 @@ async def test_connections_are_recorded(connects: set[str]) -> None:
     connects.add("127.0.0.1")
     async with Listener(answer_with_bytes(make_http_response(200, {})), address="127.0.0.1") as secret:
         async with make_client(guard=Guard(["127.0.0.0/8"], EVERY_PORT)) as client:
-            await client.fetch(f"http://127.0.0.1:{secret.port}/")
+            await client.fetch(f"http://127.0.0.1:{secret.port}/", origin=Origin.PERSON)
         with socket.socket() as plain:
             plain.connect_ex(("127.0.0.1", secret.port))
         assert secret.accepted >= 1
@@ -84,7 +85,7 @@ async def test_permanent_url_is_the_target_of_the_leading_permanent_redirects(
     urls = [f"https://example.com/{n}" for n in range(len(statuses) + 1)]
     pages: dict[str, Any] = {urls[n]: make_redirect(f"/{n + 1}", status) for n, status in enumerate(statuses)}
     async with LoopbackWeb(pages | {urls[-1]: {"body": "end"}}) as web, web.client() as client:
-        response = await client.fetch(urls[0])
+        response = await client.fetch(urls[0], origin=Origin.PERSON)
     assert (response.body, response.url, response.permanent_url) == (b"end", urls[-1], urls[permanent])
     assert response.hops == tuple(Hop(status, urls[n], urls[n + 1]) for n, status in enumerate(statuses))
     assert web.requests == [("GET", url) for url in urls]
@@ -102,10 +103,10 @@ async def test_a_location_is_resolved_like_a_link() -> None:
     }
     async with LoopbackWeb(pages) as web, web.client() as client:
         with fails(FailureKind.REDIRECT_LOOP):
-            await client.fetch("http://example.com/a/b?c=1#fragment")
+            await client.fetch("http://example.com/a/b?c=1#fragment", origin=Origin.PERSON)
         assert [url for _, url in web.requests] == list(pages)[:3]
         for page, body in {"empty": b"nowhere", "none": b"none", "choice": b"choose"}.items():
-            assert (await client.fetch(f"http://other.example.com:8080/{page}")).body == body
+            assert (await client.fetch(f"http://other.example.com:8080/{page}", origin=Origin.PERSON)).body == body
         assert not web.refused
 
 
@@ -113,7 +114,7 @@ async def test_a_location_is_resolved_like_a_link() -> None:
 async def test_a_location_that_is_not_a_url_is_an_error() -> None:
     async with LoopbackWeb({"http://example.com/": make_redirect("http://[oops/")}) as web, web.client() as client:
         with fails(FailureKind.BAD_REDIRECT):
-            await client.fetch("http://example.com/")
+            await client.fetch("http://example.com/", origin=Origin.PERSON)
 
 
 @in_a_loop
@@ -127,13 +128,13 @@ async def test_an_allowed_address_may_redirect_to_an_allowed_address(connects: s
             Listener(answer_with_bytes(make_http_response(302, {"Location": location}))) as outer,
             make_client(guard=guard) as client,
         ):
-            response = await client.fetch(f"http://{ADDRESS}:{outer.port}/")
+            response = await client.fetch(f"http://{ADDRESS}:{outer.port}/", origin=Origin.PERSON)
             assert (response.body, response.address) == (b"inside", "127.0.0.3")
-            assert (await client.fetch(location, came_from=ADDRESS)).body == b"inside"
-            assert (await client.fetch(location, came_from=f"::ffff:{ADDRESS}")).body == b"inside"
+            assert (await client.fetch(location, origin=Origin.from_server(ADDRESS))).body == b"inside"
+            assert (await client.fetch(location, origin=Origin.from_server(f"::ffff:{ADDRESS}"))).body == b"inside"
             for stranger in ("93.184.216.34", "2606:2800::1", "127.0.0.9", ""):
                 with refuses(RefusalKind.LOOPBACK):
-                    await client.fetch(location, came_from=stranger)
+                    await client.fetch(location, origin=Origin.from_server(stranger))
             assert inner.accepted == 1, "the connection is kept, and refused requests made none"
 
 
@@ -157,7 +158,7 @@ async def test_a_public_address_may_not_redirect_to_an_allowed_network(monkeypat
             async with web.client(guard=Guard(["127.0.0.3/32"], EVERY_PORT), lookup=lookup) as client:
                 for url in pages:
                     with refuses(RefusalKind.LOOPBACK):
-                        await client.fetch(url)
+                        await client.fetch(url, origin=Origin.PERSON)
         assert (inner.accepted, len(web.requests)) == (0, 2)
 
 
@@ -174,7 +175,7 @@ async def test_one_refused_address_refuses_the_name(addresses: list[str]) -> Non
 
         async with make_client(lookup=lookup) as client:
             with pytest.raises(canonry.UnsafeUrl) as caught:
-                await client.fetch("http://user:secret@mixed.example.com/")
+                await client.fetch("http://user:secret@mixed.example.com/", origin=Origin.PERSON)
     assert server.accepted == 0
     assert caught.value.target == "http://***@mixed.example.com/"
 
@@ -189,7 +190,7 @@ async def test_the_next_address_is_tried_if_one_does_not_answer() -> None:
                 return [(ADDRESS, dead.getsockname()[1]), (ADDRESS, server.port)]
 
             async with make_client(lookup=lookup) as client:
-                assert (await client.fetch("http://example.com/")).body == b"alive"
+                assert (await client.fetch("http://example.com/", origin=Origin.PERSON)).body == b"alive"
 
 
 @pytest.mark.parametrize("error", [OSError("no such name"), UnicodeError("label too long")])
@@ -203,10 +204,10 @@ async def test_a_name_without_an_address_is_an_error(error: Exception) -> None:
 
     async with make_client(lookup=lookup) as client:
         with fails(FailureKind.DNS):
-            await client.fetch("http://example.com/")
+            await client.fetch("http://example.com/", origin=Origin.PERSON)
     async with make_client(lookup=empty) as client:
         with refuses(RefusalKind.NO_ADDRESS):
-            await client.fetch("http://example.com/")
+            await client.fetch("http://example.com/", origin=Origin.PERSON)
 
 
 def test_a_lookup_in_the_system_may_outlive_its_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,7 +218,7 @@ def test_a_lookup_in_the_system_may_outlive_its_event_loop(monkeypatch: pytest.M
     async def fetch() -> None:
         async with make_client(lookup=resolve_name, timeout=1) as client:
             with fails(FailureKind.TIMEOUT):
-                await client.fetch("https://outlives.example.com/")
+                await client.fetch("https://outlives.example.com/", origin=Origin.PERSON)
 
     asyncio.run(fetch())
     threads = [thread for thread in threading.enumerate() if thread.name == "lookup outlives.example.com"]
@@ -231,7 +232,7 @@ def test_a_lookup_in_the_system_may_outlive_its_event_loop(monkeypatch: pytest.M
 async def test_a_request_sends_these_headers_and_no_others() -> None:
     settings = Settings(user_agent="feeds/1 (+https://example.org/bot)")
     async with LoopbackWeb({"http://example.com:8080/p?q=a|b'c": {}}) as web, web.client(settings=settings) as client:
-        await client.fetch("http://EXAMPLE.com:8080/x/../p?q=a|b'c#fragment")
+        await client.fetch("http://EXAMPLE.com:8080/x/../p?q=a|b'c#fragment", origin=Origin.PERSON)
     headers = dict(web.seen[0].headers)
     assert headers.pop("accept").startswith("application/atom+xml, application/rss+xml")
     assert headers == {
@@ -246,7 +247,7 @@ async def test_a_head_request_follows_redirects_and_reads_no_body() -> None:
     page = {"status": 200, "headers": {"content-length": "99999999", "content-type": "text/html", "etag": '"1"'}}
     async with LoopbackWeb({"https://example.com/": make_redirect("/big"), "https://example.com/big": page}) as web:
         async with web.client() as client:
-            response = await client.fetch("https://example.com/", method="HEAD")
+            response = await client.fetch("https://example.com/", method="HEAD", origin=Origin.PERSON)
             assert (response.status, response.body, response.validators.etag) == (200, b"", '"1"')
         assert web.requests == [("HEAD", "https://example.com/"), ("HEAD", "https://example.com/big")]
 
@@ -258,11 +259,11 @@ async def test_an_ipv6_literal_is_checked_and_reached(connects: set[str]) -> Non
         url = f"http://[::1]:{server.port}/"
         async with make_client() as client:
             with refuses(RefusalKind.LOOPBACK):
-                await client.fetch(url)
+                await client.fetch(url, origin=Origin.PERSON)
         assert server.accepted == 0
         connects.add("::1")
         async with make_client(guard=Guard(["::1/128"], EVERY_PORT)) as client:
-            response = await client.fetch(url)
+            response = await client.fetch(url, origin=Origin.PERSON)
     assert (response.body, response.address, response.url) == (b"six", "::1", url)
     assert requests[0].headers["host"] == f"[::1]:{server.port}"
 
@@ -279,9 +280,9 @@ async def test_validators_are_returned_and_sent_on_every_hop() -> None:
         "https://example.com/feed": {"sequence": [fresh, {"status": 304, "headers": {"ETag": 'W/"v2"'}}]},
     }
     async with LoopbackWeb(pages) as web, web.client() as client:
-        first = await client.fetch("https://example.com/")
+        first = await client.fetch("https://example.com/", origin=Origin.PERSON)
         assert (first.validators, first.is_ok, first.is_not_modified) == (Validators('W/"v1"', date), True, False)
-        second = await client.fetch("https://example.com/", validators=first.validators)
+        second = await client.fetch("https://example.com/", validators=first.validators, origin=Origin.PERSON)
     assert (second.status, second.body, second.is_not_modified, second.is_ok) == (304, b"", True, False)
     assert second.validators == Validators('W/"v2"', "")
     sent = [(seen.headers.get("if-none-match"), seen.headers.get("if-modified-since")) for seen in web.seen]
@@ -294,9 +295,9 @@ async def test_a_header_that_is_not_text_can_be_stored_and_sent_back() -> None:
     answer = b'HTTP/1.1 200 OK\r\nETag: "\xe9"\r\nContent-Length: 0\r\n\r\n'
     async with Listener(answer_with_bytes(answer, requests)) as server, make_client() as client:
         url = f"http://{ADDRESS}:{server.port}/"
-        validators = (await client.fetch(url)).validators
+        validators = (await client.fetch(url, origin=Origin.PERSON)).validators
         assert validators.etag == '"é"'
-        assert (await client.fetch(url, validators=validators)).status == 200
+        assert (await client.fetch(url, validators=validators, origin=Origin.PERSON)).status == 200
     assert "if-none-match" in requests[1].headers
 
 
@@ -304,7 +305,9 @@ async def test_a_header_that_is_not_text_can_be_stored_and_sent_back() -> None:
 async def test_validators_with_line_breaks_are_not_sent() -> None:
     async with LoopbackWeb({"http://example.com/": {}}) as web, web.client() as client:
         with pytest.raises(canonry.FetchFailed):
-            await client.fetch("http://example.com/", validators=Validators('"1"\r\nX-Injected: 1'))
+            await client.fetch(
+                "http://example.com/", validators=Validators('"1"\r\nX-Injected: 1'), origin=Origin.PERSON
+            )
         assert not web.requests
 
 
@@ -338,7 +341,7 @@ async def test_a_response_of_any_status_is_returned() -> None:
     }
     async with LoopbackWeb(pages) as web, web.client() as client:
         for status, url in zip(statuses, pages, strict=True):
-            response = await client.fetch(url)
+            response = await client.fetch(url, origin=Origin.PERSON)
             assert (response.status, response.is_ok) == (status, status < 300)
             assert response.retry_after(NOW) == 7
             assert response.body == (b"" if status == 204 else b"x")
@@ -366,7 +369,7 @@ async def test_credentials_go_to_their_origin_only() -> None:
     ]
     pages: dict[str, Any] = {url: make_redirect(then) for url, then in pairwise(steps)}
     async with LoopbackWeb(pages | {steps[-1]: {}}) as web, web.client() as client:
-        response = await client.fetch("https://us%40er:p%3Aw%C3%A9@example.com/start")
+        response = await client.fetch("https://us%40er:p%3Aw%C3%A9@example.com/start", origin=Origin.PERSON)
     sent = [request.headers.get("authorization") for request in web.seen]
     basic = f"Basic {b64encode('us@er:p:wé'.encode()).decode()}"
     assert sent == [basic, basic, None, None, None, basic]
@@ -377,7 +380,7 @@ async def test_credentials_go_to_their_origin_only() -> None:
 async def test_credentials_without_a_user_or_without_a_password_are_sent() -> None:
     async with LoopbackWeb({"https://example.com/": {}}) as web, web.client() as client:
         for userinfo in ("user", "user:", ":pw"):
-            await client.fetch(f"https://{userinfo}@example.com/")
+            await client.fetch(f"https://{userinfo}@example.com/", origin=Origin.PERSON)
     sent = [request.headers["authorization"].removeprefix("Basic ") for request in web.seen]
     assert sent == [b64encode(pair).decode() for pair in (b"user:", b"user:", b":pw")]
 
@@ -408,7 +411,7 @@ async def test_credentials_are_in_no_error() -> None:
         for url in urls:
             timeout = 0.3 if url.endswith("/slow") else None
             with pytest.raises((canonry.FetchFailed, canonry.UnsafeUrl)) as caught:
-                await client.fetch(url.replace("://", f"://name:{secret}@"), timeout=timeout)
+                await client.fetch(url.replace("://", f"://name:{secret}@"), timeout=timeout, origin=Origin.PERSON)
             shown = "".join(traceback.format_exception(caught.value))
             cause = caught.value.__cause__
             for text in (str(caught.value), repr(caught.value), str(vars(caught.value)), shown, repr(cause)):
@@ -423,8 +426,8 @@ async def test_cookies_are_not_sent_back() -> None:
         "https://example.com/in": {"headers": cookie},
     }
     async with LoopbackWeb(pages) as web, web.client() as client:
-        await client.fetch("https://example.com/")
-        await client.fetch("https://example.com/in")
+        await client.fetch("https://example.com/", origin=Origin.PERSON)
+        await client.fetch("https://example.com/in", origin=Origin.PERSON)
     assert len(web.seen) == 3
     assert not any("cookie" in request.headers for request in web.seen)
 
@@ -448,9 +451,9 @@ async def test_bodies_are_decoded_up_to_the_cap(encoding: str, body: bytes) -> N
     answer = make_http_response(200, {"Content-Encoding": encoding}, body=body)
     async with Listener(answer_with_bytes(answer)) as server, make_client(max_bytes=1000) as client:
         url = f"http://{ADDRESS}:{server.port}/"
-        assert (await client.fetch(url)).body == b"feed" * 250
+        assert (await client.fetch(url, origin=Origin.PERSON)).body == b"feed" * 250
         with fails(FailureKind.TOO_LARGE):
-            await client.fetch(url, max_bytes=999)
+            await client.fetch(url, max_bytes=999, origin=Origin.PERSON)
 
 
 @pytest.mark.parametrize(("encoding", "body"), [("gzip", b"plain"), ("deflate", b"\x78\x9c???")])
@@ -459,7 +462,7 @@ async def test_a_body_in_another_encoding_than_named_is_an_error(encoding: str, 
     answer = make_http_response(200, {"Content-Encoding": encoding}, body=body)
     async with Listener(answer_with_bytes(answer)) as server, make_client() as client:
         with fails(FailureKind.ENCODING):
-            await client.fetch(f"http://{ADDRESS}:{server.port}/")
+            await client.fetch(f"http://{ADDRESS}:{server.port}/", origin=Origin.PERSON)
 
 
 @pytest.mark.parametrize("encoding", ["x-gzip", "compress", "br", "gzip, identity", "\x01" * 60])
@@ -468,7 +471,7 @@ async def test_an_encoding_that_was_not_requested_is_an_error(encoding: str) -> 
     answer = make_http_response(200, {"Content-Encoding": encoding}, body=b"x")
     async with Listener(answer_with_bytes(answer)) as server, make_client() as client:
         with fails(FailureKind.ENCODING) as caught:
-            await client.fetch(f"http://{ADDRESS}:{server.port}/")
+            await client.fetch(f"http://{ADDRESS}:{server.port}/", origin=Origin.PERSON)
     assert str(caught.value).isprintable()
 
 
@@ -499,7 +502,7 @@ BROKEN = [
 async def test_a_broken_response_is_an_error(answer: bytes, kind: FailureKind) -> None:
     async with Listener(answer_with_bytes(answer, once=True)) as server, make_client() as client:
         with fails(kind) as caught:
-            await client.fetch(f"http://{ADDRESS}:{server.port}/")
+            await client.fetch(f"http://{ADDRESS}:{server.port}/", origin=Origin.PERSON)
         await server.wait_until_disconnected()
     assert caught.value.target == f"http://{ADDRESS}:{server.port}/"
     assert str(caught.value).isprintable()
@@ -514,7 +517,7 @@ async def test_what_follows_a_body_is_not_part_of_it() -> None:
     )
     async with Listener(answer_with_bytes(answer)) as server, make_client() as client:
         for _ in range(2):
-            assert (await client.fetch(f"http://{ADDRESS}:{server.port}/")).body == b"ok"
+            assert (await client.fetch(f"http://{ADDRESS}:{server.port}/", origin=Origin.PERSON)).body == b"ok"
         assert server.accepted == 2
 
 
@@ -524,7 +527,7 @@ async def test_a_body_without_length_ends_with_the_connection() -> None:
         Listener(answer_with_bytes(b"HTTP/1.0 200 OK\r\n\r\nold but whole", once=True)) as server,
         make_client() as client,
     ):
-        assert (await client.fetch(f"http://{ADDRESS}:{server.port}/")).body == b"old but whole"
+        assert (await client.fetch(f"http://{ADDRESS}:{server.port}/", origin=Origin.PERSON)).body == b"old but whole"
 
 
 # TLS
@@ -543,7 +546,7 @@ async def test_certificates_must_be_valid() -> None:
 
             async with make_client(lookup=lookup) as client:
                 with fails(FailureKind.CERTIFICATE):
-                    await client.fetch("https://example.com/")
+                    await client.fetch("https://example.com/", origin=Origin.PERSON)
 
 
 @in_a_loop
@@ -553,7 +556,7 @@ async def test_the_test_ca_is_not_trusted_without_the_setting() -> None:
         Client(Guard([f"{ADDRESS}/32"]), settings=Settings(), lookup=web.lookup) as client,
     ):
         with fails(FailureKind.CERTIFICATE):
-            await client.fetch("https://example.com/")
+            await client.fetch("https://example.com/", origin=Origin.PERSON)
 
 
 @in_a_loop
@@ -564,7 +567,7 @@ async def test_a_server_without_tls_is_an_error() -> None:
 
     async with Listener(talk) as server, make_client() as client:
         with fails(FailureKind.TLS):
-            await client.fetch(f"https://{ADDRESS}:{server.port}/")
+            await client.fetch(f"https://{ADDRESS}:{server.port}/", origin=Origin.PERSON)
 
 
 def test_a_ca_file_that_cannot_be_used_is_an_error(tmp_path: Path) -> None:
@@ -585,13 +588,13 @@ async def test_the_proxy_of_the_settings_is_used_for_both_schemes() -> None:
     async with LoopbackWeb(pages) as web, Listener(answer_as_proxy(web, seen)) as proxy:
         settings = Settings(proxy=f"http://op:secret@{ADDRESS}:{proxy.port}")
         async with web.client(settings=settings, lookup=loopback.resolve_nothing) as client:
-            response = await client.fetch("http://example.com/")
+            response = await client.fetch("http://example.com/", origin=Origin.PERSON)
             assert (response.body, response.address) == (b"plain", "")
-            assert (await client.fetch("https://example.com/")).body == b"tls"
+            assert (await client.fetch("https://example.com/", origin=Origin.PERSON)).body == b"tls"
             # The proxy resolves names, but the guard still checks the URL.
             for url in ("http://127.0.0.1/", "https://169.254.169.254/", "http://metadata.google.internal/"):
                 with pytest.raises(canonry.UnsafeUrl):
-                    await client.fetch(url)
+                    await client.fetch(url, origin=Origin.PERSON)
     assert seen == ["GET http://example.com/", "CONNECT example.com:443"]
 
 
@@ -606,7 +609,7 @@ async def test_behind_a_proxy_no_redirect_leads_to_an_allowed_network() -> None:
         web.client(settings=Settings(proxy=f"http://{ADDRESS}:{proxy.port}")) as client,
     ):
         with refuses(RefusalKind.LOOPBACK):
-            await client.fetch("http://example.com/")
+            await client.fetch("http://example.com/", origin=Origin.PERSON)
     assert seen == ["GET http://example.com/"]
 
 
@@ -622,7 +625,7 @@ async def test_behind_a_proxy_no_redirect_leads_to_an_allowed_network() -> None:
 async def test_a_proxy_that_does_not_work_is_an_error_without_its_password(proxy: str, kind: FailureKind) -> None:
     async with make_client(settings=Settings(proxy=proxy)) as client:
         with fails(kind) as caught:
-            await client.fetch("http://example.com/")
+            await client.fetch("http://example.com/", origin=Origin.PERSON)
     assert "secret" not in str(caught.value)
 
 
@@ -655,7 +658,7 @@ async def test_a_fetch_that_is_stopped_leaves_no_connection(where: str, how: str
     # Closing the client does not end a lookup or a handshake; the timeout does.
     async with Listener(talk) as server, make_client(lookup=lookup, timeout=5) as client:
         scheme = "https" if where == "handshake" else "http"
-        fetching = asyncio.create_task(client.fetch(f"{scheme}://example.com/"))
+        fetching = asyncio.create_task(client.fetch(f"{scheme}://example.com/", origin=Origin.PERSON))
         await hung.wait()
         if how == "cancelled":
             fetching.cancel()
@@ -674,7 +677,7 @@ async def test_a_fetch_that_is_stopped_leaves_no_connection(where: str, how: str
 async def test_many_fetches_share_a_few_connections() -> None:
     pages = {f"https://example.com/{n}": {"body": str(n), "delay_ms": 2} for n in range(200)}
     async with LoopbackWeb(pages) as web, web.client() as client:
-        responses = await asyncio.gather(*(client.fetch(url) for url in pages))
+        responses = await asyncio.gather(*(client.fetch(url, origin=Origin.PERSON) for url in pages))
         assert [response.body.decode() for response in responses] == [str(n) for n in range(200)]
         assert 1 < web.peak <= MAX_CONNECTIONS_PER_HOST
         assert len(web.requests) == 200
@@ -688,7 +691,7 @@ async def test_a_client_without_a_guard_uses_that_of_its_settings() -> None:
     settings = Settings(allow_networks=("127.0.0.3/32",), allow_ports=range(1, 65536))
     async with Client(settings=settings, lookup=loopback.resolve_nothing) as client:
         with refuses(RefusalKind.LOOPBACK):
-            await client.fetch(f"http://{ADDRESS}:1/")
+            await client.fetch(f"http://{ADDRESS}:1/", origin=Origin.PERSON)
     guard = make_guard(settings)
     assert str(guard.check_address("127.0.0.3")) == "127.0.0.3"
     assert guard.check_url("http://127.0.0.3:22/").port == "22"
@@ -703,7 +706,7 @@ async def test_the_shared_client_is_the_same_while_it_is_in_use() -> None:
         async with use_shared_client("e.com") as second:
             assert first is second
         with pytest.raises(canonry.UnsafeUrl):
-            await first.fetch("http://127.0.0.1/")
+            await first.fetch("http://127.0.0.1/", origin=Origin.PERSON)
     async with use_shared_client("e.com") as third:
         assert third is not first
 

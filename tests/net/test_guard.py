@@ -14,6 +14,7 @@ import pytest
 import canonry
 from canonry.errors import FailureKind, RefusalKind, mask_credentials
 from canonry.net.guard import Guard
+from canonry.net.origin import Origin
 from loopback import refuses
 
 VECTORS = json.loads((Path(__file__).parent.parent / "cases" / "ssrf_vectors.json").read_text())
@@ -56,14 +57,14 @@ def test_more_addresses_are_refused(address: str) -> None:
 def test_allowed_networks_are_open_to_people_and_to_each_other() -> None:
     guard = Guard(allow_networks=["127.0.0.0/8", "fd00::/8"], allow_ports=range(1, 65536))
     assert str(guard.check_address("127.0.0.1")) == "127.0.0.1"
-    assert str(guard.for_links_from("fd00::1").check_address("127.0.0.1")) == "127.0.0.1"
+    assert str(guard.for_origin(Origin.from_server("fd00::1")).check_address("127.0.0.1")) == "127.0.0.1"
     assert guard.check_url("http://localhost:5000/").host == "localhost"
     assert guard.check_url("http://127.0.0.1:5000/").port == "5000"
-    for came_from in ("93.184.216.34", "10.0.0.1", ""):
+    for address in ("93.184.216.34", "10.0.0.1", ""):
         with refuses(RefusalKind.LOOPBACK):
-            guard.for_links_from(came_from).check_address("127.0.0.1")
+            guard.for_origin(Origin.from_server(address)).check_address("127.0.0.1")
         with refuses(RefusalKind.LOCAL_NAME):
-            guard.for_links_from(came_from).check_url("http://intranet/")
+            guard.for_origin(Origin.from_server(address)).check_url("http://intranet/")
     with refuses(RefusalKind.PRIVATE):
         guard.check_address("10.0.0.1")
 
@@ -105,6 +106,70 @@ def test_canonry_itself_is_never_allowed() -> None:
     assert str(guard.check_address("fd00::1", port=8000)) == "fd00::1"
 
 
+@pytest.mark.parametrize("wildcard", ["0.0.0.0", "::"])
+def test_a_service_on_all_addresses_is_refused_at_every_address_of_the_machine(wildcard: str) -> None:
+    guard = Guard(allow_networks=["0.0.0.0/0", "::/0"], own_addresses=[(wildcard, 8000)])
+    for address in ("127.0.0.1", "127.0.0.77", "0.0.0.0", "::ffff:127.0.0.1", "::", "64:ff9b::7f00:1"):
+        with refuses(RefusalKind.OWN_SERVICE):
+            guard.check_address(address, port=8000)
+        guard.check_address(address, port=8001)
+    with refuses(RefusalKind.OWN_SERVICE):
+        guard.check_url("http://127.1:8000/")
+    assert str(guard.check_address("192.0.2.1", port=8000)) == "192.0.2.1", "an address of another machine"
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "::"])
+def test_an_unspecified_address_leads_to_canonry_itself(address: str) -> None:
+    guard = Guard(allow_networks=["0.0.0.0/0", "::/0"], own_addresses=[("127.0.0.1", 8000)])
+    with refuses(RefusalKind.OWN_SERVICE):
+        guard.check_address(address, port=8000)
+
+
+LOCAL_NAMES = [
+    *("localhost", "LOCALHOST.", "a.localhost", "printer.local", "build.internal", "x.intranet", "nas", "ip6-loopback"),
+    *(
+        "web.default.svc",
+        "web.default.svc.cluster.local",
+        "db.service.consul",
+        "job.nomad",
+        "db.docker",
+        "pc.mshome.net",
+    ),
+    *("router.home.arpa", "1.0.0.127.in-addr.arpa", "host.docker.internal", "wiki.corp", "x.lan"),
+]
+
+
+@pytest.mark.parametrize("name", LOCAL_NAMES)
+@pytest.mark.parametrize("guard", [Guard(), Guard(behind_proxy=True), Guard(["10.0.0.0/8"]).use_proxy()])
+def test_names_of_local_networks_are_refused(guard: Guard, name: str) -> None:
+    with refuses(RefusalKind.LOCAL_NAME):
+        guard.check_url(f"http://{name}/")
+
+
+@pytest.mark.parametrize(
+    "name", ["example.com", "localhost.example.com", "svc.com", "consul.io", "local.dev", "a.host"]
+)
+def test_names_that_only_look_local_are_allowed(name: str) -> None:
+    assert Guard(behind_proxy=True).check_url(f"http://{name}/").host == name
+
+
+def test_allowed_names_are_open_to_people_and_to_each_other_behind_a_proxy() -> None:
+    guard = Guard(allow_names=["wiki.corp", "*.Internal"], behind_proxy=True)
+    for name in ("wiki.corp", "WIKI.corp.", "a.internal", "a.b.internal"):
+        guard.check_url(f"http://{name}/")
+        guard.for_origin(Origin.from_server("wiki.corp")).check_url(f"http://{name}/")
+    for name in ("a.wiki.corp", "internal", "docs.corp"):
+        with refuses(RefusalKind.LOCAL_NAME):
+            guard.check_url(f"http://{name}/")
+    for origin in (Origin.UNKNOWN, Origin.from_server("example.com"), Origin.from_server("10.0.0.1")):
+        with refuses(RefusalKind.LOCAL_NAME):
+            guard.for_origin(origin).check_url("http://wiki.corp/")
+    with refuses(RefusalKind.LOCAL_NAME):  # without a proxy, networks decide
+        Guard(allow_names=["wiki.corp"]).check_url("http://wiki.corp/")
+    with refuses(RefusalKind.METADATA):
+        Guard(allow_names=["*.internal"], behind_proxy=True).check_url("http://metadata.google.internal/")
+
+
 def test_credentials_are_allowed_and_never_shown() -> None:
     assert Guard().check_url("https://user:pw@example.com/").userinfo == "user:pw"
     for url in (
@@ -140,7 +205,7 @@ MESSAGES = [
         "Refused: fd00::1 is a private address. To allow it, add fc00::/7 to CANONRY_ALLOW_NETWORKS.",
     ),
     (
-        Guard(["127.0.0.0/8"]).for_links_from("93.184.216.34"),
+        Guard(["127.0.0.0/8"]).for_origin(Origin.from_server("93.184.216.34")),
         "http://127.0.0.1/",
         RefusalKind.LOOPBACK,
         "Refused: 127.0.0.1 is a loopback address.",

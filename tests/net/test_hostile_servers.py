@@ -28,6 +28,7 @@ import loopback
 from canonry.errors import FailureKind, RefusalKind
 from canonry.net.dns import resolve_name
 from canonry.net.guard import Guard
+from canonry.net.origin import Origin
 from loopback import (
     ADDRESS,
     EVERY_PORT,
@@ -76,10 +77,10 @@ async def test_dns_rebind() -> None:
         make_client(lookup=nameserver.lookup) as client,
     ):
         url = f"http://rebind.example.com:{public.port}/"
-        response = await client.fetch(url)
+        response = await client.fetch(url, origin=Origin.PERSON)
         assert (response.body, response.address, nameserver.questions) == (b"public", ADDRESS, ["rebind.example.com."])
         with refuses(RefusalKind.LOOPBACK):  # a new connection: resolved and checked again
-            await client.fetch(url)
+            await client.fetch(url, origin=Origin.PERSON)
         assert (public.accepted, secret.accepted, len(nameserver.questions)) == (1, 0, 2)
 
 
@@ -94,7 +95,7 @@ async def test_dns_rebind_after_timeout() -> None:
             make_client(lookup=nameserver.lookup) as client,
         ):
             with fails(FailureKind.CONNECT):
-                await client.fetch(f"http://rebind.example.com:{port}/")
+                await client.fetch(f"http://rebind.example.com:{port}/", origin=Origin.PERSON)
             assert (secret.accepted, len(nameserver.questions)) == (0, 1)
 
 
@@ -107,11 +108,11 @@ async def test_rebind_pooled_connection() -> None:
     ):
         url = f"http://intranet.example.com:{public.port}/"
         for _ in range(2):  # the second request uses the same connection, whose address was checked
-            assert (await client.fetch(url)).address == ADDRESS
+            assert (await client.fetch(url, origin=Origin.PERSON)).address == ADDRESS
         assert (public.accepted, public.connections, len(nameserver.questions)) == (1, 1, 1)
         # A link of a public page has another guard, so it must not use the open connection.
         with pytest.raises(canonry.UnsafeUrl):
-            await client.fetch(url, came_from="93.184.216.34")
+            await client.fetch(url, origin=Origin.from_server("93.184.216.34"))
         assert (public.accepted, secret.accepted, len(nameserver.questions)) == (1, 0, 2)
 
 
@@ -122,7 +123,7 @@ async def test_cname_to_internal() -> None:
         make_client(lookup=nameserver.lookup) as client,
     ):
         with refuses(RefusalKind.PRIVATE):
-            await client.fetch("http://public.example.com/")
+            await client.fetch("http://public.example.com/", origin=Origin.PERSON)
         assert nameserver.questions == ["public.example.com."]
 
 
@@ -134,7 +135,7 @@ async def test_cname_to_internal() -> None:
 async def test_redirect_to_private_literal(host: str) -> None:
     async with redirect_to_secret(lambda port: f"http://{host}:{port}/") as (url, public, secret, client):
         with refuses(RefusalKind.LOOPBACK):
-            await client.fetch(url)
+            await client.fetch(url, origin=Origin.PERSON)
         assert (public.accepted, secret.accepted) == (1, 0)
 
 
@@ -142,7 +143,7 @@ async def test_redirect_to_private_literal(host: str) -> None:
 async def test_redirect_scheme_relative() -> None:
     async with redirect_to_secret(lambda port: f"//127.0.0.1:{port}/") as (url, public, secret, client):
         with refuses(RefusalKind.LOOPBACK):
-            await client.fetch(url)
+            await client.fetch(url, origin=Origin.PERSON)
         assert (public.accepted, secret.accepted) == (1, 0)
 
 
@@ -150,9 +151,9 @@ async def test_redirect_scheme_relative() -> None:
 async def test_redirect_https_to_http() -> None:
     pages = {"https://example.com/": make_redirect("http://example.com/"), "http://example.com/": {"body": "plain"}}
     async with LoopbackWeb(pages) as web, web.client() as client:
-        response = await client.fetch("https://example.com/")
+        response = await client.fetch("https://example.com/", origin=Origin.PERSON)
         assert (response.body, response.url, response.is_downgraded) == (b"plain", "http://example.com/", True)
-        assert not (await client.fetch("http://example.com/")).is_downgraded
+        assert not (await client.fetch("http://example.com/", origin=Origin.PERSON)).is_downgraded
 
 
 @in_a_loop
@@ -164,9 +165,9 @@ async def test_redirect_loop() -> None:
     }
     async with LoopbackWeb(pages) as web, web.client() as client:
         with fails(FailureKind.REDIRECT_LOOP):
-            await client.fetch("https://example.com/a")
+            await client.fetch("https://example.com/a", origin=Origin.PERSON)
         with fails(FailureKind.REDIRECT_LOOP):
-            await client.fetch("https://example.com/self")
+            await client.fetch("https://example.com/self", origin=Origin.PERSON)
         assert [url[-1] for _, url in web.requests] == ["a", "b", "f"]
 
 
@@ -175,12 +176,12 @@ async def test_redirect_endless() -> None:
     pages = {f"https://example.com/{n}": make_redirect(f"/{n + 1}") for n in range(50)} | {"https://example.com/50": {}}
     async with LoopbackWeb(pages) as web, web.client() as client:
         with fails(FailureKind.TOO_MANY_REDIRECTS):
-            await client.fetch("https://example.com/0")
+            await client.fetch("https://example.com/0", origin=Origin.PERSON)
         assert len(web.requests) == 11
-        assert len((await client.fetch("https://example.com/40")).hops) == 10
+        assert len((await client.fetch("https://example.com/40", origin=Origin.PERSON)).hops) == 10
     async with LoopbackWeb(pages) as web, web.client(max_redirects=0) as client:
         with fails(FailureKind.TOO_MANY_REDIRECTS):
-            await client.fetch("https://example.com/0")
+            await client.fetch("https://example.com/0", origin=Origin.PERSON)
         assert len(web.requests) == 1
 
 
@@ -194,9 +195,9 @@ async def test_redirect_bad_port() -> None:
     }
     async with LoopbackWeb(pages) as web, web.client(guard=Guard([f"{ADDRESS}/32"])) as client:
         with refuses(RefusalKind.PORT):
-            await client.fetch("http://example.com/")
+            await client.fetch("http://example.com/", origin=Origin.PERSON)
         assert web.requests == [("GET", "http://example.com/")]
-        assert (await client.fetch("http://example.com/web")).body == b"web"
+        assert (await client.fetch("http://example.com/web", origin=Origin.PERSON)).body == b"web"
 
 
 @in_a_loop
@@ -207,7 +208,7 @@ async def test_redirect_userinfo() -> None:
         "https://other.example.com/": {"body": "there"},
     }
     async with LoopbackWeb(pages) as web, web.client() as client:
-        response = await client.fetch("https://example.com/")
+        response = await client.fetch("https://example.com/", origin=Origin.PERSON)
         assert (response.body, response.url, len(web.requests)) == (b"there", "https://other.example.com/", 3)
         assert not any("authorization" in request.headers for request in web.seen)
         assert "pw" not in repr(response.hops)
@@ -229,7 +230,7 @@ async def test_redirect_crlf(location: bytes, kind: FailureKind) -> None:
     answer = b"HTTP/1.1 302 Found\r\nLocation: " + location + b"\r\nContent-Length: 0\r\n\r\n"
     async with Listener(answer_with_bytes(answer, requests)) as server, make_client() as client:
         with fails(kind) as caught:
-            await client.fetch(f"http://{ADDRESS}:{server.port}/")
+            await client.fetch(f"http://{ADDRESS}:{server.port}/", origin=Origin.PERSON)
         assert [request.target for request in requests] == ["/"]
         assert str(caught.value).isprintable()
 
@@ -240,7 +241,7 @@ async def test_redirect_huge_location() -> None:
     answer = make_http_response(302, {"Location": "/" + "a" * 1_000_000})
     async with Listener(answer_with_bytes(answer, requests)) as server, make_client() as client:
         with fails(FailureKind.PROTOCOL) as caught:
-            await client.fetch(f"http://{ADDRESS}:{server.port}/")
+            await client.fetch(f"http://{ADDRESS}:{server.port}/", origin=Origin.PERSON)
         assert len(requests) == 1
         assert len(str(caught.value)) < 400
 
@@ -269,7 +270,7 @@ async def test_nested_gzip(header: str) -> None:
     answer = make_http_response(200, {"Content-Encoding": header}, body=body)
     async with Listener(answer_with_bytes(answer)) as server, make_client() as client:
         with fails(FailureKind.ENCODING):
-            await client.fetch(f"http://{ADDRESS}:{server.port}/")
+            await client.fetch(f"http://{ADDRESS}:{server.port}/", origin=Origin.PERSON)
 
 
 @in_a_loop
@@ -354,7 +355,7 @@ async def test_netrc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setenv(name.upper(), f"http://{ADDRESS}:{proxy.port}")
         monkeypatch.delenv("REQUEST_METHOD", raising=False)
         async with make_client() as client:
-            assert (await client.fetch(f"http://{ADDRESS}:{server.port}/")).body == b""
+            assert (await client.fetch(f"http://{ADDRESS}:{server.port}/", origin=Origin.PERSON)).body == b""
         assert (proxy.accepted, server.accepted) == (0, 1)
     assert "authorization" not in requests[0].headers
     assert "proxy-authorization" not in requests[0].headers
@@ -372,9 +373,9 @@ async def test_tls_sni_host() -> None:
             return [(ADDRESS, server.port)]
 
         async with make_client(lookup=lookup) as client:
-            assert (await client.fetch("https://name.example.com/")).address == ADDRESS
+            assert (await client.fetch("https://name.example.com/", origin=Origin.PERSON)).address == ADDRESS
             with fails(FailureKind.CERTIFICATE):  # the address is in no certificate
-                await client.fetch(f"https://{ADDRESS}:{server.port}/")
+                await client.fetch(f"https://{ADDRESS}:{server.port}/", origin=Origin.PERSON)
     assert names[0] == "name.example.com"
     assert [request.headers["host"] for request in requests] == ["name.example.com"]
 
@@ -395,7 +396,7 @@ async def test_dns_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
             started = time.monotonic()
             async with make_client(lookup=lookup, timeout=0.1) as client:
                 with fails(FailureKind.TIMEOUT):
-                    await client.fetch("https://example.com/")
+                    await client.fetch("https://example.com/", origin=Origin.PERSON)
             assert time.monotonic() - started < 60
     finally:
         may_end.set()
@@ -412,7 +413,7 @@ async def test_ipv6_scope_in_dns(address: str) -> None:
 
     async with make_client(lookup=lookup) as client:
         with refuses(RefusalKind.LINK_LOCAL):
-            await client.fetch("https://example.com/")
+            await client.fetch("https://example.com/", origin=Origin.PERSON)
 
 
 @in_a_loop
@@ -422,16 +423,16 @@ async def test_hosts_file(monkeypatch: pytest.MonkeyPatch) -> None:
         # The real file: the name is refused; with an allowed network, its address is.
         async with make_client(guard=Guard(allow_ports=EVERY_PORT), lookup=resolve_name) as client:
             with refuses(RefusalKind.LOCAL_NAME):
-                await client.fetch(f"http://localhost:{secret.port}/")
+                await client.fetch(f"http://localhost:{secret.port}/", origin=Origin.PERSON)
         async with make_client(lookup=resolve_name) as client:
             with refuses(RefusalKind.LOOPBACK):
-                await client.fetch(f"http://localhost:{secret.port}/")
+                await client.fetch(f"http://localhost:{secret.port}/", origin=Origin.PERSON)
         # A file that gives a public name a private address.
         found = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", secret.port))
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [found])
         async with make_client(guard=Guard(allow_ports=EVERY_PORT), lookup=resolve_name) as client:
             with refuses(RefusalKind.LOOPBACK):
-                await client.fetch(f"http://www.example.com:{secret.port}/")
+                await client.fetch(f"http://www.example.com:{secret.port}/", origin=Origin.PERSON)
         assert secret.accepted == 0
 
 
@@ -454,7 +455,7 @@ async def test_self_request() -> None:
                     f"http://{ADDRESS}:{other.port}/",
                 ):
                     with refuses(RefusalKind.OWN_SERVICE):
-                        await client.fetch(url)
+                        await client.fetch(url, origin=Origin.PERSON)
             assert (own.accepted, other.accepted) == (0, 1)
         assert not web.requests
 
@@ -477,10 +478,10 @@ async def test_unix_socket_transport(tmp_path: Path) -> None:
     for url, if_requested, if_redirected in cases:
         async with make_client() as client:
             with if_requested:
-                await client.fetch(url)
+                await client.fetch(url, origin=Origin.PERSON)
         async with LoopbackWeb({"http://example.com/": make_redirect(url)}) as web, web.client() as client:
             with if_redirected:
-                await client.fetch("http://example.com/")
+                await client.fetch("http://example.com/", origin=Origin.PERSON)
             assert (len(web.requests), web.refused) == (1, [])
     assert not connections
     server.close()
@@ -542,7 +543,7 @@ async def redirect_to_secret(location: Callable[[int], str]) -> Any:
 
 async def check_nothing_is_followed(public: Listener, secret: Listener) -> None:
     async with make_client() as client:
-        response = await client.fetch(f"http://{ADDRESS}:{public.port}/")
+        response = await client.fetch(f"http://{ADDRESS}:{public.port}/", origin=Origin.PERSON)
     assert (response.status, response.hops, public.accepted, secret.accepted) == (200, (), 1, 0)
     assert str(public.port) in f"{response.header('refresh')} {response.body!r}"
 
@@ -561,7 +562,7 @@ async def check_the_deadline_holds(start: bytes, unit: bytes) -> None:
     started = time.monotonic()
     async with Listener(talk) as server, make_client(timeout=0.3) as client:
         with fails(FailureKind.TIMEOUT):
-            await client.fetch(f"http://{ADDRESS}:{server.port}/")
+            await client.fetch(f"http://{ADDRESS}:{server.port}/", origin=Origin.PERSON)
         assert 0.3 <= time.monotonic() - started < 60
         await server.wait_until_disconnected()
 
@@ -581,7 +582,7 @@ async def count_bytes_taken(start: bytes, unit: bytes, kind: FailureKind, **opti
 
     async with Listener(talk) as server, make_client() as client:
         with fails(kind):
-            await client.fetch(f"http://{ADDRESS}:{server.port}/", **options)
+            await client.fetch(f"http://{ADDRESS}:{server.port}/", **options, origin=Origin.PERSON)
         await server.wait_until_disconnected()
     return sent
 

@@ -8,6 +8,7 @@ import pytest
 
 import canonry
 from canonry.errors import FailureKind
+from canonry.net.origin import Origin
 from canonry.net.robots import (
     MAX_DELAY_SECONDS,
     RobotsVerdict,
@@ -82,11 +83,11 @@ def test_hostile_patterns_are_matched_in_bounded_time() -> None:
 async def test_without_a_file_all_is_allowed_and_without_an_answer_nothing(
     answer: int | Exception, verdict: RobotsVerdict, kind: FailureKind | None
 ) -> None:
-    async def fetch(url: str) -> canonry.Response:
+    async def fetch(url: str, **_: object) -> canonry.Response:
         assert url == "https://example.com/robots.txt"
         if isinstance(answer, Exception):
             raise answer
         return canonry.Response(answer, url, {}, b"User-agent: *\nDisallow: /")
 
-    robots = await fetch_robots("https://example.com", fetch, "canonry")
+    robots = await fetch_robots("https://example.com", fetch, "canonry", origin=Origin.PERSON)
     assert (robots.judge(PAGE), robots.failure and robots.failure.kind) == (verdict, kind)

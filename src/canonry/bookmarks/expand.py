@@ -20,6 +20,7 @@ from canonry.core.tables import SHORTENERS
 from canonry.core.url import join, parse
 from canonry.errors import FailureKind, FetchFailed, InvalidUrl, UnsafeUrl, mask_credentials
 from canonry.net.html import find_meta_refresh, is_html, parse_refresh
+from canonry.net.origin import Origin
 from canonry.net.response import REDIRECTS, Hop, Response
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ async def expand(
     fragment = start.fragment
     start.userinfo = start.fragment = None
     name = f"expand:{sha256(str(start).encode()).hexdigest()}"
-    guard = client.guard.for_links_from("")  # a target must be public, wherever the shortener is
+    guard = client.guard.for_origin(Origin.UNKNOWN)  # a target must be public, wherever the shortener is
     hops: list[Hop] = []
     cached: _Target | _Failure | None = None
     found: _Target | _Failure
@@ -131,10 +132,10 @@ async def expand(
 
 async def _follow(parts: Parts, hops: list[Hop], client: Client, guard: Guard, seconds: float) -> str:
     """Return the first URL of a chain that is not a short link; FetchFailed or UnsafeUrl if there is none."""
-    came_from: str | None = None
+    origin = Origin.PERSON
     fragment: str | None = None
     while len(hops) < MAX_HOPS:
-        response, reference = await _request_redirect(str(parts), client, came_from, seconds)
+        response, reference = await _request_redirect(str(parts), client, origin, seconds)
         target = _check_target(response.url, reference, guard)
         fragment = target.fragment or fragment  # RFC 9110, 10.2.2
         target.fragment = None
@@ -144,18 +145,18 @@ async def _follow(parts: Parts, hops: list[Hop], client: Client, guard: Guard, s
         if any(hop.url == str(target) for hop in hops):
             reason = f"redirects in a loop, back to {target.host}"
             raise FetchFailed(str(target), reason, kind=FailureKind.REDIRECT_LOOP)
-        parts, came_from = target, response.address
+        parts, origin = target, response.origin
     raise FetchFailed(str(parts), f"more than {MAX_HOPS} redirects", kind=FailureKind.TOO_MANY_REDIRECTS)
 
 
-async def _request_redirect(url: str, client: Client, came_from: str | None, seconds: float) -> tuple[Response, str]:
+async def _request_redirect(url: str, client: Client, origin: Origin, seconds: float) -> tuple[Response, str]:
     """Return the response that redirects, and its reference; GET if the response to HEAD does not redirect."""
     with suppress(FetchFailed, TimeoutError):  # GET has its own errors
         async with asyncio.timeout(seconds * _HEAD_SHARE):
-            response = await client.request(url, method="HEAD", came_from=came_from)
+            response = await client.request(url, method="HEAD", origin=origin)
         if reference := _find_reference(response):
             return response, reference
-    response = await client.request(url, came_from=came_from, max_bytes=_MAX_PAGE_BYTES)
+    response = await client.request(url, origin=origin, max_bytes=_MAX_PAGE_BYTES)
     if reference := _find_reference(response):
         return response, reference
     reason = f"{parse(url).host} answered {response.status} without a redirect"

@@ -6,8 +6,12 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
+from canonry.bookmarks.bookmark import ExpansionState
 from canonry.bookmarks.bookmark_store import change_bookmark, lock_bookmark
-from canonry.errors import BookmarkNotFound, FetchFailed, UnsafeUrl
+from canonry.core.rules import strip_www
+from canonry.core.url import parse, read_url
+from canonry.errors import BookmarkNotFound, FetchFailed, InvalidUrl, UnsafeUrl
+from canonry.net.origin import Origin
 from canonry.store.schema import stamp
 
 if TYPE_CHECKING:
@@ -16,7 +20,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from canonry.bookmarks.bookmark import OwnedBookmark
+    from canonry.bookmarks.bookmark import Bookmark, OwnedBookmark
     from canonry.bookmarks.bookmark_store import BookmarkStore
     from canonry.bookmarks.statistics import Statistics
     from canonry.net.response import Fetch
@@ -49,7 +53,9 @@ class MissingTitles:
         if found is None or found.bookmark.title or self._fetch is None:
             return
         try:
-            response = await self._fetch(found.bookmark.url, max_bytes=_MAX_PAGE_BYTES)
+            response = await self._fetch(
+                found.bookmark.url, origin=find_origin(found.bookmark), max_bytes=_MAX_PAGE_BYTES
+            )
         except (FetchFailed, UnsafeUrl):
             self._statistics.count("title:failed", self._clock())
             raise
@@ -57,6 +63,22 @@ class MissingTitles:
         if response.is_ok and title:
             self._statistics.count("title:found", self._clock())
             await self._store.database.write(partial(_save_title, found=found, title=title, now=stamp(self._clock())))
+
+
+def find_origin(bookmark: Bookmark) -> Origin:
+    """Return who named the URL of a bookmark: a person only if the host is the one that the person gave.
+
+    The target of a short link, and of a link that was unwrapped, is what the other site says.
+    """
+    if bookmark.expansion is ExpansionState.EXPANDED:
+        return Origin.UNKNOWN
+    if bookmark.original_url is None:
+        return Origin.PERSON
+    try:
+        given = parse(read_url(bookmark.original_url)).host
+    except InvalidUrl:
+        return Origin.UNKNOWN
+    return Origin.PERSON if strip_www(given) == strip_www(parse(bookmark.url).host) else Origin.UNKNOWN
 
 
 def _save_title(connection: Connection, found: OwnedBookmark, title: str, now: str) -> None:

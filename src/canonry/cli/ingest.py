@@ -21,9 +21,12 @@ from canonry.errors import StoreError, mask_credentials
 from canonry.feeds.feed_values import FeedStatus
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from io import FileIO
 
+    from canonry.feeds.feed_values import FeedState
     from canonry.feeds.ingest_report import FeedOutcome, ItemRecord, Report
+    from canonry.net.origin import Origin
     from canonry.store.database import Database
 
 _MAX_SHOWN_ITEMS = 20  # on a terminal
@@ -170,11 +173,11 @@ class _IngestSession:
             report = await self._run(given, self.database_url)
         else:
             with open_feeds(self.database_url) as store:
-                active = [feed.url for feed in await store.list_all() if feed.status is FeedStatus.ACTIVE]
+                active = [feed for feed in await store.list_all() if feed.status is FeedStatus.ACTIVE]
                 if not active:
                     click.echo("canonry: no feeds to poll. Add one with `canonry feeds add URL`.", err=True)
                     return 1
-                report = await self._run(active, store.database)
+                report = await self._run_stored(active, store.database)
         self.output.print_first_items()
         _print_summary(report)
         return 0 if not report.failed and all(line.is_met for line in report.checklist) else 1
@@ -184,15 +187,20 @@ class _IngestSession:
         with open_feeds(self.database_url) as store:
             while True:
                 try:
-                    urls = given or [feed.url for feed in await store.list_due(datetime.now(UTC))]
-                    if urls:
-                        _print_round(await self._run(urls, store.database))
+                    if given:
+                        _print_round(await self._run(given, store.database))
+                    elif due := await store.list_due(datetime.now(UTC)):
+                        _print_round(await self._run_stored(due, store.database))
                 except StoreError as error:  # the database may come back
                     click.echo(f"canonry: {error}", err=True)
                 given = []
                 await asyncio.sleep(every)
 
-    async def _run(self, urls: list[str], store: str | Database) -> Report:
+    async def _run_stored(self, feeds: list[FeedState], database: Database) -> Report:
+        """Poll feeds of the store; who named their URLs is stored with them."""
+        return await self._run([feed.url for feed in feeds], database, {feed.url: feed.origin for feed in feeds})
+
+    async def _run(self, urls: list[str], store: str | Database, origins: Mapping[str, Origin] | None = None) -> Report:
         from canonry.feeds.ingest import ingest as run_ingest
 
         self.bar, feeds_before = render.ProgressBar(len(dict.fromkeys(urls))), self.totals.feeds
@@ -213,6 +221,7 @@ class _IngestSession:
             per_host=self.options.per_host,
             delay=self.options.delay,
             seen_ttl_days=self.options.seen_ttl_days,
+            origins=origins,
             on_feed=on_feed,
             on_item=on_item,
         )

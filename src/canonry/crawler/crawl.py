@@ -16,6 +16,7 @@ from canonry.crawler.crawl_store import Crawl, CrawlState, CrawlStore
 from canonry.crawler.lease_owners import find_dead_owners
 from canonry.crawler.results import PageUrl
 from canonry.errors import StartMoved
+from canonry.net.origin import Origin
 from canonry.settings import load_settings
 from canonry.store.database import Database
 
@@ -118,10 +119,10 @@ async def reopen_crawl(crawls: CrawlStore, before: Crawl, options: CrawlOptions)
 
 
 def _parse_seed(seed: str) -> PageUrl:
-    """Return the URL of the start page without its fragment and without credentials, which are never stored."""
+    """Return the URL that a person gave as the start page, without fragment and credentials, which are not stored."""
     start = parse(read_url(seed))
     start.userinfo = start.fragment = None
-    return PageUrl(normalize(str(start), CRAWL_POLICY), str(start))
+    return PageUrl(normalize(str(start), CRAWL_POLICY), str(start), Origin.PERSON)
 
 
 async def read_pages(crawls: CrawlStore, crawl_id: int) -> AsyncGenerator[Page]:

@@ -40,6 +40,7 @@ from canonry.net.fetch import Client, FetchOptions
 from canonry.net.guard import make_guard
 from canonry.net.html import is_html
 from canonry.net.http_engine import MAX_PAGE_BYTES, HttpEngine
+from canonry.net.origin import Origin
 from canonry.net.robots import get_robots_token
 from canonry.net.sitemap import MAX_FILE_BYTES as MAX_SITEMAP_BYTES
 from canonry.net.sitemap import iter_sitemap_pages
@@ -93,7 +94,6 @@ class CrawlRun:
         self._client = client
         self._seed = seed
         self._judge = Judge(crawl.host, self.options.depth)
-        self._address: str | None = crawl.address or None
         self._queue: asyncio.Queue[LeasedPage] = asyncio.Queue()
         self._results: list[PageResult] = []
         self._busy = 0
@@ -122,7 +122,6 @@ class CrawlRun:
             slots=self._slots,
             backoff=self.options.backoff,
             seed=self._seed,
-            came_from=self._address,
         )
         if self._engine is None:
             is_http = self.options.engine == "http"
@@ -220,15 +219,13 @@ class CrawlRun:
 
     async def _open(self, page: LeasedPage) -> PageResult:
         """Open a page when robots.txt and the delay allow it, and decide on its result."""
-        rules = await self._politeness.get_rules(page.requested_url)
+        rules = await self._politeness.get_rules(page.requested_url, page.origin)
         if not rules.allows(page.requested_url):
             return refuse_page(page, rules.failure, engine=self.options.engine)
         await self._politeness.wait_for_turn(rules)
         assert self._engine is not None
         url = self._politeness.add_credentials(page.requested_url)
-        opened = await self._engine.open(url, came_from=self._address if page.depth else None)
-        if page.depth == 0 and self._address is None:
-            self._address = self._politeness.came_from = opened.address or None
+        opened = await self._engine.open(url, origin=page.origin)
         retry = decide_retry(opened, attempts=page.attempts, options=self.options, jitter=random.random())  # noqa: S311
         if retry is None:
             return self._judge.judge_page(
@@ -250,35 +247,35 @@ class CrawlRun:
             host = parse(start.final_url).host
             self._judge = Judge(host, self.options.depth)
             # The host first: another process may lease the new start page at once.
-            await self.crawls.set_start(self.crawl.id, host, self._address or "")
-            target = PageUrl(normalize(start.final_url, CRAWL_POLICY), start.final_url)
+            await self.crawls.set_start(self.crawl.id, host, start.origin.server)
+            target = PageUrl(normalize(start.final_url, CRAWL_POLICY), start.final_url, start.origin)
             await self.crawls.add(self.crawl.id, [target], depth=0, referrer=start.url)
 
     async def _use_start(self, start: PageResult) -> None:
         """Store the host and address of the start page, and queue what the sitemaps name."""
-        await self.crawls.set_start(self.crawl.id, self._judge.host, self._address or "")
+        await self.crawls.set_start(self.crawl.id, self._judge.host, start.origin.server)
         if self.options.sitemaps and start.state is PageState.DONE:
-            await self._read_sitemaps(start.final_url)
+            await self._read_sitemaps(start.final_url, start.origin)
 
     async def _resume_sitemaps(self) -> None:
         """Read the sitemaps again when a crawl is resumed: the process that read them may have been interrupted."""
         is_running = self.crawl.state is CrawlState.RUNNING
         if self.options.sitemaps and is_running and self.crawl.taken and self._deadline is None:
-            await self._read_sitemaps(self.crawl.seed)
+            await self._read_sitemaps(self.crawl.seed, Origin.from_server(self.crawl.address))
 
-    async def _read_sitemaps(self, start_url: str) -> None:
-        """Queue the pages that the site's sitemaps name."""
-        sitemaps = await self._politeness.find_sitemaps(start_url)
+    async def _read_sitemaps(self, start_url: str, origin: Origin) -> None:
+        """Queue the pages that the site's sitemaps name; `origin` is that of the URLs on the start page."""
+        sitemaps = await self._politeness.find_sitemaps(start_url, origin)
         pages: list[PageUrl] = []
-        async for found in iter_sitemap_pages(sitemaps, self._sitemap_fetch, came_from=self._address):
+        async for found in iter_sitemap_pages(sitemaps, self._sitemap_fetch):
             if isinstance(found, FetchFailed):
                 continue
-            if (page := self._judge.judge_sitemap_url(found)) is not None:
+            if (page := self._judge.judge_sitemap_url(found.url, found.origin)) is not None:
                 pages.append(page)
             if len(pages) >= _SITEMAP_BATCH_URLS:
-                await self.crawls.add(self.crawl.id, pages, depth=1, referrer=sitemaps[0])
+                await self.crawls.add(self.crawl.id, pages, depth=1, referrer=sitemaps[0].url)
                 pages = []
-        await self.crawls.add(self.crawl.id, pages, depth=1, referrer=sitemaps[0])
+        await self.crawls.add(self.crawl.id, pages, depth=1, referrer=sitemaps[0].url)
 
     def _follows_redirect(self, url: str, target: str) -> bool:
         """Return whether to follow a redirect: not if robots.txt disallows the target, or the `Judge` refuses it."""

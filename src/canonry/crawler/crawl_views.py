@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, bindparam, func, select, text
 
 from canonry.core.scope import Verdict
+from canonry.crawler.pages import mask_url
 from canonry.crawler.results import RECORDED, PageState
 from canonry.store.schema import crawl_pages
 
@@ -110,7 +111,9 @@ class CrawlViews:
         def work(connection: Connection) -> CrawlActivity:
             places = sorted(_list_places(connection, crawl_id, limit, from_end=True), reverse=True)
             urls = connection.execute(_SELECT_OPEN_URLS, {"crawl_id": crawl_id}).scalars()
-            return CrawlActivity(tuple(urls), tuple(_load_nodes(connection, places[:limit], with_links=False)))
+            return CrawlActivity(
+                tuple(map(mask_url, urls)), tuple(_load_nodes(connection, places[:limit], with_links=False))
+            )
 
         return await self._database.read(work)
 
@@ -137,7 +140,8 @@ def _load_nodes(connection: Connection, places: list[tuple[int, int]], *, with_l
 def _make_node(
     url: str, title: str, status: int, depth: int, state: str, error: str, referrer: str, links: str | None
 ) -> Node:
-    return Node(url, title, status, depth, PageState(state), error, referrer, _find_targets(links))
+    shown, found_on = mask_url(url), mask_url(referrer)
+    return Node(shown, title, status, depth, PageState(state), mask_url(error), found_on, _find_targets(links))
 
 
 def _find_targets(links: str | None) -> tuple[str, ...] | None:
@@ -145,4 +149,4 @@ def _find_targets(links: str | None) -> tuple[str, ...] | None:
     if links is None:
         return None
     rows: list[tuple[str, str, str, str, str]] = json.loads(links)
-    return tuple(dict.fromkeys(url for _, url, _, verdict, _ in rows if verdict == Verdict.CRAWL))
+    return tuple(dict.fromkeys(mask_url(url) for _, url, _, verdict, _ in rows if verdict == Verdict.CRAWL))

@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape
 
 from canonry.atomic_files import replace_file
 from canonry.core.scope import Verdict
-from canonry.crawler.pages import RECORD_FIELDS, make_record
+from canonry.crawler.pages import RECORD_FIELDS, make_record, mask_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -119,14 +119,14 @@ class _Graph:
     def add(self, page: Page) -> None:
         source = self._get_number(page.url)
         self._pages.add(source)
-        self._out.write(self._syntax.node(source, page.url, page.title, page.status))
+        self._out.write(self._syntax.node(source, mask_url(page.url), page.title, page.status))
         for target in dict.fromkeys(link.url for link in page.links if link.url and link.verdict is not Verdict.SKIP):
             self._out.write(self._syntax.edge(source, self._get_number(target)))
 
     def close(self) -> None:
         for url_without_scheme, number in self._numbers.items():
             if number not in self._pages:
-                self._out.write(self._syntax.node(number, f"https:{url_without_scheme}", "", 0))
+                self._out.write(self._syntax.node(number, mask_url(f"https:{url_without_scheme}"), "", 0))
         self._out.write(self._syntax.end)
         self._out.close()
 

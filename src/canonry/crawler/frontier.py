@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, select, text, update
+from sqlalchemy import Connection, Row, bindparam, select, text, update
 
 from canonry.crawler.decide import Levels, RedirectDecision, count_fresh, decide_redirect, is_exhausted
 from canonry.crawler.reasons import SkipReason
 from canonry.crawler.results import RECORDED, FrontierBatch, LeasedPage, PageResult, PageState, PageUrl, RecordedPage
+from canonry.net.origin import Origin
 from canonry.store.schema import crawl_pages, crawls, stamp
 
 if TYPE_CHECKING:
@@ -33,12 +34,14 @@ def make_page_key(url: str) -> str:
 _LEASED_COLUMNS = [crawl_pages.c[name] for name in LeasedPage.__dataclass_fields__]
 # https is preferred: the page's URL becomes https, and so does the requested URL unless the page was opened already.
 _ADD_OR_IMPROVE = text(
-    "INSERT INTO crawl_pages (crawl_id, key, url, requested_url, depth, referrer)"
-    " VALUES (:crawl_id, :key, :url, :requested_url, :depth, :referrer)"
+    "INSERT INTO crawl_pages (crawl_id, key, url, requested_url, depth, referrer, origin)"
+    " VALUES (:crawl_id, :key, :url, :requested_url, :depth, :referrer, :origin)"
     " ON CONFLICT (crawl_id, key) DO UPDATE SET"
     " url = CASE WHEN excluded.url LIKE 'https:%' THEN excluded.url ELSE crawl_pages.url END,"
     " requested_url = CASE WHEN crawl_pages.begun_at IS NULL AND crawl_pages.url LIKE 'http:%'"
     " AND excluded.url LIKE 'https:%' THEN excluded.requested_url ELSE crawl_pages.requested_url END,"
+    " origin = CASE WHEN crawl_pages.begun_at IS NULL AND crawl_pages.url LIKE 'http:%'"
+    " AND excluded.url LIKE 'https:%' THEN excluded.origin ELSE crawl_pages.origin END,"
     " depth = CASE WHEN crawl_pages.begun_at IS NULL AND excluded.depth < crawl_pages.depth"
     " THEN excluded.depth ELSE crawl_pages.depth END"
     " WHERE (crawl_pages.url LIKE 'http:%' AND excluded.url LIKE 'https:%')"
@@ -148,6 +151,7 @@ def add_pages(connection: Connection, crawl_id: int, pages: Iterable[PageUrl], d
             "requested_url": page.requested_url,
             "depth": depth,
             "referrer": referrer,
+            "origin": str(page.origin),
         }
         for page in pages
     ]
@@ -170,10 +174,10 @@ def _lease(
     leased: list[LeasedPage] = []
     if want > 0 and levels.retry_at is not None and levels.retry_at <= stamp(now):
         retries = connection.execute(_SELECT_RETRIES, {"of": crawl_id, "now": stamp(now), "count": want})
-        leased += [LeasedPage(*row) for row in retries]
+        leased += [_make_leased_page(row) for row in retries]
     if count := count_fresh(levels, want=want, retried=leased, taken=taken, max_pages=max_pages):
         fresh = connection.execute(_SELECT_FRESH, {"of": crawl_id, "level": levels.fresh_depth, "count": count})
-        new = [LeasedPage(*row) for row in fresh]
+        new = [_make_leased_page(row) for row in fresh]
         _set_taken(connection, crawl_id, taken + len(new))
         leased += new
     if leased:
@@ -181,6 +185,10 @@ def _lease(
         rows = [{"id": page.id, "owner": owner, "until": until, "now": stamp(now)} for page in leased]
         connection.execute(_LEASE_PAGE, rows)
     return leased
+
+
+def _make_leased_page(row: Row[Any]) -> LeasedPage:
+    return LeasedPage(**{**row._mapping, "origin": Origin.parse(row.origin)})  # noqa: SLF001
 
 
 def _set_taken(connection: Connection, crawl_id: int, taken: int) -> None:
@@ -234,7 +242,7 @@ def _is_redirect(result: PageResult) -> bool:
 
 def _record_redirect(connection: Connection, crawl_id: int, result: PageResult, now: str) -> list[RecordedPage]:
     """Record a page that redirects to another page of the site: one of the two gets the record."""
-    target = PageUrl(result.redirects_to, result.final_url)
+    target = PageUrl(result.redirects_to, result.final_url, result.origin)
     by_key = {"crawl_id": crawl_id, "key": make_page_key(target.url)}
     depth = result.page.depth
     if not result.is_target_read:  # the process that found the target may not have stored it yet

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from canonry.core.scope import LinkVerdict
     from canonry.crawler.results import LeasedPage
     from canonry.net.engine import Link, Opened
+    from canonry.net.origin import Origin
 
 _MAX_CACHED_VERDICTS = 50_000  # the links of a site repeat
 _MAX_KNOWN_PAGES = 1_000_000
@@ -59,7 +60,7 @@ class Judge:
             failure = PageFailure(FailureKind.INVALID_URL, str(error))
             return PageResult(page, PageState.FAILED, url, opened.status, final_url, engine=engine, failure=failure)
         if parse(target).host != self.host:
-            return _leave_host(page, opened.status, PageUrl(target, final_url), engine=engine)
+            return _leave_host(page, opened.status, PageUrl(target, final_url, opened.origin), engine=engine)
         is_same = _remove_scheme(target) == _remove_scheme(url)
         if is_same and target.startswith("https:"):
             url = target
@@ -81,9 +82,10 @@ class Judge:
             failure=opened.failure,
             links=links,
             followed=sum([link.verdict is Verdict.CRAWL for link in links]),
-            found=tuple(self._find_pages(links)) if may_follow(page.depth, self._max_depth) else (),
+            found=self._find_pages(links, opened.origin) if may_follow(page.depth, self._max_depth) else (),
             redirects_to="" if is_same else target,
             is_target_read=not is_unfollowed,
+            origin=opened.origin,
         )
 
     def follows_redirect(self, url: str, target: str) -> bool:
@@ -103,13 +105,13 @@ class Judge:
         self._redirects[source] = destination
         return False
 
-    def judge_sitemap_url(self, url: str) -> PageUrl | None:
-        """Return the page that a sitemap names, or None if it is not crawled; such pages have depth 1."""
+    def judge_sitemap_url(self, url: str, origin: Origin) -> PageUrl | None:
+        """Return the page that a sitemap of this origin names, or None if it is not crawled; its depth is 1."""
         verdict = judge_target(url, page="", host=self.host)
         if verdict.verdict is not Verdict.CRAWL or verdict.url is None or not may_follow(0, self._max_depth):
             return None
         self._known[_remove_scheme(verdict.url)] = verdict.url.startswith("https:")
-        return PageUrl(verdict.url, url.partition("#")[0])
+        return PageUrl(verdict.url, url.partition("#")[0], origin)
 
     def _judge_links(self, links: tuple[Link, ...], *, page: str) -> tuple[PageLink, ...]:
         judged: list[PageLink] = []
@@ -121,7 +123,7 @@ class Judge:
             judged.append(PageLink(link.url, verdict.url, link.text, verdict.verdict, verdict.reason))
         return tuple(judged)
 
-    def _find_pages(self, links: tuple[PageLink, ...]) -> list[PageUrl]:
+    def _find_pages(self, links: tuple[PageLink, ...], origin: Origin) -> tuple[PageUrl, ...]:
         """Return the pages that the frontier does not have yet, or has without https."""
         found: list[PageUrl] = []
         for link in links:
@@ -133,8 +135,8 @@ class Judge:
                 if len(self._known) >= _MAX_KNOWN_PAGES:
                     self._known.clear()
                 self._known[key] = is_https
-                found.append(PageUrl(link.url, link.href.partition("#")[0]))
-        return found
+                found.append(PageUrl(link.url, link.href.partition("#")[0], origin))
+        return tuple(found)
 
     def _judge_target(self, target: str) -> _CachedVerdict:
         """Return the verdict on a link target that holds for every page."""
@@ -158,7 +160,16 @@ def _leave_host(page: LeasedPage, status: int, target: PageUrl, *, engine: str) 
     final_url = target.requested_url
     if not page.depth:
         reason = SkipReason.OTHER_HOST
-        return PageResult(page, PageState.SKIPPED, page.url, status, final_url, engine=engine, skip_reason=reason)
+        return PageResult(
+            page,
+            PageState.SKIPPED,
+            page.url,
+            status,
+            final_url,
+            engine=engine,
+            skip_reason=reason,
+            origin=target.origin,
+        )
     link = PageLink(final_url, target.url, "", Verdict.EXTERNAL, "the page redirects there")
     return PageResult(page, PageState.DONE, page.url, status, final_url, engine=engine, links=(link,))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from canonry.core.scope import Verdict
 from canonry.crawler.decide import is_unusable
-from canonry.errors import FailureKind  # noqa: TC001 (pydantic resolves the annotations of responses)
+from canonry.errors import FailureKind, mask_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -80,13 +80,29 @@ def select_external(links: Iterable[PageLink]) -> tuple[PageLink, ...]:
     return tuple([link for link in links if link.verdict is Verdict.EXTERNAL])
 
 
+def mask_url(url: str) -> str:
+    """Return a URL as files, pages and the API show it: without user names and passwords.
+
+    The address of a `mailto:` link is not a credential.
+    """
+    is_plain = "@" not in url and "%40" not in url
+    return url if is_plain or url[:7].lower() == "mailto:" else mask_credentials(url)
+
+
 def make_record(page: Page) -> Mapping[str, Any]:
-    """Return a page as files and responses of the API have it."""
+    """Return a page as files and responses of the API have it; user names and passwords in URLs are masked."""
     record: dict[str, Any] = {name: getattr(page, name) for name in RECORD_FIELDS}
+    record |= {name: mask_url(getattr(page, name)) for name in ("url", "requested_url", "final_url", "error")}
     record["links"] = [_make_link_record(link) for link in page.links]
     record["external"] = [_make_link_record(link) for link in page.external]
     return record
 
 
 def _make_link_record(link: PageLink) -> dict[str, str | None]:
-    return {"href": link.href, "url": link.url, "text": link.text, "verdict": link.verdict, "reason": link.reason}
+    return {
+        "href": mask_url(link.href),
+        "url": None if link.url is None else mask_url(link.url),
+        "text": link.text,
+        "verdict": link.verdict,
+        "reason": mask_url(link.reason),
+    }

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from canonry.core.url import parse, read_url
 from canonry.net.robots import Robots, fetch_robots
+from canonry.net.sitemap import NamedUrl
 
 if TYPE_CHECKING:
+    from canonry.net.origin import Origin
     from canonry.net.response import Fetch
 
 _ROBOTS_ATTEMPTS = 3
@@ -30,14 +32,12 @@ class Politeness:
         slots: int = 1,
         backoff: float = 1.0,
         seed: str = "",
-        came_from: str | None = None,
     ) -> None:
         self._fetch = fetch
         self._token = token
         self._delay = delay
         self._slots = slots
         self._backoff = backoff
-        self.came_from = came_from
         self._requests: dict[str, asyncio.Task[Robots]] = {}
         self._known: dict[str, Robots] = {}
         self._loop = asyncio.get_running_loop()
@@ -53,13 +53,13 @@ class Politeness:
             task.cancel()
         await asyncio.gather(*self._requests.values(), return_exceptions=True)
 
-    async def get_rules(self, url: str) -> Robots:
-        """Return robots.txt of the URL's origin, fetched at the first call."""
+    async def get_rules(self, url: str, named_by: Origin) -> Robots:
+        """Return robots.txt of the URL's origin, fetched at the first call; `named_by` says who named the URL."""
         if self._fetch is None:
             return Robots()
         origin = parse(url).get_origin()
         if origin not in self._requests:
-            self._requests[origin] = asyncio.create_task(self._fetch_rules(self._fetch, origin))
+            self._requests[origin] = asyncio.create_task(self._fetch_rules(self._fetch, origin, named_by))
         return await asyncio.shield(self._requests[origin])
 
     async def wait_for_turn(self, rules: Robots) -> None:
@@ -79,9 +79,11 @@ class Politeness:
         rules = self._known.get(parse(url).get_origin())
         return rules is not None and not rules.allows(url)
 
-    async def find_sitemaps(self, url: str) -> tuple[str, ...]:
+    async def find_sitemaps(self, url: str, named_by: Origin) -> tuple[NamedUrl, ...]:
         """Return the sitemaps that robots.txt names, or else the usual one."""
-        return (await self.get_rules(url)).sitemaps or (f"{parse(url).get_origin()}/sitemap.xml",)
+        rules = await self.get_rules(url, named_by)
+        usual = NamedUrl(f"{parse(url).get_origin()}/sitemap.xml", named_by)
+        return tuple(NamedUrl(each, rules.origin) for each in rules.sitemaps) or (usual,)
 
     def add_credentials(self, url: str) -> str:
         """Return the URL with user and password of the seed, if it is of the seed's origin."""
@@ -89,11 +91,11 @@ class Politeness:
         is_same_origin = url == self._origin or url.startswith(f"{self._origin}/")
         return f"{scheme}{separator}{self._userinfo}@{rest}" if self._userinfo and is_same_origin else url
 
-    async def _fetch_rules(self, fetch: Fetch, origin: str) -> Robots:
+    async def _fetch_rules(self, fetch: Fetch, origin: str, named_by: Origin) -> Robots:
         rules = Robots()
         for attempt in range(_ROBOTS_ATTEMPTS):
             url = self.add_credentials(origin)
-            rules = await fetch_robots(url, fetch, self._token, came_from=self.came_from)
+            rules = await fetch_robots(url, fetch, self._token, origin=named_by)
             is_transient = rules.failure is not None and rules.failure.is_transient
             if not is_transient or attempt == _ROBOTS_ATTEMPTS - 1:
                 break

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from canonry.net.origin import Origin
+
 if TYPE_CHECKING:
     from datetime import datetime
 
@@ -29,10 +31,11 @@ RECORDED = (PageState.DONE, PageState.FAILED)  # the states of pages that a craw
 
 @dataclass(frozen=True, slots=True)
 class PageUrl:
-    """The URL of a page: normalized (`url`), and as a link has it (`requested_url`)."""
+    """The URL of a page: normalized (`url`), as a link has it (`requested_url`), and who named it (`origin`)."""
 
     url: str
     requested_url: str
+    origin: Origin = Origin.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,7 @@ class LeasedPage:
     requested_url: str
     depth: int
     attempts: int
+    origin: Origin = Origin.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,8 @@ class PageResult:
     """The result of opening a page. The state QUEUED asks for another attempt at `retry_at`.
 
     `url` is the page's own URL, `redirects_to` the normalized URL of another page of the site. `is_target_read` is
-    False if the redirect was not followed, so that its target has to be opened separately.
+    False if the redirect was not followed, so that its target has to be opened separately. `origin` is the origin of
+    the URLs that the page names.
     """
 
     page: LeasedPage
@@ -69,6 +74,7 @@ class PageResult:
     redirects_to: str = ""
     is_target_read: bool = True
     retry_at: datetime | None = None
+    origin: Origin = Origin.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,7 +183,9 @@ def _count_verdicts(links: tuple[PageLink, ...]) -> str:
 
 
 async def _show_refusals(client: Client) -> TourStep:
-    rows = tuple([(url, await _find_refusal(client.fetch(url))) for url in HOSTILE])
+    from canonry.net.origin import Origin
+
+    rows = tuple([(url, await _find_refusal(client.fetch(url, origin=Origin.PERSON))) for url in HOSTILE])
     result = f"{sum(reason != 'answered' for _, reason in rows)} of {len(rows)} refused"
     return TourStep(
         "Hostile URLs: private addresses, redirects to them, loops, bombs",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from datetime import datetime, timedelta
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, and_, bindparam, delete, func, insert, or_, select, update
@@ -14,21 +15,25 @@ from canonry.errors import FeedNotFound
 from canonry.feeds.feed_values import FeedState, FeedStatus
 from canonry.feeds.items import delete_unseen_entries, merge_document
 from canonry.feeds.stored_items import select_items
+from canonry.net.origin import Origin
 from canonry.store.schema import entries, feed_aliases, feeds, sightings, stamp
 from canonry.store.statements import Prepared
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from sqlalchemy import Select
 
     from canonry.feeds.feed_values import FeedDocument, MergedFeed, StoredItem
     from canonry.store.database import Database
 
+_NO_ORIGINS: Mapping[str, Origin] = MappingProxyType({})
 _STATE_NAMES = tuple(field.name for field in fields(FeedState))
 _STATE_COLUMNS = [feeds.c[name] for name in _STATE_NAMES]
 _LOCK_ADDING = select(func.pg_advisory_xact_lock(7203042))  # an arbitrary number that no other lock uses
-_INSERT_FEEDS = Prepared(lambda _: insert(feeds).inline(), ("key_url", "url", "title", "created_at", "folder"))
+_INSERT_FEEDS = Prepared(
+    lambda _: insert(feeds).inline(), ("key_url", "url", "title", "created_at", "folder", "origin")
+)
 _SELECT_AT_URLS = Prepared(
     lambda is_one_of: select(*_STATE_COLUMNS).where(
         or_(is_one_of(feeds.c.url, "urls"), is_one_of(feeds.c.key_url, "urls"))
@@ -75,19 +80,29 @@ class FeedStore:
         self.database = database
 
     async def add(
-        self, url: str, now: datetime, aliases: Iterable[str] = (), *, title: str = "", folder: str = ""
+        self,
+        url: str,
+        now: datetime,
+        aliases: Iterable[str] = (),
+        *,
+        title: str = "",
+        folder: str = "",
+        origin: Origin = Origin.UNKNOWN,
     ) -> tuple[FeedState, bool]:
         """Return the feed known under this URL or an alias, or a new one, and whether it is new.
 
-        `title` is used until a document of the new feed has been read; `folder` is the OPML folder.
+        `title` is used until a document of the new feed has been read; `folder` is the OPML folder. `origin` says who
+        named the URL of a new feed.
         """
         return await self.database.write(
-            partial(_add, url=url, now=now, aliases=tuple(aliases), title=title, folder=folder)
+            partial(_add, url=url, now=now, aliases=tuple(aliases), title=title, folder=folder, origin=origin)
         )
 
-    async def add_all(self, urls: Sequence[str], now: datetime) -> list[FeedState]:
-        """Return the feeds known under these URLs, adding those that are not known."""
-        return await self.database.write(partial(_add_all, urls=urls, now=now))
+    async def add_all(
+        self, urls: Sequence[str], now: datetime, *, origins: Mapping[str, Origin] = _NO_ORIGINS
+    ) -> list[FeedState]:
+        """Return the feeds known under these URLs, adding those that are not known; `origins` says who named a URL."""
+        return await self.database.write(partial(_add_all, urls=urls, now=now, origins=origins))
 
     async def find(self, urls: Sequence[str]) -> FeedState | None:
         """Return the feed known under the first of these URLs that is known."""
@@ -152,9 +167,16 @@ class FeedStore:
         """Record a permanent redirect to a URL, and how often in a row it was seen."""
         await self._update(feed_id, {"moved_to": url, "moved_sightings": sightings})
 
-    async def adopt(self, feed_id: int, url: str) -> bool:
-        """Change the URL of a feed and keep the old URL as an alias; return False if another feed has the new URL."""
-        return await self.database.write(partial(_adopt, feed_id=feed_id, url=url))
+    async def adopt(self, feed_id: int, url: str, *, origin: Origin = Origin.UNKNOWN) -> bool:
+        """Change the URL of a feed and keep the old URL as an alias; return False if another feed has the new URL.
+
+        `origin` says who named the new URL.
+        """
+        return await self.database.write(partial(_adopt, feed_id=feed_id, url=url, origin=origin))
+
+    async def set_origin(self, feed_id: int, origin: Origin) -> None:
+        """Record who named the URL of a feed."""
+        await self._update(feed_id, {"origin": str(origin)})
 
     async def set_status(self, feed_id: int, status: FeedStatus) -> None:
         """Set the status and reset the failures."""
@@ -194,6 +216,7 @@ class FeedStore:
 def _make_state(row: Iterable[Any]) -> FeedState:
     values: dict[str, Any] = dict(zip(_STATE_NAMES, row, strict=True))
     values["status"] = FeedStatus(values["status"])
+    values["origin"] = Origin.parse(values["origin"])
     return FeedState(**values)
 
 
@@ -229,24 +252,28 @@ def _lock_adding(connection: Connection) -> None:
         connection.execute(_LOCK_ADDING)
 
 
-def _add_all(connection: Connection, urls: Sequence[str], now: datetime) -> list[FeedState]:
+def _add_all(
+    connection: Connection, urls: Sequence[str], now: datetime, origins: Mapping[str, Origin]
+) -> list[FeedState]:
     _lock_adding(connection)
     known = _find_all(connection, urls)
     if new := [url for url in dict.fromkeys(urls) if url not in known]:
-        _INSERT_FEEDS.insert(connection, [(url, url, "", stamp(now), "") for url in new])
+        _INSERT_FEEDS.insert(
+            connection, [(url, url, "", stamp(now), "", str(origins.get(url, Origin.UNKNOWN))) for url in new]
+        )
         known |= _find_all(connection, new)
     return [known[url] for url in urls]
 
 
 def _add(
-    connection: Connection, url: str, now: datetime, aliases: tuple[str, ...], title: str, folder: str
+    connection: Connection, url: str, now: datetime, aliases: tuple[str, ...], title: str, folder: str, origin: Origin
 ) -> tuple[FeedState, bool]:
     _lock_adding(connection)
     feed = _find(connection, (url, *aliases))
     is_new = feed is None
     if feed is None:
         _INSERT_FEEDS.insert(
-            connection, [(url, url, replace_unstorable(title), stamp(now), replace_unstorable(folder))]
+            connection, [(url, url, replace_unstorable(title), stamp(now), replace_unstorable(folder), str(origin))]
         )
         feed = _find(connection, (url,))
         assert feed is not None
@@ -263,7 +290,7 @@ def _touch(connection: Connection, feed_id: int, now: str, next_check_at: str | 
         _TOUCH_LAST_SIGHTINGS.run(connection, feed=feed_id, number=number, now=now)
 
 
-def _adopt(connection: Connection, feed_id: int, url: str) -> bool:
+def _adopt(connection: Connection, feed_id: int, url: str, origin: Origin) -> bool:
     other = _find(connection, (url,))
     if other is not None and other.id != feed_id:
         return False
@@ -271,7 +298,7 @@ def _adopt(connection: Connection, feed_id: int, url: str) -> bool:
     connection.execute(delete(feed_aliases).where(feed_aliases.c.url == url))
     if not _is_alias(connection, old_url):
         connection.execute(insert(feed_aliases).values(url=old_url, feed_id=feed_id))
-    values = {"url": url, "moved_to": "", "moved_sightings": 0, "etag": "", "last_modified": ""}
+    values = {"url": url, "moved_to": "", "moved_sightings": 0, "etag": "", "last_modified": "", "origin": str(origin)}
     connection.execute(update(feeds).where(feeds.c.id == feed_id).values(values))
     return True
 

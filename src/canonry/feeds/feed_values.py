@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from canonry.core.keys import Item, Key
     from canonry.feeds.item_matching import ItemOutcome, KeyConflict
+    from canonry.net.origin import Origin
 
 
 class FeedStatus(StrEnum):
@@ -49,6 +50,7 @@ class FeedState:
     moved_sightings: int
     ttl: int | None
     folder: str
+    origin: Origin  # who named `url`
 
 
 @dataclass(frozen=True, slots=True)

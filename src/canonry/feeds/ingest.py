@@ -25,10 +25,11 @@ from canonry.feeds.item_matching import ItemOutcome
 from canonry.feeds.polling import SEEN_TTL_DAYS, Polling, poll_feed
 from canonry.feeds.run_store import RunStore
 from canonry.feeds.runs import finish_run, start_run
+from canonry.net.origin import Origin
 from canonry.net.response import Validators
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from canonry.feeds.feed_store import FeedStore
     from canonry.feeds.feed_values import FeedState, MergedFeed
@@ -50,6 +51,7 @@ async def ingest(
     concurrency: int = _CONCURRENCY,
     per_host: int = _MAX_REQUESTS_PER_HOST,
     delay: float = 0.0,
+    origins: Mapping[str, Origin] | None = None,
     on_item: Callable[[ItemRecord], object] | None = None,
     on_feed: Callable[[FeedOutcome], object] | None = None,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -57,7 +59,8 @@ async def ingest(
     """Poll these feeds once and store each item once; feeds that fail are in the report and do not stop the others.
 
     `store` is a database URL (default: that of the settings) or an open `Database`. At most `per_host`
-    requests at once go to one host, `delay` seconds apart. `on_item` receives new and updated items as
+    requests at once go to one host, `delay` seconds apart. `origins` says who named a URL that no person
+    typed, such as the URL of a stored feed. `on_item` receives new and updated items as
     they come, `on_feed` every feed when it is done.
     """
     async with AsyncExitStack() as stack:
@@ -73,6 +76,7 @@ async def ingest(
             Polling(fetch, seen_ttl_days, clock=clock),
             HostSlots(per_host, delay),
             report,
+            origins=origins or {},
             on_item=on_item,
             on_feed=on_feed,
         )
@@ -106,6 +110,7 @@ class _Run:
         hosts: HostSlots,
         report: Report,
         *,
+        origins: Mapping[str, Origin],
         on_item: Callable[[ItemRecord], object] | None,
         on_feed: Callable[[FeedOutcome], object] | None,
     ) -> None:
@@ -113,6 +118,7 @@ class _Run:
         self.polling = replace(polling, fetch=partial(self._fetch_and_count, polling.fetch))
         self.hosts = hosts
         self.report = report
+        self.origins = origins
         self.on_item = on_item or report.items.append
         self.on_feed: Callable[[FeedOutcome], object] = on_feed or (lambda _: None)
         self.evidence = RunEvidence()
@@ -158,7 +164,8 @@ class _Run:
             if not self.queue and (batch := list(islice(urls, _LOOKUP_BATCH_FEEDS))):
 
                 async def add(store: FeedStore) -> None:
-                    feeds = await store.add_all(batch, self.polling.clock())
+                    origins = {url: self._get_origin(url) for url in batch}
+                    feeds = await store.add_all(batch, self.polling.clock(), origins=origins)
                     self.queue.extend(_QueuedFeed(url, feed, store) for url, feed in zip(batch, feeds, strict=True))
 
                 await self.store.run(add)
@@ -168,7 +175,9 @@ class _Run:
         async def work(store: FeedStore) -> _PolledFeed:
             feed = queued.feed
             if store is not queued.store:  # the run has fallen back to another store since
-                feed, _ = await store.add(queued.url, self.polling.clock())
+                feed, _ = await store.add(queued.url, self.polling.clock(), origin=self._get_origin(queued.url))
+            if feed.url == queued.url and self._get_origin(feed.url) is Origin.PERSON:
+                feed = replace(feed, origin=Origin.PERSON)  # typed for this run, whoever named it before
             was_fetched = True
             try:
                 outcome, merged = await poll_feed(feed, store, self.polling)
@@ -185,6 +194,9 @@ class _Run:
             if item.outcome is not ItemOutcome.DUPLICATE:
                 self.on_item(make_record(item, shown_url))
         self._add_outcome(polled.outcome)
+
+    def _get_origin(self, url: str) -> Origin:
+        return self.origins.get(url, Origin.PERSON)
 
     async def _fetch_and_count(self, fetch: Fetch, url: str, **options: Any) -> Response:
         self.evidence.conditional_requests += options.get("validators", _NO_VALIDATORS) != _NO_VALIDATORS

@@ -89,7 +89,8 @@ async def _fetch_and_store(
     feed: FeedState, store: FeedStore, polling: Polling, now: datetime
 ) -> tuple[FeedOutcome, MergedFeed]:
     started = time.perf_counter()
-    response = await polling.fetch(feed.url, validators=Validators(feed.etag, feed.last_modified))
+    validators = Validators(feed.etag, feed.last_modified)
+    response = await polling.fetch(feed.url, origin=feed.origin, validators=validators)
     feed, response, read = await _read_document(feed, response, store, polling)
     if read is None:
         await store.touch(feed.id, now, _compute_next_check(response, feed.ttl, now, polling))
@@ -149,10 +150,10 @@ async def _read_document(
     if not links:
         raise NotAFeed(feed.url, "the URL is a web page that links to no feed")
     url = strip_fragment(links[0].url)
-    linked = await polling.fetch(url, **({"came_from": response.address} if response.address else {}))
+    linked = await polling.fetch(url, origin=response.origin)
     raise_for_status(linked, polling.clock())
     found = read_feed(linked.body, url=linked.url, content_type=linked.header("content-type"))
-    if not await store.adopt(feed.id, url):
+    if not await store.adopt(feed.id, url, origin=response.origin):
         raise NotAFeed(feed.url, f"the URL is a web page, and its feed {mask_credentials(url)} is followed already")
     return await store.get(feed.id), linked, found
 
@@ -199,7 +200,11 @@ async def _follow_move(feed: FeedState, response: Response, merged: MergedFeed, 
         return
     sightings = feed.moved_sightings + 1 if feed.moved_to == target else 1
     has_known_items = any(item.outcome is not ItemOutcome.NEW for item in merged.items)
-    if sightings < _ADOPT_AFTER_SIGHTINGS or not has_known_items or not await store.adopt(feed.id, target):
+    if (
+        sightings < _ADOPT_AFTER_SIGHTINGS
+        or not has_known_items
+        or not await store.adopt(feed.id, target, origin=response.origin)
+    ):
         await store.set_moved(feed.id, target, sightings)
 
 

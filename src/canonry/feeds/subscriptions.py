@@ -16,6 +16,7 @@ from canonry.feeds.canonicalize.result import Existing, Reason
 from canonry.feeds.canonicalize.same_feed import strip_cosmetics
 from canonry.feeds.feed_values import FeedState, FeedStatus
 from canonry.feeds.host_slots import HostSlots
+from canonry.net.origin import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -71,7 +72,10 @@ async def add_feed(
         known = await store.find(urls)
         return None if known is None else Existing(known.url, known)
 
-    found = await canonicalize(url, fetch=fetch, exists=exists, check_before_fetch=True, discover=True)
+    origins: list[Origin] = []
+    found = await canonicalize(
+        url, fetch=fetch, exists=exists, check_before_fetch=True, discover=True, on_origin=origins.append
+    )
     if found.reason is Reason.EXISTS_IN_DB:
         known = cast("FeedState", found.data)
         await store.add(known.url, now, found.aliases)
@@ -86,7 +90,7 @@ async def add_feed(
         await store.add(similar.url, now, (found.url, *aliases))
         return await _resume_known(url, similar, store, aliases)
     name = (found.feed.title if found.feed else "") or title
-    feed, is_new = await store.add(found.url, now, aliases, title=name, folder=folder)
+    feed, is_new = await store.add(found.url, now, aliases, title=name, folder=folder, origin=origins[-1])
     if not is_new:
         return await _resume_known(url, feed, store, aliases)
     return AddOutcome(AddResult.NEW, url, feed.url, name, aliases, feed_id=feed.id)
@@ -158,7 +162,7 @@ async def import_unfetched(rows: Sequence[OpmlFeed], store: FeedStore, *, now: d
         form = strip_cosmetics(url)
         feed, is_new = feeds_by_form.get(form) or await store.find([url]), False
         if feed is None:
-            feed, is_new = await store.add(url, now, title=row.title, folder=row.folder)
+            feed, is_new = await store.add(url, now, title=row.title, folder=row.folder, origin=Origin.PERSON)
         feeds_by_form.setdefault(form, feed)
         if is_new:
             outcomes.append(AddOutcome(AddResult.NEW, row.url, feed.url, row.title, feed_id=feed.id))
@@ -170,7 +174,7 @@ async def import_unfetched(rows: Sequence[OpmlFeed], store: FeedStore, *, now: d
 async def _is_same_feed(known: FeedState, url: str, fetch: Fetch | None) -> bool:
     """Return whether a feed that was added without a request, under a similar URL, proves to be the one at `url`."""
     try:
-        found = await canonicalize(known.url, fetch=fetch)
+        found = await canonicalize(known.url, fetch=fetch, origin=known.origin)
     except (FetchFailed, NotAFeed, UnsafeUrl):
         return False
     return url in {found.url, *found.aliases}
@@ -179,6 +183,8 @@ async def _is_same_feed(known: FeedState, url: str, fetch: Fetch | None) -> bool
 async def _resume_known(url: str, feed: FeedState, store: FeedStore, aliases: tuple[str, ...] = ()) -> AddOutcome:
     """Return the outcome for a feed that is followed already; a stopped feed becomes active again."""
     reason = ""
+    if feed.origin is not Origin.PERSON and _is_same_url(url, feed.url):
+        await store.set_origin(feed.id, Origin.PERSON)  # from now on a person has named it too
     if feed.status is FeedStatus.STOPPED:
         await store.set_status(feed.id, FeedStatus.ACTIVE)
         reason = "it was stopped and is polled again"
@@ -202,6 +208,13 @@ def _mark_twins(outcomes: list[AddOutcome]) -> list[AddOutcome]:
         elif outcome.feed_id in new_ids:
             marked[position] = replace(outcome, result=AddResult.NEW)
     return marked
+
+
+def _is_same_url(text: str, url: str) -> bool:
+    try:
+        return strip_fragment(read_url(text)) == url
+    except InvalidUrl:
+        return False
 
 
 def _make_form(text: str) -> str:

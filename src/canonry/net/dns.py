@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from itertools import zip_longest
 from threading import Thread
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -14,15 +15,25 @@ if TYPE_CHECKING:
 
     from canonry.net.guard import Guard
 
+MAX_ADDRESSES = 8  # of a name that are tried
 # Returns the addresses and ports of a host and port; raises OSError if there is none.
 Lookup: TypeAlias = Callable[[str, int], Awaitable["Sequence[tuple[str, int]]"]]
 
 
 async def resolve_checked(host: str, port: int, *, guard: Guard, lookup: Lookup) -> Sequence[tuple[str, int]]:
-    """Resolve a name once and return its addresses; raise UnsafeUrl if the guard refuses one of them."""
+    """Resolve a name once and return up to 8 of its addresses; raise UnsafeUrl if the guard refuses any of them."""
     found = await lookup(host, port)
     guard.check_addresses(host, [address for address, _ in found], port=port)
-    return found
+    return found if len(found) <= MAX_ADDRESSES else _choose_addresses(found)
+
+
+def _choose_addresses(found: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Return the first addresses of both families in turn: if one family does not work here, the other may."""
+    families = [[each for each in found if (":" in each[0]) is is_ipv6] for is_ipv6 in (True, False)]
+    if found and ":" not in found[0][0]:
+        families.reverse()
+    chosen = [each for pair in zip_longest(*families) for each in pair if each is not None]
+    return chosen[:MAX_ADDRESSES]
 
 
 async def resolve_name(host: str, port: int) -> list[tuple[str, int]]:

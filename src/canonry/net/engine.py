@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from canonry.errors import TRANSIENT_FAILURES, FailureKind
+from canonry.net.origin import Origin
 
 if TYPE_CHECKING:
     from canonry.net.response import Hop
@@ -40,8 +41,8 @@ class PageFailure:
 class Opened:
     """The result of opening a page; `failure` says why it has no links, or not all of them.
 
-    `address` is the IP address of the server, if the engine knows it, and `retry_after` the seconds that the server
-    asks to wait.
+    `address` is the IP address of the server, if the engine knows it, `origin` the origin of the URLs that the page
+    names, and `retry_after` the seconds that the server asks to wait.
     """
 
     requested_url: str
@@ -54,6 +55,7 @@ class Opened:
     address: str = ""
     retry_after: float | None = None
     failure: PageFailure | None = None
+    origin: Origin = Origin.UNKNOWN
 
     @property
     def error(self) -> str:
@@ -62,11 +64,11 @@ class Opened:
 
 
 class Engine(Protocol):
-    """Opens pages; `came_from` is the address of the server that named the URL, None if a person typed it.
+    """Opens pages; `origin` says who named the URL.
 
     A page that cannot be opened is an `Opened` with a failure, never an exception.
     """
 
     name: str
 
-    async def open(self, url: str, *, came_from: str | None = None) -> Opened: ...
+    async def open(self, url: str, *, origin: Origin) -> Opened: ...

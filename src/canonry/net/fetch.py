@@ -21,9 +21,9 @@ from yarl import URL
 
 from canonry.core.url import join
 from canonry.errors import FailureKind, FetchFailed, InvalidUrl, UnsafeUrl, mask_credentials
-from canonry.net.dns import Lookup, resolve_checked, resolve_name
+from canonry.net.dns import MAX_ADDRESSES, Lookup, resolve_checked, resolve_name
 from canonry.net.fetch_errors import classify_error
-from canonry.net.guard import Guard, make_guard
+from canonry.net.guard import Guard, make_guard, parse_address
 from canonry.net.response import REDIRECTS, Hop, Response, Validators
 from canonry.net.tls import make_tls_context
 from canonry.settings import Settings, load_settings
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from canonry.core.url import Parts
     from canonry.net.guard import Network
+    from canonry.net.origin import Origin
 
 TIMEOUT_SECONDS = 10.0  # for one fetch, redirects included
 MAX_BODY_BYTES = 10 * 1024 * 1024  # after decompression
@@ -81,6 +82,8 @@ class Client:
     ) -> None:
         self._settings = load_settings() if settings is None else settings
         self.guard = make_guard(self._settings) if guard is None else guard
+        if self._settings.proxy:
+            self.guard = self.guard.use_proxy()
         self.lookup = lookup
         self._timeout = timeout
         self._max_bytes = max_bytes
@@ -106,58 +109,56 @@ class Client:
         self,
         url: str,
         *,
+        origin: Origin,
         method: str = "GET",
         validators: Validators | None = None,
-        came_from: str | None = None,
         timeout: float | None = None,
         max_bytes: int | None = None,
         options: FetchOptions | None = None,
     ) -> Response:
         """Return the response, of any status, after redirects.
 
-        Raise UnsafeUrl if the guard refuses, FetchFailed if there is no response. `came_from` is the address of the
-        server that named this URL; None if a person typed it.
+        Raise UnsafeUrl if the guard refuses, FetchFailed if there is no response. `origin` says who named the URL:
+        only a person, and servers in allowed networks, may name URLs in allowed networks.
         """
         seconds = self._timeout if timeout is None else timeout
         limit = self._max_bytes if max_bytes is None else max_bytes
         try:
             async with asyncio.timeout(seconds):
                 return await self._follow(
-                    url, method, validators or Validators(), came_from, limit, options or FetchOptions()
+                    url, method, validators or Validators(), origin, limit, options or FetchOptions()
                 )
         except TimeoutError:
             raise FetchFailed(url, f"no complete response within {seconds:g} s", kind=FailureKind.TIMEOUT) from None
 
-    async def request(
-        self, url: str, *, method: str = "GET", came_from: str | None = None, max_bytes: int | None = None
-    ) -> Response:
+    async def request(self, url: str, *, origin: Origin, method: str = "GET", max_bytes: int | None = None) -> Response:
         """Return the response to one request; redirects are not followed, and a body over the limit is cut.
 
         No credentials are sent. There is no timeout: a caller that sends several requests sets one for all of them.
         """
-        guard = self.guard.for_links_from(came_from)
+        guard = self.guard.for_origin(origin)
         parts = guard.check_url(url)
         parts.userinfo = parts.fragment = None
         limit = self._max_bytes if max_bytes is None else max_bytes
         return await self._request(guard, parts, method, Validators(), limit, FetchOptions(truncates_body=True))
 
     async def _follow(
-        self, url: str, method: str, validators: Validators, came_from: str | None, limit: int, options: FetchOptions
+        self, url: str, method: str, validators: Validators, origin: Origin, limit: int, options: FetchOptions
     ) -> Response:
-        guard = self.guard.for_links_from(came_from)
+        guard = self.guard.for_origin(origin)
         parts = guard.check_url(url)
         parts.fragment = None
-        origin, userinfo = parts.get_origin(), parts.userinfo
+        site, userinfo = parts.get_origin(), parts.userinfo
         hops: list[Hop] = []
         while True:
             response = await self._request(guard, parts, method, validators, limit, options)
             location = response.header("location") if response.status in REDIRECTS else ""
             if not location:
                 return replace(response, hops=tuple(hops)) if hops else response
-            guard = self.guard.for_links_from(response.address)
+            guard = self.guard.for_origin(response.origin)
             target = _resolve_location(str(parts), location, guard)
             # Credentials go only to the origin of the URL that carried them.
-            target.userinfo = userinfo if target.get_origin() == origin else None
+            target.userinfo = userinfo if target.get_origin() == site else None
             hops.append(Hop(response.status, str(parts), str(target)))
             if any(hop.url == str(target) for hop in hops):
                 reason = f"redirect loop, back to {mask_credentials(str(target))}"
@@ -198,7 +199,7 @@ class Client:
                 is_redirect = answer.status in REDIRECTS and bool(answer.headers.get("Location"))
                 is_read = not is_redirect and options.reads_body(answer.headers.get("Content-Type", ""))
                 body = await _read_body(answer, url, limit, truncates=options.truncates_body) if is_read else b""
-                address = "" if self._settings.proxy else str(getattr(answer, "address", ""))
+                address = _find_literal(parts.host) if self._settings.proxy else str(getattr(answer, "address", ""))
                 received = MappingProxyType(
                     {name.lower(): _clean_header(value) for name, value in answer.headers.items()}
                 )
@@ -254,6 +255,7 @@ class Client:
             resolver=_CheckedResolver(guard, self.lookup),
             socket_factory=make_checked_socket,  # pyright: ignore[reportUnknownArgumentType]
             use_dns_cache=False,
+            interleave=MAX_ADDRESSES,  # after a failure aiohttp drops as many addresses, so each is tried once
             limit=MAX_CONNECTIONS,
             limit_per_host=MAX_CONNECTIONS_PER_HOST,
             force_close=not keeps_alive,
@@ -319,6 +321,12 @@ async def _read_body(answer: aiohttp.ClientResponse, url: str, limit: int, *, tr
                 return bytes(body[:limit])
             raise FetchFailed(url, too_large, kind=FailureKind.TOO_LARGE)
     return bytes(body)
+
+
+def _find_literal(host: str) -> str:
+    """Return the address that a host is; empty for a name, whose address only the proxy knows."""
+    address = parse_address(host)
+    return "" if address is None else str(address)
 
 
 def _clean_header(value: str) -> str:

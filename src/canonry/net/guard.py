@@ -6,16 +6,19 @@ The guard makes no requests. The client calls it for every URL, every address a 
 from __future__ import annotations
 
 import re
+import socket
 from copy import copy
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TYPE_CHECKING, NamedTuple
 
 from canonry.core.url import SCHEME_PORTS, Parts, parse
 from canonry.errors import InvalidUrl, RefusalKind, UnsafeUrl
+from canonry.net.origin import OriginKind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from canonry.net.origin import Origin
     from canonry.settings import Settings
 
     Address = IPv4Address | IPv6Address
@@ -54,9 +57,11 @@ _METADATA_ADDRESSES = frozenset(
         ),
     )
 )
-# Names that never lead to a public web server (RFC 6761, 6762, 7686, 8375, and names that routers use).
+# Names that never lead to a public web server: RFC 6761, 6762, 7686, 8375, and names that routers, Kubernetes, Consul
+# and Docker use. None of them is a top-level domain.
 _LOCAL_DOMAINS = (
-    "localhost", "localdomain", "local", "internal", "intranet", "lan", "home", "corp", "private", "home.arpa",
+    "localhost", "localdomain", "local", "internal", "intranet", "intra", "lan", "home", "corp", "private", "priv",
+    "home.arpa", "in-addr.arpa", "ip6.arpa", "svc", "consul", "nomad", "cluster", "docker", "workgroup", "mshome.net",
     "test", "invalid", "example", "onion", "alt",
 )  # fmt: skip
 _LOCAL_NAMES = frozenset({"ip6-localhost", "ip6-loopback"})
@@ -113,7 +118,9 @@ _AS112_V6 = IPv6Network("2001:4:112::/48")  # the one part of 2001::/23 that is 
 class Guard:
     """Allows the public internet on web ports, and the networks and ports that an operator adds.
 
-    `own_addresses` are the addresses and ports that canonry itself listens on; they are always refused.
+    `own_addresses` are the addresses and ports that canonry itself listens on; they are always refused. With
+    `behind_proxy`, an upstream proxy resolves names: local names are refused unless `allow_names` has them, because
+    their addresses cannot be checked. `*.corp` stands for all names that end in `.corp`.
     """
 
     def __init__(
@@ -121,15 +128,25 @@ class Guard:
         allow_networks: Iterable[str] = (),
         allow_ports: Collection[int] = DEFAULT_PORTS,
         own_addresses: Collection[tuple[str, int]] = (),
+        *,
+        allow_names: Iterable[str] = (),
+        behind_proxy: bool = False,
     ) -> None:
         self._networks = tuple(ip_network(network) for network in allow_networks)
+        self._names = tuple(name.lower().rstrip(".") for name in allow_names)
         self._ports = allow_ports
-        self._own_addresses = frozenset((ip_address(address), port) for address, port in own_addresses)
+        own = [(ip_address(address), port) for address, port in own_addresses]
+        self._own_addresses = frozenset(own)
+        self._own_ports = frozenset(port for _, port in own)
+        # A service that listens on 0.0.0.0 or :: is reached at every address of the machine.
+        self._wildcard_ports = frozenset(port for address, port in own if address.is_unspecified)
+        self.is_behind_proxy = behind_proxy
         # `_for_public` is the guard for URLs that a public server named: they never reach an allowed network,
         # so no setting is suggested for them.
         self.suggests_networks = True
         self._for_public = copy(self)
         self._for_public._networks = ()  # noqa: SLF001
+        self._for_public._names = ()  # noqa: SLF001
         self._for_public.suggests_networks = False
         self._for_public._for_public = self._for_public  # noqa: SLF001
 
@@ -160,23 +177,31 @@ class Guard:
             reason = f"port {port} is not one of the allowed ports"
             advice = "To allow it, add it to CANONRY_ALLOW_PORTS (default: 80, 443, 8000-8999)."
             raise UnsafeUrl(url, reason, kind=RefusalKind.PORT, advice=advice)
-        address = _parse_address(parts.host)
+        address = parse_address(parts.host)
         if address is None:
             self._check_name(parts.host, url)
         else:
             self.check_address(address, port=port)
         return parts
 
-    def for_links_from(self, address: str | None) -> Guard:
-        """Return the guard for a redirect or link that a response from this address names.
+    def for_origin(self, origin: Origin) -> Guard:
+        """Return the guard for a URL by who named it.
 
-        Allowed networks are open to URLs that a person typed and to each other, not to public servers:
-        `None` stands for a person, the empty text for an unknown address, which counts as public.
+        Allowed networks are open to URLs that a person typed and to each other, not to public or unknown servers.
         """
-        if address is None:
+        if origin.kind is OriginKind.PERSON or (origin.kind is OriginKind.SERVER and self._is_trusted(origin.server)):
             return self
-        is_allowed = self._networks and address and self._is_allowed(_unmap(ip_address(address)))
-        return self if is_allowed else self._for_public
+        return self._for_public
+
+    def use_proxy(self) -> Guard:
+        """Return this guard for names that an upstream proxy resolves."""
+        if self.is_behind_proxy:
+            return self
+        guard = copy(self)
+        guard._for_public = copy(self._for_public)  # noqa: SLF001
+        guard._for_public._for_public = guard._for_public  # noqa: SLF001
+        guard.is_behind_proxy = guard._for_public.is_behind_proxy = True  # noqa: SLF001
+        return guard
 
     def check_address(self, address: str | Address, *, port: int | None = None) -> Address:
         """Return the address that a connection may go to; raise UnsafeUrl otherwise."""
@@ -189,7 +214,7 @@ class Guard:
         if targets & _METADATA_ADDRESSES:
             reason = f"{shown} is a metadata service, which hands out credentials of the machine"
             raise UnsafeUrl(shown, reason, kind=RefusalKind.METADATA)
-        if any((each, port) in self._own_addresses for each in targets):
+        if port in self._own_ports and any(self._is_own(each, port) for each in targets):
             raise UnsafeUrl(shown, f"{shown} port {port} is canonry itself", kind=RefusalKind.OWN_SERVICE)
         if self._is_allowed(found):
             return found
@@ -210,6 +235,25 @@ class Guard:
     def _is_allowed(self, address: Address) -> bool:
         return any(address in network for network in self._networks)
 
+    def _is_trusted(self, server: str) -> bool:
+        """Return whether a server may name URLs in allowed networks: it is inside them itself."""
+        try:
+            address = ip_address(server)
+        except ValueError:
+            return self.is_behind_proxy and self._is_allowed_name(server.rstrip("."))
+        return self._is_allowed(_unmap(address))
+
+    def _is_allowed_name(self, name: str) -> bool:
+        return any(
+            name.endswith(allowed[1:]) if allowed.startswith("*.") else name == allowed for allowed in self._names
+        )
+
+    def _is_own(self, address: Address, port: int | None) -> bool:
+        """Return whether canonry itself listens there; 0.0.0.0 and :: lead to every address of this machine."""
+        if (address, port) in self._own_addresses or address.is_unspecified:
+            return True
+        return port in self._wildcard_ports and _is_of_this_machine(address)
+
     def _suggest_setting(self, network: Network) -> str:
         if not self.suggests_networks:
             return ""
@@ -222,22 +266,36 @@ class Guard:
         if name in _METADATA_NAMES:
             reason = f"{host} is a metadata service, which hands out credentials of the machine"
             raise UnsafeUrl(url, reason, kind=RefusalKind.METADATA)
-        if self._networks:
-            return  # an intranet may use any name; its addresses are checked after the lookup
-        if "." not in name or name in _LOCAL_NAMES or any(name.endswith(f".{domain}") for domain in _LOCAL_DOMAINS):
-            advice = ""
-            if self.suggests_networks:
-                advice = "To allow it, set CANONRY_ALLOW_NETWORKS to a network that contains its address."
-            raise UnsafeUrl(url, f"{host} is a name of a local network", kind=RefusalKind.LOCAL_NAME, advice=advice)
+        is_local = (
+            "." not in name or name in _LOCAL_NAMES or any(name.endswith(f".{domain}") for domain in _LOCAL_DOMAINS)
+        )
+        if not is_local:
+            return
+        if self._is_allowed_name(name) if self.is_behind_proxy else self._networks:
+            return  # without a proxy, an intranet may use any name: its addresses are checked after the lookup
+        advice = ""
+        if self.suggests_networks and self.is_behind_proxy:
+            advice = (
+                f"To allow it, add {name} to CANONRY_ALLOW_NAMES: the proxy resolves it, so its address is unknown."
+            )
+        elif self.suggests_networks:
+            advice = "To allow it, set CANONRY_ALLOW_NETWORKS to a network that contains its address."
+        raise UnsafeUrl(url, f"{host} is a name of a local network", kind=RefusalKind.LOCAL_NAME, advice=advice)
 
 
 def make_guard(settings: Settings, own_addresses: Collection[tuple[str, int]] = ()) -> Guard:
     """Return the guard for an operator's settings; `own_addresses` are refused too."""
     ports = DEFAULT_PORTS if settings.allow_ports is None else settings.allow_ports
-    return Guard(settings.allow_networks, ports, own_addresses)
+    return Guard(
+        settings.allow_networks,
+        ports,
+        own_addresses,
+        allow_names=settings.allow_names,
+        behind_proxy=bool(settings.proxy),
+    )
 
 
-def _parse_address(host: str) -> Address | None:
+def parse_address(host: str) -> Address | None:
     """Return the address that the host of a parsed URL is; the URL parser has normalized unusual spellings."""
     try:
         return ip_address(host.strip("[]"))
@@ -249,6 +307,17 @@ def _unmap(address: Address) -> Address:
     """Return the IPv4 address inside `::ffff:a.b.c.d`, any other address unchanged."""
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address
+
+
+def _is_of_this_machine(address: Address) -> bool:
+    """Return whether an address belongs to this machine: only its own addresses can be bound."""
+    family = socket.AF_INET if isinstance(address, IPv4Address) else socket.AF_INET6
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((str(address), 0))
+    except OSError:
+        return False
+    return True
 
 
 def _find_embedded_ipv4(address: Address) -> set[IPv4Address]:

@@ -14,6 +14,7 @@ from canonry.net.html import is_html
 from canonry.net.links import PageContent, read_page
 
 if TYPE_CHECKING:
+    from canonry.net.origin import Origin
     from canonry.net.response import Fetch, Response
 
 MAX_PAGE_BYTES = 5 * 1024 * 1024
@@ -29,10 +30,10 @@ class HttpEngine:
         self._fetch = fetch
         self._max_page_bytes = max_page_bytes
 
-    async def open(self, url: str, *, came_from: str | None = None) -> Opened:
+    async def open(self, url: str, *, origin: Origin) -> Opened:
         """Fetch a page and read its links."""
         try:
-            response = await self._fetch(url, **({} if came_from is None else {"came_from": came_from}))
+            response = await self._fetch(url, origin=origin)
         except UnsafeUrl as error:
             return Opened(url, failure=PageFailure(FailureKind.REFUSED, str(error)))
         except InvalidUrl as error:
@@ -54,6 +55,7 @@ class HttpEngine:
             address=response.address,
             retry_after=response.retry_after(datetime.now(UTC)) if response.header("retry-after") else None,
             failure=content.failure,
+            origin=response.origin,
         )
 
     async def _read_content(self, response: Response) -> PageContent:

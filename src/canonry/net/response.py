@@ -7,6 +7,10 @@ from email.utils import parsedate_to_datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
+from canonry.core.url import parse
+from canonry.errors import InvalidUrl
+from canonry.net.origin import Origin
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from datetime import datetime
@@ -45,6 +49,11 @@ class Response:
     body: bytes = b""
     hops: tuple[Hop, ...] = ()
     address: str = ""
+
+    @property
+    def origin(self) -> Origin:
+        """The origin of the URLs that this response names."""
+        return Origin.from_server(self.address or find_host(self.url))
 
     @property
     def is_ok(self) -> bool:
@@ -94,7 +103,15 @@ class Response:
             return None
 
 
+def find_host(url: str) -> str:
+    """Return the host of a URL, an IPv6 address without brackets; empty if the URL is invalid."""
+    try:
+        return parse(url).host.strip("[]")
+    except InvalidUrl:
+        return ""
+
+
 # A function that fetches a URL: `async (url, **options) -> Response`. It follows redirects, returns a response of any
-# status, and raises FetchFailed if there is none. Options: `validators` for a conditional request, `came_from` for
-# the address of the server that named the URL.
+# status, and raises FetchFailed if there is none. Options: `origin` says who named the URL, `validators` makes the
+# request conditional.
 Fetch: TypeAlias = "Callable[..., Awaitable[Response]]"

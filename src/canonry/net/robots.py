@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from protego import Protego
 
 from canonry.errors import FailureKind, FetchFailed, InvalidUrl, UnsafeUrl
 from canonry.net.engine import PageFailure
+from canonry.net.origin import Origin
 
 if TYPE_CHECKING:
     from canonry.net.response import Fetch, Response
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 MAX_BYTES = 512 * 1024  # RFC 9309 section 2.5 asks parsers to read at least 500 KiB
 MAX_DELAY_SECONDS = 60.0
 _MAX_SITEMAPS = 100
+_USER_AGENT = re.compile(r"(?:user-agent|useragent|user agent) ?[: ] ?(.*)")  # in the spellings that the parser knows
 
 
 class RobotsVerdict(StrEnum):
@@ -37,6 +40,7 @@ class Robots:
     failure: PageFailure | None = None
     delay: float = 0.0
     sitemaps: tuple[str, ...] = ()
+    origin: Origin = Origin.UNKNOWN  # of the sitemaps
     _rules: Protego | None = field(default=None, repr=False)
     _token: str = ""
 
@@ -60,22 +64,22 @@ def get_robots_token(user_agent: str) -> str:
 
 def read_robots(text: str, token: str) -> Robots:
     """Parse a robots.txt and return the rules for the crawler with this product token."""
-    rules = Protego.parse(text)
-    delay = rules.crawl_delay(token) or 0.0
+    rules = Protego.parse(_replace_other_agents(text, token))
+    delay = _limit_delay(rules.crawl_delay(token) or 0.0)
     if rate := rules.request_rate(token):
-        delay = max(delay, rate.seconds / max(rate.requests, 1))
-    delay = min(max(delay, 0.0), MAX_DELAY_SECONDS)
-    return Robots(None, delay, tuple(rules.sitemaps)[:_MAX_SITEMAPS], rules, token)
+        # Whole numbers: a site may write one that is too large for a float.
+        seconds = min(rate.seconds, rate.requests * int(MAX_DELAY_SECONDS))
+        delay = max(delay, _limit_delay(seconds / max(rate.requests, 1)))
+    return Robots(None, delay, tuple(rules.sitemaps)[:_MAX_SITEMAPS], _rules=rules, _token=token)
 
 
-async def fetch_robots(origin: str, fetch: Fetch, token: str, *, came_from: str | None = None) -> Robots:
-    """Fetch and parse the robots.txt of an origin such as `https://example.com`.
+async def fetch_robots(site: str, fetch: Fetch, token: str, *, origin: Origin) -> Robots:
+    """Fetch and parse the robots.txt of a site such as `https://example.com`, which `origin` named.
 
     Without a file (status 4xx) everything may be read; if the file cannot be fetched, nothing (RFC 9309 section 2.3.1).
     """
-    options = {} if came_from is None else {"came_from": came_from}
     try:
-        response: Response = await fetch(f"{origin}/robots.txt", **options)
+        response: Response = await fetch(f"{site}/robots.txt", origin=origin)
     except UnsafeUrl as error:
         return _fail(FailureKind.REFUSED, error.reason)
     except InvalidUrl as error:
@@ -88,7 +92,28 @@ async def fetch_robots(origin: str, fetch: Fetch, token: str, *, came_from: str 
         return _fail(FailureKind.UNAVAILABLE, f"the server answered {response.status}")
     if not response.is_ok:
         return Robots()
-    return read_robots(response.body[:MAX_BYTES].decode("utf-8-sig", "replace"), token)
+    rules = read_robots(response.body[:MAX_BYTES].decode("utf-8-sig", "replace"), token)
+    return replace(rules, origin=response.origin)
+
+
+def _limit_delay(seconds: float) -> float:
+    """Return a delay that a site asks for, within our limits; 0 for one that is not a number."""
+    return min(seconds, MAX_DELAY_SECONDS) if seconds > 0 else 0.0
+
+
+def _replace_other_agents(text: str, token: str) -> str:
+    """Give all crawlers but ours one name: the parser copies each rule for each crawler that a group names.
+
+    A file of 500 KiB can name 10,000 crawlers before 10,000 rules.
+    """
+    own, other = token.lower(), f"User-agent: not-{token}"
+
+    def replace_line(line: str) -> str:
+        found = _USER_AGENT.match(" ".join(line.partition("#")[0].split()).lower())
+        name = found[1].replace("*", "") if found else ""
+        return other if name and name not in own else line
+
+    return "\n".join(map(replace_line, text.splitlines()))
 
 
 def _fail(kind: FailureKind, detail: str) -> Robots:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import zlib
+from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from xml.parsers import expat
 
 from canonry.errors import FailureKind, FetchFailed, InvalidUrl, UnsafeUrl
@@ -12,6 +13,7 @@ from canonry.errors import FailureKind, FetchFailed, InvalidUrl, UnsafeUrl
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable
 
+    from canonry.net.origin import Origin
     from canonry.net.response import Fetch
 
 # The limits of the protocol for one file.
@@ -43,19 +45,26 @@ def read_sitemap(body: bytes) -> Sitemap:
     return Sitemap(tuple(parser.lists["url"]), tuple(parser.lists["sitemap"]))
 
 
-async def iter_sitemap_pages(
-    starts: Iterable[str], fetch: Fetch, *, came_from: str | None = None
-) -> AsyncGenerator[str | FetchFailed]:
-    """Yield the pages of sitemaps and of the sitemaps they list; FetchFailed for a file that cannot be read."""
-    queue, seen = list(dict.fromkeys(starts)), set[str]()
-    options = {} if came_from is None else {"came_from": came_from}
+class NamedUrl(NamedTuple):
+    """A URL and who named it."""
+
+    url: str
+    origin: Origin
+
+
+async def iter_sitemap_pages(starts: Iterable[NamedUrl], fetch: Fetch) -> AsyncGenerator[NamedUrl | FetchFailed]:
+    """Yield the pages of sitemaps and of the sitemaps they list; FetchFailed for a file that cannot be read.
+
+    The origin of a page, or of a sitemap that another one lists, is the server that sent the file which lists it.
+    """
+    queue, seen = deque(starts), set[str]()
     while queue and len(seen) < MAX_FILES:
-        url = queue.pop(0)
+        url, origin = queue.popleft()
         if url in seen:
             continue
         seen.add(url)
         try:
-            response = await fetch(url, **options)
+            response = await fetch(url, origin=origin)
         except (FetchFailed, UnsafeUrl, InvalidUrl, OSError) as error:
             kind = error.kind if isinstance(error, FetchFailed) else FailureKind.OTHER
             yield FetchFailed(url, getattr(error, "reason", type(error).__name__), kind=kind)
@@ -66,9 +75,9 @@ async def iter_sitemap_pages(
             yield FetchFailed(url, detail, status=response.status, kind=kind)
             continue
         found = read_sitemap(response.body)
-        queue.extend(found.sitemaps[:MAX_FILES])
+        queue.extend(NamedUrl(each, response.origin) for each in found.sitemaps[:MAX_FILES])
         for page in found.pages:
-            yield page
+            yield NamedUrl(page, response.origin)
 
 
 class _SitemapParser:
@@ -88,7 +97,7 @@ class _SitemapParser:
         try:
             for start in range(0, len(body), _CHUNK_BYTES):
                 self._parser.Parse(body[start : start + _CHUNK_BYTES])
-        except (expat.ExpatError, ValueError, _StopParsing):
+        except (expat.ExpatError, ValueError, LookupError, _StopParsing):  # LookupError: an unknown encoding
             pass  # URLs before the error count
 
     def _start(self, name: str, _: dict[str, str]) -> None:

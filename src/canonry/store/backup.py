@@ -11,6 +11,7 @@ import gzip
 import hashlib
 import json
 import os
+import stat
 import zlib
 from base64 import b64decode, b64encode
 from contextlib import closing, contextmanager
@@ -22,10 +23,12 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from sqlalchemy import Connection, LargeBinary, MetaData, Table, delete, func, insert, inspect, select, text
+from sqlalchemy.exc import DataError, IntegrityError
 
 import canonry
 from canonry.atomic_files import replace_file
 from canonry.errors import StoreError, mask_credentials
+from canonry.store.backup_values import find_bad_value
 from canonry.store.last_ids import read_last_ids, write_last_id
 from canonry.store.schema import metadata, stamp
 from canonry.store.schema_versions import VERSIONS, lock_rows, lock_tables, read_version
@@ -40,6 +43,11 @@ if TYPE_CHECKING:
 
 _BATCH = 1000
 _MAX_LINE_BYTES = 256 * 1024 * 1024
+# Compressed rows are rarely smaller than a twentieth. A file that exceeds both is a decompression bomb.
+_MAX_RATIO = 200
+_MAX_PLAIN_BYTES = 256 * 1024 * 1024
+_MAX_QUOTED_CHARACTERS = 50
+_MAX_REASON_CHARACTERS = 200
 # Tables in which a store that was just created may have rows.
 _TABLES_OF_EMPTY_STORE = {"cache", "pinned_policies", "runs"}
 
@@ -123,6 +131,7 @@ class _BackupReader:
         self._lines = lines
         self._sha256 = hashlib.sha256()
         self._size = os.fstat(raw.fileno()).st_size
+        self._bytes_left = _MAX_PLAIN_BYTES + _MAX_RATIO * self._size
         self.header = self._read_header()
 
     @property
@@ -158,7 +167,7 @@ class _BackupReader:
         found = BackupHeader(header["canonry"], header["tables"], header["created_at"], ids)
         if found.tables not in VERSIONS:
             raise StoreError(
-                f"{self.file}: written by canonry {found.canonry} with a newer schema ({found.tables})."
+                f"{self.file}: written by canonry {_quote(found.canonry)} with a newer schema ({_quote(found.tables)})."
                 " Nothing was restored. Upgrade canonry."
             )
         return found
@@ -170,7 +179,7 @@ class _BackupReader:
         self._sha256.update(line)
         try:
             value = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             value = None
         if not isinstance(value, dict):
             raise StoreError(f"{self.file}: not a backup of canonry, or damaged. Nothing was restored.")
@@ -178,16 +187,22 @@ class _BackupReader:
 
     def _read_line(self) -> bytes:
         try:
-            return self._lines.readline(_MAX_LINE_BYTES)
+            line = self._lines.readline(min(_MAX_LINE_BYTES, self._bytes_left))
         except gzip.BadGzipFile:
             raise StoreError(f"{self.file}: not a backup of canonry, or damaged. Nothing was restored.") from None
         except (EOFError, OSError, zlib.error) as error:
             raise self.make_error(str(error)) from None
+        self._bytes_left -= len(line)
+        if not self._bytes_left:
+            raise self.make_error(f"it decompresses to more than {_MAX_RATIO} times its size")
+        return line
 
 
 @contextmanager
 def _open_backup(file: Path) -> Generator[_BackupReader]:
     try:
+        if not stat.S_ISREG(file.stat().st_mode):  # the file is read twice, which a pipe cannot be
+            raise StoreError(f"{file}: not a regular file. Nothing was restored.")
         raw = file.open("rb")
     except OSError as error:
         raise StoreError(f"{file}: cannot be read: {error.strerror}") from None
@@ -216,7 +231,7 @@ def _restore(connection: Connection, file: Path, *, replace: bool, progress: Pro
         rows = 0
         for name, group in groupby(reader.read_rows(), key=lambda pair: pair[0]):
             if name not in tables:
-                raise reader.make_error(f"unknown table {name!r}")
+                raise reader.make_error(f"unknown table {_quote(name)}")
             for batch in _split_into_batches(group):
                 _insert_batch(connection, tables[name], batch, reader)
                 rows += len(batch)
@@ -254,12 +269,19 @@ def _insert_batch(connection: Connection, table: Table, batch: list[dict[str, An
     for row in batch:
         if row.keys() != set(table.columns.keys()):
             raise reader.make_error(f"a row of {table.name} has unexpected columns")
+        for column in table.columns:
+            if problem := find_bad_value(column, row[column.name]):
+                raise reader.make_error(f"{column.name} of a row of {table.name} {problem}")
         for name in _find_binary_columns(table):
             try:
                 row[name] = None if row[name] is None else b64decode(row[name], validate=True)
             except (TypeError, ValueError):
                 raise reader.make_error(f"bytes of {table.name} are not base64") from None
-    connection.execute(insert(table), batch)
+    try:
+        connection.execute(insert(table), batch)
+    except (IntegrityError, DataError) as error:
+        reason = " ".join(str(error.orig).split())[:_MAX_REASON_CHARACTERS]
+        raise reader.make_error(f"rows of {table.name} contradict each other ({reason})") from None
 
 
 def _continue_ids(connection: Connection, last_ids: Mapping[str, int]) -> None:
@@ -288,6 +310,11 @@ def _read_rows(connection: Connection, table: Table) -> Generator[dict[str, Any]
             for name in as_bytes:
                 values[name] = None if values[name] is None else b64encode(values[name]).decode()
             yield values
+
+
+def _quote(text: str) -> str:
+    """Return a text of a file for a message: on one line, and not longer than a line."""
+    return repr(text[:_MAX_QUOTED_CHARACTERS])
 
 
 def _find_binary_columns(table: Table) -> list[str]:

@@ -49,6 +49,7 @@ feeds = Table(
     Column("moved_sightings", Integer, nullable=False, server_default="0"),
     Column("ttl", Integer),  # minutes, from the document
     Column("folder", Text, nullable=False, server_default=""),  # from OPML: a/b
+    Column("origin", Text, nullable=False, server_default=""),  # who named url: person, server:ADDRESS, or unknown
     Index("feeds_by_url", "url"),
     Index("feeds_by_next_check", "status", "next_check_at"),
 )
@@ -349,6 +350,7 @@ crawl_pages = Table(
     Column("finished_at", Text),
     Column("failure", Text, nullable=False, server_default=""),  # a FailureKind; error is its text
     Column("skip_reason", Text, nullable=False, server_default=""),
+    Column("origin", Text, nullable=False, server_default=""),  # who named requested_url, as in feeds
     Index("crawl_pages_by_key", "crawl_id", "key", unique=True),
     Index("crawl_pages_by_state", "crawl_id", "state", "depth", "id"),
     Index("crawl_pages_in_order", "crawl_id", "id"),

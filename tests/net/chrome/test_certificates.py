@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from typing import TYPE_CHECKING
@@ -12,12 +13,12 @@ import trustme
 from canonry.errors import CanonryError
 from canonry.net.chrome.certificates import STORE_FOLDER, trust_ca_file
 from canonry.net.chrome.net_errors import make_failure
+from canonry.net.origin import Origin
 from canonry.settings import Settings, load_settings
 from chrome import make_engine, needs_chrome
 from loopback import ADDRESS, Listener, get_ca_file, in_a_loop, make_server_tls
 
 if TYPE_CHECKING:
-    import asyncio
     from pathlib import Path
 
     from canonry.net.engine import Opened
@@ -39,7 +40,7 @@ async def open_page(file: str) -> Opened:
 
         settings = Settings(chrome=load_settings().chrome, ca_file=file)
         async with make_engine(lookup, settings=settings) as engine:
-            return await engine.open(f"https://{HOST}:{server.port}/")
+            return await engine.open(f"https://{HOST}:{server.port}/", origin=Origin.PERSON)
 
 
 @needs_chrome
@@ -92,3 +93,24 @@ async def test_a_broken_or_missing_file_is_an_error(tmp_path: Path) -> None:
         await trust_ca_file(str(tmp_path / "broken"), str(broken))
     with pytest.raises(CanonryError, match="No such file"):
         await trust_ca_file(str(tmp_path / "missing"), str(tmp_path / "none.pem"))
+
+
+@needs_chrome
+@in_a_loop
+async def test_chrome_asks_no_other_host_after_a_certificate_error() -> None:
+    """The check for captive portals begins within a second, and ends before a second page could be opened."""
+    asked: list[str] = []
+    async with Listener(talk, tls=make_server_tls(HOST)) as server:
+
+        async def lookup(host: str, _port: int) -> list[tuple[str, int]]:
+            asked.append(host)
+            return [(ADDRESS, server.port)]
+
+        async with make_engine(lookup, settings=Settings(chrome=load_settings().chrome), tabs=1) as engine:
+            for number in range(3):
+                page = await engine.open(f"https://{HOST}:{server.port}/{number}", origin=Origin.PERSON)
+                assert page.failure == make_failure("ERR_CERT_AUTHORITY_INVALID")
+                await asyncio.sleep(1)
+            requested = [failed.url for endpoint in engine.proxy.endpoints for failed in endpoint.failures]
+    assert set(asked) == {HOST}
+    assert not [url for url in requested if HOST not in url]

@@ -11,6 +11,7 @@ import pytest
 
 from canonry.errors import FailureKind
 from canonry.net.engine import Link, PageFailure
+from canonry.net.origin import Origin
 from chrome import PAGE, make_page, needs_chrome, run_engine
 from loopback import LoopbackWeb, in_a_loop
 
@@ -48,7 +49,7 @@ def test_links_are_those_of_the_anchor_cases() -> None:
         # All have the same URL, so that a tab that confuses two pages is detected.
         async with LoopbackWeb({PAGE: {"sequence": answers}}) as web, run_engine(web.lookup, tabs=1) as engine:
             for case in CASES:
-                opened = await engine.open(PAGE)
+                opened = await engine.open(PAGE, origin=Origin.PERSON)
                 found[case["name"]] = [(link.url, link.text) for link in opened.links]
                 failures[case["name"]] = opened.failure
                 assert (opened.status, opened.final_url) == (200, PAGE)
@@ -86,7 +87,7 @@ async def test_links_of_special_pages() -> None:
     }
     async with LoopbackWeb(pages) as web, run_engine(web.lookup, tabs=1) as engine:
         for why, _, expected in LINKS:
-            opened = await engine.open(PAGE)
+            opened = await engine.open(PAGE, origin=Origin.PERSON)
             assert (why, list(opened.links), opened.failure) == (why, expected, None)
 
 
@@ -95,6 +96,6 @@ async def test_links_of_special_pages() -> None:
 async def test_links_beyond_the_limit_are_counted_and_not_read() -> None:
     many = make_page("<script>document.write('<p><a href=/x>x</a>'.repeat(2e4))</script>")
     async with LoopbackWeb({PAGE: many}) as web, run_engine(web.lookup) as engine:
-        opened = await engine.open(PAGE)
+        opened = await engine.open(PAGE, origin=Origin.PERSON)
     truncated = PageFailure(FailureKind.TRUNCATED, "Only the first 10000 links were read, 10000 were not")
     assert (len(opened.links), opened.failure) == (10_000, truncated)

@@ -15,6 +15,7 @@ import pytest
 import loopback
 from canonry.errors import FailureKind
 from canonry.net.guard import Guard
+from canonry.net.origin import Origin
 from chrome import GOOD, HTML, get_kind, make_page, make_redirect, needs_chrome, run_engine
 from loopback import ADDRESS, EVERY_PORT, Listener, LoopbackWeb, in_a_loop, make_http_response, read_request
 
@@ -102,7 +103,9 @@ async def test_a_page_cannot_reach_private_addresses() -> None:
         pages["http://site.example/slow"] = {"delay_ms": 900, "status": 404}  # holds each page open for its requests
         pages["http://site.example/to-private"] = make_redirect(f"http://127.0.0.1:{secret.port}/")
         async with LoopbackWeb(pages) as web, run_engine(web.lookup, tabs=4) as engine:
-            opened = await asyncio.gather(*(engine.open(url) for url in pages if url.rpartition("/")[2].isdecimal()))
+            opened = await asyncio.gather(
+                *(engine.open(url, origin=Origin.PERSON) for url in pages if url.rpartition("/")[2].isdecimal())
+            )
             assert [(each.failure, len(each.links)) for each in opened] == [(None, 1)] * len(ROUTES)
         assert (secret.accepted, datagrams.received) == (0, [])
     assert set(loopback.CONNECTS) == {ADDRESS}
@@ -125,13 +128,13 @@ async def test_a_page_at_a_private_address_is_refused() -> None:
         }
         async with LoopbackWeb(pages) as web, run_engine(web.lookup) as engine:
             for url in pages:
-                opened = await engine.open(url)
+                opened = await engine.open(url, origin=Origin.PERSON)
                 if url.endswith("good"):
                     assert len(opened.links) == 1
                 else:
                     assert (url, get_kind(opened), opened.links) == (url, FailureKind.REFUSED, ())
                     assert opened.status == 0
-            assert get_kind(await engine.open(f"http://{there}")) is FailureKind.REFUSED
+            assert get_kind(await engine.open(f"http://{there}", origin=Origin.PERSON)) is FailureKind.REFUSED
         assert secret.accepted == 0
 
 
@@ -163,12 +166,14 @@ def test_a_page_from_a_public_address_does_not_reach_an_allowed_range(monkeypatc
             }
             guard = Guard(["127.0.0.3/32"], EVERY_PORT)
             async with LoopbackWeb(pages) as web, run_engine(web.lookup, tabs=1, guard=guard) as engine:
-                assert len((await engine.open(inside)).links) == 1
+                assert len((await engine.open(inside, origin=Origin.PERSON)).links) == 1
                 assert {"/", "/more"} <= set(intranet_seen)
-                assert len((await engine.open("http://public.example/")).links) == 1
-                assert get_kind(await engine.open("http://public.example/go")) is FailureKind.REFUSED
-                assert get_kind(await engine.open(inside, came_from=ADDRESS)) is FailureKind.REFUSED
-                assert len((await engine.open(inside, came_from="127.0.0.3")).links) == 1
+                assert len((await engine.open("http://public.example/", origin=Origin.PERSON)).links) == 1
+                assert (
+                    get_kind(await engine.open("http://public.example/go", origin=Origin.PERSON)) is FailureKind.REFUSED
+                )
+                assert get_kind(await engine.open(inside, origin=Origin.from_server(ADDRESS))) is FailureKind.REFUSED
+                assert len((await engine.open(inside, origin=Origin.from_server("127.0.0.3"))).links) == 1
         assert "/evil" not in intranet_seen
 
     run()

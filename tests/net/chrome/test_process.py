@@ -19,6 +19,7 @@ import loopback
 from canonry.crawler.crawl import crawl
 from canonry.errors import CanonryError
 from canonry.net.chrome.process import DEBIAN_PACKAGE, find_chrome
+from canonry.net.origin import Origin
 from canonry.settings import Settings
 from chrome import GOOD, PAGE, find_browser_process, list_processes, make_engine, make_page, needs_chrome, run_engine
 from loopback import ADDRESS, LoopbackWeb, in_a_loop
@@ -53,11 +54,13 @@ async def test_a_page_whose_used_tab_crashed_is_opened_in_a_new_tab() -> None:
     pages = {PAGE: make_page(GOOD + "<img src=/slow>"), slow: {"delay_ms": 3000, "status": 404}}
     pages |= {f"http://site.example/{n}": make_page(GOOD) for n in range(4)}
     async with LoopbackWeb(pages) as web, run_engine(web.lookup, tabs=2) as engine:
-        await engine.open("http://site.example/0")  # only a tab that was used before is replaced
-        opening = asyncio.create_task(engine.open(PAGE))
+        await engine.open("http://site.example/0", origin=Origin.PERSON)  # only a tab that was used before is replaced
+        opening = asyncio.create_task(engine.open(PAGE, origin=Origin.PERSON))
         await wait_for_request(web, slow)
         kill_tabs(engine, signal.SIGSEGV)
-        good = await asyncio.gather(*(engine.open(f"http://site.example/{n}") for n in range(1, 4)))
+        good = await asyncio.gather(
+            *(engine.open(f"http://site.example/{n}", origin=Origin.PERSON) for n in range(1, 4))
+        )
         assert [(each.failure, len(each.links)) for each in [*good, await opening]] == [(None, 1)] * 4
         assert web.requests.count(("GET", PAGE)) == 2
 
@@ -88,10 +91,10 @@ async def test_a_page_whose_tab_crashed_is_crawled_again() -> None:
 async def test_a_killed_browser_is_started_again() -> None:
     pages = {f"http://site.example/{n}": make_page(GOOD) for n in range(40)}
     async with LoopbackWeb(pages) as web, run_engine(web.lookup, tabs=4) as engine:
-        await engine.open("http://site.example/0")
+        await engine.open("http://site.example/0", origin=Origin.PERSON)
         first = engine.process_group
         assert first is not None
-        opening = asyncio.gather(*(engine.open(url) for url in pages))
+        opening = asyncio.gather(*(engine.open(url, origin=Origin.PERSON) for url in pages))
         await wait_for_request(web, "http://site.example/5")
         os.kill(find_browser_process(first), signal.SIGKILL)
         opened = await opening
@@ -107,13 +110,13 @@ async def test_no_page_is_lost_if_the_network_process_of_chrome_is_killed() -> N
     """Chrome starts a new network process, which does not know the password of the proxy."""
     pages = {f"http://site.example/{n}": make_page(GOOD) for n in range(40)}
     async with LoopbackWeb(pages) as web, run_engine(web.lookup, tabs=3) as engine:
-        await engine.open("http://site.example/0")
+        await engine.open("http://site.example/0", origin=Origin.PERSON)
         group = engine.process_group
         assert group is not None
         [network] = [pid for pid, command in list_processes(group).items() if "network.mojom" in command]
         os.kill(network, signal.SIGKILL)
-        opened = [await engine.open("http://site.example/1")]
-        opened += await asyncio.gather(*(engine.open(url) for url in pages))
+        opened = [await engine.open("http://site.example/1", origin=Origin.PERSON)]
+        opened += await asyncio.gather(*(engine.open(url, origin=Origin.PERSON) for url in pages))
         assert [(each.status, each.failure, len(each.links)) for each in opened] == [(200, None, 1)] * 41
         assert engine.process_group == group
 
@@ -124,7 +127,7 @@ async def test_no_page_is_lost_if_the_network_process_of_chrome_is_killed() -> N
 async def test_a_cancelled_close_still_closes_everything(turns: int) -> None:
     """A worker that stops cancels its crawls, even one that is already closing its engine."""
     async with LoopbackWeb({PAGE: make_page(GOOD)}) as web, run_engine(web.lookup) as engine:
-        await engine.open(PAGE)
+        await engine.open(PAGE, origin=Origin.PERSON)
         group = engine.process_group
         assert group is not None
         closing = asyncio.create_task(engine.close())
@@ -150,9 +153,10 @@ def test_no_chrome_remains_when_its_parent_is_killed(tmp_path: Path, short_folde
     script.write_text(
         "import asyncio\n"
         "from chrome import make_engine\n"
+        "from canonry.net.origin import Origin\n"
         "async def main():\n"
         "    async with make_engine() as engine:\n"
-        "        await engine.open('http://127.0.0.2:9/')\n"
+        "        await engine.open('http://127.0.0.2:9/', origin=Origin.PERSON)\n"
         "        print(engine.process_group, flush=True)\n"
         "        await asyncio.Event().wait()\n"
         "asyncio.run(main())\n"
@@ -175,7 +179,7 @@ def test_no_chrome_remains_when_its_parent_is_killed(tmp_path: Path, short_folde
 async def test_other_programs_cannot_use_the_browser_or_the_proxy() -> None:
     """There is no debugging port, and the proxy needs the password."""
     async with LoopbackWeb({PAGE: make_page(GOOD)}) as web, run_engine(web.lookup) as engine:
-        await engine.open(PAGE)
+        await engine.open(PAGE, origin=Origin.PERSON)
         assert engine.process_group is not None
         commands = " ".join(list_processes(engine.process_group).values())
         assert "--remote-debugging-pipe" in commands and "--remote-debugging-port" not in commands
@@ -209,4 +213,4 @@ async def test_a_chrome_that_does_not_start_is_an_error_with_its_message() -> No
         program.chmod(0o755)
         async with make_engine(settings=Settings(chrome=str(program))) as engine:
             with pytest.raises(CanonryError, match="does not start: No usable sandbox!"):
-                await engine.open(f"http://{ADDRESS}:9/")
+                await engine.open(f"http://{ADDRESS}:9/", origin=Origin.PERSON)

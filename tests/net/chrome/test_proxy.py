@@ -19,6 +19,7 @@ from canonry.errors import FailureKind
 from canonry.net.chrome.proxy import LOGIN_URL, USER, Proxy, ProxyEndpoint
 from canonry.net.chrome.relay import ProxyLimits
 from canonry.net.guard import Guard
+from canonry.net.origin import Origin
 from canonry.settings import Settings
 from loopback import (
     ADDRESS,
@@ -277,7 +278,7 @@ def test_a_page_from_a_public_address_does_not_reach_an_allowed_range(monkeypatc
             open_proxy(names, guard=Guard(["127.0.0.3/32"], EVERY_PORT)) as (proxy, endpoint),
         ):
             url = make_get(f"http://intranet.example:{intranet.port}/")
-            assert endpoint.start_page(None)
+            assert endpoint.start_page(Origin.PERSON)
             assert b"intranet" in await send(proxy, endpoint, url)
             tunnel_reader, tunnel = await asyncio.open_connection(PROXY, endpoint.port)
             tunnel.write(add_password(proxy, make_connect(f"intranet.example:{intranet.port}")))
@@ -287,13 +288,13 @@ def test_a_page_from_a_public_address_does_not_reach_an_allowed_range(monkeypatc
             await close(tunnel)
             assert parse_status(await send(proxy, endpoint, url)) == 403
             # A page that a person names may go there, but not through this endpoint: the last page may still run.
-            assert not endpoint.start_page(None)
-            assert not endpoint.start_page("127.0.0.3")
-            assert endpoint.start_page(ADDRESS)
+            assert not endpoint.start_page(Origin.PERSON)
+            assert not endpoint.start_page(Origin.from_server("127.0.0.3"))
+            assert endpoint.start_page(Origin.from_server(ADDRESS))
             other = await proxy.open_endpoint()
-            assert other.start_page("127.0.0.3")
+            assert other.start_page(Origin.from_server("127.0.0.3"))
             assert b"intranet" in await send(proxy, other, url)
-            assert other.start_page("")  # an unknown address is treated as public
+            assert other.start_page(Origin.from_server(""))  # an unknown address is treated as public
             assert parse_status(await send(proxy, other, url)) == 403
 
     run()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from canonry.errors import FailureKind
+from canonry.net.origin import Origin
 from canonry.net.response import Hop
 from chrome import GOOD, HTML, PAGE, get_kind, make_page, needs_chrome, run_engine
 from loopback import ADDRESS, Listener, LoopbackWeb, in_a_loop, make_http_response, read_request
@@ -37,7 +38,7 @@ async def test_status_title_redirects_and_failures_of_pages() -> None:
     async with LoopbackWeb(pages) as web, run_engine(web.lookup) as engine:
         typed: Engine = engine
         assert typed is engine and engine.name == "chrome"
-        a = await engine.open("http://site.example/a#part")
+        a = await engine.open("http://site.example/a#part", origin=Origin.PERSON)
         assert (a.status, a.requested_url, a.final_url) == (200, "http://site.example/a#part", "http://other.example/c")
         assert (a.title, a.content_type, a.failure) == ("The title", "text/html; charset=utf-8", None)
         assert a.hops == (
@@ -45,21 +46,21 @@ async def test_status_title_redirects_and_failures_of_pages() -> None:
             Hop(302, "http://site.example/b", "http://other.example/c"),
         )
         for name in ("404", "js", "meta"):
-            opened = await engine.open(f"http://site.example/{name}")
+            opened = await engine.open(f"http://site.example/{name}", origin=Origin.PERSON)
             assert (opened.status, opened.final_url) == (404, "http://site.example/404")
             assert (opened.title, [link.href for link in opened.links]) == ("Good", ["/next"])
-        later = await engine.open("http://site.example/later")
+        later = await engine.open("http://site.example/later", origin=Origin.PERSON)
         assert (later.final_url, len(later.links)) == ("http://site.example/later", 1)
-        assert (await engine.open("http://site.example/text")).content_type == "text/plain"
-        empty = await engine.open("http://site.example/empty")
+        assert (await engine.open("http://site.example/text", origin=Origin.PERSON)).content_type == "text/plain"
+        empty = await engine.open("http://site.example/empty", origin=Origin.PERSON)
         assert (empty.status, get_kind(empty)) == (204, FailureKind.NO_CONTENT)
-        around = await engine.open("http://site.example/round")
+        around = await engine.open("http://site.example/round", origin=Origin.PERSON)
         assert get_kind(around) is FailureKind.TOO_MANY_REDIRECTS
-        nowhere = await engine.open("http://elsewhere.example/")
+        nowhere = await engine.open("http://elsewhere.example/", origin=Origin.PERSON)
         assert (nowhere.status, get_kind(nowhere)) == (0, FailureKind.CONNECT)
-        busy = await engine.open("http://site.example/busy")
+        busy = await engine.open("http://site.example/busy", origin=Origin.PERSON)
         assert (busy.status, busy.retry_after, busy.address, busy.failure) == (503, 7.0, ADDRESS, None)
-        assert get_kind(await engine.open("ftp://site.example/")) is FailureKind.REFUSED
+        assert get_kind(await engine.open("ftp://site.example/", origin=Origin.PERSON)) is FailureKind.REFUSED
 
 
 @needs_chrome
@@ -68,7 +69,7 @@ async def test_pages_do_not_share_cookies() -> None:
     pages = {PAGE: make_page(GOOD, **{"Set-Cookie": "a=1; Max-Age=9999"})}
     async with LoopbackWeb(pages) as web, run_engine(web.lookup, tabs=1) as engine:
         for _ in range(3):
-            assert (await engine.open(PAGE)).failure is None
+            assert (await engine.open(PAGE, origin=Origin.PERSON)).failure is None
         asked = [request for request in web.seen if request.url == PAGE]
         assert len(asked) == 3 and not any("cookie" in request.headers for request in asked)
         assert all("canonry/" in request.headers["user-agent"] for request in asked)
@@ -78,7 +79,7 @@ async def test_pages_do_not_share_cookies() -> None:
 @in_a_loop
 async def test_a_certificate_of_an_unknown_ca_is_refused() -> None:
     async with LoopbackWeb({"https://site.example/": make_page(GOOD)}) as web, run_engine(web.lookup) as engine:
-        opened = await engine.open("https://site.example/")
+        opened = await engine.open("https://site.example/", origin=Origin.PERSON)
     assert (opened.status, opened.links, get_kind(opened)) == (0, (), FailureKind.CERTIFICATE)
 
 
@@ -116,11 +117,11 @@ async def open_between_good_pages(hostile: str, **seconds: float) -> Opened:
         "http://site.example/next": make_page(GOOD),
     }
     async with LoopbackWeb(pages) as web, run_engine(web.lookup, **seconds) as engine:
-        results = [await engine.open(f"{good}?0")]
-        beside = asyncio.gather(*(engine.open(f"{good}?{n}") for n in (1, 2)))
-        bad = await engine.open(PAGE)
+        results = [await engine.open(f"{good}?0", origin=Origin.PERSON)]
+        beside = asyncio.gather(*(engine.open(f"{good}?{n}", origin=Origin.PERSON) for n in (1, 2)))
+        bad = await engine.open(PAGE, origin=Origin.PERSON)
         results += await beside
-        results += [await engine.open(f"{good}?{n}") for n in (3, 4, 5)]
+        results += [await engine.open(f"{good}?{n}", origin=Origin.PERSON) for n in (3, 4, 5)]
     assert [(each.failure, each.status, len(each.links)) for each in results] == [(None, 200, 1)] * 6
     return bad
 
@@ -163,10 +164,10 @@ async def test_a_page_that_never_ends_is_a_timeout() -> None:
             await asyncio.sleep(0.01)
 
     async with Listener(talk) as server, run_engine(load_seconds=5.0) as engine:
-        opened = await engine.open(f"http://{ADDRESS}:{server.port}/")
+        opened = await engine.open(f"http://{ADDRESS}:{server.port}/", origin=Origin.PERSON)
         # Transient, because Chrome's network process may have been killed halfway.
         assert (get_kind(opened), opened.links, opened.status) == (FailureKind.TIMEOUT, (), 200)
-        assert len((await engine.open(f"http://{ADDRESS}:{server.port}/good")).links) == 1
+        assert len((await engine.open(f"http://{ADDRESS}:{server.port}/good", origin=Origin.PERSON)).links) == 1
 
 
 @needs_chrome
@@ -182,7 +183,7 @@ async def test_links_are_read_although_an_image_never_ends() -> None:
         await reader.read(-1)
 
     async with Listener(talk) as server, run_engine(load_seconds=5.0) as engine:
-        opened = await engine.open(f"http://{ADDRESS}:{server.port}/")
+        opened = await engine.open(f"http://{ADDRESS}:{server.port}/", origin=Origin.PERSON)
         assert (opened.failure, len(opened.links)) == (None, 1)
 
 
@@ -198,9 +199,9 @@ async def test_downloads_are_refused() -> None:
     }
     async with LoopbackWeb(pages) as web, run_engine(web.lookup) as engine:
         for name in ("zip", "named"):
-            opened = await engine.open(f"http://site.example/{name}")
+            opened = await engine.open(f"http://site.example/{name}", origin=Origin.PERSON)
             assert (get_kind(opened), opened.links) == (FailureKind.DOWNLOAD, ())
-        assert (await engine.open("http://site.example/inside")).links
+        assert (await engine.open("http://site.example/inside", origin=Origin.PERSON)).links
 
 
 @needs_chrome
@@ -217,6 +218,6 @@ async def test_downloads_are_refused() -> None:
 async def test_a_redirect_to_another_scheme_opens_no_page(location: str, kind: FailureKind) -> None:
     pages = {PAGE: {"status": 302, "headers": {"Location": location}}, "http://site.example/good": make_page(GOOD)}
     async with LoopbackWeb(pages) as web, run_engine(web.lookup) as engine:
-        opened = await engine.open(PAGE)
+        opened = await engine.open(PAGE, origin=Origin.PERSON)
         assert (opened.links, get_kind(opened)) == ((), kind)
-        assert (await engine.open("http://site.example/good")).links
+        assert (await engine.open("http://site.example/good", origin=Origin.PERSON)).links

@@ -14,9 +14,10 @@ from canonry.feeds.canonicalize.fetcher import open_fetcher, strip_fragment
 from canonry.feeds.canonicalize.probes import PROBES
 from canonry.feeds.canonicalize.same_feed import read_response
 from canonry.feeds.canonicalize.search import CanonicalSearch, SearchOptions
+from canonry.net.origin import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from canonry.core.policy import Policy
     from canonry.feeds.canonicalize.fetcher import CallerFetch, Listener, Verify
@@ -54,6 +55,8 @@ async def canonicalize(
     timeout: float = 10.0,
     deadline: float = 30.0,
     max_bytes: int = 10 * 1024 * 1024,
+    origin: Origin = Origin.PERSON,
+    on_origin: Callable[[Origin], object] | None = None,
 ) -> Canonical:
     """Return the URL that stands for the feed at `url`: it was fetched and proven, or `exists` knows it.
 
@@ -62,7 +65,8 @@ async def canonicalize(
     gets all candidate URLs and returns an `Existing` or None. `verify` may veto a URL. `parse` reads
     a `Response` as a `Feed`, `hash` digests decoded text, `on_event` receives progress.
     `tracking_params` replaces the parameters that the presets drop. `validators` make the first
-    request conditional; `body` is used in place of the missing body of a 304.
+    request conditional; `body` is used in place of the missing body of a 304. `origin` says who named
+    `url`, and `on_origin` receives who named the result.
     Raises InvalidUrl, FetchFailed, NotAFeed or UnsafeUrl; the last three list what was `tried`.
     """
     input_url = strip_fragment(read_url(url))
@@ -83,7 +87,7 @@ async def canonicalize(
         body=body,
     )
     async with open_fetcher(
-        input_url, fetch, guard, verify=verify, on_event=on_event, timeout=timeout, max_bytes=max_bytes
+        input_url, fetch, guard, origin=origin, verify=verify, on_event=on_event, timeout=timeout, max_bytes=max_bytes
     ) as fetcher:
         search = CanonicalSearch(
             input_url=input_url,
@@ -93,7 +97,10 @@ async def canonicalize(
             read=partial(read_response, parse=parse, digest=hash),
             exists=exists,
         )
-        return await search.run(deadline, check_before_fetch=check_before_fetch)
+        found = await search.run(deadline, check_before_fetch=check_before_fetch)
+        if on_origin is not None:
+            on_origin(origin if found.url == input_url else fetcher.origin)
+        return found
 
 
 def canonicalize_sync(url: str, **options: Any) -> Canonical:

@@ -14,7 +14,8 @@ from canonry.core.url import join, parse
 from canonry.errors import CanonryError, FailureKind, FetchFailed, InvalidUrl, RefusalKind, UnsafeUrl, mask_credentials
 from canonry.feeds.canonicalize.result import Event, EventKind
 from canonry.net.guard import Guard, make_guard
-from canonry.net.response import Hop, Response, Validators
+from canonry.net.origin import Origin
+from canonry.net.response import Hop, Response, Validators, find_host
 from canonry.settings import load_settings
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Fetcher:
         fetch: CallerFetch,
         guard: Guard,
         *,
+        origin: Origin,
         trusted: tuple[str, str | None] | None,
         verify: Verify | None,
         on_event: Listener | None,
@@ -43,8 +45,7 @@ class Fetcher:
         max_bytes: int,
     ) -> None:
         self.request_count = 0
-        # The address of the server that named the next URL; None while URLs come from the caller.
-        self.came_from: str | None = None
+        self.origin = origin  # of the next URL
         self._fetch = fetch
         self._guard = guard
         self._trusted = trusted
@@ -58,10 +59,10 @@ class Fetcher:
         """Whether the answer of a URL is known, so that `get` sends no request."""
         return url in self._answers
 
-    async def check(self, url: str) -> None:
-        """Raise UnsafeUrl if the guard or the caller's `verify` refuses a URL."""
+    async def check(self, url: str, origin: Origin | None = None) -> None:
+        """Raise UnsafeUrl if the guard or the caller's `verify` refuses a URL of this origin."""
         if self._trusted is None or _get_site(url) not in (self._trusted, (self._trusted[0], None)):
-            self._guard.for_links_from(self.came_from).check_url(url)
+            self._guard.for_origin(self.origin if origin is None else origin).check_url(url)
         if self._verify is not None and not await run_callback(self._verify, url):
             raise UnsafeUrl(mask_credentials(url), "vetoed by verify", kind=RefusalKind.VETOED)
 
@@ -79,10 +80,21 @@ class Fetcher:
                 self._answers.setdefault(answer.url, replace(answer, hops=()))
         if isinstance(answer, FetchFailed):
             raise answer
-        for target in dict.fromkeys((*(hop.location for hop in answer.hops), answer.url)):
+        for target, origin in self._list_targets(url, answer).items():
             if target != url:
-                await self.check(target)
+                await self.check(target, origin)
         return answer
+
+    def _list_targets(self, url: str, answer: Response) -> dict[str, Origin]:
+        """Return the URLs that redirects led to, with their origins.
+
+        A fetch that knows addresses has judged each redirect by them. Otherwise only the URL tells which server sent a
+        redirect, and the address of a name is unknown.
+        """
+        if answer.address:
+            return dict.fromkeys((*(hop.location for hop in answer.hops), answer.url), self.origin)
+        targets = {hop.location: Origin.from_server(find_host(hop.url)) for hop in answer.hops}
+        return targets if answer.url in targets else {**targets, answer.url: Origin.from_server(find_host(url))}
 
     async def emit(self, kind: EventKind, url: str, detail: str = "") -> None:
         """Report progress to the caller's `on_event`."""
@@ -92,11 +104,9 @@ class Fetcher:
     async def _request(self, url: str, validators: Validators | None, body: bytes | None) -> Response | FetchFailed:
         await self.emit(EventKind.FETCHING, url)
         self.request_count += 1
-        options: dict[str, object] = {}
+        options: dict[str, object] = {"origin": self.origin}
         if validators is not None:
             options["validators"] = validators
-        if self.came_from is not None:
-            options["came_from"] = self.came_from
         limit = asyncio.timeout(self._timeout)
         try:
             async with limit:
@@ -128,6 +138,7 @@ async def open_fetcher(
     fetch: CallerFetch | None,
     guard: Guard | None,
     *,
+    origin: Origin,
     verify: Verify | None,
     on_event: Listener | None,
     timeout: float,
@@ -138,7 +149,7 @@ async def open_fetcher(
     The guard of the caller, or else of the settings, checks every URL. With a `fetch` but no guard of
     the caller, the host of `url` itself is not checked: it is the caller's choice.
     """
-    make = partial(Fetcher, verify=verify, on_event=on_event, timeout=timeout, max_bytes=max_bytes)
+    make = partial(Fetcher, origin=origin, verify=verify, on_event=on_event, timeout=timeout, max_bytes=max_bytes)
     if fetch is not None:
         yield make(fetch, guard or make_guard(load_settings()), trusted=None if guard else _get_site(url))
         return

@@ -106,7 +106,7 @@ class CanonicalSearch:
             return known
         first = self.first = await self._open_input()
         self.requests_before_feed = self.fetcher.request_count
-        self.fetcher.came_from = first.response.address or None
+        self.fetcher.origin = first.response.origin
         self._add_aliases(first.response)
         self.self_urls = await self._find_safe_self_urls(first)
         sources = {self.input_url: Source.INPUT, first.url: Source.RESPONSE}
@@ -182,7 +182,7 @@ class CanonicalSearch:
             count = f"{len(links)} feed{'' if len(links) == 1 else 's'}"
             raise NotAFeed(error.target, f"{error.reason} that links to {count}; to follow the first, turn on discover")
         self.discovered = tuple(links)
-        self.fetcher.came_from = page.address or None
+        self.fetcher.origin = page.origin
         return await self._open(strip_fragment(links[0].url))
 
     async def _find_safe_self_urls(self, first: FetchedFeed) -> list[str]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from canonry.net.chrome.relay import ProxyLimits
     from canonry.net.chrome.tab import Tab
     from canonry.net.guard import Guard
+    from canonry.net.origin import Origin
     from canonry.settings import Settings
 
 TABS = 4
@@ -53,7 +54,6 @@ class ChromeEngine:
         pages_per_tab: int = PAGES_PER_TAB,
         limits: ProxyLimits | None = None,
     ) -> None:
-        self._guard = guard
         self._load_seconds = load_seconds
         self._script_seconds = script_seconds
         self._pages_per_tab = pages_per_tab
@@ -90,18 +90,18 @@ class ChromeEngine:
         await asyncio.gather(*self._closing, return_exceptions=True)
         await self.proxy.__aexit__()
 
-    async def open(self, url: str, *, came_from: str | None = None) -> Opened:
+    async def open(self, url: str, *, origin: Origin) -> Opened:
         """Open a page and return it with its links or its failure; raise CanonryError only if Chrome does not run."""
         try:
-            self._guard.for_links_from(came_from).check_url(url)
+            self.proxy.guard.for_origin(origin).check_url(url)
         except UnsafeUrl as error:
             return Opened(url, url, failure=PageFailure(FailureKind.REFUSED, str(error)))
         async with self._acquire_slot():
-            opened, tab = await self._visit(url, came_from)
+            opened, tab = await self._visit(url, origin)
             if tab.should_retry_in_new_tab and not tab.is_browser_closed:
-                opened, tab = await self._visit(url, came_from, needs_new_tab=True)
+                opened, tab = await self._visit(url, origin, needs_new_tab=True)
             if tab.is_browser_closed:
-                return await self._visit_in_new_browser(url, came_from)
+                return await self._visit_in_new_browser(url, origin)
             return opened
 
     @asynccontextmanager
@@ -117,8 +117,8 @@ class ChromeEngine:
         finally:
             self._slots.release()
 
-    async def _visit(self, url: str, came_from: str | None, *, needs_new_tab: bool = False) -> tuple[Opened, Tab]:
-        tab = await self._acquire_tab(came_from, needs_new_tab=needs_new_tab)
+    async def _visit(self, url: str, origin: Origin, *, needs_new_tab: bool = False) -> tuple[Opened, Tab]:
+        tab = await self._acquire_tab(origin, needs_new_tab=needs_new_tab)
         try:
             opened = await tab.visit(url, load_seconds=self._load_seconds, script_seconds=self._script_seconds)
         except BaseException:
@@ -128,22 +128,22 @@ class ChromeEngine:
             self._release(tab)
         return opened, tab
 
-    async def _visit_in_new_browser(self, url: str, came_from: str | None) -> Opened:
+    async def _visit_in_new_browser(self, url: str, origin: Origin) -> Opened:
         """Open a page in a separate browser: any of the open pages may have ended the last browser."""
         _LOG.warning("Chrome ended and is started again")
         async with Browser(self.proxy, program=self._program) as browser:
             with suppress(CommandFailed, BrowserClosed):
                 tab = await browser.new_tab()
-                tab.endpoint.start_page(came_from)
+                tab.endpoint.start_page(origin)
                 return await tab.visit(url, load_seconds=self._load_seconds, script_seconds=self._script_seconds)
         return Opened(url, url, failure=BROWSER_ENDED)
 
-    async def _acquire_tab(self, came_from: str | None, *, needs_new_tab: bool) -> Tab:
-        """Return an idle tab, or a new one if no idle tab may reach what a page named by this address may reach."""
+    async def _acquire_tab(self, origin: Origin, *, needs_new_tab: bool) -> Tab:
+        """Return an idle tab, or a new one if no idle tab may reach what a page of this origin may reach."""
         while self._idle_tabs and not needs_new_tab:
             tab = self._idle_tabs.pop()
             is_usable = await tab.stop_idle_timer() and tab.page_count < self._pages_per_tab
-            if is_usable and tab.endpoint.start_page(came_from):
+            if is_usable and tab.endpoint.start_page(origin):
                 return tab
             self._close_in_background(tab)
         reason = ""
@@ -159,7 +159,7 @@ class ChromeEngine:
                 reason = f"no answer within {_NEW_TAB_SECONDS:g} s"
                 browser.kill()  # Chrome hangs; the open pages are opened again in a new one
                 continue
-            tab.endpoint.start_page(came_from)
+            tab.endpoint.start_page(origin)
             return tab
         raise CanonryError(f"{self._program} opens no tab: {reason}")
 

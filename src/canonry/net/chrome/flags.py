@@ -11,6 +11,9 @@ _DISABLED_FEATURES = (
     "RenderDocument",
     "Translate",
 )
+# Without this preference, Chrome asks a host of its maker after each certificate error whether a captive portal is
+# the cause. No flag and no feature turns that off.
+PREFERENCES = {"alternate_error_pages": {"enabled": False}}
 FLAGS = (
     "--headless",
     "--remote-debugging-pipe",

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import shutil
 import signal
 import tempfile
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from canonry.errors import CanonryError
 from canonry.net.chrome.certificates import trust_ca_file
-from canonry.net.chrome.flags import FLAGS
+from canonry.net.chrome.flags import FLAGS, PREFERENCES
 from canonry.net.chrome.pipe import BrowserClosed, CommandFailed, Pipe
 from canonry.net.chrome.proxy import LOGIN_URL, USER, Proxy
 from canonry.net.chrome.tab import Tab
@@ -100,6 +102,7 @@ class Browser:
         """Start Chrome; raise CanonryError if it does not answer."""
         self._profile = tempfile.mkdtemp(prefix="canonry-chrome-", dir=_choose_folder())
         try:
+            await asyncio.to_thread(_write_preferences, Path(self._profile) / "profile")
             await self._trust_ca_file()
             async with asyncio.timeout(_START_SECONDS):
                 await self._launch()
@@ -272,6 +275,13 @@ async def finish_despite_cancellation(work: Coroutine[Any, Any, None]) -> None:
     except asyncio.CancelledError:
         await asyncio.wait([task])
         raise
+
+
+def _write_preferences(profile: Path) -> None:
+    """Turn off what no flag turns off."""
+    folder = profile / "Default"
+    folder.mkdir(parents=True)
+    (folder / "Preferences").write_text(json.dumps(PREFERENCES), encoding="utf-8")
 
 
 def _choose_folder() -> str | None:

@@ -26,6 +26,7 @@ from canonry.net.chrome.http_heads import DirectResponse, ProxyRequest, read_req
 from canonry.net.chrome.relay import ConnectionTooLarge, ProxyConnection, ProxyLimits, make_gateway_error
 from canonry.net.dns import Lookup, resolve_checked, resolve_name
 from canonry.net.engine import PageFailure
+from canonry.net.origin import Origin
 
 if TYPE_CHECKING:
     from canonry.core.url import Parts
@@ -56,7 +57,7 @@ class Proxy:
         self, settings: Settings, guard: Guard, *, lookup: Lookup = resolve_name, limits: ProxyLimits | None = None
     ) -> None:
         self.settings = settings
-        self.guard = guard
+        self.guard = guard.use_proxy() if settings.proxy else guard
         self.lookup = lookup
         self.limits = limits or ProxyLimits()
         self.password = secrets.token_urlsafe(24)
@@ -113,13 +114,13 @@ class ProxyEndpoint:
         if self._server is not None:
             await self._server.wait_closed()
 
-    def start_page(self, came_from: str | None) -> bool:
+    def start_page(self, origin: Origin) -> bool:
         """Set what the next page may reach; return False if that is more than the last page could reach.
 
         Scripts of the last page may still send requests to the same port, so a page that may reach more needs a new
         endpoint.
         """
-        wanted = self._proxy.guard.for_links_from(came_from)
+        wanted = self._proxy.guard.for_origin(origin)
         if wanted is self._proxy.guard and self.guard is not wanted:
             return False
         self._narrow(wanted)
@@ -210,7 +211,7 @@ class ProxyEndpoint:
         try:
             async with asyncio.timeout(seconds):
                 if self._proxy.settings.proxy:
-                    self._narrow_after("")
+                    self._narrow_after(parts.host.strip("[]"))
                     await connection.connect_to_proxy(self._proxy.settings, parts.host, port, tunnels=request.is_tunnel)
                 else:
                     await self._connect_directly(connection, parts, port)
@@ -226,8 +227,9 @@ class ProxyEndpoint:
         found = await resolve_checked(parts.host.strip("[]"), port, guard=guard, lookup=self._look_up)
         last_error: OSError | None = None
         for address, to_port in found:
-            guard.check_address(address, port=to_port)
-            if any(to_port == endpoint.port for endpoint in self._proxy.endpoints) and address == ADDRESS:
+            checked = guard.check_address(address, port=to_port)
+            is_own_port = any(to_port == endpoint.port for endpoint in self._proxy.endpoints)
+            if is_own_port and (str(checked) == ADDRESS or checked.is_unspecified):
                 reason = f"{address} port {to_port} is canonry itself"
                 raise UnsafeUrl(address, reason, kind=RefusalKind.OWN_SERVICE)
             connection.address = address
@@ -237,8 +239,9 @@ class ProxyEndpoint:
             except OSError as error:
                 last_error = error
             else:
-                if len(self._addresses) < _MAX_REMEMBERED:
-                    self._addresses[parts.host.strip("[]"), port] = address
+                place = (parts.host.strip("[]"), port)
+                if place in self._addresses or len(self._addresses) < _MAX_REMEMBERED:
+                    self._addresses[place] = address
                 return
         assert last_error is not None  # the guard refuses a name without addresses
         raise last_error
@@ -249,10 +252,10 @@ class ProxyEndpoint:
             return [(host, port)]
         return list(await self._proxy.lookup(host, port))
 
-    def _narrow_after(self, address: str) -> None:
-        # Content from a public address must not lead to private ones, whichever part of the page requests them.
+    def _narrow_after(self, server: str) -> None:
+        # Content from a public server must not lead to private ones, whichever part of the page requests them.
         wider = self._proxy.guard
-        narrower = wider.for_links_from(address)
+        narrower = wider.for_origin(Origin.from_server(server))
         if narrower is not wider:
             self._narrow(narrower)
 

@@ -14,7 +14,8 @@ from canonry.net.chrome.main_frame import ENDLESS_NAVIGATION, MainFrame
 from canonry.net.chrome.net_errors import ABORTED_CODE, make_failure, parse_error_code
 from canonry.net.chrome.pipe import BROWSER_CLOSED_EVENT, BrowserClosed, CommandFailed, Pipe
 from canonry.net.engine import Opened, PageFailure
-from canonry.net.response import Response
+from canonry.net.origin import Origin
+from canonry.net.response import Response, find_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -269,15 +270,17 @@ class Tab:
 
     def _make_opened(self, url: str, failure: PageFailure | None) -> Opened:
         document = self._frame.document
+        address = self.endpoint.get_address(document.url)
         return Opened(
             requested_url=url,
             final_url=document.url or url,
             status=0 if document.is_from_proxy else document.status,
             content_type=document.content_type,
             hops=self._frame.list_hops(),
-            address=self.endpoint.get_address(document.url),
+            address=address,
             retry_after=Response(0, "", {"retry-after": document.retry_after}).retry_after(datetime.now(UTC)),
             failure=failure,
+            origin=Origin.from_server(address or find_host(document.url)),
         )
 
     def _explain_navigation(self, navigation: dict[str, Any]) -> PageFailure:
