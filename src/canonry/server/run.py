@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import json
 import logging
 import os
@@ -13,7 +12,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,7 +21,9 @@ from uvicorn.config import STARTUP_FAILURE
 
 from canonry.errors import CanonryError, StoreError
 from canonry.server.app import make_app
+from canonry.server.connections import DEFAULT_LIMITS, ConnectionLimits, fit_connections, make_protocol
 from canonry.server.logs import configure_logging
+from canonry.server.peers import is_loopback as is_loopback  # noqa: PLC0414
 from canonry.server.service import Service, ServiceOptions
 from canonry.settings import load_settings
 
@@ -40,16 +41,18 @@ _log = logging.getLogger("canonry.service")
 
 def serve(options: ServiceOptions, *, socket_path: str = "", workers: int = 1) -> None:
     """Serve until SIGTERM or Ctrl-C, then let running requests finish."""
+    options = replace(options, socket_path=socket_path)
+    limits = fit_connections(DEFAULT_LIMITS)
     with _open_socket(options, socket_path) as listening, _ignore_repeated_signals():
         configure_logging(as_json=not sys.stderr.isatty())
         if workers == 1:
             app = make_app(Service(load_settings(), options), owns_process=True)
-            uvicorn.Server(_make_config(app)).run(sockets=[listening])
+            uvicorn.Server(make_config(app, limits=limits)).run(sockets=[listening])
             return
         from uvicorn.supervisors import Multiprocess
 
         os.environ |= {_OPTIONS_VARIABLE: json.dumps(asdict(options)), _PARENT_VARIABLE: str(os.getpid())}
-        config = _make_config("canonry.server.run:app_from_environment", workers=workers)
+        config = make_config("canonry.server.run:app_from_environment", workers=workers, limits=limits)
         supervisor = Multiprocess(config, [listening])
         supervisor.run()
         if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
@@ -87,24 +90,23 @@ def _exit_with_parent(parent: int, service: Service) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def is_loopback(host: str) -> bool:
-    """Return whether a host can be reached from this machine only."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
-def _make_config(app: ASGIApp | str, workers: int = 1) -> uvicorn.Config:
+def make_config(
+    app: ASGIApp | str, *, workers: int = 1, limits: ConnectionLimits = DEFAULT_LIMITS, **options: Any
+) -> uvicorn.Config:
+    """Return the configuration of uvicorn, with our limits for connections."""
     return uvicorn.Config(
         app,
+        http=make_protocol(limits),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        ws="none",
+        timeout_keep_alive=limits.keep_alive_seconds,
         factory=isinstance(app, str),
         workers=workers,
         log_config=None,
         access_log=False,  # request_log.py logs more, and no secrets
         server_header=False,
-        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
-        h11_max_incomplete_event_size=128 * 1024,
+        proxy_headers=False,  # access.py believes configured proxies only
+        timeout_graceful_shutdown=options.pop("timeout_graceful_shutdown", _SHUTDOWN_SECONDS),
+        **options,
     )
 
 
