@@ -70,7 +70,7 @@ SETTING_DESCRIPTIONS = {
         "proxies in front of the service whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed:"
         " `127.0.0.1, 10.0.0.0/8`, or `unix` for a proxy on a Unix socket"
     ),
-    "log_format": "the log of `serve` and `worker`: `json`, `text`, or `auto`, which is text on a terminal and else JSON",
+    "log_format": "the log of `serve` and `worker`: `json`, `text`, or `auto`: text on a terminal, else JSON",
 }
 
 

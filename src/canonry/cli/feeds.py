@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 import click
 
@@ -154,19 +154,35 @@ def import_feeds(
 
 
 @feeds.command()
-@click.argument("file", default="-", type=click.File("w", encoding="utf-8", atomic=True))
+@click.argument("file", default="-", type=click.Path(dir_okay=False, allow_dash=True))
 @db_option
-def export(file: TextIO, *, database_url: str) -> None:
+def export(file: str, *, database_url: str) -> None:
     """Write the feeds you follow as OPML, including user names and passwords in their URLs.
+
+    Only you can read the file if it contains any.
 
     \b
     canonry feeds export feeds.opml
     """
+    from canonry.atomic_files import replace_file
     from canonry.feeds.opml import OpmlFeed, write_opml
 
     with open_feeds(database_url) as store:
         found = asyncio.run(store.list_all())
-    file.write(write_opml([OpmlFeed(feed.url, feed.title, feed.folder) for feed in found], datetime.now(UTC)))
+    text = write_opml([OpmlFeed(feed.url, feed.title, feed.folder) for feed in found], datetime.now(UTC))
+    secrets = sum(mask_credentials(feed.url) != feed.url for feed in found)
+    if file == "-":
+        click.get_text_stream("stdout", encoding="utf-8").write(text)
+    else:
+        try:
+            with replace_file(Path(file), is_private=secrets > 0) as part:
+                part.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise click.FileError(file, error.strerror or str(error)) from None
+    if secrets:
+        feeds = "feed" if secrets == 1 else "feeds"
+        place = "the output" if file == "-" else file
+        click.echo(f"canonry: {place} contains the user names and passwords of {secrets} {feeds}", err=True)
 
 
 @feeds.command()

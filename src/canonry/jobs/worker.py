@@ -249,7 +249,7 @@ class Worker:
     def _take_lock(self) -> None:
         if self._jobs.file is None:
             return
-        lock = os.open(f"{self._jobs.file}-lock", os.O_RDWR | os.O_CREAT, 0o644)
+        lock = os.open(f"{self._jobs.file}-lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

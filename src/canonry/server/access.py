@@ -157,7 +157,7 @@ class Access:
         if (now := time.monotonic()) >= self._next_warning:
             self._next_warning = now + _WARNING_SECONDS
             _log.warning(
-                "refused requests that would act as the owner (%s): the store has no users. Add one: canonry user add NAME",
+                "refused requests of other machines (%s): the store has no users. Add one: canonry user add NAME",
                 refusal,
             )
         detail = (

@@ -114,7 +114,7 @@ def is_loopback(host: str) -> bool:
 
 
 def parse_address(text: str) -> Address | None:
-    """Parse an address as peers and headers write it: `127.0.0.1:80`, `[::1]:80`, `::ffff:127.0.0.1`, `fe80::1%eth0`."""
+    """Parse an address as peers and headers write it: `127.0.0.1:80`, `[::1]:80`, `::ffff:127.0.0.1`."""
     return _parse_address(text) if len(text) <= _MAX_ADDRESS_CHARACTERS else None
 
 
