@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import threading
 import time
@@ -82,7 +83,10 @@ def test_worker_polls_due_feeds_until_it_is_stopped(database_url: str, site: str
     finally:
         worker.kill()
         worker.wait()
-    assert "/a ingested: 3 new, 0 updated" in log.read_text()
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert {line["logger"] for line in lines} >= {"canonry.jobs"}
+    polled = {line["event"] for line in lines if line["event"].startswith("feed ")}
+    assert polled >= {f"feed {number} at {site}/… ingested: 3 new, 0 updated" for number in (1, 2, 3)}
     assert len(read_items(database_url)) == 9
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-import sys
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
-from canonry.cli.options import db_option
+from canonry.cli.options import db_option, debug_option
+
+if TYPE_CHECKING:
+    from canonry.settings import Settings
 
 
 @click.command()
@@ -31,7 +34,8 @@ from canonry.cli.options import db_option
     show_default=True,
     help="How often to look for feeds that are due.",
 )
-def worker(database_url: str, *, concurrency: int, every: float) -> None:
+@debug_option
+def worker(database_url: str, *, concurrency: int, every: float, debug: bool) -> None:
     """Run the background jobs of a store: poll feeds that are due, crawl, rekey, clean up.
 
     One process on SQLite, any number on PostgreSQL. On SIGTERM or Ctrl-C it waits up to 30 seconds for
@@ -41,15 +45,17 @@ def worker(database_url: str, *, concurrency: int, every: float) -> None:
     canonry worker
     canonry worker --db postgresql://localhost/canonry --concurrency 64
     """
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    asyncio.run(_work(database_url, concurrency, every))
-
-
-async def _work(database_url: str, concurrency: int, every: float) -> None:
+    from canonry.server.logs import configure_logging, wants_json
     from canonry.settings import load_settings
-    from canonry.wiring import make_worker, open_components
 
     settings = replace(load_settings(), database_url=database_url)
+    configure_logging(as_json=wants_json(settings.log_format), debug=debug)
+    asyncio.run(_work(settings, concurrency, every))
+
+
+async def _work(settings: Settings, concurrency: int, every: float) -> None:
+    from canonry.wiring import make_worker, open_components
+
     async with open_components(settings, warn=logging.getLogger("canonry.store").info) as components:
         stop = _watch_signals()
         async with make_worker(components, concurrency=concurrency, due_interval=every):

@@ -8,7 +8,6 @@ import logging
 import os
 import signal
 import socket
-import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from uvicorn.config import STARTUP_FAILURE
 from canonry.errors import CanonryError, StoreError
 from canonry.server.app import make_app
 from canonry.server.connections import DEFAULT_LIMITS, ConnectionLimits, fit_connections, make_protocol
-from canonry.server.logs import configure_logging
+from canonry.server.logs import configure_logging, wants_json
 from canonry.server.peers import is_loopback as is_loopback  # noqa: PLC0414
 from canonry.server.service import Service, ServiceOptions
 from canonry.settings import load_settings
@@ -44,9 +43,10 @@ def serve(options: ServiceOptions, *, socket_path: str = "", workers: int = 1) -
     options = replace(options, socket_path=socket_path)
     limits = fit_connections(DEFAULT_LIMITS)
     with _open_socket(options, socket_path) as listening, _ignore_repeated_signals():
-        configure_logging(as_json=not sys.stderr.isatty())
+        settings = load_settings()
+        configure_logging(as_json=wants_json(settings.log_format), debug=options.debug)
         if workers == 1:
-            app = make_app(Service(load_settings(), options), owns_process=True)
+            app = make_app(Service(settings, options), owns_process=True)
             uvicorn.Server(make_config(app, limits=limits)).run(sockets=[listening])
             return
         from uvicorn.supervisors import Multiprocess
@@ -61,10 +61,11 @@ def serve(options: ServiceOptions, *, socket_path: str = "", workers: int = 1) -
 
 def app_from_environment() -> ASGIApp:
     """Return the application of one of several processes; uvicorn calls this in each."""
-    configure_logging(as_json=not sys.stderr.isatty())
     given: dict[str, Any] = json.loads(os.environ[_OPTIONS_VARIABLE])
     given["allowed_hosts"] = tuple(given["allowed_hosts"])
-    service = _ReplaceableService(load_settings(), ServiceOptions(**given))
+    settings, options = load_settings(), ServiceOptions(**given)
+    configure_logging(as_json=wants_json(settings.log_format), debug=options.debug)
+    service = _ReplaceableService(settings, options)
     threading.Thread(target=_exit_with_parent, args=(int(os.environ[_PARENT_VARIABLE]), service), daemon=True).start()
     return make_app(service, owns_process=True)
 

@@ -49,6 +49,7 @@ class ServiceOptions:
     max_body: int = 1024 * 1024  # bytes
     max_upload: int = 50 * 1024 * 1024  # bytes
     runs_jobs: bool = True
+    debug: bool = False  # log whole URLs
 
 
 class Service:
