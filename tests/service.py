@@ -9,6 +9,7 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -97,6 +98,7 @@ def serving(
     *,
     client: Callable[[], Client] = make_client,
     monotonic: Callable[[], float] = time.monotonic,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     limits: ConnectionLimits = DEFAULT_LIMITS,
     **settings: Any,
 ) -> Generator[Running]:
@@ -108,6 +110,7 @@ def serving(
             replace(options or ServiceOptions(), port=port),
             client=client,
             monotonic=monotonic,
+            clock=clock,
         )
         config = make_config(make_app(service), limits=limits, log_level="warning", timeout_graceful_shutdown=5)
         server = uvicorn.Server(config)
