@@ -170,19 +170,22 @@ def export(file: str, *, database_url: str) -> None:
     with open_feeds(database_url) as store:
         found = asyncio.run(store.list_all())
     text = write_opml([OpmlFeed(feed.url, feed.title, feed.folder) for feed in found], datetime.now(UTC))
-    secrets = sum(mask_credentials(feed.url) != feed.url for feed in found)
-    if file == "-":
-        click.get_text_stream("stdout", encoding="utf-8").write(text)
-    else:
-        try:
-            with replace_file(Path(file), is_private=secrets > 0) as part:
+    with_secrets = sum(mask_credentials(feed.url) != feed.url for feed in found)
+    target = Path(file).resolve()
+    try:
+        if file == "-":
+            click.echo(text.encode(), nl=False)
+        elif target.exists() and not target.is_file():  # a device or a pipe
+            target.write_text(text, encoding="utf-8")
+        else:
+            with replace_file(target, is_private=with_secrets > 0) as part:
                 part.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise click.FileError(file, error.strerror or str(error)) from None
-    if secrets:
-        feeds = "feed" if secrets == 1 else "feeds"
+    except OSError as error:
+        raise click.FileError(file, error.strerror or str(error)) from None
+    if with_secrets:
         place = "the output" if file == "-" else file
-        click.echo(f"canonry: {place} contains the user names and passwords of {secrets} {feeds}", err=True)
+        count = "1 feed" if with_secrets == 1 else f"{with_secrets} feeds"
+        click.echo(f"canonry: {place} contains the user names and passwords of {count}", err=True)
 
 
 @feeds.command()

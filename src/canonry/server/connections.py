@@ -136,6 +136,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._limits = table.limits
         self._timer: asyncio.TimerHandle | None = None  # of the head, the body, or of discarding
         self._write_timer: asyncio.TimerHandle | None = None
+        self._has_request = False  # there was one; `cycle` is the last
         self._is_complete = True  # the last request is, with its body; what comes in belongs to the next head
         self._is_refused = False  # the connection ends, and what comes in is discarded
         self._head_bytes = self._head_fields = 0
@@ -196,7 +197,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _watch(self, received: int) -> None:
         """Start the timer of what is incomplete."""
-        is_answered = self.cycle is None or self.cycle.response_complete
+        is_answered = not self._has_request or self.cycle.response_complete
         if self._is_complete:
             if is_answered and self._quiet_bytes and self._timer is None:
                 self._start_timer(self._limits.head_seconds, self._end_head)
@@ -229,6 +230,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if len(self.pipeline) >= self._limits.pipeline:
             raise _PipelineFull
         super().on_headers_complete()
+        self._has_request = True
         self._is_complete = False
         self._progress += 1
         self._body_bytes = self._discarded_bytes = 0
@@ -308,7 +310,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._is_refused = True
         self._discarded_bytes = 0
         cycle = self.cycle
-        if cycle is not None and not cycle.response_complete:
+        if self._has_request and not cycle.response_complete:
             if self._is_complete:
                 cycle.keep_alive = False
                 return

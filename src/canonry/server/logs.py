@@ -100,8 +100,7 @@ class _SecretMask:
         if isinstance(value, str):
             return self._mask(value) if ":" in value or "%" in value else value
         if isinstance(value, dict):
-            given = cast("dict[Any, Any]", value)
-            return {name: self._mask_value(each) for name, each in given.items()}
+            return {name: self._mask_value(each) for name, each in cast("dict[object, object]", value).items()}
         if isinstance(value, list | tuple):  # also the tuple of an exception, which stays one
             masked = [self._mask_value(each) for each in cast("list[Any]", value)]
             return tuple(masked) if isinstance(value, tuple) else masked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -27,6 +28,7 @@ from canonry.errors import (
     NotAFeed,
     PolicyError,
     RekeyNotFound,
+    RekeyUnfinished,
     StoreError,
     UndoConflict,
     UnsafeUrl,
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI, Request
 
+_log = logging.getLogger("canonry.service")
 MEDIA_TYPE = "application/problem+json"
 _SCHEMAS = "#/components/schemas/"
 _UNTYPED = "about:blank"  # RFC 9457: the status says everything there is to know
@@ -148,7 +151,7 @@ def make_problem(
         title=HTTPStatus(status).phrase,
         status=status,
         detail=mask_credentials(detail).encode(errors="replace").decode(),  # a lone surrogate is not JSON
-        errors=tuple(errors),
+        errors=tuple(replace(each, reason=mask_credentials(each.reason)) for each in errors),
         bookmark_id=bookmark_id,
         candidates=tuple(replace(each, url=mask_credentials(each.url)) for each in candidates),
         request_id=request_id,
@@ -167,6 +170,10 @@ def problem_for_error(error: Exception, request_id: str = "") -> JSONResponse:
     detail, errors = str(error), list[FieldError]()
     if isinstance(error, InvalidUrl):
         detail, errors = f"Invalid URL: {error.reason}", [FieldError("url", error.reason)]
+    elif isinstance(error, StoreError) and not isinstance(error, RekeyUnfinished):
+        # Its text names the database, its host and its user; a client needs none of them.
+        _log.warning("request %s failed: %s", request_id, error)
+        detail = "The store is unavailable. Retry later. The log has the details under this request id."
     elif isinstance(error, InvalidFields):
         detail, errors = "Some fields are invalid.", [FieldError(*each) for each in error.reasons.items()]
     return make_problem(
