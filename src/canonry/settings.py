@@ -23,7 +23,7 @@ SETTINGS_FILE = "canonry.toml"
 LOG_FORMATS = ("auto", "json", "text")
 UNIX_SOCKET = "unix"  # names the peers of a Unix socket, which have no address
 # Settings that name a program: a file in the current folder, which may come from others, must not choose what runs.
-_NOT_FROM_FILE = frozenset({"chrome"})
+VARIABLES_ONLY = frozenset({"chrome"})
 
 
 def get_data_folder() -> Path:
@@ -96,7 +96,7 @@ def read_given_settings(
     for name, value in _read_file(Path(file)).items():
         if name not in _PARSERS:
             raise CanonryError(f"{file}: unknown setting {name!r}; known settings: {', '.join(_PARSERS)}")
-        if name in _NOT_FROM_FILE:
+        if name in VARIABLES_ONLY:
             raise CanonryError(
                 f"{file}: {name} names a program, which a file in the current folder must not do. Nothing was run."
                 f" Remove it from the file and set the variable {name_variable(name)} instead."

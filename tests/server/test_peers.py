@@ -10,8 +10,8 @@ from starlette.datastructures import Headers
 
 from canonry.accounts import UserStore
 from canonry.server.peers import (
-    Client,
     PersonalRefusal,
+    RequestSender,
     TrustedProxies,
     judge_personal_request,
     list_forwarded,
@@ -107,7 +107,7 @@ def test_only_configured_proxies_name_the_client(
 ) -> None:
     given = {"x-forwarded-for": addresses, "x-forwarded-proto": scheme}
     headers = Headers({name: value for name, value in given.items() if value})
-    assert TrustedProxies(trusted).find_client(peer, "http", headers) == Client(*client)
+    assert TrustedProxies(trusted).find_client(peer, "http", headers) == RequestSender(*client)
 
 
 def test_addresses_of_one_customer_have_one_name() -> None:

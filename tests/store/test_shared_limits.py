@@ -9,26 +9,26 @@ import pytest
 
 from canonry.store.cache import delete_expired
 from canonry.store.database import Database
-from canonry.store.shared_limits import Attempt, Bucket, SharedLimit, judge_attempt
+from canonry.store.shared_limits import Attempt, AttemptBucket, SharedLimit, judge_attempt
 
 CASES = [
     # bucket             now     is allowed, left, seconds to wait
     (None, 0.0, True, 9.0, 0),
-    (Bucket(5.0, 0.0), 0.0, True, 4.0, 0),
-    (Bucket(0.0, 0.0), 6.0, True, 0.0, 0),
-    (Bucket(0.0, 0.0), 0.0, False, 0.0, 6),
-    (Bucket(0.5, 0.0), 0.0, False, 0.5, 3),
-    (Bucket(0.0, 0.0), 3600.0, True, 9.0, 0),
-    (Bucket(0.0, 10.0), 0.0, False, 0.0, 6),  # another machine's clock is ahead
-    (Bucket(0.0, 86_400.0), 0.0, True, 9.0, 0),  # stored while the clock was wrong
-    (Bucket(-50.0, 0.0), 0.0, False, 0.0, 6),
-    (Bucket(1e9, 0.0), 0.0, True, 9.0, 0),
+    (AttemptBucket(5.0, 0.0), 0.0, True, 4.0, 0),
+    (AttemptBucket(0.0, 0.0), 6.0, True, 0.0, 0),
+    (AttemptBucket(0.0, 0.0), 0.0, False, 0.0, 6),
+    (AttemptBucket(0.5, 0.0), 0.0, False, 0.5, 3),
+    (AttemptBucket(0.0, 0.0), 3600.0, True, 9.0, 0),
+    (AttemptBucket(0.0, 10.0), 0.0, False, 0.0, 6),  # another machine's clock is ahead
+    (AttemptBucket(0.0, 86_400.0), 0.0, True, 9.0, 0),  # stored while the clock was wrong
+    (AttemptBucket(-50.0, 0.0), 0.0, False, 0.0, 6),
+    (AttemptBucket(1e9, 0.0), 0.0, True, 9.0, 0),
 ]
 
 
 @pytest.mark.parametrize(("bucket", "now", "is_allowed", "left", "wait"), CASES)
-def test_attempts(bucket: Bucket | None, now: float, is_allowed: bool, left: float, wait: int) -> None:
-    assert judge_attempt(bucket, now, per_minute=10) == Attempt(is_allowed, Bucket(left, now), wait)
+def test_attempts(bucket: AttemptBucket | None, now: float, is_allowed: bool, left: float, wait: int) -> None:
+    assert judge_attempt(bucket, now, per_minute=10) == Attempt(is_allowed, AttemptBucket(left, now), wait)
 
 
 def test_two_processes_share_a_limit(database_url: str) -> None:

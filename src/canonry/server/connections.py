@@ -178,6 +178,8 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         if self.timeout_keep_alive_task is not None:
             self._unset_keepalive_if_required()
+        if self.parser is None:  # pyright: ignore[reportUnnecessaryComparison]
+            return  # the connection was lost
         self._quiet_bytes += len(data)
         before = self._progress
         try:

@@ -39,7 +39,7 @@ class PersonalRefusal(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class RequestSender:
     """The sender of a request: its address, None on a Unix socket, and the scheme it used."""
 
     address: str | None
@@ -61,10 +61,10 @@ class TrustedProxies:
         address = parse_address(peer) if self._networks else None
         return address is not None and any(address in network for network in self._networks)
 
-    def find_client(self, peer: str | None, scheme: str, headers: Headers) -> Client:
+    def find_client(self, peer: str | None, scheme: str, headers: Headers) -> RequestSender:
         """Return the client that a trusted proxy names, else the peer itself."""
         if not self.trusts(peer):
-            return Client(peer, scheme)
+            return RequestSender(peer, scheme)
         proto = headers.get("x-forwarded-proto", "").rpartition(",")[2].strip().lower()
         scheme = proto if proto in {"http", "https"} else scheme
         client = peer
@@ -76,7 +76,7 @@ class TrustedProxies:
             client = str(address)
             if not self.trusts(client):
                 break
-        return Client(client, scheme)
+        return RequestSender(client, scheme)
 
 
 def judge_personal_request(

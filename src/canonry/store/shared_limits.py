@@ -24,7 +24,7 @@ _MINUTE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Bucket:
+class AttemptBucket:
     """The attempts that are left, as of a time in seconds."""
 
     left: float
@@ -36,11 +36,11 @@ class Attempt:
     """Whether an attempt is allowed, the bucket after it, and the seconds to wait if it is not."""
 
     is_allowed: bool
-    bucket: Bucket
+    bucket: AttemptBucket
     wait_seconds: int = 0
 
 
-def judge_attempt(bucket: Bucket | None, now: float, *, per_minute: int) -> Attempt:
+def judge_attempt(bucket: AttemptBucket | None, now: float, *, per_minute: int) -> Attempt:
     """Take one attempt from a bucket, which is full at first and refilled evenly."""
     left = float(per_minute)
     # Clocks of machines differ a little. A bucket from the far future was stored before a wrong clock was corrected.
@@ -48,9 +48,9 @@ def judge_attempt(bucket: Bucket | None, now: float, *, per_minute: int) -> Atte
         elapsed = max(0.0, now - bucket.at)
         left = min(per_minute, max(0.0, bucket.left) + elapsed * per_minute / _MINUTE_SECONDS)
     if left >= 1:
-        return Attempt(is_allowed=True, bucket=Bucket(left - 1, now))
+        return Attempt(is_allowed=True, bucket=AttemptBucket(left - 1, now))
     wait = max(1, ceil((1 - left) * _MINUTE_SECONDS / per_minute))
-    return Attempt(is_allowed=False, bucket=Bucket(left, now), wait_seconds=wait)
+    return Attempt(is_allowed=False, bucket=AttemptBucket(left, now), wait_seconds=wait)
 
 
 class SharedLimit:
@@ -84,10 +84,10 @@ class SharedLimit:
         return attempt
 
 
-def _parse_bucket(value: object) -> Bucket | None:
+def _parse_bucket(value: object) -> AttemptBucket | None:
     """Return the stored bucket; None for anything else, because the table is a cache."""
     try:
         left, at = json.loads(value if isinstance(value, bytes) else b"null")
-        return Bucket(float(left), float(at))
+        return AttemptBucket(float(left), float(at))
     except (TypeError, ValueError):
         return None
