@@ -186,6 +186,8 @@ def test_only_the_owner_can_use_the_socket(tmp_path: Path) -> None:
     with served(tmp_path, path=str(path)) as service:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert service.ask("GET", "/api/bookmarks").json() == []
+        assert service.ask("GET", "/api/bookmarks", headers={"X-Forwarded-For": "127.0.0.1"}).status == 200
+        assert service.ask("GET", "/api/bookmarks", headers={"X-Forwarded-For": "203.0.113.9"}).status == 403
         second = canonry(tmp_path, "serve", "--socket", str(path))
         assert (second.returncode, "another service uses this socket" in second.stderr) == (1, True)
         service.process.kill()

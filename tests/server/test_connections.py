@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from canonry.server.connections import Admission, ConnectionLimits, ConnectionTable, fit_connections
+from canonry.server.peers import TrustedProxies
 from canonry.server.service import ServiceOptions
 from service import Running, serving, until
 
@@ -239,7 +240,7 @@ class _Peer:
 
 
 def test_one_address_cannot_take_all_connections() -> None:
-    table = ConnectionTable(ConnectionLimits(connections=10, connections_per_peer=3))
+    table = ConnectionTable(ConnectionLimits(connections=10, connections_per_peer=3), TrustedProxies(()))
     greedy = [_Peer(table, "192.0.2.1") for _ in range(5)]
     other = _Peer(table, "192.0.2.2")
     assert table.admit(other, other.peer) is Admission.ADMITTED  # type: ignore[arg-type]
@@ -254,6 +255,50 @@ def test_one_address_cannot_take_all_connections() -> None:
         each.abort()
         each.abort()
     assert not table.all and not table.by_peer and not table.idle
+
+
+def test_slow_bodies_make_room_after_idle_connections() -> None:
+    table = ConnectionTable(ConnectionLimits(connections=3), TrustedProxies(()))
+    slow, idle, busy, first, second, third = (_Peer(table, "") for _ in range(6))
+    for each in (slow, idle, busy):
+        table.admit(each, "")  # type: ignore[arg-type]
+    table.idle = {idle: None}  # type: ignore[dict-item]
+    table.slow = {slow: None}  # type: ignore[dict-item]
+    admissions = list[Admission]()
+    for each in (first, second, third):
+        admissions.append(table.admit(each, ""))  # type: ignore[arg-type]
+        table.idle.clear()
+    assert admissions == [Admission.ADMITTED, Admission.ADMITTED, Admission.REFUSED]
+    assert [each.is_aborted for each in (idle, slow, busy, first, second)] == [True, True, False, False, False]
+
+
+PEERS = [
+    ("127.0.0.1", ""),
+    ("::ffff:127.0.0.1", ""),
+    ("10.0.0.7", ""),  # a proxy
+    ("", ""),  # on a Unix socket
+    ("192.0.2.1", "192.0.2.1"),
+    ("::ffff:192.0.2.1", "192.0.2.1"),
+    ("2001:db8::1", "2001:db8::/64"),
+]
+
+
+@pytest.mark.parametrize(("address", "name"), PEERS)
+def test_loopback_and_proxies_are_not_counted_as_one_client(address: str, name: str) -> None:
+    assert ConnectionTable(LIMITS, TrustedProxies(("10.0.0.0/8", "unix"))).name_peer(address) == name
+
+
+def test_a_body_that_grows_fast_enough_takes_its_time(service: Running) -> None:
+    with connect(service) as connection:
+        body = b'{"url": "https://example.com/slow"' + b" " * 8000 + b"}"
+        send(connection, PUT, f"Connection: close\r\nContent-Length: {len(body)}\r\n\r\n".encode())
+        started = time.monotonic()
+        while body:
+            send(connection, body[:1500])
+            body = body[1500:]
+            time.sleep(0.3)  # the pace is what is tested: 5000 bytes in a second, where 1000 are required
+        assert time.monotonic() - started > LIMITS.body_interval
+        assert read_statuses(receive(connection)) == [201]
 
 
 def test_the_number_of_connections_fits_the_open_files() -> None:

@@ -13,16 +13,17 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from http import HTTPStatus
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from canonry.server.peers import is_loopback
+from canonry.server.peers import TrustedProxies, is_loopback, name_customer
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from uvicorn.config import Config
     from uvicorn.server import ServerState
@@ -50,7 +51,7 @@ class ConnectionLimits:
     refused_seconds: float = 1.0
     pipeline: int = 32  # requests that wait for the response to an earlier one
     connections: int = 1000
-    connections_per_peer: int = 250  # from one address other than loopback
+    connections_per_peer: int = 250  # from one address other than loopback and proxies
 
 
 DEFAULT_LIMITS = ConnectionLimits()
@@ -77,13 +78,20 @@ class ConnectionTable:
     """The connections of a process."""
 
     limits: ConnectionLimits
+    proxies: TrustedProxies
     all: set[LimitedProtocol] = field(default_factory=set["LimitedProtocol"])
     # Without a request, the one that has waited longest first; a dict keeps the order.
     idle: dict[LimitedProtocol, None] = field(default_factory=dict["LimitedProtocol", None])
+    # With a body that is not complete after `body_interval`, the longest first.
+    slow: dict[LimitedProtocol, None] = field(default_factory=dict["LimitedProtocol", None])
     by_peer: Counter[str] = field(default_factory=Counter[str])
 
+    def name_peer(self, address: str) -> str:
+        """Return the name under which a peer is counted; empty for loopback and proxies, which many clients share."""
+        return "" if not address or is_loopback(address) or self.proxies.trusts(address) else name_customer(address)
+
     def admit(self, connection: LimitedProtocol, peer: str) -> Admission:
-        """Add a connection, if necessary in place of the one that has been idle longest."""
+        """Add a connection, if necessary in place of the one that has been idle longest, or else of a slow one."""
         if peer and self.by_peer[peer] >= self.limits.connections_per_peer:
             self._close_idle(peer)
         elif len(self.all) >= self.limits.connections:
@@ -106,14 +114,15 @@ class ConnectionTable:
             return
         self.all.discard(connection)
         self.idle.pop(connection, None)
+        self.slow.pop(connection, None)
         if peer:
             self.by_peer[peer] -= 1
             if not self.by_peer[peer]:
                 del self.by_peer[peer]
 
     def _close_idle(self, peer: str = "") -> None:
-        """Abort the connection that has been idle longest, of this peer if one is given."""
-        oldest = next((each for each in self.idle if not peer or each.peer == peer), None)
+        """Abort the connection that has been idle or slow for longest, of this peer if one is given."""
+        oldest = next((each for each in chain(self.idle, self.slow) if not peer or each.peer == peer), None)
         if oldest is not None:
             oldest.abort()
 
@@ -149,7 +158,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.peer = self.client[0] if self.client and not is_loopback(self.client[0]) else ""
+        self.peer = self._table.name_peer(self.client[0] if self.client else "")
         match self._table.admit(self, self.peer):
             case Admission.ADMITTED:
                 self._start_timer(self._limits.head_seconds, self._end_head)
@@ -247,6 +256,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         self._progress += 1
         self._is_complete = True
+        self._table.slow.pop(self, None)
         self._stop_timer()
         super().on_message_complete()
         if self.cycle.response_complete:  # answered before its body was complete
@@ -265,12 +275,12 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _start_keep_alive(self) -> None:
         """Wait for the next request, or for the rest of its head."""
-        self._unset_keepalive_if_required()
         if self in self._table.all:
             self._table.idle[self] = None
         if self._quiet_bytes:
+            self._unset_keepalive_if_required()
             self._start_timer(self._limits.head_seconds, self._end_head)
-        else:
+        elif self.timeout_keep_alive_task is None:
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )
@@ -300,9 +310,12 @@ class LimitedProtocol(HttpToolsProtocol):
             self.abort()  # nothing was asked, so nothing is answered
 
     def _check_body(self, before: int) -> None:
-        """Refuse the request if its body grew too slowly, unless the service itself stopped reading."""
+        """Refuse the request if its body grew too slowly, unless the client waits for the service."""
         self._timer = None
-        if self._body_bytes - before >= self._limits.body_bytes or self.flow.read_paused:
+        is_waiting = self.flow.read_paused or self.cycle.waiting_for_100_continue
+        if is_waiting or self._body_bytes - before >= self._limits.body_bytes:
+            if not is_waiting and self in self._table.all:
+                self._table.slow[self] = None
             self._start_timer(self._limits.body_interval, partial(self._check_body, self._body_bytes))
         else:
             self._refuse(HTTPStatus.REQUEST_TIMEOUT)
@@ -350,9 +363,9 @@ class LimitedProtocol(HttpToolsProtocol):
             self._write_timer = None
 
 
-def make_protocol(limits: ConnectionLimits) -> Callable[..., LimitedProtocol]:
+def make_protocol(limits: ConnectionLimits, trusted_proxies: Sequence[str] = ()) -> Callable[..., LimitedProtocol]:
     """Return what makes the protocol of each connection of a server."""
-    return partial(LimitedProtocol, table=ConnectionTable(limits))
+    return partial(LimitedProtocol, table=ConnectionTable(limits, TrustedProxies(trusted_proxies)))
 
 
 def fit_connections(limits: ConnectionLimits) -> ConnectionLimits:

@@ -12,6 +12,7 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -41,18 +42,19 @@ _log = logging.getLogger("canonry.service")
 def serve(options: ServiceOptions, *, socket_path: str = "", workers: int = 1) -> None:
     """Serve until SIGTERM or Ctrl-C, then let running requests finish."""
     options = replace(options, socket_path=socket_path)
-    limits = fit_connections(DEFAULT_LIMITS)
     with _open_socket(options, socket_path) as listening, _ignore_repeated_signals():
         settings = load_settings()
         configure_logging(as_json=wants_json(settings.log_format), debug=options.debug)
+        limits = fit_connections(DEFAULT_LIMITS)
+        configure = partial(make_config, limits=limits, trusted_proxies=settings.trusted_proxies)
         if workers == 1:
             app = make_app(Service(settings, options), owns_process=True)
-            uvicorn.Server(make_config(app, limits=limits)).run(sockets=[listening])
+            uvicorn.Server(configure(app)).run(sockets=[listening])
             return
         from uvicorn.supervisors import Multiprocess
 
         os.environ |= {_OPTIONS_VARIABLE: json.dumps(asdict(options)), _PARENT_VARIABLE: str(os.getpid())}
-        config = make_config("canonry.server.run:app_from_environment", workers=workers, limits=limits)
+        config = configure("canonry.server.run:app_from_environment", workers=workers)
         supervisor = Multiprocess(config, [listening])
         supervisor.run()
         if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
@@ -92,12 +94,17 @@ def _exit_with_parent(parent: int, service: Service) -> None:
 
 
 def make_config(
-    app: ASGIApp | str, *, workers: int = 1, limits: ConnectionLimits = DEFAULT_LIMITS, **options: Any
+    app: ASGIApp | str,
+    *,
+    workers: int = 1,
+    limits: ConnectionLimits = DEFAULT_LIMITS,
+    trusted_proxies: tuple[str, ...] = (),
+    **options: Any,
 ) -> uvicorn.Config:
     """Return the configuration of uvicorn, with our limits for connections."""
     return uvicorn.Config(
         app,
-        http=make_protocol(limits),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        http=make_protocol(limits, trusted_proxies),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         ws="none",
         timeout_keep_alive=limits.keep_alive_seconds,
         factory=isinstance(app, str),
