@@ -215,13 +215,23 @@ def items(*, since: str | None, duplicates: bool, database_url: str, as_json: bo
     if not render.is_for_terminal(as_json=as_json):
         for item in found:
             render.print_json(
-                replace(item, feed_url=mask_credentials(item.feed_url), dedupe_key=mask_key(item.dedupe_key))
+                replace(
+                    item,
+                    feed_url=mask_credentials(item.feed_url),
+                    url=mask_key(item.url),
+                    dedupe_key=mask_key(item.dedupe_key),
+                )
             )
     else:
         render.print_table(
             ("first seen", "title", "url", "feed"),
             [
-                (_format_minute(item.first_seen_at), item.title[:60], item.url, mask_credentials(item.feed_url))
+                (
+                    _format_minute(item.first_seen_at),
+                    item.title[:60],
+                    mask_key(item.url),
+                    mask_credentials(item.feed_url),
+                )
                 for item in found
             ],
         )
