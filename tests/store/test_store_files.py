@@ -13,6 +13,7 @@ import pytest
 
 import command
 from canonry.atomic_files import Restriction, create_private_folder, restrict_to_owner
+from canonry.errors import StoreError
 from canonry.feeds.feed_store import FeedStore
 from canonry.jobs.queues import Jobs
 from canonry.jobs.worker import Worker
@@ -92,6 +93,16 @@ def test_the_data_folder_becomes_private(tmp_path: Path, monkeypatch: pytest.Mon
     folder.mkdir(0o755)
     use_store(f"sqlite:///{folder / 'canonry.db'}")
     assert read_mode(folder) == 0o700
+
+
+def test_a_file_that_is_no_store_keeps_its_permissions(tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("this is not a database, and long enough to be read as one\n" * 100)
+    file.chmod(0o644)
+    said: list[str] = []
+    with pytest.raises(StoreError):
+        Database(f"sqlite:///{file}", say=said.append)
+    assert (read_mode(file), said) == (0o644, [])
 
 
 @pytest.fixture

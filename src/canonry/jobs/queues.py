@@ -71,12 +71,13 @@ class Jobs:
         self.file = _find_jobs_file(database)
         if self.file is not None:
             prepare_file(self.file)
-            restrict_files(self.file, partial(_log.warning, "%s"), others=(Path(f"{self.file}-lock"),))
         self.engine = _make_engine(database, self.file)
         install_log_filter()
         try:
             with self.convert_errors():
                 self._migrate()
+                if self.file is not None:
+                    restrict_files(self.file, partial(_log.warning, "%s"), others=(Path(f"{self.file}-lock"),))
                 self._client = DBOSClient(
                     system_database_engine=self.engine,
                     dbos_system_schema=None if self.file else SCHEMA,

@@ -138,10 +138,10 @@ class Database:
         self._writes = _GroupQueue(self._writers, self._write_group)
         self._lookups = _GroupQueue(self._readers, self._look_up_group)
         try:
-            if self.is_sqlite and is_file:
+            bring_up_to_date(self, say)
+            if self.is_sqlite and is_file:  # and a store of canonry: the file of a mistyped name stays as it is
                 file = Path(str(self.engine.url.database)).resolve()
                 restrict_files(file, say, others=tuple(file.parent.glob(f"{escape(file.name)}.before-*")))
-            bring_up_to_date(self, say)
         except BaseException:
             self.close()
             raise
