@@ -9,11 +9,14 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
 from canonry.server.app import make_app
+from canonry.server.connections import DEFAULT_LIMITS, ConnectionLimits
+from canonry.server.run import make_config
 from canonry.server.service import Service, ServiceOptions
 from canonry.settings import Settings
 from loopback import make_client
@@ -95,6 +98,8 @@ def serving(
     *,
     client: Callable[[], Client] = make_client,
     monotonic: Callable[[], float] = time.monotonic,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    limits: ConnectionLimits = DEFAULT_LIMITS,
     **settings: Any,
 ) -> Generator[Running]:
     """Run a service on a port of its own; its client resolves only the names of the test's web."""
@@ -105,8 +110,9 @@ def serving(
             replace(options or ServiceOptions(), port=port),
             client=client,
             monotonic=monotonic,
+            clock=clock,
         )
-        config = uvicorn.Config(make_app(service), log_level="warning", timeout_graceful_shutdown=5)
+        config = make_config(make_app(service), limits=limits, log_level="warning", timeout_graceful_shutdown=5)
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()

@@ -28,9 +28,11 @@ EVERY = [
     ("ca_file", '"/etc/ca.pem"', "/etc/ca.pem", None),
     ("database_url", '"postgresql://db/canonry"', "postgresql://db/canonry", None),
     ("redis_url", '"redis://cache:6379/0"', "redis://cache:6379/0", None),
-    ("chrome", '"/opt/chrome/chrome"', "/opt/chrome/chrome", None),
     ("overrides", '"config/o.json"', "config/o.json", None),
+    ("trusted_proxies", '["127.0.0.1", "unix"]', "127.0.0.1, unix", ("127.0.0.1/32", "unix")),
+    ("log_format", '"json"', "json", None),
 ]
+PROGRAMS = [("chrome", "/opt/chrome/chrome")]  # read from their variables only
 
 
 @pytest.mark.parametrize(("name", "in_file", "in_variable", "value"), EVERY)
@@ -49,7 +51,20 @@ def test_every_setting_is_read_from_the_file_and_from_its_variable(
 
 
 def test_every_setting_has_a_case() -> None:
-    assert {row[0] for row in EVERY} == {field.name for field in fields(Settings)}
+    assert {row[0] for row in (*EVERY, *PROGRAMS)} == {field.name for field in fields(Settings)}
+
+
+@pytest.mark.parametrize(("name", "program"), PROGRAMS)
+def test_a_file_cannot_name_a_program(name: str, program: str, tmp_path: Path) -> None:
+    """The current folder may belong to somebody else: an archive, a repository, a shared folder."""
+    variable = f"CANONRY_{name.upper()}"
+    assert getattr(load_settings({variable: program}, tmp_path / "none.toml"), name) == program
+    file = tmp_path / "canonry.toml"
+    file.write_text(f'{name} = "{program}"')
+    for environ in ({}, {variable: program}):
+        with pytest.raises(canonry.CanonryError) as caught:
+            load_settings(environ, file)
+        assert str(file) in str(caught.value) and variable in str(caught.value)
 
 
 def test_without_any_setting_the_defaults_hold() -> None:
@@ -98,6 +113,8 @@ MISTAKES: list[tuple[str, dict[str, str], str, list[str]]] = [
     ("proxy list", {}, "proxy = []", ["canonry.toml: proxy: must be a string in quotes"]),
     ("redis number", {}, "redis_url = 6379", ["canonry.toml: redis_url: must be a string in quotes"]),
     ("database list", {}, "database_url = []", ["canonry.toml: database_url: must be a string in quotes"]),
+    ("proxies", {"CANONRY_TRUSTED_PROXIES": "127.0.0.1, proxy"}, "", ["CANONRY_TRUSTED_PROXIES: ", "'proxy'"]),
+    ("log format", {"CANONRY_LOG_FORMAT": "xml"}, "", ["CANONRY_LOG_FORMAT: ", "auto, json, text"]),
     ("ca table", {}, "[ca_file]", ["canonry.toml: ca_file: must be a string in quotes"]),
     (
         "unknown",

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
 SETTINGS_FILE = "canonry.toml"
+LOG_FORMATS = ("auto", "json", "text")
+UNIX_SOCKET = "unix"  # names the peers of a Unix socket, which have no address
+# Settings that name a program: a file in the current folder, which may come from others, must not choose what runs.
+VARIABLES_ONLY = frozenset({"chrome"})
 
 
 def get_data_folder() -> Path:
@@ -49,6 +53,8 @@ class Settings:
     redis_url: str = ""
     chrome: str = ""
     overrides: str = ""
+    trusted_proxies: tuple[str, ...] = ()
+    log_format: str = "auto"
 
 
 SETTING_DESCRIPTIONS = {
@@ -60,9 +66,19 @@ SETTING_DESCRIPTIONS = {
     "ca_file": "a file with the CA certificates to trust instead of the system's; Chrome trusts them besides its own",
     "database_url": "the store: `sqlite:///FILE` or `postgresql://…`",
     "redis_url": "the Redis to use as the cache: `redis://host:6379/0`; by default the cache is a table of the store",
-    "chrome": "the Chrome program that opens pages; by default the first one that is installed",
-    "overrides": "the overrides file of the policy `article`, for every command, the service and Python; by default"
-    " `config/url_normalization_overrides.v0.json` if it exists; `none` for no file",
+    "chrome": (
+        "the Chrome program that opens pages; by default the first one that is installed. Only the variable can set it,"
+        " because a file in the current folder must not name programs"
+    ),
+    "overrides": (
+        "the overrides file of the policy `article`, for every command, the service and Python; by default"
+        " `config/url_normalization_overrides.v0.json` if it exists; `none` for no file"
+    ),
+    "trusted_proxies": (
+        "proxies in front of the service whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed:"
+        " `127.0.0.1, 10.0.0.0/8`, or `unix` for a proxy on a Unix socket"
+    ),
+    "log_format": "the log of `serve` and `worker`: `json`, `text`, or `auto`: text on a terminal, else JSON",
 }
 
 
@@ -88,6 +104,11 @@ def read_given_settings(
     for name, value in _read_file(Path(file)).items():
         if name not in _PARSERS:
             raise CanonryError(f"{file}: unknown setting {name!r}; known settings: {', '.join(_PARSERS)}")
+        if name in VARIABLES_ONLY:
+            raise CanonryError(
+                f"{file}: {name} names a program, which a file in the current folder must not do. Nothing was run."
+                f" Remove it from the file and set the variable {name_variable(name)} instead."
+            )
         settings[name] = GivenSetting(_parse(name, value, f"{file}: {name}"), str(file))
     for name in _PARSERS:
         if value := environ.get(variable := name_variable(name)):
@@ -149,6 +170,18 @@ def _parse_names(value: object) -> tuple[str, ...]:
     return names
 
 
+def _parse_proxies(value: object) -> tuple[str, ...]:
+    return tuple(
+        name for text in _parse_list(value) for name in ([text] if text == UNIX_SOCKET else _parse_networks(text))
+    )
+
+
+def _parse_log_format(value: object) -> str:
+    if value not in LOG_FORMATS:
+        raise ValueError(f"must be one of {', '.join(LOG_FORMATS)}, not {value!r}")
+    return str(value)
+
+
 def _parse_ports(value: object) -> Collection[int]:
     """Parse ports and ranges: `80, 443, 8000-8999`."""
     ranges: list[range] = []
@@ -173,5 +206,7 @@ _PARSERS: dict[str, Callable[[object], object]] = {
     "redis_url": _parse_text,
     "chrome": _parse_text,
     "overrides": _parse_text,
+    "trusted_proxies": _parse_proxies,
+    "log_format": _parse_log_format,
 }
 assert set(_PARSERS) == set(SETTING_DESCRIPTIONS) == {each.name for each in fields(Settings)}

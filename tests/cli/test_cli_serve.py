@@ -12,7 +12,7 @@ import stat
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,6 +105,74 @@ def test_other_addresses_than_loopback_need_a_user(tmp_path: Path) -> None:
         assert "Add one first: canonry user add NAME" in refused.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_service_whose_users_are_gone_answers_nobody(tmp_path: Path, workers: str) -> None:
+    (tmp_path / "empty").mkdir()
+    assert canonry(tmp_path / "empty", "user", "list").returncode == 0
+    assert canonry(tmp_path / "empty", "backup", "empty.gz").returncode == 0
+    assert canonry(tmp_path, "user", "add", "ada").returncode == 0
+    with served(tmp_path, "--host", "0.0.0.0", "--workers", workers) as service:
+        assert service.ask("GET", "/api/bookmarks").status == 401
+        assert canonry(tmp_path, "restore", str(tmp_path / "empty" / "empty.gz"), "--replace").returncode == 0
+        statuses = list[int]()
+
+        def are_all_refused() -> bool:
+            statuses.extend(service.ask("GET", "/api/bookmarks").status for _ in range(10))
+            return statuses[-10:] == [403] * 10
+
+        until(are_all_refused)
+        assert set(statuses) == {401, 403}
+        assert service.ask("PUT", "/api/bookmarks", {"url": "https://e.com/"}).status == 403
+        assert service.ask("GET", "/healthz").status == 200
+
+
+@pytest.mark.slow
+def test_hostile_connections_cost_little(tmp_path: Path) -> None:
+    with served(tmp_path) as service, ExitStack() as stack:
+
+        def connect() -> socket.socket:
+            return stack.enter_context(socket.create_connection(("127.0.0.1", service.port), 60))
+
+        silent = [connect() for _ in range(300)]
+        for connection in silent[::2]:
+            connection.sendall(b"GET / HTTP/1.1\r\nX: ")
+        assert service.ask("GET", "/api/bookmarks").json() == []
+        flood = connect()
+        before = read_cpu_seconds(service.process.pid)
+        with suppress(BrokenPipeError, ConnectionResetError):
+            flood.sendall(b"GET / HTTP/1.1\r\nX: ")
+            for _ in range(64):
+                flood.sendall(b"a" * 1024 * 1024)
+        assert flood.recv(12) == b"HTTP/1.1 431"
+        assert read_cpu_seconds(service.process.pid) - before < 0.1
+        assert service.ask("GET", "/api/bookmarks").json() == []
+        slow = connect()
+        slow.sendall(b"PUT /api/bookmarks HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n")
+        slow.sendall(b"Content-Length: 100\r\n\r\n{")
+        assert slow.recv(12) == b"HTTP/1.1 408"
+        until(lambda: all(_is_closed(connection) for connection in silent))
+        assert "Traceback" not in service.log.read_text()
+
+
+def read_cpu_seconds(process: int) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
+def _is_closed(connection: socket.socket) -> bool:
+    """Whether the service ended the connection, after an answer or without one."""
+    connection.setblocking(False)
+    try:
+        while connection.recv(1000):
+            continue
+    except BlockingIOError:
+        return False
+    except ConnectionResetError:
+        pass
+    return True
+
+
 def test_a_port_in_use_is_refused(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         refused = canonry(tmp_path, "serve", "--port", str(other.getsockname()[1]))
@@ -118,6 +186,8 @@ def test_only_the_owner_can_use_the_socket(tmp_path: Path) -> None:
     with served(tmp_path, path=str(path)) as service:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert service.ask("GET", "/api/bookmarks").json() == []
+        assert service.ask("GET", "/api/bookmarks", headers={"X-Forwarded-For": "127.0.0.1"}).status == 200
+        assert service.ask("GET", "/api/bookmarks", headers={"X-Forwarded-For": "203.0.113.9"}).status == 403
         second = canonry(tmp_path, "serve", "--socket", str(path))
         assert (second.returncode, "another service uses this socket" in second.stderr) == (1, True)
         service.process.kill()

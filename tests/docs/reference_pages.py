@@ -19,7 +19,7 @@ import canonry
 from canonry.cli.group import canonry as cli
 from canonry.core.catalog import RULE_DESCRIPTIONS
 from canonry.server.service import ServiceOptions
-from canonry.settings import SETTING_DESCRIPTIONS, name_variable
+from canonry.settings import SETTING_DESCRIPTIONS, VARIABLES_ONLY, name_variable
 from service import serving
 
 if TYPE_CHECKING:
@@ -169,7 +169,10 @@ def _make_metrics_page(metrics: str) -> str:
 
 
 def _make_settings_page() -> str:
-    rows = [(f"`{name_variable(name)}`", f"`{name}`", meaning) for name, meaning in SETTING_DESCRIPTIONS.items()]
+    rows = [
+        (f"`{name_variable(name)}`", "–" if name in VARIABLES_ONLY else f"`{name}`", meaning)
+        for name, meaning in SETTING_DESCRIPTIONS.items()
+    ]
     return "\n".join(
         [
             "# Settings",

@@ -16,10 +16,10 @@ from sqlalchemy.exc import OperationalError
 
 from canonry.errors import StoreError
 from canonry.jobs.worker import Worker
-from canonry.server.logs import configure_logging
+from canonry.server.logs import configure_logging, wants_json
 from canonry.server.service import Service, ServiceOptions
 from canonry.settings import Settings
-from service import Running, serving
+from service import Running, serving, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -140,16 +140,17 @@ def test_a_process_without_a_database_is_up_but_not_ready(service: Running, brok
 
 
 @contextmanager
-def logged(*, as_json: bool, monkeypatch: pytest.MonkeyPatch) -> Generator[io.StringIO]:
+def logged(*, as_json: bool, monkeypatch: pytest.MonkeyPatch, debug: bool = False) -> Generator[io.StringIO]:
     """What is written to standard error; the loggers are as before afterwards."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     stream = io.StringIO()
     monkeypatch.setattr("sys.stderr", stream)
     try:
-        configure_logging(as_json=as_json)
+        configure_logging(as_json=as_json, debug=debug)
         yield stream
     finally:
+        logging.getLogger("canonry").setLevel(logging.NOTSET)
         root.handlers[:] = handlers
         root.setLevel(level)
 
@@ -175,6 +176,7 @@ def test_a_request_is_logged_in_one_line_without_its_url(service: Running, monke
         service.get("/api/bookmarks?url=https://private.example/?token=hunter2", headers={"X-Request-ID": "abc.1"})
         service.get("/v1/posts/all?auth_token=ada:hunter2")
         service.get("/api/bookmarks", token="hunter2")
+        until(lambda: stream.getvalue().count('"event": "request"') == 4)  # logged after the response is sent
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
     told = [line for line in lines if line["event"] == "request"]
     assert [(line["method"], line["route"], line["status"], line["user"]) for line in told] == [
@@ -200,6 +202,37 @@ def test_other_loggers_write_json_without_passwords(monkeypatch: pytest.MonkeyPa
     assert (first["event"], first["logger"]) == ("https://***@example.com/ failed", "canonry.jobs")
     assert "StoreError" in second["exception"]
     assert "secret" not in stream.getvalue()
+
+
+SECRET_EVENTS = [
+    "could not fetch 'https://ada:pw@e.example/private.xml?token=hunter2&api_key=hunter2': status 500",
+    "https://e.example/private?token=hunter2",
+    "not a usable URL: 'https://e.example/private page?token=hunter2'",
+]
+
+
+@pytest.mark.parametrize("as_json", [True, False], ids=["json", "text"])
+@pytest.mark.parametrize("event", SECRET_EVENTS)
+def test_the_log_has_no_paths_and_queries(event: str, as_json: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    with logged(as_json=as_json, monkeypatch=monkeypatch) as stream:
+        logger = logging.getLogger("canonry.jobs")
+        logger.warning("%s", event, extra={"urls": [event], "by_url": {"first": event}})
+        logger.error("failed", exc_info=StoreError(event))
+    assert "https://" in stream.getvalue() and "e.example" in stream.getvalue()
+    assert not re.search("private|token|hunter2|ada|pw@", stream.getvalue())
+
+
+def test_with_debug_the_log_has_whole_urls_without_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
+    with logged(as_json=True, monkeypatch=monkeypatch, debug=True) as stream:
+        logging.getLogger("canonry.jobs").debug("%s", SECRET_EVENTS[0])
+    assert "https://***@e.example/private.xml?token=hunter2" in stream.getvalue()
+    assert "ada:pw" not in stream.getvalue()
+
+
+@pytest.mark.parametrize(("log_format", "is_json"), [("auto", True), ("json", True), ("text", False)])
+def test_the_format_of_the_log_is_a_setting(log_format: str, is_json: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", io.StringIO())  # not a terminal
+    assert wants_json(log_format) is is_json
 
 
 def test_on_a_terminal_a_log_line_is_text(monkeypatch: pytest.MonkeyPatch) -> None:

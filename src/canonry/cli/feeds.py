@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 import click
 
@@ -154,19 +154,38 @@ def import_feeds(
 
 
 @feeds.command()
-@click.argument("file", default="-", type=click.File("w", encoding="utf-8", atomic=True))
+@click.argument("file", default="-", type=click.Path(dir_okay=False, allow_dash=True))
 @db_option
-def export(file: TextIO, *, database_url: str) -> None:
+def export(file: str, *, database_url: str) -> None:
     """Write the feeds you follow as OPML, including user names and passwords in their URLs.
+
+    Only you can read the file if it contains any.
 
     \b
     canonry feeds export feeds.opml
     """
+    from canonry.atomic_files import replace_file
     from canonry.feeds.opml import OpmlFeed, write_opml
 
     with open_feeds(database_url) as store:
         found = asyncio.run(store.list_all())
-    file.write(write_opml([OpmlFeed(feed.url, feed.title, feed.folder) for feed in found], datetime.now(UTC)))
+    text = write_opml([OpmlFeed(feed.url, feed.title, feed.folder) for feed in found], datetime.now(UTC))
+    with_secrets = sum(mask_credentials(feed.url) != feed.url for feed in found)
+    target = Path(file).resolve()
+    try:
+        if file == "-":
+            click.echo(text.encode(), nl=False)
+        elif target.exists() and not target.is_file():  # a device or a pipe
+            target.write_text(text, encoding="utf-8")
+        else:
+            with replace_file(target, is_private=with_secrets > 0) as part:
+                part.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise click.FileError(file, error.strerror or str(error)) from None
+    if with_secrets:
+        place = "the output" if file == "-" else file
+        count = "1 feed" if with_secrets == 1 else f"{with_secrets} feeds"
+        click.echo(f"canonry: {place} contains the user names and passwords of {count}", err=True)
 
 
 @feeds.command()
@@ -196,13 +215,23 @@ def items(*, since: str | None, duplicates: bool, database_url: str, as_json: bo
     if not render.is_for_terminal(as_json=as_json):
         for item in found:
             render.print_json(
-                replace(item, feed_url=mask_credentials(item.feed_url), dedupe_key=mask_key(item.dedupe_key))
+                replace(
+                    item,
+                    feed_url=mask_credentials(item.feed_url),
+                    url=mask_key(item.url),
+                    dedupe_key=mask_key(item.dedupe_key),
+                )
             )
     else:
         render.print_table(
             ("first seen", "title", "url", "feed"),
             [
-                (_format_minute(item.first_seen_at), item.title[:60], item.url, mask_credentials(item.feed_url))
+                (
+                    _format_minute(item.first_seen_at),
+                    item.title[:60],
+                    mask_key(item.url),
+                    mask_credentials(item.feed_url),
+                )
                 for item in found
             ],
         )

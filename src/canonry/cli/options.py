@@ -76,6 +76,9 @@ db_option = click.option(
     show_default="~/.local/share/canonry/canonry.db",
     help="The store: sqlite:///FILE or postgresql://…; also CANONRY_DATABASE_URL, or database_url in canonry.toml.",
 )
+debug_option = click.option(
+    "--debug", is_flag=True, help="Log whole URLs, without passwords, and more events; by default only their hosts."
+)
 
 
 def load_chosen_policy(policy_name: str, overrides: str | None = None) -> Policy:

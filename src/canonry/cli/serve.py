@@ -7,7 +7,7 @@ import os
 
 import click
 
-from canonry.cli.options import db_option, overrides_setting_option
+from canonry.cli.options import db_option, debug_option, overrides_setting_option
 from canonry.cli.stores import open_users
 from canonry.errors import CanonryError, mask_credentials
 from canonry.overrides_setting import find_overrides
@@ -35,6 +35,7 @@ from canonry.overrides_setting import find_overrides
     help="Another host name of the service; can be repeated.",
 )
 @click.option("--fetch-titles", is_flag=True, help="Fetch the titles of bookmarks saved without one.")
+@debug_option
 def serve(
     host: str,
     port: int,
@@ -44,6 +45,7 @@ def serve(
     require_token: bool,  # noqa: FBT001
     allowed_hosts: tuple[str, ...],
     fetch_titles: bool,  # noqa: FBT001
+    debug: bool,  # noqa: FBT001
 ) -> None:
     """Run the bookmark service: web pages, a JSON API, and background jobs.
 
@@ -72,6 +74,11 @@ def serve(
     mode = "with users" if has_users else "in personal mode (no users yet)"
     click.echo(f"canonry: serving {where} {mode}; store {mask_credentials(database_url)}; Ctrl-C to stop", err=True)
     options = ServiceOptions(
-        host=host, port=port, require_token=require_token, allowed_hosts=allowed_hosts, fetch_titles=fetch_titles
+        host=host,
+        port=port,
+        require_token=require_token,
+        allowed_hosts=allowed_hosts,
+        fetch_titles=fetch_titles,
+        debug=debug,
     )
     serve(options, socket_path=socket_path, workers=workers)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-import sys
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
-from canonry.cli.options import db_option, overrides_setting_option
+from canonry.cli.options import db_option, debug_option, overrides_setting_option
 from canonry.overrides_setting import find_overrides
+
+if TYPE_CHECKING:
+    from canonry.settings import Settings
 
 
 @click.command()
@@ -33,7 +36,8 @@ from canonry.overrides_setting import find_overrides
     show_default=True,
     help="How often to look for feeds that are due.",
 )
-def worker(database_url: str, *, concurrency: int, every: float) -> None:
+@debug_option
+def worker(database_url: str, *, concurrency: int, every: float, debug: bool) -> None:
     """Run the background jobs of a store: poll feeds that are due, crawl, rekey, clean up.
 
     One process on SQLite, any number on PostgreSQL. On SIGTERM or Ctrl-C it waits up to 30 seconds for
@@ -43,16 +47,18 @@ def worker(database_url: str, *, concurrency: int, every: float) -> None:
     canonry worker
     canonry worker --db postgresql://localhost/canonry --concurrency 64
     """
-    find_overrides()  # a malformed file is refused now, not by the first job that needs it
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    asyncio.run(_work(database_url, concurrency, every))
-
-
-async def _work(database_url: str, concurrency: int, every: float) -> None:
+    from canonry.server.logs import configure_logging, wants_json
     from canonry.settings import load_settings
+
+    find_overrides()  # a malformed file is refused now, not by the first job that needs it
+    settings = replace(load_settings(), database_url=database_url)
+    configure_logging(as_json=wants_json(settings.log_format), debug=debug)
+    asyncio.run(_work(settings, concurrency, every))
+
+
+async def _work(settings: Settings, concurrency: int, every: float) -> None:
     from canonry.wiring import make_worker, open_components
 
-    settings = replace(load_settings(), database_url=database_url)
     async with open_components(settings, warn=logging.getLogger("canonry.store").info) as components:
         stop = _watch_signals()
         async with make_worker(components, concurrency=concurrency, due_interval=every):

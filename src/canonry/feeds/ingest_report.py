@@ -121,7 +121,7 @@ class Report:
 
 
 def make_record(item: MergedItem, shown_url: str) -> ItemRecord:
-    """Return the record of an item; credentials in the URL of its feed are masked."""
+    """Return the record of an item; credentials of its feed are masked, also where its link has them."""
     keys, dedupe_key = item.keys, item.dedupe_key
     if "@" in dedupe_key or any("@" in key.key_value for key in keys):
         keys = tuple(replace(key, key_value=mask_key(key.key_value)) for key in keys)
@@ -130,7 +130,7 @@ def make_record(item: MergedItem, shown_url: str) -> ItemRecord:
         item.outcome,
         shown_url,
         item.title,
-        item.url,
+        mask_key(item.url),
         keys,
         dedupe_key,
         item.match_confidence,
@@ -140,5 +140,5 @@ def make_record(item: MergedItem, shown_url: str) -> ItemRecord:
 
 
 def mask_key(key: str) -> str:
-    """Return the key with credentials masked: the keys of a feed begin with its URL, which may have some."""
-    return re.sub(r"\A((?:guid:)?https?://)[^/?#\s]*@", r"\1***@", key)
+    """Return a key or URL with credentials masked: keys, and relative links, of a feed have those of its URL."""
+    return re.sub(r"\A((?:guid:|url:)?(?:https?:)?//)[^/?#\s]*@", r"\1***@", key)

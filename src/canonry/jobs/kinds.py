@@ -58,7 +58,7 @@ def make_feed_kinds(jobs: Jobs, polling: Polling) -> list[JobKind]:
         if feed.status is FeedStatus.ACTIVE:
             outcome, _ = await poll_feed(feed, feeds, polling)
             summary = outcome.reason or f"{outcome.new} new, {outcome.updated} updated"
-            _log.info("%s %s: %s", mask_credentials(outcome.feed_url), outcome.result, summary)
+            _log.info("feed %d at %s %s: %s", feed.id, mask_credentials(outcome.feed_url), outcome.result, summary)
 
     async def enqueue_due(_: str) -> None:
         due = await feeds.list_due(clock())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import sqlite3
 import time
@@ -15,6 +16,7 @@ import uuid
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -25,6 +27,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from canonry.errors import StoreError, mask_credentials
 from canonry.jobs.dbos_log import install_log_filter
+from canonry.store.store_files import prepare_file, restrict_files
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Generator, Iterable
@@ -41,6 +44,7 @@ SCHEMA = "canonry_jobs"
 POLL_JOB = "poll"
 REKEY_JOB = "rekey"
 
+_log = logging.getLogger("canonry.jobs")
 _UNFINISHED_STATUSES = ["ENQUEUED", "PENDING", "DELAYED"]
 _ENDED_STATUSES = ["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
 _DELETE_BATCH_JOBS = 1000
@@ -65,11 +69,15 @@ class Jobs:
     def __init__(self, database: Database) -> None:
         self.database = database
         self.file = _find_jobs_file(database)
+        if self.file is not None:
+            prepare_file(self.file)
         self.engine = _make_engine(database, self.file)
         install_log_filter()
         try:
             with self.convert_errors():
                 self._migrate()
+                if self.file is not None:
+                    restrict_files(self.file, partial(_log.warning, "%s"), others=(Path(f"{self.file}-lock"),))
                 self._client = DBOSClient(
                     system_database_engine=self.engine,
                     dbos_system_schema=None if self.file else SCHEMA,

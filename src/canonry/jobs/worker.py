@@ -20,6 +20,7 @@ from dbos import DBOS, DBOSConfig, WorkflowSerializationFormat
 from canonry.errors import CanonryError, StoreError, WorkerAlreadyRunning, mask_credentials
 from canonry.jobs.heartbeat import Heartbeat
 from canonry.jobs.queues import APPLICATION, APPLICATION_VERSION, SCHEMA
+from canonry.masking import mask_urls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -187,8 +188,8 @@ class Worker:
             except Exception as error:
                 reason = _describe_error(error)
                 _log.warning("%s %s failed: %s", kind.name, key, reason)
-                # Passwords in URLs must not get into the database or, with the traceback, into DBOS's log.
-                raise JobFailed(reason) from None
+                # URLs must not get into the database or, with the traceback, into DBOS's log.
+                raise JobFailed(mask_urls(reason)) from None
 
         register = DBOS.workflow(
             name=kind.name,
@@ -249,7 +250,7 @@ class Worker:
     def _take_lock(self) -> None:
         if self._jobs.file is None:
             return
-        lock = os.open(f"{self._jobs.file}-lock", os.O_RDWR | os.O_CREAT, 0o644)
+        lock = os.open(f"{self._jobs.file}-lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

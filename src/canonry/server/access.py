@@ -1,7 +1,8 @@
 """Authenticate, check and limit every request (contract B6).
 
-Without users the service is in personal mode: every request acts as the owner. Anything that another web page in
-the same browser could send is therefore refused: foreign hosts, foreign origins, cross-site requests, plain forms.
+Without users the service is in personal mode: every request acts as the owner. Anything that another machine or
+another web page in the same browser could send is therefore refused: addresses other than loopback, foreign hosts,
+foreign origins, cross-site requests, plain forms.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from starlette.datastructures import Headers
 
 from canonry.accounts import PERSONAL_OWNER
 from canonry.errors import CanonryError
+from canonry.server.peers import TrustedProxies, is_loopback, judge_personal_request, list_forwarded
 from canonry.server.problems import RequestRefused, make_problem, problem_for_error
 
 if TYPE_CHECKING:
@@ -39,8 +41,11 @@ _PROBES = frozenset({"/healthz", "/readyz"})
 _DOCS = "/api/docs"
 _DOCS_PATHS = frozenset({_DOCS, "/api/openapi.json"})  # under /api, but a session is enough to read them
 _PUBLIC = _PROBES | {"/signin"}  # and /static/
+_MAX_HOST_CHARACTERS = 300  # the cache must not fill with long headers
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _HAS_USERS_TTL_SECONDS = 1.0
+_WARNING_SECONDS = 60.0  # from one warning about refused personal requests to the next
+PERSONAL_MODE_REFUSED = "personal-mode-refused"  # ends the type of the problem document
 _PROBE_TIMEOUT_SECONDS = 1.0  # for a probe to learn whether there are users
 _HEADERS = {
     "content-security-policy": (
@@ -64,7 +69,9 @@ class Access:
         self._app = app
         self._service = service
         self._limits = RateLimiter(service.options.requests_per_minute, clock=service.monotonic)
+        self._proxies = TrustedProxies(service.settings.trusted_proxies)
         self._has_users = (False, 0.0)
+        self._next_warning = 0.0
         self._id_prefix = secrets.token_hex(12)  # of the request ids of this process
         self._request_numbers = itertools.count()
 
@@ -77,6 +84,8 @@ class Access:
         if not _REQUEST_ID.fullmatch(request_id):
             request_id = f"{self._id_prefix}{next(self._request_numbers):08x}"
         scope.setdefault("state", {})["request_id"] = request_id
+        peer = _name_peer(scope)
+        self._set_client(scope, headers, peer)
 
         has_started = False
 
@@ -93,7 +102,7 @@ class Access:
             await send(message)
 
         try:
-            await self._admit(scope, headers)
+            await self._admit(scope, headers, peer)
             receive = self._limit_body(scope, headers, receive)
         except CanonryError as error:  # refused, or the store is unavailable
             await problem_for_error(error, request_id)(scope, receive, send_with_headers)
@@ -107,9 +116,18 @@ class Access:
             detail = "Internal error. The log has the details under this request id."
             await make_problem(500, detail, request_id=request_id)(scope, receive, send_with_headers)
 
-    async def _admit(self, scope: Scope, headers: Headers) -> None:
+    def _set_client(self, scope: Scope, headers: Headers, peer: str | None) -> None:
+        """Replace the peer by the client that a trusted proxy names."""
+        if self._proxies.trusts(peer):
+            client = self._proxies.find_client(peer, scope["scheme"], headers)
+            scope["client"] = None if client.address is None else (client.address, 0)
+            scope["scheme"] = client.scheme
+
+    async def _admit(self, scope: Scope, headers: Headers, peer: str | None) -> None:
         """Store the user in the scope; raise RequestRefused if the request must not go on."""
         has_users = await self._load_has_users(scope["path"])
+        if not has_users and not self._service.options.require_token and scope["path"] not in _PROBES:
+            self._check_personal(scope, headers, peer)
         _check_source(scope, headers, is_personal=not has_users, allowed=self._service.options.allowed_hosts)
         path: str = scope["path"]
         state = scope["state"]
@@ -126,6 +144,27 @@ class Access:
                 raise RequestRefused(401, detail, {"WWW-Authenticate": "Bearer"})
             raise RequestRefused(303, "Sign in first.", {"Location": _sign_in_location(scope, headers)})
         state["user"] = user
+
+    def _check_personal(self, scope: Scope, headers: Headers, peer: str | None) -> None:
+        """Raise RequestRefused for a request from another machine: users may have been removed since the start."""
+        options = self._service.options
+        host = options.host
+        if not options.socket_path and is_loopback(host):
+            host = str((scope.get("server") or ("",))[0])  # the address that the connection really uses
+        refusal = judge_personal_request(host, peer, list_forwarded(headers), socket_path=options.socket_path)
+        if refusal is None:
+            return
+        if (now := time.monotonic()) >= self._next_warning:
+            self._next_warning = now + _WARNING_SECONDS
+            _log.warning(
+                "refused requests of other machines (%s): the store has no users. Add one: canonry user add NAME",
+                refusal,
+            )
+        detail = (
+            "Refused: this service has no users, and without users only requests from this machine, to a loopback"
+            " address, are answered. Add a user: canonry user add NAME"
+        )
+        raise RequestRefused(403, detail, code=PERSONAL_MODE_REFUSED)
 
     async def _find_user(self, path: str, headers: Headers, *, needs_token: bool) -> User | None:
         users = self._service.users
@@ -215,6 +254,12 @@ def is_pinboard(path: str) -> bool:
     return path.startswith("/v1/")
 
 
+def _name_peer(scope: Scope) -> str | None:
+    """Return the address of the other end of the connection, None on a Unix socket."""
+    client = scope.get("client")
+    return None if client is None else str(client[0])
+
+
 def read_cookie(headers: Headers, name: str) -> str:
     """Return the value of a cookie, or an empty text. Malformed cookies of other programs on this host are skipped."""
     for pair in headers.get("cookie", "").split(";"):
@@ -234,7 +279,8 @@ def _sign_in_location(scope: Scope, headers: Headers) -> str:
 def _check_source(scope: Scope, headers: Headers, *, is_personal: bool, allowed: tuple[str, ...]) -> None:
     """Raise RequestRefused if another website may have sent the request."""
     host = headers.get("host", "")
-    if (is_personal or allowed) and not _is_own_host(host, allowed):
+    is_own = len(host) <= _MAX_HOST_CHARACTERS and _is_own_host(host, allowed)
+    if (is_personal or allowed) and not is_own:
         raise RequestRefused(421, "Unknown host name. To allow it, start `canonry serve` with --allow-host NAME.")
     path, method = scope["path"], scope["method"]
     origin = headers.get("origin")

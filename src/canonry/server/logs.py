@@ -1,4 +1,7 @@
-"""The log of the service on standard error, one line per event: readable on a terminal, else JSON (contract B9)."""
+"""The log of the service and of workers on standard error: one line per event, as JSON or as text (contract B9, O).
+
+Of a URL it has the scheme and the host, unless the process was started with --debug.
+"""
 
 from __future__ import annotations
 
@@ -7,32 +10,45 @@ import logging
 import sys
 from datetime import UTC, datetime
 from io import StringIO
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import structlog
 
 from canonry.errors import mask_credentials
+from canonry.masking import mask_urls
 from canonry.server.request_log import REQUEST_FIELDS, REQUEST_LOGGER
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from structlog.typing import EventDict, ExcInfo, Processor, WrappedLogger
 
 
-def configure_logging(*, as_json: bool) -> None:
-    """Send every logger through structlog to standard error; calling it again changes the format."""
+def wants_json(log_format: str) -> bool:
+    """Return whether the setting `log_format` asks for JSON: `auto` does unless standard error is a terminal."""
+    return log_format == "json" or (log_format == "auto" and not sys.stderr.isatty())
+
+
+def configure_logging(*, as_json: bool, debug: bool = False) -> None:
+    """Send every logger through structlog to standard error; calling it again changes the format.
+
+    With `debug`, whole URLs are logged, without user names and passwords, and more events.
+    """
+    mask = mask_credentials if debug else mask_urls
+    mask_secrets = _SecretMask(mask)
     shared: list[Processor] = [
         structlog.stdlib.add_logger_name,
         structlog.stdlib.add_log_level,
         structlog.stdlib.ExtraAdder(),
         structlog.processors.TimeStamper(fmt="iso"),
         _drop_color_message,
-        _mask_secrets,
+        mask_secrets,
     ]
     last: list[Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
     if as_json:
-        last += [structlog.processors.format_exc_info, _mask_secrets, structlog.processors.JSONRenderer()]
+        last += [structlog.processors.format_exc_info, mask_secrets, structlog.processors.JSONRenderer()]
     else:
-        last += [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=_write_traceback)]
+        last += [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=_TracebackWriter(mask))]
     handler = logging.StreamHandler(sys.stderr)
     formatter = _JsonFormatter if as_json else structlog.stdlib.ProcessorFormatter
     handler.setFormatter(formatter(processors=last, foreign_pre_chain=shared))
@@ -42,6 +58,7 @@ def configure_logging(*, as_json: bool) -> None:
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(logging.INFO)
+    logging.getLogger("canonry").setLevel(logging.DEBUG if debug else logging.NOTSET)
     for name in ("uvicorn", "uvicorn.error"):  # they log through the root logger
         logging.getLogger(name).handlers.clear()
         logging.getLogger(name).propagate = True
@@ -68,15 +85,35 @@ def _drop_color_message(_: WrappedLogger, __: str, event: EventDict) -> EventDic
     return event
 
 
-def _mask_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """Mask user names and passwords of URLs."""
-    for name, value in event.items():
-        if isinstance(value, str) and "@" in value:
-            event[name] = mask_credentials(value)
-    return event
+class _SecretMask:
+    """A processor that masks all texts of an event."""
+
+    def __init__(self, mask: Callable[[str], str]) -> None:
+        self._mask = mask
+
+    def __call__(self, _: WrappedLogger, __: str, event: EventDict) -> EventDict:
+        for name, value in event.items():
+            event[name] = value if name.startswith("_") else self._mask_value(value)
+        return event
+
+    def _mask_value(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self._mask(value) if ":" in value or "%" in value else value
+        if isinstance(value, dict):
+            return {name: self._mask_value(each) for name, each in cast("dict[object, object]", value).items()}
+        if isinstance(value, list | tuple):  # also the tuple of an exception, which stays one
+            masked = [self._mask_value(each) for each in cast("list[Any]", value)]
+            return tuple(masked) if isinstance(value, tuple) else masked
+        return value
 
 
-def _write_traceback(line: TextIO, error: ExcInfo) -> None:
-    text = StringIO()
-    structlog.dev.plain_traceback(text, error)
-    line.write(mask_credentials(text.getvalue()))
+class _TracebackWriter:
+    """Write a traceback with masked texts."""
+
+    def __init__(self, mask: Callable[[str], str]) -> None:
+        self._mask = mask
+
+    def __call__(self, line: TextIO, error: ExcInfo) -> None:
+        text = StringIO()
+        structlog.dev.plain_traceback(text, error)
+        line.write(self._mask(text.getvalue()))

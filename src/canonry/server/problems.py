@@ -116,8 +116,10 @@ class Problem:
 class RequestRefused(CanonryError):
     """A request that must not go on, with the status and headers of the response."""
 
-    def __init__(self, status: int, detail: str, headers: dict[str, str] | None = None) -> None:
+    def __init__(self, status: int, detail: str, headers: dict[str, str] | None = None, *, code: str = "") -> None:
+        """`code` ends the `type` of the problem document, for refusals that programs must tell apart."""
         super().__init__(detail)
+        self.code = code
         self.status = status
         self.detail = detail
         self.headers = headers or {}
@@ -155,7 +157,7 @@ def make_problem(
         title=HTTPStatus(status).phrase,
         status=status,
         detail=mask_credentials(detail).encode(errors="replace").decode(),  # a lone surrogate is not JSON
-        errors=tuple(errors),
+        errors=tuple(replace(each, reason=mask_credentials(each.reason)) for each in errors),
         bookmark_id=bookmark_id,
         candidates=tuple(replace(each, url=mask_credentials(each.url)) for each in candidates),
         request_id=request_id,
@@ -166,7 +168,10 @@ def make_problem(
 def problem_for_error(error: Exception, request_id: str = "") -> JSONResponse:
     """Return the problem document for an error of canonry."""
     if isinstance(error, RequestRefused):
-        return make_problem(error.status, error.detail, request_id=request_id, headers=error.headers)
+        problem_type = f"{_TYPE_PREFIX}{error.code}" if error.code else _UNTYPED
+        return make_problem(
+            error.status, error.detail, problem_type=problem_type, request_id=request_id, headers=error.headers
+        )
     kind = next((kind for error_class, kind in PROBLEM_KINDS.items() if isinstance(error, error_class)))
     detail, errors = describe_error(error, request_id), list[FieldError]()
     if isinstance(error, InvalidUrl):

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import json
 import logging
 import os
 import signal
 import socket
-import sys
 import threading
 import time
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,7 +21,9 @@ from uvicorn.config import STARTUP_FAILURE
 
 from canonry.errors import CanonryError, StoreError
 from canonry.server.app import make_app
-from canonry.server.logs import configure_logging
+from canonry.server.connections import DEFAULT_LIMITS, ConnectionLimits, fit_connections, make_protocol
+from canonry.server.logs import configure_logging, wants_json
+from canonry.server.peers import is_loopback as is_loopback  # noqa: PLC0414
 from canonry.server.service import Service, ServiceOptions
 from canonry.settings import load_settings
 
@@ -40,16 +41,20 @@ _log = logging.getLogger("canonry.service")
 
 def serve(options: ServiceOptions, *, socket_path: str = "", workers: int = 1) -> None:
     """Serve until SIGTERM or Ctrl-C, then let running requests finish."""
+    options = replace(options, socket_path=socket_path)
     with _open_socket(options, socket_path) as listening, _ignore_repeated_signals():
-        configure_logging(as_json=not sys.stderr.isatty())
+        settings = load_settings()
+        configure_logging(as_json=wants_json(settings.log_format), debug=options.debug)
+        limits = fit_connections(DEFAULT_LIMITS)
+        configure = partial(make_config, limits=limits, trusted_proxies=settings.trusted_proxies)
         if workers == 1:
-            app = make_app(Service(load_settings(), options), owns_process=True)
-            uvicorn.Server(_make_config(app)).run(sockets=[listening])
+            app = make_app(Service(settings, options), owns_process=True)
+            uvicorn.Server(configure(app)).run(sockets=[listening])
             return
         from uvicorn.supervisors import Multiprocess
 
         os.environ |= {_OPTIONS_VARIABLE: json.dumps(asdict(options)), _PARENT_VARIABLE: str(os.getpid())}
-        config = _make_config("canonry.server.run:app_from_environment", workers=workers)
+        config = configure("canonry.server.run:app_from_environment", workers=workers)
         supervisor = Multiprocess(config, [listening])
         supervisor.run()
         if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
@@ -58,10 +63,11 @@ def serve(options: ServiceOptions, *, socket_path: str = "", workers: int = 1) -
 
 def app_from_environment() -> ASGIApp:
     """Return the application of one of several processes; uvicorn calls this in each."""
-    configure_logging(as_json=not sys.stderr.isatty())
     given: dict[str, Any] = json.loads(os.environ[_OPTIONS_VARIABLE])
     given["allowed_hosts"] = tuple(given["allowed_hosts"])
-    service = _ReplaceableService(load_settings(), ServiceOptions(**given))
+    settings, options = load_settings(), ServiceOptions(**given)
+    configure_logging(as_json=wants_json(settings.log_format), debug=options.debug)
+    service = _ReplaceableService(settings, options)
     threading.Thread(target=_exit_with_parent, args=(int(os.environ[_PARENT_VARIABLE]), service), daemon=True).start()
     return make_app(service, owns_process=True)
 
@@ -87,24 +93,28 @@ def _exit_with_parent(parent: int, service: Service) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def is_loopback(host: str) -> bool:
-    """Return whether a host can be reached from this machine only."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
-def _make_config(app: ASGIApp | str, workers: int = 1) -> uvicorn.Config:
+def make_config(
+    app: ASGIApp | str,
+    *,
+    workers: int = 1,
+    limits: ConnectionLimits = DEFAULT_LIMITS,
+    trusted_proxies: tuple[str, ...] = (),
+    **options: Any,
+) -> uvicorn.Config:
+    """Return the configuration of uvicorn, with our limits for connections."""
     return uvicorn.Config(
         app,
+        http=make_protocol(limits, trusted_proxies),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        ws="none",
+        timeout_keep_alive=limits.keep_alive_seconds,
         factory=isinstance(app, str),
         workers=workers,
         log_config=None,
         access_log=False,  # request_log.py logs more, and no secrets
         server_header=False,
-        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
-        h11_max_incomplete_event_size=128 * 1024,
+        proxy_headers=False,  # access.py believes configured proxies only
+        timeout_graceful_shutdown=options.pop("timeout_graceful_shutdown", _SHUTDOWN_SECONDS),
+        **options,
     )
 
 

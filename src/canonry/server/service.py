@@ -41,6 +41,7 @@ class ServiceOptions:
 
     host: str = "127.0.0.1"
     port: int = 8000
+    socket_path: str = ""  # of a Unix socket, which is used instead of host and port
     require_token: bool = False
     allowed_hosts: tuple[str, ...] = ()  # host names besides those of loopback
     fetch_titles: bool = False
@@ -48,6 +49,7 @@ class ServiceOptions:
     max_body: int = 1024 * 1024  # bytes
     max_upload: int = 50 * 1024 * 1024  # bytes
     runs_jobs: bool = True
+    debug: bool = False  # log whole URLs
 
 
 class Service:

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from weakref import WeakKeyDictionary
@@ -21,6 +22,7 @@ from sqlalchemy.pool import StaticPool
 
 from canonry.errors import StoreError, mask_credentials
 from canonry.store.schema_versions import bring_up_to_date
+from canonry.store.store_files import prepare_file, restrict_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -137,6 +139,9 @@ class Database:
         self._lookups = _GroupQueue(self._readers, self._look_up_group)
         try:
             bring_up_to_date(self, say)
+            if self.is_sqlite and is_file:  # and a store of canonry: the file of a mistyped name stays as it is
+                file = Path(str(self.engine.url.database)).resolve()
+                restrict_files(file, say, others=tuple(file.parent.glob(f"{escape(file.name)}.before-*")))
         except BaseException:
             self.close()
             raise
@@ -285,7 +290,8 @@ def _make_engine(url: str) -> Engine:
             parsed = parsed.set(database=None)
         if parsed.database:
             file = Path(parsed.database).expanduser()
-            file.parent.mkdir(parents=True, exist_ok=True)
+            if not parsed.database.startswith("file:"):  # a URI of SQLite
+                prepare_file(file)
             parsed = parsed.set(database=str(file))
         options: dict[str, Any] = {} if parsed.database else {"poolclass": StaticPool}
         engine = create_engine(parsed, connect_args={"timeout": _BUSY_SECONDS, "check_same_thread": False}, **options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -185,8 +186,9 @@ def test_sign_in_redirects_only_to_our_own_pages(sqlite_url: str, wanted: str, a
 
 
 def test_attempts_to_sign_in_are_limited(sqlite_url: str) -> None:
-    # The clock of the limit stands still: on a busy machine, attempts would be refilled during the test.
-    with serving(sqlite_url, ServiceOptions(require_token=True), monotonic=lambda: 0.0) as running:
+    # The clock stands still: on a busy machine, attempts would be refilled during the test.
+    now = datetime.now(UTC)
+    with serving(sqlite_url, ServiceOptions(require_token=True), clock=lambda: now) as running:
         token = create_owner_token(running)
         visitor = Visitor(running)
         statuses = [visitor.post("/signin", {"token": f"guess{number}"}).status for number in range(12)]
@@ -194,6 +196,41 @@ def test_attempts_to_sign_in_are_limited(sqlite_url: str) -> None:
         late = visitor.post("/signin", {"token": token})
         assert late.status == 429 and int(late.answer.headers["retry-after"]) == 6
         assert late.tree.css_first("#token-error") is not None
+
+
+def test_attempts_to_sign_in_are_counted_over_all_processes(database_url: str) -> None:
+    now = datetime.now(UTC)
+    options = ServiceOptions(require_token=True, runs_jobs=False)
+    with (
+        serving(database_url, options, clock=lambda: now) as first,
+        serving(database_url, options, clock=lambda: now) as second,
+    ):
+        visitors = Visitor(first), Visitor(second)
+        statuses = [visitors[number % 2].post("/signin", {"token": f"guess{number}"}).status for number in range(12)]
+        assert statuses == [401] * 10 + [429] * 2
+
+
+def test_forwarded_addresses_have_their_own_attempts_only_behind_a_trusted_proxy(sqlite_url: str) -> None:
+    now = datetime.now(UTC)
+    options = ServiceOptions(require_token=True, runs_jobs=False)
+    for trusted, wanted in (((), [401] * 10 + [429] * 10), (("127.0.0.1/32",), [401] * 20)):
+        with serving(sqlite_url, options, clock=lambda: now, trusted_proxies=trusted) as running:
+            visitor = Visitor(running)
+            csrf = visitor.csrf
+            statuses = [
+                running.ask(
+                    "POST",
+                    "/signin",
+                    f"token=guess&csrf={csrf}".encode(),
+                    headers={
+                        "Content-Type": "application/x-www-form-urlencoded",
+                        "Cookie": f"canonry_csrf={csrf}",
+                        "X-Forwarded-For": f"203.0.113.{number}",
+                    },
+                ).status
+                for number in range(20)
+            ]
+            assert statuses == wanted
 
 
 def test_a_session_can_read_the_api_reference(sqlite_url: str) -> None:

@@ -167,7 +167,13 @@ def _describe_feed(feed: FeedState) -> FeedDetail:
 
 def _mask_items(items: list[StoredItem]) -> list[StoredItem]:
     return [
-        replace(item, feed_url=mask_credentials(item.feed_url), dedupe_key=mask_key(item.dedupe_key)) for item in items
+        replace(
+            item,
+            feed_url=mask_credentials(item.feed_url),
+            url=mask_key(item.url),
+            dedupe_key=mask_key(item.dedupe_key),
+        )
+        for item in items
     ]
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from fastapi import FastAPI, Response
 from starlette.staticfiles import StaticFiles
 
-from canonry.server.access import RateLimiter
 from canonry.server.pages import (
     about,
     admin,
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
 TOPICS = (bookmarks, duplicates, exchange, explain, canonicalize, crawls, admin, sign_in, about, tour, reference)
-_SIGN_IN_ATTEMPTS_PER_MINUTE = 10  # from one address
 
 
 class _CachedStaticFiles(StaticFiles):
@@ -44,6 +42,5 @@ def add_pages(app: FastAPI) -> None:
     """Add the pages; call it after all other middleware, so that refused requests get pages as well."""
     for topic in TOPICS:
         app.include_router(topic.router)
-    app.state.sign_in_limits = RateLimiter(_SIGN_IN_ATTEMPTS_PER_MINUTE, clock=app.state.service.monotonic)
     app.mount("/static", _CachedStaticFiles(directory=Path(__file__).parent / "static"), name="static")
     app.add_middleware(ProblemPages)

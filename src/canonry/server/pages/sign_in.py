@@ -9,9 +9,11 @@ from canonry.server.access import SESSION_COOKIE, read_cookie
 from canonry.server.dependencies import get_service
 from canonry.server.pages.forms import get_text, page_router, redirect
 from canonry.server.pages.rendering import is_secure, render
-from canonry.server.problems import RequestRefused
+from canonry.server.peers import name_customer
+from canonry.store.shared_limits import SharedLimit
 
 router = page_router()
+_ATTEMPTS_PER_MINUTE = 10  # from one address, over all processes
 
 
 @router.get("/signin")
@@ -28,12 +30,13 @@ async def sign_in(request: Request) -> Response:
         return redirect("/")
     form = await request.form()
     after = _choose_target(get_text(form, "next"))
-    try:
-        request.app.state.sign_in_limits.take(request.client.host if request.client else "")
-    except RequestRefused as error:
-        message = "Too many attempts. Wait a minute and try again."
-        return render(request, "signin.html", status=error.status, headers=error.headers, error=message, after=after)
     service = get_service(request)
+    limit = SharedLimit(service.database, "sign-in", per_minute=_ATTEMPTS_PER_MINUTE)
+    attempt = await limit.take(name_customer(request.client.host if request.client else None), service.clock())
+    if not attempt.is_allowed:
+        headers = {"Retry-After": str(attempt.wait_seconds)}
+        message = "Too many attempts. Wait a minute and try again."
+        return render(request, "signin.html", status=429, headers=headers, error=message, after=after)
     user = await service.users.find_by_token(get_text(form, "token").strip())
     if user is None:
         return render(request, "signin.html", status=401, error="Unknown token.", after=after)

@@ -15,6 +15,7 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, inspect, text
 
+from canonry.atomic_files import create_private_file
 from canonry.errors import StoreError, mask_credentials
 from canonry.settings import get_data_folder
 from canonry.store.backup import write_backup
@@ -84,6 +85,7 @@ def _choose_backup_file(database: Database) -> Path:
 
 def _copy(source: str, file: Path) -> None:
     """Copy with SQLite's backup API, which includes the write-ahead log."""
+    create_private_file(file)
     with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(file)) as new:
         old.backup(new)
 
