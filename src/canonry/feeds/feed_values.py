@@ -77,6 +77,7 @@ class FeedDocument:
     last_modified: str = ""
     next_check_at: datetime | None = None
     ttl: int | None = None  # minutes
+    is_cut: bool = False  # some items of the document were left out
 
 
 class MergedItem(NamedTuple):

@@ -55,7 +55,9 @@ def merge_document(
     if new := match.ambiguous - ambiguous:
         key_rows = [{"feed_id": feed_id, "key_type": key_type, "key_value": value} for key_type, value in sorted(new)]
         connection.execute(insert(ambiguous_keys), key_rows)
-    deleted = _delete_expired(connection, feed_id, number, expired_before) if last_number else 0
+    # What a document lacks because it was cut is not gone.
+    is_whole = last_number > 0 and not document.is_cut
+    deleted = _delete_expired(connection, feed_id, number, expired_before) if is_whole else 0
     statements.UPDATE_FEED.run(
         connection,
         feed_id=feed_id,
