@@ -20,6 +20,13 @@ class FeedStatus(StrEnum):
     STOPPED = "stopped"  # its server answered 410; adding the feed again makes it active
 
 
+class FeedNote(StrEnum):
+    """What was noticed about a feed."""
+
+    NONE = ""
+    CHANGES_ON_EVERY_REQUEST = "changes_on_every_request"  # updates that change nothing a reader sees are left out
+
+
 class MatchConfidence(StrEnum):
     """How surely an entry is recognised (contract I4)."""
 
@@ -49,6 +56,7 @@ class FeedState:
     moved_sightings: int
     ttl: int | None
     folder: str
+    note: FeedNote
 
 
 @dataclass(frozen=True, slots=True)
