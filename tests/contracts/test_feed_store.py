@@ -24,7 +24,7 @@ from canonry.feeds.item_matching import ItemOutcome
 from canonry.feeds.items import merge_document
 from canonry.feeds.key_lookup import look_up_entries
 from canonry.store.database import Database
-from canonry.store.schema import entries, entry_identities, feeds, sightings, stamp
+from canonry.store.schema import entries, entry_identities, feeds, sightings, stamp, tombstones
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -661,3 +661,55 @@ def test_urls_of_unusable_databases_are_refused() -> None:
         with pytest.raises(StoreError) as caught:
             Database(url)
         assert "secret" not in str(caught.value)
+
+
+# why, the item when it was deleted, when it comes back, what it is then
+RETURNS = [
+    ("the same", post(1), post(1), DUPLICATE),
+    ("another text", post(1), post(1, text="t"), UPDATED),
+    ("guid and URL, other title", post(1), post(1, title="x", published="x"), UPDATED),
+    ("guid and title, other URL", post(1), post(1, link="https://a.com/x", published="x"), UPDATED),
+    ("URL and title, other guid", post(1), post(1, guid="other"), DUPLICATE),
+    ("trailing slash", post(1, guid=""), post(1, guid="", link="https://a.com/1/"), UPDATED),
+    ("the guid was reused", post(1), post(2, guid="g1"), NEW),
+    ("the URL was reused", post(1), post(2, link="https://a.com/1"), NEW),
+    ("only the title is equal", post(1), post(2, title="Post 1"), NEW),
+    ("no guid, no title", post(1, guid="", title=""), post(1, guid="", title=""), DUPLICATE),
+    ("only a guid", Item(guid="g1"), Item(guid="g1"), DUPLICATE),
+    ("only a URL", Item(link="https://a.com/1"), Item(link="https://a.com/1"), DUPLICATE),
+    ("only a text", Item(text="a"), Item(text="a"), DUPLICATE),
+    ("another text only", Item(text="a"), Item(text="b"), NEW),
+]
+
+
+@pytest.mark.parametrize(("old", "back", "wanted"), [row[1:] for row in RETURNS], ids=[row[0] for row in RETURNS])
+def test_an_item_that_comes_back_is_no_news(memory: Store, old: Item, back: Item, wanted: ItemOutcome) -> None:
+    feed, other = memory.add(), post(9, guid="", link="https://a.com/other")
+    memory.show(feed, old, other)
+    assert memory.show(feed, other, day=31).deleted == 1
+    assert outcomes(memory.show(feed, back, other, day=60)) == [wanted, DUPLICATE]
+    assert outcomes(memory.show(feed, back, other, day=61)) == [DUPLICATE, DUPLICATE]
+    assert memory.count() == 2  # it is stored again and can be found
+
+
+def test_tombstones_expire(store: Store) -> None:
+    feed = store.add()
+    store.show(feed, post(1), post(2), post(9))
+    assert store.show(feed, post(9), day=31).deleted == 2
+    assert store.count(tombstones) > 0
+    assert outcomes(store.show(feed, post(1), post(9), day=395)) == [DUPLICATE, DUPLICATE]
+    assert outcomes(store.show(feed, post(2), post(9), day=396)) == [NEW, DUPLICATE]
+    store.show(feed, post(9), day=800)
+    store.show(feed, post(8), day=831)
+    store.show(feed, post(8), day=1300)
+    store.run(store.feeds.remove(feed))
+    assert store.count(tombstones) == 0
+
+
+def test_a_shared_guid_or_url_makes_no_tombstone(store: Store) -> None:
+    """Otherwise a new item with the title of a deleted one would be lost."""
+    feed = store.add()
+    store.show(feed, *(post(number, guid="x", link="https://a.com/") for number in (1, 2)))
+    store.show(feed, post(9), day=31)
+    again = post(1, guid="x", link="https://a.com/", published="2026-03-01", text="another")
+    assert outcomes(store.show(feed, again, post(9), day=60)) == [NEW, DUPLICATE]
