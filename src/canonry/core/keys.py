@@ -162,10 +162,11 @@ def loosen_place(address: str) -> str:
     """Return an address without scheme and `www.` also without its trailing slash and needless escapes."""
     if "%" in address:
         address = normalize_escapes(address)
-    if not address.endswith("/") and "/?" not in address:  # most addresses
+    if not address.endswith(("/", "?")) and "/?" not in address:  # most addresses
         return address
-    path, mark, query = address.partition("?")
-    return f"{path.removesuffix('/')}{mark}{query}"
+    path, _, query = address.partition("?")
+    path = path.removesuffix("/")
+    return f"{path}?{query}" if query else path
 
 
 def is_weak_guid(guid: str) -> bool:

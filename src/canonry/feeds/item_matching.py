@@ -233,19 +233,16 @@ class _Matcher:
     def _find_near_place(self, item: KeyedItem) -> Sequence[KnownEntry]:
         """Rule 2, for links that differ in a trailing slash, in escapes or in the fragment: title or date are equal.
 
-        Without guids, other fragments are other items unless both are equal.
+        Other fragments of one page are other items, unless title and date are equal.
         """
         found: list[KnownEntry] = []
         for entry in self._list_at_place(item):
             if self._is_at_exact_place(item, entry):
                 continue
-            if not _has_compatible_guid(item, entry):
-                is_same = self._has_renamed_guid(item, entry)
-            elif not item.guid and not entry.guid and _get_fragment(item.link) != _get_fragment(entry.link):
-                is_same = item.title == entry.title and item.published == entry.published and _is_alike(item, entry)
-            else:
-                is_same = _is_alike(item, entry)
-            if is_same:
+            is_same = _has_compatible_guid(item, entry) or self._has_renamed_guid(item, entry)
+            if _get_fragment(item.link) != _get_fragment(entry.link):
+                is_same = is_same and item.title == entry.title and item.published == entry.published
+            if is_same and _is_alike(item, entry):
                 found.append(entry)
         return found
 

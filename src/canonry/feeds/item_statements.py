@@ -89,6 +89,7 @@ SELECT_EXPIRED = Prepared(
         sightings.c.title,
         sightings.c.published,
         sightings.c.content_hash,
+        sightings.c.url,
     ).where(_IS_EXPIRED)
 )
 DELETE_EXPIRED = Prepared(lambda _: delete(sightings).where(_IS_EXPIRED))

@@ -1,7 +1,7 @@
 """Remember deleted items, so that one that comes back is no news (contract I5).
 
-Of an item that retention deletes, digests of pairs of its fields stay: guid and place, guid and title, place and
-title. A single field would be too little evidence, because publishers reuse guids and links.
+Of an item that retention deletes, digests of some of its fields together stay: guid and place, guid and title, place
+and title and date. A single field would be too little evidence, because publishers reuse guids and links.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ class ExpiredItem(NamedTuple):
     title: str
     published: str
     content_hash: str
+    link: str
 
 
 def bury_items(
@@ -79,6 +80,7 @@ def bury_items(
     for item in items:
         guid = "" if (KeyType.GUID, item.guid) in without_identity else item.guid
         place = "" if (KeyType.CANONICAL_URL, item.place) in without_identity else item.place
+        place = _add_fragment(place, item.link)
         digests = _make_digests(guid, place, item.title, item.published, hashes.get(item.entry_id, ()))
         for digest in digests:
             rows[digest] = (feed_id, digest, item.content_hash[:_DIGEST_CHARS], now)
@@ -103,6 +105,7 @@ def recall_items(
             item = match.item
             guid = "" if (KeyType.GUID, item.guid) in without_identity else item.guid
             place = "" if (KeyType.CANONICAL_URL, item.place) in without_identity else item.place
+            place = _add_fragment(place, item.link)
             keys = (*item.keys, *item.older_keys)
             hashes = [key.key_value for key in keys if key.key_type is KeyType.FALLBACK_HASH]
             digests[position] = _make_digests(guid, place, item.title, item.published, hashes)
@@ -131,6 +134,12 @@ def _loosen(ambiguous: Collection[DocumentKey]) -> set[DocumentKey]:
     }
 
 
+def _add_fragment(place: str, link: str) -> str:
+    """Return the place with the fragment of the link: sections of one page are different items."""
+    fragment = link.partition("#")[2].strip()
+    return f"{place}#{fragment}" if place and fragment else place
+
+
 def _make_digests(guid: str, place: str, title: str, published: str, hashes: Collection[str]) -> tuple[str, ...]:
     """Return the digests by which an item is recognised; empty if it has nothing that identifies it."""
     pairs: list[tuple[str, ...]] = [("hash", each) for each in hashes]
@@ -140,6 +149,9 @@ def _make_digests(guid: str, place: str, title: str, published: str, hashes: Col
         pairs.append(("guid and title", guid, title))
     if guid and not place and not title:
         pairs.append(("guid and date", guid, published))
-    if place and (title or published or not guid):
+    if place and (title or published):
+        pairs.append(("place, title and date", place, title, published))
+    if place and not guid:
+        # With a guid, another item at a link that all items share may have the same title.
         pairs.append(("place and title", place, title) if title else ("place and date", place, published))
     return tuple(hash_fields(*pair)[:_DIGEST_CHARS] for pair in pairs)

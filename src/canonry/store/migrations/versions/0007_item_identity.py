@@ -52,7 +52,7 @@ def _fill_entries(connection: sa.Connection) -> None:
 def _loosen_sightings(connection: sa.Connection) -> None:
     select = sa.text(
         "SELECT feed_id, entry_id, place FROM sightings WHERE (feed_id, entry_id) > (:feed, :entry)"
-        r" AND (place LIKE '%/' OR place LIKE '%/?%' OR place LIKE '%\%%' ESCAPE '\')"
+        r" AND (place LIKE '%/' OR place LIKE '%/?%' OR place LIKE '%?' OR place LIKE '%\%%' ESCAPE '\')"
         " ORDER BY feed_id, entry_id LIMIT :size"
     )
     last: dict[str, Any] = {"feed": 0, "entry": 0}
@@ -76,8 +76,9 @@ def _strip_scheme_and_www(url: str) -> str:
 
 def _loosen(place: str) -> str:
     place = _ESCAPE.sub(_normalize_escape, place)
-    path, mark, query = place.partition("?")
-    return f"{path.removesuffix('/')}{mark}{query}"
+    path, _, query = place.partition("?")
+    path = path.removesuffix("/")
+    return f"{path}?{query}" if query else path
 
 
 def _normalize_escape(match: re.Match[str]) -> str:
