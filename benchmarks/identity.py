@@ -217,8 +217,11 @@ def find_shown(feed: SimulatedFeed, title: str, link: str, text: str, enclosure:
 
     def rate(item: ShownItem) -> int:
         has_text = bool(text) and item.text[:60].strip() == text[:60].strip()
-        return 4 * has_text + 4 * (bool(enclosure) and item.enclosure == enclosure) + 2 * (item.link == link) + (
-            item.title == title
+        return (
+            4 * has_text
+            + 4 * (bool(enclosure) and item.enclosure == enclosure)
+            + 2 * (item.link == link)
+            + (item.title == title)
         )
 
     best = max(feed.answer.shown, key=rate, default=None)

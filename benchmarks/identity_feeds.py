@@ -23,9 +23,10 @@ POLL_INTERVAL = timedelta(hours=12)
 WINDOW = 12  # items of a document
 _GONE_DAYS = (33, 45)
 _WORDS = (
-    "harbour ferry lantern market garden window letter winter orchard bridge kettle station river meadow captain"
-    " baker violin notebook attic chimney lighthouse pilot gull rope anchor tide"
-).split()
+    "harbour", "ferry", "lantern", "market", "garden", "window", "letter", "winter", "orchard", "bridge", "kettle",
+    "station", "river", "meadow", "captain", "baker", "violin", "notebook", "attic", "chimney", "lighthouse", "pilot",
+    "gull", "rope", "anchor", "tide",
+)  # fmt: skip
 
 
 class Kind(StrEnum):
@@ -139,8 +140,8 @@ class SimulatedFeed:
         if self.chance.random() < 0.03:
             self.answer = PollAnswer(Answer.OUTAGE)
             return
-        shown = [self._show(article, now, place) for place, article in enumerate(self._select(poll))]
-        body = self._render(self._repeat(shown), now)
+        shown = [self._show(article, now) for article in self._select(poll)]
+        body = self._render(self._repeat(shown))
         if body == self._last_body:
             self.answer = PollAnswer(Answer.NOT_MODIFIED)
             return
@@ -169,7 +170,9 @@ class SimulatedFeed:
                 title = "Open thread"
             elif self.kind is Kind.JOBS:
                 title, published = "Senior ferry pilot", now.replace(hour=0)
-            self.articles.append(Article(number, title, f"{words[0]}-{number}", published, f"{' '.join(words)} {number}"))
+            self.articles.append(
+                Article(number, title, f"{words[0]}-{number}", published, f"{' '.join(words)} {number}")
+            )
 
     def _edit(self) -> None:
         """Edit an article now and then, in a way that a reader sees."""
@@ -205,7 +208,7 @@ class SimulatedFeed:
             or (article in self.articles[-WINDOW:] and self._gone.get(article.number, 0) <= poll)
         ]
 
-    def _show(self, article: Article, now: datetime, place: int) -> ShownItem:
+    def _show(self, article: Article, now: datetime) -> ShownItem:
         host, number, kind = self.host, article.number, self.kind
         link, guid = f"https://{host}/{article.slug}", f"tag:{host},2026:{number}"
         item = ShownItem(article, guid, link, article.title, _format_date(article.published), article.text)
@@ -272,7 +275,7 @@ class SimulatedFeed:
         end = body.index(b"</item>" if b"</item>" in body else b"</entry>", start)
         return body[: self.chance.randrange(start + 1, end)], shown[:place]
 
-    def _render(self, items: list[ShownItem], now: datetime) -> bytes:
+    def _render(self, items: list[ShownItem]) -> bytes:
         if self.kind is Kind.JSON_WITHOUT_ID:
             return _render_json(items)
         if self.kind in {Kind.MEDIA_GUIDS, Kind.SHORT_GUIDS, Kind.ENCLOSURE_ONLY, Kind.TEXT_ONLY} or self.number % 3:
@@ -307,7 +310,9 @@ def _render_rss(items: list[ShownItem], *, has_media: bool) -> bytes:
         parts += [f"<link>{escape(item.link)}</link>"] if item.link else []
         parts += [f"<guid>{escape(item.guid)}</guid>"] if item.guid else []
         parts += [f"<description>{escape(item.text)}</description>"] if item.text else []
-        parts += [f'<enclosure url={quoteattr(item.enclosure)} type="audio/mpeg" length="1"/>'] if item.enclosure else []
+        parts += (
+            [f'<enclosure url={quoteattr(item.enclosure)} type="audio/mpeg" length="1"/>'] if item.enclosure else []
+        )
         if has_media:
             parts.append("<media:group><guid>thumbnail</guid><link>https://media.example.com/</link></media:group>")
         parts += [f"<pubDate>{item.published}</pubDate>"] if item.published else []

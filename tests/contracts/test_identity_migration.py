@@ -47,9 +47,7 @@ def make_store(url: str) -> None:
     """A store of schema 0006 with one feed: items at `URLS`, sections of one page, and items with only a hash."""
     engine = _make_engine(url)
     rows = [(f"guid-{n}", link, link, f"Post {n}", "", "") for n, link in enumerate(URLS)]
-    rows += [
-        ("", item.link, "https://a.com/log", item.title, item.published, content_hash(item)) for item in SECTIONS
-    ]
+    rows += [("", item.link, "https://a.com/log", item.title, item.published, content_hash(item)) for item in SECTIONS]
     rows += [("", "", "", item.title, "", content_hash(item)) for item in (BARE, TEXT_ONLY)]
     with engine.begin() as connection:
         migrate.upgrade(connection, "0006")

@@ -66,7 +66,9 @@ async def test_a_304_is_not_parsed_and_its_items_count_as_seen(tmp_path: Path, m
 
 @in_a_loop
 async def test_a_document_that_was_cut_short_is_fetched_again_as_a_whole(tmp_path: Path) -> None:
-    whole = feed_of(item("One", "https://posts.example.com/1", "id-1"), item("Two", "https://posts.example.com/2", "id-2"))
+    whole = feed_of(
+        item("One", "https://posts.example.com/1", "id-1"), item("Two", "https://posts.example.com/2", "id-2")
+    )
     cut = whole[: whole.index("id-2") + 2]
     async with running({URL: turns(ok(cut, etag='"1"'), ok(whole, etag='"1"'))}, tmp_path) as runs_:
         report = await runs_.run()

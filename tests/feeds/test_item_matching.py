@@ -185,9 +185,7 @@ def test_a_match_knows_where_its_entry_was_seen_before() -> None:
 
 def test_other_entries_at_the_same_url_are_reported() -> None:
     others = [known(2, Item("g2", ITEM.link, "Two")), known(3, Item("g3", ITEM.link, "Three"))]
-    stored = Stored(
-        guid={"g1": known()}, place={"//a.com/1": [known(), others[0]]}, url={"//a.com/1": [others[1]]}
-    )
+    stored = Stored(guid={"g1": known()}, place={"//a.com/1": [known(), others[0]]}, url={"//a.com/1": [others[1]]})
     (matched,) = stored.match(ITEM).items
     assert matched.shares_url_with == (2, 3)
     (new,) = Stored(place={"//a.com/1": [others[0]]}).match(ITEM).items

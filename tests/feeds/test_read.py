@@ -663,6 +663,8 @@ CUT_BY_A_LIMIT = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("document", "cut"), [row[1:] for row in CUT_BY_A_LIMIT], ids=[row[0] for row in CUT_BY_A_LIMIT])
+@pytest.mark.parametrize(
+    ("document", "cut"), [row[1:] for row in CUT_BY_A_LIMIT], ids=[row[0] for row in CUT_BY_A_LIMIT]
+)
 def test_items_left_out_are_counted(document: str, cut: int) -> None:
     assert read(document).cut_items == cut

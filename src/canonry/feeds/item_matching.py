@@ -21,6 +21,7 @@ from canonry.core.keys import (
     shorten_key,
     strip_scheme_and_www,
 )
+from canonry.feeds.item_evidence import get_fragment, has_compatible_guid, is_alike, is_guid_reused, is_same_text
 from canonry.feeds.keyed_items import find_repeated_keys, find_shared_urls
 
 if TYPE_CHECKING:
@@ -96,13 +97,10 @@ class ItemMatch(NamedTuple):
     @property
     def is_unchanged(self) -> bool:
         """Whether the feed shows the entry as it did last time, guid included."""
-        is_same = self.entry is not None and self.entry.is_in_feed and self.entry.guid == self.item.guid
-        return is_same and self.has_same_content and self.outcome is ItemOutcome.DUPLICATE
-
-    @property
-    def has_same_content(self) -> bool:
-        """Whether the content is that which the feed has shown last."""
-        return self.entry is not None and self.entry.content_hash == self.item.content_hash
+        entry, item = self.entry, self.item
+        if entry is None or not entry.is_in_feed or self.outcome is not ItemOutcome.DUPLICATE:
+            return False
+        return entry.guid == item.guid and entry.content_hash == item.content_hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +214,7 @@ class _Matcher:
         entry = self.known.by_guid.get(item.get_key(KeyType.GUID))
         if entry is None or not self._is_identifying(KeyType.GUID, item.guid):
             return ()
-        if _is_guid_reused(item, entry):
+        if is_guid_reused(item, entry):
             self.ambiguous.add((KeyType.GUID, item.guid))
             return ()
         return (entry,)
@@ -227,7 +225,7 @@ class _Matcher:
             entry
             for entry in self._list_at_place(item)
             if self._is_at_exact_place(item, entry)
-            and (_has_compatible_guid(item, entry) or self._has_renamed_guid(item, entry))
+            and (has_compatible_guid(item, entry) or self._has_renamed_guid(item, entry))
         ]
 
     def _find_near_place(self, item: KeyedItem) -> Sequence[KnownEntry]:
@@ -239,10 +237,10 @@ class _Matcher:
         for entry in self._list_at_place(item):
             if self._is_at_exact_place(item, entry):
                 continue
-            is_same = _has_compatible_guid(item, entry) or self._has_renamed_guid(item, entry)
-            if _get_fragment(item.link) != _get_fragment(entry.link):
+            is_same = has_compatible_guid(item, entry) or self._has_renamed_guid(item, entry)
+            if get_fragment(item.link) != get_fragment(entry.link):
                 is_same = is_same and item.title == entry.title and item.published == entry.published
-            if is_same and _is_alike(item, entry):
+            if is_same and is_alike(item, entry):
                 found.append(entry)
         return found
 
@@ -252,14 +250,14 @@ class _Matcher:
         entry = self.known.by_legacy_guid.get(item.get_key(KeyType.LEGACY_GUID))
         is_ours = entry is not None and (entry.is_in_feed or not entry.has_guid_key)
         is_identifying = self._is_identifying(KeyType.GUID, item.guid)
-        if entry is not None and is_ours and is_identifying and not _is_guid_reused(item, entry):
+        if entry is not None and is_ours and is_identifying and not is_guid_reused(item, entry):
             found.append(entry)
         imported = self.known.by_dedupe_key.get(item.dedupe_key)
         if imported is None and not item.has_strong_key:
             imported = self.known.by_dedupe_key.get(f"hash:{make_first_fallback_hash(item.parsed, self.feed_url)}")
         # An item with an ambiguous guid has lost the dedupe key that was made from it.
         is_own_key = imported is not None and self._keep_identifying_keys(item).dedupe_key == item.dedupe_key
-        if imported is not None and is_own_key and not _is_guid_reused(item, imported):
+        if imported is not None and is_own_key and not is_guid_reused(item, imported):
             found.append(imported)
         return found
 
@@ -272,10 +270,10 @@ class _Matcher:
         for entry in entries:
             # An imported entry may have nothing but its URL: then nothing could tell it apart.
             has_only_url = entry.is_imported and not entry.guid and not entry.title
-            has_same_guid = _is_same_text(item.guid, entry.guid) and not is_weak_guid(item.guid)
-            has_same_title = _is_same_text(item.title, entry.title)
-            if entry.link and _get_fragment(item.link) != _get_fragment(entry.link):
-                has_same_title = has_same_title and _is_same_text(item.published, entry.published)
+            has_same_guid = is_same_text(item.guid, entry.guid) and not is_weak_guid(item.guid)
+            has_same_title = is_same_text(item.title, entry.title)
+            if entry.link and get_fragment(item.link) != get_fragment(entry.link):
+                has_same_title = has_same_title and is_same_text(item.published, entry.published)
             if has_only_url or has_same_guid or has_same_title:
                 found.append(entry)
         # Of several, the one at the very same URL comes first.
@@ -310,13 +308,13 @@ class _Matcher:
         if not entry.link or entry.link == item.link:
             return True
         address = strip_scheme_and_www(shorten_key(normalize_link(entry.link, policy=self.policy)))
-        fragment = _get_fragment(entry.link)
+        fragment = get_fragment(entry.link)
         return item.exact_place == (f"{address}#{fragment}" if fragment else address)
 
     def _has_renamed_guid(self, item: KeyedItem, entry: KnownEntry) -> bool:
         """Return whether another guid is a new name of the same item: title or date is equal, the old guid is gone."""
         is_old_guid_present = entry.guid in self.guids and self._is_identifying(KeyType.GUID, entry.guid)
-        return _is_alike(item, entry) and not is_old_guid_present
+        return is_alike(item, entry) and not is_old_guid_present
 
     def _has_identity(self, item: KeyedItem) -> bool:
         is_guid_identifying = self._is_identifying(KeyType.GUID, item.guid)
@@ -356,7 +354,6 @@ class _Matcher:
             return item._replace(keys=tuple(key for key in item.keys if key.key_type is not KeyType.CANONICAL_URL))
         return item
 
-
     def _make_older_keys(self, item: KeyedItem) -> tuple[Key, ...]:
         """Return the hash of the first version if it identifies the item: with it, an edited text is an update."""
         if not item.title or not item.published:
@@ -377,31 +374,3 @@ def _make_match(item: KeyedItem, entry: KnownEntry | None, known: KnownEntries) 
     # Content is compared per feed: the first sighting in another feed is no update.
     is_same = not entry.is_in_feed or entry.content_hash == item.content_hash
     return ItemMatch(item, ItemOutcome.DUPLICATE if is_same else ItemOutcome.UPDATED, entry, tuple(others))
-
-
-def _is_guid_reused(item: KeyedItem, entry: KnownEntry) -> bool:
-    """Return whether the publisher gave the guid of an entry to another item: URL and title both differ.
-
-    With the same date, headline and slug of the same item were edited.
-    """
-    has_other_place = bool(item.place and entry.place) and item.place != entry.place
-    is_edited = _is_same_text(item.published, entry.published)
-    return has_other_place and item.title != entry.title and not is_edited
-
-
-def _has_compatible_guid(item: KeyedItem, entry: KnownEntry) -> bool:
-    return not item.guid or not entry.guid or item.guid == entry.guid
-
-
-def _is_alike(item: KeyedItem, entry: KnownEntry) -> bool:
-    """Return whether title or date is equal."""
-    return _is_same_text(item.title, entry.title) or _is_same_text(item.published, entry.published)
-
-
-def _get_fragment(link: str) -> str:
-    return link.partition("#")[2].strip()
-
-
-def _is_same_text(one: str, other: str) -> bool:
-    """Return whether two texts are equal and not empty."""
-    return bool(one) and one == other

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Integer, and_, bindparam, delete, func, insert, select, update
 
-from canonry.store.schema import ambiguous_keys, entries, entry_identities, feeds, sightings
+from canonry.store.schema import ambiguous_keys, entries, entry_identities, feeds, sightings, tombstones
 from canonry.store.statements import Prepared
 
 # Rows are plain tuples in the order of these columns, which is that of the tables: a new document makes about a
@@ -21,7 +21,12 @@ LOCK_ENTRIES_TO_UPDATE = _ENTRIES_BY_ID.with_for_update(key_share=True)
 LOCK_ENTRIES_TO_DELETE = _ENTRIES_BY_ID.with_for_update()
 LOCK_FEED = Prepared(
     lambda _: (
-        select(feeds.c.key_url, feeds.c.document, feeds.c.changed_documents)
+        select(
+            feeds.c.key_url,
+            feeds.c.document,
+            feeds.c.changed_documents,
+            select(tombstones.c.digest).where(tombstones.c.feed_id == feeds.c.id).exists(),
+        )
         .where(feeds.c.id == bindparam("feed_id"))
         .with_for_update()
     )

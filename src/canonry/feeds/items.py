@@ -54,7 +54,7 @@ def merge_document(
     locked = statements.LOCK_FEED.fetch_all(connection, feed_id=feed_id)
     if not locked:
         raise FeedNotFound(feed_id)
-    [(key_url, last_number, changed_before)] = locked
+    [(key_url, last_number, changed_before, has_tombstones)] = locked
     policy = get_or_pin_policy(connection, ENTRY)
     items = make_keyed_items(document.items, key_url, policy)
     ambiguous: set[tuple[KeyType, str]] = set()
@@ -64,8 +64,9 @@ def merge_document(
     owners, known = look_up_entries(connection, feed_id, key_url, items, ambiguous, is_first_document=not last_number)
     match = match_items(items, known, ambiguous, key_url, policy)
     matches, changed_documents = match.items, 0
-    if last_number:
+    if has_tombstones:
         matches = recall_items(connection, feed_id, matches, ambiguous=match.ambiguous, since=forgotten_before)
+    if last_number:
         changed_documents = count_changed_documents(changed_before, matches)
         if changed_before >= VOLATILE_AFTER_DOCUMENTS:
             matches = damp_updates(matches)

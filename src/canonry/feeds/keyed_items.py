@@ -80,6 +80,7 @@ def make_keyed_items(items: Iterable[Item], feed_url: str, policy: str = ENTRY_P
         address = strip_scheme_and_www(url)
         place = loosen_place(address)
         fragment = item.link.partition("#")[2].strip() if "#" in item.link and url else ""
+        name: tuple[str, ...]
         if title and guid:
             name = (guid, place, fragment, title)
         elif title and published and place:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from sqlalchemy import bindparam, delete, insert, select
 
 from canonry.core.keys import KeyType, hash_fields, loosen_place
+from canonry.feeds.item_evidence import get_fragment
 from canonry.feeds.item_matching import ItemOutcome
 from canonry.store.schema import entry_identities, tombstones
 from canonry.store.statements import Prepared
@@ -115,7 +116,7 @@ def recall_items(
     rows = _SELECT.fetch_all(connection, feed_id=feed_id, digests=wanted, since=since)
     if not rows:
         return matches
-    found: dict[str, str] = {digest: content_hash for digest, content_hash in rows}
+    found: dict[str, str] = {digest: content_hash for digest, content_hash in rows}  # noqa: C416 – typed, unlike dict()
     recalled = list(matches)
     for position, each in digests.items():
         buried = [found[digest] for digest in each if digest in found]
@@ -136,7 +137,7 @@ def _loosen(ambiguous: Collection[DocumentKey]) -> set[DocumentKey]:
 
 def _add_fragment(place: str, link: str) -> str:
     """Return the place with the fragment of the link: sections of one page are different items."""
-    fragment = link.partition("#")[2].strip()
+    fragment = get_fragment(link)
     return f"{place}#{fragment}" if place and fragment else place
 
 

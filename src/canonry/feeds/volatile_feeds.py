@@ -40,7 +40,6 @@ _TOKEN = re.compile(
 class Volatility(NamedTuple):
     """Which fields nearly all known items of a document have changed."""
 
-    content: bool
     published: bool
     link: bool
 
@@ -57,9 +56,15 @@ def make_stable_hash(item: Item) -> str:
 
 def count_changed_documents(count: int, matches: Sequence[ItemMatch]) -> int:
     """Return how many documents in a row have changed nearly all known items, this document included."""
-    if not any(match.is_in_feed for match in matches):
+    known = changed = 0
+    for match in matches:
+        entry = match.entry
+        if entry is not None and entry.is_in_feed:
+            known += 1
+            changed += entry.content_hash != match.item.content_hash
+    if not known:
         return count
-    return min(count + 1, _MAX_COUNT) if _measure_volatility(matches).content else max(count - 1, 0)
+    return min(count + 1, _MAX_COUNT) if changed >= _NEARLY_ALL * known else max(count - 1, 0)
 
 
 def damp_updates(matches: Sequence[ItemMatch]) -> list[ItemMatch]:
@@ -77,7 +82,6 @@ def _measure_volatility(matches: Sequence[ItemMatch]) -> Volatility:
     known = [(match.item, match.entry) for match in matches if match.entry is not None and match.entry.is_in_feed]
     enough = _NEARLY_ALL * len(known)
     return Volatility(
-        content=sum(item.content_hash != entry.content_hash for item, entry in known) >= enough,
         published=sum(item.published != entry.published for item, entry in known) >= enough,
         link=sum(item.link != entry.link for item, entry in known) >= enough,
     )
@@ -89,7 +93,9 @@ def _is_noise(match: ItemMatch, volatility: Volatility) -> bool:
     if entry is None or not entry.stable_hash or item.title != entry.title:
         return False
     is_date_explained = volatility.published or item.published == entry.published
-    is_link_explained = item.place == entry.place or (volatility.link and _strip_query(item.place) == _strip_query(entry.place))
+    is_link_explained = item.place == entry.place
+    if volatility.link:
+        is_link_explained = _strip_query(item.place) == _strip_query(entry.place)
     return is_date_explained and is_link_explained and make_stable_hash(item.parsed) == entry.stable_hash
 
 

@@ -13,8 +13,8 @@ from canonry.core.keys import (
     ENTRY_POLICY,
     Item,
     KeyType,
-    make_first_fallback_hash,
     loosen_place,
+    make_first_fallback_hash,
     make_url_key,
     strip_scheme_and_www,
 )

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, delete, insert, select
 
-from canonry.feeds.key_lookup import split_into_chunks
 from canonry.core.keys import loosen_place
+from canonry.feeds.key_lookup import split_into_chunks
 from canonry.rekey.entry_keys import KeyedEntry, UrlKeys
 from canonry.store.schema import rekeyed_rows
 

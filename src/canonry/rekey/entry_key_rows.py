@@ -84,8 +84,10 @@ def write_keys(
     ]
     if changed_entries:
         change = update(entries).where(c.id == bindparam("entry"))
-        values = {"canonical_url": bindparam("new_url"), "dedupe_key": bindparam("new_key"), "place": bindparam("new_place")}
-        connection.execute(change.values(values), changed_entries)
+        change = change.values(
+            canonical_url=bindparam("new_url"), dedupe_key=bindparam("new_key"), place=bindparam("new_place")
+        )
+        connection.execute(change, changed_entries)
     changed_places = [
         {"feed": feed_id, "entry": entry_id, "new_place": place}
         for entry_id, new in keys.items()

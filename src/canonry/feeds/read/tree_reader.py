@@ -171,7 +171,11 @@ class TreeReader:
             self._add_url(fields.hubs, href, base)
         if "enclosure" in relations:
             self._add_url(fields.enclosures, href, base)
-        if "alternate" in relations and not fields.has_text_link and attributes.get("type", "html").lower() in _HTML_TYPES:
+        if (
+            "alternate" in relations
+            and not fields.has_text_link
+            and attributes.get("type", "html").lower() in _HTML_TYPES
+        ):
             fields.link = self._make_absolute(base, href)
 
     def _add_url(self, urls: list[str], reference: str, base: str) -> None:

@@ -265,7 +265,11 @@ class _Scanner:
     def _ends_with_root(self) -> bool:
         """Whether the text ends with the end tag of the root, which an unclosed CDATA section may hide."""
         end = self._text.rstrip()[-_MAX_END_TAG_CHARACTERS:].rpartition("</")[2]
-        return bool(self._open) and end.endswith(">") and self._names[self._add_namespace(end[:-1].rstrip())] == self._open[0][0]
+        return (
+            bool(self._open)
+            and end.endswith(">")
+            and self._names[self._add_namespace(end[:-1].rstrip())] == self._open[0][0]
+        )
 
     def _drop_unfinished(self) -> int:
         """Remove the item or the value that the end of the document cuts, and return the number of items removed."""
@@ -284,9 +288,12 @@ class _Scanner:
             if not name.startswith("xmlns"):
                 attributes.setdefault(name, value)
             elif len(value) < _MAX_NAMESPACE_CHARACTERS and (name != "xmlns" or not self._open):
-                if len(self._prefixes) < _MAX_PREFIXES:
-                    self._prefixes = {**self._prefixes, name[6:]: value}
+                self._bind_prefix(name[6:], value)
         return {self._add_namespace(name) if ":" in name else name: value for name, value in attributes.items()}
+
+    def _bind_prefix(self, prefix: str, namespace: str) -> None:
+        if len(self._prefixes) < _MAX_PREFIXES:
+            self._prefixes = {**self._prefixes, prefix: namespace}
 
     def _add_namespace(self, qualified: str) -> str:
         prefix, _, local = qualified.rpartition(":")
