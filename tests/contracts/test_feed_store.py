@@ -8,6 +8,7 @@ import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
@@ -23,7 +24,7 @@ from canonry.feeds.item_matching import ItemOutcome
 from canonry.feeds.items import merge_document
 from canonry.feeds.key_lookup import look_up_entries
 from canonry.store.database import Database
-from canonry.store.schema import entries, entry_identities, feeds, sightings, stamp
+from canonry.store.schema import entries, entry_identities, feeds, sightings, stamp, tombstones
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -96,6 +97,10 @@ def ids(merge: MergedFeed) -> list[int]:
 
 
 def post(number: int, **changes: str) -> Item:
+    return make_post(number, **changes)
+
+
+def make_post(number: int, **changes: str) -> Item:
     item = Item(f"g{number}", f"https://a.com/{number}", f"Post {number}", f"2026-01-{number:02}")
     return replace(item, **changes)  # type: ignore[arg-type]
 
@@ -185,7 +190,65 @@ ROWS: list[tuple[str, list[list[Item]], list[list[ItemOutcome]], list[list[int]]
     ("a guid disappears", [[post(1)], [post(1, guid="")]], [[NEW], [DUPLICATE]], [[1], [1]]),
     ("http becomes https", [[post(1, guid="", link="http://www.a.com/1")], [post(1, guid="")]], [[NEW], [UPDATED]], [[1], [1]]),
     ("neither guid nor link", [[Item(title="a", published="1")]] * 2, [[NEW], [DUPLICATE]], [[1], [1]]),
-    ("neither, another text", [[Item(title="a")], [Item(title="a", text="b")]], [[NEW], [UPDATED]], [[1], [1]]),
+    ("neither, another text", [[Item(title="a")], [Item(title="a", text="b")]], [[NEW], [NEW]], [[1], [2]]),
+    (
+        "neither, another text, same title and date",
+        [[Item(title="a", published="1")], [Item(title="a", published="1", text="b")], [Item(title="a", published="1", text="c")]],
+        [[NEW], [UPDATED], [UPDATED]],
+        [[1], [1], [1]],
+    ),
+    ("only texts", [[Item(text="a"), Item(text="b")], [Item(text="b"), Item(text="c")]], [[NEW, NEW], [DUPLICATE, NEW]], [[1, 2], [2, 3]]),
+    (
+        "only enclosures",
+        [[Item(enclosures=("https://a.com/1.mp3",)), Item(enclosures=("https://a.com/2.mp3",))]] * 2,
+        [[NEW, NEW], [DUPLICATE, DUPLICATE]],
+        [[1, 2], [1, 2]],
+    ),
+    (
+        "headline and slug edited again and again",
+        [[post(1)], [post(1, title="x", link="https://a.com/x")], [post(1, title="y", link="https://a.com/y")]],
+        [[NEW], [UPDATED], [UPDATED]],
+        [[1], [1], [1]],
+    ),
+    (
+        "slash, escapes, scheme and www come and go",
+        [
+            [post(1, guid="", link="https://a.com/%e8")],
+            [post(1, guid="", link="https://a.com/%E8/")],
+            [post(1, guid="", link="http://www.a.com/%E8")],
+            [post(1, guid="", link="http://www.a.com/%E8")],
+        ],
+        [[NEW], [UPDATED], [UPDATED], [DUPLICATE]],
+        [[1]] * 4,
+    ),
+    (
+        "sections of one page, one at a time",
+        [[post(number, guid="", link=f"https://a.com/log#{number}")] for number in (1, 2, 3)],
+        [[NEW], [NEW], [NEW]],
+        [[1], [2], [3]],
+    ),
+    (
+        "sections of one page, all at once, edited",
+        [
+            [post(number, guid="", link=f"https://a.com/log#{number}") for number in (1, 2)],
+            [post(number, guid="", link=f"https://a.com/log#{number}", title=f"{number}!", published="") for number in (1, 2)],
+            [post(number, guid="", link=f"https://a.com/log#{number}") for number in (3, 2)],
+        ],
+        [[NEW, NEW], [UPDATED, UPDATED], [NEW, UPDATED]],
+        [[1, 2], [1, 2], [3, 2]],
+    ),
+    (
+        "listed twice with another text and date",
+        [[post(1), post(2), post(1, text="t", published="")], [post(1), post(2), post(1, text="t", published="")]],
+        [[NEW, NEW], [DUPLICATE, DUPLICATE]],
+        [[1, 2], [1, 2]],
+    ),
+    (
+        "listed twice for a while",
+        [[post(1)], [post(1), post(1, text="t")], [post(1)]],
+        [[NEW], [DUPLICATE], [DUPLICATE]],
+        [[1], [1], [1]],
+    ),
     ("neither, another title", [[Item(title="a")], [Item(title="b")]], [[NEW], [NEW]], [[1], [2]]),
     ("nothing at all", [[Item()], [Item()]], [[NEW], [DUPLICATE]], [[1], [1]]),
     ("a link that is no URL", [[Item(link="mailto:a@b.c", title="a")]] * 2, [[NEW], [DUPLICATE]], [[1], [1]]),
@@ -266,9 +329,19 @@ def test_a_link_blog_without_guids_and_its_source_are_two_entries(store: Store) 
     assert (outcomes(linked), store.count()) == ([NEW], 2)
 
 
-@pytest.mark.parametrize("twin", [post(1, guid="other"), post(1, title="Another title")], ids=["title", "guid"])
+@pytest.mark.parametrize(
+    "twin",
+    [
+        post(1, guid="other"),
+        post(1, guid="tag:a.com,2026:1", title="Another title"),
+        post(1, guid="other", link="http://www.a.com/1"),
+        post(1, guid="other", link="https://a.com/1/"),
+    ],
+    ids=["title", "guid", "http and www", "slash"],
+)
 def test_one_item_in_two_feeds_is_one_entry(store: Store, twin: Item) -> None:
     first, second = store.add(), store.add("https://b.com/feed")
+    post = partial(make_post, guid="tag:a.com,2026:1")
     found = store.show(first, post(1))
     again = store.show(second, twin, day=1)
     assert outcomes(again) == [DUPLICATE]
@@ -334,7 +407,8 @@ def test_an_item_is_deleted_thirty_days_after_it_was_last_seen(store: Store, day
     merge = store.show(feed, post(2), day=day)
     assert (merge.deleted, store.count()) == ((0, 2) if kept else (1, 1))
     assert store.count(entry_identities) == (6 if kept else 3)
-    assert outcomes(store.show(feed, post(1), day=day + 1)) == ([DUPLICATE] if kept else [NEW])
+    assert outcomes(store.show(feed, post(1), day=day + 1)) == [DUPLICATE]  # it comes back: no news
+    assert store.count() == 2
 
 
 def test_a_quiet_feed_and_an_outage_delete_nothing(store: Store) -> None:
@@ -587,3 +661,55 @@ def test_urls_of_unusable_databases_are_refused() -> None:
         with pytest.raises(StoreError) as caught:
             Database(url)
         assert "secret" not in str(caught.value)
+
+
+# why, the item when it was deleted, when it comes back, what it is then
+RETURNS = [
+    ("the same", post(1), post(1), DUPLICATE),
+    ("another text", post(1), post(1, text="t"), UPDATED),
+    ("guid and URL, other title", post(1), post(1, title="x", published="x"), UPDATED),
+    ("guid and title, other URL", post(1), post(1, link="https://a.com/x", published="x"), UPDATED),
+    ("URL and title, other guid", post(1), post(1, guid="other"), DUPLICATE),
+    ("trailing slash", post(1, guid=""), post(1, guid="", link="https://a.com/1/"), UPDATED),
+    ("the guid was reused", post(1), post(2, guid="g1"), NEW),
+    ("the URL was reused", post(1), post(2, link="https://a.com/1"), NEW),
+    ("only the title is equal", post(1), post(2, title="Post 1"), NEW),
+    ("no guid, no title", post(1, guid="", title=""), post(1, guid="", title=""), DUPLICATE),
+    ("only a guid", Item(guid="g1"), Item(guid="g1"), DUPLICATE),
+    ("only a URL", Item(link="https://a.com/1"), Item(link="https://a.com/1"), DUPLICATE),
+    ("only a text", Item(text="a"), Item(text="a"), DUPLICATE),
+    ("another text only", Item(text="a"), Item(text="b"), NEW),
+]
+
+
+@pytest.mark.parametrize(("old", "back", "wanted"), [row[1:] for row in RETURNS], ids=[row[0] for row in RETURNS])
+def test_an_item_that_comes_back_is_no_news(memory: Store, old: Item, back: Item, wanted: ItemOutcome) -> None:
+    feed, other = memory.add(), post(9, guid="", link="https://a.com/other")
+    memory.show(feed, old, other)
+    assert memory.show(feed, other, day=31).deleted == 1
+    assert outcomes(memory.show(feed, back, other, day=60)) == [wanted, DUPLICATE]
+    assert outcomes(memory.show(feed, back, other, day=61)) == [DUPLICATE, DUPLICATE]
+    assert memory.count() == 2  # it is stored again and can be found
+
+
+def test_tombstones_expire(store: Store) -> None:
+    feed = store.add()
+    store.show(feed, post(1), post(2), post(9))
+    assert store.show(feed, post(9), day=31).deleted == 2
+    assert store.count(tombstones) > 0
+    assert outcomes(store.show(feed, post(1), post(9), day=395)) == [DUPLICATE, DUPLICATE]
+    assert outcomes(store.show(feed, post(2), post(9), day=396)) == [NEW, DUPLICATE]
+    store.show(feed, post(9), day=800)
+    store.show(feed, post(8), day=831)
+    store.show(feed, post(8), day=1300)
+    store.run(store.feeds.remove(feed))
+    assert store.count(tombstones) == 0
+
+
+def test_a_shared_guid_or_url_makes_no_tombstone(store: Store) -> None:
+    """Otherwise a new item with the title of a deleted one would be lost."""
+    feed = store.add()
+    store.show(feed, *(post(number, guid="x", link="https://a.com/") for number in (1, 2)))
+    store.show(feed, post(9), day=31)
+    again = post(1, guid="x", link="https://a.com/", published="2026-03-01", text="another")
+    assert outcomes(store.show(feed, again, post(9), day=60)) == [NEW, DUPLICATE]

@@ -122,7 +122,7 @@ def test_all_columns_of_a_row_are_imported(database: Database, tmp_path: Path) -
     first, second, third = rows(database)
     assert first[1:] == (
         "guid:1", "1", "https://a.com/1?utm_id=1", "https://a.com/1", "One two", "then", "abc", "high",
-        "2025-01-01T10:00:00.000000Z", "2025-02-01T08:00:00.000000Z",
+        "2025-01-01T10:00:00.000000Z", "2025-02-01T08:00:00.000000Z", "//a.com/1",
     )  # fmt: skip
     assert second.first_seen_at == second.last_seen_at == "2025-01-01T10:00:00.000000Z"
     assert third.first_seen_at == third.last_seen_at == "2026-01-01T00:00:00.000000Z"

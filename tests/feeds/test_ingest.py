@@ -65,6 +65,34 @@ async def test_a_304_is_not_parsed_and_its_items_count_as_seen(tmp_path: Path, m
 
 
 @in_a_loop
+async def test_a_document_that_was_cut_short_is_fetched_again_as_a_whole(tmp_path: Path) -> None:
+    whole = feed_of(
+        item("One", "https://posts.example.com/1", "id-1"), item("Two", "https://posts.example.com/2", "id-2")
+    )
+    cut = whole[: whole.index("id-2") + 2]
+    async with running({URL: turns(ok(cut, etag='"1"'), ok(whole, etag='"1"'))}, tmp_path) as runs_:
+        report = await runs_.run()
+        assert (counts(report), report.cut_items, report.feeds[0].cut_items) == ((1, 0, 0), 1, 1)
+        assert (await runs_.feed()).etag == ""
+        report = await runs_.later()
+        assert (counts(report), report.cut_items) == ((1, 0, 1), 0)
+        assert runs_.web.seen[-1].headers.get("if-none-match") is None
+
+
+@in_a_loop
+async def test_a_document_that_was_cut_deletes_nothing(tmp_path: Path) -> None:
+    first, second = (item(name, f"https://posts.example.com/{name}", f"id-{name}") for name in ("1", "2"))
+    cut = feed_of(first, second)[:-60]
+    pages = {URL: turns(ok(feed_of(first, second)), ok(cut), ok(feed_of(first)))}
+    async with running(pages, tmp_path) as runs_:
+        await runs_.run()
+        assert (await runs_.later(days=40)).cut_items == 1
+        assert len(await runs_.rows(entries)) == 2
+        await runs_.later(days=1)
+        assert len(await runs_.rows(entries)) == 1
+
+
+@in_a_loop
 async def test_a_304_to_an_unconditional_request_is_a_failure(tmp_path: Path) -> None:
     async with running({URL: {"status": 304, "headers": {}}}, tmp_path) as runs_:
         assert result(await runs_.run()) == (FeedResult.FAILED, FailureKind.STATUS)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from canonry.core.keys import Item, Key, KeyType
+from canonry.core.keys import Item, Key, KeyType, make_first_fallback_hash
 from canonry.feeds.item_matching import (
     DocumentMatch,
     ItemOutcome,
@@ -21,6 +21,7 @@ NEW, UPDATED, DUPLICATE = ItemOutcome.NEW, ItemOutcome.UPDATED, ItemOutcome.DUPL
 FEED = "https://a.com/feed"
 GUID, URL = KeyType.GUID, KeyType.CANONICAL_URL
 ITEM = Item(guid="g1", link="https://a.com/1", title="One", published="2026-01-01")
+STRONG = replace(ITEM, guid="tag:a.com,2026:1")
 
 
 def known(
@@ -43,6 +44,7 @@ def known(
         keyed.place,
         keyed.content_hash,
         is_imported,
+        item.link,
     )
 
 
@@ -72,6 +74,7 @@ class Stored:
 
 ELSEWHERE = known(is_in_feed=False)
 BARE = Item(title="Bare")
+DATED = Item(title="Bare", published="2026-01-01")
 BARE_HASH = make_fallback_hashes(make_keyed_items([BARE], FEED), FEED)[0]
 OLD = known(is_in_feed=False, has_guid_key=False, is_imported=True)
 NOTHING = OLD._replace(guid="", title="", published="", place="", content_hash="")
@@ -83,7 +86,10 @@ CASES: list[tuple[str, Stored, Item, ItemOutcome, int | None]] = [
     ("guid, other text", Stored(guid={"g1": known()}), replace(ITEM, text="x"), UPDATED, 1),
     ("guid, other title", Stored(guid={"g1": known()}), replace(ITEM, title="x"), UPDATED, 1),
     ("guid, other URL", Stored(guid={"g1": known()}), replace(ITEM, link="https://a.com/2"), UPDATED, 1),
-    ("guid reused", Stored(guid={"g1": known()}), replace(ITEM, link="https://a.com/2", title="x"), NEW, None),
+    ("guid reused", Stored(guid={"g1": known()}), Item("g1", "https://a.com/2", "x", "2026-01-02"), NEW, None),
+    ("guid reused, no dates", Stored(guid={"g1": known(item=Item("g1", "https://a.com/1", "One"))}), Item("g1", "https://a.com/2", "x"), NEW, None),
+    ("headline and slug edited, same date", Stored(guid={"g1": known()}), replace(ITEM, link="https://a.com/2", title="x"), UPDATED, 1),
+    ("guid, trailing slash, other title", Stored(guid={"g1": known()}), Item("g1", "https://a.com/1/", "x"), UPDATED, 1),
     ("guid, no URL then, other title", Stored(guid={"g1": known(item=replace(ITEM, link=""))}), replace(ITEM, title="x"), UPDATED, 1),
     ("ambiguous guid", Stored(guid={"g1": known()}, ambiguous={(GUID, "g1")}), ITEM, NEW, None),
     ("place", Stored(place={"//a.com/1": [known()]}), replace(ITEM, guid=""), DUPLICATE, 1),
@@ -96,27 +102,58 @@ CASES: list[tuple[str, Stored, Item, ItemOutcome, int | None]] = [
     ("place, other guid, both untitled", Stored(place={"//a.com/1": [known(item=replace(ITEM, title="", published=""))]}), replace(ITEM, guid="g2", title="", published=""), NEW, None),
     ("place, the second of two", Stored(place={"//a.com/1": [known(2, Item("g2", ITEM.link, "Two")), known(1)]}), ITEM, DUPLICATE, 1),
     ("ambiguous place", Stored(place={"//a.com/1": [known()]}, ambiguous={(URL, "//a.com/1")}), replace(ITEM, guid="g2"), NEW, None),
+    ("trailing slash, same title", Stored(place={"//a.com/1": [known()]}), replace(ITEM, guid="", link="https://a.com/1/", published=""), UPDATED, 1),
+    ("trailing slash, same date", Stored(place={"//a.com/1": [known()]}), replace(ITEM, guid="", link="https://a.com/1/", title="x"), UPDATED, 1),
+    ("trailing slash, nothing else", Stored(place={"//a.com/1": [known()]}), Item(link="https://a.com/1/", title="x"), NEW, None),
+    ("trailing slash before a query", Stored(place={"//a.com/1?b": [known(item=replace(ITEM, link="https://a.com/1?b"))]}), replace(ITEM, guid="", link="https://a.com/1/?b"), UPDATED, 1),
+    ("trailing slash, other guid, same title", Stored(place={"//a.com/1": [known()]}), replace(ITEM, guid="g2", link="https://a.com/1/", published=""), UPDATED, 1),
+    ("trailing slash, other guid, nothing else", Stored(place={"//a.com/1": [known()]}), Item("g2", "https://a.com/1/", "x"), NEW, None),
+    ("escapes, same title", Stored(place={"//a.com/%E8~": [known(item=replace(ITEM, link="https://a.com/%e8%7e"))]}), replace(ITEM, guid="", link="https://a.com/%E8~", published=""), UPDATED, 1),
+    ("escapes, nothing else", Stored(place={"//a.com/%E8~": [known(item=replace(ITEM, link="https://a.com/%e8%7e"))]}), Item(link="https://a.com/%E8~", title="x"), NEW, None),
+    ("a reserved escape is another URL", Stored(place={"//a.com/1/2": [known(item=replace(ITEM, link="https://a.com/1/2"))]}), replace(ITEM, guid="", link="https://a.com/1%2F2"), NEW, None),
+    ("other fragment, no guids, other title", Stored(place={"//a.com/1": [known(item=Item("", "https://a.com/1#a", "One", "d"))]}), Item("", "https://a.com/1#b", "x", "d"), NEW, None),
+    ("other fragment, no guids, other date", Stored(place={"//a.com/1": [known(item=Item("", "https://a.com/1#a", "One", "d"))]}), Item("", "https://a.com/1#b", "One", "e"), NEW, None),
+    ("other fragment, no guids, same title and date", Stored(place={"//a.com/1": [known(item=Item("", "https://a.com/1#a", "One", "d"))]}), Item("", "https://a.com/1#b", "One", "d"), DUPLICATE, 1),
+    ("a fragment appears, other title", Stored(place={"//a.com/1": [known(item=Item("", "https://a.com/1", "One", "d"))]}), Item("", "https://a.com/1#b", "x", "e"), NEW, None),
+    ("same fragment, other title and date", Stored(place={"//a.com/1": [known(item=Item("", "https://a.com/1#a", "One", "d"))]}), Item("", "https://a.com/1#a", "x", "e"), UPDATED, 1),
+    ("other fragment, a guid appears, same title", Stored(place={"//a.com/1": [known(item=Item("", "https://a.com/1#a", "One", "d"))]}), Item("g1", "https://a.com/1#b", "One", "e"), NEW, None),
+    ("other fragment, other guid, same title", Stored(place={"//a.com/1": [known(item=Item("g1", "https://a.com/1#a", "One", "d"))]}), Item("g2", "https://a.com/1#b", "One", "e"), NEW, None),
+    ("other fragment, other guid, same title and date", Stored(place={"//a.com/1": [known(item=Item("g1", "https://a.com/1#a", "One", "d"))]}), Item("g2", "https://a.com/1#b", "One", "d"), DUPLICATE, 1),
+    ("an empty query appears", Stored(place={"//a.com/1": [known()]}), replace(ITEM, guid="", link="https://a.com/1?", published=""), UPDATED, 1),
+    ("link not known, nothing else", Stored(place={"//a.com/1": [known()._replace(link="")]}), Item(link="https://a.com/1/", title="x"), UPDATED, 1),
     ("legacy guid, same feed", Stored(legacy={"g1": known()}), ITEM, DUPLICATE, 1),
     ("legacy guid of another feed", Stored(legacy={"g1": ELSEWHERE}), ITEM, NEW, None),
     ("legacy guid, imported", Stored(legacy={"g1": OLD}), ITEM, DUPLICATE, 1),
     ("legacy guid, imported, changed", Stored(legacy={"g1": OLD}), replace(ITEM, text="x"), DUPLICATE, 1),
     ("legacy guid, nothing more known", Stored(legacy={"g1": NOTHING}), ITEM, DUPLICATE, 1),
-    ("legacy guid, reused", Stored(legacy={"g1": OLD}), replace(ITEM, link="https://a.com/2", title="x"), NEW, None),
+    ("legacy guid, reused", Stored(legacy={"g1": OLD}), Item("g1", "https://a.com/2", "x"), NEW, None),
     ("legacy guid, ambiguous", Stored(legacy={"g1": OLD}, ambiguous={(GUID, "g1")}), ITEM, NEW, None),
     ("dedupe key", Stored(dedupe={f"guid:{FEED}:g1": NOTHING}), ITEM, DUPLICATE, 1),
-    ("dedupe key, reused", Stored(dedupe={f"guid:{FEED}:g1": OLD}), replace(ITEM, link="https://a.com/2", title="x"), NEW, None),
+    ("dedupe key, reused", Stored(dedupe={f"guid:{FEED}:g1": OLD}), Item("g1", "https://a.com/2", "x"), NEW, None),
     ("dedupe key, ambiguous", Stored(dedupe={f"guid:{FEED}:g1": NOTHING}, ambiguous={(GUID, "g1")}), ITEM, NEW, None),
     ("dedupe key by URL", Stored(dedupe={"url:https://a.com/1": NOTHING}), replace(ITEM, guid=""), DUPLICATE, 1),
     ("dedupe key by hash", Stored(dedupe={f"hash:{BARE_HASH}": NOTHING}), BARE, DUPLICATE, 1),
-    ("URL elsewhere, same guid", Stored(url={"https://a.com/1": [ELSEWHERE]}), replace(ITEM, title="x"), DUPLICATE, 1),
-    ("URL elsewhere, same title", Stored(url={"https://a.com/1": [ELSEWHERE]}), replace(ITEM, guid="g2"), DUPLICATE, 1),
-    ("URL elsewhere, nothing else", Stored(url={"https://a.com/1": [ELSEWHERE]}), replace(ITEM, guid="g2", title="x"), NEW, None),
-    ("URL elsewhere, both untitled", Stored(url={"https://a.com/1": [ELSEWHERE._replace(guid="", title="")]}), replace(ITEM, guid="", title=""), NEW, None),
-    ("URL imported, nothing more known", Stored(url={"https://a.com/1": [NOTHING]}), ITEM, DUPLICATE, 1),
-    ("URL imported, other title", Stored(url={"https://a.com/1": [OLD._replace(guid="", title="x")]}), ITEM, NEW, None),
-    ("URL imported, other guid, no title", Stored(url={"https://a.com/1": [OLD._replace(guid="g0", title="")]}), ITEM, NEW, None),
+    ("URL elsewhere, same guid", Stored(url={"//a.com/1": [known(item=STRONG, is_in_feed=False)]}), replace(STRONG, title="x"), DUPLICATE, 1),
+    ("URL elsewhere, same short guid", Stored(url={"//a.com/1": [ELSEWHERE]}), replace(ITEM, title="x"), NEW, None),
+    ("URL elsewhere, same number as guid", Stored(url={"//a.com/1": [ELSEWHERE._replace(guid="1234567890")]}), replace(ITEM, guid="1234567890", title="x"), NEW, None),
+    ("URL elsewhere, http and www", Stored(url={"//a.com/1": [ELSEWHERE]}), replace(ITEM, guid="g2", link="http://www.a.com/1"), DUPLICATE, 1),
+    ("URL elsewhere, slash and escapes", Stored(url={"//a.com/~b": [ELSEWHERE._replace(place="//a.com/~b", link="https://a.com/~b")]}), replace(ITEM, guid="g2", link="http://a.com/%7Eb/"), DUPLICATE, 1),
+    ("URL elsewhere, other fragment, same title", Stored(url={"//a.com/1": [ELSEWHERE]}), replace(ITEM, guid="g2", link="https://a.com/1#b", published=""), NEW, None),
+    ("URL elsewhere, other fragment, same title and date", Stored(url={"//a.com/1": [ELSEWHERE]}), replace(ITEM, guid="g2", link="https://a.com/1#b"), DUPLICATE, 1),
+    ("URL elsewhere, same title", Stored(url={"//a.com/1": [ELSEWHERE]}), replace(ITEM, guid="g2"), DUPLICATE, 1),
+    ("URL elsewhere, nothing else", Stored(url={"//a.com/1": [ELSEWHERE]}), replace(ITEM, guid="g2", title="x"), NEW, None),
+    ("URL elsewhere, both untitled", Stored(url={"//a.com/1": [ELSEWHERE._replace(guid="", title="")]}), replace(ITEM, guid="", title=""), NEW, None),
+    ("URL imported, nothing more known", Stored(url={"//a.com/1": [NOTHING]}), ITEM, DUPLICATE, 1),
+    ("URL imported, other title", Stored(url={"//a.com/1": [OLD._replace(guid="", title="x")]}), ITEM, NEW, None),
+    ("URL imported, other guid, no title", Stored(url={"//a.com/1": [OLD._replace(guid="g0", title="")]}), ITEM, NEW, None),
     ("hash", Stored(hash={BARE_HASH: known(item=BARE)}), BARE, DUPLICATE, 1),
-    ("hash, changed", Stored(hash={BARE_HASH: known(item=BARE)}), replace(BARE, text="x"), UPDATED, 1),
+    ("hash, other text", Stored(hash={BARE_HASH: known(item=BARE)}), replace(BARE, text="x"), NEW, None),
+    ("hash, other enclosure", Stored(hash={BARE_HASH: known(item=BARE)}), replace(BARE, enclosures=("https://a.com/1.mp3",)), NEW, None),
+    ("first hash, same content", Stored(hash={make_first_fallback_hash(BARE, FEED): known(item=BARE)}), BARE, DUPLICATE, 1),
+    ("first hash, other text", Stored(hash={make_first_fallback_hash(BARE, FEED): known(item=BARE)}), replace(BARE, text="x"), NEW, None),
+    ("first hash with title and date, other text", Stored(hash={make_first_fallback_hash(DATED, FEED): known(item=DATED)}), replace(DATED, text="x"), UPDATED, 1),
+    ("first hash, imported", Stored(hash={make_first_fallback_hash(BARE, FEED): NOTHING}), replace(BARE, text="x"), DUPLICATE, 1),
+    ("dedupe key by first hash", Stored(dedupe={f"hash:{make_first_fallback_hash(BARE, FEED)}": NOTHING}), replace(BARE, text="x"), DUPLICATE, 1),
     ("hash of what has a guid", Stored(hash={BARE_HASH: known(item=BARE)}), replace(BARE, guid="g"), NEW, None),
 ]  # fmt: skip
 
@@ -138,7 +175,7 @@ def test_a_match_knows_where_its_entry_was_seen_before() -> None:
     assert (changed.is_in_feed, changed.is_unchanged) == (True, False)
     (renamed,) = Stored(place={"//a.com/1": [known()]}).match(replace(ITEM, guid="")).items
     assert (renamed.outcome, renamed.is_unchanged) == (DUPLICATE, False)
-    (elsewhere,) = Stored(url={"https://a.com/1": [ELSEWHERE]}).match(ITEM).items
+    (elsewhere,) = Stored(url={"//a.com/1": [ELSEWHERE]}).match(ITEM).items
     assert (elsewhere.is_in_feed, elsewhere.is_imported, elsewhere.is_unchanged) == (False, False, False)
     (old,) = Stored(legacy={"g1": OLD}).match(ITEM).items
     assert (old.is_in_feed, old.is_imported, old.is_unchanged) == (False, True, False)
@@ -148,9 +185,7 @@ def test_a_match_knows_where_its_entry_was_seen_before() -> None:
 
 def test_other_entries_at_the_same_url_are_reported() -> None:
     others = [known(2, Item("g2", ITEM.link, "Two")), known(3, Item("g3", ITEM.link, "Three"))]
-    stored = Stored(
-        guid={"g1": known()}, place={"//a.com/1": [known(), others[0]]}, url={"https://a.com/1": [others[1]]}
-    )
+    stored = Stored(guid={"g1": known()}, place={"//a.com/1": [known(), others[0]]}, url={"//a.com/1": [others[1]]})
     (matched,) = stored.match(ITEM).items
     assert matched.shares_url_with == (2, 3)
     (new,) = Stored(place={"//a.com/1": [others[0]]}).match(ITEM).items
@@ -170,7 +205,7 @@ def test_keys_that_point_to_two_entries_are_a_conflict() -> None:
 
 def test_an_entry_of_another_feed_at_the_same_url_is_no_conflict() -> None:
     stored = Stored(
-        guid={"g1": known()}, place={"//a.com/1": [known()]}, url={"https://a.com/1": [known(2, is_in_feed=False)]}
+        guid={"g1": known()}, place={"//a.com/1": [known()]}, url={"//a.com/1": [known(2, is_in_feed=False)]}
     )
     assert stored.match(ITEM).conflicts == []
 
@@ -214,9 +249,10 @@ def test_keys_that_several_items_carry_identify_none_of_them() -> None:
     ]
 
 
-def test_items_with_only_an_equal_hash_are_one_item() -> None:
-    twins = [Item("g", "https://a.com/", "Same", text="1"), Item("g", "https://a.com/", "Same", text="2")]
-    (matched,) = Stored().match(*twins).items
+def test_items_with_only_a_hash_are_told_apart_by_their_text() -> None:
+    twins = [Item("g", "https://a.com/", "", text="1"), Item("g", "https://a.com/", "", text="2")]
+    matched, other = Stored().match(*twins).items
+    assert matched.item.keys != other.item.keys
     assert not matched.item.has_strong_key
     assert matched.item.keys == (
         Key(KeyType.FALLBACK_HASH, make_fallback_hashes(make_keyed_items(twins, FEED), FEED)[0]),
@@ -225,14 +261,49 @@ def test_items_with_only_an_equal_hash_are_one_item() -> None:
 
 
 def test_a_reused_guid_becomes_ambiguous() -> None:
-    match = Stored(guid={"g1": known()}).match(replace(ITEM, link="https://a.com/2", title="x"))
+    match = Stored(guid={"g1": known()}).match(Item("g1", "https://a.com/2", "x"))
     assert match.ambiguous == {(GUID, "g1")}
     assert [key.key_type for key in match.items[0].item.keys] == [URL]
 
 
 def test_equal_items_of_one_document_are_one_item() -> None:
     assert len(make_keyed_items([ITEM, replace(ITEM)], FEED)) == 1
+    assert len(make_keyed_items([ITEM, replace(ITEM, text="longer", published="later")], FEED)) == 1
+    assert len(make_keyed_items([ITEM, replace(ITEM, link="http://www.a.com/1/")], FEED)) == 1
     assert len(make_keyed_items([ITEM, replace(ITEM, title="Two")], FEED)) == 2
+    assert len(make_keyed_items([ITEM, replace(ITEM, guid="g2")], FEED)) == 2
+    # Without a guid the date must be equal, without a title everything.
+    unnamed = replace(ITEM, guid="")
+    assert len(make_keyed_items([unnamed, replace(unnamed, text="longer")], FEED)) == 1
+    assert len(make_keyed_items([unnamed, replace(unnamed, published="later")], FEED)) == 2
+    assert len(make_keyed_items([unnamed, replace(unnamed, link="https://a.com/1#2")], FEED)) == 2
+    untitled = replace(ITEM, title="")
+    assert len(make_keyed_items([untitled, replace(untitled, text="longer")], FEED)) == 2
+
+
+def test_items_that_differ_in_the_fragment_are_matched_by_their_links() -> None:
+    """Several sections of one page: their URL is the key of none, but their links tell them apart."""
+    sections = [Item("", f"https://a.com/log#v{number}", f"Version {number}", "d") for number in (1, 2)]
+    first = Stored().match(*sections)
+    assert [[key.key_type for key in each.item.keys] for each in first.items] == [[KeyType.FALLBACK_HASH]] * 2
+    assert first.ambiguous == set()
+    stored = Stored(place={"//a.com/log": [known(1, sections[0]), known(2, sections[1])]})
+    edited = [Item("", section.link, f"{section.title}, corrected", "e") for section in reversed(sections)]
+    assert [(each.outcome, each.entry_id) for each in stored.match(*edited).items] == [(UPDATED, 2), (UPDATED, 1)]
+
+
+def test_the_item_at_the_very_same_link_comes_first() -> None:
+    """The item with the slash stands first, and has the same title."""
+    stored = Stored(place={"//a.com/1": [known()]})
+    match = stored.match(replace(ITEM, guid="", link="https://a.com/1/"), replace(ITEM, guid="", published="x"))
+    assert [each.entry_id for each in match.items] == [None, 1]
+
+
+def test_equal_titles_and_dates_of_one_document_are_no_identity() -> None:
+    stored = Stored(hash={make_first_fallback_hash(DATED, FEED): known(item=DATED)})
+    match = stored.match(replace(DATED, text="x"), replace(DATED, text="y"))
+    assert [each.outcome for each in match.items] == [NEW, NEW]
+    assert [each.item.older_keys for each in match.items] == [(), ()]
 
 
 def test_characters_that_no_database_stores_are_replaced() -> None:

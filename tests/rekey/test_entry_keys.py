@@ -113,7 +113,7 @@ def test_undo_of_an_unchanged_entry_restores_its_keys() -> None:
 
 def test_undo_of_a_new_entry_makes_its_keys_under_the_first_policy() -> None:
     new = make_entry("https://www.a.com/new/#1", policy=COARSE)
-    wanted = UrlKeys("https://www.a.com/new/", "guid:1", ("https://www.a.com/new/",), {1: "//a.com/new/"})
+    wanted = UrlKeys("https://www.a.com/new/", "guid:1", ("https://www.a.com/new/",), {1: "//a.com/new"})
     assert undo_entry(new, None, ENTRY, COARSE) == wanted
     assert (
         undo_entry(new, replace(new, first_seen_at="2025"), ENTRY, COARSE) == wanted

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import Column, Connection, Table, func, select, update
 
-from canonry.core.keys import Item
+from canonry.core.keys import Item, make_place
 from canonry.errors import PolicyError, RekeyUnfinished
 from canonry.feeds.feed_store import FeedStore
 from canonry.feeds.feed_values import FeedDocument, MergedFeed
@@ -354,7 +354,9 @@ def test_undo_of_a_store_that_has_new_entries_since(database: Database, after: s
     assert get_outcomes(shown.later().show(ONE, *later))[-4:] == ["new"] * 4
     undo(database, after)
     now = dump(database)
-    assert {row[:-1] for row in before["entries"]} < {row[:-1] for row in now["entries"]}
+    seen = entries.c.keys().index("last_seen_at")
+    have, wanted = ({(*row[:seen], *row[seen + 1 :]) for row in each["entries"]} for each in (now, before))
+    assert wanted < have
     urls = load_canonical_urls(database)
     assert urls["N 1"] == "https://www.n.example/a/?yclid=1&b=2"
     assert urls["N 2"] == "https://n.example/b?z=1&a=2"
@@ -364,7 +366,7 @@ def test_undo_of_a_store_that_has_new_entries_since(database: Database, after: s
     assert set(before["entry_identities"]) < set(now["entry_identities"])
     assert "https://n.example/b?z=1&a=2" in owned
     places = {row[3] for row in now["sightings"]}
-    assert {"//n.example/a/?yclid=1&b=2", "//n.example/b?z=1&a=2", "//n.example/c"} <= places
+    assert {"//n.example/a?yclid=1&b=2", "//n.example/b?z=1&a=2", "//n.example/c"} <= places
     # And it recognises all of them.
     assert set(get_outcomes(shown.later().show(ONE, *later))) == {"duplicate"}
 
@@ -766,16 +768,20 @@ def test_memory_does_not_grow_with_the_number_of_entries(large: Path, tmp_path: 
         links = {number: f"https://www.b.com/{number // 2}/?n={number % 2}&yclid={number}#{number}" for number in new}
         connection.executemany(
             "INSERT INTO entries (id, dedupe_key, guid, url, canonical_url, title, match_confidence, first_seen_at,"
-            " last_seen_at) VALUES (?, 'guid:' || ?, ?, ?, ?, 'T', 'high', '2026', '2026')",
-            [(number, number, number, link, link.partition("#")[0]) for number, link in links.items()],
+            " last_seen_at, place) VALUES (?, 'guid:' || ?, ?, ?, ?, 'T', 'high', '2026', '2026', ?)",
+            [
+                (number, number, number, link, link.partition("#")[0], make_place(link.partition("#")[0]))
+                for number, link in links.items()
+            ],
         )
         connection.executemany(
             "INSERT INTO entry_identities VALUES ('canonical_url', ?, ?, 'entry@1')",
             [(link.partition("#")[0], number) for number, link in links.items()],
         )
         connection.executemany(
-            "INSERT INTO sightings VALUES (1, ?, ?, ?, 'T', '', '', 1, '2026', '2026', '')",
-            [(number, number, link.partition("#")[0].replace("https://www.", "//")) for number, link in links.items()],
+            "INSERT INTO sightings (feed_id, entry_id, guid, place, title, published, content_hash, document,"
+            " first_seen_at, last_seen_at) VALUES (1, ?, ?, ?, 'T', '', '', 1, '2026', '2026')",
+            [(number, number, make_place(link.partition("#")[0])) for number, link in links.items()],
         )
     before = dump_file(huge)
     small, _ = _measure(command(large))

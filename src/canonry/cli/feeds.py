@@ -35,7 +35,7 @@ def feeds() -> None:
 @db_option
 @json_option
 def list_feeds(*, database_url: str, as_json: bool) -> None:
-    """List the feeds you follow, with their status and last failure.
+    """List the feeds you follow, with their status, last failure and a note about odd behaviour.
 
     \b
     canonry feeds list
@@ -48,7 +48,7 @@ def list_feeds(*, database_url: str, as_json: bool) -> None:
             render.print_json(_make_record(feed))
     elif found:
         render.print_table(
-            ("url", "title", "status", "last check", "failures", "next check", "failure"),
+            ("url", "title", "status", "last check", "failures", "next check", "failure", "note"),
             [
                 (
                     mask_credentials(feed.url),
@@ -58,6 +58,7 @@ def list_feeds(*, database_url: str, as_json: bool) -> None:
                     str(feed.failures),
                     _format_minute(feed.next_check_at),
                     feed.failure,
+                    feed.note.replace("_", " "),
                 )
                 for feed in found
             ],
@@ -333,6 +334,7 @@ def _make_record(feed: FeedState) -> dict[str, object]:
         "last_checked_at": feed.last_checked_at,
         "failures": feed.failures,
         "failure": feed.failure,
+        "note": feed.note,
         "next_check_at": feed.next_check_at,
         "format": feed.format,
         "hubs": feed.hubs.split(),

@@ -277,6 +277,8 @@ def _print_summary(report: Report) -> None:
     ]
     if conflicts := sum(outcome.conflicts for outcome in report.feeds):
         rows.append(("conflict", conflicts, "items"))
+    if report.cut_items:
+        rows.append(("left out", report.cut_items, "items"))
     rows += [(str(result), count, "feeds") for result, count in sorted(feeds.items())]
     render.print_table(("outcome", "count", "of"), [(name, str(count), of) for name, count, of in rows], err=True)
     for line in report.checklist:
@@ -293,11 +295,19 @@ def _print_round(report: Report) -> None:
 
 
 def _print_problems(report: Report) -> None:
+    from canonry.feeds.read.xml_parser import MAX_ITEMS
+
     for warning in report.warnings:
         click.echo(f"canonry: {warning}", err=True)
     for outcome in sorted(report.feeds, key=lambda outcome: outcome.feed_url):
+        url = render.escape_control(mask_credentials(outcome.feed_url))
+        if outcome.cut_items:
+            click.echo(
+                f"left out: {url}: {outcome.cut_items} items of a document that is cut short or too long"
+                f" (at most {MAX_ITEMS:,} items are read)",
+                err=True,
+            )
         if outcome.result.is_failure:
-            url = render.escape_control(mask_credentials(outcome.feed_url))
             click.echo(f"{outcome.result}: {url}: {render.escape_control(outcome.reason)}", err=True)
 
 

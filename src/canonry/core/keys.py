@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import cast
 
 from canonry.core.native import normalize
-from canonry.core.rules import strip_www
+from canonry.core.rules import normalize_escapes, strip_www
 from canonry.core.url import UNCHANGED_URL, parse
 from canonry.url_errors import InvalidUrl
 
@@ -24,6 +24,7 @@ MAX_KEY_BYTES = 2000
 # NUL and lone surrogates: feeds contain them, and databases refuse them in a text.
 UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _UNCHANGED = re.compile(UNCHANGED_URL)
+_MIN_GUID_CHARS = 8  # of a guid that says something outside its feed
 _WHITESPACE = " \t\n\v\f\r\x1c\x1d\x1e\x1f"
 
 
@@ -149,6 +150,30 @@ def strip_scheme_and_www(canonical_url: str) -> str:
     return str(parts).partition(":")[2]
 
 
+def make_place(canonical_url: str) -> str:
+    """Return where a link leads, without what publishers change while the item stays the same (contract I3).
+
+    `http://www.example.com/%7ea/?b` → `//example.com/~a?b`: no scheme, `www.`, trailing slash and needless escapes.
+    """
+    return loosen_place(strip_scheme_and_www(canonical_url))
+
+
+def loosen_place(address: str) -> str:
+    """Return an address without scheme and `www.` also without its trailing slash and needless escapes."""
+    if "%" in address:
+        address = normalize_escapes(address)
+    if not address.endswith(("/", "?")) and "/?" not in address:  # most addresses
+        return address
+    path, _, query = address.partition("?")
+    path = path.removesuffix("/")
+    return f"{path}?{query}" if query else path
+
+
+def is_weak_guid(guid: str) -> bool:
+    """Whether a guid is so short or plain that other feeds may use it for other items: `42`, `post-1`."""
+    return len(guid) < _MIN_GUID_CHARS or guid.isdecimal()
+
+
 def hash_fields(*fields: object) -> str:
     """Return the hex sha256 of several fields; moving text from one field to the next changes it."""
     # ASCII escapes, because a lone surrogate from a broken feed has no UTF-8 bytes.
@@ -157,7 +182,13 @@ def hash_fields(*fields: object) -> str:
 
 def make_fallback_hash(item: Item, feed_url: str) -> str:
     """Return the hash that identifies an item without guid and without a usable link."""
+    link, title, published, text = item.link.strip(), item.title.strip(), item.published.strip(), item.text.strip()
     # A link that is not a URL still distinguishes two items.
+    return hash_fields("2", feed_url, title, published, text, sorted(item.enclosures), link)
+
+
+def make_first_fallback_hash(item: Item, feed_url: str) -> str:
+    """Return the fallback hash of the first version, which covers neither text nor enclosures."""
     link = [item.link.strip()] if item.link.strip() else []
     return hash_fields(feed_url, item.title.strip(), item.published.strip(), *link)
 

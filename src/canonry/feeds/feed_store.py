@@ -12,9 +12,10 @@ from sqlalchemy import Connection, and_, bindparam, delete, func, insert, or_, s
 
 from canonry.core.keys import replace_unstorable
 from canonry.errors import FeedNotFound
-from canonry.feeds.feed_values import FeedState, FeedStatus
+from canonry.feeds.feed_values import FeedNote, FeedState, FeedStatus
 from canonry.feeds.items import delete_unseen_entries, merge_document
 from canonry.feeds.stored_items import select_items
+from canonry.feeds.tombstones import TOMBSTONE_DAYS
 from canonry.net.origin import Origin
 from canonry.store.schema import entries, feed_aliases, feeds, sightings, stamp
 from canonry.store.statements import Prepared
@@ -130,9 +131,15 @@ class FeedStore:
 
     async def merge(self, feed_id: int, document: FeedDocument, now: datetime, *, seen_ttl_days: int) -> MergedFeed:
         """Store each item of a document once, with its validators; delete items not seen for `seen_ttl_days`."""
-        expired_before = stamp(now - timedelta(days=seen_ttl_days))
         return await self.database.write(
-            partial(merge_document, feed_id=feed_id, document=document, now=stamp(now), expired_before=expired_before)
+            partial(
+                merge_document,
+                feed_id=feed_id,
+                document=document,
+                now=stamp(now),
+                expired_before=stamp(now - timedelta(days=seen_ttl_days)),
+                forgotten_before=stamp(now - timedelta(days=TOMBSTONE_DAYS)),
+            )
         )
 
     async def touch(self, feed_id: int, now: datetime, next_check_at: datetime | None = None) -> None:
@@ -216,6 +223,7 @@ class FeedStore:
 def _make_state(row: Iterable[Any]) -> FeedState:
     values: dict[str, Any] = dict(zip(_STATE_NAMES, row, strict=True))
     values["status"] = FeedStatus(values["status"])
+    values["note"] = FeedNote(values["note"])
     values["origin"] = Origin.parse(values["origin"])
     return FeedState(**values)
 

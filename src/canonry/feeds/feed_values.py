@@ -21,6 +21,13 @@ class FeedStatus(StrEnum):
     STOPPED = "stopped"  # its server answered 410; adding the feed again makes it active
 
 
+class FeedNote(StrEnum):
+    """What was noticed about a feed."""
+
+    NONE = ""
+    CHANGES_ON_EVERY_REQUEST = "changes_on_every_request"  # updates that change nothing a reader sees are left out
+
+
 class MatchConfidence(StrEnum):
     """How surely an entry is recognised (contract I4)."""
 
@@ -50,6 +57,7 @@ class FeedState:
     moved_sightings: int
     ttl: int | None
     folder: str
+    note: FeedNote
     origin: Origin  # who named `url`
 
 
@@ -79,6 +87,7 @@ class FeedDocument:
     last_modified: str = ""
     next_check_at: datetime | None = None
     ttl: int | None = None  # minutes
+    is_cut: bool = False  # some items of the document were left out
 
 
 class MergedItem(NamedTuple):

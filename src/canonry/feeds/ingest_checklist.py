@@ -32,6 +32,7 @@ _METADATA_COLUMNS = frozenset(
         "url",
         "canonical_url",
         "place",
+        "stable_hash",
         "title",
         "published",
         "content_hash",

@@ -49,6 +49,7 @@ class FeedOutcome:
     conflicts: int = 0
     milliseconds: int = 0
     failure: FailureKind | None = None
+    cut_items: int = 0  # left out: beyond a limit, or cut by the end of the document
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,7 @@ class Report:
     duplicate: int = 0
     no_change: int = 0
     failed: int = 0
+    cut_items: int = 0  # left out of all documents
 
     @property
     def counts(self) -> dict[str, int]:
@@ -118,6 +120,7 @@ class Report:
         self.duplicate += outcome.duplicate
         self.no_change += outcome.result is FeedResult.NO_CHANGE
         self.failed += outcome.result.is_failure
+        self.cut_items += outcome.cut_items
 
 
 def make_record(item: MergedItem, shown_url: str) -> ItemRecord:

@@ -5,12 +5,24 @@ Pure: `key_lookup` loads the entries that the keys of a document point to, `matc
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from canonry.core.keys import Key, KeyType, make_fallback_hash
-from canonry.feeds.keyed_items import find_repeated_keys
+from canonry.core.keys import (
+    ENTRY_POLICY,
+    Key,
+    KeyType,
+    is_weak_guid,
+    make_fallback_hash,
+    make_first_fallback_hash,
+    normalize_link,
+    shorten_key,
+    strip_scheme_and_www,
+)
+from canonry.feeds.item_evidence import get_fragment, has_compatible_guid, is_alike, is_guid_reused, is_same_text
+from canonry.feeds.keyed_items import find_repeated_keys, find_shared_urls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -44,6 +56,8 @@ class KnownEntry(NamedTuple):
     place: str
     content_hash: str
     is_imported: bool = False  # from another program's store, and no feed has shown it yet
+    link: str = ""  # as given; empty if it is not known
+    stable_hash: str = ""  # see `volatile_feeds`; empty if it is not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +68,7 @@ class KnownEntries:
     by_place: Mapping[str, Sequence[KnownEntry]]  # in this feed, the last seen first
     by_legacy_guid: Mapping[str, KnownEntry]
     by_dedupe_key: Mapping[str, KnownEntry]  # imported entries
-    by_url: Mapping[str, Sequence[KnownEntry]]  # entries that only other feeds have shown
+    by_url: Mapping[str, Sequence[KnownEntry]]  # entries that only other feeds have shown, by place
     by_hash: Mapping[str, KnownEntry]
 
 
@@ -83,8 +97,10 @@ class ItemMatch(NamedTuple):
     @property
     def is_unchanged(self) -> bool:
         """Whether the feed shows the entry as it did last time, guid included."""
-        is_same = self.entry is not None and self.entry.is_in_feed and self.entry.guid == self.item.guid
-        return is_same and self.outcome is ItemOutcome.DUPLICATE
+        entry, item = self.entry, self.item
+        if entry is None or not entry.is_in_feed or self.outcome is not ItemOutcome.DUPLICATE:
+            return False
+        return entry.guid == item.guid and entry.content_hash == item.content_hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +122,17 @@ class DocumentMatch:
 
 
 def match_items(
-    items: Sequence[KeyedItem], known: KnownEntries, ambiguous: Collection[DocumentKey], feed_url: str
+    items: Sequence[KeyedItem],
+    known: KnownEntries,
+    ambiguous: Collection[DocumentKey],
+    feed_url: str,
+    policy: str = ENTRY_POLICY,
 ) -> DocumentMatch:
-    """Decide what each item of a document is; `ambiguous` are the keys that earlier documents made ambiguous."""
-    return _Matcher(items, known, find_repeated_keys(items) | set(ambiguous), feed_url).match()
+    """Decide what each item of a document is; `ambiguous` are the keys that earlier documents made ambiguous.
+
+    The policy is that of the places.
+    """
+    return _Matcher(items, known, find_repeated_keys(items) | set(ambiguous), feed_url, policy).match()
 
 
 class _Matcher:
@@ -120,29 +143,39 @@ class _Matcher:
     """
 
     def __init__(
-        self, items: Sequence[KeyedItem], known: KnownEntries, ambiguous: set[DocumentKey], feed_url: str
+        self,
+        items: Sequence[KeyedItem],
+        known: KnownEntries,
+        ambiguous: set[DocumentKey],
+        feed_url: str,
+        policy: str,
     ) -> None:
         self.items = items
         self.known = known
         self.ambiguous = ambiguous
         self.feed_url = feed_url
+        self.policy = policy
+        self.shared_urls = find_shared_urls(items)
         self.guids = {item.guid for item in items}
         self.matched: dict[int, KnownEntry] = {}  # by the position of the item
         self.matched_ids: set[int] = set()
         self.conflicts: list[KeyConflict] = []
+        self._first_hashes: Counter[str] | None = None
 
     def match(self) -> DocumentMatch:
         known = self.known
         if known.by_guid:
             self._apply(self._find_by_guid)
         if known.by_place:
-            self._apply(self._find_by_place)
+            self._apply(self._find_at_exact_place)
+            self._apply(self._find_near_place)
         if known.by_legacy_guid or known.by_dedupe_key:
             self._apply(self._find_by_legacy_key)
         if known.by_url:
             self._apply(self._find_in_other_feeds, is_last_resort=True)
         if known.by_hash:
             self._apply(self._find_by_hash, is_last_resort=True)
+            self._apply(self._find_by_first_hash, is_last_resort=True)
         matches: dict[int | str, ItemMatch] = {}
         for position, item in enumerate(self.items):
             identified = self._keep_identifying_keys(item)
@@ -181,17 +214,35 @@ class _Matcher:
         entry = self.known.by_guid.get(item.get_key(KeyType.GUID))
         if entry is None or not self._is_identifying(KeyType.GUID, item.guid):
             return ()
-        if _is_guid_reused(item, entry):
+        if is_guid_reused(item, entry):
             self.ambiguous.add((KeyType.GUID, item.guid))
             return ()
         return (entry,)
 
-    def _find_by_place(self, item: KeyedItem) -> Sequence[KnownEntry]:
+    def _find_at_exact_place(self, item: KeyedItem) -> Sequence[KnownEntry]:
         """Rule 2: the same URL in the same feed, whatever its scheme and `www.`."""
-        entries = self.known.by_place.get(item.place)
-        if not entries or not self._is_identifying(KeyType.CANONICAL_URL, item.place):
-            return ()
-        return [entry for entry in entries if self._is_same_at_place(item, entry)]
+        return [
+            entry
+            for entry in self._list_at_place(item)
+            if self._is_at_exact_place(item, entry)
+            and (has_compatible_guid(item, entry) or self._has_renamed_guid(item, entry))
+        ]
+
+    def _find_near_place(self, item: KeyedItem) -> Sequence[KnownEntry]:
+        """Rule 2, for links that differ in a trailing slash, in escapes or in the fragment: title or date are equal.
+
+        Other fragments of one page are other items, unless title and date are equal.
+        """
+        found: list[KnownEntry] = []
+        for entry in self._list_at_place(item):
+            if self._is_at_exact_place(item, entry):
+                continue
+            is_same = has_compatible_guid(item, entry) or self._has_renamed_guid(item, entry)
+            if get_fragment(item.link) != get_fragment(entry.link):
+                is_same = is_same and item.title == entry.title and item.published == entry.published
+            if is_same and is_alike(item, entry):
+                found.append(entry)
+        return found
 
     def _find_by_legacy_key(self, item: KeyedItem) -> Sequence[KnownEntry]:
         """Rules 3 and 4: the guid without a feed, in this feed or on an entry without one; an imported dedupe key."""
@@ -199,61 +250,103 @@ class _Matcher:
         entry = self.known.by_legacy_guid.get(item.get_key(KeyType.LEGACY_GUID))
         is_ours = entry is not None and (entry.is_in_feed or not entry.has_guid_key)
         is_identifying = self._is_identifying(KeyType.GUID, item.guid)
-        if entry is not None and is_ours and is_identifying and not _is_guid_reused(item, entry):
+        if entry is not None and is_ours and is_identifying and not is_guid_reused(item, entry):
             found.append(entry)
         imported = self.known.by_dedupe_key.get(item.dedupe_key)
+        if imported is None and not item.has_strong_key:
+            imported = self.known.by_dedupe_key.get(f"hash:{make_first_fallback_hash(item.parsed, self.feed_url)}")
         # An item with an ambiguous guid has lost the dedupe key that was made from it.
         is_own_key = imported is not None and self._keep_identifying_keys(item).dedupe_key == item.dedupe_key
-        if imported is not None and is_own_key and not _is_guid_reused(item, imported):
+        if imported is not None and is_own_key and not is_guid_reused(item, imported):
             found.append(imported)
         return found
 
     def _find_in_other_feeds(self, item: KeyedItem) -> Sequence[KnownEntry]:
         """Rule 5: the same URL in another feed, if the guid or the title is equal too."""
-        entries = self.known.by_url.get(item.canonical_url)
-        if not entries or not self._is_identifying(KeyType.CANONICAL_URL, item.place):
+        entries = self.known.by_url.get(item.place)
+        if not entries or not self._is_identifying(KeyType.CANONICAL_URL, item.exact_place):
             return ()
         found: list[KnownEntry] = []
         for entry in entries:
             # An imported entry may have nothing but its URL: then nothing could tell it apart.
             has_only_url = entry.is_imported and not entry.guid and not entry.title
-            if has_only_url or _is_same_text(item.guid, entry.guid) or _is_same_text(item.title, entry.title):
+            has_same_guid = is_same_text(item.guid, entry.guid) and not is_weak_guid(item.guid)
+            has_same_title = is_same_text(item.title, entry.title)
+            if entry.link and get_fragment(item.link) != get_fragment(entry.link):
+                has_same_title = has_same_title and is_same_text(item.published, entry.published)
+            if has_only_url or has_same_guid or has_same_title:
                 found.append(entry)
-        return found
+        # Of several, the one at the very same URL comes first.
+        return sorted(found, key=lambda entry: entry.link != item.link) if len(found) > 1 else found
 
     def _find_by_hash(self, item: KeyedItem) -> Sequence[KnownEntry]:
         """Rule 6: the same fallback hash, for an item that neither guid nor URL identifies."""
-        if self._is_identifying(KeyType.GUID, item.guid) or self._is_identifying(KeyType.CANONICAL_URL, item.place):
+        if self._has_identity(item):
             return ()
         entry = self.known.by_hash.get(make_fallback_hash(item.parsed, self.feed_url))
         return () if entry is None else (entry,)
 
+    def _find_by_first_hash(self, item: KeyedItem) -> Sequence[KnownEntry]:
+        """Rule 7: the hash of the first version, if the content is equal, or else the title and the date."""
+        if self._has_identity(item):
+            return ()
+        entry = self.known.by_hash.get(digest := make_first_fallback_hash(item.parsed, self.feed_url))
+        if entry is None:
+            return ()
+        has_title_and_date = bool(item.title and item.published) and self._count_first_hashes()[digest] == 1
+        is_same = has_title_and_date or entry.is_imported or entry.content_hash == item.content_hash
+        return (entry,) if is_same else ()
+
     # What the rules share.
 
-    def _is_same_at_place(self, item: KeyedItem, entry: KnownEntry) -> bool:
-        """Return whether an item is the entry that this feed has shown at the same URL.
+    def _list_at_place(self, item: KeyedItem) -> Sequence[KnownEntry]:
+        is_identifying = self._is_identifying(KeyType.CANONICAL_URL, item.exact_place)
+        return self.known.by_place.get(item.place, ()) if is_identifying else ()
 
-        With another guid only if the old guid is gone from the document and title or date is equal.
-        """
-        if not item.guid or not entry.guid or item.guid == entry.guid:
+    def _is_at_exact_place(self, item: KeyedItem, entry: KnownEntry) -> bool:
+        """Return whether the links are equal, apart from scheme and `www.`; an unknown link counts as equal."""
+        if not entry.link or entry.link == item.link:
             return True
+        address = strip_scheme_and_www(shorten_key(normalize_link(entry.link, policy=self.policy)))
+        fragment = get_fragment(entry.link)
+        return item.exact_place == (f"{address}#{fragment}" if fragment else address)
+
+    def _has_renamed_guid(self, item: KeyedItem, entry: KnownEntry) -> bool:
+        """Return whether another guid is a new name of the same item: title or date is equal, the old guid is gone."""
         is_old_guid_present = entry.guid in self.guids and self._is_identifying(KeyType.GUID, entry.guid)
-        is_alike = _is_same_text(item.title, entry.title) or _is_same_text(item.published, entry.published)
-        return is_alike and not is_old_guid_present
+        return is_alike(item, entry) and not is_old_guid_present
+
+    def _has_identity(self, item: KeyedItem) -> bool:
+        is_guid_identifying = self._is_identifying(KeyType.GUID, item.guid)
+        return is_guid_identifying or self._is_identifying(KeyType.CANONICAL_URL, item.exact_place)
+
+    def _count_first_hashes(self) -> Counter[str]:
+        if self._first_hashes is None:
+            self._first_hashes = Counter(
+                make_first_fallback_hash(item.parsed, self.feed_url)
+                for item in self.items
+                if not self._is_identifying(KeyType.GUID, item.guid)
+            )
+        return self._first_hashes
 
     def _is_identifying(self, key_type: KeyType, value: str) -> bool:
         return bool(value) and (key_type, value) not in self.ambiguous
 
     def _keep_identifying_keys(self, item: KeyedItem) -> KeyedItem:
         """Return the item without its ambiguous keys; if none is left, with its fallback hash."""
-        if not self.ambiguous and item.has_strong_key:
+        if not self.ambiguous and not self.shared_urls and item.has_strong_key:
             return item
         has_guid = self._is_identifying(KeyType.GUID, item.guid)
-        has_place = self._is_identifying(KeyType.CANONICAL_URL, item.place)
+        has_place = self._is_identifying(KeyType.CANONICAL_URL, item.exact_place)
+        has_place = has_place and item.canonical_url not in self.shared_urls
         if not has_guid and not has_place:
             digest = make_fallback_hash(item.parsed, self.feed_url)
-            only_key = Key(KeyType.FALLBACK_HASH, digest)
-            return item._replace(keys=(only_key,), dedupe_key=f"hash:{digest}", has_strong_key=False)
+            return item._replace(
+                keys=(Key(KeyType.FALLBACK_HASH, digest),),
+                dedupe_key=f"hash:{digest}",
+                has_strong_key=False,
+                older_keys=self._make_older_keys(item),
+            )
         if item.guid and not has_guid:
             keys = tuple(key for key in item.keys if key.key_type is KeyType.CANONICAL_URL)
             return item._replace(keys=keys, dedupe_key=f"url:{item.canonical_url}")
@@ -261,12 +354,19 @@ class _Matcher:
             return item._replace(keys=tuple(key for key in item.keys if key.key_type is not KeyType.CANONICAL_URL))
         return item
 
+    def _make_older_keys(self, item: KeyedItem) -> tuple[Key, ...]:
+        """Return the hash of the first version if it identifies the item: with it, an edited text is an update."""
+        if not item.title or not item.published:
+            return ()
+        digest = make_first_fallback_hash(item.parsed, self.feed_url)
+        return (Key(KeyType.FALLBACK_HASH, digest),) if self._count_first_hashes()[digest] == 1 else ()
+
 
 def _make_match(item: KeyedItem, entry: KnownEntry | None, known: KnownEntries) -> ItemMatch:
     """Return the match of an item with an entry, or with none; equal content hashes make a duplicate (contract I4)."""
     others: dict[int, None] = {}
     if item.canonical_url and (known.by_place or known.by_url):
-        for other in (*known.by_place.get(item.place, ()), *known.by_url.get(item.canonical_url, ())):
+        for other in (*known.by_place.get(item.place, ()), *known.by_url.get(item.place, ())):
             if entry is None or other.entry_id != entry.entry_id:
                 others[other.entry_id] = None
     if entry is None:
@@ -274,14 +374,3 @@ def _make_match(item: KeyedItem, entry: KnownEntry | None, known: KnownEntries) 
     # Content is compared per feed: the first sighting in another feed is no update.
     is_same = not entry.is_in_feed or entry.content_hash == item.content_hash
     return ItemMatch(item, ItemOutcome.DUPLICATE if is_same else ItemOutcome.UPDATED, entry, tuple(others))
-
-
-def _is_guid_reused(item: KeyedItem, entry: KnownEntry) -> bool:
-    """Return whether the publisher gave the guid of an entry to another item: URL and title both differ."""
-    has_other_place = bool(item.place and entry.place) and item.place != entry.place
-    return has_other_place and item.title != entry.title
-
-
-def _is_same_text(one: str, other: str) -> bool:
-    """Return whether two texts are equal and not empty."""
-    return bool(one) and one == other

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Integer, and_, bindparam, column, delete, func, insert, literal_column, select, table, update
 
-from canonry.store.schema import ambiguous_keys, entries, entry_identities, feeds, sightings
+from canonry.store.schema import ambiguous_keys, entries, entry_identities, feeds, sightings, tombstones
 from canonry.store.statements import Prepared
 
 # Rows are plain tuples in the order of these columns, which is that of the tables: a new document makes about a
@@ -20,7 +20,16 @@ _ENTRIES_BY_ID = (
 LOCK_ENTRIES_TO_UPDATE = _ENTRIES_BY_ID.with_for_update(key_share=True)
 LOCK_ENTRIES_TO_DELETE = _ENTRIES_BY_ID.with_for_update()
 LOCK_FEED = Prepared(
-    lambda _: select(feeds.c.key_url, feeds.c.document).where(feeds.c.id == bindparam("feed_id")).with_for_update()
+    lambda _: (
+        select(
+            feeds.c.key_url,
+            feeds.c.document,
+            feeds.c.changed_documents,
+            select(tombstones.c.digest).where(tombstones.c.feed_id == feeds.c.id).exists(),
+        )
+        .where(feeds.c.id == bindparam("feed_id"))
+        .with_for_update()
+    )
 )
 SELECT_AMBIGUOUS_KEYS = Prepared(
     lambda _: select(ambiguous_keys.c.key_type, ambiguous_keys.c.key_value).where(
@@ -80,7 +89,17 @@ UPDATE_SIGHTING = Prepared(
 _IS_EXPIRED = and_(
     _IS_OF_FEED, sightings.c.document < bindparam("number"), sightings.c.last_seen_at <= bindparam("before")
 )
-SELECT_EXPIRED = Prepared(lambda _: select(sightings.c.entry_id).where(_IS_EXPIRED))
+SELECT_EXPIRED = Prepared(
+    lambda _: select(
+        sightings.c.entry_id,
+        sightings.c.guid,
+        sightings.c.place,
+        sightings.c.title,
+        sightings.c.published,
+        sightings.c.content_hash,
+        sightings.c.url,
+    ).where(_IS_EXPIRED)
+)
 DELETE_EXPIRED = Prepared(lambda _: delete(sightings).where(_IS_EXPIRED))
 UPDATE_FEED = Prepared(
     lambda _: (
@@ -94,6 +113,8 @@ UPDATE_FEED = Prepared(
             etag=bindparam("etag"),
             last_modified=bindparam("last_modified"),
             document=bindparam("number"),
+            changed_documents=bindparam("changed_documents"),
+            note=bindparam("note"),
             last_checked_at=bindparam("now"),
             last_parsed_at=bindparam("now"),
             next_check_at=bindparam("next_check_at"),

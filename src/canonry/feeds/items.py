@@ -10,10 +10,17 @@ from sqlalchemy import exists as exists_where
 from canonry.core.keys import KeyType, replace_unstorable
 from canonry.errors import FeedNotFound
 from canonry.feeds import item_statements as statements
-from canonry.feeds.feed_values import FeedDocument, MatchConfidence, MergedFeed, MergedItem
+from canonry.feeds.feed_values import FeedDocument, FeedNote, MatchConfidence, MergedFeed, MergedItem
 from canonry.feeds.item_matching import ItemMatch, ItemOutcome, match_items
 from canonry.feeds.key_lookup import KeyOwners, look_up_entries, split_into_chunks
 from canonry.feeds.keyed_items import make_keyed_items
+from canonry.feeds.tombstones import ExpiredItem, bury_items, recall_items
+from canonry.feeds.volatile_feeds import (
+    VOLATILE_AFTER_DOCUMENTS,
+    count_changed_documents,
+    damp_updates,
+    make_stable_hash,
+)
 from canonry.store.pinned_policies import ENTRY, get_or_pin_policy
 from canonry.store.schema import ambiguous_keys, entries, sightings, stamp
 
@@ -31,31 +38,53 @@ _TEXT_START_CHARS = 200  # enough to recognise a text, little enough to hold in 
 
 
 def merge_document(
-    connection: Connection, *, feed_id: int, document: FeedDocument, now: str, expired_before: str
+    connection: Connection,
+    *,
+    feed_id: int,
+    document: FeedDocument,
+    now: str,
+    expired_before: str,
+    forgotten_before: str = "",
 ) -> MergedFeed:
     """Store each item of a document once; delete what the document lacks and was last seen before `expired_before`.
 
+    An item that was deleted before and comes back is no news, unless that was before `forgotten_before`.
     Raises FeedNotFound if the feed has been removed.
     """
     locked = statements.LOCK_FEED.fetch_all(connection, feed_id=feed_id)
     if not locked:
         raise FeedNotFound(feed_id)
-    [(key_url, last_number)] = locked
-    items = make_keyed_items(document.items, key_url, get_or_pin_policy(connection, ENTRY))
+    [(key_url, last_number, changed_before, has_tombstones)] = locked
+    policy = get_or_pin_policy(connection, ENTRY)
+    items = make_keyed_items(document.items, key_url, policy)
     ambiguous: set[tuple[KeyType, str]] = set()
     if last_number:
         rows = statements.SELECT_AMBIGUOUS_KEYS.fetch_all(connection, feed_id=feed_id)
         ambiguous = {(KeyType(key_type), value) for key_type, value in rows}
     owners, known = look_up_entries(connection, feed_id, key_url, items, ambiguous, is_first_document=not last_number)
-    match = match_items(items, known, ambiguous, key_url)
+    match = match_items(items, known, ambiguous, key_url, policy)
+    matches, changed_documents = match.items, 0
+    if has_tombstones:
+        matches = recall_items(connection, feed_id, matches, ambiguous=match.ambiguous, since=forgotten_before)
+    if last_number:
+        changed_documents = count_changed_documents(changed_before, matches)
+        if changed_before >= VOLATILE_AFTER_DOCUMENTS:
+            matches = damp_updates(matches)
     number = last_number + 1
-    stored, first_seen = _write_entries(connection, match.items, now)
-    _write_sightings(connection, feed_id, number, stored, now)
+    stored, first_seen = _write_entries(connection, matches, now)
+    _write_sightings(connection, feed_id, number, stored, now, has_stable_hashes=changed_documents > 0)
     _register_keys(connection, owners, stored)
     if new := match.ambiguous - ambiguous:
         key_rows = [{"feed_id": feed_id, "key_type": key_type, "key_value": value} for key_type, value in sorted(new)]
         connection.execute(insert(ambiguous_keys), key_rows)
-    deleted = _delete_expired(connection, feed_id, number, expired_before) if last_number else 0
+    # What a document lacks because it was cut is not gone.
+    is_whole = last_number > 0 and not document.is_cut
+    deleted = 0
+    if is_whole and (expired := _load_expired(connection, feed_id, number, expired_before)):
+        bury_items(connection, feed_id, expired, ambiguous=match.ambiguous, now=now, since=forgotten_before)
+        statements.DELETE_EXPIRED.run(connection, feed_id=feed_id, number=number, before=expired_before)
+        deleted = delete_unseen_entries(connection, [item.entry_id for item in expired])
+    is_volatile = changed_documents >= VOLATILE_AFTER_DOCUMENTS
     statements.UPDATE_FEED.run(
         connection,
         feed_id=feed_id,
@@ -66,6 +95,8 @@ def merge_document(
         etag=replace_unstorable(document.etag),
         last_modified=replace_unstorable(document.last_modified),
         number=number,
+        changed_documents=changed_documents,
+        note=(FeedNote.CHANGES_ON_EVERY_REQUEST if is_volatile else FeedNote.NONE).value,
         now=now,
         next_check_at=None if document.next_check_at is None else stamp(document.next_check_at),
     )
@@ -107,7 +138,7 @@ def _write_entries(connection: Connection, matches: list[ItemMatch], now: str) -
                 "entry": entry_id,
             }
             for match, entry_id in stored
-            if match.outcome is ItemOutcome.UPDATED or match.is_imported
+            if match.entry is not None and (match.outcome is ItemOutcome.UPDATED or match.is_imported)
         ],
     )
     if not old_ids:
@@ -140,10 +171,13 @@ def _make_entry_row(match: ItemMatch, entry_id: int, now: str) -> Row:
         _get_confidence(match).value,
         now,
         now,
+        item.place,
     )
 
 
-def _write_sightings(connection: Connection, feed_id: int, number: int, stored: StoredMatches, now: str) -> None:
+def _write_sightings(
+    connection: Connection, feed_id: int, number: int, stored: StoredMatches, now: str, *, has_stable_hashes: bool
+) -> None:
     """Record how the feed shows each entry in this document."""
     unchanged: list[int] = []
     changed: list[Row] = []
@@ -166,6 +200,7 @@ def _write_sightings(connection: Connection, feed_id: int, number: int, stored: 
                 now,
                 now,
                 item.link,
+                make_stable_hash(item.parsed) if has_stable_hashes else "",
             )
         )
     if unchanged:
@@ -190,7 +225,8 @@ def _register_keys(connection: Connection, owners: KeyOwners, stored: StoredMatc
     moved: list[dict[str, object]] = []
     shown = {entry_id for _, entry_id in stored}
     for match, entry_id in stored:
-        for key in match.item.keys:
+        item = match.item
+        for key in (*item.keys, *item.older_keys) if item.older_keys else item.keys:
             key_type = _KEY_TYPE_NAMES[key.key_type]
             name = key_type, key.key_value
             owner = owners.get(name)
@@ -203,13 +239,10 @@ def _register_keys(connection: Connection, owners: KeyOwners, stored: StoredMatc
     statements.MOVE_KEY.run_many(connection, moved)
 
 
-def _delete_expired(connection: Connection, feed_id: int, number: int, before: str) -> int:
-    """Delete what this document lacks and was last seen before a time, and return how many entries were deleted."""
-    expired = statements.SELECT_EXPIRED.fetch_all(connection, feed_id=feed_id, number=number, before=before)
-    if not expired:
-        return 0
-    statements.DELETE_EXPIRED.run(connection, feed_id=feed_id, number=number, before=before)
-    return delete_unseen_entries(connection, [entry_id for (entry_id,) in expired])
+def _load_expired(connection: Connection, feed_id: int, number: int, before: str) -> list[ExpiredItem]:
+    """Return what this document lacks and was last seen before a time."""
+    rows = statements.SELECT_EXPIRED.fetch_all(connection, feed_id=feed_id, number=number, before=before)
+    return [ExpiredItem(*row) for row in rows]
 
 
 def _make_merged_items(stored: StoredMatches, first_seen: dict[int, str], now: str) -> tuple[MergedItem, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from sqlalchemy import Connection, and_, bindparam, or_, select
 
-from canonry.core.keys import KeyType, strip_scheme_and_www
+from canonry.core.keys import KeyType, make_first_fallback_hash
 from canonry.feeds.item_matching import KnownEntries, KnownEntry
 from canonry.feeds.keyed_items import find_repeated_keys, make_fallback_hashes
 from canonry.store.schema import entries, entry_identities, sightings
@@ -30,7 +30,6 @@ class _OtherEntry(NamedTuple):
     """An entry that the feed has not shown, with the other values that it is looked up by."""
 
     entry: KnownEntry
-    canonical_url: str
     dedupe_key: str
 
 
@@ -42,6 +41,8 @@ _SELECT_SIGHTINGS = Prepared(
         sightings.c.published,
         sightings.c.place,
         sightings.c.content_hash,
+        sightings.c.url,
+        sightings.c.stable_hash,
         sightings.c.last_seen_at,
     ).where(
         sightings.c.feed_id == bindparam("feed"),
@@ -55,14 +56,15 @@ _SELECT_ENTRIES = Prepared(
             entries.c.guid,
             entries.c.title,
             entries.c.published,
-            entries.c.canonical_url,
+            entries.c.place,
             entries.c.content_hash,
+            entries.c.url,
             entries.c.dedupe_key,
         )
         .where(
             or_(
                 is_one_of(entries.c.id, "ids"),
-                is_one_of(entries.c.canonical_url, "urls"),
+                is_one_of(entries.c.place, "places"),
                 is_one_of(entries.c.dedupe_key, "keys"),
             )
         )
@@ -117,7 +119,7 @@ def look_up_entries(
                 by_place.setdefault(entry.place, []).append(entry)
         all_ambiguous = find_repeated_keys(items).union(ambiguous)
         candidates = _select_unknown(items, owners, in_feed, by_place, all_ambiguous)
-    others = _load_other_entries(connection, feed_id, owner_ids - set(in_feed), candidates)
+    others = _load_other_entries(connection, feed_id, owner_ids - set(in_feed), candidates, feed_url)
     found = {**{other.entry.entry_id: other.entry for other in others}, **in_feed}
 
     by_key: dict[str, dict[str, KnownEntry]] = {key_type: {} for key_type in _KEY_TYPES}
@@ -126,8 +128,8 @@ def look_up_entries(
             by_key[key_type][value] = found[entry_id]
     by_url: dict[str, list[KnownEntry]] = {}
     by_dedupe_key: dict[str, KnownEntry] = {}
-    for entry, canonical_url, dedupe_key in others:
-        by_url.setdefault(canonical_url, []).append(entry)
+    for entry, dedupe_key in others:
+        by_url.setdefault(entry.place, []).append(entry)
         if entry.is_imported:
             by_dedupe_key.setdefault(dedupe_key, entry)
     return owners, KnownEntries(
@@ -171,10 +173,13 @@ def _select_unknown(
     claims = Counter(guid_owners)  # how many items of the document carry the guid of an entry
 
     def is_known(item: KeyedItem, owner: int | None) -> bool:
-        if ambiguous and not ambiguous.isdisjoint(((KeyType.GUID, item.guid), (KeyType.CANONICAL_URL, item.place))):
+        if ambiguous and not ambiguous.isdisjoint(
+            ((KeyType.GUID, item.guid), (KeyType.CANONICAL_URL, item.exact_place))
+        ):
             return False
         if not item.guid:
-            return any(not claims[entry.entry_id] for entry in by_place.get(item.place, ()))
+            at_place = by_place.get(item.place, ())
+            return any(not claims[entry.entry_id] and entry.link == item.link for entry in at_place)
         entry = in_feed.get(owner) if owner is not None and claims[owner] == 1 else None
         return entry is not None and entry.guid == item.guid and entry.place == item.place
 
@@ -187,22 +192,26 @@ def _load_entries_of_feed(
     """Return the entries with these ids or at these places that the feed has shown, by id, the last seen first."""
     rows = _SELECT_SIGHTINGS.fetch_all(connection, feed=feed_id, ids=tuple(ids), places=tuple(places))
     found: list[tuple[str, KnownEntry]] = []
-    for entry_id, guid, title, published, place, digest, last_seen_at in rows:
-        entry = KnownEntry(entry_id, True, True, guid, title, published, place, digest)  # noqa: FBT003 – hot path
+    for entry_id, guid, title, published, place, digest, link, stable_hash, last_seen_at in rows:
+        values = (entry_id, True, True, guid, title, published, place, digest, False, link, stable_hash)
+        entry = KnownEntry(*values)  # without names, for speed
         found.append((last_seen_at, entry))
     found.sort(key=lambda seen: (seen[0], seen[1].entry_id), reverse=True)
     return {entry.entry_id: entry for _, entry in found}
 
 
 def _load_other_entries(
-    connection: Connection, feed_id: int, ids: Collection[int], items: Sequence[KeyedItem]
+    connection: Connection, feed_id: int, ids: Collection[int], items: Sequence[KeyedItem], feed_url: str
 ) -> list[_OtherEntry]:
-    """Return the entries that the feed has not shown, with these ids or the URLs or dedupe keys of the items."""
-    urls = {item.canonical_url for item in items if item.canonical_url}
+    """Return the entries that the feed has not shown, with these ids or the places or dedupe keys of the items."""
+    places = {item.place for item in items if item.place}
     dedupe_keys = {item.dedupe_key for item in items}
-    if not ids and not urls and not dedupe_keys:
+    for item in items:
+        if not item.has_strong_key:
+            dedupe_keys.add(f"hash:{make_first_fallback_hash(item.parsed, feed_url)}")
+    if not ids and not places and not dedupe_keys:
         return []
-    found = _SELECT_ENTRIES.fetch_all(connection, ids=tuple(ids), urls=tuple(urls), keys=tuple(dedupe_keys))
+    found = _SELECT_ENTRIES.fetch_all(connection, ids=tuple(ids), places=tuple(places), keys=tuple(dedupe_keys))
     rows = {row[0]: row for row in found}  # by entry id
     with_guid_key: set[int] = set()
     shown: set[int] = set()
@@ -215,7 +224,7 @@ def _load_other_entries(
             if key_type == KeyType.GUID:
                 with_guid_key.add(entry_id)
     others: list[_OtherEntry] = []
-    for entry_id, guid, title, published, canonical_url, digest, dedupe_key in rows.values():
+    for entry_id, guid, title, published, place, digest, link, dedupe_key in rows.values():
         entry = KnownEntry(
             entry_id,
             is_in_feed=False,
@@ -223,9 +232,10 @@ def _load_other_entries(
             guid=guid,
             title=title,
             published=published,
-            place=strip_scheme_and_www(canonical_url),
+            place=place,
             content_hash=digest,
             is_imported=entry_id not in shown,
+            link=link,
         )
-        others.append(_OtherEntry(entry, canonical_url, dedupe_key))
+        others.append(_OtherEntry(entry, dedupe_key))
     return others

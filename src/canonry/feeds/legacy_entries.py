@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from sqlalchemy import Connection, bindparam, insert, select
 
-from canonry.core.keys import Key, KeyType, make_url_key, replace_unstorable, shorten_key
+from canonry.core.keys import Key, KeyType, make_place, make_url_key, replace_unstorable, shorten_key
 from canonry.errors import StoreError
 from canonry.feeds.feed_values import MatchConfidence
 from canonry.store.pinned_policies import ENTRY, get_or_pin_policy
@@ -210,11 +210,13 @@ def _register(connection: Connection, batch: list[_LegacyEntry], policy: str) ->
 
 def _make_row(entry: _LegacyEntry, policy: str) -> dict[str, object]:
     is_strong = entry.key_prefix in {_KeyPrefix.GUID, _KeyPrefix.URL}
+    canonical_url = make_url_key(entry.url, policy=policy)
     return {
         "dedupe_key": shorten_key(entry.dedupe_key),
         "guid": _find_guid(entry),
         "url": entry.url,
-        "canonical_url": make_url_key(entry.url, policy=policy),
+        "canonical_url": canonical_url,
+        "place": make_place(canonical_url),
         "title": entry.title,
         "published": entry.published,
         "content_hash": entry.content_hash,

@@ -101,10 +101,12 @@ async def _fetch_and_store(
         read.format,
         read.hubs,
         read.items,
-        response.validators.etag,
-        response.validators.last_modified,
+        # After a document that was cut short, the whole one must be fetched: a 304 would hide the rest of it.
+        "" if read.is_cut_short else response.validators.etag,
+        "" if read.is_cut_short else response.validators.last_modified,
         _compute_next_check(response, read.ttl, now, polling),
         read.ttl,
+        is_cut=read.cut_items > 0,
     )
     merged = await store.merge(feed.id, document, now, seen_ttl_days=polling.seen_ttl_days)
     await _follow_move(feed, response, merged, store)
@@ -116,6 +118,7 @@ async def _fetch_and_store(
         updated=counts[ItemOutcome.UPDATED],
         duplicate=counts[ItemOutcome.DUPLICATE],
         conflicts=len(merged.conflicts),
+        cut_items=read.cut_items,
         milliseconds=_measure_milliseconds(started),
     )
     return outcome, merged

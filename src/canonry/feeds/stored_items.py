@@ -54,10 +54,8 @@ def select_items(
                     other_sighting.c.entry_id == entries.c.id, other_sighting.c.feed_id != sightings.c.feed_id
                 ),
                 and_(
-                    entries.c.canonical_url != "",
-                    exists_where().where(
-                        other_entry.c.canonical_url == entries.c.canonical_url, other_entry.c.id != entries.c.id
-                    ),
+                    entries.c.place != "",
+                    exists_where().where(other_entry.c.place == entries.c.place, other_entry.c.id != entries.c.id),
                 ),
             )
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, delete, insert, select
 
+from canonry.core.keys import loosen_place
 from canonry.feeds.key_lookup import split_into_chunks
 from canonry.rekey.entry_keys import KeyedEntry, UrlKeys
 from canonry.store.schema import rekeyed_rows
@@ -93,6 +94,7 @@ def _dump_entry(journaled: JournaledEntry) -> str:
 
 def _parse_entry(journal_id: int, text: str) -> JournaledEntry:
     row = json.loads(text)
-    places = {int(feed_id): place for feed_id, place in row["places"].items()}
+    # Journals of earlier releases have places with trailing slashes and needless escapes.
+    places = {int(feed_id): loosen_place(place) for feed_id, place in row["places"].items()}
     keys = UrlKeys(row["canonical_url"], row["dedupe_key"], tuple(row["registered"]), places)
     return JournaledEntry(KeyedEntry(row["url"], row["first_seen_at"], keys), row["registered"], journal_id)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
 
-from canonry.core.keys import KeyType
+from canonry.core.keys import KeyType, make_place
 from canonry.feeds.key_lookup import split_into_chunks
 from canonry.rekey.entry_journal import JournaledEntry
 from canonry.rekey.entry_keys import KeyedEntry, UrlKeys
@@ -73,15 +73,21 @@ def write_keys(
     old_keys = {entry_id: each.entry.keys for entry_id, each in found.items()}
     c, s, i = entries.c, sightings.c, entry_identities.c
     changed_entries = [
-        {"entry": entry_id, "new_url": new.canonical_url, "new_key": new.dedupe_key}
+        {
+            "entry": entry_id,
+            "new_url": new.canonical_url,
+            "new_key": new.dedupe_key,
+            "new_place": make_place(new.canonical_url),
+        }
         for entry_id, new in keys.items()
         if (new.canonical_url, new.dedupe_key) != (old_keys[entry_id].canonical_url, old_keys[entry_id].dedupe_key)
     ]
     if changed_entries:
         change = update(entries).where(c.id == bindparam("entry"))
-        connection.execute(
-            change.values(canonical_url=bindparam("new_url"), dedupe_key=bindparam("new_key")), changed_entries
+        change = change.values(
+            canonical_url=bindparam("new_url"), dedupe_key=bindparam("new_key"), place=bindparam("new_place")
         )
+        connection.execute(change, changed_entries)
     changed_places = [
         {"feed": feed_id, "entry": entry_id, "new_place": place}
         for entry_id, new in keys.items()

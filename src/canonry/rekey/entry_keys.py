@@ -1,6 +1,6 @@
 """Compute the keys of a feed entry under another policy, and restore them for an undo (contract N10).
 
-A place is the canonical URL of an item in a feed, without scheme and `www.`.
+A place is the canonical URL of an item in a feed, as links are compared: see `make_place`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from canonry.core.keys import make_url_key, normalize_link, shorten_key, strip_scheme_and_www
+from canonry.core.keys import make_place, make_url_key, normalize_link, shorten_key, strip_scheme_and_www
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,14 +43,23 @@ def rekey_link(url: str, key: str, before: str, after: str) -> str:
 
 def rekey_place(place: str, after: str) -> str:
     """Return a place under another policy; its link is not known."""
-    return strip_scheme_and_www(_rekey_key(f"https:{place}", after)) if place.startswith("//") else place
+    return make_place(_rekey_key(f"https:{place}", after)) if place.startswith("//") else place
+
+
+def rekey_exact_place(place: str, after: str) -> str:
+    """Return an exact place under another policy; its fragment stays."""
+    if not place.startswith("//"):
+        return place
+    address, mark, fragment = place.partition("#")
+    rekeyed = strip_scheme_and_www(_rekey_key(f"https:{address}", after))
+    return f"{rekeyed}{mark}{fragment}" if rekeyed else ""
 
 
 def rekey_entry(entry: KeyedEntry, before: str, after: str) -> UrlKeys:
     """Return the keys of an entry under `after`; they are under `before` now."""
     keys = entry.keys
     old, new = keys.canonical_url, rekey_link(entry.url, keys.canonical_url, before, after)
-    old_place, new_place = strip_scheme_and_www(old), strip_scheme_and_www(new)
+    old_place, new_place = make_place(old), make_place(new)
     return UrlKeys(
         canonical_url=new,
         dedupe_key=_rekey_dedupe_key(entry, new, before, after),
@@ -80,7 +89,7 @@ def undo_entry(entry: KeyedEntry, journaled: KeyedEntry | None, before: str, aft
     is_same = entry.url == journaled.url and entry.keys.dedupe_key == rekeyed.dedupe_key
     own, claimed = (journaled.keys, ()) if is_same else (recomputed, (recomputed.canonical_url,))
     # Another link may have the same place under `after` by now, so the place must be recomputed.
-    changed_place = "" if is_same else strip_scheme_and_www(entry.keys.canonical_url)
+    changed_place = "" if is_same else make_place(entry.keys.canonical_url)
     return UrlKeys(
         canonical_url=own.canonical_url,
         dedupe_key=own.dedupe_key,

@@ -49,6 +49,9 @@ feeds = Table(
     Column("moved_sightings", Integer, nullable=False, server_default="0"),
     Column("ttl", Integer),  # minutes, from the document
     Column("folder", Text, nullable=False, server_default=""),  # from OPML: a/b
+    # Documents in a row in which nearly all known items had changed; a number that goes up and down by one.
+    Column("changed_documents", Integer, nullable=False, server_default="0"),
+    Column("note", Text, nullable=False, server_default=""),  # a FeedNote
     Column("origin", Text, nullable=False, server_default=""),  # who named url: person, server:ADDRESS, or unknown
     Index("feeds_by_url", "url"),
     Index("feeds_by_next_check", "status", "next_check_at"),
@@ -68,13 +71,14 @@ entries = Table(
     Column("dedupe_key", Text, nullable=False, index=True),
     Column("guid", Text, nullable=False, server_default=""),
     Column("url", Text, nullable=False, server_default=""),
-    Column("canonical_url", Text, nullable=False, server_default="", index=True),
+    Column("canonical_url", Text, nullable=False, server_default=""),
     Column("title", Text, nullable=False, server_default=""),
     Column("published", Text, nullable=False, server_default=""),
     Column("content_hash", Text, nullable=False, server_default=""),
     Column("match_confidence", Text, nullable=False),  # high, low
     Column("first_seen_at", Text, nullable=False, index=True),
     Column("last_seen_at", Text, nullable=False),
+    Column("place", Text, nullable=False, server_default="", index=True),  # the canonical URL as links are compared
 )
 
 entry_identities = Table(
@@ -94,7 +98,7 @@ sightings = Table(
     Column("feed_id", _Id, ForeignKey("feeds.id", ondelete="CASCADE"), nullable=False),
     Column("entry_id", _Id, ForeignKey("entries.id", ondelete="CASCADE"), nullable=False, index=True),
     Column("guid", Text, nullable=False),
-    Column("place", Text, nullable=False),  # the canonical URL without scheme and www
+    Column("place", Text, nullable=False),  # the canonical URL as links are compared
     Column("title", Text, nullable=False),
     Column("published", Text, nullable=False),
     Column("content_hash", Text, nullable=False),
@@ -102,6 +106,7 @@ sightings = Table(
     Column("first_seen_at", Text, nullable=False),
     Column("last_seen_at", Text, nullable=False),
     Column("url", Text, nullable=False, server_default=""),  # the link as given in the feed
+    Column("stable_hash", Text, nullable=False, server_default=""),  # only in feeds that change on every request
     PrimaryKeyConstraint("feed_id", "entry_id"),
     Index("sightings_by_place", "feed_id", "place"),
 )
@@ -114,6 +119,17 @@ ambiguous_keys = Table(
     Column("key_type", Text, nullable=False),
     Column("key_value", Text, nullable=False),
     PrimaryKeyConstraint("feed_id", "key_type", "key_value"),
+)
+
+# What is left of an item that retention has deleted: digests of its keys, and the beginning of its content hash.
+tombstones = Table(
+    "tombstones",
+    metadata,
+    Column("feed_id", _Id, ForeignKey("feeds.id", ondelete="CASCADE"), nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("content_hash", Text, nullable=False),
+    Column("deleted_at", Text, nullable=False),
+    PrimaryKeyConstraint("feed_id", "digest"),
 )
 
 runs = Table(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from canonry.errors import NotAFeed
 from canonry.feeds.read.feed import Feed, FeedFormat
 from canonry.feeds.read.json_reader import read_json_feed
 from canonry.feeds.read.tree_reader import TreeReader
-from canonry.feeds.read.xml_parser import CONTAINERS, parse_lenient, parse_strict
+from canonry.feeds.read.xml_parser import CONTAINERS, count_items, parse_lenient, parse_strict
 from canonry.net.charset import decode
 
 if TYPE_CHECKING:
@@ -64,7 +65,11 @@ def read_feed(body: bytes, *, url: str = "", content_type: str = "") -> Feed:
     if name not in _ROOTS:
         raise NotAFeed(url, f"the root element is <{root['name'][:60]}>")
     start = root.start("name") - 1
-    return _read_xml(text[start:], text[:start], url)
+    feed = _read_xml(text[start:], text[:start], url)
+    if len(body) <= MAX_BYTES:
+        return feed
+    cut_items = feed.cut_items + count_items(decode(body[MAX_BYTES:], content_type))
+    return replace(feed, cut_items=cut_items, is_cut_short=False)
 
 
 def is_web_page(body: bytes) -> bool:
@@ -90,10 +95,10 @@ def _get_local_name(name: str) -> str:
 
 
 def _read_xml(document: str, prolog: str, url: str) -> Feed:
-    tree = parse_strict(document)
+    tree, cut_items, is_cut_short = parse_strict(document), 0, False
     is_recovered = tree is None
     if tree is None:
-        tree = parse_lenient(document, prolog)
+        tree, cut_items, is_cut_short = parse_lenient(document, prolog)
     reader = TreeReader(tree, document=document, url=url)
     fields = reader.feed
     form, version = _find_format(tree, _get_local_name(reader.root_name), document)
@@ -110,6 +115,8 @@ def _read_xml(document: str, prolog: str, url: str) -> Feed:
         ttl=int(ttl) if ttl.isascii() and ttl.isdecimal() and len(ttl) < 10 else None,
         items=tuple(reader.items),
         is_recovered=is_recovered,
+        cut_items=cut_items + reader.cut_items,
+        is_cut_short=is_cut_short,
     )
 
 

@@ -22,11 +22,12 @@ def read_json_feed(text: str, url: str) -> Feed:
     version = _get_text(document, "version")
     if not isinstance(document.get("items"), list):
         raise NotAFeed(url, "JSON without a list of items")
+    listed = len(cast("list[object]", document["items"]))
     if "jsonfeed.org/version/" not in version and not document.keys() & {"feed_url", "home_page_url"}:
         raise NotAFeed(url, "JSON, but not a JSON Feed")
     hubs = [resolve_reference(url, _get_text(hub, "url")) for hub in _get_objects(document, "hubs")]
-    # JSON Feed 1.1: an item without an id must be discarded.
-    items = [item for item in _get_objects(document, "items")[:MAX_ITEMS] if _get_text(item, "id")]
+    # JSON Feed 1.1 discards an item without an id; its URL or its content identifies it as well (contract I3).
+    items = _get_objects(document, "items")[:MAX_ITEMS]
     return Feed(
         title=_get_text(document, "title"),
         format=FeedFormat.JSON,
@@ -37,6 +38,7 @@ def read_json_feed(text: str, url: str) -> Feed:
         ttl=None,
         items=tuple(_read_item(item, url) for item in items),
         is_recovered=False,
+        cut_items=listed - len(items),
     )
 
 

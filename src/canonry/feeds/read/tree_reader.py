@@ -25,6 +25,7 @@ _IANA_RELATION_PREFIX = "http://www.iana.org/assignments/relation/"  # rel="…/
 _HTML_TYPES = frozenset({"html", "xhtml", "text/html", "application/xhtml+xml"})
 _CHILDREN_WITH_OTHER_TITLES = frozenset({"image", "textinput", "author", "contributor", "source"})
 _GROUPS = frozenset({"media:group", "media:content"})
+_GROUP_FIELDS = frozenset({"media:title", "media:description"})
 # The name of an element (see Names) → the field that it fills.
 _FIELDS = {
     "title": "title", "dc:title": "dc_title", "media:title": "media_title",
@@ -45,13 +46,15 @@ _CP1252 = {code: bytes([code]).decode("cp1252") for code in range(128, 160) if c
 class ElementFields:
     """The fields that the children of a feed or an item filled."""
 
-    __slots__ = ("enclosures", "hubs", "is_permalink", "link", "self_url", "texts")
+    __slots__ = ("enclosures", "has_guid", "has_text_link", "hubs", "is_permalink", "link", "self_url", "texts")
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
         self.link = ""
         self.self_url = ""
         self.is_permalink = False
+        self.has_guid = False  # of RSS: a foreign `id` does not replace it
+        self.has_text_link = False  # of RSS: an `atom:link` does not replace it
         self.hubs: list[str] = []
         self.enclosures: list[str] = []
 
@@ -69,6 +72,7 @@ class TreeReader:
     def __init__(self, root: Element, *, document: str, url: str) -> None:
         self.feed = ElementFields()
         self.items: list[Item] = []
+        self.cut_items = 0  # beyond the limit
         self._names = Names(document)
         self._url = url
         self._has_base = _XML_BASE in document
@@ -93,10 +97,14 @@ class TreeReader:
 
     def _read_items(self, element: Element, base: str) -> None:
         """Add an item, and the items nested in it."""
+        if len(self.items) >= MAX_ITEMS:
+            self.cut_items += 1
+            return
         pending = [element]
         while pending and len(self.items) < MAX_ITEMS:
             item = pending.pop()
             self.items.append(self._read_item(item, self._get_base(item, base), pending))
+        self.cut_items += len(pending)
 
     def _read_item(self, element: Element, base: str, pending: list[Element]) -> Item:
         fields, names = ElementFields(), self._names
@@ -111,7 +119,8 @@ class TreeReader:
                 self._add_field(fields, field_name, child, base)
             elif name in _GROUPS:
                 for grandchild in child:
-                    self._add_field(fields, _FIELDS.get(names[grandchild.tag], ""), grandchild, base)
+                    if (media_name := names[grandchild.tag]) in _GROUP_FIELDS:
+                        self._add_field(fields, _FIELDS[media_name], grandchild, base)
             elif name in ITEMS:
                 pending.append(child)
         return Item(
@@ -136,11 +145,14 @@ class TreeReader:
             self._add_link(fields, child, base)
         elif name in {"guid", "id"}:
             # As written: an id must not depend on the URL of the feed (RFC 4287 4.2.6); feedparser resolves it.
-            fields.texts["guid"] = guid = _get_text(child)
-            if name == "id":
-                fields.is_permalink = guid[:8].lower().startswith(("http://", "https://"))
-            else:
-                fields.is_permalink = self._get_attributes(child).get("ispermalink", "true") == "true"
+            guid = _get_text(child)
+            if not guid or (name == "id" and fields.has_guid):
+                return
+            fields.texts["guid"] = guid
+            fields.has_guid = name == "guid"
+            # Many feeds leave out isPermaLink where the guid is no URL: a relative one is no link (contract I3).
+            is_url = guid[:8].lower().startswith(("http://", "https://"))
+            fields.is_permalink = is_url and not self._is_marked_no_permalink(child)
         elif name == "enclosure":
             attributes = self._get_attributes(child)
             self._add_url(fields.enclosures, attributes.get("url") or attributes.get("href") or "", base)
@@ -149,7 +161,8 @@ class TreeReader:
         attributes = self._get_attributes(child)
         href = attributes.get("href") or attributes.get("url")
         if href is None:
-            fields.link = self._make_absolute(base, _get_text(child).replace("&amp;", "&")) or fields.link
+            if link := self._make_absolute(base, _get_text(child).replace("&amp;", "&")):
+                fields.link, fields.has_text_link = link, True
             return
         relations = attributes.get("rel", "alternate").lower().replace(_IANA_RELATION_PREFIX, "").split()
         if "self" in relations and not fields.self_url:
@@ -158,7 +171,11 @@ class TreeReader:
             self._add_url(fields.hubs, href, base)
         if "enclosure" in relations:
             self._add_url(fields.enclosures, href, base)
-        if "alternate" in relations and attributes.get("type", "html").lower() in _HTML_TYPES:
+        if (
+            "alternate" in relations
+            and not fields.has_text_link
+            and attributes.get("type", "html").lower() in _HTML_TYPES
+        ):
             fields.link = self._make_absolute(base, href)
 
     def _add_url(self, urls: list[str], reference: str, base: str) -> None:
@@ -181,6 +198,9 @@ class TreeReader:
 
     def _make_absolute(self, base: str, reference: str) -> str:
         return resolve_reference(base or self._url, reference.strip())
+
+    def _is_marked_no_permalink(self, guid: Element) -> bool:
+        return self._get_attributes(guid).get("ispermalink", "").strip().lower() == "false"
 
     def _get_attributes(self, element: Element) -> dict[str, str]:
         names = self._names

@@ -11,17 +11,20 @@ import xml.etree.ElementTree as ET
 from collections import Counter
 from html.entities import html5
 from itertools import islice, pairwise
+from typing import NamedTuple
 
 MAX_ITEMS = 10_000
 MAX_TAGS = 120_000  # of the strict parser; the lenient parser reads larger documents
 MAX_STEPS = 80_000  # tags and attributes after which the lenient parser stops
 MAX_DEPTH = 100  # nested elements of the lenient parser; of deeper ones only the text is kept
 MAX_LENIENT_CHARACTERS = 4_000_000  # that the lenient parser reads
+_MAX_END_TAG_CHARACTERS = 200
 _MAX_ATTRIBUTES = 50  # of one tag
 _MAX_REFERENCES = 250_000  # that are resolved in one document
 _MAX_EXPANSION_CHARACTERS = 1_000_000  # that the document's own entities may add
 _MAX_ENTITY_CHARACTERS = 1_000
 _HEAD_CHARACTERS = 100_000  # that are searched for entities and namespaces
+_MAX_PREFIXES = 100  # that are bound at once in the lenient parser
 _MAX_NAMESPACE_CHARACTERS = 500  # expat copies the namespace into the name of each element
 
 Element = ET.Element
@@ -67,6 +70,8 @@ _LONG_NAMESPACE = re.compile(
     rf"xmlns[\w:.-]*\s*=\s*(?:\"[^\"]{{{_MAX_NAMESPACE_CHARACTERS}}}|'[^']{{{_MAX_NAMESPACE_CHARACTERS}}})"
 )
 
+_ITEM_START = re.compile(r"<(?:[\w.-]+:)?(?:item|entry)(?=[\s/>])", re.IGNORECASE)
+
 # A tag ends at the next < at the latest, so that an unclosed quote spoils only one tag, and scanning is linear.
 _TAG = re.compile(r"<(/?)([A-Za-z_][\w.:-]*)((?>[^<>\"']|\"[^\"<]*\"|'[^'<]*')*+[^<>]*+)>?")
 _ATTRIBUTE = re.compile(r"([\w.:-]+)\s*=\s*(?:\"([^\"]*)\"?|'([^']*)'?|([^\s\"']+))")
@@ -76,6 +81,14 @@ _ENTITY = re.compile(
 )
 # Not allowed in XML 1.0, and DEL.
 FORBIDDEN_CHARACTERS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]+")
+
+
+class LenientTree(NamedTuple):
+    """What the lenient parser has read, and how many items it has left out."""
+
+    root: Element
+    cut_items: int
+    is_cut_short: bool  # an item was left out because the document ends inside it
 
 
 class Names(dict[str, str]):
@@ -110,6 +123,9 @@ class Names(dict[str, str]):
         if not self._declared:
             declarations: list[tuple[str, str]] = _DECLARATION.findall(self._head)
             self._declared = {uri: prefix for prefix, uri in declarations}
+            # Only the first default namespace can be that of the feed: elements of a later one are foreign.
+            own = next((uri for prefix, uri in declarations if not prefix), "")
+            self._declared = {uri: prefix or ("" if uri == own else "?") for uri, prefix in self._declared.items()}
         return self._declared.get(namespace, "?")
 
 
@@ -134,10 +150,20 @@ def _count_tags(text: str) -> int:
     return first.count("<") + sum(other.partition("]]>")[2].count("<") for other in others)
 
 
-def parse_lenient(text: str, prolog: str = "") -> Element:
-    """Parse as much of a broken document as possible; the prolog may declare entities."""
+def count_items(text: str) -> int:
+    """Count the items that begin in a part of a document."""
+    return sum(1 for _ in _ITEM_START.finditer(text))
+
+
+def parse_lenient(text: str, prolog: str = "") -> LenientTree:
+    """Parse as much of a broken document as possible; the prolog may declare entities.
+
+    An item that the end of the document or a limit cuts is left out: half an item would be another item.
+    """
+    rest = text[MAX_LENIENT_CHARACTERS:]
     text = FORBIDDEN_CHARACTERS.sub("", text[:MAX_LENIENT_CHARACTERS]).replace("\r\n", "\n").replace("\r", "\n")
-    return _Scanner(text, _read_entities(prolog)).scan()
+    tree = _Scanner(text, _read_entities(prolog)).scan()
+    return LenientTree(tree.root, tree.cut_items + count_items(rest), tree.is_cut_short and not rest)
 
 
 class _Scanner:
@@ -151,21 +177,25 @@ class _Scanner:
         self._prefixes: dict[str, str] = {}
         self._tree = ET.TreeBuilder()
         self._open: list[tuple[str, Element]] = []
+        self._outer_prefixes: list[dict[str, str]] = []  # of each open element: those that apply again after its end
         self._count: Counter[str] = Counter()
         self._steps = MAX_STEPS
+        self._has_ended = False  # the end tag of the root was read
 
-    def scan(self) -> Element:
-        """Scan to the end of the document or to the limit, and return the tree."""
+    def scan(self) -> LenientTree:
+        """Scan to the end of the document or to the limit."""
         text, at = self._text, 0
         while self._steps > 0 and (tag := text.find("<", at)) >= 0:
             self._steps -= 1
             if tag > at:
                 self._tree.data(self._unescape(text[at:tag]))
             at = self._read_markup(tag)
-        self._drop_unfinished()
+        cut_items, is_over_limit = 0, self._steps <= 0 and not self._has_ended
+        if not self._has_ended and (is_over_limit or not self._ends_with_root()):
+            cut_items = self._drop_unfinished() + count_items(text[at:])
         while self._open:
             self._close()
-        return self._tree.close()
+        return LenientTree(self._tree.close(), cut_items, bool(cut_items) and not is_over_limit)
 
     def _read_markup(self, at: int) -> int:
         """Read the markup that begins at a <; return the position after it."""
@@ -189,9 +219,11 @@ class _Scanner:
         return match.end()
 
     def _start(self, qualified: str, rest: str) -> None:
+        outer = self._prefixes
         attributes = self._read_attributes(rest) if "=" in rest else {}
         tag = self._add_namespace(qualified)
         name = self._names[tag]
+        inner, self._prefixes = self._prefixes, outer
         if name in ITEMS:
             self._close_until(CONTAINERS)
         elif name in _NOT_HTML and name not in self._count and not self._count.keys().isdisjoint(_TEXTS):
@@ -202,6 +234,9 @@ class _Scanner:
         if len(self._open) >= MAX_DEPTH:
             return
         self._open.append((name, self._tree.start(tag, attributes)))
+        self._outer_prefixes.append(self._prefixes)
+        if inner is not outer:
+            self._prefixes = {**self._prefixes, **inner}
         self._count[name] += 1
         if len(self._open) > 1 and (rest.rstrip().endswith("/") or name in _HTML_VOID_ELEMENTS):
             self._close()
@@ -210,6 +245,7 @@ class _Scanner:
         """Close the innermost element of this name and all within it; ignore an end tag without a start tag."""
         if name == self._open[0][0]:
             self._steps = 0  # whatever follows the root is not part of the document
+            self._has_ended = True
         elif name in self._count:
             self._close_until(frozenset({name}))
             self._close()
@@ -220,16 +256,28 @@ class _Scanner:
 
     def _close(self) -> None:
         name, element = self._open.pop()
+        self._prefixes = self._outer_prefixes.pop()
         self._tree.end(element.tag)
         self._count[name] -= 1
         if not self._count[name]:
             del self._count[name]
 
-    def _drop_unfinished(self) -> None:
-        """Remove values that the end of the document cuts: half an id would be a different id."""
+    def _ends_with_root(self) -> bool:
+        """Whether the text ends with the end tag of the root, which an unclosed CDATA section may hide."""
+        end = self._text.rstrip()[-_MAX_END_TAG_CHARACTERS:].rpartition("</")[2]
+        return (
+            bool(self._open)
+            and end.endswith(">")
+            and self._names[self._add_namespace(end[:-1].rstrip())] == self._open[0][0]
+        )
+
+    def _drop_unfinished(self) -> int:
+        """Remove the item or the value that the end of the document cuts, and return the number of items removed."""
         for (_, parent), (name, element) in pairwise(self._open):
-            if name in _VALUES:
+            if name in ITEMS or name in _VALUES:
                 parent.remove(element)
+                return int(name in ITEMS)
+        return 0
 
     def _read_attributes(self, rest: str) -> dict[str, str]:
         attributes: dict[str, str] = {}
@@ -240,8 +288,12 @@ class _Scanner:
             if not name.startswith("xmlns"):
                 attributes.setdefault(name, value)
             elif len(value) < _MAX_NAMESPACE_CHARACTERS and (name != "xmlns" or not self._open):
-                self._prefixes[name[6:]] = value
+                self._bind_prefix(name[6:], value)
         return {self._add_namespace(name) if ":" in name else name: value for name, value in attributes.items()}
+
+    def _bind_prefix(self, prefix: str, namespace: str) -> None:
+        if len(self._prefixes) < _MAX_PREFIXES:
+            self._prefixes = {**self._prefixes, prefix: namespace}
 
     def _add_namespace(self, qualified: str) -> str:
         prefix, _, local = qualified.rpartition(":")

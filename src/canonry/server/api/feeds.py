@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from canonry.core.url import read_url
 from canonry.errors import mask_credentials
-from canonry.feeds.feed_values import FeedState, FeedStatus, StoredItem
+from canonry.feeds.feed_values import FeedNote, FeedState, FeedStatus, StoredItem
 from canonry.feeds.ingest_report import mask_key
 from canonry.feeds.opml import OpmlFeed
 from canonry.feeds.subscriptions import AddOutcome, AddResult, add_feed, import_unfetched
@@ -51,6 +51,7 @@ class FeedDetail:
     next_check_at: str | None
     format: str
     hubs: tuple[str, ...]
+    note: FeedNote
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +163,7 @@ def _describe_feed(feed: FeedState) -> FeedDetail:
         next_check_at=feed.next_check_at,
         format=feed.format,
         hubs=tuple(mask_credentials(hub) for hub in feed.hubs.split()),
+        note=feed.note,
     )
 
 

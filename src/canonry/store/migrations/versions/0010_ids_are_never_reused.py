@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0010"
-down_revision = "0006"
+down_revision = "0007"
 
 _PRIMARY_KEY = re.compile(r"PRIMARY KEY \(id\)")
 # The ids of deleted rows that other tables remember.
