@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from canonry.core.keys import Item, Key
+    from canonry.feeds.ingest_report import ItemRecord
     from canonry.feeds.item_matching import ItemOutcome, KeyConflict
 
 
@@ -92,7 +93,9 @@ class MergedItem(NamedTuple):
     first_seen_at: str
     last_seen_at: str
     shares_url_with: tuple[int, ...]
-    text_start: str = ""  # the first characters of its text, which is not stored
+    text_start: str  # the first characters of its text, which is not stored
+    parsed: Item  # as the document has it
+    record: ItemRecord | None = None  # of a new or updated item, with its number in the change feed
 
 
 @dataclass(frozen=True, slots=True)

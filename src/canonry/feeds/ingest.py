@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, defaultdict, deque
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
@@ -20,8 +20,7 @@ from canonry.errors import FailureKind, InvalidUrl, mask_credentials
 from canonry.feeds.canonicalize.fetcher import strip_fragment
 from canonry.feeds.host_slots import HostSlots
 from canonry.feeds.ingest_checklist import RunEvidence, check_run, load_sample
-from canonry.feeds.ingest_report import FeedOutcome, FeedResult, ItemRecord, Report, make_record
-from canonry.feeds.item_matching import ItemOutcome
+from canonry.feeds.ingest_report import FeedOutcome, FeedResult, IngestedItem, ItemRecord, Report
 from canonry.feeds.polling import SEEN_TTL_DAYS, Polling, poll_feed
 from canonry.feeds.run_store import RunStore
 from canonry.feeds.runs import finish_run, start_run
@@ -30,6 +29,7 @@ from canonry.net.response import Validators
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from canonry.core.keys import Item
     from canonry.feeds.feed_store import FeedStore
     from canonry.feeds.feed_values import FeedState, MergedFeed
     from canonry.net.response import Fetch, Response
@@ -39,6 +39,7 @@ _CONCURRENCY = 64
 _MAX_REQUESTS_PER_HOST = 2
 _LOOKUP_BATCH_FEEDS = 100  # looked up in the store at once
 _NO_VALIDATORS = Validators()
+_RECORD_FIELDS = tuple(field.name for field in fields(ItemRecord))
 
 
 async def ingest(
@@ -50,15 +51,16 @@ async def ingest(
     concurrency: int = _CONCURRENCY,
     per_host: int = _MAX_REQUESTS_PER_HOST,
     delay: float = 0.0,
-    on_item: Callable[[ItemRecord], object] | None = None,
+    on_item: Callable[[IngestedItem], object] | None = None,
     on_feed: Callable[[FeedOutcome], object] | None = None,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> Report:
     """Poll these feeds once and store each item once; feeds that fail are in the report and do not stop the others.
 
     `store` is a database URL (default: that of the settings) or an open `Database`. At most `per_host`
-    requests at once go to one host, `delay` seconds apart. `on_item` receives new and updated items as
-    they come, `on_feed` every feed when it is done.
+    requests at once go to one host, `delay` seconds apart. `on_item` receives new and updated items, with their
+    texts, when they are stored; `on_feed` every feed when it is done. An exception of a callback ends the run and
+    is raised; what is stored stays stored, and the change feed has what the callback did not get.
     """
     async with AsyncExitStack() as stack:
         report = Report()
@@ -94,6 +96,7 @@ class _PolledFeed:
     feed_id: int
     outcome: FeedOutcome
     merged: MergedFeed
+    is_persistent: bool  # stored in the database, not in memory
 
 
 class _Run:
@@ -106,14 +109,14 @@ class _Run:
         hosts: HostSlots,
         report: Report,
         *,
-        on_item: Callable[[ItemRecord], object] | None,
+        on_item: Callable[[IngestedItem], object] | None,
         on_feed: Callable[[FeedOutcome], object] | None,
     ) -> None:
         self.store = store
         self.polling = replace(polling, fetch=partial(self._fetch_and_count, polling.fetch))
         self.hosts = hosts
         self.report = report
-        self.on_item = on_item or report.items.append
+        self.on_item = on_item
         self.on_feed: Callable[[FeedOutcome], object] = on_feed or (lambda _: None)
         self.evidence = RunEvidence()
         self.queue: deque[_QueuedFeed] = deque()
@@ -173,18 +176,26 @@ class _Run:
             try:
                 outcome, merged = await poll_feed(feed, store, self.polling)
                 was_fetched = outcome.result is not FeedResult.WAITING
-                return _PolledFeed(feed.id, outcome, merged)
+                return _PolledFeed(feed.id, outcome, merged, self.store.is_persistent)
             finally:  # also when the store fails after the request
                 self.evidence.conditional_expected += was_fetched and bool(feed.etag or feed.last_modified)
 
         async with self.hosts.acquire(parse(queued.url).host):
             polled = await self.store.run(work)
-        shown_url = mask_credentials(polled.outcome.feed_url)
         for item in polled.merged.items:
             self.evidence.add_item(polled.feed_id, item)
-            if item.outcome is not ItemOutcome.DUPLICATE:
-                self.on_item(make_record(item, shown_url))
+            if item.record is not None:
+                self._pass_on(item.record, item.parsed, is_persistent=polled.is_persistent)
         self._add_outcome(polled.outcome)
+
+    def _pass_on(self, record: ItemRecord, item: Item, *, is_persistent: bool) -> None:
+        """Give a new or updated item to the caller, or add it to the report; a number in memory means nothing."""
+        number = record.number if is_persistent else None
+        if self.on_item is None:
+            self.report.items.append(replace(record, number=number))
+            return
+        values = {name: getattr(record, name) for name in _RECORD_FIELDS}
+        self.on_item(IngestedItem(**{**values, "number": number}, item=item))
 
     async def _fetch_and_count(self, fetch: Fetch, url: str, **options: Any) -> Response:
         self.evidence.conditional_requests += options.get("validators", _NO_VALIDATORS) != _NO_VALIDATORS
@@ -195,8 +206,8 @@ class _Run:
         self.on_feed(replace(outcome, feed_url=mask_credentials(outcome.feed_url)))
 
     async def _check(self) -> None:
-        ids = self.evidence.entry_ids
-        stored = await self.store.run(lambda store: store.database.read(partial(load_sample, entry_ids=ids)))
+        load = partial(load_sample, entry_ids=self.evidence.entry_ids, numbers=self.evidence.change_numbers)
+        stored = await self.store.run(lambda store: store.database.read(load))
         self.report.checklist.extend(check_run(self.evidence, stored, is_persistent=self.store.is_persistent))
 
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from canonry.core.keys import Enclosure, Item, replace_unstorable
+from canonry.feeds.published import format_published, parse_published
+
 if TYPE_CHECKING:
     from canonry.core.keys import Key
     from canonry.errors import FailureKind
@@ -53,7 +56,11 @@ class FeedOutcome:
 
 @dataclass(frozen=True, slots=True)
 class ItemRecord:
-    """A new or updated item, as the JSON lines output shows it."""
+    """A new or updated item, as JSON lines, the change feed and webhooks show it.
+
+    `number` is its place in the change feed, None if it was stored in memory only. `published` is as given,
+    `published_at` the same in UTC, None if it cannot be read. `feeds` are all feeds that have shown the item.
+    """
 
     outcome: ItemOutcome
     feed_url: str
@@ -64,6 +71,22 @@ class ItemRecord:
     match_confidence: str
     first_seen_at: str
     last_seen_at: str
+    number: int | None = None
+    entry_id: int = 0
+    guid: str = ""
+    published: str = ""
+    published_at: str | None = None
+    author: str = ""
+    categories: tuple[str, ...] = ()
+    enclosures: tuple[Enclosure, ...] = ()
+    feeds: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class IngestedItem(ItemRecord):
+    """What `on_item` receives: the record, and the item as the feed has it, with its text, which is not stored."""
+
+    item: Item = field(default_factory=Item, kw_only=True)
 
 
 class CheckName(StrEnum):
@@ -120,12 +143,13 @@ class Report:
         self.failed += outcome.result.is_failure
 
 
-def make_record(item: MergedItem, shown_url: str) -> ItemRecord:
-    """Return the record of an item; credentials in the URL of its feed are masked."""
-    keys, dedupe_key = item.keys, item.dedupe_key
+def make_record(item: MergedItem, shown_url: str, feeds: tuple[str, ...]) -> ItemRecord:
+    """Return the record of an item, without a number; credentials in the URL of its feed are masked."""
+    keys, dedupe_key, parsed = item.keys, item.dedupe_key, item.parsed
     if "@" in dedupe_key or any("@" in key.key_value for key in keys):
         keys = tuple(replace(key, key_value=mask_key(key.key_value)) for key in keys)
         dedupe_key = mask_key(dedupe_key)
+    published = parse_published(parsed.published) if parsed.published else None
     return ItemRecord(
         item.outcome,
         shown_url,
@@ -133,10 +157,24 @@ def make_record(item: MergedItem, shown_url: str) -> ItemRecord:
         item.url,
         keys,
         dedupe_key,
-        item.match_confidence,
+        item.match_confidence.value,
         item.first_seen_at,
         item.last_seen_at,
+        None,
+        item.entry_id,
+        parsed.guid.strip(),
+        parsed.published.strip(),
+        None if published is None else format_published(published),
+        replace_unstorable(parsed.author),
+        tuple(map(replace_unstorable, parsed.categories)),
+        tuple([_clean_enclosure(each) for each in parsed.media]),
+        feeds,
     )
+
+
+def _clean_enclosure(enclosure: Enclosure) -> Enclosure:
+    url, media_type = replace_unstorable(enclosure.url), replace_unstorable(enclosure.type)
+    return Enclosure(url, media_type, enclosure.length)
 
 
 def mask_key(key: str) -> str:

@@ -20,7 +20,11 @@ _ENTRIES_BY_ID = (
 LOCK_ENTRIES_TO_UPDATE = _ENTRIES_BY_ID.with_for_update(key_share=True)
 LOCK_ENTRIES_TO_DELETE = _ENTRIES_BY_ID.with_for_update()
 LOCK_FEED = Prepared(
-    lambda _: select(feeds.c.key_url, feeds.c.document).where(feeds.c.id == bindparam("feed_id")).with_for_update()
+    lambda _: (
+        select(feeds.c.key_url, feeds.c.document, feeds.c.url)
+        .where(feeds.c.id == bindparam("feed_id"))
+        .with_for_update()
+    )
 )
 SELECT_AMBIGUOUS_KEYS = Prepared(
     lambda _: select(ambiguous_keys.c.key_type, ambiguous_keys.c.key_value).where(

@@ -121,6 +121,11 @@ def parse_published(text: str) -> datetime | None:
         return None
 
 
+def format_published(when: datetime) -> str:
+    """Return a time in the text format of the store, also for years before 1000."""
+    return when.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
 def _parse(text: str) -> datetime | None:
     if (found := _STANDARD.fullmatch(text)) and (month := _MONTHS.get(found[2].lower())):
         clock = _Clock(int(found[4]), int(found[5]), int(found[6]))
