@@ -21,12 +21,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from sqlalchemy import Connection, LargeBinary, MetaData, Table, delete, func, insert, inspect, select, text
+from sqlalchemy import Connection, LargeBinary, MetaData, Table, delete, func, insert, inspect, select, text, update
 
 import canonry
 from canonry.atomic_files import replace_file
 from canonry.errors import StoreError, mask_credentials
-from canonry.store.schema import metadata, stamp
+from canonry.store.schema import change_numbers, metadata, stamp
 from canonry.store.schema_versions import VERSIONS, lock_rows, lock_tables, read_version
 
 if TYPE_CHECKING:
@@ -40,7 +40,10 @@ if TYPE_CHECKING:
 _BATCH = 1000
 _MAX_LINE_BYTES = 256 * 1024 * 1024
 # Tables in which a store that was just created may have rows.
-_TABLES_OF_EMPTY_STORE = {"cache", "pinned_policies", "runs"}
+_TABLES_OF_EMPTY_STORE = {"cache", "change_numbers", "pinned_policies", "runs"}
+# The store of a backup may have gone on afterwards. Readers that know its later changes must not take new ones for
+# these, so numbering continues so much later.
+_SKIPPED_CHANGE_NUMBERS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +219,7 @@ def _restore(connection: Connection, file: Path, *, replace: bool, progress: Pro
 
         upgrade(connection)
     _reset_sequences(connection)
+    connection.execute(update(change_numbers).values(last=change_numbers.c.last + _SKIPPED_CHANGE_NUMBERS))
     return rows
 
 
