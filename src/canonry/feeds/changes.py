@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -19,7 +19,7 @@ from sqlalchemy import cast as cast_sql
 
 from canonry.core.keys import Enclosure, Key, KeyType
 from canonry.errors import ChangesLost, mask_credentials
-from canonry.feeds.ingest_report import ItemRecord, make_record
+from canonry.feeds.ingest_report import RECORD_FIELDS, ItemRecord, make_record
 from canonry.feeds.item_matching import ItemOutcome
 from canonry.store.schema import change_numbers, changes, entries, feeds, sightings, stamp
 from canonry.store.statements import Prepared
@@ -36,7 +36,7 @@ CHANGES_RETENTION = timedelta(days=365)
 MAX_PAGE_CHANGES = 1000
 _ROW_ID = 1  # of the only row of change_numbers
 _DELETE_BATCH = 1000
-_RECORD_FIELDS = frozenset(field.name for field in fields(ItemRecord)) - {"number", "entry_id", "outcome", "feeds"}
+_STORED_FIELDS = frozenset(RECORD_FIELDS) - {"number", "entry_id", "outcome", "feeds"}
 
 _TAKE_NUMBERS = Prepared(
     lambda _: (
@@ -251,7 +251,7 @@ def _write_record(record: ItemRecord) -> str:
 
 def _read_record(text: str, *, number: int, entry_id: int, outcome: ItemOutcome) -> ItemRecord:
     stored = cast("dict[str, Any]", json.loads(text))
-    values = {name: value for name, value in stored.items() if name in _RECORD_FIELDS}
+    values = {name: value for name, value in stored.items() if name in _STORED_FIELDS}
     values["keys"] = tuple(Key(KeyType(key_type), value, policy) for key_type, value, policy in stored["keys"])
     values["categories"] = tuple(stored["categories"])
     values["enclosures"] = tuple(Enclosure(*each) for each in stored["enclosures"])

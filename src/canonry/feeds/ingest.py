@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, defaultdict, deque
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
@@ -20,7 +20,7 @@ from canonry.errors import FailureKind, InvalidUrl, mask_credentials
 from canonry.feeds.canonicalize.fetcher import strip_fragment
 from canonry.feeds.host_slots import HostSlots
 from canonry.feeds.ingest_checklist import RunEvidence, check_run, load_sample
-from canonry.feeds.ingest_report import FeedOutcome, FeedResult, IngestedItem, ItemRecord, Report
+from canonry.feeds.ingest_report import RECORD_FIELDS, FeedOutcome, FeedResult, IngestedItem, Report
 from canonry.feeds.polling import SEEN_TTL_DAYS, Polling, poll_feed
 from canonry.feeds.run_store import RunStore
 from canonry.feeds.runs import finish_run, start_run
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from canonry.core.keys import Item
     from canonry.feeds.feed_store import FeedStore
     from canonry.feeds.feed_values import FeedState, MergedFeed
+    from canonry.feeds.ingest_report import ItemRecord
     from canonry.net.response import Fetch, Response
     from canonry.store.database import Database
 
@@ -39,7 +40,6 @@ _CONCURRENCY = 64
 _MAX_REQUESTS_PER_HOST = 2
 _LOOKUP_BATCH_FEEDS = 100  # looked up in the store at once
 _NO_VALIDATORS = Validators()
-_RECORD_FIELDS = tuple(field.name for field in fields(ItemRecord))
 
 
 async def ingest(
@@ -194,7 +194,7 @@ class _Run:
         if self.on_item is None:
             self.report.items.append(replace(record, number=number))
             return
-        values = {name: getattr(record, name) for name in _RECORD_FIELDS}
+        values = {name: getattr(record, name) for name in RECORD_FIELDS}
         self.on_item(IngestedItem(**{**values, "number": number}, item=item))
 
     async def _fetch_and_count(self, fetch: Fetch, url: str, **options: Any) -> Response:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -80,6 +80,9 @@ class ItemRecord:
     categories: tuple[str, ...] = ()
     enclosures: tuple[Enclosure, ...] = ()
     feeds: tuple[str, ...] = ()
+
+
+RECORD_FIELDS = tuple(each.name for each in fields(ItemRecord))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +178,11 @@ def make_record(item: MergedItem, shown_url: str, feeds: tuple[str, ...]) -> Ite
 def _clean_enclosure(enclosure: Enclosure) -> Enclosure:
     url, media_type = replace_unstorable(enclosure.url), replace_unstorable(enclosure.type)
     return Enclosure(url, media_type, enclosure.length)
+
+
+def get_record(found: IngestedItem) -> ItemRecord:
+    """Return the record of an item without the item itself."""
+    return ItemRecord(*[getattr(found, name) for name in RECORD_FIELDS])
 
 
 def mask_key(key: str) -> str:
