@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from canonry.core.url import parse, read_url
 from canonry.errors import FailureKind, InvalidUrl, mask_credentials
 from canonry.feeds.canonicalize.fetcher import strip_fragment
+from canonry.feeds.changes import CHANGES_RETENTION, ChangeFeed
 from canonry.feeds.host_slots import HostSlots
 from canonry.feeds.ingest_checklist import RunEvidence, check_run, load_sample
 from canonry.feeds.ingest_report import RECORD_FIELDS, FeedOutcome, FeedResult, IngestedItem, Report
@@ -140,6 +141,7 @@ class _Run:
         await self._check()
         finished = self.polling.clock()
         await self.store.run(lambda store: finish_run(store.database, run_id, finished, self.report.counts))
+        await self.store.run(lambda store: ChangeFeed(store.database).delete_before(finished - CHANGES_RETENTION))
 
     def _parse_urls(self, feed_urls: Iterable[str]) -> Iterable[str]:
         """Yield each URL once; report texts that are not URLs."""

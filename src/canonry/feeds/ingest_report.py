@@ -7,14 +7,13 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from canonry.core.keys import Enclosure, Item, replace_unstorable
+from canonry.core.keys import Enclosure, Item, Key, replace_unstorable
+from canonry.feeds.item_matching import ItemOutcome  # noqa: TC001 – the service reads the types of the record
 from canonry.feeds.published import format_published, parse_published
 
 if TYPE_CHECKING:
-    from canonry.core.keys import Key
     from canonry.errors import FailureKind
     from canonry.feeds.feed_values import MergedItem
-    from canonry.feeds.item_matching import ItemOutcome
 
 
 class FeedResult(StrEnum):

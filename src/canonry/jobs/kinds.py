@@ -16,11 +16,14 @@ from canonry.bookmarks.missing_titles import FETCH_TITLE_JOB
 from canonry.bookmarks.pending_expansions import EXPAND_JOB
 from canonry.core.url import parse
 from canonry.errors import FeedNotFound, InvalidUrl, mask_credentials
+from canonry.feeds.changes import CHANGES_RETENTION, ChangeFeed
 from canonry.feeds.feed_store import FeedStore
 from canonry.feeds.feed_values import FeedStatus
 from canonry.feeds.polling import poll_feed
+from canonry.feeds.webhooks import WebhookStore
 from canonry.jobs.queues import POLL_JOB, REKEY_JOB, JobKind
 from canonry.jobs.schedules import ENDED_JOBS_RETENTION, Schedule
+from canonry.jobs.webhook_jobs import enqueue_deliveries
 from canonry.rekey.bookmark_rekey import BOOKMARK_REKEY_JOB
 from canonry.rekey.entry_rekey import rekey
 from canonry.rekey.entry_rekey_store import EntryRekeyStore
@@ -48,7 +51,7 @@ _log = logging.getLogger("canonry.jobs")
 def make_feed_kinds(jobs: Jobs, polling: Polling) -> list[JobKind]:
     """Return the jobs for feeds, rekeys, caches and for the job tables themselves."""
     database, clock = jobs.database, polling.clock
-    feeds = FeedStore(database)
+    feeds, webhooks = FeedStore(database), WebhookStore(database)
 
     async def poll(key: str) -> None:
         try:
@@ -59,6 +62,8 @@ def make_feed_kinds(jobs: Jobs, polling: Polling) -> list[JobKind]:
             outcome, _ = await poll_feed(feed, feeds, polling)
             summary = outcome.reason or f"{outcome.new} new, {outcome.updated} updated"
             _log.info("%s %s: %s", mask_credentials(outcome.feed_url), outcome.result, summary)
+            if outcome.new or outcome.updated:
+                await enqueue_deliveries(jobs, webhooks, clock())
 
     async def enqueue_due(_: str) -> None:
         due = await feeds.list_due(clock())
@@ -72,6 +77,7 @@ def make_feed_kinds(jobs: Jobs, polling: Polling) -> list[JobKind]:
 
     async def delete_expired(_: str) -> None:
         await cache.delete_expired(database, clock())
+        await ChangeFeed(database).delete_before(clock() - CHANGES_RETENTION)
 
     async def delete_ended_jobs(_: str) -> None:
         now = datetime.now(UTC)  # DBOS uses the real time too
@@ -88,7 +94,7 @@ def make_feed_kinds(jobs: Jobs, polling: Polling) -> list[JobKind]:
 
 
 def make_feed_schedules(*, due_interval: float = 30.0) -> list[Schedule]:
-    """Return the schedules: due feeds every `due_interval` seconds, ended jobs hourly, expired cache entries daily.
+    """Return the schedules: due feeds every `due_interval` seconds, ended jobs hourly, expired rows daily.
 
     Entries that left their feed are deleted when the feed is polled, not here (contract I5).
     """
