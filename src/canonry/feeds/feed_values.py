@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from canonry.core.keys import Item, Key
-    from canonry.feeds.ingest_report import ItemRecord
     from canonry.feeds.item_matching import ItemOutcome, KeyConflict
 
 
@@ -95,7 +94,10 @@ class MergedItem(NamedTuple):
     shares_url_with: tuple[int, ...]
     text_start: str  # the first characters of its text, which is not stored
     parsed: Item  # as the document has it
-    record: ItemRecord | None = None  # of a new or updated item, with its number in the change feed
+    # Of a new or updated item:
+    number: int | None = None  # in the change feed
+    published_at: str | None = None  # the date in UTC, if it can be read
+    feeds: tuple[str, ...] = ()  # the feeds that have shown it; credentials are masked
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ from canonry.feeds.canonicalize.fetcher import strip_fragment
 from canonry.feeds.changes import CHANGES_RETENTION, ChangeFeed
 from canonry.feeds.host_slots import HostSlots
 from canonry.feeds.ingest_checklist import RunEvidence, check_run, load_sample
-from canonry.feeds.ingest_report import RECORD_FIELDS, FeedOutcome, FeedResult, IngestedItem, Report
+from canonry.feeds.ingest_report import FeedOutcome, FeedResult, Report, make_ingested_item, make_record
+from canonry.feeds.item_matching import ItemOutcome
 from canonry.feeds.polling import SEEN_TTL_DAYS, Polling, poll_feed
 from canonry.feeds.run_store import RunStore
 from canonry.feeds.runs import finish_run, start_run
@@ -30,10 +31,9 @@ from canonry.net.response import Validators
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from canonry.core.keys import Item
     from canonry.feeds.feed_store import FeedStore
     from canonry.feeds.feed_values import FeedState, MergedFeed
-    from canonry.feeds.ingest_report import ItemRecord
+    from canonry.feeds.ingest_report import IngestedItem
     from canonry.net.response import Fetch, Response
     from canonry.store.database import Database
 
@@ -184,20 +184,16 @@ class _Run:
 
         async with self.hosts.acquire(parse(queued.url).host):
             polled = await self.store.run(work)
+        shown_url = mask_credentials(polled.outcome.feed_url)
         for item in polled.merged.items:
             self.evidence.add_item(polled.feed_id, item)
-            if item.record is not None:
-                self._pass_on(item.record, item.parsed, is_persistent=polled.is_persistent)
+            if item.outcome is not ItemOutcome.DUPLICATE:
+                number = item.number if polled.is_persistent else None  # a number in memory means nothing
+                if self.on_item is None:
+                    self.report.items.append(make_record(item, shown_url, number=number))
+                else:
+                    self.on_item(make_ingested_item(item, shown_url, number=number))
         self._add_outcome(polled.outcome)
-
-    def _pass_on(self, record: ItemRecord, item: Item, *, is_persistent: bool) -> None:
-        """Give a new or updated item to the caller, or add it to the report; a number in memory means nothing."""
-        number = record.number if is_persistent else None
-        if self.on_item is None:
-            self.report.items.append(replace(record, number=number))
-            return
-        values = {name: getattr(record, name) for name in RECORD_FIELDS}
-        self.on_item(IngestedItem(**{**values, "number": number}, item=item))
 
     async def _fetch_and_count(self, fetch: Fetch, url: str, **options: Any) -> Response:
         self.evidence.conditional_requests += options.get("validators", _NO_VALIDATORS) != _NO_VALIDATORS

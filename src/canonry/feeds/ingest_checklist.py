@@ -84,8 +84,7 @@ class RunEvidence:
     @property
     def change_numbers(self) -> list[int]:
         """The changes of the sample."""
-        records = [sampled.item.record for sampled in self.sample]
-        return [record.number for record in records if record is not None and record.number is not None]
+        return [sampled.item.number for sampled in self.sample if sampled.item.number is not None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from canonry.core.keys import Enclosure, Item, Key, replace_unstorable
 from canonry.feeds.item_matching import ItemOutcome  # noqa: TC001 – the service reads the types of the record
-from canonry.feeds.published import format_published, parse_published
 
 if TYPE_CHECKING:
     from canonry.errors import FailureKind
@@ -145,14 +144,21 @@ class Report:
         self.failed += outcome.result.is_failure
 
 
-def make_record(item: MergedItem, shown_url: str, feeds: tuple[str, ...]) -> ItemRecord:
-    """Return the record of an item, without a number; credentials in the URL of its feed are masked."""
-    keys, dedupe_key, parsed = item.keys, item.dedupe_key, item.parsed
-    if "@" in dedupe_key or any("@" in key.key_value for key in keys):
-        keys = tuple(replace(key, key_value=mask_key(key.key_value)) for key in keys)
-        dedupe_key = mask_key(dedupe_key)
-    published = parse_published(parsed.published) if parsed.published else None
-    return ItemRecord(
+def make_record(item: MergedItem, shown_url: str, *, number: int | None) -> ItemRecord:
+    """Return the record of an item; credentials in the URL of its feed are masked."""
+    return ItemRecord(*_list_values(item, shown_url, number))
+
+
+def make_ingested_item(item: MergedItem, shown_url: str, *, number: int | None) -> IngestedItem:
+    """Return the record of an item together with the item itself."""
+    return IngestedItem(*_list_values(item, shown_url, number), item=item.parsed)
+
+
+def _list_values(item: MergedItem, shown_url: str, number: int | None) -> tuple[Any, ...]:
+    """Return the values of an `ItemRecord`, in the order of its fields."""
+    keys, dedupe_key = mask_keys(item)
+    parsed = item.parsed
+    return (
         item.outcome,
         shown_url,
         item.title,
@@ -162,21 +168,30 @@ def make_record(item: MergedItem, shown_url: str, feeds: tuple[str, ...]) -> Ite
         item.match_confidence.value,
         item.first_seen_at,
         item.last_seen_at,
-        None,
+        number,
         item.entry_id,
         parsed.guid.strip(),
         parsed.published.strip(),
-        None if published is None else format_published(published),
+        item.published_at,
         replace_unstorable(parsed.author),
         tuple(map(replace_unstorable, parsed.categories)),
         tuple([_clean_enclosure(each) for each in parsed.media]),
-        feeds,
+        item.feeds,
     )
 
 
 def _clean_enclosure(enclosure: Enclosure) -> Enclosure:
     url, media_type = replace_unstorable(enclosure.url), replace_unstorable(enclosure.type)
     return Enclosure(url, media_type, enclosure.length)
+
+
+def mask_keys(item: MergedItem) -> tuple[tuple[Key, ...], str]:
+    """Return the keys and the dedupe key of an item; credentials in the URL of its feed are masked."""
+    keys, dedupe_key = item.keys, item.dedupe_key
+    if "@" in dedupe_key or "@" in item.url:  # the parts of the other keys are in one of these
+        keys = tuple(replace(key, key_value=mask_key(key.key_value)) for key in keys)
+        dedupe_key = mask_key(dedupe_key)
+    return keys, dedupe_key
 
 
 def get_record(found: IngestedItem) -> ItemRecord:

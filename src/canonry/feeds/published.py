@@ -114,22 +114,31 @@ def parse_published(text: str) -> datetime | None:
 
     A date without a zone, or with an unknown one, is read as UTC.
     """
-    text = " ".join(text[:_MAX_CHARS].replace("年", "-").replace("月", "-").replace("日", " ").split())
     try:
-        return _parse(text)
+        return _parse_standard(text) or _parse(_clean(text))
     except (ValueError, OverflowError):  # the 31st of February, hour 25, year 0, an offset out of range
         return None
 
 
-def format_published(when: datetime) -> str:
-    """Return a time in the text format of the store, also for years before 1000."""
-    return when.isoformat(timespec="microseconds").replace("+00:00", "Z")
+def format_published(text: str) -> str | None:
+    """Return the time that the date of an item means in the text format of the store; None if that is not certain."""
+    when = parse_published(text) if text else None
+    return None if when is None else when.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def _clean(text: str) -> str:
+    return " ".join(text[:_MAX_CHARS].replace("年", "-").replace("月", "-").replace("日", " ").split())
+
+
+def _parse_standard(text: str) -> datetime | None:
+    found = _STANDARD.fullmatch(text)
+    month = _MONTHS.get(found[2].lower()) if found else None
+    if found is None or month is None or found[6] == "60":
+        return None
+    return datetime(int(found[3]), month, int(found[1]), int(found[4]), int(found[5]), int(found[6]), tzinfo=UTC)
 
 
 def _parse(text: str) -> datetime | None:
-    if (found := _STANDARD.fullmatch(text)) and (month := _MONTHS.get(found[2].lower())):
-        clock = _Clock(int(found[4]), int(found[5]), int(found[6]))
-        return _make(int(found[3]), month, int(found[1]), clock, UTC)
     if text.isascii() and text.isdecimal() and (units := _EPOCH_DIGITS.get(len(text))):
         return datetime.fromtimestamp(int(text) / units, UTC)
     if found := _COMPACT.match(text):
