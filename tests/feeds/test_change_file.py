@@ -6,7 +6,7 @@ import asyncio
 import json
 import shutil
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -191,7 +191,7 @@ def test_two_processes_write_each_change_once(output: Output) -> None:
     feed = output.add("https://a.com/feed")
     one, other = output.open(), output.open()
 
-    async def write_both() -> list[Any]:
+    async def write_both() -> tuple[int, int]:
         return await asyncio.gather(one.write_new(), other.write_new())
 
     output.show(feed, *[str(number) for number in range(50)])

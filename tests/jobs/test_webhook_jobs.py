@@ -71,9 +71,11 @@ def test_killed_workers_deliver_every_change_in_order(database_url: str, workers
             show(database_url, shown)
             assert received.wait(240), running.read_logs()
             wanted = len(server.received) + chance.randint(0, 2)
-            running.wait_for(
-                lambda wanted=wanted, shown=shown: len(server.received) >= wanted or len(set(server.numbers)) == shown
-            )
+
+            def is_enough(wanted: int = wanted, shown: int = shown) -> bool:
+                return len(server.received) >= wanted or len(set(server.numbers)) == shown
+
+            running.wait_for(is_enough)
             running.kill(process)
             process = running.start(script=WORKER)
         running.wait_for(lambda: len(set(server.numbers)) == ITEMS)

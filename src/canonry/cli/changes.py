@@ -25,24 +25,20 @@ _MAX_RETRY_SECONDS = 30.0  # between two attempts to reach a store that is not a
 _LAST = "last"
 
 
-class _AfterType(click.ParamType):
-    """A number of a change, or `last`."""
-
-    name = "number"
-
-    def convert(self, value: object, parameter: click.Parameter | None, context: click.Context | None) -> int | str:
-        text = str(value)
-        is_number = text.isascii() and text.isdecimal() and len(text) < 19
-        if not is_number and text != _LAST:
-            self.fail(f"{text!r} is neither the number of a change nor `{_LAST}`", parameter, context)
-        return int(text) if is_number else text
+def _parse_after(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | str | None:
+    """Return the number of a change, or `last`."""
+    if text is None or text == _LAST:
+        return text
+    if text.isascii() and text.isdecimal() and len(text) < 19:
+        return int(text)
+    raise click.BadParameter(f"{text!r} is neither the number of a change nor `{_LAST}`")
 
 
 @click.command()
 @click.option(
     "--after",
     metavar="N",
-    type=_AfterType(),
+    callback=_parse_after,
     help="Only changes after number N, or `last` for those to come. Default: all that are stored.",
 )
 @click.option("--limit", metavar="N", type=click.IntRange(min=1), help="Stop after N changes.")

@@ -152,11 +152,11 @@ def _parse(text: str) -> datetime | None:
     if found := _NUMERIC.match(text):
         return _parse_numeric(found, text[found.end() :])
     for pattern in (_DAY_FIRST, _MONTH_FIRST):
-        if (found := pattern.match(text)) and (month := _find_month(found["name"])):
-            return _add_time(_expand_year(found["year"]), month, int(found["day"]), text[found.end() :])
-    if (found := _CTIME.match(text)) and (month := _find_month(found["name"])):
+        if (found := pattern.match(text)) and (named := _find_month(found["name"])):
+            return _add_time(_expand_year(found["year"]), named, int(found["day"]), text[found.end() :])
+    if (found := _CTIME.match(text)) and (named := _find_month(found["name"])):
         zone = _read_zone(found["zone"] or "")
-        return _make(_expand_year(found["year"]), month, int(found["day"]), _read_clock(found), zone)
+        return _make(_expand_year(found["year"]), named, int(found["day"]), _read_clock(found), zone)
     return None
 
 

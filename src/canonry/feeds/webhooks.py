@@ -13,7 +13,7 @@ import json
 import random
 import secrets
 import time
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import partial
@@ -113,9 +113,8 @@ class WebhookStore:
 
     async def list_all(self) -> list[Webhook]:
         """Return all webhooks, the oldest first."""
-        return await self.database.read(
-            lambda on: list(map(_make, on.execute(select(*_COLUMNS).order_by(webhooks.c.id))))
-        )
+        query = select(*_COLUMNS).order_by(webhooks.c.id)
+        return await self.database.read(lambda on: [_make(row) for row in on.execute(query)])
 
     async def get(self, webhook_id: int) -> Webhook:
         """Return a webhook; raises WebhookNotFound."""
@@ -278,7 +277,8 @@ def choose_retry(webhook: Webhook, failure: DeliveryFailure, *, now: datetime, c
         return None
     if webhook.failing_since is not None and webhook.failing_since <= stamp(now - _PAUSE_AFTER):
         return None
-    backoff = min(_MAX_RETRY, _FIRST_RETRY * 2 ** min(webhook.failures, 20)) * (0.75 + chance / 2)
+    doubled: timedelta = _FIRST_RETRY * 2 ** min(webhook.failures, 20)
+    backoff = min(_MAX_RETRY, doubled) * (0.75 + chance / 2)
     asked = min(_MAX_RETRY_AFTER, timedelta(seconds=failure.retry_after or 0))
     return now + max(backoff, asked)
 
@@ -336,5 +336,4 @@ def _make(row: Any) -> Webhook:
 
 def mask_webhook(webhook: Webhook) -> Webhook:
     """Return the webhook as it may be shown: without credentials in its URL."""
-    values = {name: getattr(webhook, name) for name in _NAMES}
-    return Webhook(**{**values, "url": mask_credentials(webhook.url), "failure": mask_credentials(webhook.failure)})
+    return replace(webhook, url=mask_credentials(webhook.url), failure=mask_credentials(webhook.failure))

@@ -164,8 +164,11 @@ async def test_what_the_worker_finds_is_in_the_change_feed_and_is_delivered(data
                 poll = f"/api/feeds/{added.json()['feed_id']}/poll"
                 for last in (2, 3):
                     await asked(service, "POST", poll)
-                    await asyncio.to_thread(until, lambda last=last: read(service)["last"] == last)
-                    await asyncio.to_thread(until, lambda last=last: len(server.numbers) == last)
+
+                    def has_arrived(last: int = last) -> bool:
+                        return len(server.numbers) == last and bool(read(service)["last"] == last)
+
+                    await asyncio.to_thread(until, has_arrived)
                 changes = (await asked(service, "GET", "/api/changes")).json()["changes"]
     assert [change["outcome"] for change in changes] == ["new", "new", "updated"]
     assert server.numbers == [1, 2, 3]
