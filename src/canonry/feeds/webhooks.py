@@ -249,6 +249,7 @@ class Deliveries:
             reads_body=lambda _: False,
             headers=(
                 ("Content-Type", "application/json"),
+                ("Connection", "close"),  # the next request may be hours away, and a POST on a stale connection fails
                 ("webhook-id", message_id),
                 ("webhook-timestamp", timestamp),
                 ("webhook-signature", sign(secret, message_id, timestamp=timestamp, body=body)),

@@ -23,7 +23,7 @@ from canonry.feeds.polling import poll_feed
 from canonry.feeds.webhooks import WebhookStore
 from canonry.jobs.queues import POLL_JOB, REKEY_JOB, JobKind
 from canonry.jobs.schedules import ENDED_JOBS_RETENTION, Schedule
-from canonry.jobs.webhook_jobs import enqueue_deliveries
+from canonry.jobs.webhook_jobs import ENQUEUE_DELIVERIES_JOB, enqueue_deliveries
 from canonry.rekey.bookmark_rekey import BOOKMARK_REKEY_JOB
 from canonry.rekey.entry_rekey import rekey
 from canonry.rekey.entry_rekey_store import EntryRekeyStore
@@ -44,7 +44,7 @@ EMPTY_TRASH_JOB = "trash"
 _MINUTE_SECONDS, _HOUR_SECONDS, _DAY_SECONDS = 60.0, 3_600.0, 86_400.0
 TRASH_RETENTION = timedelta(days=30)
 STATISTICS_RETENTION = timedelta(days=400)
-_ENDED_POLLS_RETENTION = timedelta(hours=1)  # there are many, and the feed records its last result
+_FREQUENT_JOBS_RETENTION = timedelta(hours=1)  # there are many, and feeds and webhooks record their last result
 _log = logging.getLogger("canonry.jobs")
 
 
@@ -81,7 +81,8 @@ def make_feed_kinds(jobs: Jobs, polling: Polling) -> list[JobKind]:
 
     async def delete_ended_jobs(_: str) -> None:
         now = datetime.now(UTC)  # DBOS uses the real time too
-        await asyncio.to_thread(jobs.delete_ended, now - _ENDED_POLLS_RETENTION, POLL_JOB)
+        for kind in (POLL_JOB, ENQUEUE_DELIVERIES_JOB):
+            await asyncio.to_thread(jobs.delete_ended, now - _FREQUENT_JOBS_RETENTION, kind)
         await asyncio.to_thread(jobs.delete_ended, now - ENDED_JOBS_RETENTION)
 
     return [
