@@ -178,6 +178,45 @@ class RekeyUnfinished(StoreError):
     """A rekey has not finished: the keys of the store are under two policies, and nothing can be ingested."""
 
 
+class ChangesLost(CanonryError):
+    """The change feed cannot be read after this number: later changes were deleted, or it is of another store.
+
+    `continue_after` is the number to continue after.
+    """
+
+    def __init__(self, after: int, *, deleted: int, last: int) -> None:
+        super().__init__(after, deleted, last)
+        self.after = after
+        self.deleted = deleted
+        self.last = last
+
+    @property
+    def continue_after(self) -> int:
+        return self.deleted if self.after < self.deleted else self.last
+
+    def __str__(self) -> str:
+        if self.after < self.deleted:
+            return (
+                f"The changes from {self.after + 1} to {self.deleted} are no longer stored. Compare with the list of"
+                f" items, then continue after {self.deleted}."
+            )
+        return (
+            f"There is no change {self.after}: the last one is {self.last}. The number is from another store. Compare"
+            f" with the list of items, then continue after {self.last}."
+        )
+
+
+class WebhookNotFound(CanonryError, LookupError):
+    """No webhook has this id; it may have been removed."""
+
+    def __init__(self, webhook_id: int) -> None:
+        super().__init__(webhook_id)
+        self.webhook_id = webhook_id
+
+    def __str__(self) -> str:
+        return f"no webhook has the id {self.webhook_id}; it may have been removed"
+
+
 class WorkerAlreadyRunning(StoreError):
     """Another worker already runs the jobs of this store file, or a worker already runs in this process."""
 

@@ -149,17 +149,20 @@ def make_worker(components: Components, *, concurrency: int = 32, due_interval: 
         make_feed_kinds,
         make_feed_schedules,
     )
+    from canonry.jobs.webhook_jobs import make_webhook_kinds, make_webhook_schedules
     from canonry.jobs.worker import Worker
 
     kinds = [
         *make_feed_kinds(components.jobs, Polling(components.client.fetch, clock=components.clock)),
         *make_bookmark_kinds(components.bookmarks, components.bookmark_rekeys),
         *make_crawl_kinds(components.jobs, components.settings, components.client),
+        *make_webhook_kinds(components.jobs, components.client.fetch, components.clock),
     ]
     schedules = [
         *make_feed_schedules(due_interval=due_interval),
         *make_bookmark_schedules(),
         *make_crawl_schedules(),
+        *make_webhook_schedules(),
     ]
     return Worker(components.jobs, kinds, schedules=schedules, concurrency=concurrency)
 

@@ -137,6 +137,19 @@ def check_items(wanted: Iterable[str], stored: Iterable[str]) -> Check:
     return Check("feed items are stored exactly once", f"{len(want)} items", tuple(problems))
 
 
+def check_changes(wanted: Iterable[str], new: Iterable[str], numbers: Sequence[int]) -> Check:
+    """Check that each feed item is new exactly once in the change feed, and that no number is missing in it.
+
+    `new` are the titles of its new items.
+    """
+    want, have = Counter(wanted), Counter(new)
+    problems = [f"{item} is not in the change feed" for item in want if item not in have]
+    problems += [f"{item} is new {count} times" for item, count in have.items() if count > 1]
+    missing = sorted(set(range(1, max(numbers, default=0) + 1)) - set(numbers))
+    problems += [f"no change has the number {number}" for number in missing]
+    return Check("feed items are in the change feed", f"{len(numbers)} changes", tuple(problems))
+
+
 def check_failing_feeds(wanted: Sequence[str], failing: Iterable[str]) -> Check:
     """Check that the feeds at forbidden addresses fail, and no other feed does."""
     want, have = set(wanted), set(failing)

@@ -107,6 +107,7 @@ class Stored:
     bookmarks: list[audit.StoredBookmark]
     merged: Mapping[int, int]  # the id of each merged bookmark, and the id of the one that replaced it
     titles: list[str]  # of feed items
+    changes: list[tuple[int, str, str]]  # number, outcome and title of each change
     failing_feeds: set[str]
     job_counts: list[tuple[str, int]]  # by status
 
@@ -234,6 +235,10 @@ class ChaosRun:
             bookmarks=[audit.StoredBookmark(*row) for row in bookmarks],
             merged=merged,
             titles=[title for (title,) in self._fetch_rows("SELECT title FROM entries")],
+            changes=[
+                (number, outcome, json.loads(record)["title"])
+                for number, outcome, record in self._fetch_rows("SELECT number, outcome, record FROM changes")
+            ],
             failing_feeds={url for (url,) in self._fetch_rows("SELECT key_url FROM feeds WHERE failures > 0")},
             job_counts=[
                 (status, count)
@@ -256,6 +261,11 @@ class ChaosRun:
             audit.check_descriptions(acknowledged, bookmarks),
             audit.check_unique(acknowledged, bookmarks, normal),
             audit.check_items(titles, stored.titles),
+            audit.check_changes(
+                titles,
+                [title for _, outcome, title in stored.changes if outcome == "new"],
+                [number for number, _, _ in stored.changes],
+            ),
             audit.check_failing_feeds(self.web.list_private_feed_urls(), stored.failing_feeds),
             audit.check_pages(crawls),
             audit.check_traps(self.traps.hits, are_counting=self.traps.try_counting()),

@@ -113,6 +113,12 @@ def test_items_that_are_lost_doubled_or_unknown_are_reported() -> None:
     assert check.problems == ("a is lost", "b is stored 2 times", "c was never served")
 
 
+def test_items_that_are_not_in_the_change_feed_or_twice_are_reported() -> None:
+    assert audit.check_changes(["a", "b"], ["b", "a"], [1, 2, 3]).is_ok
+    check = audit.check_changes(["a", "b"], ["b", "b"], [1, 2, 4])
+    assert check.problems == ("a is not in the change feed", "b is new 2 times", "no change has the number 3")
+
+
 def test_feeds_that_fail_or_should_are_reported() -> None:
     assert audit.check_failing_feeds(["a", "b"], ["b", "a"]).is_ok
     assert audit.check_failing_feeds(["a", "b"], ["b", "c"]).problems == ("a does not fail", "c fails")

@@ -25,4 +25,4 @@ def test_a_short_run_passes_all_checks(tmp_path: Path) -> None:
         pytest.skip(run.stderr.splitlines()[-1])
     assert run.returncode == 0, run.stdout + run.stderr
     assert report.read_text().startswith("# Chaos: clean")
-    assert run.stdout.count(" ok |") == 11 and "FAILED" not in run.stdout
+    assert run.stdout.count(" ok |") == 12 and "FAILED" not in run.stdout

@@ -32,7 +32,10 @@ STEERING = {
     "items": [{"id": "1", "title": "\033]0;pwned\a", "url": "https://example.com/\033[2J"}],
 }
 WAIT_SECONDS = 120  # for an event on a busy machine
-FIELDS = "outcome feed_url title url keys dedupe_key match_confidence first_seen_at last_seen_at".split()
+FIELDS = (
+    "outcome feed_url title url keys dedupe_key match_confidence first_seen_at last_seen_at"
+    " number entry_id guid published published_at author categories enclosures feeds"
+).split()
 
 
 class FeedSite(BaseHTTPRequestHandler):

@@ -118,6 +118,10 @@ async def test_an_item_is_recorded_with_all_its_keys(tmp_path: Path) -> None:
             "high",
             stamp(START),
             stamp(START),
+            number=1,
+            entry_id=1,
+            guid="id-1",
+            feeds=(URL,),
         )
         assert len(await runs_.rows(entry_identities)) == 3
 

@@ -273,6 +273,10 @@ def assert_whole(connection: Connection) -> None:
         "sightings of no feed": "SELECT * FROM sightings WHERE feed_id NOT IN (SELECT id FROM feeds)",
         "sightings in a document that was not parsed": "SELECT f.id FROM sightings s JOIN feeds f ON f.id = s.feed_id"
         " WHERE s.document > f.document",
+        "entries that are not in the change feed": "SELECT id FROM entries WHERE id NOT IN"
+        " (SELECT entry_id FROM changes WHERE outcome = 'new')",
+        "changes that are not counted": "SELECT number FROM changes WHERE number > (SELECT last FROM change_numbers)",
+        "numbers without a change": "SELECT last FROM change_numbers WHERE last <> (SELECT count(*) FROM changes)",
         "validators without items": "SELECT f.id FROM feeds f WHERE f.etag <> '' AND f.id NOT IN"
         " (SELECT s.feed_id FROM sightings s WHERE s.document = f.document)",
     }.items():

@@ -1,4 +1,4 @@
-"""`canonry feeds`: list, add, remove, import and export feeds, and list their items."""
+"""`canonry feeds`: list, add, remove, import and export feeds, list their items, and follow changes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 import click
 
 from canonry.cli import render
+from canonry.cli.changes import changes
 from canonry.cli.options import db_option, json_option
 from canonry.cli.stores import open_feeds
+from canonry.cli.webhooks import webhook
 from canonry.errors import InvalidUrl, mask_credentials
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ no_fetch_option = click.option("--no-fetch", is_flag=True, help="Add the URLs as
 
 @click.group()
 def feeds() -> None:
-    """Manage the feeds you follow, and list their items."""
+    """Manage the feeds you follow, list their items, and pass on changes."""
 
 
 @feeds.command("list")
@@ -236,6 +238,10 @@ def items(*, since: str | None, duplicates: bool, database_url: str, as_json: bo
                 for item in found
             ],
         )
+
+
+feeds.add_command(changes)
+feeds.add_command(webhook)
 
 
 async def _add(rows: list[OpmlFeed], store: FeedStore, *, no_fetch: bool, concurrency: int = 16) -> list[AddOutcome]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 import sys
 from collections import Counter
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
@@ -17,19 +19,22 @@ from canonry.cli import render
 from canonry.cli.options import db_option, json_option
 from canonry.cli.signals import run_until_stopped
 from canonry.cli.stores import open_feeds
-from canonry.errors import StoreError, mask_credentials
+from canonry.errors import InvalidUrl, NewerStore, StoreError, mask_credentials
 from canonry.feeds.feed_values import FeedStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Coroutine, Mapping
     from io import FileIO
 
+    from canonry.feeds.change_file import ChangeFile
+    from canonry.feeds.feed_store import FeedStore
     from canonry.feeds.feed_values import FeedState
-    from canonry.feeds.ingest_report import FeedOutcome, ItemRecord, Report
+    from canonry.feeds.ingest_report import FeedOutcome, IngestedItem, ItemRecord, Report
     from canonry.net.origin import Origin
     from canonry.store.database import Database
 
 _MAX_SHOWN_ITEMS = 20  # on a terminal
+_WRITE_INTERVAL_SECONDS = 1.0  # between two looks for changes that the file lacks
 
 
 @click.command()
@@ -41,7 +46,7 @@ _MAX_SHOWN_ITEMS = 20  # on a terminal
 @click.option(
     "--jsonl",
     metavar="FILE",
-    help="Append new and updated items to FILE, one JSON object per line; - is standard output.",
+    help="Append new and updated items to FILE, one JSON object per line, each at least once; - is standard output.",
 )
 @json_option
 @click.option(
@@ -102,7 +107,8 @@ def ingest(
 
     Polls the given URLs and the feeds of an OPML file, or without either all active feeds of the store.
     When piped, new and updated items are printed as JSON lines. Feeds that fail are listed and do not stop
-    the others; the exit code is then 1. A run can be interrupted at any time: stored items stay stored.
+    the others; the exit code is then 1. A run can be interrupted at any time: stored items stay stored, and
+    what FILE lacks is appended by the next run. FILE.position remembers how far FILE is.
 
     \b
     canonry ingest https://example.com/feed
@@ -170,9 +176,10 @@ class _IngestSession:
     async def run_once(self, given: list[str]) -> int:
         """Poll the given feeds, or all active ones; print the items and the summary, and return the exit code."""
         if given:
-            report = await self._run(given, self.database_url)
+            report = await self._run_given(given)
         else:
             with open_feeds(self.database_url) as store:
+                await self.output.start(store)
                 active = [feed for feed in await store.list_all() if feed.status is FeedStatus.ACTIVE]
                 if not active:
                     click.echo("canonry: no feeds to poll. Add one with `canonry feeds add URL`.", err=True)
@@ -182,9 +189,24 @@ class _IngestSession:
         _print_summary(report)
         return 0 if not report.failed and all(line.is_met for line in report.checklist) else 1
 
+    async def _run_given(self, given: list[str]) -> Report:
+        """Poll the given feeds; without a usable store, items are stored in memory only (contract I6)."""
+        if not self.output.has_file:
+            return await self._run(given, self.database_url)
+        with ExitStack() as stack:
+            try:
+                store = stack.enter_context(open_feeds(self.database_url))
+            except NewerStore:
+                raise
+            except StoreError:
+                return await self._run(given, self.database_url)
+            await self.output.start(store, given)
+            return await self._run(given, store.database)
+
     async def watch(self, given: list[str], every: float) -> int:
         """Poll the given feeds, then every feed when it is due, until a signal ends the process."""
         with open_feeds(self.database_url) as store:
+            await self.output.start(store)
             while True:
                 try:
                     if given:
@@ -202,6 +224,7 @@ class _IngestSession:
 
     async def _run(self, urls: list[str], store: str | Database, origins: Mapping[str, Origin] | None = None) -> Report:
         from canonry.feeds.ingest import ingest as run_ingest
+        from canonry.feeds.ingest_report import get_record
 
         self.bar, feeds_before = render.ProgressBar(len(dict.fromkeys(urls))), self.totals.feeds
 
@@ -209,12 +232,12 @@ class _IngestSession:
             self.totals.add(outcome)
             self.bar.show(self.totals.feeds - feeds_before, self.totals.describe_items())
 
-        def on_item(record: ItemRecord) -> None:
+        def on_item(found: IngestedItem) -> None:
             if self.output.is_on_terminal:
                 self.bar.clear()
-            self.output.write(record)
+            self.output.write(get_record(found))
 
-        report = await run_ingest(
+        work = run_ingest(
             urls,
             store,
             concurrency=self.options.concurrency,
@@ -225,17 +248,24 @@ class _IngestSession:
             on_feed=on_feed,
             on_item=on_item,
         )
+        report = await self.output.write_while(work)
         self.bar.clear()
         return report
 
 
 class _ItemOutput:
-    """Writes new and updated items: JSON lines to a file and to standard output, or the first few to a terminal."""
+    """Writes new and updated items: JSON lines to a file and to standard output, or the first few to a terminal.
+
+    A file gets the items from the change feed of the store, so that it has also those of a run that was killed
+    before it could write them. Devices and pipes get the items of this run when they are stored.
+    """
 
     def __init__(self, file: str | None, *, as_json: bool) -> None:
         is_piped = not render.is_for_terminal(as_json=as_json)
         self._is_printed = is_piped or file == "-"
         self._file = None if file is None or file == "-" else _open_for_appending(file)
+        self.has_file = self._file is not None and stat.S_ISREG(os.fstat(self._file.fileno()).st_mode)
+        self._change_file: ChangeFile | None = None
         self._shown: list[ItemRecord] = []
         self._count = 0
         self.is_on_terminal = self._is_printed and sys.stdout.isatty()
@@ -247,8 +277,48 @@ class _ItemOutput:
         if self._file is not None:
             self._file.close()
 
+    async def start(self, store: FeedStore, urls: list[str] | None = None) -> None:
+        """Write the changes of these feeds, or of all, to the file, if there is one."""
+        from canonry.feeds.change_file import ChangeFile
+        from canonry.feeds.changes import ChangeFeed
+
+        if self._file is None or not self.has_file:
+            return
+        file = ChangeFile(
+            str(self._file.name), ChangeFeed(store.database), format_record=render.format_json, warn=_print_warning
+        )
+        await file.start(None if urls is None else await _find_feed_ids(store, urls))
+        self._change_file = file
+
+    async def write_while(self, work: Coroutine[Any, Any, Report]) -> Report:
+        """Run the work and append changes to the file while it runs and when it has ended, however it ends."""
+        if self._change_file is None:
+            return await work
+        polling, writing = asyncio.ensure_future(work), asyncio.create_task(self._write_regularly(self._change_file))
+        try:
+            await asyncio.wait({polling, writing}, return_when=asyncio.FIRST_COMPLETED)
+            if writing.done():
+                writing.result()  # the file cannot be written
+            return await polling
+        finally:
+            for task in (polling, writing):
+                task.cancel()
+            await asyncio.gather(polling, writing, return_exceptions=True)
+            await self._write_changes(self._change_file)
+
+    async def _write_regularly(self, file: ChangeFile) -> None:
+        while True:
+            await asyncio.sleep(_WRITE_INTERVAL_SECONDS)
+            await self._write_changes(file)
+
+    async def _write_changes(self, file: ChangeFile) -> None:
+        try:
+            await file.write_new()
+        except StoreError as error:
+            _print_warning(f"{error}; the next run appends what {file.file} lacks")
+
     def write(self, record: ItemRecord) -> None:
-        if self._file is not None:
+        if self._file is not None and (not self.has_file or record.number is None):
             self._file.write(f"{render.format_json(record)}\n".encode())
         if self._is_printed:
             render.print_json(record)
@@ -309,6 +379,22 @@ def _print_problems(report: Report) -> None:
             )
         if outcome.result.is_failure:
             click.echo(f"{outcome.result}: {url}: {render.escape_control(outcome.reason)}", err=True)
+
+
+async def _find_feed_ids(store: FeedStore, urls: list[str]) -> list[int]:
+    """Return the ids of the feeds at these URLs; feeds that are not known are added, as the run would do."""
+    from canonry.core.url import read_url
+    from canonry.feeds.canonicalize.fetcher import strip_fragment
+
+    valid: list[str] = []
+    for url in urls:
+        with suppress(InvalidUrl):  # the run reports it
+            valid.append(strip_fragment(read_url(url)))
+    return [feed.id for feed in await store.add_all(list(dict.fromkeys(valid)), datetime.now(UTC))]
+
+
+def _print_warning(text: str) -> None:
+    click.echo(f"canonry: {text}", err=True)
 
 
 def _open_for_appending(file: str) -> FileIO:

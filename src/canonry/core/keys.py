@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import cast
 
@@ -47,8 +47,21 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
+class Enclosure:
+    """A file that belongs to an item; `length` is in bytes, None if the feed does not say it."""
+
+    url: str
+    type: str = ""
+    length: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Item:
-    """The fields of a feed item that decide its identity and whether it changed; empty if the feed has none."""
+    """The fields of a feed item; empty if the feed has none.
+
+    Those up to `enclosures` decide its identity and whether it changed. Author, categories and `media` (the
+    enclosures with type and length) decide nothing, and are left out of comparisons.
+    """
 
     guid: str = ""
     link: str = ""
@@ -57,6 +70,9 @@ class Item:
     text: str = ""
     enclosures: tuple[str, ...] = ()
     updated: str = ""
+    author: str = field(default="", compare=False)
+    categories: tuple[str, ...] = field(default=(), compare=False)
+    media: tuple[Enclosure, ...] = field(default=(), compare=False)
 
     @classmethod
     def of(cls, item: object) -> Item:

@@ -103,7 +103,12 @@ class MergedItem(NamedTuple):
     first_seen_at: str
     last_seen_at: str
     shares_url_with: tuple[int, ...]
-    text_start: str = ""  # the first characters of its text, which is not stored
+    text_start: str  # the first characters of its text, which is not stored
+    parsed: Item  # as the document has it
+    # Of a new or updated item:
+    number: int | None = None  # in the change feed
+    published_at: str | None = None  # the date in UTC, if it can be read
+    feeds: tuple[str, ...] = ()  # the feeds that have shown it; credentials are masked
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 from canonry.core.url import parse, read_url
 from canonry.errors import FailureKind, InvalidUrl, mask_credentials
 from canonry.feeds.canonicalize.fetcher import strip_fragment
+from canonry.feeds.changes import CHANGES_RETENTION, ChangeFeed
 from canonry.feeds.host_slots import HostSlots
 from canonry.feeds.ingest_checklist import RunEvidence, check_run, load_sample
-from canonry.feeds.ingest_report import FeedOutcome, FeedResult, ItemRecord, Report, make_record
+from canonry.feeds.ingest_report import FeedOutcome, FeedResult, Report, make_ingested_item, make_record
 from canonry.feeds.item_matching import ItemOutcome
 from canonry.feeds.polling import SEEN_TTL_DAYS, Polling, poll_feed
 from canonry.feeds.run_store import RunStore
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from canonry.feeds.feed_store import FeedStore
     from canonry.feeds.feed_values import FeedState, MergedFeed
+    from canonry.feeds.ingest_report import IngestedItem
     from canonry.net.response import Fetch, Response
     from canonry.store.database import Database
 
@@ -52,7 +54,7 @@ async def ingest(
     per_host: int = _MAX_REQUESTS_PER_HOST,
     delay: float = 0.0,
     origins: Mapping[str, Origin] | None = None,
-    on_item: Callable[[ItemRecord], object] | None = None,
+    on_item: Callable[[IngestedItem], object] | None = None,
     on_feed: Callable[[FeedOutcome], object] | None = None,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> Report:
@@ -60,8 +62,9 @@ async def ingest(
 
     `store` is a database URL (default: that of the settings) or an open `Database`. At most `per_host`
     requests at once go to one host, `delay` seconds apart. `origins` says who named a URL that no person
-    typed, such as the URL of a stored feed. `on_item` receives new and updated items as
-    they come, `on_feed` every feed when it is done.
+    typed, such as the URL of a stored feed. `on_item` receives new and updated items, with their
+    texts, when they are stored; `on_feed` every feed when it is done. An exception of a callback ends the run and
+    is raised; what is stored stays stored, and the change feed has what the callback did not get.
     """
     async with AsyncExitStack() as stack:
         report = Report()
@@ -98,6 +101,7 @@ class _PolledFeed:
     feed_id: int
     outcome: FeedOutcome
     merged: MergedFeed
+    is_persistent: bool  # stored in the database, not in memory
 
 
 class _Run:
@@ -111,7 +115,7 @@ class _Run:
         report: Report,
         *,
         origins: Mapping[str, Origin],
-        on_item: Callable[[ItemRecord], object] | None,
+        on_item: Callable[[IngestedItem], object] | None,
         on_feed: Callable[[FeedOutcome], object] | None,
     ) -> None:
         self.store = store
@@ -119,7 +123,7 @@ class _Run:
         self.hosts = hosts
         self.report = report
         self.origins = origins
-        self.on_item = on_item or report.items.append
+        self.on_item = on_item
         self.on_feed: Callable[[FeedOutcome], object] = on_feed or (lambda _: None)
         self.evidence = RunEvidence()
         self.queue: deque[_QueuedFeed] = deque()
@@ -143,6 +147,7 @@ class _Run:
         await self._check()
         finished = self.polling.clock()
         await self.store.run(lambda store: finish_run(store.database, run_id, finished, self.report.counts))
+        await self.store.run(lambda store: ChangeFeed(store.database).delete_before(finished - CHANGES_RETENTION))
 
     def _parse_urls(self, feed_urls: Iterable[str]) -> Iterable[str]:
         """Yield each URL once; report texts that are not URLs."""
@@ -182,7 +187,7 @@ class _Run:
             try:
                 outcome, merged = await poll_feed(feed, store, self.polling)
                 was_fetched = outcome.result is not FeedResult.WAITING
-                return _PolledFeed(feed.id, outcome, merged)
+                return _PolledFeed(feed.id, outcome, merged, self.store.is_persistent)
             finally:  # also when the store fails after the request
                 self.evidence.conditional_expected += was_fetched and bool(feed.etag or feed.last_modified)
 
@@ -192,7 +197,11 @@ class _Run:
         for item in polled.merged.items:
             self.evidence.add_item(polled.feed_id, item)
             if item.outcome is not ItemOutcome.DUPLICATE:
-                self.on_item(make_record(item, shown_url))
+                number = item.number if polled.is_persistent else None  # a number in memory means nothing
+                if self.on_item is None:
+                    self.report.items.append(make_record(item, shown_url, number=number))
+                else:
+                    self.on_item(make_ingested_item(item, shown_url, number=number))
         self._add_outcome(polled.outcome)
 
     def _get_origin(self, url: str) -> Origin:
@@ -207,8 +216,8 @@ class _Run:
         self.on_feed(replace(outcome, feed_url=mask_credentials(outcome.feed_url)))
 
     async def _check(self) -> None:
-        ids = self.evidence.entry_ids
-        stored = await self.store.run(lambda store: store.database.read(partial(load_sample, entry_ids=ids)))
+        load = partial(load_sample, entry_ids=self.evidence.entry_ids, numbers=self.evidence.change_numbers)
+        stored = await self.store.run(lambda store: store.database.read(load))
         self.report.checklist.extend(check_run(self.evidence, stored, is_persistent=self.store.is_persistent))
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import BindParameter, bindparam, text
 
-from canonry.core.keys import KeyType, make_url_key
+from canonry.core.keys import Item, KeyType, make_url_key
 from canonry.feeds.ingest_report import ChecklistLine, CheckName
 from canonry.feeds.item_matching import ItemOutcome
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from canonry.feeds.feed_values import MergedItem
 
 _SAMPLE_SIZE = 100  # of the last new and updated items: a check of all would cost as much as the run
+_NO_ITEM = Item()
 _MIN_TEXT_CHARS = 40  # a shorter text may be in a title by chance
 # The columns that a store of metadata has; any other may hold the text of items.
 _METADATA_COLUMNS = frozenset(
@@ -37,6 +39,10 @@ _METADATA_COLUMNS = frozenset(
         "published",
         "content_hash",
         "match_confidence",
+        "number",
+        "outcome",
+        "changed_at",
+        "record",
         "document",
         "first_seen_at",
         "last_seen_at",
@@ -46,6 +52,7 @@ _METADATA_COLUMNS = frozenset(
 _IDS: BindParameter[int] = bindparam("ids", expanding=True)
 _SELECT_ENTRIES = text("SELECT * FROM entries WHERE id IN :ids").bindparams(_IDS)
 _SELECT_SIGHTINGS = text("SELECT * FROM sightings WHERE entry_id IN :ids").bindparams(_IDS)
+_SELECT_CHANGES = text("SELECT * FROM changes WHERE number IN :ids").bindparams(_IDS)
 
 
 class SampledItem(NamedTuple):
@@ -68,12 +75,17 @@ class RunEvidence:
         """Count a merged item; a new or updated one joins the sample."""
         self.items_without_key += not item.keys
         if item.outcome is not ItemOutcome.DUPLICATE:
-            self.sample.append(SampledItem(feed_id, item))
+            self.sample.append(SampledItem(feed_id, item._replace(parsed=_NO_ITEM)))  # without its text
 
     @property
     def entry_ids(self) -> list[int]:
         """The entries of the sample."""
         return sorted({sampled.item.entry_id for sampled in self.sample})
+
+    @property
+    def change_numbers(self) -> list[int]:
+        """The changes of the sample."""
+        return [sampled.item.number for sampled in self.sample if sampled.item.number is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +95,28 @@ class StoredSample:
     columns: frozenset[str]
     entries: dict[int, str]
     sightings: dict[tuple[int, int], str]  # by feed and entry
+    changes: dict[tuple[int, int], str] = field(default_factory=dict[tuple[int, int], str])  # by feed and entry
 
     def get_text(self, feed_id: int, entry_id: int) -> str:
         """Return everything stored of an entry as one feed shows it."""
-        return f"{self.entries.get(entry_id, '')}\n{self.sightings.get((feed_id, entry_id), '')}"
+        shown = feed_id, entry_id
+        return "\n".join((self.entries.get(entry_id, ""), self.sightings.get(shown, ""), self.changes.get(shown, "")))
 
 
-def load_sample(connection: Connection, entry_ids: Sequence[int]) -> StoredSample:
-    """Load all columns of these entries and of their sightings."""
+def load_sample(connection: Connection, entry_ids: Sequence[int], numbers: Sequence[int] = ()) -> StoredSample:
+    """Load all columns of these entries, of their sightings, and of these changes."""
     entry_rows = connection.execute(_SELECT_ENTRIES, {"ids": list(entry_ids)})
     sighting_rows = connection.execute(_SELECT_SIGHTINGS, {"ids": list(entry_ids)})
+    change_rows = connection.execute(_SELECT_CHANGES, {"ids": list(numbers)})
     return StoredSample(
-        frozenset({*entry_rows.keys(), *sighting_rows.keys()}),
+        frozenset({*entry_rows.keys(), *sighting_rows.keys(), *change_rows.keys()}),
         {row["id"]: _join(map(str, row.values())) for row in entry_rows.mappings()},
         {(row["feed_id"], row["entry_id"]): _join(map(str, row.values())) for row in sighting_rows.mappings()},
+        # JSON escapes would hide a text.
+        {
+            (row["feed_id"], row["entry_id"]): _join([str(value) for value in json.loads(row["record"]).values()])
+            for row in change_rows.mappings()
+        },
     )
 
 

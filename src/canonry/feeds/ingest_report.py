@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from canonry.core.keys import Enclosure, Item, Key, replace_unstorable
+from canonry.feeds.item_matching import ItemOutcome  # noqa: TC001 – the service reads the types of the record
 
 if TYPE_CHECKING:
-    from canonry.core.keys import Key
     from canonry.errors import FailureKind
     from canonry.feeds.feed_values import MergedItem
-    from canonry.feeds.item_matching import ItemOutcome
 
 
 class FeedResult(StrEnum):
@@ -54,7 +55,11 @@ class FeedOutcome:
 
 @dataclass(frozen=True, slots=True)
 class ItemRecord:
-    """A new or updated item, as the JSON lines output shows it."""
+    """A new or updated item, as JSON lines, the change feed and webhooks show it.
+
+    `number` is its place in the change feed, None if it was stored in memory only. `published` is as given,
+    `published_at` the same in UTC, None if it cannot be read. `feeds` are all feeds that have shown the item.
+    """
 
     outcome: ItemOutcome
     feed_url: str
@@ -65,6 +70,25 @@ class ItemRecord:
     match_confidence: str
     first_seen_at: str
     last_seen_at: str
+    number: int | None = None
+    entry_id: int = 0
+    guid: str = ""
+    published: str = ""
+    published_at: str | None = None
+    author: str = ""
+    categories: tuple[str, ...] = ()
+    enclosures: tuple[Enclosure, ...] = ()
+    feeds: tuple[str, ...] = ()
+
+
+RECORD_FIELDS = tuple(each.name for each in fields(ItemRecord))
+
+
+@dataclass(frozen=True, slots=True)
+class IngestedItem(ItemRecord):
+    """What `on_item` receives: the record, and the item as the feed has it, with its text, which is not stored."""
+
+    item: Item = field(default_factory=Item, kw_only=True)
 
 
 class CheckName(StrEnum):
@@ -123,23 +147,59 @@ class Report:
         self.cut_items += outcome.cut_items
 
 
-def make_record(item: MergedItem, shown_url: str) -> ItemRecord:
+def make_record(item: MergedItem, shown_url: str, *, number: int | None) -> ItemRecord:
     """Return the record of an item; credentials of its feed are masked, also where its link has them."""
-    keys, dedupe_key = item.keys, item.dedupe_key
-    if "@" in dedupe_key or any("@" in key.key_value for key in keys):
-        keys = tuple(replace(key, key_value=mask_key(key.key_value)) for key in keys)
-        dedupe_key = mask_key(dedupe_key)
-    return ItemRecord(
+    return ItemRecord(*_list_values(item, shown_url, number))
+
+
+def make_ingested_item(item: MergedItem, shown_url: str, *, number: int | None) -> IngestedItem:
+    """Return the record of an item together with the item itself."""
+    return IngestedItem(*_list_values(item, shown_url, number), item=item.parsed)
+
+
+def _list_values(item: MergedItem, shown_url: str, number: int | None) -> tuple[Any, ...]:
+    """Return the values of an `ItemRecord`, in the order of its fields."""
+    keys, dedupe_key = mask_keys(item)
+    parsed = item.parsed
+    return (
         item.outcome,
         shown_url,
         item.title,
         mask_key(item.url),
         keys,
         dedupe_key,
-        item.match_confidence,
+        item.match_confidence.value,
         item.first_seen_at,
         item.last_seen_at,
+        number,
+        item.entry_id,
+        parsed.guid.strip(),
+        parsed.published.strip(),
+        item.published_at,
+        replace_unstorable(parsed.author),
+        tuple(map(replace_unstorable, parsed.categories)),
+        tuple([_clean_enclosure(each) for each in parsed.media]),
+        item.feeds,
     )
+
+
+def _clean_enclosure(enclosure: Enclosure) -> Enclosure:
+    url, media_type = replace_unstorable(enclosure.url), replace_unstorable(enclosure.type)
+    return Enclosure(url, media_type, enclosure.length)
+
+
+def mask_keys(item: MergedItem) -> tuple[tuple[Key, ...], str]:
+    """Return the keys and the dedupe key of an item; credentials in the URL of its feed are masked."""
+    keys, dedupe_key = item.keys, item.dedupe_key
+    if "@" in dedupe_key or any("@" in key.key_value for key in keys):
+        keys = tuple(replace(key, key_value=mask_key(key.key_value)) for key in keys)
+        dedupe_key = mask_key(dedupe_key)
+    return keys, dedupe_key
+
+
+def get_record(found: IngestedItem) -> ItemRecord:
+    """Return the record of an item without the item itself."""
+    return ItemRecord(*[getattr(found, name) for name in RECORD_FIELDS])
 
 
 def mask_key(key: str) -> str:

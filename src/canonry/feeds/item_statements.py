@@ -24,6 +24,7 @@ LOCK_FEED = Prepared(
         select(
             feeds.c.key_url,
             feeds.c.document,
+            feeds.c.url,
             feeds.c.changed_documents,
             select(tombstones.c.digest).where(tombstones.c.feed_id == feeds.c.id).exists(),
         )

@@ -10,6 +10,7 @@ from sqlalchemy import exists as exists_where
 from canonry.core.keys import KeyType, replace_unstorable
 from canonry.errors import FeedNotFound
 from canonry.feeds import item_statements as statements
+from canonry.feeds.changes import record_changes
 from canonry.feeds.feed_values import FeedDocument, FeedNote, MatchConfidence, MergedFeed, MergedItem
 from canonry.feeds.item_matching import ItemMatch, ItemOutcome, match_items
 from canonry.feeds.key_lookup import KeyOwners, look_up_entries, split_into_chunks
@@ -54,7 +55,7 @@ def merge_document(
     locked = statements.LOCK_FEED.fetch_all(connection, feed_id=feed_id)
     if not locked:
         raise FeedNotFound(feed_id)
-    [(key_url, last_number, changed_before, has_tombstones)] = locked
+    [(key_url, last_number, feed_url, changed_before, has_tombstones)] = locked
     policy = get_or_pin_policy(connection, ENTRY)
     items = make_keyed_items(document.items, key_url, policy)
     ambiguous: set[tuple[KeyType, str]] = set()
@@ -100,7 +101,9 @@ def merge_document(
         now=now,
         next_check_at=None if document.next_check_at is None else stamp(document.next_check_at),
     )
-    return MergedFeed(_make_merged_items(stored, first_seen, now), tuple(match.conflicts), deleted)
+    merged = _make_merged_items(stored, first_seen, now)
+    merged = record_changes(connection, merged, feed_id=feed_id, feed_url=feed_url, now=now)  # must come last
+    return MergedFeed(merged, tuple(match.conflicts), deleted)
 
 
 def delete_unseen_entries(connection: Connection, ids: Sequence[int]) -> int:
@@ -260,6 +263,7 @@ def _make_merged_items(stored: StoredMatches, first_seen: dict[int, str], now: s
                 now,
                 match.shares_url_with,
                 match.item.parsed.text[:_TEXT_START_CHARS],
+                match.item.parsed,
             )
             for match, entry_id in stored
         ]

@@ -16,11 +16,14 @@ from canonry.bookmarks.missing_titles import FETCH_TITLE_JOB
 from canonry.bookmarks.pending_expansions import EXPAND_JOB
 from canonry.core.url import parse
 from canonry.errors import FeedNotFound, InvalidUrl, mask_credentials
+from canonry.feeds.changes import CHANGES_RETENTION, ChangeFeed
 from canonry.feeds.feed_store import FeedStore
 from canonry.feeds.feed_values import FeedStatus
 from canonry.feeds.polling import poll_feed
+from canonry.feeds.webhooks import WebhookStore
 from canonry.jobs.queues import POLL_JOB, REKEY_JOB, JobKind
 from canonry.jobs.schedules import ENDED_JOBS_RETENTION, Schedule
+from canonry.jobs.webhook_jobs import ENQUEUE_DELIVERIES_JOB, enqueue_deliveries
 from canonry.rekey.bookmark_rekey import BOOKMARK_REKEY_JOB
 from canonry.rekey.entry_rekey import rekey
 from canonry.rekey.entry_rekey_store import EntryRekeyStore
@@ -41,14 +44,14 @@ EMPTY_TRASH_JOB = "trash"
 _MINUTE_SECONDS, _HOUR_SECONDS, _DAY_SECONDS = 60.0, 3_600.0, 86_400.0
 TRASH_RETENTION = timedelta(days=30)
 STATISTICS_RETENTION = timedelta(days=400)
-_ENDED_POLLS_RETENTION = timedelta(hours=1)  # there are many, and the feed records its last result
+_FREQUENT_JOBS_RETENTION = timedelta(hours=1)  # there are many, and feeds and webhooks record their last result
 _log = logging.getLogger("canonry.jobs")
 
 
 def make_feed_kinds(jobs: Jobs, polling: Polling) -> list[JobKind]:
     """Return the jobs for feeds, rekeys, caches and for the job tables themselves."""
     database, clock = jobs.database, polling.clock
-    feeds = FeedStore(database)
+    feeds, webhooks = FeedStore(database), WebhookStore(database)
 
     async def poll(key: str) -> None:
         try:
@@ -59,6 +62,8 @@ def make_feed_kinds(jobs: Jobs, polling: Polling) -> list[JobKind]:
             outcome, _ = await poll_feed(feed, feeds, polling)
             summary = outcome.reason or f"{outcome.new} new, {outcome.updated} updated"
             _log.info("feed %d at %s %s: %s", feed.id, mask_credentials(outcome.feed_url), outcome.result, summary)
+            if outcome.new or outcome.updated:
+                await enqueue_deliveries(jobs, webhooks, clock())
 
     async def enqueue_due(_: str) -> None:
         due = await feeds.list_due(clock())
@@ -72,10 +77,12 @@ def make_feed_kinds(jobs: Jobs, polling: Polling) -> list[JobKind]:
 
     async def delete_expired(_: str) -> None:
         await cache.delete_expired(database, clock())
+        await ChangeFeed(database).delete_before(clock() - CHANGES_RETENTION)
 
     async def delete_ended_jobs(_: str) -> None:
         now = datetime.now(UTC)  # DBOS uses the real time too
-        await asyncio.to_thread(jobs.delete_ended, now - _ENDED_POLLS_RETENTION, POLL_JOB)
+        for kind in (POLL_JOB, ENQUEUE_DELIVERIES_JOB):
+            await asyncio.to_thread(jobs.delete_ended, now - _FREQUENT_JOBS_RETENTION, kind)
         await asyncio.to_thread(jobs.delete_ended, now - ENDED_JOBS_RETENTION)
 
     return [
@@ -88,7 +95,7 @@ def make_feed_kinds(jobs: Jobs, polling: Polling) -> list[JobKind]:
 
 
 def make_feed_schedules(*, due_interval: float = 30.0) -> list[Schedule]:
-    """Return the schedules: due feeds every `due_interval` seconds, ended jobs hourly, expired cache entries daily.
+    """Return the schedules: due feeds every `due_interval` seconds, ended jobs hourly, expired rows daily.
 
     Entries that left their feed are deleted when the feed is polled, not here (contract I5).
     """

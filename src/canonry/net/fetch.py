@@ -65,6 +65,8 @@ class FetchOptions:
     reads_body: Callable[[str], bool] = lambda _: True
     truncates_body: bool = False
     accept: str = ""  # an Accept header instead of the default, which prefers feeds
+    headers: tuple[tuple[str, str], ...] = ()  # further headers, also sent after a redirect
+    body: bytes | None = None  # of a POST
 
 
 class Client:
@@ -183,6 +185,7 @@ class Client:
             encoded=True,
         )
         headers: dict[str, str] = {"Accept": options.accept} if options.accept else {}
+        headers.update(options.headers)
         if parts.userinfo is not None:
             user, _, password = parts.userinfo.partition(":")
             pair = unquote_to_bytes(user) + b":" + unquote_to_bytes(password)
@@ -194,7 +197,12 @@ class Client:
         url = str(parts)
         try:
             async with self._get_session(guard, keeps_alive=self._should_keep(parts.get_origin())).request(
-                method, wire_url, headers=headers, allow_redirects=False, proxy=self._settings.proxy or None
+                method,
+                wire_url,
+                data=options.body,
+                headers=headers,
+                allow_redirects=False,
+                proxy=self._settings.proxy or None,
             ) as answer:
                 is_redirect = answer.status in REDIRECTS and bool(answer.headers.get("Location"))
                 is_read = not is_redirect and options.reads_body(answer.headers.get("Content-Type", ""))

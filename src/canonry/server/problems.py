@@ -18,6 +18,7 @@ from canonry.errors import (
     AlreadySaved,
     BookmarkNotFound,
     CanonryError,
+    ChangesLost,
     CrawlNotFound,
     DuplicatesNotFound,
     EtagMismatch,
@@ -34,6 +35,7 @@ from canonry.errors import (
     StoreError,
     UndoConflict,
     UnsafeUrl,
+    WebhookNotFound,
     mask_credentials,
 )
 from canonry.feeds.canonicalize.result import Candidate
@@ -75,8 +77,10 @@ PROBLEM_KINDS: dict[type[CanonryError], ProblemKind] = {
     ImportNotFound: ProblemKind(404, "import-not-found"),
     RekeyNotFound: ProblemKind(404, "rekey-not-found"),
     FeedNotFound: ProblemKind(404, "feed-not-found"),
+    WebhookNotFound: ProblemKind(404, "webhook-not-found"),
     AlreadySaved: ProblemKind(409, "already-saved"),
     UndoConflict: ProblemKind(409, "undo-conflict"),
+    ChangesLost: ProblemKind(410, "changes-lost"),
     EtagMismatch: ProblemKind(412, "etag-mismatch"),
     NotAFeed: ProblemKind(422, "not-a-feed"),
     FetchFailed: ProblemKind(424, "fetch-failed"),  # not a 5xx: those alert operators, and the fault is not ours
@@ -110,6 +114,7 @@ class Problem:
     candidates: Annotated[
         tuple[Candidate, ...], Field(description="URLs that were tested in the search for a feed.")
     ] = ()
+    continue_after: Annotated[int | None, Field(description="The number of a change after which to go on.")] = None
     request_id: str = ""
 
 
@@ -150,6 +155,7 @@ def make_problem(
     headers: dict[str, str] | None = None,
     bookmark_id: int | None = None,
     candidates: Sequence[Candidate] = (),
+    continue_after: int | None = None,
 ) -> JSONResponse:
     """Return a problem document as a response; user names and passwords in it are masked."""
     problem = Problem(
@@ -160,6 +166,7 @@ def make_problem(
         errors=tuple(replace(each, reason=mask_credentials(each.reason)) for each in errors),
         bookmark_id=bookmark_id,
         candidates=tuple(replace(each, url=mask_credentials(each.url)) for each in candidates),
+        continue_after=continue_after,
         request_id=request_id,
     )
     return JSONResponse(_PROBLEM.dump_python(problem, mode="json"), status, headers, MEDIA_TYPE)
@@ -186,6 +193,7 @@ def problem_for_error(error: Exception, request_id: str = "") -> JSONResponse:
         errors=errors,
         bookmark_id=error.bookmark_id if isinstance(error, AlreadySaved) else None,
         candidates=getattr(error, "tried", ()),
+        continue_after=error.continue_after if isinstance(error, ChangesLost) else None,
     )
 
 

@@ -22,7 +22,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from sqlalchemy import Connection, LargeBinary, MetaData, Table, delete, func, insert, inspect, select, text
+from sqlalchemy import Connection, LargeBinary, MetaData, Table, delete, func, insert, inspect, select, text, update
 from sqlalchemy.exc import DataError, IntegrityError
 
 import canonry
@@ -30,7 +30,7 @@ from canonry.atomic_files import replace_file
 from canonry.errors import StoreError, mask_credentials
 from canonry.store.backup_values import find_bad_value
 from canonry.store.last_ids import read_last_ids, write_last_id
-from canonry.store.schema import metadata, stamp
+from canonry.store.schema import change_numbers, metadata, stamp
 from canonry.store.schema_versions import VERSIONS, lock_rows, lock_tables, read_version
 
 if TYPE_CHECKING:
@@ -49,7 +49,10 @@ _MAX_PLAIN_BYTES = 256 * 1024 * 1024
 _MAX_QUOTED_CHARACTERS = 50
 _MAX_REASON_CHARACTERS = 200
 # Tables in which a store that was just created may have rows.
-_TABLES_OF_EMPTY_STORE = {"cache", "pinned_policies", "runs"}
+_TABLES_OF_EMPTY_STORE = {"cache", "change_numbers", "pinned_policies", "runs"}
+# The store of a backup may have gone on afterwards. Readers that know its later changes must not take new ones for
+# these, so numbering continues so much later.
+_SKIPPED_CHANGE_NUMBERS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +244,7 @@ def _restore(connection: Connection, file: Path, *, replace: bool, progress: Pro
 
         upgrade(connection)
     _continue_ids(connection, reader.header.last_ids)
+    connection.execute(update(change_numbers).values(last=change_numbers.c.last + _SKIPPED_CHANGE_NUMBERS))
     return rows
 
 

@@ -132,6 +132,45 @@ tombstones = Table(
     PrimaryKeyConstraint("feed_id", "digest"),
 )
 
+# New and updated items, numbered in the order of their commits; see feeds/changes.py.
+changes = Table(
+    "changes",
+    metadata,
+    Column("number", _Id, primary_key=True, autoincrement=False),
+    Column("entry_id", _Id, nullable=False),  # the entry may be deleted before the change
+    Column("feed_id", _Id, nullable=False),  # the feed whose document made the change; it may be removed
+    Column("outcome", Text, nullable=False),  # new, updated
+    Column("changed_at", Text, nullable=False),
+    Column("record", Text, nullable=False),  # JSON: the item as it was, metadata only
+)
+
+# One row: the number of the last change, and that of the last change deleted by retention. Numbers are not reused.
+change_numbers = Table(
+    "change_numbers",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("last", _Id, nullable=False, server_default=text("0")),
+    Column("deleted", _Id, nullable=False, server_default=text("0")),
+    Column("store_id", Text, nullable=False),  # random; tells positions of different stores apart
+)
+
+webhooks = Table(
+    "webhooks",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("url", Text, nullable=False),
+    Column("secret", Text, nullable=False),
+    Column("state", Text, nullable=False, server_default="active"),  # active, paused
+    Column("position", _Id, nullable=False),  # the number of the last change that was delivered
+    Column("failures", Integer, nullable=False, server_default="0"),  # in a row
+    Column("failure", Text, nullable=False, server_default=""),
+    Column("failure_kind", Text, nullable=False, server_default=""),  # a FailureKind
+    Column("failing_since", Text),
+    Column("retry_at", Text),
+    Column("delivered_at", Text),
+    Column("created_at", Text, nullable=False),
+)
+
 runs = Table(
     "runs",
     metadata,

@@ -8,6 +8,7 @@ from typing import TypeAlias, cast
 from canonry.core.keys import Item
 from canonry.errors import NotAFeed
 from canonry.feeds.read.feed import Feed, FeedFormat
+from canonry.feeds.read.item_details import clean_values, make_enclosure, merge_enclosures
 from canonry.feeds.read.references import resolve_reference
 from canonry.feeds.read.xml_parser import MAX_ITEMS
 
@@ -36,7 +37,7 @@ def read_json_feed(text: str, url: str) -> Feed:
         self_url=_get_text(document, "feed_url"),
         hubs=tuple(filter(None, hubs)),
         ttl=None,
-        items=tuple(_read_item(item, url) for item in items),
+        items=tuple(_read_item(item, url, author=_read_authors(document)) for item in items),
         is_recovered=False,
         cut_items=listed - len(items),
     )
@@ -56,17 +57,35 @@ def _parse_object(text: str, url: str) -> JsonObject:
     return cast("JsonObject", document)
 
 
-def _read_item(item: JsonObject, url: str) -> Item:
-    attachments = [resolve_reference(url, _get_text(one, "url")) for one in _get_objects(item, "attachments")]
+def _read_item(item: JsonObject, url: str, *, author: str) -> Item:
+    """Read an item; `author` is that of the feed, for items that name none."""
+    media = merge_enclosures(
+        make_enclosure(address, _get_text(one, "mime_type"), _get_text(one, "size_in_bytes"))
+        for one in _get_objects(item, "attachments")
+        if (address := resolve_reference(url, _get_text(one, "url")))
+    )
+    tags = item.get("tags")
     return Item(
         guid=_get_text(item, "id"),
         link=resolve_reference(url, _get_text(item, "url", "external_url")),
         title=_get_text(item, "title"),
         published=_get_text(item, "date_published"),
         text=_get_text(item, "content_html", "content_text", "summary"),
-        enclosures=tuple(dict.fromkeys(filter(None, attachments))),
+        enclosures=tuple(one.url for one in media),
         updated=_get_text(item, "date_modified"),
+        author=_read_authors(item) or author,
+        categories=clean_values(filter(None, (_get_text({"tag": tag}, "tag") for tag in cast("list[object]", tags))))
+        if isinstance(tags, list)
+        else (),
+        media=media,
     )
+
+
+def _read_authors(parent: JsonObject) -> str:
+    """Return the names of the authors, of version 1.1 or of 1.0, where there is one; else their URLs."""
+    author = parent.get("author")
+    people = _get_objects(parent, "authors") or _get_objects({"author": [author]}, "author")
+    return ", ".join(clean_values(_get_text(person, "name", "url") for person in people))
 
 
 def _get_objects(parent: JsonObject, name: str) -> list[JsonObject]:

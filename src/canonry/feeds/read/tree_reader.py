@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from canonry.core.keys import Item
+from canonry.feeds.read.item_details import read_details, read_feed_author
 from canonry.feeds.read.references import resolve_reference
 from canonry.feeds.read.xml_parser import ITEMS, MAX_ITEMS, Names
 
@@ -78,6 +79,7 @@ class TreeReader:
         self._has_base = _XML_BASE in document
         self.root_name = self._names[root.tag]
         base = self._get_base(root, "")
+        self._author = read_feed_author(root, self._names)
         if self.root_name in ITEMS:
             self._read_items(root, base)
         else:
@@ -123,6 +125,7 @@ class TreeReader:
                         self._add_field(fields, _FIELDS[media_name], grandchild, base)
             elif name in ITEMS:
                 pending.append(child)
+        details = read_details(element, names, lambda child, url: self._make_absolute(self._get_base(child, base), url))
         return Item(
             guid=fields.get_text("guid"),
             link=self._choose_link(fields, base),
@@ -131,6 +134,9 @@ class TreeReader:
             text=fields.get_text("content", "summary", "other_summary"),
             enclosures=tuple(dict.fromkeys(fields.enclosures)) if fields.enclosures else (),
             updated=fields.get_text("updated"),
+            author=_fix_mojibake(details.author) or self._author,
+            categories=tuple(map(_fix_mojibake, details.categories)),
+            media=details.enclosures,
         )
 
     def _add_field(self, fields: ElementFields, name: str, child: Element, base: str) -> None:

@@ -12,9 +12,10 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0010"
-down_revision = "0007"
+down_revision = "0008"
 
 _PRIMARY_KEY = re.compile(r"PRIMARY KEY \(id\)")
+_FIXED_IDS = {"change_numbers"}  # one row, whose id is not generated
 # The ids of deleted rows that other tables remember.
 _REMEMBERED_IDS = {
     "bookmarks": (
@@ -54,7 +55,7 @@ def _add_autoincrement(connection: sa.Connection) -> None:
     tables = connection.exec_driver_sql("SELECT name, sql FROM sqlite_master WHERE type = 'table'").all()
     version = connection.exec_driver_sql("PRAGMA schema_version").scalar_one()
     connection.exec_driver_sql("PRAGMA writable_schema = ON")
-    changed = [name for name, sql in tables if _PRIMARY_KEY.search(sql or "")]
+    changed = [name for name, sql in tables if _PRIMARY_KEY.search(sql or "") and name not in _FIXED_IDS]
     for name, sql in tables:
         if name in changed:
             connection.exec_driver_sql(
