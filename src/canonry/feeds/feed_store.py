@@ -87,11 +87,15 @@ class FeedStore:
 
     async def add_all(self, urls: Sequence[str], now: datetime) -> list[FeedState]:
         """Return the feeds known under these URLs, adding those that are not known."""
-        return await self.database.write(partial(_add_all, urls=urls, now=now))
+        return await self.database.write(partial(add_feeds, urls=urls, now=now))
 
     async def find(self, urls: Sequence[str]) -> FeedState | None:
         """Return the feed known under the first of these URLs that is known."""
         return await self.database.read(partial(_find, urls=urls))
+
+    async def find_all(self, urls: Sequence[str]) -> dict[str, FeedState]:
+        """Return the feeds known under these URLs, by URL."""
+        return await self.database.read(partial(find_feeds, urls=urls))
 
     async def get(self, feed_id: int) -> FeedState:
         """Return a feed by its id; raises FeedNotFound."""
@@ -201,7 +205,7 @@ def _select_states(connection: Connection, query: Select[*tuple[Any, ...]]) -> l
     return [_make_state(row) for row in connection.execute(query)]
 
 
-def _find_all(connection: Connection, urls: Sequence[str]) -> dict[str, FeedState]:
+def find_feeds(connection: Connection, urls: Sequence[str]) -> dict[str, FeedState]:
     """Return the feeds known under these URLs, by URL: current, first or alias; of several the oldest."""
     found: dict[str, FeedState] = {}
 
@@ -219,7 +223,7 @@ def _find_all(connection: Connection, urls: Sequence[str]) -> dict[str, FeedStat
 
 
 def _find(connection: Connection, urls: Sequence[str]) -> FeedState | None:
-    known = _find_all(connection, urls)
+    known = find_feeds(connection, urls)
     return next((known[url] for url in urls if url in known), None)
 
 
@@ -229,12 +233,13 @@ def _lock_adding(connection: Connection) -> None:
         connection.execute(_LOCK_ADDING)
 
 
-def _add_all(connection: Connection, urls: Sequence[str], now: datetime) -> list[FeedState]:
+def add_feeds(connection: Connection, urls: Sequence[str], now: datetime) -> list[FeedState]:
+    """Return the feeds known under these URLs, adding those that are not known."""
     _lock_adding(connection)
-    known = _find_all(connection, urls)
+    known = find_feeds(connection, urls)
     if new := [url for url in dict.fromkeys(urls) if url not in known]:
         _INSERT_FEEDS.insert(connection, [(url, url, "", stamp(now), "") for url in new])
-        known |= _find_all(connection, new)
+        known |= find_feeds(connection, new)
     return [known[url] for url in urls]
 
 

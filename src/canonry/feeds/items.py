@@ -20,6 +20,8 @@ from canonry.store.schema import ambiguous_keys, entries, sightings, stamp
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from canonry.feeds.item_matching import DocumentMatch
+    from canonry.feeds.keyed_items import DocumentKey
     from canonry.store.statements import Row
 
     # Each item with the id of its entry, old or new.
@@ -41,13 +43,10 @@ def merge_document(
     if not locked:
         raise FeedNotFound(feed_id)
     [(key_url, last_number)] = locked
-    items = make_keyed_items(document.items, key_url, get_or_pin_policy(connection, ENTRY))
-    ambiguous: set[tuple[KeyType, str]] = set()
-    if last_number:
-        rows = statements.SELECT_AMBIGUOUS_KEYS.fetch_all(connection, feed_id=feed_id)
-        ambiguous = {(KeyType(key_type), value) for key_type, value in rows}
-    owners, known = look_up_entries(connection, feed_id, key_url, items, ambiguous, is_first_document=not last_number)
-    match = match_items(items, known, ambiguous, key_url)
+    policy = get_or_pin_policy(connection, ENTRY)
+    owners, ambiguous, match = match_document(
+        connection, document, feed_id=feed_id, key_url=key_url, last_number=last_number, policy=policy
+    )
     number = last_number + 1
     stored, first_seen = _write_entries(connection, match.items, now)
     _write_sightings(connection, feed_id, number, stored, now)
@@ -70,6 +69,19 @@ def merge_document(
         next_check_at=None if document.next_check_at is None else stamp(document.next_check_at),
     )
     return MergedFeed(_make_merged_items(stored, first_seen, now), tuple(match.conflicts), deleted)
+
+
+def match_document(
+    connection: Connection, document: FeedDocument, *, feed_id: int, key_url: str, last_number: int, policy: str
+) -> tuple[KeyOwners, set[DocumentKey], DocumentMatch]:
+    """Decide what each item of a document is; only reads. Also returns the owners of its keys and the ambiguous keys."""
+    items = make_keyed_items(document.items, key_url, policy)
+    ambiguous: set[DocumentKey] = set()
+    if last_number:
+        rows = statements.SELECT_AMBIGUOUS_KEYS.fetch_all(connection, feed_id=feed_id)
+        ambiguous = {(KeyType(key_type), value) for key_type, value in rows}
+    owners, known = look_up_entries(connection, feed_id, key_url, items, ambiguous, is_first_document=not last_number)
+    return owners, ambiguous, match_items(items, known, ambiguous, key_url)
 
 
 def delete_unseen_entries(connection: Connection, ids: Sequence[int]) -> int:

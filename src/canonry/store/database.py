@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
+import sqlite3
 import threading
 import time
 from collections import defaultdict, deque
@@ -32,6 +34,7 @@ _MAX_ATTEMPTS = 20
 _READER_THREADS = 4
 _MAX_GROUP = 64  # writes in one transaction: as many as an ingest run has feeds in flight
 _SQLITE_BUSY, _SQLITE_LOCKED = 5, 6  # https://www.sqlite.org/rescode.html
+_UNWRITABLE_CODES = frozenset({8, 10, 13, 14})  # read-only, input/output error, full, cannot open
 # foreign key violation, unique violation, serialization failure, deadlock, lock not available
 _TRANSIENT_SQLSTATES = frozenset({"23503", "23505", "40001", "40P01", "55P03"})
 
@@ -292,12 +295,9 @@ def _make_engine(url: str) -> Engine:
     except (ArgumentError, NoSuchModuleError, OSError) as error:
         raise StoreError(f"{mask_credentials(url)}: {error}") from None
 
-    @event.listens_for(engine, "connect")
-    def set_pragmas(connection: Any, _: object) -> None:  # pyright: ignore[reportUnusedFunction]
-        connection.isolation_level = None  # the driver would begin too late; the "begin" event does it
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=NORMAL")
-        connection.execute("PRAGMA foreign_keys=ON")
+    @event.listens_for(engine, "do_connect")
+    def connect(dialect: Any, _: object, arguments: Any, options: Any) -> Any:  # pyright: ignore[reportUnusedFunction]
+        return _connect_sqlite(partial(dialect.connect, *arguments, **options), parsed.database or "")
 
     @event.listens_for(engine, "begin")
     def begin_transaction(connection: Connection) -> None:  # pyright: ignore[reportUnusedFunction]
@@ -305,6 +305,33 @@ def _make_engine(url: str) -> Engine:
         connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
     return engine
+
+
+def _connect_sqlite(connect: Callable[[], sqlite3.Connection], file: str) -> sqlite3.Connection:
+    """Connect to a store; one on a full disk or on a read-only file system is opened to be read."""
+    connection = connect()
+    try:
+        return _set_pragmas(connection)
+    except sqlite3.OperationalError as error:
+        connection.close()
+        if (error.sqlite_errorcode & 0xFF) not in _UNWRITABLE_CODES or not file:
+            raise
+        if not os.path.exists(file) or not os.path.getsize(file):
+            raise
+    # A database with a write-ahead log needs a shared-memory file, which cannot be made there, unless it is opened
+    # as immutable: https://www.sqlite.org/wal.html#read_only_databases
+    connection = sqlite3.connect(f"{Path(file).absolute().as_uri()}?immutable=1", uri=True, check_same_thread=False)
+    connection.isolation_level = None
+    connection.execute("PRAGMA query_only=ON")
+    return connection
+
+
+def _set_pragmas(connection: sqlite3.Connection) -> sqlite3.Connection:
+    connection.isolation_level = None  # the driver would begin too late; the "begin" event does it
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=NORMAL")
+    connection.execute("PRAGMA foreign_keys=ON")
+    return connection
 
 
 def _is_transient(error: DBAPIError | RetryTransaction) -> bool:
