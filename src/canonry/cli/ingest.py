@@ -6,10 +6,11 @@ import asyncio
 import os
 import sys
 from collections import Counter
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import click
 
@@ -17,13 +18,16 @@ from canonry.cli import render
 from canonry.cli.options import db_option, json_option
 from canonry.cli.signals import run_until_stopped
 from canonry.cli.stores import open_feeds
-from canonry.errors import StoreError, mask_credentials
-from canonry.feeds.feed_values import FeedStatus
+from canonry.errors import NewerStore, StoreError, mask_credentials
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from io import FileIO
 
+    from canonry.feeds.feed_store import FeedStore
+    from canonry.feeds.given_feeds import GivenFeeds
     from canonry.feeds.ingest_report import FeedOutcome, ItemRecord, Report
+    from canonry.feeds.opml import OpmlFeed
     from canonry.store.database import Database
 
 _MAX_SHOWN_ITEMS = 20  # on a terminal
@@ -72,6 +76,7 @@ _MAX_SHOWN_ITEMS = 20  # on a terminal
     show_default=True,
     help="Days after which an item that its feed no longer lists is deleted.",
 )
+@click.option("--force", is_flag=True, help="Ask for whole documents, also where nothing has changed (no validators).")
 @click.option("--watch", is_flag=True, help="Keep running, and poll each feed of the store when it is due.")
 @click.option(
     "--every",
@@ -94,6 +99,7 @@ def ingest(
     per_host: int,
     delay: float,
     seen_ttl_days: int,
+    force: bool,
 ) -> None:
     """Poll feeds and store each item once.
 
@@ -106,8 +112,8 @@ def ingest(
     canonry ingest --opml feeds.opml --jsonl new.jsonl
     canonry ingest --watch --every 300
     """
-    given = [*urls, *(_read_opml_urls(opml) if opml else ())]
-    options = _IngestOptions(concurrency, per_host, delay, seen_ttl_days)
+    given = _Given(urls, _read_opml(opml) if opml else []) if urls or opml else None
+    options = _IngestOptions(concurrency, per_host, delay, seen_ttl_days, force)
     with _ItemOutput(jsonl, as_json=as_json) as output:
         session = _IngestSession(database_url, output, options)
         if watch:
@@ -116,10 +122,17 @@ def ingest(
             sys.exit(run_until_stopped(session.run_once(given), session.report_stop))
 
 
-def _read_opml_urls(file: str) -> list[str]:
+def _read_opml(file: str) -> list[OpmlFeed]:
     from canonry.feeds.opml import read_opml
 
-    return [feed.url for feed in read_opml(Path(file).read_bytes(), file=file)]
+    return read_opml(Path(file).read_bytes(), file=file)
+
+
+class _Given(NamedTuple):
+    """The feeds that the command line names."""
+
+    urls: tuple[str, ...]
+    rows: list[OpmlFeed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +141,7 @@ class _IngestOptions:
     per_host: int
     delay: float
     seen_ttl_days: int
+    force: bool
 
 
 @dataclass(slots=True)
@@ -164,35 +178,71 @@ class _IngestSession:
         done = f"{self.totals.feeds} {self.totals.describe_items()}"
         click.echo(f"canonry: stopped after {done}; stored items stay stored", err=True)
 
-    async def run_once(self, given: list[str]) -> int:
+    async def run_once(self, given: _Given | None) -> int:
         """Poll the given feeds, or all active ones; print the items and the summary, and return the exit code."""
-        if given:
-            report = await self._run(given, self.database_url)
-        else:
-            with open_feeds(self.database_url) as store:
-                active = [feed.url for feed in await store.list_all() if feed.status is FeedStatus.ACTIVE]
-                if not active:
+        with ExitStack() as stack:
+            store: FeedStore | None = None
+            try:
+                store = stack.enter_context(open_feeds(self.database_url))
+            except NewerStore:
+                raise
+            except StoreError:
+                if given is None:
+                    raise
+            chosen = await self._choose(given, store)
+            if not chosen.urls:
+                if not chosen.skipped:
                     click.echo("canonry: no feeds to poll. Add one with `canonry feeds add URL`.", err=True)
-                    return 1
-                report = await self._run(active, store.database)
+                return 0 if chosen.skipped else 1
+            report = await self._run(chosen, store)
         self.output.print_first_items()
         _print_summary(report)
         return 0 if not report.failed and all(line.is_met for line in report.checklist) else 1
 
-    async def watch(self, given: list[str], every: float) -> int:
+    async def watch(self, given: _Given | None, every: float) -> int:
         """Poll the given feeds, then every feed when it is due, until a signal ends the process."""
         with open_feeds(self.database_url) as store:
             while True:
                 try:
-                    urls = given or [feed.url for feed in await store.list_due(datetime.now(UTC))]
-                    if urls:
-                        _print_round(await self._run(urls, store.database))
+                    chosen = await self._choose(given, store, only_due=True)
+                    if chosen.urls:
+                        _print_round(await self._run(chosen, store))
                 except StoreError as error:  # the database may come back
                     click.echo(f"canonry: {error}", err=True)
-                given = []
+                given = None
                 await asyncio.sleep(every)
 
-    async def _run(self, urls: list[str], store: str | Database) -> Report:
+    async def _choose(self, given: _Given | None, store: FeedStore | None, *, only_due: bool = False) -> GivenFeeds:
+        """Return the given feeds, or those of the store; without a store, or one that fails, the given ones."""
+        from canonry.feeds.given_feeds import GivenFeeds, choose_feeds
+
+        now = datetime.now(UTC)
+        if given is None:
+            from canonry.feeds.due import is_polled
+
+            assert store is not None
+            found = await (store.list_due(now) if only_due else store.list_all())
+            return GivenFeeds(tuple(feed.url for feed in found if is_polled(feed, now)), {})
+        try:
+            chosen = await choose_feeds(given.urls, given.rows, store, now=now)
+        except StoreError:  # the run warns about it
+            chosen = await choose_feeds(given.urls, given.rows, None, now=now)
+        if chosen.skipped:
+            click.echo(f"canonry: {chosen.skipped} feeds are paused or stopped and were not polled", err=True)
+        return chosen
+
+    async def _run(self, chosen: GivenFeeds, store: FeedStore | None) -> Report:
+        from canonry.feeds.given_feeds import describe_feeds
+
+        report = await self._poll(chosen.urls, self.database_url if store is None else store.database)
+        if store is not None and chosen.descriptions:
+            try:
+                await describe_feeds(chosen.descriptions, store)
+            except StoreError as error:
+                report.warnings.append(f"{error}; titles and folders of the OPML file are not stored")
+        return report
+
+    async def _poll(self, urls: Sequence[str], store: str | Database) -> Report:
         from canonry.feeds.ingest import ingest as run_ingest
 
         self.bar, feeds_before = render.ProgressBar(len(dict.fromkeys(urls))), self.totals.feeds
@@ -213,6 +263,7 @@ class _IngestSession:
             per_host=self.options.per_host,
             delay=self.options.delay,
             seen_ttl_days=self.options.seen_ttl_days,
+            force=self.options.force,
             on_feed=on_feed,
             on_item=on_item,
         )

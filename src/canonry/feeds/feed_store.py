@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import asdict, fields
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, and_, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, and_, bindparam, case, delete, func, insert, or_, select, update
 
 from canonry.core.keys import replace_unstorable
 from canonry.errors import FeedNotFound
-from canonry.feeds.feed_values import FeedState, FeedStatus
+from canonry.feeds.due import make_due_condition
+from canonry.feeds.feed_settings import check_changes
+from canonry.feeds.feed_values import NO_DESCRIPTION, FeedDescription, FeedState, FeedStatus
+from canonry.feeds.item_statements import STATUS_AFTER_ANSWER
 from canonry.feeds.items import delete_unseen_entries, merge_document
-from canonry.feeds.stored_items import select_items
+from canonry.feeds.stored_items import EVERYTHING, ItemSearch, iterate_items
 from canonry.store.schema import entries, feed_aliases, feeds, sightings, stamp
 from canonry.store.statements import Prepared
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from sqlalchemy import Select
 
+    from canonry.feeds.feed_settings import FeedChanges
     from canonry.feeds.feed_values import FeedDocument, MergedFeed, StoredItem
     from canonry.store.database import Database
 
 _STATE_NAMES = tuple(field.name for field in fields(FeedState))
 _STATE_COLUMNS = [feeds.c[name] for name in _STATE_NAMES]
 _LOCK_ADDING = select(func.pg_advisory_xact_lock(7203042))  # an arbitrary number that no other lock uses
-_INSERT_FEEDS = Prepared(lambda _: insert(feeds).inline(), ("key_url", "url", "title", "created_at", "folder"))
+_INSERTED_COLUMNS = ("key_url", "url", "title", "created_at", "folder", "own_title", "site_url")
+_INSERT_FEEDS = Prepared(lambda _: insert(feeds).inline(), _INSERTED_COLUMNS)
 _SELECT_AT_URLS = Prepared(
     lambda is_one_of: select(*_STATE_COLUMNS).where(
         or_(is_one_of(feeds.c.url, "urls"), is_one_of(feeds.c.key_url, "urls"))
@@ -57,6 +62,7 @@ _MARK_CHECKED = Prepared(
         update(feeds)
         .where(feeds.c.id == bindparam("feed"))
         .values(
+            status=STATUS_AFTER_ANSWER,
             last_checked_at=bindparam("now"),
             next_check_at=bindparam("next_check"),
             retry_at=None,
@@ -75,14 +81,20 @@ class FeedStore:
         self.database = database
 
     async def add(
-        self, url: str, now: datetime, aliases: Iterable[str] = (), *, title: str = "", folder: str = ""
+        self,
+        url: str,
+        now: datetime,
+        aliases: Iterable[str] = (),
+        *,
+        title: str = "",
+        description: FeedDescription = NO_DESCRIPTION,
     ) -> tuple[FeedState, bool]:
         """Return the feed known under this URL or an alias, or a new one, and whether it is new.
 
-        `title` is used until a document of the new feed has been read; `folder` is the OPML folder.
+        `title` is that of the document. What a person has said about a known feed is kept.
         """
         return await self.database.write(
-            partial(_add, url=url, now=now, aliases=tuple(aliases), title=title, folder=folder)
+            partial(_add, url=url, now=now, aliases=tuple(aliases), title=title, description=description)
         )
 
     async def add_all(self, urls: Sequence[str], now: datetime) -> list[FeedState]:
@@ -111,10 +123,8 @@ class FeedStore:
         return await self.database.read(lambda connection: _select_states(connection, query))
 
     async def list_due(self, now: datetime) -> list[FeedState]:
-        """Return the active feeds that are due, the longest waiting first."""
-        is_due = or_(feeds.c.next_check_at.is_(None), feeds.c.next_check_at <= stamp(now))
-        is_active = feeds.c.status == FeedStatus.ACTIVE.value
-        query = select(*_STATE_COLUMNS).where(is_active, is_due).order_by(feeds.c.next_check_at, feeds.c.id)
+        """Return the feeds that are due, the longest waiting first."""
+        query = select(*_STATE_COLUMNS).where(make_due_condition(now)).order_by(feeds.c.next_check_at, feeds.c.id)
         return await self.database.read(lambda connection: _select_states(connection, query))
 
     async def merge(self, feed_id: int, document: FeedDocument, now: datetime, *, seen_ttl_days: int) -> MergedFeed:
@@ -148,8 +158,9 @@ class FeedStore:
             "next_check_at": _format_time(next_check_at),
             "retry_at": _format_time(retry_at),
         }
-        if is_gone:
-            values["status"] = FeedStatus.STOPPED.value
+        if is_gone:  # a paused feed stays paused
+            is_active = feeds.c.status == FeedStatus.ACTIVE.value
+            values["status"] = case((is_active, FeedStatus.STOPPED.value), else_=feeds.c.status)
         await self._update(feed_id, values)
 
     async def set_moved(self, feed_id: int, url: str, sightings: int) -> None:
@@ -164,30 +175,21 @@ class FeedStore:
         """Set the status and reset the failures."""
         await self._update(feed_id, {"status": status.value, "failures": 0, "failure": "", "next_check_at": None})
 
+    async def change(self, feed_id: int, changes: FeedChanges) -> FeedState:
+        """Change the settings of a feed and return it; InvalidFields or FeedNotFound if that is not possible."""
+        return await self.database.write(partial(_change, feed_id=feed_id, changes=changes))
+
+    async def describe(self, descriptions: Mapping[int, FeedDescription]) -> None:
+        """Store what an OPML file says about feeds, by id; what is stored already is kept."""
+        await self.database.write(partial(_describe_all, descriptions=descriptions))
+
     async def remove(self, feed_id: int) -> None:
         """Delete a feed and the entries that only this feed has shown."""
         await self.database.write(partial(_remove, feed_id=feed_id))
 
-    async def list_items(
-        self,
-        since: str | None = None,
-        *,
-        only_duplicates: bool = False,
-        feed_id: int | None = None,
-        limit: int | None = None,
-        offset: int = 0,
-    ) -> list[StoredItem]:
-        """Return entries as their feeds show them, the newest first; see `select_items`."""
-        return await self.database.read(
-            partial(
-                select_items,
-                since=since,
-                only_duplicates=only_duplicates,
-                feed_id=feed_id,
-                limit=limit,
-                offset=offset,
-            )
-        )
+    async def list_items(self, search: ItemSearch = EVERYTHING) -> list[StoredItem]:
+        """Return all items that match, the newest first; `search_items` returns them page by page."""
+        return [item async for item in iterate_items(self.database, search)]
 
     async def _update(self, feed_id: int, values: dict[str, Any]) -> None:
         await self.database.write(
@@ -238,27 +240,55 @@ def add_feeds(connection: Connection, urls: Sequence[str], now: datetime) -> lis
     _lock_adding(connection)
     known = find_feeds(connection, urls)
     if new := [url for url in dict.fromkeys(urls) if url not in known]:
-        _INSERT_FEEDS.insert(connection, [(url, url, "", stamp(now), "") for url in new])
+        _INSERT_FEEDS.insert(connection, [(url, url, "", stamp(now), "", "", "") for url in new])
         known |= find_feeds(connection, new)
     return [known[url] for url in urls]
 
 
 def _add(
-    connection: Connection, url: str, now: datetime, aliases: tuple[str, ...], title: str, folder: str
+    connection: Connection,
+    url: str,
+    now: datetime,
+    aliases: tuple[str, ...],
+    title: str,
+    description: FeedDescription,
 ) -> tuple[FeedState, bool]:
     _lock_adding(connection)
     feed = _find(connection, (url, *aliases))
     is_new = feed is None
     if feed is None:
-        _INSERT_FEEDS.insert(
-            connection, [(url, url, replace_unstorable(title), stamp(now), replace_unstorable(folder))]
-        )
+        _INSERT_FEEDS.insert(connection, [(url, url, replace_unstorable(title), stamp(now), "", "", "")])
         feed = _find(connection, (url,))
         assert feed is not None
+    if description != NO_DESCRIPTION:
+        _describe_all(connection, {feed.id: description})
+        [feed] = _select_states(connection, select(*_STATE_COLUMNS).where(feeds.c.id == feed.id))
     for alias in aliases:
         if alias != feed.url and _find(connection, (alias,)) is None:
             connection.execute(insert(feed_aliases).values(url=alias, feed_id=feed.id))
     return feed, is_new
+
+
+def _describe_all(connection: Connection, descriptions: Mapping[int, FeedDescription]) -> None:
+    """Fill the columns that are empty; a title that the document has as well is not a person's."""
+    for feed_id, description in descriptions.items():
+        texts = {name: replace_unstorable(value) for name, value in asdict(description).items() if value}
+        if texts:
+            values = {name: case((feeds.c[name] == "", value), else_=feeds.c[name]) for name, value in texts.items()}
+            if "own_title" in texts:
+                is_own = and_(feeds.c.own_title == "", feeds.c.title != texts["own_title"])
+                values["own_title"] = case((is_own, texts["own_title"]), else_=feeds.c.own_title)
+            connection.execute(update(feeds).where(feeds.c.id == feed_id).values(values))
+
+
+def _change(connection: Connection, feed_id: int, changes: FeedChanges) -> FeedState:
+    query = select(*_STATE_COLUMNS).where(feeds.c.id == feed_id)
+    found = _select_states(connection, query.with_for_update())
+    if not found:
+        raise FeedNotFound(feed_id)
+    if values := check_changes(changes, found[0]):
+        connection.execute(update(feeds).where(feeds.c.id == feed_id).values(values))
+    return _select_states(connection, query)[0]
 
 
 def _touch(connection: Connection, feed_id: int, now: str, next_check_at: str | None) -> None:

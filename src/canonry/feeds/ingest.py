@@ -50,6 +50,7 @@ async def ingest(
     concurrency: int = _CONCURRENCY,
     per_host: int = _MAX_REQUESTS_PER_HOST,
     delay: float = 0.0,
+    force: bool = False,
     on_item: Callable[[ItemRecord], object] | None = None,
     on_feed: Callable[[FeedOutcome], object] | None = None,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -57,7 +58,8 @@ async def ingest(
     """Poll these feeds once and store each item once; feeds that fail are in the report and do not stop the others.
 
     `store` is a database URL (default: that of the settings) or an open `Database`. At most `per_host`
-    requests at once go to one host, `delay` seconds apart. `on_item` receives new and updated items as
+    requests at once go to one host, `delay` seconds apart. With `force`, requests are sent without validators,
+    so that no server answers "not modified". `on_item` receives new and updated items as
     they come, `on_feed` every feed when it is done.
     """
     async with AsyncExitStack() as stack:
@@ -70,7 +72,7 @@ async def ingest(
         stack.callback(run_store.close)
         run = _Run(
             run_store,
-            Polling(fetch, seen_ttl_days, clock=clock),
+            Polling(fetch, seen_ttl_days, clock=clock, is_forced=force),
             HostSlots(per_host, delay),
             report,
             on_item=on_item,
@@ -175,7 +177,8 @@ class _Run:
                 was_fetched = outcome.result is not FeedResult.WAITING
                 return _PolledFeed(feed.id, outcome, merged)
             finally:  # also when the store fails after the request
-                self.evidence.conditional_expected += was_fetched and bool(feed.etag or feed.last_modified)
+                has_validators = bool(feed.etag or feed.last_modified) and not self.polling.is_forced
+                self.evidence.conditional_expected += was_fetched and has_validators
 
         async with self.hosts.acquire(parse(queued.url).host):
             polled = await self.store.run(work)

@@ -7,11 +7,16 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from canonry.errors import mask_credentials
+
 if TYPE_CHECKING:
     from canonry.core.keys import Key
     from canonry.errors import FailureKind
-    from canonry.feeds.feed_values import MergedItem
+    from canonry.feeds.feed_values import MergedItem, StoredItem
     from canonry.feeds.item_matching import ItemOutcome
+
+
+_USERINFO = re.compile(r"://[^/?#\\\s]*@")
 
 
 class FeedResult(StrEnum):
@@ -130,7 +135,7 @@ def make_record(item: MergedItem, shown_url: str) -> ItemRecord:
         item.outcome,
         shown_url,
         item.title,
-        item.url,
+        mask_link(item.url),
         keys,
         dedupe_key,
         item.match_confidence,
@@ -140,5 +145,21 @@ def make_record(item: MergedItem, shown_url: str) -> ItemRecord:
 
 
 def mask_key(key: str) -> str:
-    """Return the key with credentials masked: the keys of a feed begin with its URL, which may have some."""
-    return re.sub(r"\A((?:guid:)?https?://)[^/?#\s]*@", r"\1***@", key)
+    """Return the key with the credentials of its URLs masked; a guid such as `tag:me@example.com` stays as it is."""
+    return _USERINFO.sub("://***@", key)
+
+
+def mask_link(url: str) -> str:
+    """Return the link of an item with its credentials masked, otherwise as it is."""
+    return _USERINFO.sub("://***@", url)
+
+
+def mask_item(item: StoredItem) -> StoredItem:
+    """Return the item with the credentials of all its URLs masked."""
+    return replace(
+        item,
+        feed_url=mask_credentials(item.feed_url),
+        url=mask_link(item.url),
+        dedupe_key=mask_key(item.dedupe_key),
+        feeds=tuple(replace(feed, url=mask_credentials(feed.url)) for feed in item.feeds),
+    )

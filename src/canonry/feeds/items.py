@@ -74,7 +74,7 @@ def merge_document(
 def match_document(
     connection: Connection, document: FeedDocument, *, feed_id: int, key_url: str, last_number: int, policy: str
 ) -> tuple[KeyOwners, set[DocumentKey], DocumentMatch]:
-    """Decide what each item of a document is; only reads. Also returns the owners of its keys and the ambiguous keys."""
+    """Decide what each item of a document is; also return the owners of its keys and the ambiguous keys. Only reads."""
     items = make_keyed_items(document.items, key_url, policy)
     ambiguous: set[DocumentKey] = set()
     if last_number:

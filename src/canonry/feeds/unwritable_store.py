@@ -10,7 +10,7 @@ from sqlalchemy import Connection, insert, select
 
 from canonry.errors import RekeyUnfinished, StoreError
 from canonry.feeds.feed_store import FeedStore, add_feeds, find_feeds
-from canonry.feeds.feed_values import FeedState, MergedFeed
+from canonry.feeds.feed_values import NO_DESCRIPTION, FeedDescription, FeedState, MergedFeed
 from canonry.feeds.item_matching import ItemOutcome
 from canonry.feeds.items import match_document
 from canonry.store.pinned_policies import ENTRY, find_unfinished_rekey, get_policy, repin_policy
@@ -48,12 +48,18 @@ class UnwritableFeedStore(FeedStore):
         memory.write_now(partial(repin_policy, purpose=ENTRY, policy_id=policy))
 
     async def add(
-        self, url: str, now: datetime, aliases: Iterable[str] = (), *, title: str = "", folder: str = ""
+        self,
+        url: str,
+        now: datetime,
+        aliases: Iterable[str] = (),
+        *,
+        title: str = "",
+        description: FeedDescription = NO_DESCRIPTION,
     ) -> tuple[FeedState, bool]:
         """Like `FeedStore.add`; a feed of the database is not new."""
         known = await self._stored.find_all([url, *aliases])
         if not known:
-            return await super().add(url, now, aliases, title=title, folder=folder)
+            return await super().add(url, now, aliases, title=title, description=description)
         [feed] = await self.add_all([next(iter(known))], now)
         return feed, False
 

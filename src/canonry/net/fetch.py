@@ -10,7 +10,7 @@ import asyncio
 import re
 import socket
 from base64 import b64encode
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Self, cast
 from urllib.parse import unquote_to_bytes
@@ -29,7 +29,7 @@ from canonry.net.tls import make_tls_context
 from canonry.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from aiohappyeyeballs import AddrInfoType
     from aiohttp.connector import Connection
@@ -57,13 +57,15 @@ class FetchOptions:
     """How a fetch treats redirects and bodies.
 
     If `follows_redirect(url, target)` is false, the response is the redirect itself, the last of its hops. The body
-    is read if `reads_body(content_type)` is true. A body over the limit is an error unless `truncates_body`.
+    is read if `reads_body(content_type)` is true. A body over the limit is an error unless `truncates_body`. The extra
+    `headers` go only to the origin of the first URL, because they may be secrets; `User-Agent` goes everywhere.
     """
 
     follows_redirect: Callable[[str, str], bool] = lambda _, __: True
     reads_body: Callable[[str], bool] = lambda _: True
     truncates_body: bool = False
     accept: str = ""  # an Accept header instead of the default, which prefers feeds
+    headers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
 class Client:
@@ -111,20 +113,22 @@ class Client:
         came_from: str | None = None,
         timeout: float | None = None,
         max_bytes: int | None = None,
+        headers: Mapping[str, str] | None = None,
         options: FetchOptions | None = None,
     ) -> Response:
         """Return the response, of any status, after redirects.
 
         Raise UnsafeUrl if the guard refuses, FetchFailed if there is no response. `came_from` is the address of the
-        server that named this URL; None if a person typed it.
+        server that named this URL; None if a person typed it. `headers` are those of `FetchOptions`.
         """
+        options = options or FetchOptions()
+        if headers:
+            options = replace(options, headers=headers)
         seconds = self._timeout if timeout is None else timeout
         limit = self._max_bytes if max_bytes is None else max_bytes
         try:
             async with asyncio.timeout(seconds):
-                return await self._follow(
-                    url, method, validators or Validators(), came_from, limit, options or FetchOptions()
-                )
+                return await self._follow(url, method, validators or Validators(), came_from, limit, options)
         except TimeoutError:
             raise FetchFailed(url, f"no complete response within {seconds:g} s", kind=FailureKind.TIMEOUT) from None
 
@@ -149,8 +153,10 @@ class Client:
         parts.fragment = None
         origin, userinfo = parts.get_origin(), parts.userinfo
         hops: list[Hop] = []
+        foreign_options = replace(options, headers=_select_user_agent(options.headers)) if options.headers else options
         while True:
-            response = await self._request(guard, parts, method, validators, limit, options)
+            sent_options = options if parts.get_origin() == origin else foreign_options
+            response = await self._request(guard, parts, method, validators, limit, sent_options)
             location = response.header("location") if response.status in REDIRECTS else ""
             if not location:
                 return replace(response, hops=tuple(hops)) if hops else response
@@ -181,8 +187,9 @@ class Client:
             query_string=parts.query or "",
             encoded=True,
         )
-        headers: dict[str, str] = {"Accept": options.accept} if options.accept else {}
-        if parts.userinfo is not None:
+        headers = {"Accept": options.accept} if options.accept else {}
+        headers |= options.headers
+        if parts.userinfo is not None and not any(name.lower() == "authorization" for name in headers):
             user, _, password = parts.userinfo.partition(":")
             pair = unquote_to_bytes(user) + b":" + unquote_to_bytes(password)
             headers["Authorization"] = f"Basic {b64encode(pair).decode()}"
@@ -300,6 +307,10 @@ class _AddressedResponse(aiohttp.ClientResponse):
         if connection.transport is not None and (peer := connection.transport.get_extra_info("peername")):
             self.address = str(peer[0])
         return await super().start(connection)
+
+
+def _select_user_agent(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name.lower() == "user-agent"}
 
 
 async def _read_body(answer: aiohttp.ClientResponse, url: str, limit: int, *, truncates: bool) -> bytes:

@@ -96,5 +96,6 @@ class Response:
 
 # A function that fetches a URL: `async (url, **options) -> Response`. It follows redirects, returns a response of any
 # status, and raises FetchFailed if there is none. Options: `validators` for a conditional request, `came_from` for
-# the address of the server that named the URL.
+# the address of the server that named the URL, and `headers`, `timeout` and `max_bytes` for feeds with settings of
+# their own.
 Fetch: TypeAlias = "Callable[..., Awaitable[Response]]"

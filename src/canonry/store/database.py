@@ -323,7 +323,7 @@ def _connect_sqlite(connect: Callable[[], sqlite3.Connection], file: str) -> sql
     connection = sqlite3.connect(f"{Path(file).absolute().as_uri()}?immutable=1", uri=True, check_same_thread=False)
     connection.isolation_level = None
     connection.execute("PRAGMA query_only=ON")
-    return connection
+    return _add_functions(connection)
 
 
 def _set_pragmas(connection: sqlite3.Connection) -> sqlite3.Connection:
@@ -331,6 +331,12 @@ def _set_pragmas(connection: sqlite3.Connection) -> sqlite3.Connection:
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL")
     connection.execute("PRAGMA foreign_keys=ON")
+    return _add_functions(connection)
+
+
+def _add_functions(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """Add `casefold`, because the functions of SQLite know only the letters of ASCII."""
+    connection.create_function("casefold", 1, str.casefold, deterministic=True)
     return connection
 
 
