@@ -177,7 +177,7 @@ def _make_duplicate_condition() -> ColumnElement[bool]:
 
 def _parse_cursor(cursor: str) -> _Position:
     first_seen_at, _, entry_id = urlsafe_b64decode(cursor).decode().rpartition(" ")
-    if not (entry_id.isascii() and entry_id.isdecimal()) or len(entry_id) > _MAX_ID_DIGITS or not first_seen_at:
+    if not (entry_id.isascii() and entry_id.isdecimal()) or len(entry_id) > _MAX_ID_DIGITS or not first_seen_at.strip():
         raise ValueError("not a cursor")
     return _Position(replace_unstorable(first_seen_at), int(entry_id))
 
