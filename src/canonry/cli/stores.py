@@ -45,14 +45,18 @@ async def get_feed(text: str, store: FeedStore) -> FeedState:
 
 
 async def find_feed(text: str, store: FeedStore) -> FeedState | None:
-    """Return the feed that is followed under this URL, if there is one."""
+    """Return the feed that is followed under this URL, if there is one; also as lists show it, `https://***@…`."""
     from canonry.core.url import read_url
     from canonry.feeds.canonicalize.fetcher import strip_fragment
 
     try:
-        return await store.find([strip_fragment(read_url(text))])
+        url = strip_fragment(read_url(text))
     except InvalidUrl:
         return None
+    if (found := await store.find([url])) is not None or "***@" not in url:
+        return found
+    shown = [feed for feed in await store.list_all() if mask_credentials(feed.url) == url]
+    return shown[0] if len(shown) == 1 else None
 
 
 @contextmanager
