@@ -399,10 +399,13 @@ def test_list_shows_status_and_failures(shell: Shell, site: str) -> None:
     shell.run("feeds", "add", "--no-fetch", f"{site}/gone")
     shell.run("ingest", code=1)
     first, second = shell.run_for_json("feeds", "list")
-    assert list(first) == (
-        "url title folder status last_checked_at failures failure next_check_at format hubs "
-        "own_title site_url interval timeout max_bytes user_agent headers"
-    ).split()
+    assert (
+        list(first)
+        == (
+            "url title folder status last_checked_at failures failure next_check_at format hubs "
+            "own_title site_url interval timeout max_bytes user_agent headers"
+        ).split()
+    )
     assert (first["url"], first["title"], first["status"], first["failures"]) == (
         f"{site}/feed/1",
         "Feed feed-1",

@@ -21,6 +21,7 @@ from yarl import URL
 
 from canonry.core.url import join
 from canonry.errors import FailureKind, FetchFailed, InvalidUrl, UnsafeUrl, mask_credentials
+from canonry.net.content_encoding import ACCEPT_ENCODING, DecodeError, make_decoder
 from canonry.net.dns import Lookup, resolve_checked, resolve_name
 from canonry.net.fetch_errors import classify_error
 from canonry.net.guard import Guard, make_guard
@@ -44,11 +45,9 @@ MAX_CONNECTIONS = 100
 MAX_CONNECTIONS_PER_HOST = 8
 _MAX_KEPT_ORIGINS = 100  # origins whose connections stay open for the next request
 _KEEP_ALIVE_SECONDS = 15.0  # the default of aiohttp
-# aiohttp limits the memory for decoding these; every other encoding is refused.
-_ACCEPTED_ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
 _HEADERS = {
     "Accept": "application/atom+xml, application/rss+xml, application/feed+json, application/xml;q=0.9, */*;q=0.8",
-    "Accept-Encoding": "gzip, deflate",
+    "Accept-Encoding": ACCEPT_ENCODING,
 }
 
 
@@ -242,6 +241,7 @@ class Client:
                 headers={**_HEADERS, "User-Agent": self._settings.user_agent},
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
                 response_class=_AddressedResponse,
+                auto_decompress=False,  # `content_encoding` limits the memory that a body may ask for
                 trust_env=False,
             )
         return session
@@ -316,19 +316,26 @@ def _select_user_agent(headers: Mapping[str, str]) -> dict[str, str]:
 async def _read_body(answer: aiohttp.ClientResponse, url: str, limit: int, *, truncates: bool) -> bytes:
     """Return the decompressed body; over the limit, cut it or raise FetchFailed."""
     encoding = ", ".join(answer.headers.getall("Content-Encoding", ())).strip().lower()
-    if encoding not in _ACCEPTED_ENCODINGS:
+    decoder = make_decoder(encoding)
+    if decoder is None:
         reason = f"the body is encoded as {encoding[:40]!r}, which was not requested"
         raise FetchFailed(url, reason, kind=FailureKind.ENCODING)
     too_large = f"the body is larger than {limit} bytes"
     if (answer.content_length or 0) > limit and answer.method != "HEAD" and not truncates:
         raise FetchFailed(url, too_large, kind=FailureKind.TOO_LARGE)
     body = bytearray()
-    async for chunk in answer.content.iter_any():
-        body += chunk
-        if len(body) > limit:
-            if truncates:
-                return bytes(body[:limit])
-            raise FetchFailed(url, too_large, kind=FailureKind.TOO_LARGE)
+    try:
+        async for chunk in answer.content.iter_any():
+            for piece in decoder.decode(chunk):
+                body += piece
+                if len(body) > limit:
+                    if truncates:
+                        return bytes(body[:limit])
+                    raise FetchFailed(url, too_large, kind=FailureKind.TOO_LARGE)
+        decoder.finish()
+    except DecodeError:
+        reason = "the body is not in the content encoding that the server named"
+        raise FetchFailed(url, reason, kind=FailureKind.ENCODING) from None
     return bytes(body)
 
 
