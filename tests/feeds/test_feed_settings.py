@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -157,7 +157,7 @@ def test_every_invalid_setting_is_named_and_secrets_are_not_shown() -> None:
 
 
 async def change(runs_: Runs, **changes: Any) -> FeedState:
-    return await runs_.store.change((await runs_.feed()).id, FeedChanges(**changes))
+    return await runs_.store.change((await runs_.feed()).id, cast("FeedChanges", changes))
 
 
 @in_a_loop

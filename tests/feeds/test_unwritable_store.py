@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 from contextlib import contextmanager
@@ -222,6 +223,23 @@ async def test_an_unfinished_rekey_of_an_unwritable_store_ends_the_run(tmp_path:
         async with LoopbackWeb({URL: ok(rss())}) as web:
             with pytest.raises(RekeyUnfinished):
                 await ingest(database, web)
+
+
+def test_a_store_that_was_opened_on_a_full_disk_is_written_once_there_is_space(tmp_path: Path) -> None:
+    with mount(tmp_path / "mounted") as folder:
+        url = f"sqlite:///{folder}/feeds.db"
+        with Database(url) as database:
+            asyncio.run(FeedStore(database).add(URL, START))
+        fill(folder)
+        with Database(url) as database:
+            feeds = FeedStore(database)
+            assert [feed.url for feed in asyncio.run(feeds.list_all())] == [URL]
+            with pytest.raises(StoreError):
+                asyncio.run(feeds.add(TWIN, START))
+            for file in folder.glob("filler*"):
+                file.unlink()
+            asyncio.run(feeds.add(TWIN, START))
+            assert len(asyncio.run(feeds.list_all())) == 2
 
 
 def test_a_missing_store_on_a_read_only_file_system_is_an_error(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from xml.etree import ElementTree
 
-import feedparser
+import feedparser  # type: ignore[import-untyped,unused-ignore]
 import pytest
 
 from canonry.feeds.feed_values import ItemFeed, MatchConfidence, StoredItem

@@ -90,14 +90,15 @@ class _Deflate:
     def decode(self, data: bytes) -> Iterator[bytes]:
         if self._stream is None and data:
             self._stream = zlib.decompressobj(15 if data[0] & 0xF == 8 else -15)
-        while data and not self._stream.eof:
+        stream: Any = self._stream
+        while data and not stream.eof:
             try:
-                piece = self._stream.decompress(data, _PIECE_BYTES)
+                piece = stream.decompress(data, _PIECE_BYTES)
             except zlib.error as error:
                 raise DecodeError(str(error)) from None
             if piece:
                 yield piece
-            data = self._stream.unconsumed_tail
+            data = stream.unconsumed_tail
 
     def finish(self) -> None:
         if self._stream is not None and not self._stream.eof:

@@ -296,8 +296,18 @@ def _make_engine(url: str) -> Engine:
         raise StoreError(f"{mask_credentials(url)}: {error}") from None
 
     @event.listens_for(engine, "do_connect")
-    def connect(dialect: Any, _: object, arguments: Any, options: Any) -> Any:  # pyright: ignore[reportUnusedFunction]
-        return _connect_sqlite(partial(dialect.connect, *arguments, **options), parsed.database or "")
+    def connect(dialect: Any, record: Any, arguments: Any, options: Any) -> Any:  # pyright: ignore[reportUnusedFunction]
+        connection = _connect_to_write(partial(dialect.connect, *arguments, **options), parsed.database or "")
+        if connection is None:
+            record.info["is_read_only"] = True
+            connection = _connect_to_read(parsed.database or "")
+        return connection
+
+    @event.listens_for(engine, "checkin")
+    def close_read_only(_: object, record: Any) -> None:  # pyright: ignore[reportUnusedFunction]
+        # The next connection may be able to write, and an immutable one never sees what others write.
+        if record.info.pop("is_read_only", False):
+            record.invalidate()
 
     @event.listens_for(engine, "begin")
     def begin_transaction(connection: Connection) -> None:  # pyright: ignore[reportUnusedFunction]
@@ -307,19 +317,25 @@ def _make_engine(url: str) -> Engine:
     return engine
 
 
-def _connect_sqlite(connect: Callable[[], sqlite3.Connection], file: str) -> sqlite3.Connection:
-    """Connect to a store; one on a full disk or on a read-only file system is opened to be read."""
+def _connect_to_write(connect: Callable[[], sqlite3.Connection], file: str) -> sqlite3.Connection | None:
+    """Connect to a store; return None if it can perhaps be read, on a full disk or on a read-only file system."""
     connection = connect()
     try:
         return _set_pragmas(connection)
     except sqlite3.OperationalError as error:
         connection.close()
-        if (error.sqlite_errorcode & 0xFF) not in _UNWRITABLE_CODES or not file:
+        can_be_read = bool(file) and os.path.exists(file) and os.path.getsize(file) > 0
+        if (error.sqlite_errorcode & 0xFF) not in _UNWRITABLE_CODES or not can_be_read:
             raise
-        if not os.path.exists(file) or not os.path.getsize(file):
-            raise
-    # A database with a write-ahead log needs a shared-memory file, which cannot be made there, unless it is opened
-    # as immutable: https://www.sqlite.org/wal.html#read_only_databases
+    return None
+
+
+def _connect_to_read(file: str) -> sqlite3.Connection:
+    """Connect to a store that cannot be written.
+
+    A database with a write-ahead log needs a shared-memory file, which cannot be made there, unless it is opened as
+    immutable: https://www.sqlite.org/wal.html#read_only_databases
+    """
     connection = sqlite3.connect(f"{Path(file).absolute().as_uri()}?immutable=1", uri=True, check_same_thread=False)
     connection.isolation_level = None
     connection.execute("PRAGMA query_only=ON")

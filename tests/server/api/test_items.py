@@ -6,7 +6,7 @@ import asyncio
 from base64 import b64encode
 from typing import TYPE_CHECKING
 
-import feedparser
+import feedparser  # type: ignore[import-untyped,unused-ignore]
 import pytest
 
 from canonry.core.keys import Item
