@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 from canonry.feeds.feed_store import FeedStore
 from canonry.feeds.feed_values import FeedDescription, FeedStatus
-from canonry.feeds.given_feeds import choose_feeds, describe_feeds, join_twins
+from canonry.feeds.given_feeds import choose_feeds, describe_feeds, join_twins, leave_out_recent
 from canonry.feeds.opml import OpmlFeed
 from canonry.feeds.subscriptions import import_unfetched
 from canonry.store.database import Database
@@ -91,6 +91,15 @@ def test_paused_and_stopped_feeds_are_polled_only_if_named(
         assert (named.urls, named.skipped) == (by_url, 0)
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("minutes_ago", "wanted"),
+    [(0, False), (59, False), (60, True), (1000, True), (-1, True)],  # in the future: the clock was set back
+)
+def test_polls_that_no_store_remembers_are_not_repeated_within_an_hour(*, minutes_ago: int, wanted: bool) -> None:
+    polled_at = {PLAIN: NOW - timedelta(minutes=minutes_ago)}
+    assert leave_out_recent([PLAIN, TRACKED], polled_at, NOW) == ((PLAIN, TRACKED) if wanted else (TRACKED,))
 
 
 def test_what_a_person_has_said_is_kept(store: FeedStore) -> None:

@@ -125,6 +125,7 @@ def check_unwritten(report: Report) -> None:
     (warning,) = report.warnings
     assert "known items are recognised" in warning
     assert unmet(report) == [CheckName.PERSISTED]
+    assert not report.is_stored
 
 
 @in_a_loop

@@ -7,7 +7,7 @@ import os
 import sys
 from collections import Counter
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -201,12 +201,19 @@ class _IngestSession:
 
     async def watch(self, given: _Given | None, every: float) -> int:
         """Poll the given feeds, then every feed when it is due, until a signal ends the process."""
+        from canonry.feeds.given_feeds import leave_out_recent
+
+        unstored: dict[str, datetime] = {}  # when feeds were polled while the store could not be written
         with open_feeds(self.database_url) as store:
             while True:
                 try:
                     chosen = await self._choose(given, store, only_due=True)
+                    now = datetime.now(UTC)
+                    chosen = replace(chosen, urls=leave_out_recent(chosen.urls, unstored, now))
                     if chosen.urls:
-                        _print_round(await self._run(chosen, store))
+                        report = await self._run(chosen, store)
+                        unstored = {} if report.is_stored else {**unstored, **dict.fromkeys(chosen.urls, now)}
+                        _print_round(report)
                 except StoreError as error:  # the database may come back
                     click.echo(f"canonry: {error}", err=True)
                 given = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from canonry.core.url import read_url
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from canonry.feeds.feed_store import FeedStore
     from canonry.feeds.feed_values import FeedDescription, FeedState
     from canonry.feeds.opml import OpmlFeed
+
+_HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,14 @@ def join_twins(
         feed = known.get(url) or by_form.get(form)
         chosen[text] = feed.url if feed is not None else first_of_form.setdefault(form, url)
     return chosen
+
+
+def leave_out_recent(urls: Sequence[str], polled_at: Mapping[str, datetime], now: datetime) -> tuple[str, ...]:
+    """Return the URLs without those polled within the last hour, also if the clock was set back since.
+
+    For polls that no store remembers, because it cannot be written: the feeds stay due.
+    """
+    return tuple(url for url in urls if not timedelta(0) <= now - polled_at.get(url, now - _HOUR) < _HOUR)
 
 
 async def describe_feeds(descriptions: Mapping[str, FeedDescription], store: FeedStore) -> None:

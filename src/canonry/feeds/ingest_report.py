@@ -115,6 +115,11 @@ class Report:
             "failed": self.failed,
         }
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether the results of the run are in the store, not only in memory."""
+        return all(line.is_met for line in self.checklist if line.name is CheckName.PERSISTED)
+
     def add(self, outcome: FeedOutcome) -> None:
         """Add the outcome of one feed to the list and to the counts."""
         self.feeds.append(outcome)
