@@ -11,6 +11,7 @@ from sqlalchemy import select
 
 import canonry
 from canonry.feeds.feed_store import FeedStore
+from canonry.feeds.feed_values import FeedState, FeedStatus
 from canonry.feeds.ingest_report import CheckName, FeedResult, Report
 from canonry.store.database import Database
 from loopback import LoopbackWeb
@@ -94,3 +95,28 @@ def item(title: str = "", link: str = "", guid: str = "", text: str = "") -> str
 
 def feed_of(*items: str, extra: str = "") -> str:
     return f'<rss version="2.0"><channel><title>Blog</title>{extra}{"".join(items)}</channel></rss>'
+
+
+def make_feed_state(**changes: Any) -> FeedState:
+    """Return the state of a feed that was polled once."""
+    values: dict[str, Any] = {
+        "id": 1,
+        "url": URL,
+        "key_url": URL,
+        "title": "Blog",
+        "format": "rss",
+        "status": FeedStatus.ACTIVE,
+        "etag": "",
+        "last_modified": "",
+        "hubs": "",
+        "failures": 0,
+        "failure": "",
+        "last_checked_at": None,
+        "next_check_at": "2026-01-31T10:00:00.000000Z",
+        "retry_at": None,
+        "moved_to": "",
+        "moved_sightings": 0,
+        "ttl": None,
+        "folder": "",
+    }
+    return FeedState(**{**values, **changes})

@@ -17,6 +17,7 @@ import pytest
 import command
 import terminal
 from canonry.feeds.opml import OpmlFeed, read_opml, write_opml
+from canonry.feeds.read import read_feed
 from feed_texts import rss
 
 if TYPE_CHECKING:
@@ -401,7 +402,13 @@ def test_list_shows_status_and_failures(shell: Shell, site: str) -> None:
     shell.run("feeds", "add", "--no-fetch", f"{site}/gone")
     shell.run("ingest", code=1)
     first, second = shell.run_for_json("feeds", "list")
-    assert list(first) == "url title folder status last_checked_at failures failure next_check_at format hubs".split()
+    assert (
+        list(first)
+        == (
+            "url title folder status last_checked_at failures failure next_check_at format hubs "
+            "own_title site_url interval timeout max_bytes user_agent headers"
+        ).split()
+    )
     assert (first["url"], first["title"], first["status"], first["failures"]) == (
         f"{site}/feed/1",
         "Feed feed-1",
@@ -440,8 +447,8 @@ def test_import_and_export_round_trip(shell: Shell, site: str) -> None:
     shell.run("feeds", "export", "out.opml")
     exported = read_opml((shell.folder / "out.opml").read_bytes())
     assert exported == [
-        OpmlFeed(f"{site}/feed/2?a=1&b=2", "Feed feed-2"),
-        OpmlFeed(f"{site}/feed/1", "Feed feed-1", "F"),
+        OpmlFeed(f"{site}/feed/2?a=1&b=2", "R&D"),
+        OpmlFeed(f"{site}/feed/1", "One", "F"),
     ]
     done = shell.run("feeds", "import", "out.opml", "--db", f"sqlite:///{shell.folder}/other.db", "--no-fetch")
     assert done.stderr == "canonry: 2 feeds in out.opml: 2 new, 0 known, 0 twin, 0 refused\n"
@@ -485,7 +492,8 @@ def test_items_lists_stored_items(shell: Shell, site: str) -> None:
 def test_duplicates_are_listed_side_by_side(shell: Shell, site: str) -> None:
     shell.run("ingest", f"{site}/feed/1", f"{site}/feed/1?copy", f"{site}/feed/2")
     items = shell.run_for_json("feeds", "items", "--duplicates")
-    assert [item["title"] for item in items] == [f"Post feed-1-{number}" for number in (1, 1, 2, 2, 3, 3)]
+    assert [item["title"] for item in items] == [f"Post feed-1-{number}" for number in (1, 2, 3)]
+    assert [feed["url"] for feed in items[0]["feeds"]] == [f"{site}/feed/1", f"{site}/feed/1?copy"]
 
 
 def test_an_empty_export_is_valid_opml(shell: Shell) -> None:
@@ -506,3 +514,73 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it() -> None:
     done = subprocess.run([sys.executable, "-c", code, "feeds", "list"], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.endswith("pip install 'canonry[feeds]'\n") and done.stderr.count("\n") == 1
+
+
+def test_ingest_and_import_follow_the_same_feeds(shell: Shell, site: str) -> None:
+    rows = "".join(
+        f'<outline text="{title}" xmlUrl="{site}/feed/1{query}" htmlUrl="https://example.com/{title}"/>'
+        for title, query in (("Mine", ""), ("Other", "?utm_source=opml"))
+    )
+    (shell.folder / "f.opml").write_text(f'<opml><outline text="News">{rows}</outline></opml>')
+    assert len(shell.run_for_json("ingest", "--opml", "f.opml")) == 3
+    [feed] = shell.run_for_json("feeds", "list")
+    found = {name: feed[name] for name in ("url", "title", "folder", "site_url")}
+    assert found == {"url": f"{site}/feed/1", "title": "Mine", "folder": "News", "site_url": "https://example.com/Mine"}
+    [known, twin] = shell.run_for_json("feeds", "import", "f.opml")
+    assert (known["result"], known["title"], twin["result"], twin["url"]) == ("known", "Mine", "twin", f"{site}/feed/1")
+    shell.run_for_json("ingest", f"{site}/feed/1?utm_source=mail")
+    assert len(shell.run_for_json("feeds", "list")) == 1
+    exported = read_opml(shell.run("feeds", "export").stdout.encode())
+    assert exported == [OpmlFeed(f"{site}/feed/1", "Mine", "News", site_url="https://example.com/Mine")]
+
+
+@pytest.mark.slow
+def test_settings_of_a_feed(shell: Shell, site: str) -> None:
+    secret = site.replace("//", "//me:password@")
+    shell.run("feeds", "add", f"{secret}/feed/1")
+    shown = f"{site.replace('//', '//***@')}/feed/1"
+    options = ["--title", "Mine", "--interval", "15m", "--header", "X-Token: secret", "--max-bytes", "1M"]
+    done = shell.run("feeds", "set", shown, *options)
+    record = json.loads(done.stdout)
+    assert (record["url"], record["own_title"], record["interval"]) == (shown, "Mine", 900)
+    assert record["headers"] == {"X-Token": "***"}
+    [feed] = shell.run_for_json("feeds", "list")
+    assert (feed["title"], feed["max_bytes"], feed["headers"]) == ("Mine", 2**20, {"X-Token": "***"})
+    assert "secret" not in done.stdout + shell.run_on_terminal("feeds", "set", shown)
+    [restored] = shell.run_for_json("feeds", "set", shown, "--title", "default", "--header", "X-Token:")
+    assert (restored["own_title"], restored["interval"], restored["headers"]) == ("", 900, {})
+    for wrong in (["--interval", "1s"], ["--timeout", "x"], ["--header", "no colon"], ["--header", "Host: x"]):
+        shell.run("feeds", "set", shown, *wrong, code=2)
+    shell.run("feeds", "set", "https://unknown.example/", "--title", "x", code=1)
+
+
+def test_a_paused_feed_is_polled_only_by_its_url(shell: Shell, site: str) -> None:
+    url = f"{site}/feed/1"
+    (shell.folder / "f.opml").write_text(f'<opml><outline xmlUrl="{url}"/></opml>')
+    shell.run("feeds", "add", url)
+    assert shell.run_for_json("feeds", "pause", url)[0]["status"] == "paused"
+    shell.run("ingest", code=1)
+    assert shell.run("ingest", "--opml", "f.opml").stdout == ""
+    assert len(shell.run_for_json("ingest", url)) == 3
+    assert shell.run_for_json("feeds", "list")[0]["status"] == "paused"
+    assert shell.run_for_json("feeds", "resume", url)[0]["status"] == "active"
+    assert shell.run_for_json("ingest", "--force") == []
+
+
+def test_items_are_filtered_and_written_as_feeds(shell: Shell, site: str) -> None:
+    shell.run("ingest", f"{site}/feed/1", f"{site}/feed/1?copy", f"{site}/feed/2")
+    assert len(shell.run_for_json("feeds", "items")) == 6
+    assert len(shell.run_for_json("feeds", "items", "--limit", "4")) == 4
+    [found] = shell.run_for_json("feeds", "items", "--feed", f"{site}/feed/1?copy", "--search", "FEED-1-2")
+    assert [feed["url"] for feed in found["feeds"]] == [f"{site}/feed/1", f"{site}/feed/1?copy"]
+    assert shell.run_for_json("feeds", "items", "--until", "2001-01-01") == []
+    for name in ("atom", "json-feed"):
+        feed = read_feed(shell.run("feeds", "items", "--format", name, "--limit", "5").stdout.encode())
+        assert (len(feed.items), feed.is_recovered) == (5, False)
+    shell.run("feeds", "items", "--feed", "https://unknown.example/", code=1)
+
+
+def test_an_empty_opml_file_names_no_feeds(shell: Shell, site: str) -> None:
+    shell.run("feeds", "add", f"{site}/feed/1")
+    (shell.folder / "f.opml").write_text("<opml></opml>")
+    assert shell.run("ingest", "--opml", "f.opml", code=1).stdout == ""

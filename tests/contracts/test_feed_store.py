@@ -23,6 +23,7 @@ from canonry.feeds.feed_values import FeedDocument, FeedState, FeedStatus, Merge
 from canonry.feeds.item_matching import ItemOutcome
 from canonry.feeds.items import merge_document
 from canonry.feeds.key_lookup import look_up_entries
+from canonry.feeds.stored_items import ItemSearch
 from canonry.store.database import Database
 from canonry.store.schema import entries, entry_identities, feeds, sightings, stamp, tombstones
 
@@ -64,7 +65,7 @@ class Store:
         return found
 
     def items(self, *, only_duplicates: bool = False) -> list[StoredItem]:
-        return self.run(self.feeds.list_items(only_duplicates=only_duplicates))
+        return self.run(self.feeds.list_items(ItemSearch(only_duplicates=only_duplicates)))
 
     def count(self, table: Table = entries) -> int:
         return self.run(self.database.read(lambda on: on.execute(select(func.count()).select_from(table)).scalar_one()))
@@ -347,13 +348,19 @@ def test_one_item_in_two_feeds_is_one_entry(store: Store, twin: Item) -> None:
     assert outcomes(again) == [DUPLICATE]
     assert ids(again) == ids(found)
     assert (store.count(), store.count(sightings)) == (1, 2)
-    assert {item.feed_url for item in store.items(only_duplicates=True)} == {FEED, "https://b.com/feed"}
+    [listed] = store.items(only_duplicates=True)
+    assert [feed.url for feed in listed.feeds] == [FEED, "https://b.com/feed"]
     # Each feed has its own version: what one says does not look like a change in the other.
     assert outcomes(store.show(first, post(1), day=2)) == [DUPLICATE]
     assert outcomes(store.show(second, twin, day=3)) == [DUPLICATE]
-    seen = {item.feed_url: (item.title, item.first_seen_at[:10], item.last_seen_at[:10]) for item in store.items()}
-    assert seen[FEED] == ("Post 1", "2026-01-01", "2026-01-03")
-    assert seen["https://b.com/feed"] == (twin.title, "2026-01-02", "2026-01-04")
+    [listed] = store.items()
+    assert (listed.feed_url, listed.first_seen_at[:10], listed.last_seen_at[:10]) == (FEED, "2026-01-01", "2026-01-04")
+    query = select(feeds.c.url, sightings.c.title, sightings.c.first_seen_at, sightings.c.last_seen_at).join(feeds)
+    rows = store.run(store.database.read(lambda on: on.execute(query).all()))
+    assert {url: (title, first[:10], last[:10]) for url, title, first, last in rows} == {
+        FEED: ("Post 1", "2026-01-01", "2026-01-03"),
+        "https://b.com/feed": (twin.title, "2026-01-02", "2026-01-04"),
+    }
 
 
 def test_a_feed_that_moves_keeps_its_keys(store: Store) -> None:
@@ -648,7 +655,8 @@ def test_an_entry_deleted_by_one_feed_while_another_shows_it_is_not_lost(store: 
             ]
         for each in done:
             each.result()
-        assert [each.title for each in store.items() if each.feed_url != FEED] == [item.title]
+        shown = [each.title for each in store.items() if any(feed.url != FEED for feed in each.feeds)]
+        assert shown == [item.title]
         store.show(second, Item(guid="other2"), day=day + 40)
 
 

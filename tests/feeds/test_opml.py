@@ -79,6 +79,11 @@ def test_charsets_and_prologs(body: bytes, title: str) -> None:
     assert read_opml(body) == [OpmlFeed("a.com", title)]
 
 
+def test_the_page_of_a_feed_survives_reading_and_writing() -> None:
+    feeds = [OpmlFeed("https://a.com/feed", "A", site_url='https://a.com/?a=1&b="2"')]
+    assert read_opml(write_opml(feeds, datetime(2026, 1, 31, tzinfo=UTC)).encode()) == feeds
+
+
 def test_each_feed_has_its_line_number() -> None:
     assert [feed.line for feed in read_opml(b"\n\n" + make_opml(f"{FEED}\n\n{FEED}"))] == [5, 7]
 

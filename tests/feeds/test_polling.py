@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from canonry.errors import FailureKind
+from canonry.feeds.due import is_ahead
 from canonry.feeds.feed_values import FeedStatus
 from canonry.feeds.ingest_report import FeedResult
 from canonry.store.schema import entries, entry_identities, feed_aliases, stamp
@@ -58,8 +59,76 @@ async def test_410_stops_a_feed(tmp_path: Path) -> None:
         assert result(report) == (FeedResult.STOPPED, FailureKind.STATUS)
         assert report.failed == 1
         assert (await runs_.feed()).status is FeedStatus.STOPPED
-        assert await runs_.store.list_due(START + timedelta(days=400)) == []
+        assert await runs_.store.list_due(runs_.now + timedelta(days=5)) == []
         assert len(await runs_.rows(entries)) == 3
+
+
+@in_a_loop
+async def test_a_stopped_feed_is_checked_weekly_and_active_once_it_answers(tmp_path: Path) -> None:
+    pages = {URL: turns(ok(rss(), etag='"1"'), gone(410), gone(410), gone(500), gone(304))}
+    async with running(pages, tmp_path) as runs_:
+        await runs_.run()
+        await runs_.later()
+        for _ in range(2):  # 410, then 500: it stays stopped, and is not asked more often
+            assert await runs_.store.list_due(runs_.now + timedelta(days=5)) == []
+            [due] = await runs_.store.list_due(runs_.now + timedelta(days=7))
+            assert due.status is FeedStatus.STOPPED
+            await runs_.later(days=7)
+        assert (await runs_.feed()).status is FeedStatus.STOPPED
+        assert result(await runs_.later(days=7)) == (FeedResult.NO_CHANGE, None)
+        feed = await runs_.feed()
+        assert (feed.status, feed.failures, feed.failure) == (FeedStatus.ACTIVE, 0, "")
+
+
+@in_a_loop
+async def test_a_stopped_feed_that_is_polled_explicitly_and_answers_is_active(tmp_path: Path) -> None:
+    async with running({URL: turns(gone(410), ok(rss()))}, tmp_path) as runs_:
+        await runs_.run()
+        assert counts(await runs_.later()) == (3, 0, 0)
+        assert (await runs_.feed()).status is FeedStatus.ACTIVE
+
+
+@in_a_loop
+async def test_a_paused_feed_is_never_due_and_stays_paused(tmp_path: Path) -> None:
+    async with running({URL: turns(ok(rss()), gone(410), ok(rss()))}, tmp_path) as runs_:
+        await runs_.run()
+        await runs_.store.change((await runs_.feed()).id, {"paused": True})
+        assert await runs_.store.list_due(START + timedelta(days=400)) == []
+        for _ in range(2):  # an explicit poll does not resume or stop it
+            await runs_.later()
+            assert (await runs_.feed()).status is FeedStatus.PAUSED
+        resumed = await runs_.store.change((await runs_.feed()).id, {"paused": False})
+        assert resumed.status is FeedStatus.ACTIVE
+        assert await runs_.store.list_due(runs_.now) == [resumed]
+
+
+@in_a_loop
+async def test_a_clock_that_was_ahead_does_not_keep_feeds_from_being_polled(tmp_path: Path) -> None:
+    other = "https://example.com/busy"
+    pages = {URL: ok(rss()), other: turns(gone(503, **{"retry-after": "3600"}), ok(rss(4)))}
+    async with running(pages, tmp_path) as runs_:
+        runs_.now += timedelta(days=365)
+        await runs_.run(URL, other)
+        runs_.now -= timedelta(days=365)
+        assert {feed.url for feed in await runs_.store.list_due(runs_.now)} == {URL, other}
+        report = await runs_.run(URL, other)
+        assert {outcome.result for outcome in report.feeds} == {FeedResult.INGESTED}
+
+
+@pytest.mark.parametrize(
+    ("ahead", "wanted"),
+    [
+        (timedelta(seconds=-1), False),
+        (timedelta(0), False),
+        (timedelta(seconds=1), True),
+        (timedelta(days=7), True),
+        (timedelta(days=7, seconds=1), False),  # from a wrong clock
+        (timedelta(days=365), False),
+    ],
+)
+def test_times_that_are_too_far_ahead_count_as_past(*, ahead: timedelta, wanted: bool) -> None:
+    assert is_ahead(stamp(START + ahead), START) is wanted
+    assert not is_ahead(None, START)
 
 
 @in_a_loop

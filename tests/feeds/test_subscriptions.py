@@ -219,7 +219,7 @@ async def test_import_without_requests_merges_cosmetic_variants(store: FeedStore
         (NEW, "https://b.com/"),
     ]
     assert added[1].reason == f"the same feed as {CLEAN}"
-    assert {feed.title for feed in await store.list_all()} == {"Title 0", "Title 3", "Title 5"}
+    assert {feed.shown_title for feed in await store.list_all()} == {"Title 0", "Title 3", "Title 5"}
     again = await import_unfetched(rows(MESSY, CLEAN), store, now=NOW)
     assert summarize(again) == [(KNOWN, CLEAN), (TWIN, CLEAN)]
 

@@ -14,8 +14,10 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import brotli  # type: ignore[import-untyped,unused-ignore]
 import pytest
 import trustme
+from backports import zstd
 
 import canonry
 import loopback
@@ -237,7 +239,7 @@ async def test_a_request_sends_these_headers_and_no_others() -> None:
     assert headers.pop("accept").startswith("application/atom+xml, application/rss+xml")
     assert headers == {
         "host": "example.com:8080",
-        "accept-encoding": "gzip, deflate",
+        "accept-encoding": "gzip, deflate, br, zstd",
         "user-agent": "feeds/1 (+https://example.org/bot)",
     }
 
@@ -435,6 +437,12 @@ async def test_cookies_are_not_sent_back() -> None:
 # Bodies
 
 
+def compress_with_large_window(body: bytes) -> bytes:
+    """Return a zstd frame that asks for a window of 128 MiB, which is more than a body may ask for."""
+    compressor = zstd.ZstdCompressor(options={zstd.CompressionParameter.window_log: 27})
+    return compressor.compress(body) + compressor.flush()
+
+
 @pytest.mark.parametrize(
     ("encoding", "body"),
     [
@@ -442,9 +450,15 @@ async def test_cookies_are_not_sent_back() -> None:
         ("GZip", gzip.compress(b"feed" * 250)),
         ("deflate", zlib.compress(b"feed" * 250)),
         ("deflate", zlib.compress(b"feed" * 250)[2:-4]),
+        ("br", brotli.compress(b"feed" * 250)),
+        ("zstd", zstd.compress(b"feed" * 250)),
+        ("zstd", zstd.compress(b"feed" * 100) + zstd.compress(b"feed" * 150)),
+        ("gzip", gzip.compress(b"feed" * 100) + gzip.compress(b"") + gzip.compress(b"feed" * 150)),
+        ("gzip", gzip.compress(b"feed" * 250) + b"ignored"),
         ("identity", b"feed" * 250),
     ],
-    ids=["gzip", "GZip", "deflate", "deflate, raw", "identity"],  # gzip bytes contain the time
+    # The bytes of gzip contain the time.
+    ids=["gzip", "GZip", "deflate", "deflate, raw", "br", "zstd", "2 frames", "3 members", "a trailer", "identity"],
 )
 @in_a_loop
 async def test_bodies_are_decoded_up_to_the_cap(encoding: str, body: bytes) -> None:
@@ -456,7 +470,22 @@ async def test_bodies_are_decoded_up_to_the_cap(encoding: str, body: bytes) -> N
             await client.fetch(url, max_bytes=999, origin=Origin.PERSON)
 
 
-@pytest.mark.parametrize(("encoding", "body"), [("gzip", b"plain"), ("deflate", b"\x78\x9c???")])
+@pytest.mark.parametrize(
+    ("encoding", "body"),
+    [
+        ("gzip", b"plain"),
+        ("deflate", b"\x78\x9c???"),
+        ("br", b"plain"),
+        ("zstd", b"plain"),
+        ("gzip", gzip.compress(b"") * 2000),
+        ("zstd", zstd.compress(b"") * 2000),
+        ("deflate", zlib.compress(b"feed" * 250)[:-6]),
+        ("br", brotli.compress(b"feed" * 250)[:-1]),
+        ("zstd", zstd.compress(b"feed" * 250)[:-3]),
+        ("zstd", compress_with_large_window(bytes(1000))),
+    ],
+    ids=range(10),
+)
 @in_a_loop
 async def test_a_body_in_another_encoding_than_named_is_an_error(encoding: str, body: bytes) -> None:
     answer = make_http_response(200, {"Content-Encoding": encoding}, body=body)

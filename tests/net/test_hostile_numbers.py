@@ -21,6 +21,7 @@ from canonry.net.html import parse_refresh
 from canonry.net.response import Response
 from canonry.net.robots import MAX_DELAY_SECONDS, Robots, read_robots
 from canonry.net.sitemap import Sitemap, read_sitemap
+from ingest_runs import make_feed_state
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 DIGITS = "9" * 400
@@ -150,7 +151,7 @@ def test_any_cache_control_and_ttl_gives_a_time_of_the_next_poll(age: str, templ
     assert feed.ttl is None or 0 <= feed.ttl < 2**31, "fits into the column"
     response = Response(200, "http://example.com/", {"cache-control": template.replace("{}", age)})
     polling = Polling(fetch=None, chance=lambda: 0.5)  # type: ignore[arg-type]
-    assert NOW < _compute_next_check(response, feed.ttl, NOW, polling) <= NOW + timedelta(days=2)
+    assert NOW < _compute_next_check(response, make_feed_state(), feed.ttl, NOW, polling) <= NOW + timedelta(days=2)
 
 
 @given(HEADER_VALUES, st.text(max_size=20))

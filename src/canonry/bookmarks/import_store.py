@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -98,8 +99,10 @@ class ImportStore:
         query = select(imports.c.id).where(imports.c.finished_at.is_(None)).order_by(imports.c.id)
         return await self.database.read(lambda connection: list(connection.execute(query).scalars()))
 
-    async def save_rows(self, import_id: int, owner: int, begin: int, rows: Sequence[ImportRow], now: datetime) -> int:
-        """Save the rows after the first `begin` unless that was done before; return how many were new."""
+    async def save_rows(
+        self, import_id: int, owner: int, begin: int, rows: Sequence[ImportRow], now: datetime
+    ) -> Counter[PutOutcome]:
+        """Save the rows after the first `begin` unless that was done before; return the outcomes of the saved ones."""
         return await self.database.write(
             partial(_save_rows, import_id=import_id, owner=owner, begin=begin, rows=rows, now=stamp(now))
         )
@@ -114,17 +117,17 @@ class ImportStore:
 
 def _save_rows(
     connection: Connection, import_id: int, owner: int, begin: int, rows: Sequence[ImportRow], now: str
-) -> int:
+) -> Counter[PutOutcome]:
     lock = select(imports.c.done).where(imports.c.id == import_id).with_for_update()
+    outcomes = Counter[PutOutcome]()
     if connection.execute(lock).scalar() != begin:
-        return 0  # another run of the same job has saved them
-    created = 0
+        return outcomes  # another run of the same job has saved them
     for row in rows:
         put = put_bookmark(connection, owner, row.url, row.fields, now, OnDuplicate.RETURN, created_at=row.created_at)
-        created += put.outcome is PutOutcome.CREATED
-    values = {"done": begin + len(rows), "created": imports.c.created + created}
+        outcomes[put.outcome] += 1
+    values = {"done": begin + len(rows), "created": imports.c.created + outcomes[PutOutcome.CREATED]}
     connection.execute(update(imports).where(imports.c.id == import_id).values(values))
-    return created
+    return outcomes
 
 
 def _parse_row(row: Sequence[Any]) -> BookmarkImport:

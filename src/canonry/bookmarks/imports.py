@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from canonry.bookmarks.exchange import FileFormat
     from canonry.bookmarks.import_store import BookmarkImport
     from canonry.bookmarks.pending_expansions import Enqueue, PendingExpansions
+    from canonry.bookmarks.statistics import Statistics
     from canonry.bookmarks.url_pipeline import UrlPipeline
     from canonry.store.database import Database
 
@@ -33,10 +34,12 @@ class Imports:
         pipeline: UrlPipeline,
         expansions: PendingExpansions,
         *,
+        statistics: Statistics,
         enqueue: Enqueue,
         clock: Callable[[], datetime],
     ) -> None:
         self.store = ImportStore(database)
+        self._statistics = statistics
         self._pipeline = pipeline
         self._expansions = expansions
         self._enqueue = enqueue
@@ -81,7 +84,9 @@ class Imports:
         while done < len(parsed.drafts):
             batch = parsed.drafts[done : done + _BATCH_ROWS]
             rows = [await self._make_row(draft, exact_url=pending.progress.exact_url) for draft in batch]
-            await self.store.save_rows(import_id, pending.owner, done, rows, self._clock())
+            outcomes = await self.store.save_rows(import_id, pending.owner, done, rows, self._clock())
+            for outcome, times in outcomes.items():
+                self._statistics.count(f"put:{outcome}", self._clock(), times)
             done += len(batch)
             await asyncio.sleep(0)
         await self.store.finish(import_id, parsed.refused, self._clock())

@@ -55,7 +55,9 @@ class Bookmarks:
         self.pipeline = UrlPipeline(database, expand, statistics=self.statistics, clock=clock)
         self.expansions = PendingExpansions(self.store, self.pipeline, enqueue=enqueue, clock=clock)
         self.titles = MissingTitles(self.store, fetch, statistics=self.statistics, clock=clock)
-        self.imports = Imports(database, self.pipeline, self.expansions, enqueue=enqueue, clock=clock)
+        self.imports = Imports(
+            database, self.pipeline, self.expansions, statistics=self.statistics, enqueue=enqueue, clock=clock
+        )
         self.expansion_wait = expansion_wait
 
     async def put(

@@ -14,10 +14,12 @@ import click
 
 from canonry.cli import render
 from canonry.cli.changes import changes
+from canonry.cli.feed_items import format_minute, items
+from canonry.cli.feed_settings import make_settings_record, pause, resume, set_feed
 from canonry.cli.options import db_option, json_option
-from canonry.cli.stores import open_feeds
+from canonry.cli.stores import find_feed, open_feeds
 from canonry.cli.webhooks import webhook
-from canonry.errors import InvalidUrl, mask_credentials
+from canonry.errors import mask_credentials
 
 if TYPE_CHECKING:
     from canonry.feeds.feed_store import FeedStore
@@ -31,6 +33,14 @@ no_fetch_option = click.option("--no-fetch", is_flag=True, help="Add the URLs as
 @click.group()
 def feeds() -> None:
     """Manage the feeds you follow, list their items, and pass on changes."""
+
+
+feeds.add_command(items)
+feeds.add_command(set_feed)
+feeds.add_command(pause)
+feeds.add_command(resume)
+feeds.add_command(changes)
+feeds.add_command(webhook)
 
 
 @feeds.command("list")
@@ -54,11 +64,11 @@ def list_feeds(*, database_url: str, as_json: bool) -> None:
             [
                 (
                     mask_credentials(feed.url),
-                    feed.title[:40],
+                    feed.shown_title[:40],
                     feed.status,
-                    _format_minute(feed.last_checked_at),
+                    format_minute(feed.last_checked_at),
                     str(feed.failures),
-                    _format_minute(feed.next_check_at),
+                    format_minute(feed.next_check_at),
                     feed.failure,
                     feed.note.replace("_", " "),
                 )
@@ -172,7 +182,9 @@ def export(file: str, *, database_url: str) -> None:
 
     with open_feeds(database_url) as store:
         found = asyncio.run(store.list_all())
-    text = write_opml([OpmlFeed(feed.url, feed.title, feed.folder) for feed in found], datetime.now(UTC))
+    text = write_opml(
+        [OpmlFeed(feed.url, feed.shown_title, feed.folder, site_url=feed.site_url) for feed in found], datetime.now(UTC)
+    )
     with_secrets = sum(mask_credentials(feed.url) != feed.url for feed in found)
     target = Path(file).resolve()
     try:
@@ -189,59 +201,6 @@ def export(file: str, *, database_url: str) -> None:
         place = "the output" if file == "-" else file
         count = "1 feed" if with_secrets == 1 else f"{with_secrets} feeds"
         click.echo(f"canonry: {place} contains the user names and passwords of {count}", err=True)
-
-
-@feeds.command()
-@click.option(
-    "--since", metavar="DATE", help="Only items first seen at or after this date or time (UTC unless it has an offset)."
-)
-@click.option(
-    "--duplicates", is_flag=True, help="Only items that several feeds have, and different items at the same URL."
-)
-@db_option
-@json_option
-def items(*, since: str | None, duplicates: bool, database_url: str, as_json: bool) -> None:
-    """List the stored items, the newest first.
-
-    \b
-    canonry feeds items --since 2026-01-31
-    canonry feeds items --duplicates
-    """
-    from canonry.core.keys import normalize_link
-    from canonry.feeds.ingest_report import mask_key
-
-    after = None if since is None else _parse_since(since)
-    with open_feeds(database_url) as store:
-        found = asyncio.run(store.list_items(after, only_duplicates=duplicates))
-    if duplicates:
-        found.sort(key=lambda item: (normalize_link(item.url), item.entry_id))
-    if not render.is_for_terminal(as_json=as_json):
-        for item in found:
-            render.print_json(
-                replace(
-                    item,
-                    feed_url=mask_credentials(item.feed_url),
-                    url=mask_key(item.url),
-                    dedupe_key=mask_key(item.dedupe_key),
-                )
-            )
-    else:
-        render.print_table(
-            ("first seen", "title", "url", "feed"),
-            [
-                (
-                    _format_minute(item.first_seen_at),
-                    item.title[:60],
-                    mask_key(item.url),
-                    mask_credentials(item.feed_url),
-                )
-                for item in found
-            ],
-        )
-
-
-feeds.add_command(changes)
-feeds.add_command(webhook)
 
 
 async def _add(rows: list[OpmlFeed], store: FeedStore, *, no_fetch: bool, concurrency: int = 16) -> list[AddOutcome]:
@@ -305,15 +264,9 @@ def _choose_exit_code(outcomes: list[AddOutcome]) -> int:
 
 async def _remove(urls: tuple[str, ...], store: FeedStore) -> int:
     """Remove the feeds that are followed, and return how many URLs are not."""
-    from canonry.core.url import read_url
-    from canonry.feeds.canonicalize.fetcher import strip_fragment
-
     unknown = 0
     for text in urls:
-        try:
-            feed = await store.find([strip_fragment(read_url(text))])
-        except InvalidUrl:
-            feed = None
+        feed = await find_feed(text, store)
         if feed is None:
             shown = mask_credentials(text)
             click.echo(f"canonry: you do not follow {shown}. See `canonry feeds list`.", err=True)
@@ -334,7 +287,7 @@ def _import_legacy(file: str, store: FeedStore) -> None:
 def _make_record(feed: FeedState) -> dict[str, object]:
     return {
         "url": mask_credentials(feed.url),
-        "title": feed.title,
+        "title": feed.shown_title,
         "folder": feed.folder,
         "status": feed.status,
         "last_checked_at": feed.last_checked_at,
@@ -343,19 +296,6 @@ def _make_record(feed: FeedState) -> dict[str, object]:
         "note": feed.note,
         "next_check_at": feed.next_check_at,
         "format": feed.format,
-        "hubs": feed.hubs.split(),
+        "hubs": [mask_credentials(hub) for hub in feed.hubs.split()],
+        **make_settings_record(feed),
     }
-
-
-def _format_minute(time: str | None) -> str:
-    return time[:16].replace("T", " ") if time else "never"
-
-
-def _parse_since(text: str) -> str:
-    from canonry.store.schema import stamp
-
-    try:
-        when = datetime.fromisoformat(text)
-        return stamp(when if when.tzinfo else when.replace(tzinfo=UTC))
-    except (ValueError, OverflowError):
-        raise click.BadParameter(f"{text!r} is not a date such as 2026-01-31 or 2026-01-31T10:00") from None

@@ -8,10 +8,10 @@ import stat
 import sys
 from collections import Counter
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import click
 
@@ -20,17 +20,16 @@ from canonry.cli.options import db_option, json_option
 from canonry.cli.signals import run_until_stopped
 from canonry.cli.stores import open_feeds
 from canonry.errors import InvalidUrl, NewerStore, StoreError, mask_credentials
-from canonry.feeds.feed_values import FeedStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Coroutine
     from io import FileIO
 
     from canonry.feeds.change_file import ChangeFile
     from canonry.feeds.feed_store import FeedStore
-    from canonry.feeds.feed_values import FeedState
+    from canonry.feeds.given_feeds import GivenFeeds
     from canonry.feeds.ingest_report import FeedOutcome, IngestedItem, ItemRecord, Report
-    from canonry.net.origin import Origin
+    from canonry.feeds.opml import OpmlFeed
     from canonry.store.database import Database
 
 _MAX_SHOWN_ITEMS = 20  # on a terminal
@@ -80,6 +79,7 @@ _WRITE_INTERVAL_SECONDS = 1.0  # between two looks for changes that the file lac
     show_default=True,
     help="Days after which an item that its feed no longer lists is deleted.",
 )
+@click.option("--force", is_flag=True, help="Ask for whole documents, also where nothing has changed (no validators).")
 @click.option("--watch", is_flag=True, help="Keep running, and poll each feed of the store when it is due.")
 @click.option(
     "--every",
@@ -102,6 +102,7 @@ def ingest(
     per_host: int,
     delay: float,
     seen_ttl_days: int,
+    force: bool,
 ) -> None:
     """Poll feeds and store each item once.
 
@@ -115,8 +116,8 @@ def ingest(
     canonry ingest --opml feeds.opml --jsonl new.jsonl
     canonry ingest --watch --every 300
     """
-    given = [*urls, *(_read_opml_urls(opml) if opml else ())]
-    options = _IngestOptions(concurrency, per_host, delay, seen_ttl_days)
+    given = _Given(urls, _read_opml(opml) if opml else []) if urls or opml else None
+    options = _IngestOptions(concurrency, per_host, delay, seen_ttl_days, force)
     with _ItemOutput(jsonl, as_json=as_json) as output:
         session = _IngestSession(database_url, output, options)
         if watch:
@@ -125,10 +126,17 @@ def ingest(
             sys.exit(run_until_stopped(session.run_once(given), session.report_stop))
 
 
-def _read_opml_urls(file: str) -> list[str]:
+def _read_opml(file: str) -> list[OpmlFeed]:
     from canonry.feeds.opml import read_opml
 
-    return [feed.url for feed in read_opml(Path(file).read_bytes(), file=file)]
+    return read_opml(Path(file).read_bytes(), file=file)
+
+
+class _Given(NamedTuple):
+    """The feeds that the command line names."""
+
+    urls: tuple[str, ...]
+    rows: list[OpmlFeed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +145,7 @@ class _IngestOptions:
     per_host: int
     delay: float
     seen_ttl_days: int
+    force: bool
 
 
 @dataclass(slots=True)
@@ -173,60 +182,87 @@ class _IngestSession:
         done = f"{self.totals.feeds} {self.totals.describe_items()}"
         click.echo(f"canonry: stopped after {done}; stored items stay stored", err=True)
 
-    async def run_once(self, given: list[str]) -> int:
+    async def run_once(self, given: _Given | None) -> int:
         """Poll the given feeds, or all active ones; print the items and the summary, and return the exit code."""
-        if given:
-            report = await self._run_given(given)
-        else:
-            with open_feeds(self.database_url) as store:
-                await self.output.start(store)
-                active = [feed for feed in await store.list_all() if feed.status is FeedStatus.ACTIVE]
-                if not active:
-                    click.echo("canonry: no feeds to poll. Add one with `canonry feeds add URL`.", err=True)
-                    return 1
-                report = await self._run_stored(active, store.database)
-        self.output.print_first_items()
-        _print_summary(report)
-        return 0 if not report.failed and all(line.is_met for line in report.checklist) else 1
-
-    async def _run_given(self, given: list[str]) -> Report:
-        """Poll the given feeds; without a usable store, items are stored in memory only (contract I6)."""
-        if not self.output.has_file:
-            return await self._run(given, self.database_url)
         with ExitStack() as stack:
+            store: FeedStore | None = None
             try:
                 store = stack.enter_context(open_feeds(self.database_url))
             except NewerStore:
                 raise
             except StoreError:
-                return await self._run(given, self.database_url)
-            await self.output.start(store, given)
-            return await self._run(given, store.database)
+                if given is None:
+                    raise
+            chosen = await self._choose(given, store)
+            if not chosen.urls:
+                if not chosen.skipped:
+                    click.echo("canonry: no feeds to poll. Add one with `canonry feeds add URL`.", err=True)
+                return 0 if chosen.skipped else 1
+            if store is not None:
+                with suppress(StoreError):  # the run warns about it, and writes the items itself
+                    await self.output.start(store, None if given is None else chosen)
+            report = await self._run(chosen, store)
+        self.output.print_first_items()
+        _print_summary(report)
+        return 0 if not report.failed and all(line.is_met for line in report.checklist) else 1
 
-    async def watch(self, given: list[str], every: float) -> int:
+    async def watch(self, given: _Given | None, every: float) -> int:
         """Poll the given feeds, then every feed when it is due, until a signal ends the process."""
+        from canonry.feeds.given_feeds import leave_out_recent
+
+        unstored: dict[str, datetime] = {}  # when feeds were polled while the store could not be written
         with open_feeds(self.database_url) as store:
             await self.output.start(store)
             while True:
                 try:
-                    if given:
-                        _print_round(await self._run(given, store.database))
-                    elif due := await store.list_due(datetime.now(UTC)):
-                        _print_round(await self._run_stored(due, store.database))
+                    chosen = await self._choose(given, store, only_due=True)
+                    now = datetime.now(UTC)
+                    chosen = replace(chosen, urls=leave_out_recent(chosen.urls, unstored, now))
+                    if chosen.urls:
+                        report = await self._run(chosen, store)
+                        unstored = {} if report.is_stored else {**unstored, **dict.fromkeys(chosen.urls, now)}
+                        _print_round(report)
                 except StoreError as error:  # the database may come back
                     click.echo(f"canonry: {error}", err=True)
-                given = []
+                given = None
                 await asyncio.sleep(every)
 
-    async def _run_stored(self, feeds: list[FeedState], database: Database) -> Report:
-        """Poll feeds of the store; who named their URLs is stored with them."""
-        return await self._run([feed.url for feed in feeds], database, {feed.url: feed.origin for feed in feeds})
+    async def _choose(self, given: _Given | None, store: FeedStore | None, *, only_due: bool = False) -> GivenFeeds:
+        """Return the given feeds, or those of the store; without a store, or one that fails, the given ones."""
+        from canonry.feeds.given_feeds import GivenFeeds, choose_feeds
 
-    async def _run(self, urls: list[str], store: str | Database, origins: Mapping[str, Origin] | None = None) -> Report:
+        now = datetime.now(UTC)
+        if given is None:
+            from canonry.feeds.due import is_polled
+
+            assert store is not None
+            found = await (store.list_due(now) if only_due else store.list_all())
+            polled = [feed for feed in found if is_polled(feed, now)]
+            return GivenFeeds(tuple(feed.url for feed in polled), {}, {feed.url: feed.origin for feed in polled})
+        try:
+            chosen = await choose_feeds(given.urls, given.rows, store, now=now)
+        except StoreError:  # the run warns about it
+            chosen = await choose_feeds(given.urls, given.rows, None, now=now)
+        if chosen.skipped:
+            click.echo(f"canonry: {chosen.skipped} feeds are paused or stopped and were not polled", err=True)
+        return chosen
+
+    async def _run(self, chosen: GivenFeeds, store: FeedStore | None) -> Report:
+        from canonry.feeds.given_feeds import describe_feeds
+
+        report = await self._poll(chosen, self.database_url if store is None else store.database)
+        if store is not None and chosen.descriptions:
+            try:
+                await describe_feeds(chosen.descriptions, store)
+            except StoreError as error:
+                report.warnings.append(f"{error}; titles and folders of the OPML file are not stored")
+        return report
+
+    async def _poll(self, chosen: GivenFeeds, store: str | Database) -> Report:
         from canonry.feeds.ingest import ingest as run_ingest
         from canonry.feeds.ingest_report import get_record
 
-        self.bar, feeds_before = render.ProgressBar(len(dict.fromkeys(urls))), self.totals.feeds
+        self.bar, feeds_before = render.ProgressBar(len(chosen.urls)), self.totals.feeds
 
         def on_feed(outcome: FeedOutcome) -> None:
             self.totals.add(outcome)
@@ -238,13 +274,14 @@ class _IngestSession:
             self.output.write(get_record(found))
 
         work = run_ingest(
-            urls,
+            chosen.urls,
             store,
             concurrency=self.options.concurrency,
             per_host=self.options.per_host,
             delay=self.options.delay,
             seen_ttl_days=self.options.seen_ttl_days,
-            origins=origins,
+            origins=chosen.origins,
+            force=self.options.force,
             on_feed=on_feed,
             on_item=on_item,
         )
@@ -277,7 +314,7 @@ class _ItemOutput:
         if self._file is not None:
             self._file.close()
 
-    async def start(self, store: FeedStore, urls: list[str] | None = None) -> None:
+    async def start(self, store: FeedStore, feeds: GivenFeeds | None = None) -> None:
         """Write the changes of these feeds, or of all, to the file, if there is one."""
         from canonry.feeds.change_file import ChangeFile
         from canonry.feeds.changes import ChangeFeed
@@ -287,7 +324,7 @@ class _ItemOutput:
         file = ChangeFile(
             str(self._file.name), ChangeFeed(store.database), format_record=render.format_json, warn=_print_warning
         )
-        await file.start(None if urls is None else await _find_feed_ids(store, urls))
+        await file.start(None if feeds is None else await _find_feed_ids(store, feeds))
         self._change_file = file
 
     async def write_while(self, work: Coroutine[Any, Any, Report]) -> Report:
@@ -381,16 +418,17 @@ def _print_problems(report: Report) -> None:
             click.echo(f"{outcome.result}: {url}: {render.escape_control(outcome.reason)}", err=True)
 
 
-async def _find_feed_ids(store: FeedStore, urls: list[str]) -> list[int]:
-    """Return the ids of the feeds at these URLs; feeds that are not known are added, as the run would do."""
+async def _find_feed_ids(store: FeedStore, feeds: GivenFeeds) -> list[int]:
+    """Return the ids of these feeds; those that are not known are added, as the run would do."""
     from canonry.core.url import read_url
     from canonry.feeds.canonicalize.fetcher import strip_fragment
+    from canonry.net.origin import Origin
 
-    valid: list[str] = []
-    for url in urls:
+    origins: dict[str, Origin] = {}
+    for url in feeds.urls:
         with suppress(InvalidUrl):  # the run reports it
-            valid.append(strip_fragment(read_url(url)))
-    return [feed.id for feed in await store.add_all(list(dict.fromkeys(valid)), datetime.now(UTC))]
+            origins[strip_fragment(read_url(url))] = feeds.origins.get(url, Origin.PERSON)
+    return [feed.id for feed in await store.add_all(list(origins), datetime.now(UTC), origins=origins)]
 
 
 def _print_warning(text: str) -> None:

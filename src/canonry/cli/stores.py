@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from canonry.errors import CanonryError, InvalidUrl, mask_credentials
+
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from canonry.accounts import UserStore
     from canonry.feeds.feed_store import FeedStore
+    from canonry.feeds.feed_values import FeedState
     from canonry.store.database import Database
 
 
@@ -31,6 +34,29 @@ def open_feeds(database_url: str) -> Generator[FeedStore]:
 
     with open_store(database_url, must_exist=False) as database:
         yield FeedStore(database)
+
+
+async def get_feed(text: str, store: FeedStore) -> FeedState:
+    """Return the feed that is followed under this URL; CanonryError if there is none."""
+    feed = await find_feed(text, store)
+    if feed is None:
+        raise CanonryError(f"you do not follow {mask_credentials(text)}. See `canonry feeds list`.")
+    return feed
+
+
+async def find_feed(text: str, store: FeedStore) -> FeedState | None:
+    """Return the feed that is followed under this URL, if there is one; also as lists show it, `https://***@…`."""
+    from canonry.core.url import read_url
+    from canonry.feeds.canonicalize.fetcher import strip_fragment
+
+    try:
+        url = strip_fragment(read_url(text))
+    except InvalidUrl:
+        return None
+    if (found := await store.find([url])) is not None or "***@" not in url:
+        return found
+    shown = [feed for feed in await store.list_all() if mask_credentials(feed.url) == url]
+    return shown[0] if len(shown) == 1 else None
 
 
 @contextmanager

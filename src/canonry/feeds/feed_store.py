@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import asdict, fields
 from datetime import datetime, timedelta
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, and_, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, and_, bindparam, case, delete, func, insert, or_, select, update
 
 from canonry.core.keys import replace_unstorable
 from canonry.errors import FeedNotFound
-from canonry.feeds.feed_values import FeedNote, FeedState, FeedStatus
+from canonry.feeds.due import make_due_condition
+from canonry.feeds.feed_settings import check_changes
+from canonry.feeds.feed_values import NO_DESCRIPTION, FeedDescription, FeedNote, FeedState, FeedStatus
+from canonry.feeds.item_statements import STATUS_AFTER_ANSWER
 from canonry.feeds.items import delete_unseen_entries, merge_document
-from canonry.feeds.stored_items import select_items
+from canonry.feeds.stored_items import EVERYTHING, ItemSearch, iterate_items
 from canonry.feeds.tombstones import TOMBSTONE_DAYS
 from canonry.net.origin import Origin
 from canonry.store.schema import entries, feed_aliases, feeds, sightings, stamp
@@ -25,16 +28,16 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Select
 
+    from canonry.feeds.feed_settings import FeedChanges
     from canonry.feeds.feed_values import FeedDocument, MergedFeed, StoredItem
     from canonry.store.database import Database
 
-_NO_ORIGINS: Mapping[str, Origin] = MappingProxyType({})
+NO_ORIGINS: Mapping[str, Origin] = MappingProxyType({})
 _STATE_NAMES = tuple(field.name for field in fields(FeedState))
 _STATE_COLUMNS = [feeds.c[name] for name in _STATE_NAMES]
 _LOCK_ADDING = select(func.pg_advisory_xact_lock(7203042))  # an arbitrary number that no other lock uses
-_INSERT_FEEDS = Prepared(
-    lambda _: insert(feeds).inline(), ("key_url", "url", "title", "created_at", "folder", "origin")
-)
+_INSERTED_COLUMNS = ("key_url", "url", "title", "created_at", "folder", "own_title", "site_url", "origin")
+_INSERT_FEEDS = Prepared(lambda _: insert(feeds).inline(), _INSERTED_COLUMNS)
 _SELECT_AT_URLS = Prepared(
     lambda is_one_of: select(*_STATE_COLUMNS).where(
         or_(is_one_of(feeds.c.url, "urls"), is_one_of(feeds.c.key_url, "urls"))
@@ -63,6 +66,7 @@ _MARK_CHECKED = Prepared(
         update(feeds)
         .where(feeds.c.id == bindparam("feed"))
         .values(
+            status=STATUS_AFTER_ANSWER,
             last_checked_at=bindparam("now"),
             next_check_at=bindparam("next_check"),
             retry_at=None,
@@ -87,27 +91,30 @@ class FeedStore:
         aliases: Iterable[str] = (),
         *,
         title: str = "",
-        folder: str = "",
+        description: FeedDescription = NO_DESCRIPTION,
         origin: Origin = Origin.UNKNOWN,
     ) -> tuple[FeedState, bool]:
         """Return the feed known under this URL or an alias, or a new one, and whether it is new.
 
-        `title` is used until a document of the new feed has been read; `folder` is the OPML folder. `origin` says who
-        named the URL of a new feed.
+        `title` is that of the document. What a person has said about a known feed is kept. `origin` says who named the
+        URL of a new feed.
         """
-        return await self.database.write(
-            partial(_add, url=url, now=now, aliases=tuple(aliases), title=title, folder=folder, origin=origin)
-        )
+        work = partial(_add, aliases=tuple(aliases), title=title, description=description, origin=origin)
+        return await self.database.write(partial(work, url=url, now=now))
 
     async def add_all(
-        self, urls: Sequence[str], now: datetime, *, origins: Mapping[str, Origin] = _NO_ORIGINS
+        self, urls: Sequence[str], now: datetime, *, origins: Mapping[str, Origin] = NO_ORIGINS
     ) -> list[FeedState]:
         """Return the feeds known under these URLs, adding those that are not known; `origins` says who named a URL."""
-        return await self.database.write(partial(_add_all, urls=urls, now=now, origins=origins))
+        return await self.database.write(partial(add_feeds, urls=urls, now=now, origins=origins))
 
     async def find(self, urls: Sequence[str]) -> FeedState | None:
         """Return the feed known under the first of these URLs that is known."""
         return await self.database.read(partial(_find, urls=urls))
+
+    async def find_all(self, urls: Sequence[str]) -> dict[str, FeedState]:
+        """Return the feeds known under these URLs, by URL."""
+        return await self.database.read(partial(find_feeds, urls=urls))
 
     async def get(self, feed_id: int) -> FeedState:
         """Return a feed by its id; raises FeedNotFound."""
@@ -123,10 +130,8 @@ class FeedStore:
         return await self.database.read(lambda connection: _select_states(connection, query))
 
     async def list_due(self, now: datetime) -> list[FeedState]:
-        """Return the active feeds that are due, the longest waiting first."""
-        is_due = or_(feeds.c.next_check_at.is_(None), feeds.c.next_check_at <= stamp(now))
-        is_active = feeds.c.status == FeedStatus.ACTIVE.value
-        query = select(*_STATE_COLUMNS).where(is_active, is_due).order_by(feeds.c.next_check_at, feeds.c.id)
+        """Return the feeds that are due, the longest waiting first."""
+        query = select(*_STATE_COLUMNS).where(make_due_condition(now)).order_by(feeds.c.next_check_at, feeds.c.id)
         return await self.database.read(lambda connection: _select_states(connection, query))
 
     async def merge(self, feed_id: int, document: FeedDocument, now: datetime, *, seen_ttl_days: int) -> MergedFeed:
@@ -166,8 +171,9 @@ class FeedStore:
             "next_check_at": _format_time(next_check_at),
             "retry_at": _format_time(retry_at),
         }
-        if is_gone:
-            values["status"] = FeedStatus.STOPPED.value
+        if is_gone:  # a paused feed stays paused
+            is_active = feeds.c.status == FeedStatus.ACTIVE.value
+            values["status"] = case((is_active, FeedStatus.STOPPED.value), else_=feeds.c.status)
         await self._update(feed_id, values)
 
     async def set_moved(self, feed_id: int, url: str, sightings: int) -> None:
@@ -189,30 +195,21 @@ class FeedStore:
         """Set the status and reset the failures."""
         await self._update(feed_id, {"status": status.value, "failures": 0, "failure": "", "next_check_at": None})
 
+    async def change(self, feed_id: int, changes: FeedChanges) -> FeedState:
+        """Change the settings of a feed and return it; InvalidFields or FeedNotFound if that is not possible."""
+        return await self.database.write(partial(_change, feed_id=feed_id, changes=changes))
+
+    async def describe(self, descriptions: Mapping[int, FeedDescription]) -> None:
+        """Store what an OPML file says about feeds, by id; what is stored already is kept."""
+        await self.database.write(partial(_describe_all, descriptions=descriptions))
+
     async def remove(self, feed_id: int) -> None:
         """Delete a feed and the entries that only this feed has shown."""
         await self.database.write(partial(_remove, feed_id=feed_id))
 
-    async def list_items(
-        self,
-        since: str | None = None,
-        *,
-        only_duplicates: bool = False,
-        feed_id: int | None = None,
-        limit: int | None = None,
-        offset: int = 0,
-    ) -> list[StoredItem]:
-        """Return entries as their feeds show them, the newest first; see `select_items`."""
-        return await self.database.read(
-            partial(
-                select_items,
-                since=since,
-                only_duplicates=only_duplicates,
-                feed_id=feed_id,
-                limit=limit,
-                offset=offset,
-            )
-        )
+    async def list_items(self, search: ItemSearch = EVERYTHING) -> list[StoredItem]:
+        """Return all items that match, the newest first; `search_items` returns them page by page."""
+        return [item async for item in iterate_items(self.database, search)]
 
     async def _update(self, feed_id: int, values: dict[str, Any]) -> None:
         await self.database.write(
@@ -232,7 +229,7 @@ def _select_states(connection: Connection, query: Select[*tuple[Any, ...]]) -> l
     return [_make_state(row) for row in connection.execute(query)]
 
 
-def _find_all(connection: Connection, urls: Sequence[str]) -> dict[str, FeedState]:
+def find_feeds(connection: Connection, urls: Sequence[str]) -> dict[str, FeedState]:
     """Return the feeds known under these URLs, by URL: current, first or alias; of several the oldest."""
     found: dict[str, FeedState] = {}
 
@@ -250,7 +247,7 @@ def _find_all(connection: Connection, urls: Sequence[str]) -> dict[str, FeedStat
 
 
 def _find(connection: Connection, urls: Sequence[str]) -> FeedState | None:
-    known = _find_all(connection, urls)
+    known = find_feeds(connection, urls)
     return next((known[url] for url in urls if url in known), None)
 
 
@@ -260,35 +257,65 @@ def _lock_adding(connection: Connection) -> None:
         connection.execute(_LOCK_ADDING)
 
 
-def _add_all(
+def add_feeds(
     connection: Connection, urls: Sequence[str], now: datetime, origins: Mapping[str, Origin]
 ) -> list[FeedState]:
+    """Return the feeds known under these URLs, adding those that are not known."""
     _lock_adding(connection)
-    known = _find_all(connection, urls)
+    known = find_feeds(connection, urls)
     if new := [url for url in dict.fromkeys(urls) if url not in known]:
-        _INSERT_FEEDS.insert(
-            connection, [(url, url, "", stamp(now), "", str(origins.get(url, Origin.UNKNOWN))) for url in new]
-        )
-        known |= _find_all(connection, new)
+        rows = [(url, url, "", stamp(now), "", "", "", str(origins.get(url, Origin.UNKNOWN))) for url in new]
+        _INSERT_FEEDS.insert(connection, rows)
+        known |= find_feeds(connection, new)
     return [known[url] for url in urls]
 
 
 def _add(
-    connection: Connection, url: str, now: datetime, aliases: tuple[str, ...], title: str, folder: str, origin: Origin
+    connection: Connection,
+    url: str,
+    now: datetime,
+    aliases: tuple[str, ...],
+    title: str,
+    description: FeedDescription,
+    origin: Origin,
 ) -> tuple[FeedState, bool]:
     _lock_adding(connection)
     feed = _find(connection, (url, *aliases))
     is_new = feed is None
     if feed is None:
-        _INSERT_FEEDS.insert(
-            connection, [(url, url, replace_unstorable(title), stamp(now), replace_unstorable(folder), str(origin))]
-        )
+        row = (url, url, replace_unstorable(title), stamp(now), "", "", "", str(origin))
+        _INSERT_FEEDS.insert(connection, [row])
         feed = _find(connection, (url,))
         assert feed is not None
+    if description != NO_DESCRIPTION:
+        _describe_all(connection, {feed.id: description})
+        [feed] = _select_states(connection, select(*_STATE_COLUMNS).where(feeds.c.id == feed.id))
     for alias in aliases:
         if alias != feed.url and _find(connection, (alias,)) is None:
             connection.execute(insert(feed_aliases).values(url=alias, feed_id=feed.id))
     return feed, is_new
+
+
+def _describe_all(connection: Connection, descriptions: Mapping[int, FeedDescription]) -> None:
+    """Fill the columns that are empty; a title that the document has as well is not a person's."""
+    for feed_id, description in descriptions.items():
+        texts = {name: replace_unstorable(value) for name, value in asdict(description).items() if value}
+        if texts:
+            values = {name: case((feeds.c[name] == "", value), else_=feeds.c[name]) for name, value in texts.items()}
+            if "own_title" in texts:
+                is_own = and_(feeds.c.own_title == "", feeds.c.title != texts["own_title"])
+                values["own_title"] = case((is_own, texts["own_title"]), else_=feeds.c.own_title)
+            connection.execute(update(feeds).where(feeds.c.id == feed_id).values(values))
+
+
+def _change(connection: Connection, feed_id: int, changes: FeedChanges) -> FeedState:
+    query = select(*_STATE_COLUMNS).where(feeds.c.id == feed_id)
+    found = _select_states(connection, query.with_for_update())
+    if not found:
+        raise FeedNotFound(feed_id)
+    if values := check_changes(changes, found[0]):
+        connection.execute(update(feeds).where(feeds.c.id == feed_id).values(values))
+    return _select_states(connection, query)[0]
 
 
 def _touch(connection: Connection, feed_id: int, now: str, next_check_at: str | None) -> None:

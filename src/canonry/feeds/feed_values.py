@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
+
+from canonry.net.origin import Origin
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from canonry.core.keys import Item, Key
     from canonry.feeds.item_matching import ItemOutcome, KeyConflict
-    from canonry.net.origin import Origin
 
 
 class FeedStatus(StrEnum):
     """Whether a feed is polled."""
 
     ACTIVE = "active"
-    STOPPED = "stopped"  # its server answered 410; adding the feed again makes it active
+    STOPPED = "stopped"  # its server answered 410; checked weekly, and active again once it answers
+    PAUSED = "paused"  # by a person, until it is resumed
 
 
 class FeedNote(StrEnum):
@@ -57,13 +59,46 @@ class FeedState:
     moved_sightings: int
     ttl: int | None
     folder: str
-    note: FeedNote
-    origin: Origin  # who named `url`
+    note: FeedNote = FeedNote.NONE
+    origin: Origin = Origin.UNKNOWN  # who named `url`
+    own_title: str = ""  # given by a person
+    site_url: str = ""
+    interval_seconds: int | None = None
+    timeout_seconds: int | None = None
+    max_bytes: int | None = None
+    user_agent: str = ""
+    headers: str = field(default="{}", repr=False)  # JSON; may hold secrets
+
+    @property
+    def shown_title(self) -> str:
+        """The title that a person gave the feed, otherwise that of its document."""
+        return self.own_title or self.title
+
+
+@dataclass(frozen=True, slots=True)
+class FeedDescription:
+    """What a person or an OPML file says about a feed; empty where nothing is said."""
+
+    own_title: str = ""
+    folder: str = ""
+    site_url: str = ""
+
+
+NO_DESCRIPTION = FeedDescription()
+
+
+@dataclass(frozen=True, slots=True)
+class ItemFeed:
+    """A feed that carried an item."""
+
+    id: int
+    url: str
+    title: str
 
 
 @dataclass(frozen=True, slots=True)
 class StoredItem:
-    """An entry as one feed shows it."""
+    """An entry, and the feeds that carried it; `feed_url` is the first of them."""
 
     entry_id: int
     feed_url: str
@@ -73,6 +108,8 @@ class StoredItem:
     match_confidence: MatchConfidence
     first_seen_at: str
     last_seen_at: str
+    published: str = ""
+    feeds: tuple[ItemFeed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,7 @@ async def ingest(
     per_host: int = _MAX_REQUESTS_PER_HOST,
     delay: float = 0.0,
     origins: Mapping[str, Origin] | None = None,
+    force: bool = False,
     on_item: Callable[[IngestedItem], object] | None = None,
     on_feed: Callable[[FeedOutcome], object] | None = None,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -62,9 +63,10 @@ async def ingest(
 
     `store` is a database URL (default: that of the settings) or an open `Database`. At most `per_host`
     requests at once go to one host, `delay` seconds apart. `origins` says who named a URL that no person
-    typed, such as the URL of a stored feed. `on_item` receives new and updated items, with their
-    texts, when they are stored; `on_feed` every feed when it is done. An exception of a callback ends the run and
-    is raised; what is stored stays stored, and the change feed has what the callback did not get.
+    typed, such as the URL of a stored feed. With `force`, requests are sent without validators, so that no server
+    answers "not modified". `on_item` receives new and updated items, with their texts, when they are stored;
+    `on_feed` every feed when it is done. An exception of a callback ends the run and is raised; what is stored
+    stays stored, and the change feed has what the callback did not get.
     """
     async with AsyncExitStack() as stack:
         report = Report()
@@ -76,7 +78,7 @@ async def ingest(
         stack.callback(run_store.close)
         run = _Run(
             run_store,
-            Polling(fetch, seen_ttl_days, clock=clock),
+            Polling(fetch, seen_ttl_days, clock=clock, is_forced=force),
             HostSlots(per_host, delay),
             report,
             origins=origins or {},
@@ -189,7 +191,8 @@ class _Run:
                 was_fetched = outcome.result is not FeedResult.WAITING
                 return _PolledFeed(feed.id, outcome, merged, self.store.is_persistent)
             finally:  # also when the store fails after the request
-                self.evidence.conditional_expected += was_fetched and bool(feed.etag or feed.last_modified)
+                has_validators = bool(feed.etag or feed.last_modified) and not self.polling.is_forced
+                self.evidence.conditional_expected += was_fetched and has_validators
 
         async with self.hosts.acquire(parse(queued.url).host):
             polled = await self.store.run(work)

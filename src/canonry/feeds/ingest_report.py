@@ -8,11 +8,16 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from canonry.core.keys import Enclosure, Item, Key, replace_unstorable
+from canonry.errors import mask_credentials
 from canonry.feeds.item_matching import ItemOutcome  # noqa: TC001 – the service reads the types of the record
 
 if TYPE_CHECKING:
     from canonry.errors import FailureKind
-    from canonry.feeds.feed_values import MergedItem
+    from canonry.feeds.feed_values import MergedItem, StoredItem
+
+
+# Also a link without a scheme, //user:password@host/, which feeds may have.
+_USERINFO = re.compile(r"(?:(?<=:)|\A)//[^/?#\\\s]*@")
 
 
 class FeedResult(StrEnum):
@@ -136,6 +141,11 @@ class Report:
             "failed": self.failed,
         }
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether the results of the run are in the store, not only in memory."""
+        return all(line.is_met for line in self.checklist if line.name is CheckName.PERSISTED)
+
     def add(self, outcome: FeedOutcome) -> None:
         """Add the outcome of one feed to the list and to the counts."""
         self.feeds.append(outcome)
@@ -203,5 +213,16 @@ def get_record(found: IngestedItem) -> ItemRecord:
 
 
 def mask_key(key: str) -> str:
-    """Return a key or URL with credentials masked: keys, and relative links, of a feed have those of its URL."""
-    return re.sub(r"\A((?:guid:|url:)?(?:https?:)?//)[^/?#\s]*@", r"\1***@", key)
+    """Return a key or link with the credentials of its URLs masked; `tag:me@example.com` stays as it is."""
+    return _USERINFO.sub("//***@", key)
+
+
+def mask_item(item: StoredItem) -> StoredItem:
+    """Return the item with the credentials of all its URLs masked."""
+    return replace(
+        item,
+        feed_url=mask_credentials(item.feed_url),
+        url=mask_key(item.url),
+        dedupe_key=mask_key(item.dedupe_key),
+        feeds=tuple(replace(feed, url=mask_credentials(feed.url)) for feed in item.feeds),
+    )

@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Integer, and_, bindparam, column, delete, func, insert, literal_column, select, table, update
+from sqlalchemy import (
+    Integer,
+    and_,
+    bindparam,
+    case,
+    column,
+    delete,
+    func,
+    insert,
+    literal_column,
+    select,
+    table,
+    update,
+)
 
+from canonry.feeds.feed_values import FeedStatus
 from canonry.store.schema import ambiguous_keys, entries, entry_identities, feeds, sightings, tombstones
 from canonry.store.statements import Prepared
 
@@ -102,11 +116,14 @@ SELECT_EXPIRED = Prepared(
     ).where(_IS_EXPIRED)
 )
 DELETE_EXPIRED = Prepared(lambda _: delete(sightings).where(_IS_EXPIRED))
+# A stopped feed that answers again is active again.
+STATUS_AFTER_ANSWER = case((feeds.c.status == FeedStatus.STOPPED.value, FeedStatus.ACTIVE.value), else_=feeds.c.status)
 UPDATE_FEED = Prepared(
     lambda _: (
         update(feeds)
         .where(feeds.c.id == bindparam("feed_id"))
         .values(
+            status=STATUS_AFTER_ANSWER,
             title=bindparam("title"),
             format=bindparam("format"),
             hubs=bindparam("hubs"),

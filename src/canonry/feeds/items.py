@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from sqlalchemy import Connection, delete, insert
@@ -28,6 +29,8 @@ from canonry.store.schema import ambiguous_keys, entries, sightings, stamp
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from canonry.feeds.item_matching import DocumentMatch
+    from canonry.feeds.keyed_items import DocumentKey
     from canonry.store.statements import Row
 
     # Each item with the id of its entry, old or new.
@@ -56,17 +59,16 @@ def merge_document(
     if not locked:
         raise FeedNotFound(feed_id)
     [(key_url, last_number, feed_url, changed_before, has_tombstones)] = locked
-    policy = get_or_pin_policy(connection, ENTRY)
-    items = make_keyed_items(document.items, key_url, policy)
-    ambiguous: set[tuple[KeyType, str]] = set()
-    if last_number:
-        rows = statements.SELECT_AMBIGUOUS_KEYS.fetch_all(connection, feed_id=feed_id)
-        ambiguous = {(KeyType(key_type), value) for key_type, value in rows}
-    owners, known = look_up_entries(connection, feed_id, key_url, items, ambiguous, is_first_document=not last_number)
-    match = match_items(items, known, ambiguous, key_url, policy)
+    owners, ambiguous, match = match_document(
+        connection,
+        document,
+        feed_id=feed_id,
+        key_url=key_url,
+        last_number=last_number,
+        policy=get_or_pin_policy(connection, ENTRY),
+        recalls_since=forgotten_before if has_tombstones else None,
+    )
     matches, changed_documents = match.items, 0
-    if has_tombstones:
-        matches = recall_items(connection, feed_id, matches, ambiguous=match.ambiguous, since=forgotten_before)
     if last_number:
         changed_documents = count_changed_documents(changed_before, matches)
         if changed_before >= VOLATILE_AFTER_DOCUMENTS:
@@ -104,6 +106,33 @@ def merge_document(
     merged = _make_merged_items(stored, first_seen, now)
     merged = record_changes(connection, merged, feed_id=feed_id, feed_url=feed_url, now=now)  # must come last
     return MergedFeed(merged, tuple(match.conflicts), deleted)
+
+
+def match_document(
+    connection: Connection,
+    document: FeedDocument,
+    *,
+    feed_id: int,
+    key_url: str,
+    last_number: int,
+    policy: str,
+    recalls_since: str | None,
+) -> tuple[KeyOwners, set[DocumentKey], DocumentMatch]:
+    """Decide what each item of a document is; also return the owners of its keys and the ambiguous keys. Only reads.
+
+    Items that were deleted after `recalls_since` are no news.
+    """
+    items = make_keyed_items(document.items, key_url, policy)
+    ambiguous: set[DocumentKey] = set()
+    if last_number:
+        rows = statements.SELECT_AMBIGUOUS_KEYS.fetch_all(connection, feed_id=feed_id)
+        ambiguous = {(KeyType(key_type), value) for key_type, value in rows}
+    owners, known = look_up_entries(connection, feed_id, key_url, items, ambiguous, is_first_document=not last_number)
+    match = match_items(items, known, ambiguous, key_url, policy)
+    if recalls_since is not None:
+        recalled = recall_items(connection, feed_id, match.items, ambiguous=match.ambiguous, since=recalls_since)
+        match = replace(match, items=recalled)
+    return owners, ambiguous, match
 
 
 def delete_unseen_entries(connection: Connection, ids: Sequence[int]) -> int:

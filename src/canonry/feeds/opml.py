@@ -15,6 +15,7 @@ from xml.parsers import expat
 from xml.sax.saxutils import escape
 
 from canonry.errors import CanonryError
+from canonry.feeds.feed_values import FeedDescription
 from canonry.feeds.read.xml_parser import FORBIDDEN_CHARACTERS
 from canonry.net.charset import decode
 
@@ -39,6 +40,12 @@ class OpmlFeed:
     title: str = ""
     folder: str = ""
     line: int = field(default=0, compare=False)
+    site_url: str = ""  # htmlUrl: the web page of the feed
+
+    @property
+    def description(self) -> FeedDescription:
+        """What the file says about the feed."""
+        return FeedDescription(self.title, self.folder, self.site_url)
 
 
 def read_opml(body: bytes, *, file: str = "OPML") -> list[OpmlFeed]:
@@ -127,7 +134,8 @@ class _OpmlParser:
             url = attributes.get("url", "")
         if url is not None:
             folder = "/".join(filter(None, self._folders))
-            self._feeds.append(OpmlFeed(url, "" if title == url else title, folder, self._line))
+            site_url = attributes.get("htmlurl", "")
+            self._feeds.append(OpmlFeed(url, "" if title == url else title, folder, self._line, site_url))
         self._folders[-1] = "/".join(_split_path(title))
 
     def _end(self, _: str) -> None:
@@ -166,7 +174,8 @@ def _write_outlines(ordered: Iterable[OpmlFeed], depth: int = 0) -> Iterator[str
             continue
         for feed in group:
             title = _quote(_join_lines(feed.title) or feed.url)
-            yield f'{indent}<outline type="rss" text="{title}" title="{title}" xmlUrl="{_quote(feed.url)}"/>'
+            site = f' htmlUrl="{_quote(_join_lines(feed.site_url))}"' if feed.site_url else ""
+            yield f'{indent}<outline type="rss" text="{title}" title="{title}" xmlUrl="{_quote(feed.url)}"{site}/>'
 
 
 def _split_path(folder: str) -> list[str]:

@@ -25,11 +25,12 @@ from canonry.errors import (
 )
 from canonry.feeds.canonicalize.fetcher import raise_for_status, strip_fragment
 from canonry.feeds.canonicalize.same_feed import find_adoptable_url
-from canonry.feeds.feed_values import FeedDocument, MergedFeed
+from canonry.feeds.due import MAX_WAIT, is_ahead
+from canonry.feeds.feed_settings import get_interval, make_fetch_options
+from canonry.feeds.feed_values import FeedDocument, FeedStatus, MergedFeed
 from canonry.feeds.ingest_report import FeedOutcome, FeedResult
 from canonry.feeds.item_matching import ItemOutcome
 from canonry.net.response import Validators
-from canonry.store.schema import stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 SEEN_TTL_DAYS = 30
 _POLL_INTERVAL = timedelta(hours=1)
 _MAX_INTERVAL = timedelta(days=1)
-_MAX_RETRY_AFTER = timedelta(days=7)
 _MAX_TTL_MINUTES = 10_000
 _ADOPT_AFTER_SIGHTINGS = 3  # of the same permanent redirect, in a row
 _MAX_BYTES_WITHOUT_THREAD = 200_000  # larger documents are read in a thread
@@ -51,13 +51,17 @@ _MAX_ERROR_CHARS = 200  # of the message of an unexpected exception
 
 @dataclass(frozen=True, slots=True)
 class Polling:
-    """How feeds are polled; `chance` returns a random number from 0 to 1 for jitter."""
+    """How feeds are polled; `chance` returns a random number from 0 to 1 for jitter.
+
+    With `is_forced`, requests are sent without validators, so that the whole document comes back.
+    """
 
     fetch: Fetch
     seen_ttl_days: int = SEEN_TTL_DAYS
     interval: timedelta = _POLL_INTERVAL
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     chance: Callable[[], float] = random.random
+    is_forced: bool = False
 
 
 async def poll_feed(feed: FeedState, store: FeedStore, polling: Polling) -> tuple[FeedOutcome, MergedFeed]:
@@ -66,7 +70,7 @@ async def poll_feed(feed: FeedState, store: FeedStore, polling: Polling) -> tupl
     A failure of the feed is an outcome; only errors of the store are raised.
     """
     now = polling.clock()
-    if feed.retry_at is not None and feed.retry_at > stamp(now):
+    if is_ahead(feed.retry_at, now):
         reason = f"the server asked to wait until {feed.retry_at}"
         return FeedOutcome(feed.url, FeedResult.WAITING, reason), MergedFeed()
     try:
@@ -89,13 +93,13 @@ async def _fetch_and_store(
     feed: FeedState, store: FeedStore, polling: Polling, now: datetime
 ) -> tuple[FeedOutcome, MergedFeed]:
     started = time.perf_counter()
-    validators = Validators(feed.etag, feed.last_modified)
-    response = await polling.fetch(feed.url, origin=feed.origin, validators=validators)
-    feed, response, read = await _read_document(feed, response, store, polling)
-    if read is None:
-        await store.touch(feed.id, now, _compute_next_check(response, feed.ttl, now, polling))
+    validators = Validators() if polling.is_forced else Validators(feed.etag, feed.last_modified)
+    response = await polling.fetch(feed.url, origin=feed.origin, validators=validators, **make_fetch_options(feed))
+    if response.is_not_modified and validators != Validators():
+        await store.touch(feed.id, now, _compute_next_check(response, feed, feed.ttl, now, polling))
         await _follow_move(feed, response, MergedFeed(), store)
         return FeedOutcome(feed.url, FeedResult.NO_CHANGE, milliseconds=_measure_milliseconds(started)), MergedFeed()
+    feed, response, read = await _read_document(feed, response, store, polling)
     document = FeedDocument(
         read.title,
         read.format,
@@ -104,7 +108,7 @@ async def _fetch_and_store(
         # After a document that was cut short, the whole one must be fetched: a 304 would hide the rest of it.
         "" if read.is_cut_short else response.validators.etag,
         "" if read.is_cut_short else response.validators.last_modified,
-        _compute_next_check(response, read.ttl, now, polling),
+        _compute_next_check(response, feed, read.ttl, now, polling),
         read.ttl,
         is_cut=read.cut_items > 0,
     )
@@ -126,15 +130,13 @@ async def _fetch_and_store(
 
 async def _read_document(
     feed: FeedState, response: Response, store: FeedStore, polling: Polling
-) -> tuple[FeedState, Response, Feed | None]:
-    """Return the document of a response, or None if it has not changed.
+) -> tuple[FeedState, Response, Feed]:
+    """Return the document of a response.
 
     If the URL of a new feed is a web page, the first feed that the page links to is fetched and adopted instead.
     """
     from canonry.feeds.read import is_web_page, read_feed
 
-    if response.is_not_modified and (feed.etag or feed.last_modified):
-        return feed, response, None
     raise_for_status(response, polling.clock())
     content_type = response.header("content-type")
     read = partial(read_feed, response.body, url=response.url, content_type=content_type)
@@ -153,7 +155,7 @@ async def _read_document(
     if not links:
         raise NotAFeed(feed.url, "the URL is a web page that links to no feed")
     url = strip_fragment(links[0].url)
-    linked = await polling.fetch(url, origin=response.origin)
+    linked = await polling.fetch(url, origin=response.origin, **make_fetch_options(feed, linked_url=url))
     raise_for_status(linked, polling.clock())
     found = read_feed(linked.body, url=linked.url, content_type=linked.header("content-type"))
     if not await store.adopt(feed.id, url, origin=response.origin):
@@ -168,13 +170,18 @@ async def _record_failure(
     now = polling.clock()
     status, retry_after = (error.status, error.retry_after) if isinstance(error, FetchFailed) else (None, None)
     is_gone = status == HTTPStatus.GONE
-    backoff = min(_MAX_INTERVAL, polling.interval * 2 ** min(feed.failures, 10)) * (0.75 + polling.chance() / 2)
-    retry_at = None if retry_after is None else now + min(timedelta(seconds=retry_after), _MAX_RETRY_AFTER)
+    if is_gone or feed.status is FeedStatus.STOPPED:
+        backoff = MAX_WAIT * (0.75 + polling.chance() / 4)
+    else:
+        interval = get_interval(feed) or polling.interval
+        longest = max(_MAX_INTERVAL, interval)
+        backoff = min(longest, interval * 2 ** min(feed.failures, 10)) * (0.75 + polling.chance() / 2)
+    retry_at = None if retry_after is None else now + min(timedelta(seconds=retry_after), MAX_WAIT)
     await store.fail(
         feed.id,
         error.reason,
         now,
-        next_check_at=max(filter(None, (retry_at, now + backoff))),
+        next_check_at=max(filter(None, (retry_at, now + min(backoff, MAX_WAIT)))),
         retry_at=retry_at,
         is_gone=is_gone,
     )
@@ -211,15 +218,23 @@ async def _follow_move(feed: FeedState, response: Response, merged: MergedFeed, 
         await store.set_moved(feed.id, target, sightings)
 
 
-def _compute_next_check(response: Response, ttl: int | None, now: datetime, polling: Polling) -> datetime:
-    """Return when to poll again: not before the feed's ttl (minutes) and the response's max-age are over."""
+def _compute_next_check(
+    response: Response, feed: FeedState, ttl: int | None, now: datetime, polling: Polling
+) -> datetime:
+    """Return when to poll again: not before the feed's ttl (minutes) and the response's max-age are over.
+
+    An interval that a person has set for the feed is used as it is.
+    """
+    jitter = 0.95 + polling.chance() / 10
+    if (interval := get_interval(feed)) is not None:
+        return now + min(interval * jitter, MAX_WAIT)
     wait = polling.interval
     if ttl:
         wait = max(wait, timedelta(minutes=min(ttl, _MAX_TTL_MINUTES)))
     control = response.header("cache-control")
     if control and (age := re.search(r"max-age\s*=\s*\"?(\d{1,9})", control, re.IGNORECASE)):
         wait = max(wait, timedelta(seconds=int(age[1])))
-    return now + min(wait, _MAX_INTERVAL) * (0.95 + polling.chance() / 10)
+    return now + min(wait, _MAX_INTERVAL) * jitter
 
 
 def _measure_milliseconds(started: float) -> int:

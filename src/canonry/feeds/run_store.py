@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from canonry.errors import NewerStore, RekeyUnfinished, StoreError
 from canonry.feeds.feed_store import FeedStore
+from canonry.feeds.unwritable_store import UnwritableFeedStore, is_readable
 from canonry.store.database import Database
 
 if TYPE_CHECKING:
@@ -16,13 +17,17 @@ _MEMORY_URL = "sqlite://"
 
 
 class RunStore:
-    """A feed store that is replaced by one in memory, with a warning, when the database cannot be used."""
+    """A feed store that is replaced by one in memory, with a warning, when the database cannot be written.
+
+    A database that can still be read is asked what is known.
+    """
 
     def __init__(self, store: str | Database, warnings: list[str]) -> None:
         """`store` is a database URL, an open database, or empty for the database of the settings."""
         self._warnings = warnings
         self._opened: list[Database] = []
         self.is_persistent = True
+        self._is_last = False  # the store in memory, which does not ask the database, has no replacement
         if isinstance(store, Database):
             self.store = FeedStore(store)
             return
@@ -31,7 +36,7 @@ class RunStore:
         except NewerStore:
             raise  # the database can be used, by a newer canonry
         except StoreError as error:
-            self._fall_back(error)
+            self._use_memory(error)
 
     def close(self) -> None:
         """Close the databases that this object has opened."""
@@ -40,27 +45,43 @@ class RunStore:
 
     async def run(self, work: Callable[[FeedStore], Awaitable[T]]) -> T:
         """Run the work with the store; if the database fails, run it again with a store in memory."""
-        store = self.store
-        try:
-            return await work(store)
-        except RekeyUnfinished:
-            raise  # the database can be used, once the rekey is finished
-        except StoreError as error:
-            if store is self.store:  # otherwise another task has fallen back already
-                if not self.is_persistent:
+        while True:
+            store = self.store
+            try:
+                return await work(store)
+            except RekeyUnfinished:
+                raise  # the database can be used, once the rekey is finished
+            except StoreError as error:
+                if store is self.store and self._is_last:
                     raise
-                self._fall_back(error)
-            return await work(self.store)
+                await self._fall_back(store, error)
+
+    async def _fall_back(self, store: FeedStore, error: StoreError) -> None:
+        """Replace a store that has failed, unless another task has done so already."""
+        is_asked = self.is_persistent and await is_readable(store.database)
+        if store is not self.store:
+            return
+        if not is_asked:
+            self._use_memory(error)
+            return
+        try:
+            self.store = UnwritableFeedStore(store.database, self._open(_MEMORY_URL))
+        except StoreError:
+            self._use_memory(error)
+            return
+        self.is_persistent = False
+        self._warnings.append(f"{error}; known items are recognised, but this run stores new ones in memory only")
+
+    def _use_memory(self, error: StoreError) -> None:
+        self.is_persistent = False
+        self._is_last = True
+        self._warnings.append(f"{error}; this run stores items in memory only")
+        self.store = FeedStore(self._open(_MEMORY_URL))
 
     def _open(self, url: str) -> Database:
         database = Database(url, say=self._warnings.append)
         self._opened.append(database)
         return database
-
-    def _fall_back(self, error: StoreError) -> None:
-        self.is_persistent = False
-        self._warnings.append(f"{error}; this run stores items in memory only")
-        self.store = FeedStore(self._open(_MEMORY_URL))
 
 
 def _load_default_url() -> str:

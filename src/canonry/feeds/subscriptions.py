@@ -14,7 +14,7 @@ from canonry.feeds.canonicalize import canonicalize
 from canonry.feeds.canonicalize.fetcher import strip_fragment
 from canonry.feeds.canonicalize.result import Existing, Reason
 from canonry.feeds.canonicalize.same_feed import strip_cosmetics
-from canonry.feeds.feed_values import FeedState, FeedStatus
+from canonry.feeds.feed_values import NO_DESCRIPTION, FeedDescription, FeedState, FeedStatus
 from canonry.feeds.host_slots import HostSlots
 from canonry.net.origin import Origin
 
@@ -57,15 +57,15 @@ async def add_feed(
     store: FeedStore,
     *,
     now: datetime,
-    title: str = "",
-    folder: str = "",
+    description: FeedDescription = NO_DESCRIPTION,
     fetch: Fetch | None = None,
     feeds_by_form: Mapping[str, FeedState] | None = None,
 ) -> AddOutcome:
     """Follow the feed at a URL, or the first feed that a web page links to.
 
-    A feed that is followed already costs no request. `feeds_by_form` is the result of `load_feeds_by_form`, for
-    callers that add many feeds. Raises what `canonicalize` raises if there is no feed.
+    A feed that is followed already costs no request. `description` is what a person says about the feed.
+    `feeds_by_form` is the result of `load_feeds_by_form`, for callers that add many feeds. Raises what
+    `canonicalize` raises if there is no feed.
     """
 
     async def exists(urls: list[str]) -> Existing | None:
@@ -78,7 +78,7 @@ async def add_feed(
     )
     if found.reason is Reason.EXISTS_IN_DB:
         known = cast("FeedState", found.data)
-        await store.add(known.url, now, found.aliases)
+        known, _ = await store.add(known.url, now, found.aliases, description=description)
         return await _resume_known(url, known, store, found.aliases)
     # The page that links to the feed becomes an alias: the next time it is added, it is known.
     page = (found.input_url,) if found.discovered else ()
@@ -87,13 +87,13 @@ async def add_feed(
         feeds_by_form = await load_feeds_by_form(store)
     similar = feeds_by_form.get(strip_cosmetics(found.url))
     if similar and await _is_same_feed(similar, found.url, fetch):
-        await store.add(similar.url, now, (found.url, *aliases))
+        similar, _ = await store.add(similar.url, now, (found.url, *aliases), description=description)
         return await _resume_known(url, similar, store, aliases)
-    name = (found.feed.title if found.feed else "") or title
-    feed, is_new = await store.add(found.url, now, aliases, title=name, folder=folder, origin=origins[-1])
+    title = found.feed.title if found.feed else ""
+    feed, is_new = await store.add(found.url, now, aliases, title=title, description=description, origin=origins[-1])
     if not is_new:
         return await _resume_known(url, feed, store, aliases)
-    return AddOutcome(AddResult.NEW, url, feed.url, name, aliases, feed_id=feed.id)
+    return AddOutcome(AddResult.NEW, url, feed.url, feed.shown_title, aliases, feed_id=feed.id)
 
 
 async def load_feeds_by_form(store: FeedStore) -> dict[str, FeedState]:
@@ -119,7 +119,7 @@ async def import_feeds(
     # Rows with the same form are added one after the other: the store then knows the second without a request.
     positions_by_form: defaultdict[str, list[int]] = defaultdict(list)
     for position, row in enumerate(rows):
-        positions_by_form[_make_form(row.url)].append(position)
+        positions_by_form[make_form(row.url)].append(position)
 
     async def work(positions: list[int]) -> None:
         for position in positions:
@@ -130,8 +130,7 @@ async def import_feeds(
                         row.url,
                         store,
                         now=now,
-                        title=row.title,
-                        folder=row.folder,
+                        description=row.description,
                         fetch=fetch,
                         feeds_by_form=feeds_by_form,
                     )
@@ -160,12 +159,13 @@ async def import_unfetched(rows: Sequence[OpmlFeed], store: FeedStore, *, now: d
             outcomes.append(AddOutcome(AddResult.REFUSED, row.url, title=row.title, reason=error.reason))
             continue
         form = strip_cosmetics(url)
-        feed, is_new = feeds_by_form.get(form) or await store.find([url]), False
-        if feed is None:
-            feed, is_new = await store.add(url, now, title=row.title, folder=row.folder, origin=Origin.PERSON)
+        known = feeds_by_form.get(form)
+        feed, is_new = await store.add(
+            known.url if known else url, now, description=row.description, origin=Origin.PERSON
+        )
         feeds_by_form.setdefault(form, feed)
         if is_new:
-            outcomes.append(AddOutcome(AddResult.NEW, row.url, feed.url, row.title, feed_id=feed.id))
+            outcomes.append(AddOutcome(AddResult.NEW, row.url, feed.url, feed.shown_title, feed_id=feed.id))
         else:
             outcomes.append(await _resume_known(row.url, feed, store))
     return _mark_twins(outcomes)
@@ -188,7 +188,9 @@ async def _resume_known(url: str, feed: FeedState, store: FeedStore, aliases: tu
     if feed.status is FeedStatus.STOPPED:
         await store.set_status(feed.id, FeedStatus.ACTIVE)
         reason = "it was stopped and is polled again"
-    return AddOutcome(AddResult.KNOWN, url, feed.url, feed.title, aliases, reason, feed.id)
+    elif feed.status is FeedStatus.PAUSED:
+        reason = "it is paused"
+    return AddOutcome(AddResult.KNOWN, url, feed.url, feed.shown_title, aliases, reason, feed.id)
 
 
 def _mark_twins(outcomes: list[AddOutcome]) -> list[AddOutcome]:
@@ -217,7 +219,8 @@ def _is_same_url(text: str, url: str) -> bool:
         return False
 
 
-def _make_form(text: str) -> str:
+def make_form(text: str) -> str:
+    """Return the URL in a text without cosmetic differences; a text that is not a URL as it is."""
     try:
         return strip_cosmetics(read_url(text))
     except InvalidUrl:

@@ -33,6 +33,7 @@ from canonry.errors import (
 )
 from canonry.feeds.changes import ChangeFeed, ChangePage
 from canonry.net.fetch import FetchOptions
+from canonry.net.origin import Origin
 from canonry.store.schema import change_numbers, stamp, webhooks
 
 if TYPE_CHECKING:
@@ -247,13 +248,13 @@ class Deliveries:
         options = FetchOptions(
             follows_redirect=lambda _, __: False,
             reads_body=lambda _: False,
-            headers=(
-                ("Content-Type", "application/json"),
-                ("Connection", "close"),  # the next request may be hours away, and a POST on a stale connection fails
-                ("webhook-id", message_id),
-                ("webhook-timestamp", timestamp),
-                ("webhook-signature", sign(secret, message_id, timestamp=timestamp, body=body)),
-            ),
+            headers={
+                "Content-Type": "application/json",
+                "Connection": "close",  # the next request may be hours away, and a POST on a stale connection fails
+                "webhook-id": message_id,
+                "webhook-timestamp": timestamp,
+                "webhook-signature": sign(secret, message_id, timestamp=timestamp, body=body),
+            },
             body=body,
         )
         try:

@@ -58,7 +58,7 @@ def make_feed_kinds(jobs: Jobs, polling: Polling) -> list[JobKind]:
             feed = await feeds.get(int(key))
         except FeedNotFound:
             return  # removed after the poll was queued
-        if feed.status is FeedStatus.ACTIVE:
+        if feed.status is not FeedStatus.PAUSED:
             outcome, _ = await poll_feed(feed, feeds, polling)
             summary = outcome.reason or f"{outcome.new} new, {outcome.updated} updated"
             _log.info("feed %d at %s %s: %s", feed.id, mask_credentials(outcome.feed_url), outcome.result, summary)

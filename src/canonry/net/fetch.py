@@ -10,7 +10,7 @@ import asyncio
 import re
 import socket
 from base64 import b64encode
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Self, cast
 from urllib.parse import unquote_to_bytes
@@ -21,6 +21,7 @@ from yarl import URL
 
 from canonry.core.url import join
 from canonry.errors import FailureKind, FetchFailed, InvalidUrl, UnsafeUrl, mask_credentials
+from canonry.net.content_encoding import ACCEPT_ENCODING, DecodeError, make_decoder
 from canonry.net.dns import MAX_ADDRESSES, Lookup, resolve_checked, resolve_name
 from canonry.net.fetch_errors import classify_error
 from canonry.net.guard import Guard, make_guard, parse_address
@@ -29,7 +30,7 @@ from canonry.net.tls import make_tls_context
 from canonry.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from aiohappyeyeballs import AddrInfoType
     from aiohttp.connector import Connection
@@ -45,11 +46,9 @@ MAX_CONNECTIONS = 100
 MAX_CONNECTIONS_PER_HOST = 8
 _MAX_KEPT_ORIGINS = 100  # origins whose connections stay open for the next request
 _KEEP_ALIVE_SECONDS = 15.0  # the default of aiohttp
-# aiohttp limits the memory for decoding these; every other encoding is refused.
-_ACCEPTED_ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
 _HEADERS = {
     "Accept": "application/atom+xml, application/rss+xml, application/feed+json, application/xml;q=0.9, */*;q=0.8",
-    "Accept-Encoding": "gzip, deflate",
+    "Accept-Encoding": ACCEPT_ENCODING,
 }
 
 
@@ -58,14 +57,16 @@ class FetchOptions:
     """How a fetch treats redirects and bodies.
 
     If `follows_redirect(url, target)` is false, the response is the redirect itself, the last of its hops. The body
-    is read if `reads_body(content_type)` is true. A body over the limit is an error unless `truncates_body`.
+    is read if `reads_body(content_type)` is true. A body over the limit is an error unless `truncates_body`. The extra
+    `headers` go only to the origin of the first URL, because they may be secrets; `User-Agent` goes everywhere.
     """
 
     follows_redirect: Callable[[str, str], bool] = lambda _, __: True
     reads_body: Callable[[str], bool] = lambda _: True
     truncates_body: bool = False
     accept: str = ""  # an Accept header instead of the default, which prefers feeds
-    headers: tuple[tuple[str, str], ...] = ()  # further headers, also sent after a redirect
+    # Further headers. Servers that a redirect leads to get the user agent only.
+    headers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     body: bytes | None = None  # of a POST
 
 
@@ -116,20 +117,23 @@ class Client:
         validators: Validators | None = None,
         timeout: float | None = None,
         max_bytes: int | None = None,
+        headers: Mapping[str, str] | None = None,
         options: FetchOptions | None = None,
     ) -> Response:
         """Return the response, of any status, after redirects.
 
         Raise UnsafeUrl if the guard refuses, FetchFailed if there is no response. `origin` says who named the URL:
-        only a person, and servers in allowed networks, may name URLs in allowed networks.
+        only a person, and servers in allowed networks, may name URLs in allowed networks. `headers` are those of
+        `FetchOptions`.
         """
+        options = options or FetchOptions()
+        if headers:
+            options = replace(options, headers=headers)
         seconds = self._timeout if timeout is None else timeout
         limit = self._max_bytes if max_bytes is None else max_bytes
         try:
             async with asyncio.timeout(seconds):
-                return await self._follow(
-                    url, method, validators or Validators(), origin, limit, options or FetchOptions()
-                )
+                return await self._follow(url, method, validators or Validators(), origin, limit, options)
         except TimeoutError:
             raise FetchFailed(url, f"no complete response within {seconds:g} s", kind=FailureKind.TIMEOUT) from None
 
@@ -152,8 +156,10 @@ class Client:
         parts.fragment = None
         site, userinfo = parts.get_origin(), parts.userinfo
         hops: list[Hop] = []
+        foreign_options = replace(options, headers=_select_user_agent(options.headers)) if options.headers else options
         while True:
-            response = await self._request(guard, parts, method, validators, limit, options)
+            sent_options = options if parts.get_origin() == site else foreign_options
+            response = await self._request(guard, parts, method, validators, limit, sent_options)
             location = response.header("location") if response.status in REDIRECTS else ""
             if not location:
                 return replace(response, hops=tuple(hops)) if hops else response
@@ -185,8 +191,8 @@ class Client:
             encoded=True,
         )
         headers: dict[str, str] = {"Accept": options.accept} if options.accept else {}
-        headers.update(options.headers)
-        if parts.userinfo is not None:
+        headers |= options.headers
+        if parts.userinfo is not None and not any(name.lower() == "authorization" for name in headers):
             user, _, password = parts.userinfo.partition(":")
             pair = unquote_to_bytes(user) + b":" + unquote_to_bytes(password)
             headers["Authorization"] = f"Basic {b64encode(pair).decode()}"
@@ -244,6 +250,7 @@ class Client:
                 headers={**_HEADERS, "User-Agent": self._settings.user_agent},
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
                 response_class=_AddressedResponse,
+                auto_decompress=False,  # `content_encoding` limits the memory that a body may ask for
                 trust_env=False,
             )
         return session
@@ -312,22 +319,33 @@ class _AddressedResponse(aiohttp.ClientResponse):
         return await super().start(connection)
 
 
+def _select_user_agent(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name.lower() == "user-agent"}
+
+
 async def _read_body(answer: aiohttp.ClientResponse, url: str, limit: int, *, truncates: bool) -> bytes:
     """Return the decompressed body; over the limit, cut it or raise FetchFailed."""
     encoding = ", ".join(answer.headers.getall("Content-Encoding", ())).strip().lower()
-    if encoding not in _ACCEPTED_ENCODINGS:
+    decoder = make_decoder(encoding)
+    if decoder is None:
         reason = f"the body is encoded as {encoding[:40]!r}, which was not requested"
         raise FetchFailed(url, reason, kind=FailureKind.ENCODING)
     too_large = f"the body is larger than {limit} bytes"
     if (answer.content_length or 0) > limit and answer.method != "HEAD" and not truncates:
         raise FetchFailed(url, too_large, kind=FailureKind.TOO_LARGE)
     body = bytearray()
-    async for chunk in answer.content.iter_any():
-        body += chunk
-        if len(body) > limit:
-            if truncates:
-                return bytes(body[:limit])
-            raise FetchFailed(url, too_large, kind=FailureKind.TOO_LARGE)
+    try:
+        async for chunk in answer.content.iter_any():
+            for piece in decoder.decode(chunk):
+                body += piece
+                if len(body) > limit:
+                    if truncates:
+                        return bytes(body[:limit])
+                    raise FetchFailed(url, too_large, kind=FailureKind.TOO_LARGE)
+        decoder.finish()
+    except DecodeError:
+        reason = "the body is not in the content encoding that the server named"
+        raise FetchFailed(url, reason, kind=FailureKind.ENCODING) from None
     return bytes(body)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import aiohttp
-from aiohttp.http_exceptions import ContentEncodingError
 
 from canonry.errors import FailureKind
 
@@ -17,8 +16,6 @@ def classify_error(error: Exception) -> tuple[FailureKind, str]:
             return _classify_connect_error(error)
         case aiohttp.ServerDisconnectedError():
             return FailureKind.DISCONNECTED, "the connection was closed without a response"
-        case aiohttp.ClientPayloadError() if isinstance(error.__cause__, ContentEncodingError):
-            return FailureKind.ENCODING, "the body is not in the content encoding that the server named"
         case aiohttp.ClientPayloadError():
             return FailureKind.DISCONNECTED, "the connection was closed within the body"
         case aiohttp.ClientHttpProxyError():

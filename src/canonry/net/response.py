@@ -113,5 +113,5 @@ def find_host(url: str) -> str:
 
 # A function that fetches a URL: `async (url, **options) -> Response`. It follows redirects, returns a response of any
 # status, and raises FetchFailed if there is none. Options: `origin` says who named the URL, `validators` makes the
-# request conditional.
+# request conditional, and `headers`, `timeout` and `max_bytes` are for feeds with settings of their own.
 Fetch: TypeAlias = "Callable[..., Awaitable[Response]]"

@@ -14,6 +14,7 @@ import logging
 import re
 import secrets
 import time
+from base64 import b64decode
 from collections import OrderedDict
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -140,6 +141,9 @@ class Access:
             return  # its routes check their auth_token themselves
         if user is None:
             if is_api(path) and path != _DOCS:
+                if is_feed_document(path):
+                    detail = "A token is required. Give it to your feed reader as the password; any user name will do."
+                    raise RequestRefused(401, detail, {"WWW-Authenticate": 'Basic realm="canonry", charset="UTF-8"'})
                 detail = "A token is required. Send the header `Authorization: Bearer TOKEN`."
                 raise RequestRefused(401, detail, {"WWW-Authenticate": "Bearer"})
             raise RequestRefused(303, "Sign in first.", {"Location": _sign_in_location(scope, headers)})
@@ -169,6 +173,8 @@ class Access:
     async def _find_user(self, path: str, headers: Headers, *, needs_token: bool) -> User | None:
         users = self._service.users
         kind, _, token = headers.get("authorization", "").partition(" ")
+        if token and kind.lower() == "basic" and is_feed_document(path):
+            kind, token = "bearer", _read_password(token)
         if token and kind.lower() in {"bearer", "token"}:
             user = await users.find_by_token(token.strip())
             if user is None:
@@ -249,6 +255,11 @@ def is_api(path: str) -> bool:
     return path.startswith(("/api/", "/v1/")) or path in {"/api", "/metrics"} or path in _PROBES
 
 
+def is_feed_document(path: str) -> bool:
+    """Return whether a path is a list of items for feed readers, which know Basic authentication and no tokens."""
+    return path.startswith("/api/") and path.endswith(("/items.atom", "/items.json"))
+
+
 def is_pinboard(path: str) -> bool:
     """Return whether a path belongs to Pinboard's API, whose GETs write and which always requires its token."""
     return path.startswith("/v1/")
@@ -258,6 +269,14 @@ def _name_peer(scope: Scope) -> str | None:
     """Return the address of the other end of the connection, None on a Unix socket."""
     client = scope.get("client")
     return None if client is None else str(client[0])
+
+
+def _read_password(credentials: str) -> str:
+    """Return the password of Basic authentication, empty if it cannot be read (RFC 7617)."""
+    try:
+        return b64decode(credentials, validate=True).decode().partition(":")[2]
+    except ValueError:
+        return ""
 
 
 def read_cookie(headers: Headers, name: str) -> str:

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 import canonry
 from canonry.server import metrics
 from canonry.server.access import Access, RateLimiter
-from canonry.server.api import admin, bookmarks, changes, crawls, duplicates, exchange, feeds, pinboard, tools
+from canonry.server.api import admin, bookmarks, changes, crawls, duplicates, exchange, feeds, items, pinboard, tools
 from canonry.server.pages.routes import add_pages
 from canonry.server.problems import add_error_handlers, describe_problems, problem_schemas
 from canonry.server.request_log import RequestLog
@@ -30,6 +30,7 @@ _ROUTERS = (
     duplicates.router,
     feeds.router,
     changes.router,
+    items.router,
     crawls.router,
     exchange.router,
     admin.router,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
+import sqlite3
 import threading
 import time
 from collections import defaultdict, deque
@@ -34,6 +36,7 @@ _MAX_ATTEMPTS = 20
 _READER_THREADS = 4
 _MAX_GROUP = 64  # writes in one transaction: as many as an ingest run has feeds in flight
 _SQLITE_BUSY, _SQLITE_LOCKED = 5, 6  # https://www.sqlite.org/rescode.html
+_UNWRITABLE_CODES = frozenset({8, 10, 13, 14})  # read-only, input/output error, full, cannot open
 # foreign key violation, unique violation, serialization failure, deadlock, lock not available
 _TRANSIENT_SQLSTATES = frozenset({"23503", "23505", "40001", "40P01", "55P03"})
 
@@ -298,12 +301,19 @@ def _make_engine(url: str) -> Engine:
     except (ArgumentError, NoSuchModuleError, OSError) as error:
         raise StoreError(f"{mask_credentials(url)}: {error}") from None
 
-    @event.listens_for(engine, "connect")
-    def set_pragmas(connection: Any, _: object) -> None:  # pyright: ignore[reportUnusedFunction]
-        connection.isolation_level = None  # the driver would begin too late; the "begin" event does it
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=NORMAL")
-        connection.execute("PRAGMA foreign_keys=ON")
+    @event.listens_for(engine, "do_connect")
+    def connect(dialect: Any, record: Any, arguments: Any, options: Any) -> Any:  # pyright: ignore[reportUnusedFunction]
+        connection = _connect_to_write(partial(dialect.connect, *arguments, **options), parsed.database or "")
+        if connection is None:
+            record.info["is_read_only"] = True
+            connection = _connect_to_read(parsed.database or "")
+        return connection
+
+    @event.listens_for(engine, "checkin")
+    def close_read_only(_: object, record: Any) -> None:  # pyright: ignore[reportUnusedFunction]
+        # The next connection may be able to write, and an immutable one never sees what others write.
+        if record.info.pop("is_read_only", False):
+            record.invalidate()
 
     @event.listens_for(engine, "begin")
     def begin_transaction(connection: Connection) -> None:  # pyright: ignore[reportUnusedFunction]
@@ -311,6 +321,45 @@ def _make_engine(url: str) -> Engine:
         connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
     return engine
+
+
+def _connect_to_write(connect: Callable[[], sqlite3.Connection], file: str) -> sqlite3.Connection | None:
+    """Connect to a store; return None if it can perhaps be read, on a full disk or on a read-only file system."""
+    connection = connect()
+    try:
+        return _set_pragmas(connection)
+    except sqlite3.OperationalError as error:
+        connection.close()
+        can_be_read = bool(file) and os.path.exists(file) and os.path.getsize(file) > 0
+        if (error.sqlite_errorcode & 0xFF) not in _UNWRITABLE_CODES or not can_be_read:
+            raise
+    return None
+
+
+def _connect_to_read(file: str) -> sqlite3.Connection:
+    """Connect to a store that cannot be written.
+
+    A database with a write-ahead log needs a shared-memory file, which cannot be made there, unless it is opened as
+    immutable: https://www.sqlite.org/wal.html#read_only_databases
+    """
+    connection = sqlite3.connect(f"{Path(file).absolute().as_uri()}?immutable=1", uri=True, check_same_thread=False)
+    connection.isolation_level = None
+    connection.execute("PRAGMA query_only=ON")
+    return _add_functions(connection)
+
+
+def _set_pragmas(connection: sqlite3.Connection) -> sqlite3.Connection:
+    connection.isolation_level = None  # the driver would begin too late; the "begin" event does it
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=NORMAL")
+    connection.execute("PRAGMA foreign_keys=ON")
+    return _add_functions(connection)
+
+
+def _add_functions(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """Add `casefold`, because the functions of SQLite know only the letters of ASCII."""
+    connection.create_function("casefold", 1, str.casefold, deterministic=True)
+    return connection
 
 
 def _is_transient(error: DBAPIError | RetryTransaction) -> bool:

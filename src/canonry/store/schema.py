@@ -33,7 +33,7 @@ feeds = Table(
     Column("url", Text, nullable=False),  # the URL that is fetched
     Column("title", Text, nullable=False, server_default=""),
     Column("format", Text, nullable=False, server_default=""),
-    Column("status", Text, nullable=False, server_default="active"),  # active, stopped
+    Column("status", Text, nullable=False, server_default="active"),  # active, stopped, paused
     Column("etag", Text, nullable=False, server_default=""),
     Column("last_modified", Text, nullable=False, server_default=""),
     Column("hubs", Text, nullable=False, server_default=""),  # WebSub, one a line
@@ -52,6 +52,13 @@ feeds = Table(
     # Documents in a row in which nearly all known items had changed; a number that goes up and down by one.
     Column("changed_documents", Integer, nullable=False, server_default="0"),
     Column("note", Text, nullable=False, server_default=""),  # a FeedNote
+    Column("own_title", Text, nullable=False, server_default=""),  # given by a person; `title` is the document's
+    Column("site_url", Text, nullable=False, server_default=""),  # from OPML: htmlUrl
+    Column("interval_seconds", Integer),
+    Column("timeout_seconds", Integer),
+    Column("max_bytes", Integer),
+    Column("user_agent", Text, nullable=False, server_default=""),
+    Column("headers", Text, nullable=False, server_default="{}"),  # JSON; may hold secrets
     Column("origin", Text, nullable=False, server_default=""),  # who named url: person, server:ADDRESS, or unknown
     Index("feeds_by_url", "url"),
     Index("feeds_by_next_check", "status", "next_check_at"),

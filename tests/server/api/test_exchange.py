@@ -50,6 +50,14 @@ def test_an_import_runs_in_the_background_and_lists_refused_rows(service: Runnin
     assert (kept["url"], kept["title"]) == ("https://example.com/1", "one")
 
 
+def test_imported_bookmarks_are_counted(service: Running) -> None:
+    before = service.get("/api/admin/statistics?days=1").json()
+    imported(service, "url\nhttps://example.com/1\nhttps://example.com/2\nhttps://example.com/1?utm_source=x\n")
+    after = service.get("/api/admin/statistics?days=1").json()
+    assert after["created"] - before["created"] == 2
+    assert after["duplicates_avoided"] - before["duplicates_avoided"] == 1
+
+
 def test_an_import_can_save_exact_urls(service: Running) -> None:
     imported(service, '[{"url": "https://example.com/?utm_source=x"}]', format="json", exact_url=True)
     [kept] = service.get("/api/bookmarks").json()

@@ -86,16 +86,20 @@ async def test_removing_a_feed_removes_its_items(database_url: str) -> None:
 
 
 @in_a_loop
-async def test_a_stopped_feed_is_polled_only_after_it_is_added_again(database_url: str) -> None:
+async def test_a_stopped_feed_is_polled_again_when_asked_or_added_and_a_paused_one_is_not(database_url: str) -> None:
     with serving(database_url, ServiceOptions(runs_jobs=False)) as service:
         added = await asked(service, "POST", "/api/feeds", {"url": URL, "canonicalize": False})
         where = added.headers["location"]
         await service.service.feeds.set_status(added.json()["feed_id"], FeedStatus.STOPPED)
-        assert (await asked(service, "POST", f"{where}/poll")).status == 409
         again = await asked(service, "POST", "/api/feeds", {"url": URL})
         assert (again.json()["result"], again.json()["reason"]) == ("known", "it was stopped and is polled again")
         assert (await asked(service, "POST", f"{where}/poll")).json() == {"queued": True}
         assert (await asked(service, "POST", f"{where}/poll")).json() == {"queued": False}
+        assert (await asked(service, "PATCH", where, {"paused": True})).json()["status"] == "paused"
+        assert (await asked(service, "POST", f"{where}/poll")).status == 409
+        again = await asked(service, "POST", "/api/feeds", {"url": URL})
+        assert (again.status, again.json()["result"], again.json()["reason"]) == (200, "known", "it is paused")
+        assert (await asked(service, "PATCH", where, {"paused": False})).json()["status"] == "active"
 
 
 @in_a_loop
@@ -120,3 +124,55 @@ async def test_only_admins_change_feeds_and_all_users_read_them(database_url: st
         assert (await asked(service, "GET", where, token=token)).status == 200
         assert (await asked(service, "DELETE", where, token=token)).status == 403
         assert (await asked(service, "POST", f"{where}/poll", token=token)).status == 403
+
+
+@in_a_loop
+async def test_settings_of_a_feed_are_changed_and_secrets_are_masked(database_url: str) -> None:
+    with serving(database_url, ServiceOptions(runs_jobs=False)) as service:
+        added = await asked(service, "POST", "/api/feeds", {"url": URL, "canonicalize": False})
+        where = added.headers["location"]
+        changes = {"title": "Mine", "interval": "15m", "timeout": 30, "headers": {"X-Token": "secret"}}
+        changed = await asked(service, "PATCH", where, changes)
+        assert changed.status == 200
+        assert changed.json() == (await asked(service, "GET", where)).json()
+        found = {name: changed.json()[name] for name in ("title", "own_title", "interval", "timeout", "headers")}
+        assert found == {
+            "title": "Mine",
+            "own_title": "Mine",
+            "interval": 900,
+            "timeout": 30,
+            "headers": {"X-Token": "***"},
+        }
+        assert "secret" not in changed.text
+        invalid = await asked(service, "PATCH", where, {"interval": "1s", "max_bytes": 1})
+        assert (invalid.status, [error["field"] for error in invalid.json()["errors"]]) == (
+            400,
+            ["interval", "max_bytes"],
+        )
+        assert (await asked(service, "PATCH", where, {"unknown": 1})).status == 400
+        assert (await asked(service, "PATCH", "/api/feeds/77", {"title": "x"})).status == 404
+        restored = await asked(service, "PATCH", where, {"interval": None, "title": None, "headers": None})
+        assert (restored.json()["interval"], restored.json()["title"], restored.json()["headers"]) == (None, "", {})
+
+
+@in_a_loop
+async def test_only_admins_change_settings(database_url: str) -> None:
+    with serving(database_url, ServiceOptions(runs_jobs=False)) as service:
+        _, admin = await service.service.users.add("ada", service.service.clock())
+        _, token = await service.service.users.add("bob", service.service.clock())
+        added = await asked(service, "POST", "/api/feeds", {"url": URL, "canonicalize": False}, token=admin)
+        where = added.headers["location"]
+        assert (await asked(service, "PATCH", where, {"title": "x"}, token=token)).status == 403
+
+
+@in_a_loop
+async def test_a_twin_says_which_subscription_it_is(database_url: str) -> None:
+    async with LoopbackWeb(PAGES) as web:
+        with serving(database_url, ServiceOptions(runs_jobs=False), client=web.client) as service:
+            new = await asked(service, "POST", "/api/feeds", {"url": URL})
+            for twin in (f"{URL}/?utm_source=mail", f"{URL}#top", URL.replace("https:", "http:")):
+                for canonicalize in (True, False):
+                    known = await asked(service, "POST", "/api/feeds", {"url": twin, "canonicalize": canonicalize})
+                    assert (known.status, known.json()["result"]) == (200, "known")
+                    assert (known.json()["url"], known.json()["title"]) == (URL, "Blog")
+                    assert known.json()["feed_id"] == new.json()["feed_id"]

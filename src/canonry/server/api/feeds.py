@@ -1,32 +1,31 @@
-"""`/api/feeds`, `/api/items`: the feeds of the service, shared by all its users (contract F16)."""
+"""`/api/feeds`: the feeds of the service and their settings, shared by all its users (contract F16, I11)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
-from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
 
 from canonry.core.url import read_url
 from canonry.errors import mask_credentials
-from canonry.feeds.feed_values import FeedNote, FeedState, FeedStatus, StoredItem
-from canonry.feeds.ingest_report import mask_key
+from canonry.feeds.feed_settings import mask_headers
+from canonry.feeds.feed_values import FeedNote, FeedState, FeedStatus
 from canonry.feeds.opml import OpmlFeed
 from canonry.feeds.subscriptions import AddOutcome, AddResult, add_feed, import_unfetched
 from canonry.jobs.kinds import find_host
 from canonry.server.bookmark_input import Url
 from canonry.server.dependencies import RowId, get_service, require_admin
 from canonry.server.problems import RequestRefused, describe_problems
-from canonry.store.schema import stamp
+
+if TYPE_CHECKING:
+    from canonry.feeds.feed_settings import FeedChanges
 
 router = APIRouter(prefix="/api", tags=["feeds"])
-Since = Annotated[
-    datetime | None, Query(description="Items first seen at or after this date or time; UTC unless it has an offset.")
-]
-Limit = Annotated[int, Query(ge=1, le=1000)]
-Offset = Annotated[int, Query(ge=0, le=10**9)]
+_Text = Annotated[str, Field(max_length=2000)]
+_HeaderValue = Annotated[str, Field(max_length=10_000)]
+_Number = Annotated[int, Field(ge=0, le=10**12)] | Annotated[str, Field(max_length=40)]
 
 
 class FeedIn(BaseModel):
@@ -38,7 +37,7 @@ class FeedIn(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class FeedDetail:
-    """A feed and its state; user names and passwords in URLs are masked."""
+    """A feed, its state and its settings; user names and passwords in URLs and the values of headers are masked."""
 
     id: int
     url: str
@@ -52,6 +51,32 @@ class FeedDetail:
     format: str
     hubs: tuple[str, ...]
     note: FeedNote
+    own_title: str
+    site_url: str
+    interval: int | None
+    timeout: int | None
+    max_bytes: int | None
+    user_agent: str
+    headers: dict[str, str]
+
+
+class FeedPatch(BaseModel):
+    """Settings of a feed; those that are left out stay as they are, null restores the default.
+
+    `interval` and `timeout` are seconds or texts such as `15m`, `max_bytes` is a number or a text such as `5MB`.
+    `headers` are sent with every request to the feed's own server: null removes one, `***` keeps it.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    title: _Text | None = None
+    folder: _Text | None = None
+    interval: _Number | None = None
+    timeout: _Number | None = None
+    max_bytes: _Number | None = None
+    user_agent: _Text | None = None
+    headers: Annotated[dict[str, _HeaderValue | None], Field(max_length=100)] | None = None
+    paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +117,16 @@ async def get_feed(request: Request, feed_id: RowId) -> FeedDetail:
     return _describe_feed(await get_service(request).feeds.get(feed_id))
 
 
+@router.patch(
+    "/feeds/{feed_id}", response_model=FeedDetail, responses=describe_problems(400, 404), summary="Change a feed"
+)
+async def change_feed(request: Request, feed_id: RowId, body: FeedPatch) -> FeedDetail:
+    """For admins. Sets how often and how the feed is fetched and what it is called, and pauses or resumes it."""
+    require_admin(request)
+    changes = cast("FeedChanges", body.model_dump(exclude_unset=True))
+    return _describe_feed(await get_service(request).feeds.change(feed_id, changes))
+
+
 @router.delete("/feeds/{feed_id}", status_code=204, responses=describe_problems(404), summary="Remove a feed")
 async def remove_feed(request: Request, feed_id: RowId) -> None:
     """For admins. Also removes the items that no other feed has shown."""
@@ -109,52 +144,20 @@ async def remove_feed(request: Request, feed_id: RowId) -> None:
     summary="Poll a feed now",
 )
 async def poll_feed(request: Request, feed_id: RowId) -> PollQueued:
-    """For admins. 409 if the feed is stopped; add it again to start it."""
+    """For admins. 409 if the feed is paused."""
     require_admin(request)
     service = get_service(request)
     feed = await service.feeds.get(feed_id)
-    if feed.status is not FeedStatus.ACTIVE:
-        raise RequestRefused(409, f"Feed {feed_id} is stopped. Add it again to start it.")
+    if feed.status is FeedStatus.PAUSED:
+        raise RequestRefused(409, f'Feed {feed_id} is paused. To resume it, send PATCH with {{"paused": false}}.')
     return PollQueued(await service.jobs.enqueue_poll(feed.id, find_host(feed.url)))
-
-
-@router.get(
-    "/feeds/{feed_id}/items",
-    response_model=list[StoredItem],
-    responses=describe_problems(400, 404),
-    summary="Items of a feed",
-)
-async def list_feed_items(
-    request: Request, feed_id: RowId, since: Since = None, limit: Limit = 100, offset: Offset = 0
-) -> list[StoredItem]:
-    """The newest first."""
-    feeds = get_service(request).feeds
-    await feeds.get(feed_id)
-    return _mask_items(await feeds.list_items(_to_stamp(since), feed_id=feed_id, limit=limit, offset=offset))
-
-
-@router.get("/items", response_model=list[StoredItem], responses=describe_problems(400), summary="Items of all feeds")
-async def list_items(request: Request, since: Since = None, limit: Limit = 100, offset: Offset = 0) -> list[StoredItem]:
-    """The newest first."""
-    return _mask_items(await get_service(request).feeds.list_items(_to_stamp(since), limit=limit, offset=offset))
-
-
-def _to_stamp(moment: datetime | None) -> str | None:
-    """Return a time as the tables store it."""
-    if moment is None:
-        return None
-    try:
-        return stamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
-    except OverflowError:  # the first or last hours of the calendar, in another time zone
-        limit = datetime.max if moment.year > 1 else datetime.min
-        return stamp(limit.replace(tzinfo=UTC))
 
 
 def _describe_feed(feed: FeedState) -> FeedDetail:
     return FeedDetail(
         id=feed.id,
         url=mask_credentials(feed.url),
-        title=feed.title,
+        title=feed.shown_title,
         folder=feed.folder,
         status=feed.status,
         last_checked_at=feed.last_checked_at,
@@ -164,19 +167,14 @@ def _describe_feed(feed: FeedState) -> FeedDetail:
         format=feed.format,
         hubs=tuple(mask_credentials(hub) for hub in feed.hubs.split()),
         note=feed.note,
+        own_title=feed.own_title,
+        site_url=mask_credentials(feed.site_url),
+        interval=feed.interval_seconds,
+        timeout=feed.timeout_seconds,
+        max_bytes=feed.max_bytes,
+        user_agent=feed.user_agent,
+        headers=mask_headers(feed),
     )
-
-
-def _mask_items(items: list[StoredItem]) -> list[StoredItem]:
-    return [
-        replace(
-            item,
-            feed_url=mask_credentials(item.feed_url),
-            url=mask_key(item.url),
-            dedupe_key=mask_key(item.dedupe_key),
-        )
-        for item in items
-    ]
 
 
 def _mask_urls(added: AddOutcome) -> AddOutcome:

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0010"
-down_revision = "0008"
+down_revision = "0009"
 
 _PRIMARY_KEY = re.compile(r"PRIMARY KEY \(id\)")
 _FIXED_IDS = {"change_numbers"}  # one row, whose id is not generated
