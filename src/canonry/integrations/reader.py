@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import canonry
 
 # Not public: `canonry.feed_signature` makes signatures, only canonicalize and this plugin compare them.
+from canonry.errors import mask_credentials
 from canonry.feeds.content import is_overlapping, is_same_signature
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def init_reader(reader: Reader) -> None:
 
 def _merge_and_log(reader: Reader) -> None:
     for merged in merge_twins(reader):
-        _log.info("merged subscription %s into %s", merged.url, merged.into)
+        _log.info("merged subscription %s into %s", mask_credentials(merged.url), mask_credentials(merged.into))
 
 
 def merge_twins(reader: Reader) -> list[MergedSubscription]:

@@ -233,7 +233,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._head_bytes > self._limits.head_bytes or self._head_fields > self._limits.head_fields:
             raise _HeadTooLarge
         if self._is_complete:  # else the field follows the body; no route reads such fields, and none may add one
-            super().on_header(name, value)
+            HttpToolsProtocol.on_header(self, name, value)
 
     def on_headers_complete(self) -> None:
         if self._head_bytes > self._limits.head_bytes:  # the URL alone
