@@ -31,10 +31,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
 TTL = timedelta(days=30)
+TOMBSTONES = timedelta(days=365)
+NEARLY_ALL = 0.8
+VOLATILE = 2  # documents in a row in which nearly all known items change
 START = datetime(2026, 1, 1, tzinfo=UTC)
 ADOPT_AFTER = 3
 # The rules of I3 by which a post may be an entry, the strongest first.
-GUID, PLACE, LEGACY, ELSEWHERE, HASH = range(5)
+GUID, PLACE, LEGACY, ELSEWHERE, HASH, FIRST_HASH = range(6)
 
 TextPair: TypeAlias = tuple[str, str]
 
@@ -66,7 +69,21 @@ class Post:
     @property
     def fallback_name(self) -> TextPair:
         """What its fallback hash covers."""
+        return self.title, f"{self.published} {self.link} {self.text}"
+
+    @property
+    def first_fallback_name(self) -> TextPair:
+        """What the first version of its fallback hash covers."""
         return self.title, f"{self.published} {self.link}"
+
+    @property
+    def twin_name(self) -> object:
+        """What is equal in two copies of one item in a document."""
+        if self.title and self.guid:
+            return self.guid, self.place, self.title
+        if self.title and self.published and self.place:
+            return self.place, self.title, self.published, ""
+        return self.fingerprint
 
 
 @dataclass(slots=True)
@@ -76,6 +93,7 @@ class ShownPost:
     post: Post
     seen: datetime
     document: int
+    has_stable_hash: bool = False
 
 
 NEVER = ShownPost(Post("", "", "", "", ""), START, 0)
@@ -90,6 +108,7 @@ class ModelEntry:
     guids: set[TextPair] = field(default_factory=set[TextPair])  # feed and guid
     legacy_guids: set[str] = field(default_factory=set[str])
     hashes: set[tuple[str, TextPair]] = field(default_factory=set[tuple[str, TextPair]])
+    first_hashes: set[tuple[str, TextPair]] = field(default_factory=set[tuple[str, TextPair]])
 
     def get_post(self, feed: str) -> Post:
         return self.by_feed[feed].post if feed in self.by_feed else self.post
@@ -139,6 +158,8 @@ class Model:
         self.entries: dict[int, ModelEntry] = {}
         self.ambiguous: set[tuple[str, str, str]] = set()
         self.documents: Counter[str] = Counter()
+        self.changed_documents: Counter[str] = Counter()
+        self.buried: dict[tuple[object, ...], tuple[str, datetime]] = {}  # content hash and time of deletion
 
     def merge(
         self, feed: str, posts: Sequence[Post], sightings: Sequence[StoredSighting], now: datetime
@@ -154,9 +175,13 @@ class Model:
         levels = {post.fingerprint: self._rank_entries(feed, post, posts) for post in posts}
         for post in posts:
             _check_choice(post.fingerprint, chosen, levels, set(self.entries))
-        outcomes = Counter(self._show(feed, post, chosen[post.fingerprint], now) for post in posts)
+        noise = self._find_noise(feed, posts, chosen)
+        outcomes = Counter(
+            self._show(feed, post, chosen[post.fingerprint], now, posts, is_noise=post.fingerprint in noise)
+            for post in posts
+        )
         for post in posts:
-            self._register_keys(feed, post, self.entries[chosen[post.fingerprint]])
+            self._register_keys(feed, post, self.entries[chosen[post.fingerprint]], posts)
         self._delete_expired(feed, now)
         return outcomes
 
@@ -171,7 +196,7 @@ class Model:
         """Return each item once: without copies, and without items that have the same fallback hash and no other key."""
         once: dict[object, Post] = {}
         for post in posts:
-            once.setdefault(post.fingerprint, post)
+            once.setdefault(post.twin_name, post)
         for kind, values in (
             ("guid", [post.guid for post in once.values()]),
             ("canonical_url", [post.place for post in once.values()]),
@@ -213,26 +238,95 @@ class Model:
                 return PLACE
         if has_guid and is_in_feed and post.guid in entry.legacy_guids and not _is_guid_reused(post, known):
             return LEGACY
-        is_alike = _is_same_text(post.guid, entry.post.guid) or _is_same_text(post.title, entry.post.title)
-        if has_place and not is_in_feed and post.address == entry.post.address and is_alike:
+        # Short guids are no evidence in another feed.
+        has_same_guid = _is_same_text(post.guid, entry.post.guid) and len(post.guid) >= 8
+        is_alike = has_same_guid or _is_same_text(post.title, entry.post.title)
+        if has_place and not is_in_feed and post.place == entry.post.place and is_alike:
             return ELSEWHERE
-        if not has_guid and not has_place and (feed, post.fallback_name) in entry.hashes:
+        if has_guid or has_place:
+            return None
+        if (feed, post.fallback_name) in entry.hashes:
             return HASH
-        return None
+        is_same = self._has_first_hash(feed, post, posts) or known.fingerprint[1] == post.fingerprint[1]
+        return FIRST_HASH if (feed, post.first_fallback_name) in entry.first_hashes and is_same else None
 
-    def _show(self, feed: str, post: Post, number: int, now: datetime) -> str:
+    def _has_first_hash(self, feed: str, post: Post, posts: Sequence[Post]) -> bool:
+        """Whether title and date are there, and no other item of the document without a guid has them and the link."""
+        names = [each.first_fallback_name for each in posts if not self._is_identifying(feed, "guid", each.guid)]
+        return bool(post.title and post.published) and names.count(post.first_fallback_name) == 1
+
+    def _find_noise(self, feed: str, posts: Sequence[Post], chosen: Mapping[TextPair, int]) -> set[TextPair]:
+        """Count the documents that change nearly everything; return the updates that a reader cannot see (I11)."""
+        known = [
+            (post, self.entries[number].by_feed[feed])
+            for post in posts
+            if (number := chosen[post.fingerprint]) in self.entries and feed in self.entries[number].by_feed
+        ]
+        if not known:
+            return set()
+        enough, before = NEARLY_ALL * len(known), self.changed_documents[feed]
+        has_changed = sum(post.fingerprint[1] != shown.post.fingerprint[1] for post, shown in known) >= enough
+        self.changed_documents[feed] = min(before + 1, 4) if has_changed else max(before - 1, 0)
+        if before < VOLATILE:
+            return set()
+        have_dates_changed = sum(post.published != shown.post.published for post, shown in known) >= enough
+        return {
+            post.fingerprint
+            for post, shown in known
+            if shown.has_stable_hash
+            and (post.title, post.place, post.text) == (shown.post.title, shown.post.place, shown.post.text)
+            and (have_dates_changed or post.published == shown.post.published)
+        }
+
+    def _show(self, feed: str, post: Post, number: int, now: datetime, posts: Sequence[Post], *, is_noise: bool) -> str:
         outcome = "duplicate"
         if number not in self.entries:
             self.entries[number] = ModelEntry(post)
-            outcome = "new"
+            outcome = self._recall(feed, post, posts, now)
         entry = self.entries[number]
-        if feed in entry.by_feed and entry.by_feed[feed].post.fingerprint[1] != post.fingerprint[1]:
+        shown = entry.by_feed.get(feed)
+        has_changed = shown is not None and shown.post.fingerprint[1] != post.fingerprint[1]
+        if has_changed and not is_noise:
             entry.post = post
             outcome = "updated"
-        entry.by_feed[feed] = ShownPost(post, now, self.documents[feed])
+        has_stable_hash = self.changed_documents[feed] > 0
+        if shown is not None and shown.post.fingerprint == post.fingerprint:
+            has_stable_hash = shown.has_stable_hash
+        entry.by_feed[feed] = ShownPost(post, now, self.documents[feed], has_stable_hash)
         return outcome
 
-    def _register_keys(self, feed: str, post: Post, entry: ModelEntry) -> None:
+    def _recall(self, feed: str, post: Post, posts: Sequence[Post], now: datetime) -> str:
+        """Return what an item is that matches no entry: it may come back after it was deleted (I5)."""
+        hashes: set[tuple[str, TextPair]] = set()
+        if not self._has_strong_key(feed, post):
+            hashes = {("second", post.fallback_name)}
+            if self._has_first_hash(feed, post, posts):
+                hashes.add(("first", post.first_fallback_name))
+        found = [self.buried.get(name) for name in self._name_tombstones(feed, post, hashes)]
+        contents = {each[0] for each in found if each is not None and now - each[1] < TOMBSTONES}
+        if not contents:
+            return "new"
+        return "duplicate" if post.fingerprint[1] in contents else "updated"
+
+    def _name_tombstones(
+        self, feed: str, post: Post, hashes: Collection[tuple[str, TextPair]]
+    ) -> set[tuple[object, ...]]:
+        guid = post.guid if self._is_identifying(feed, "guid", post.guid) else ""
+        place = post.place if self._is_identifying(feed, "canonical_url", post.place) else ""
+        names: set[tuple[object, ...]] = {(feed, "hash", *each) for each in hashes}
+        if guid and place:
+            names.add((feed, "guid and place", guid, place))
+        if guid and post.title:
+            names.add((feed, "guid and title", guid, post.title))
+        if guid and not place and not post.title:
+            names.add((feed, "guid and date", guid, post.published))
+        if place and (post.title or post.published):
+            names.add((feed, "place, title and date", place, post.title, post.published))
+        if place and not guid:
+            names.add((feed, "place and title", place, post.title or f"date {post.published}"))
+        return names
+
+    def _register_keys(self, feed: str, post: Post, entry: ModelEntry, posts: Sequence[Post]) -> None:
         others = self.entries.values()
         if self._is_identifying(feed, "guid", post.guid):
             owner = next((other for other in others if (feed, post.guid) in other.guids), entry)
@@ -247,12 +341,22 @@ class Model:
             if owner is entry or owner.by_feed.get(feed, NEVER).document == self.documents[feed]:
                 owner.hashes.discard((feed, post.fallback_name))
                 entry.hashes.add((feed, post.fallback_name))
+            if self._has_first_hash(feed, post, posts):
+                name = feed, post.first_fallback_name
+                owner = next((other for other in others if name in other.first_hashes), entry)
+                if owner is entry or owner.by_feed.get(feed, NEVER).document == self.documents[feed]:
+                    owner.first_hashes.discard(name)
+                    entry.first_hashes.add(name)
 
     def _delete_expired(self, feed: str, now: datetime) -> None:
         """Delete what the document lacks and was last seen thirty days before it (I5)."""
         for number, entry in list(self.entries.items()):
             shown = entry.by_feed.get(feed)
             if shown is not None and shown.document < self.documents[feed] and now - shown.seen >= TTL:
+                hashes = {("second", name) for of, name in entry.hashes if of == feed}
+                hashes |= {("first", name) for of, name in entry.first_hashes if of == feed}
+                for name in self._name_tombstones(feed, shown.post, hashes):
+                    self.buried[name] = (shown.post.fingerprint[1], now)
                 del entry.by_feed[feed]
                 if not entry.by_feed:
                     del self.entries[number]
@@ -272,21 +376,24 @@ def _check_choice(
 ) -> None:
     """Assert that the post got one of its strongest entries that no other post may claim as strongly, or a new one."""
     mine = chosen[fingerprint]
-    for level in (GUID, PLACE, LEGACY, ELSEWHERE, HASH):
+    for level in (GUID, PLACE, LEGACY, ELSEWHERE, HASH, FIRST_HASH):
         possible = {entry for entry, strength in levels[fingerprint].items() if strength == level}
         if mine in possible:
             return
         taken = {
             entry
             for other, entry in chosen.items()
-            if other != fingerprint and levels[other].get(entry, HASH + 1) <= level
+            if other != fingerprint and levels[other].get(entry, FIRST_HASH + 1) <= level
         }
         assert not possible - taken, f"{fingerprint} is {possible - taken}, not {mine}"
     assert mine not in known, f"{fingerprint} is none of the known entries, not {mine}"
 
 
 def _is_guid_reused(post: Post, known: Post) -> bool:
-    return bool(post.place and known.place) and post.place != known.place and post.title != known.title
+    is_edited = _is_same_text(post.published, known.published)
+    return (
+        bool(post.place and known.place) and post.place != known.place and post.title != known.title and not is_edited
+    )
 
 
 def _is_same_text(one: str, other: str) -> bool:
