@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from canonry.errors import FailureKind
-    from canonry.feeds.feed_values import FeedState
     from canonry.net.fetch import Client
 
 START = datetime(2026, 1, 31, 10, tzinfo=UTC)
