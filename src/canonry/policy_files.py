@@ -30,8 +30,8 @@ def load_overrides(base: Policy, path: str | os.PathLike[str]) -> Policy:
 def choose_policy(name: str, overrides: str | None = None) -> Policy:
     """Find the policy that a user names: a shipped one or a TOML file, with an overrides file if given.
 
-    Without one, `article` uses the configured overrides file. An id without digest, such as `article@0`, means the
-    policy without overrides, so that a file beside it is a PolicyError.
+    Without one, `article` uses the configured overrides file and an id without digest, such as `article@0`, none. An
+    id with a digest that another file has is a PolicyError.
     """
     if name.endswith(".toml"):
         return load_policy(name, overrides=overrides)
@@ -39,9 +39,10 @@ def choose_policy(name: str, overrides: str | None = None) -> Policy:
         return policy(name)
     base, plus, _ = name.partition("+")
     chosen = load_overrides(policy(base) if "@" in base else get_newest(base), overrides)
-    if "@" in base and chosen.id != name:
-        meaning = "needs other overrides" if plus else "is the policy without overrides"
-        raise PolicyError(f"{name} {meaning}. With this file, name it {chosen.id} or {chosen.name}.", overrides)
+    if plus and chosen.id != name:
+        raise PolicyError(
+            f"{name} needs other overrides. With this file, name it {chosen.id} or {chosen.name}.", overrides
+        )
     return chosen
 
 
