@@ -10,6 +10,7 @@ from canonry.core.url import read_url
 from canonry.errors import InvalidUrl
 from canonry.feeds.canonicalize.fetcher import strip_fragment
 from canonry.feeds.due import is_polled
+from canonry.feeds.feed_values import NO_DESCRIPTION
 from canonry.feeds.subscriptions import load_feeds_by_form, make_form
 
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ async def choose_feeds(
     descriptions: dict[str, FeedDescription] = {}
     for row in rows:
         url = chosen[row.url]
-        descriptions.setdefault(url, row.description)
+        if row.description != NO_DESCRIPTION:
+            descriptions.setdefault(url, row.description)
         if (state := states.get(url)) is None or is_polled(state, now):
             polled[url] = None
         elif url not in polled:
