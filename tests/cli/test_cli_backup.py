@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -120,3 +121,12 @@ def test_progress_from_the_first_second_on(monkeypatch: pytest.MonkeyPatch, caps
 @pytest.mark.parametrize("command", ["backup", "restore"])
 def test_help_with_an_example(command: str, tmp_path: Path) -> None:
     assert f"canonry {command} canonry.jsonl.gz" in run(tmp_path, command, "--help").stdout
+
+
+def test_a_damaged_file_creates_no_store(tmp_path: Path) -> None:
+    file, store = tmp_path / "b.gz", tmp_path / "new.db"
+    header = f'{{"canonry":"1","tables":"{VERSIONS[-1]}","created_at":"x"}}\n'
+    file.write_bytes(gzip.compress(f'{header}{{"table":"runs","row":{{"id":"x"}}}}\n'.encode()))
+    ended = run(tmp_path, "restore", "b.gz", "--db", f"sqlite:///{store}")
+    assert (ended.returncode, ended.stderr.count("\n")) == (1, 1)
+    assert not store.exists()

@@ -52,7 +52,7 @@ def restore(file: Path, *, database_url: str, replace: bool, as_json: bool) -> N
     """
     from canonry.store import backup as store
 
-    store.read_header(file)  # check the file before a store is created
+    store.verify_backup(file)  # a damaged file creates no store
     with open_store(database_url, must_exist=False) as database, _Progress("restored") as progress:
         rows = store.restore(database, file, replace=replace, progress=progress.show)
     _print_result(file, rows, as_json=as_json, action="restored from")

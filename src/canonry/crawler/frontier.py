@@ -188,7 +188,7 @@ def _lease(
 
 
 def _make_leased_page(row: Row[Any]) -> LeasedPage:
-    return LeasedPage(**{**row._mapping, "origin": Origin.parse(row.origin)})  # noqa: SLF001
+    return LeasedPage(row.id, row.url, row.requested_url, row.depth, row.attempts, Origin.parse(row.origin))
 
 
 def _set_taken(connection: Connection, crawl_id: int, taken: int) -> None:

@@ -74,7 +74,7 @@ def restore(
     database: Database, file: str | Path, *, replace: bool = False, progress: Progress = lambda _done, _of: None
 ) -> int:
     """Fill the store from a backup of this or an older version, all or nothing; return the row count."""
-    _verify(Path(file))
+    verify_backup(Path(file))
     return database.write_now(partial(_restore, file=Path(file), replace=replace, progress=progress))
 
 
@@ -213,7 +213,7 @@ def _open_backup(file: Path) -> Generator[_BackupReader]:
         yield _BackupReader(file, raw, cast("IO[bytes]", lines))
 
 
-def _verify(file: Path) -> None:
+def verify_backup(file: Path) -> None:
     """Read the whole file before anything is changed, so that a damaged file changes nothing."""
     with _open_backup(file) as reader:
         for _ in reader.read_rows():
