@@ -305,10 +305,10 @@ def _make_record(feed: FeedState) -> dict[str, object]:
         "last_checked_at": feed.last_checked_at,
         "failures": feed.failures,
         "failure": feed.failure,
-        "note": feed.note,
         "next_check_at": feed.next_check_at,
         "format": feed.format,
         "hubs": feed.hubs.split(),
+        "note": feed.note,
     }
 
 
