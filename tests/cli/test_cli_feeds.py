@@ -55,6 +55,8 @@ class FeedSite(BaseHTTPRequestHandler):
         etag = f'"{self.version}"'
         if path.startswith("/feed/") and self.headers.get("If-None-Match") == etag:
             return self._answer(304, "text/xml", "")
+        if path == "/cut":
+            return self._answer(200, "text/xml", rss("whole", "half")[:-40])
         if path == "/steer":
             return self._answer(200, "application/json", json.dumps(STEERING))
         if path.startswith("/feed/"):
@@ -271,6 +273,14 @@ def test_ingest_goes_on_without_a_store_and_feeds_does_not(shell: Shell, site: s
         assert done.stderr.count("\n") == 1
 
 
+def test_items_that_were_left_out_are_reported(shell: Shell, site: str) -> None:
+    done = shell.run("ingest", f"{site}/cut")
+    assert len(done.stdout.splitlines()) == 1
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("left out:")]
+    assert f"{site}/cut: 1 items" in line
+    assert ["left", "out", "1", "items"] in [line.split() for line in done.stderr.splitlines()]
+
+
 def test_output_that_cannot_be_written_is_an_error_without_a_traceback(shell: Shell, site: str) -> None:
     command = f"{' '.join(CANONRY)} ingest {site}/feed/1 >/dev/full"
     done = subprocess.run(
@@ -405,10 +415,11 @@ def test_list_shows_status_and_failures(shell: Shell, site: str) -> None:
     assert (
         list(first)
         == (
-            "url title folder status last_checked_at failures failure next_check_at format hubs "
+            "url title folder status last_checked_at failures failure next_check_at format hubs note "
             "own_title site_url interval timeout max_bytes user_agent headers"
         ).split()
     )
+    assert first["note"] == ""
     assert (first["url"], first["title"], first["status"], first["failures"]) == (
         f"{site}/feed/1",
         "Feed feed-1",

@@ -293,9 +293,9 @@ def _make_record(feed: FeedState) -> dict[str, object]:
         "last_checked_at": feed.last_checked_at,
         "failures": feed.failures,
         "failure": feed.failure,
-        "note": feed.note,
         "next_check_at": feed.next_check_at,
         "format": feed.format,
         "hubs": [mask_credentials(hub) for hub in feed.hubs.split()],
+        "note": feed.note,
         **make_settings_record(feed),
     }
