@@ -2,7 +2,7 @@
 
 A transaction takes its numbers last, from one row that it then holds until it has committed. So no number becomes
 visible before a smaller one, and a reader that continues after the last number it has seen misses nothing. On
-SQLite, which has one writer, the same holds without waiting. docs/decisions/0017-change-feed.md has the measurements.
+SQLite, which has one writer, the same holds without waiting. docs/decisions/0018-change-feed.md has the measurements.
 """
 
 from __future__ import annotations
