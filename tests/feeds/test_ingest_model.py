@@ -323,7 +323,8 @@ class Model:
         if place and (post.title or post.published):
             names.add((feed, "place, title and date", place, post.title, post.published))
         if place and not guid:
-            names.add((feed, "place and title", place, post.title or f"date {post.published}"))
+            names |= {(feed, "place and title", place, post.title)} if post.title else set()
+            names |= {(feed, "place and date", place, post.published)} if post.published or not post.title else set()
         return names
 
     def _register_keys(self, feed: str, post: Post, entry: ModelEntry, posts: Sequence[Post]) -> None:

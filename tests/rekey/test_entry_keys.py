@@ -10,7 +10,15 @@ import canonry
 from canonry.core.keys import Item, normalize_link, shorten_key, strip_scheme_and_www
 from canonry.feeds.content import content_hash
 from canonry.feeds.keyed_items import make_keyed_items
-from canonry.rekey.entry_keys import KeyedEntry, UrlKeys, rekey_entry, rekey_link, rekey_place, undo_entry
+from canonry.rekey.entry_keys import (
+    KeyedEntry,
+    UrlKeys,
+    rekey_entry,
+    rekey_exact_place,
+    rekey_link,
+    rekey_place,
+    undo_entry,
+)
 
 ENTRY, COARSE, EXACT = "entry@1", "feed-aggressive@1", "exact@1"
 LONG = f"https://www.a.com/?q={'x' * 2000}"
@@ -56,6 +64,9 @@ def test_the_key_of_a_link_is_rekeyed(why: str, link: str, key: str, after: str,
 def test_a_place_is_rekeyed_without_its_link() -> None:
     assert rekey_place("//a.com/x/?yclid=1", COARSE) == "//a.com/x"
     assert rekey_place("", COARSE) == ""
+    assert rekey_exact_place("//a.com/x/?yclid=1#part", COARSE) == "//a.com/x#part"
+    assert rekey_exact_place("//a.com/x/", "exact@1") == "//a.com/x/"
+    assert rekey_exact_place("", COARSE) == ""
     assert rekey_place(shorten_key(LONG), COARSE) == shorten_key(LONG)
 
 

@@ -153,6 +153,7 @@ def _make_digests(guid: str, place: str, title: str, published: str, hashes: Col
     if place and (title or published):
         pairs.append(("place, title and date", place, title, published))
     if place and not guid:
-        # With a guid, another item at a link that all items share may have the same title.
-        pairs.append(("place and title", place, title) if title else ("place and date", place, published))
+        # With a guid, another item at a link that all items share may have the same title or date.
+        pairs += [("place and title", place, title)] if title else []
+        pairs += [("place and date", place, published)] if published or not title else []
     return tuple(hash_fields(*pair)[:_DIGEST_CHARS] for pair in pairs)
