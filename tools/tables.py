@@ -1,6 +1,6 @@
 """Generate the Python tables that canonry loads from the TOML files that people edit.
 
-    python tools/tables.py write          core/data/*.toml → core/tables.py (make tables)
+    python tools/tables.py write          core/data/*.toml → core/tables.py, core/site_tables.py (make tables)
     python tools/tables.py bump bookmark  write the next version of a policy, with the current params.toml
 
 Parsing TOML would take longer than all of `canonry normalize`, so the tables are generated once, and a
@@ -16,10 +16,14 @@ import tomllib
 from pathlib import Path
 from typing import Any, cast
 
+from site_format import read_site_files
+
 CORE = Path(__file__).parent.parent / "src" / "canonry" / "core"
 DATA = CORE / "data"
 TABLES = CORE / "tables.py"
+SITE_TABLES = CORE / "site_tables.py"
 # The list in params.toml that each policy drops; other policies list their parameters themselves.
+FEED_SITES = ("blogger", "feedburner")
 LISTS = {"feed-aggressive": "feed", "feed-moderate": "feed", "feed-conservative": "feed", "bookmark": "tracking"}
 
 
@@ -74,6 +78,45 @@ def make_tables_text() -> str:
     )
 
 
+def make_site_tables_text() -> str:
+    """Return the source of core/site_tables.py."""
+    tables = {file.id: {"blocks": tuple(file.blocks)} for file in read_site_files(DATA / "sites")}
+    return "\n".join(
+        [
+            '"""Generated from core/data/sites/ by tools/tables.py (make tables); do not edit."""',
+            "",
+            "from __future__ import annotations",
+            "",
+            "TYPE_CHECKING = False",
+            "if TYPE_CHECKING:",
+            "    from typing import Any",
+            "",
+            f"SITE_PAGES: dict[str, dict[str, Any]] = {_format_nested(tables)}",
+            "",
+        ]
+    )
+
+
+def _format_nested(value: Any, indent: str = "") -> str:
+    """Write nested values as a Python literal, one line for each value that fits on it."""
+    flat = repr(value)
+    if len(indent) + len(flat) <= 110 or not isinstance(value, dict | list | tuple):
+        return flat
+    inner = indent + " "
+    if isinstance(value, dict):
+        table = cast("dict[str, Any]", value)
+        rows = [f"{inner}{key!r}: {_format_nested(item, inner)},\n" for key, item in table.items()]
+        return "{\n" + "".join(rows) + indent + "}"
+    items = cast("tuple[Any, ...]", value)
+    if all(isinstance(item, str) for item in items):
+        words = "".join(f"{item!r}, " for item in items)
+        lines = textwrap.wrap(
+            words, 110, initial_indent=inner, subsequent_indent=inner, break_on_hyphens=False, break_long_words=False
+        )
+        return "(\n" + "\n".join(lines) + "\n" + indent + ")"
+    return "(\n" + "".join(f"{inner}{_format_nested(item, inner)},\n" for item in items) + indent + ")"
+
+
 def _format_python(value: Any, indent: str = "") -> str:
     """Write a value as a Python literal; a list becomes a tuple."""
     inner = indent + "    "
@@ -87,6 +130,13 @@ def _format_python(value: Any, indent: str = "") -> str:
         lines = textwrap.wrap(words, 110, initial_indent=inner, subsequent_indent=inner, break_on_hyphens=False)
         return "(\n" + "\n".join(lines) + "\n" + indent + ")"
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+
+
+def list_sites(policy_name: str) -> list[str]:
+    """Return the newest version of every site that is a table, without those of feeds for pages and vice versa."""
+    ids = [file.id for file in read_site_files(DATA / "sites")]
+    feeds = [site for site in ids if site.partition("@")[0] in FEED_SITES]
+    return feeds if policy_name.startswith("feed-") else ids
 
 
 def bump(name: str) -> Path:
@@ -124,6 +174,7 @@ def main(arguments: list[str]) -> None:
     match arguments:
         case ["write"]:
             TABLES.write_text(make_tables_text())
+            SITE_TABLES.write_text(make_site_tables_text())
         case ["bump", name]:
             print(f"wrote {bump(name).name}; now run: make tables law")
         case _:

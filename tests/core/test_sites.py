@@ -11,7 +11,7 @@ WATCH = "https://www.youtube.com/watch?v=dQw4w9WgXcQ"
 POST = "https://x.com/jack/status/20"
 BLOG = "https://b.blogspot.com/feeds/posts/default"
 # No other rule is on, so each change is made by the site rule.
-SITES = Policy("sites", 1, sites=["youtube", "x", "feedburner", "blogger"])
+SITES = Policy("sites", 1, sites=["youtube@1", "x@1", "feedburner@1", "blogger@1"])
 CASES = [
     # given, wanted
     *((f"https://{host}/watch?v=dQw4w9WgXcQ", WATCH) for host in (

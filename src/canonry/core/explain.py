@@ -46,8 +46,10 @@ def explain(url: str, policy: Policy | str = "bookmark") -> Explanation:
         parts = parse(text)
         text = _record_step(steps, "parse", text, str(parts))
         for rule, edit in get_plan(policy).steps:
-            edit(parts)
+            is_final = edit(parts)
             text = _record_step(steps, rule, text, str(parts))
+            if is_final:
+                break
         settled = text
         if policy.overrides is not None:
             text = _record_step(steps, "overrides", text, policy.overrides.apply(text, parts))
