@@ -1,7 +1,8 @@
 """Generate the Python tables that canonry loads from the TOML files that people edit.
 
-    python tools/tables.py write          core/data/*.toml → core/tables.py, core/site_tables.py (make tables)
-    python tools/tables.py bump bookmark  write the next version of a policy, with the current params.toml
+    python tools/tables.py write          core/data/*.toml → core/tables.py, core/site_tables.py (make tables);
+                                          policies that were not released yet get the parameters and sites of now
+    python tools/tables.py bump bookmark  write the next version of a policy, with the parameters and sites of now
 
 Parsing TOML would take longer than all of `canonry normalize`, so the tables are generated once, and a
 test compares them with the data (docs/decisions/0002-policies-as-data.md).
@@ -22,9 +23,21 @@ CORE = Path(__file__).parent.parent / "src" / "canonry" / "core"
 DATA = CORE / "data"
 TABLES = CORE / "tables.py"
 SITE_TABLES = CORE / "site_tables.py"
-# The list in params.toml that each policy drops; other policies list their parameters themselves.
+LAW = Path(__file__).parent.parent / "tests" / "cases" / "law.json"
+# The list in params.toml that each policy drops, and the names that it drops besides.
+LISTS = {
+    "article": "tracking",
+    "bookmark": "tracking",
+    "crawl": "tracking",
+    "entry": "tracking",
+    "feed-aggressive": "feed",
+    "feed-conservative": "feed",
+    "feed-moderate": "feed",
+}
+OWN_PARAMS = {"article": ("ref", "ref_src"), "entry": ("ref", "source")}
+# Sites with rules for feeds alone, and the one with exceptions alone, which every policy with a list needs.
 FEED_SITES = ("blogger", "feedburner")
-LISTS = {"feed-aggressive": "feed", "feed-moderate": "feed", "feed-conservative": "feed", "bookmark": "tracking"}
+EXCEPTIONS = "exceptions"
 
 
 def find_policy_files() -> list[Path]:
@@ -132,20 +145,43 @@ def _format_python(value: Any, indent: str = "") -> str:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 
-def list_sites(policy_name: str) -> list[str]:
-    """Return the newest version of every site that is a table, without those of feeds for pages and vice versa."""
-    ids = [file.id for file in read_site_files(DATA / "sites")]
-    feeds = [site for site in ids if site.partition("@")[0] in FEED_SITES]
-    return feeds if policy_name.startswith("feed-") else ids
+def list_sites(name: str) -> list[str]:
+    """Return the versioned names of the sites that are tables and make sense for a policy."""
+    ids = {file.name: file.id for file in read_site_files(DATA / "sites")}
+    if name == "crawl":
+        wanted = [EXCEPTIONS]
+    elif name.startswith("feed-"):
+        wanted = [EXCEPTIONS, *FEED_SITES]
+    else:
+        wanted = list(ids)
+    return sorted(ids[each] for each in wanted)
 
 
 def bump(name: str) -> Path:
-    """Write the next version of a shipped policy with the parameters that params.toml lists now."""
+    """Write the next version of a shipped policy, or the newest again if it is not in the record of the law yet."""
     newest = [path for path in find_policy_files() if path.stem.partition("@")[0] == name][-1]
     policy = tomllib.loads(newest.read_text())
-    policy["version"] += 1
+    if newest.stem in json.loads(LAW.read_text(encoding="utf-8")):
+        policy["version"] += 1
+    return write_policy(policy)
+
+
+def refresh_new_policies() -> None:
+    """Write again every policy that is not in the record of the law: it was not released, so it may still change."""
+    record = json.loads(LAW.read_text(encoding="utf-8"))
+    for path in find_policy_files():
+        if path.stem not in record:
+            write_policy(tomllib.loads(path.read_text()))
+
+
+def write_policy(policy: dict[str, Any]) -> Path:
+    """Write a policy with the parameters and the sites that the data lists now."""
+    name: str = policy["name"]
     if name in LISTS:
-        policy["strip_params"], policy["strip_params_on"] = list_params(LISTS[name])
+        names, by_host = list_params(LISTS[name])
+        policy["strip_params"] = sorted({*names, *OWN_PARAMS.get(name, ())})
+        policy["strip_params_on"] = by_host
+        policy["sites"] = list_sites(name)
     target = DATA / "policies" / f"{name}@{policy['version']}.toml"
     target.write_text(make_policy_text(policy))
     return target
@@ -173,6 +209,7 @@ def _format_toml(value: Any) -> str:
 def main(arguments: list[str]) -> None:
     match arguments:
         case ["write"]:
+            refresh_new_policies()
             TABLES.write_text(make_tables_text())
             SITE_TABLES.write_text(make_site_tables_text())
         case ["bump", name]:

@@ -46,12 +46,14 @@ _MAX_CHARACTERS = 20_000_000
 class Plan:
     """The rules 2 to 11 that are on in a policy, in order, as functions that edit the parts of a URL."""
 
-    __slots__ = ("edits", "steps")
+    __slots__ = ("edits", "final_steps", "steps")
 
     def __init__(self, policy: Policy) -> None:
         edits = _make_edits(policy)
         self.steps = tuple((rule, edits[rule]) for rule in RULES if rule in edits)
         self.edits = tuple(edit for _, edit in self.steps)
+        # What still applies to an address that is kept whole: a fragment that the policy drops everywhere.
+        self.final_steps = tuple(step for step in self.steps if step[0] == "fragment" and policy.fragment == "drop")
 
 
 def normalize(url: str, policy: Policy | str = "bookmark") -> str:
@@ -70,6 +72,8 @@ def apply_edits(plan: Plan, parts: Parts) -> None:
     """Apply rules 2 to 11 in order, up to one that says that the URL is to be kept as it is now."""
     for edit in plan.edits:
         if edit(parts):
+            for _, last in plan.final_steps:
+                last(parts)
             return
 
 

@@ -171,8 +171,10 @@ class Policy:
         """Return a policy without these site rules."""
         from canonry.core import policy_checks as checks
 
-        dropped = {checks.find_site(site) for site in sites}
-        return self._derive({"sites": [site for site in self.sites if site not in dropped]})
+        for site in sites:
+            checks.find_site(site)
+        kept = [site for site in self.sites if site not in sites and site.partition("@")[0] not in sites]
+        return self._derive({"sites": kept})
 
     def with_name(self, name: str, version: int = 1) -> Policy:
         """Return a policy with the same options under another name and version."""

@@ -336,7 +336,7 @@ def _is_default(param: str, defaults: dict[str, frozenset[str]]) -> bool:
     if not defaults:
         return False
     values = defaults.get(lower_ascii(get_param_name(param)))
-    return values is not None and param.partition("=")[2] in values
+    return values is not None and normalize_escapes(param.partition("=")[2]) in values
 
 
 def _rename_params(params: list[str], rename: dict[str, str]) -> list[str]:

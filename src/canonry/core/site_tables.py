@@ -112,6 +112,23 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    },
   ),
  },
+ 'exceptions@1': {
+  'blocks': (
+   {
+    'hosts': (
+     ('univis.fau.de', '', 0, '', ()),
+     ('univis.uni-bamberg.de', '', 0, '', ()),
+     ('univis.uni-erlangen.de', '', 0, '', ()),
+     ('univis.uni-kiel.de', '', 0, '', ()),
+     ('univis.uni-jena.de', '', 0, '', ()),
+     ('univis.uni-freiburg.de', '', 0, '', ()),
+    ),
+    'needs': ('__s',),
+   },
+   {'hosts': (('greenbuildingadvisor.com', '', 0, '', ()),), 'needs': ('oly_enc_id',)},
+   {'hosts': (('transfernow.net', '', 0, '', ()),), 'needs': ('utm_source',)},
+  ),
+ },
  'feedburner@2': {
   'blocks': (
    {
