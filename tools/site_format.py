@@ -333,7 +333,7 @@ class _Reader:
             assert isinstance(between, str)
             self._require(len(between) == 1, f"{text!r} may have only one character between two captures")
             self._require(
-                not _may_hold(left, between) or not _may_hold(right, between),
+                not may_hold(left, between) or not may_hold(right, between),
                 f"{text!r} can be split in several ways: one of its captures must have a class without {between!r}",
             )
         return {capture.name: capture for capture in captures}
@@ -391,7 +391,8 @@ class _Reader:
             raise SiteTableError(self._file, self._place, reason)
 
 
-def _may_hold(capture: Capture, character: str) -> bool:
+def may_hold(capture: Capture, character: str) -> bool:
+    """Return whether a capture may hold this character."""
     if capture.choices:
         return any(character in word for word in capture.choices)
     if capture.kind in ("any", "text"):

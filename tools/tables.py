@@ -18,11 +18,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from site_format import read_site_files
+from site_programs import compile_site
 
 CORE = Path(__file__).parent.parent / "src" / "canonry" / "core"
 DATA = CORE / "data"
 TABLES = CORE / "tables.py"
 SITE_TABLES = CORE / "site_tables.py"
+SITE_PROGRAMS = CORE / "native" / "site_programs.py"
 LAW = Path(__file__).parent.parent / "tests" / "cases" / "law.json"
 # The list in params.toml that each policy drops, and the names that it drops besides.
 LISTS = {
@@ -105,6 +107,25 @@ def make_site_tables_text() -> str:
             "    from typing import Any",
             "",
             f"SITE_PAGES: dict[str, dict[str, Any]] = {_format_nested(tables)}",
+            "",
+        ]
+    )
+
+
+def make_site_programs_text() -> str:
+    """Return the source of core/native/site_programs.py."""
+    programs: dict[str, Any] = {}
+    for file in read_site_files(DATA / "sites"):
+        program = compile_site(file.blocks)
+        programs[file.id] = (tuple(program.hosts), bytes(program.data))
+    return "\n".join(
+        [
+            '"""Generated from core/data/sites/ by tools/tables.py (make tables); do not edit."""',
+            "",
+            "from __future__ import annotations",
+            "",
+            "# The hosts of each site with the place of their records, and the program (tools/site_programs.py).",
+            f"SITE_PROGRAMS: dict[str, tuple[tuple[tuple[str, int], ...], bytes]] = {_format_nested(programs)}",
             "",
         ]
     )
@@ -212,6 +233,7 @@ def main(arguments: list[str]) -> None:
             refresh_new_policies()
             TABLES.write_text(make_tables_text())
             SITE_TABLES.write_text(make_site_tables_text())
+            SITE_PROGRAMS.write_text(make_site_programs_text())
         case ["bump", name]:
             print(f"wrote {bump(name).name}; now run: make tables law")
         case _:

@@ -94,7 +94,7 @@ class SitePage:
                 return False
             value = params[names.index(name)].partition("=")[2]
             found = expression.fullmatch(value if self.target else read_form_value(normalize_escapes(value)))
-            if found is None:
+            if found is None or (self.write and not _can_be_written(found[0])):
                 return False
             captures.update(found.groupdict())
         if self.absent and not self.absent.isdisjoint(names):
@@ -108,6 +108,11 @@ class SitePage:
             or (self.keep is not None and self.keep(param))
             for name, param in zip(names, params, strict=True)
         )
+
+
+def _can_be_written(value: str) -> bool:
+    """Return whether a value has no segment that is empty or that the parser would resolve, as in `a/../b`."""
+    return all(segment not in ("", ".", "..") for segment in value.split("/"))
 
 
 class SiteBlock:

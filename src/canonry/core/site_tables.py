@@ -95,6 +95,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'path': ('/rss.xml',),
       'write': '/feeds/posts/default?alt=rss',
       'drop': ('max-results', 'orderby', 'redirect', 'v'),
+      'defaults': {'alt': ('atom', 'json')},
      },
      {
       'path': ('/atom.xml',),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
+from canonry.core.native.site_programs import SITE_PROGRAMS
+from canonry.core.policy import FRAGMENTS
 from canonry.core.rules import strip_www
-from canonry.core.site_tables import SITE_PAGES
 from canonry.core.sites import SITES
 from canonry.core.tables import SITE_TABLES
 
@@ -13,11 +16,13 @@ if TYPE_CHECKING:
 
     Names = tuple[bytes, ...]
     Switches = tuple[bool, ...]
-    Tables = tuple[Switches, int, tuple[Names, ...], tuple[tuple[bytes, int, int], ...]]
+    Hosts = tuple[tuple[bytes, int, int, int, int], ...]
+    Tables = tuple[Switches, int, tuple[Names, ...], Hosts, bytes, bytes]
+    Program = tuple[tuple[tuple[str, int], ...], bytes]
 
 # Flags of a special host, equal to the HOST_… constants in rules.h.
-_IS_SITE, _IS_DOMAIN, _HAS_OVERRIDE, _HAS_NAMES = 1, 2, 4, 8
-_FRAGMENTS = ("drop", "keep", "routes")
+_IS_SITE, _IS_DOMAIN, _HAS_OVERRIDE, _HAS_NAMES, _HAS_TABLE, _HAS_DOMAIN_TABLES = 1, 2, 4, 8, 16, 32
+_NO_PROGRAM: Program = ((), b"")
 _MAX_NAME_BYTES, _MAX_LIST_BYTES, _MAX_LISTS = 255, 60_000, 1_000
 
 
@@ -25,13 +30,15 @@ def make_tables(policy: Policy) -> Tables | None:
     """Make the tables of a policy; None if they are too large, so that the reference answers for every URL."""
     lists = [policy.strip_params, *((*policy.strip_params, *names) for _, names in policy.strip_params_on)]
     names = tuple(tuple(name.encode().lower() for name in listed) for listed in lists)
-    # TODO: keep_embedded and clean in C
-    if policy.keep_embedded or policy.fragment == "clean":
-        return None
     if len(names) > _MAX_LISTS or not all(map(_fits, names)):
         return None
     # Longer hosts need no entry: the C code leaves their URLs to the reference without a lookup.
-    hosts = tuple(known for known in list_special_hosts(policy) if len(known[0]) <= _MAX_NAME_BYTES)
+    program, records, by_host = link_programs(policy)
+    hosts = tuple(
+        (host, flags, names, *by_host.get(host, (0, 0)))
+        for host, flags, names in list_special_hosts(policy)
+        if len(host) <= _MAX_NAME_BYTES
+    )
     switches = (
         policy.parse,
         policy.strip_www,
@@ -39,8 +46,9 @@ def make_tables(policy: Policy) -> Tables | None:
         policy.collapse_slashes,
         policy.strip_trailing_slash,
         policy.sort_params,
+        policy.keep_embedded,
     )
-    return switches, _FRAGMENTS.index(policy.fragment), names, hosts
+    return switches, FRAGMENTS.index(policy.fragment), names, hosts, program, records
 
 
 def _fits(names: Names) -> bool:
@@ -56,14 +64,37 @@ def list_special_hosts(policy: Policy) -> list[tuple[bytes, int, int]]:
             kinds[host] = kinds[strip_www(host)] = _IS_SITE
         for domain in site.domains:
             kinds[domain] = _IS_DOMAIN | _IS_SITE
-    # TODO: run the tables in C
-    for table in (SITE_PAGES[site] for site in policy.sites if site in SITE_PAGES):
-        for host, *_ in (host for block in table["blocks"] for host in block["hosts"]):
-            is_wild = host.startswith("*.")
-            kinds[host.removeprefix("*.")] = kinds.get(host, 0) | (_IS_DOMAIN | _IS_SITE if is_wild else _IS_SITE)
+    for site in policy.sites:
+        for host, _ in SITE_PROGRAMS.get(site, _NO_PROGRAM)[0]:
+            name, kind = (host[2:], _HAS_DOMAIN_TABLES) if host[0] == "*" else (host, _HAS_TABLE)
+            kinds[name] = kinds.get(name, 0) | kind
     for host in policy.overrides.by_host if policy.overrides else ():
         kinds[host] = kinds.get(host, 0) | _HAS_OVERRIDE
     places = {host: place for place, (host, _) in enumerate(policy.strip_params_on, 1)}
     for host in places:
         kinds[host] = kinds.get(host, 0) | _HAS_NAMES
     return [(host.encode(), kind, places.get(host, 0)) for host, kind in kinds.items()]
+
+
+def link_programs(policy: Policy) -> tuple[bytes, bytes, dict[bytes, tuple[int, int]]]:
+    """Join the programs of the sites; return them, lists of records, and for each host its record and its list."""
+    programs: list[bytes] = []
+    tables: dict[str, int] = {}
+    domains: dict[str, list[int]] = {}
+    start = 0
+    for site in policy.sites:
+        hosts, program = SITE_PROGRAMS.get(site, _NO_PROGRAM)
+        for host, place in hosts:
+            if host[0] == "*":
+                domains.setdefault(host[2:], []).append(start + place)
+            else:
+                tables[host] = start + place
+        programs.append(program)
+        start += len(program)
+    records: list[int] = []
+    lists: dict[str, int] = {}
+    for domain, places in domains.items():
+        lists[domain] = len(records)
+        records += [len(places), *places]
+    by_host = {host.encode(): (tables.get(host, 0), lists.get(host, 0)) for host in {**tables, **lists}}
+    return b"".join(programs), b"".join(place.to_bytes(4, sys.byteorder) for place in records), by_host
