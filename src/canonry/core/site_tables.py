@@ -110,6 +110,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ),
     ),
     'https': True,
+    'slash': 'strip',
     'drop': (
      'aff_*', 'algo_expid', 'algo_pvid', 'btsid', 'gatewayadapt', 'pdp_npi', 'scm*', 'spm', 'terminal_id',
      'ws_ab_test',
@@ -220,7 +221,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      {
       'path': (
        '/dp/{id:code:10}', '/gp/product/{id:code:10}', '/gp/aw/d/{id:code:10}', '/o/ASIN/{id:code:10}',
-       '/exec/obidos/ASIN/{id:code:10}',
+       '/exec/obidos/ASIN/{id:code:10}', '/exec/obidos/tg/detail/-/{id:code:10}',
       ),
       'write': '/dp/{id}',
       'keep': (),
@@ -230,6 +231,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
        '/{a}/dp/{id:code:10}', '/dp/{id:code:10}/ref={a}', '/gp/product/{id:code:10}/ref={a}',
        '/gp/aw/d/{id:code:10}/ref={a}', '/-/{a}/dp/{id:code:10}', '/-/{a}/gp/product/{id:code:10}',
        '/o/ASIN/{id:code:10}/{a}', '/exec/obidos/ASIN/{id:code:10}/{a}',
+       '/exec/obidos/tg/detail/-/{id:code:10}/{a}',
       ),
       'write': '/dp/{id}',
       'keep': (),
@@ -507,6 +509,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    {
     'hosts': (('bing.com', 'www.bing.com', 0, '', ()),),
     'https': True,
+    'slash': 'strip',
     'pages': (
      {
       'path': ('/search',),
@@ -673,6 +676,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    {
     'hosts': (('booking.com', 'www.booking.com', 0, '', ()), ('m.booking.com', 'www.booking.com', 0, '', ())),
     'https': True,
+    'slash': 'strip',
     'drop': (
      'aid', 'all_sr_blocks', 'arphpl', 'hapos', 'highlighted_blocks', 'hpos', 'label', 'matching_block_id',
      'sb_price_type', 'sid', 'sr_order', 'sr_pri_blocks', 'srepoch', 'srpvid', 'ucfs',
@@ -808,6 +812,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('lite.duckduckgo.com', 'duckduckgo.com', 2, '', ()),
     ),
     'https': True,
+    'slash': 'strip',
     'pages': (
      {'path': ('/l',), 'query': {'uddg': '{url}'}, 'groups': (0, 1, 2), 'target': '{url|decode}'},
      {'path': ('/',), 'drop': ('atb', 'hps', 't'), 'defaults': {'ia': ('web',)}},
@@ -857,6 +862,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('m.ebay.pl', 'www.ebay.pl', 0, '', ()),
     ),
     'https': True,
+    'slash': 'strip',
     'drop': ('_from', '_trkparms', '_trksid', 'campid', 'customid', 'mkcid', 'mkevt', 'mkrid', 'sspagename', 'toolid'),
     'pages': (
      {'path': ('/itm/{id:digits}',), 'write': '/itm/{id}', 'keep': ('var',)},
@@ -993,12 +999,12 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('secure.flickr.com', 'www.flickr.com', 0, '', ()),
     ),
     'https': True,
-    'slash': 'add',
+    'slash': 'strip',
     'pages': (
-     {'path': ('/photos/{user}/{id:digits}/in/{rest+}',), 'write': '/photos/{user}/{id}/'},
+     {'path': ('/photos/{user}/{id:digits}/in/{rest+}',), 'write': '/photos/{user}/{id}'},
      {
       'path': ('/photos/{user}/albums/{id:digits}', '/photos/{user}/sets/{id:digits}'),
-      'write': '/photos/{user}/albums/{id}/',
+      'write': '/photos/{user}/albums/{id}',
      },
     ),
    },
@@ -1009,12 +1015,12 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    {
     'hosts': (('forbes.com', 'www.forbes.com', 0, '', ()),),
     'https': True,
-    'slash': 'add',
+    'slash': 'strip',
     'drop': ('ctpv', 'sh', 'ss', 'swb_redirect'),
     'pages': (
      {
       'path': ('/sites/{author:id}/{year:digits:4}/{month:digits:2}/{day:digits:2}/{slug}/amp',),
-      'write': '/sites/{author}/{year}/{month}/{day}/{slug}/',
+      'write': '/sites/{author}/{year}/{month}/{day}/{slug}',
      },
     ),
    },
@@ -1225,6 +1231,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('maps.google.sk', 'www.google.sk', 1, '', ()),
     ),
     'https': True,
+    'slash': 'strip',
     'pages': (
      {'path': ('/url',), 'query': {'q': '{url}'}, 'target': '{url|decode}'},
      {'path': ('/url',), 'query': {'url': '{url}'}, 'target': '{url|decode}'},
@@ -1254,6 +1261,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    {
     'hosts': (('docs.google.com', 'docs.google.com', 0, '', ()),),
     'https': True,
+    'slash': 'strip',
     'drop': ('authuser', 'ouid', 'pli', 'rtpof', 'sd', 'urp', 'usp'),
     'pages': (
      {
@@ -1277,6 +1285,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    {
     'hosts': (('drive.google.com', 'drive.google.com', 0, '', ()),),
     'https': True,
+    'slash': 'strip',
     'drop': ('authuser', 'ouid', 'pli', 'rtpof', 'sd', 'urp', 'usp'),
     'pages': (
      {'path': ('/file/d/{id:id}', '/file/d/{id:id}/view'), 'write': '/file/d/{id}/view'},
@@ -1296,6 +1305,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    {
     'hosts': (('news.google.com', 'news.google.com', 0, '', ()),),
     'https': True,
+    'slash': 'strip',
     'pages': (
      {
       'path': ('/articles/{id:id}', '/read/{id:id}', '/rss/articles/{id:id}'),
@@ -1311,6 +1321,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    {
     'hosts': (('play.google.com', 'play.google.com', 0, '', ()), ('market.android.com', 'play.google.com', 1, '', ())),
     'https': True,
+    'slash': 'strip',
     'drop': ('pcampaignid', 'pli', 'referrer'),
     'pages': (
      {
@@ -1348,6 +1359,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    {
     'hosts': (('news.ycombinator.com', 'news.ycombinator.com', 0, '', ()),),
     'https': True,
+    'slash': 'strip',
     'pages': ({'path': ('/', '/news'), 'write': '/'},),
    },
   ),
@@ -1357,7 +1369,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    {
     'hosts': (('imdb.com', 'www.imdb.com', 0, '', ()), ('m.imdb.com', 'www.imdb.com', 0, '', ())),
     'https': True,
-    'slash': 'add',
+    'slash': 'strip',
     'drop': ('pf_rd_*', 'ref_'),
    },
   ),
@@ -1382,25 +1394,25 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('l.instagram.com', 'www.instagram.com', 1, '', ()),
     ),
     'https': True,
-    'slash': 'add',
+    'slash': 'strip',
     'drop': ('ig_mid', 'ig_rid', 'igsh', 'igshid'),
     'pages': (
      {
       'path': ('/{kind=p|reel|reels|tv}/{id:id:5-60}',),
-      'write': '/p/{id}/',
+      'write': '/p/{id}',
       'keep': ('img_index',),
       'defaults': {'img_index': ('1',)},
      },
      {
       'path': ('/{user:name}/{kind=p|reel|tv}/{id:id:5-60}',),
-      'write': '/p/{id}/',
+      'write': '/p/{id}',
       'keep': ('img_index',),
       'defaults': {'img_index': ('1',)},
      },
      {
       'path': ('/{user:name:1-30}',),
       'not': {'user': ('explore', 'accounts', 'direct', 'reels', 'about', 'legal', 'web', 'api')},
-      'write': '/{user|lower}/',
+      'write': '/{user|lower}',
       'drop': ('hl',),
      },
      {'path': ('/',), 'query': {'u': '{url}'}, 'groups': (1,), 'target': '{url|decode}'},
@@ -1417,11 +1429,12 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('abonnes.lemonde.fr', 'www.lemonde.fr', 0, '', ()),
     ),
     'https': True,
+    'slash': 'strip',
     'drop': ('ise_click_rank', 'lmd_*', 'random', 'search-type'),
    },
   ),
  },
- 'letterboxd@1': {'blocks': ({'hosts': (('letterboxd.com', 'letterboxd.com', 0, '', ()),), 'https': True, 'slash': 'add'},)},
+ 'letterboxd@1': {'blocks': ({'hosts': (('letterboxd.com', 'letterboxd.com', 0, '', ()),), 'https': True, 'slash': 'strip'},)},
  'linkedin@1': {
   'blocks': (
    {
@@ -1587,6 +1600,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    {
     'hosts': (('nytimes.com', 'www.nytimes.com', 0, '', ()), ('mobile.nytimes.com', 'www.nytimes.com', 0, '', ())),
     'https': True,
+    'slash': 'strip',
     'drop': (
      'action', 'algo', 'block', 'campaign_id', 'contentcollection', 'contentplacement', 'emc', 'fellback',
      'hp', 'hpgrp', 'imp_id', 'impression_id', 'instance_id', 'module', 'nl', 'partner', 'pgtype', 'pool',
@@ -1687,19 +1701,19 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('pinterest.se', 'www.pinterest.com', 20, '', ()),
     ),
     'https': True,
-    'slash': 'add',
+    'slash': 'strip',
     'pages': (
      {'path': ('/offsite',), 'query': {'url': '{url}'}, 'target': '{url|decode}'},
      {
       'path': ('/pin/{id:digits}',),
       'groups': (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20),
-      'write': '/pin/{id}/',
+      'write': '/pin/{id}',
       'keep': (),
      },
      {
       'path': ('/pin/{slug}-{id:digits}',),
       'groups': (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20),
-      'write': '/pin/{id}/',
+      'write': '/pin/{id}',
       'keep': (),
      },
      {
@@ -1712,7 +1726,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
         'r', '_',
        ),
       },
-      'write': '/{user}/{board}/',
+      'write': '/{user}/{board}',
      },
     ),
    },
@@ -1723,25 +1737,27 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    {
     'hosts': (('pubmed.ncbi.nlm.nih.gov', 'pubmed.ncbi.nlm.nih.gov', 0, '', ()),),
     'https': True,
-    'pages': ({'path': ('/{id:digits}',), 'write': '/{id}/', 'drop': ('dopt', 'fc', 'ff', 'from_*', 'v')},),
+    'slash': 'strip',
+    'pages': ({'path': ('/{id:digits}',), 'write': '/{id}', 'drop': ('dopt', 'fc', 'ff', 'from_*', 'v')},),
    },
    {
     'hosts': (('pmc.ncbi.nlm.nih.gov', 'pmc.ncbi.nlm.nih.gov', 0, '', ()),),
     'https': True,
-    'slash': 'add',
-    'pages': ({'path': ('/articles/PMC{id:digits}',), 'write': '/articles/PMC{id}/'},),
+    'slash': 'strip',
+    'pages': ({'path': ('/articles/PMC{id:digits}',), 'write': '/articles/PMC{id}'},),
    },
    {
     'hosts': (('ncbi.nlm.nih.gov', 'www.ncbi.nlm.nih.gov', 0, '', ()),),
     'https': True,
+    'slash': 'strip',
     'pages': (
      {
       'path': ('/pubmed/{id:digits}', '/m/pubmed/{id:digits}'),
-      'write': 'https://pubmed.ncbi.nlm.nih.gov/{id}/',
+      'write': 'https://pubmed.ncbi.nlm.nih.gov/{id}',
       'drop': ('dopt',),
      },
      {'path': ('/pubmed',), 'write': 'https://pubmed.ncbi.nlm.nih.gov/'},
-     {'path': ('/pmc/articles/PMC{id:digits}',), 'write': 'https://pmc.ncbi.nlm.nih.gov/articles/PMC{id}/'},
+     {'path': ('/pmc/articles/PMC{id:digits}',), 'write': 'https://pmc.ncbi.nlm.nih.gov/articles/PMC{id}'},
     ),
     'written_hosts': ('pmc.ncbi.nlm.nih.gov', 'pubmed.ncbi.nlm.nih.gov'),
    },
@@ -1752,23 +1768,23 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    {
     'hosts': (('pypi.org', 'pypi.org', 0, '', ()), ('pypi.python.org', 'pypi.org', 1, '', ())),
     'https': True,
-    'slash': 'add',
+    'slash': 'strip',
     'pages': (
      {
       'path': ('/project/{name:name}', '/p/{name:name}', '/pypi/{name:name}'),
-      'write': '/project/{name|lower}/',
+      'write': '/project/{name|lower}',
      },
      {
       'path': ('/project/{name:name}/{release}', '/pypi/{name:name}/{release}'),
       'not': {'release': ('json',)},
-      'write': '/project/{name|lower}/{release}/',
+      'write': '/project/{name|lower}/{release}',
      },
-     {'path': ('/pypi/{name:name}',), 'groups': (1,), 'write': '/project/{name|lower}/'},
+     {'path': ('/pypi/{name:name}',), 'groups': (1,), 'write': '/project/{name|lower}'},
      {
       'path': ('/pypi/{name:name}/{release}',),
       'groups': (1,),
       'not': {'release': ('json',)},
-      'write': '/project/{name|lower}/{release}/',
+      'write': '/project/{name|lower}/{release}',
      },
     ),
    },
@@ -1958,13 +1974,13 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    {
     'hosts': (('reuters.com', 'www.reuters.com', 0, '', ()),),
     'https': True,
-    'slash': 'add',
+    'slash': 'strip',
     'drop': ('edition-redirect', 'feedname', 'feedtype', 'il', 'rpc', 'taid', 'virtualbrandchannel'),
     'pages': (
      {
       'path': ('/article/{slug}', '/article/amp/{slug}'),
       'not': {'slug': ('amp',)},
-      'write': '/article/{slug}/',
+      'write': '/article/{slug}',
      },
     ),
    },
@@ -2002,6 +2018,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    {
     'hosts': (('spiegel.de', 'www.spiegel.de', 0, '', ()), ('m.spiegel.de', 'www.spiegel.de', 0, '', ())),
     'https': True,
+    'slash': 'strip',
     'drop': ('sara_*',),
     'drop_fragments': ('ref=*',),
     'pages': (
@@ -2128,14 +2145,14 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    {
     'hosts': (('store.steampowered.com', 'store.steampowered.com', 0, '', ()),),
     'https': True,
-    'slash': 'add',
+    'slash': 'strip',
     'drop': ('curator_clanid', 'curator_listid', 'snr'),
     'pages': (
      {
       'path': ('/{kind=app|sub|bundle}/{id:digits}', '/agecheck/{kind=app|sub|bundle}/{id:digits}'),
-      'write': '/{kind}/{id}/',
+      'write': '/{kind}/{id}',
      },
-     {'path': ('/{kind=app|sub|bundle}/{id:digits}/{slug}',), 'write': '/{kind}/{id}/'},
+     {'path': ('/{kind=app|sub|bundle}/{id:digits}/{slug}',), 'write': '/{kind}/{id}'},
     ),
    },
    {
@@ -2268,6 +2285,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    {
     'hosts': (('clips.twitch.tv', 'clips.twitch.tv', 0, '', ()),),
     'https': True,
+    'slash': 'strip',
     'pages': (
      {'path': ('/{slug:id}',), 'not': {'slug': ('embed', 'create')}, 'write': '/{slug}', 'keep': ()},
      {'path': ('/embed',), 'query': {'clip': '{slug:id}'}, 'write': '/{slug}', 'keep': ()},
@@ -2335,7 +2353,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    {
     'hosts': (('washingtonpost.com', 'www.washingtonpost.com', 0, '', ()),),
     'https': True,
-    'slash': 'add',
+    'slash': 'strip',
     'drop': ('hpid', 'itid', 'nid', 'tid', 'wpisrc', 'wpmm'),
     'defaults': {'outputtype': ('amp',)},
    },
@@ -2488,6 +2506,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('mobile.twitter.com', 'x.com', 0, '', ()),
     ),
     'https': True,
+    'slash': 'strip',
     'pages': (
      {
       'path': ('/{user:word:1-20}/status/{id:digits}',),
