@@ -30,6 +30,8 @@ _HOST = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z][a-z0-9-]*")
 _TARGET_FILTERS = {"decode", "proofpoint"}
 _MAX_GROUPS = 31
 _SAFE_IN_QUERY = set(CLASSES)
+_SAFE_IN_HOST = {"base36", "digits", "lower"}  # no hyphens: `xn--` could begin a label that is not valid
+_LONGEST_LABEL = 63
 
 
 class SiteTableError(ValueError):
@@ -282,6 +284,16 @@ class _Reader:
     def _check_write(self, write: str, names: dict[str, Capture], query_names: dict[str, Capture]) -> None:
         self._require(write.startswith(("/", "https://")), "write must begin with / or https://")
         path, _, query = write.partition("?")
+        if write.startswith("https://"):
+            for name, filters in list_fields(write[8:].partition("/")[0]):
+                capture = (names | query_names)[name]
+                self._require(
+                    capture.kind in _SAFE_IN_HOST
+                    and not capture.choices
+                    and 0 < capture.longest <= _LONGEST_LABEL
+                    and not filters,
+                    f"{name} is written into the host: give it the class base36, digits or lower and a length of 1-63",
+                )
         for name, filters in list_fields(write):
             self._require(not _TARGET_FILTERS & set(filters), "decode and proofpoint are for target only")
         for name, _ in list_fields(path):

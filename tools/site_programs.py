@@ -200,8 +200,10 @@ def _compile_label(label: str) -> bytes:
 def _compile_write(write: str, captures: dict[str, int]) -> bytes:
     host = ""
     if write.startswith("https://"):
-        host, _, write = write[8:].partition("/")
-        write = f"/{write}"
+        host, _, rest = write[8:].partition("/")
+        write = f"/{rest}"
+        if "{" in host:
+            host, write = "*", f"{host}{write}"  # the path's template writes the host too
     path, _, query = write.partition("?")
     written = tuple(param.partition("=")[0] for param in query.split("&")) if query else ()
     return (

@@ -2197,7 +2197,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'slash': 'strip',
     'pages': (
      {
-      'path': ('/pub/{name:label}/p/{slug}',),
+      'path': ('/pub/{name:base36:1-63}/p/{slug}',),
       'write': 'https://{name}.substack.com/p/{slug}',
       'drop': (
        'isfreemail', 'just_signed_up', 'open', 'post_id', 'publication_id', 'r', 's', 'showwelcome',

@@ -862,7 +862,10 @@ static enum site_outcome write_url(struct site_match *match, const uint8_t *page
         answer->slash = block[1];
     }
     answer->keeps_host = host.length > 0;
-    write_host(match, out, host, is_https);
+    if (host.length == 1 && host.at[0] == '*') /* the template writes the host too: tools/site_programs.py */
+        write_bytes(out, (const uint8_t *)"https://", 8);
+    else
+        write_host(match, out, host, is_https);
     if (has_write ? !write_template(match, path, out) : (write_path(match, out), false))
         return SITE_REFERENCE;
     if (!write_query(match, page, out))
