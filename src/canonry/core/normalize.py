@@ -145,7 +145,11 @@ def _make_edits(policy: Policy) -> dict[str, Edit]:
     edits: dict[str, Edit] = {}
     get_dropped = _make_get_dropped(policy)
     code_sites = SiteRules([SITES[site](SITE_TABLES[site]) for site in policy.sites if site in SITES])
-    tables = SiteTables([SITE_PAGES[site] for site in policy.sites if site in SITE_PAGES], get_dropped)
+    tables = SiteTables(
+        [SITE_PAGES[site] for site in policy.sites if site in SITE_PAGES],
+        get_dropped,
+        keep_embedded=policy.keep_embedded,
+    )
     if policy.sites:
         edits["site_host"] = _make_site_host(code_sites, tables)
         edits["site_path"] = _make_site_path(code_sites, tables)

@@ -9,7 +9,15 @@ from __future__ import annotations
 
 import re
 
-from canonry.core.rules import clean_path, get_param_name, lower_ascii, make_name_matcher, normalize_escapes, strip_www
+from canonry.core.rules import (
+    clean_path,
+    embeds_address,
+    get_param_name,
+    lower_ascii,
+    make_name_matcher,
+    normalize_escapes,
+    strip_www,
+)
 from canonry.core.site_patterns import fill_template, is_web_address, make_expression, read_form_value
 from canonry.core.url import Parts, parse
 from canonry.url_errors import InvalidUrl
@@ -141,9 +149,12 @@ class SiteBlock:
 class SiteTables:
     """The tables of a policy, by host; `get_dropped` returns the matcher of rule 9 for a host."""
 
-    __slots__ = ("_endings", "_exact", "_get_dropped", "_wild", "targets")
+    __slots__ = ("_endings", "_exact", "_get_dropped", "_keep_embedded", "_wild", "targets")
 
-    def __init__(self, tables: Iterable[dict[str, Any]], get_dropped: Callable[[str], Matcher]) -> None:
+    def __init__(
+        self, tables: Iterable[dict[str, Any]], get_dropped: Callable[[str], Matcher], *, keep_embedded: bool = False
+    ) -> None:
+        self._keep_embedded = keep_embedded
         self._exact: dict[str, SiteHost] = {}
         self._wild: dict[str, list[SiteHost]] = {}
         self._get_dropped = get_dropped
@@ -179,7 +190,7 @@ class SiteTables:
 
     def move_host(self, parts: Parts) -> bool:
         """Apply rule 2: follow redirect pages, move to the main host; True if no other rule may change the URL."""
-        start = (parts.scheme, parts.userinfo, parts.host, parts.port, parts.path, parts.query, parts.fragment)
+        start = parts.copy()
         for _ in range(MAX_MOVES):
             entry = self.find(parts.host) if parts.port is None else None
             if entry is None:
@@ -190,17 +201,34 @@ class SiteTables:
                     _set_host(parts, entry)
                 return False
             if page.target:
-                if not _set_target(parts, page, captures):
-                    return False
+                if _has_unclear_slashes(parts, page) or not _set_target(parts, page, captures):
+                    return True
             elif page.whole:
                 _set_host(parts, entry)
                 return True
-            elif entry.group == MAIN_GROUP and not page.write.startswith("https://"):
+            elif entry.group != MAIN_GROUP or page.write.startswith("https://"):
+                _write_page(parts, entry, page, captures)
+            elif self._keep_embedded and embeds_address(parts):
+                _set_host(parts, entry)
+                return True
+            elif not self._rewrite_to_other_page(parts, entry, page, captures):
                 _set_host(parts, entry)
                 return False
-            else:
-                _write_page(parts, entry, page, captures)
-        (parts.scheme, parts.userinfo, parts.host, parts.port, parts.path, parts.query, parts.fragment) = start
+        parts.set_all(start)
+        return True
+
+    def _rewrite_to_other_page(
+        self, parts: Parts, entry: SiteHost, page: SitePage, captures: dict[str, str]
+    ) -> bool:
+        """Write a page that is another kind of page once it is written; False, and no change, for most."""
+        written = parts.copy()
+        _write_page(written, entry, page, captures)
+        if (written.path, written.query) == (parts.path, parts.query):
+            return False
+        next_entry = self.find(written.host)
+        if next_entry is None or self._find_page(written, next_entry)[0] is page:
+            return False
+        parts.set_all(written)
         return True
 
     def rewrite_path(self, parts: Parts) -> None:
@@ -232,7 +260,9 @@ class SiteTables:
             if params is None:
                 params = self._list_visible_params(parts, entry)
             captures = page.match(path, params)
-            if captures is not None and (not page.target or _make_target(parts, page, captures)):
+            if captures is not None and (
+                not page.target or _has_unclear_slashes(parts, page) or _make_target(parts, page, captures)
+            ):
                 return page, captures
         return None, {}
 
@@ -262,10 +292,13 @@ def _set_host(parts: Parts, entry: SiteHost) -> None:
         parts.set_scheme("https")
 
 
+def _has_unclear_slashes(parts: Parts, page: SitePage) -> bool:
+    """Return whether it is not known which slashes belong to the target: such an address is kept whole."""
+    return page.target_query and "//" in parts.path
+
+
 def _make_target(parts: Parts, page: SitePage, captures: dict[str, str]) -> str:
     """Return the address to which a redirect page leads; empty if it is not an http(s) URL."""
-    if "//" in parts.path and page.target_query:
-        return ""  # which slashes belong to the target is not known
     text = fill_template(page.target, captures)
     if page.target_query:
         text += "/" if parts.path.endswith("/") else ""
@@ -285,9 +318,7 @@ def _set_target(parts: Parts, page: SitePage, captures: dict[str, str]) -> bool:
     text = _make_target(parts, page, captures)
     if not text:
         return False
-    url = parse(text)
-    parts.scheme, parts.userinfo, parts.host, parts.port = url.scheme, url.userinfo, url.host, url.port
-    parts.path, parts.query, parts.fragment = url.path, url.query, url.fragment
+    parts.set_all(parse(text))
     return True
 
 

@@ -826,7 +826,7 @@ static enum site_outcome write_target(struct site_match *match, const uint8_t *p
     if (has_query)
         for (size_t i = url->path; i + 1 < url->path_end; i++)
             if (url->text[i] == '/' && url->text[i + 1] == '/')
-                return SITE_NONE;
+                return SITE_REFERENCE;
     if (!write_template(match, get_section(page, SECTION_TARGET), out))
         return SITE_REFERENCE;
     if (has_query) {
@@ -958,6 +958,20 @@ static const struct names *find_names(const struct rules *rules, struct piece ho
     return &rules->names[own && own->flags & HOST_HAS_NAMES ? own->names : 0];
 }
 
+/* Return whether path and query were not changed. A page that was written anew may be another kind of page. */
+static bool has_same_page(const struct located *url, const struct site_answer *answer)
+{
+    const uint8_t *slash = memchr(answer->text + 8, '/', answer->length - 8); /* after the shortest scheme and host */
+    if (slash == NULL)
+        return false;
+    size_t from = (size_t)(slash - answer->text), end = answer->length;
+    const uint8_t *fragment = memchr(slash, '#', end - from);
+    if (fragment)
+        end = (size_t)(fragment - answer->text);
+    size_t before = url->query_end - url->path;
+    return end - from == before && memcmp(slash, url->text + url->path, before) == 0;
+}
+
 enum site_outcome apply_sites(const struct rules *rules, const struct located *url, struct site_answer *answer)
 {
     uint8_t scratch[2 * MAX_URL_BYTES], lower[64], main_host[128];
@@ -1026,5 +1040,7 @@ enum site_outcome apply_sites(const struct rules *rules, const struct located *u
     }
     enum site_outcome outcome = write_url(&match, page, answer, &out);
     answer->length = out.length;
+    if (outcome == SITE_FINISH && page)
+        is_moved |= !has_same_page(url, answer);
     return outcome == SITE_FINISH && is_moved ? SITE_MOVED : outcome;
 }
