@@ -120,4 +120,4 @@ def test_www_of_a_target_stays_under_a_policy_that_strips_www() -> None:
 def test_a_site_that_the_policy_leaves_out_is_not_changed() -> None:
     assert canonry.normalize("https://youtu.be/abc", SITES.without_sites("youtube")) == "https://youtu.be/abc"
     assert canonry.normalize("https://youtu.be/abc", "feed-aggressive") == "https://youtu.be/abc"
-    assert canonry.normalize("http://b.blogspot.de/", "bookmark") == "http://b.blogspot.de/"
+    assert canonry.normalize("http://b.blogspot.de/", "bookmark@1") == "http://b.blogspot.de/"

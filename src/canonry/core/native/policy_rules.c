@@ -108,13 +108,23 @@ static bool read_hosts(struct rules *rules, PyObject *tuple)
     return true;
 }
 
-/* A copy of bytes, never of size 0, on a boundary that suits every type. */
+/* A copy of bytes; NULL with MemoryError set if there is no memory. */
 static void *copy_bytes(const char *bytes, Py_ssize_t length)
 {
     void *copy = new_array((size_t)length, 1);
     if (copy != NULL && length)
         memcpy(copy, bytes, (size_t)length);
     return copy;
+}
+
+/* Read numbers of four bytes, the lowest first. */
+static uint32_t *read_numbers(const char *bytes, size_t count)
+{
+    uint32_t *numbers = new_array(count, sizeof *numbers);
+    for (size_t i = 0; numbers != NULL && i < count; i++)
+        for (unsigned j = 4; j-- > 0;)
+            numbers[i] = numbers[i] << 8 | (uint8_t)bytes[4 * i + j];
+    return numbers;
 }
 
 /* The rules for an address that is kept whole: those of `rules` with every switch off. They use its names. */
@@ -159,8 +169,8 @@ struct rules *new_rules(PyObject *tables)
     rules->names = new_array((size_t)count, sizeof *rules->names);
     rules->site_program = copy_bytes(program, program_bytes);
     rules->program_bytes = (size_t)program_bytes;
-    rules->domain_records = copy_bytes(records, record_bytes);
-    rules->domain_records_count = (size_t)record_bytes / sizeof *rules->domain_records;
+    rules->domain_records_count = (size_t)record_bytes / 4;
+    rules->domain_records = read_numbers(records, rules->domain_records_count);
     bool is_valid = rules->names != NULL && rules->site_program != NULL && rules->domain_records != NULL;
     if (is_valid)
         rules->names_count = (size_t)count;

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from canonry.core.native.site_programs import SITE_PROGRAMS
 from canonry.core.policy import FRAGMENTS
 from canonry.core.rules import strip_www
@@ -97,4 +95,4 @@ def link_programs(policy: Policy) -> tuple[bytes, bytes, dict[bytes, tuple[int, 
         lists[domain] = len(records)
         records += [len(places), *places]
     by_host = {host.encode(): (tables.get(host, 0), lists.get(host, 0)) for host in {**tables, **lists}}
-    return b"".join(programs), b"".join(place.to_bytes(4, sys.byteorder) for place in records), by_host
+    return b"".join(programs), b"".join(place.to_bytes(4, "little") for place in records), by_host
