@@ -6,6 +6,7 @@ case, with other parameters and with fragments, on every kind of host.
 
 from __future__ import annotations
 
+import itertools
 import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -128,9 +129,21 @@ def test_a_page_writes_every_id(block: dict[str, Any], page: dict[str, Any]) -> 
 def test_the_answer_is_a_fixed_point(block: dict[str, Any], page: dict[str, Any]) -> None:
     for sample in _list_samples(block, page):
         url = sample.make_url(extra="utm_source=x&zz=1", fragment="#part")
-        for policy in (POLICY, STRICT, PLAIN):
-            once = normalize(url, policy)
-            assert normalize(once, policy) == once, f"{url} under {policy.id}"
+        start, path = url[: url.index("/", 8)], url[url.index("/", 8) :]
+        for policy, spelled in itertools.product((POLICY, STRICT, PLAIN), (path, path.upper(), path.title())):
+            once = normalize(start + spelled, policy)
+            assert normalize(once, policy) == once, f"{start + spelled} under {policy.id}"
+
+
+@pytest.mark.parametrize(("block", "page"), PAGES)
+def test_pages_that_are_written_alike_keep_the_same_parameters(block: dict[str, Any], page: dict[str, Any]) -> None:
+    tables = (block, *block.get("pages", ()))
+    names = {name for table in tables for key in ("drop", "keep", "defaults") for name in table.get(key, ())}
+    values = {value for table in tables for listed in table.get("defaults", {}).values() for value in listed}
+    for sample in _list_samples(block, page):
+        for name, value in itertools.product(sorted(names), sorted({"31", *values})):
+            once = normalize(sample.make_url(extra=f"{name.removesuffix('*')}={value}"))
+            assert normalize(once) == once
 
 
 @pytest.mark.parametrize(("block", "page"), PAGES)
