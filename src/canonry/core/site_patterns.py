@@ -32,11 +32,11 @@ CLASSES = {
 }
 # Escapes that `text` may hold and the filter `unescape` decodes: characters that mean the same in a path either way.
 PLAIN_ESCAPES = {
-    "%21": "!", "%24": "$", "%27": "'", "%28": "(", "%29": ")", "%2A": "*", "%2C": ",", "%3A": ":", "%3B": ";",
-    "%40": "@",
+    "%21": "!", "%24": "$", "%26": "&", "%27": "'", "%28": "(", "%29": ")", "%2A": "*", "%2B": "+", "%2C": ",",
+    "%3A": ":", "%3B": ";", "%3D": "=", "%40": "@",
 }  # fmt: skip
 # Words in any script: unreserved characters, punctuation without a meaning, and escapes of what is neither.
-_TEXT = r"(?:[0-9A-Za-z\-._~!$&'()*+,:;=@]|%2[0-24789AC]|%3[AB]|%40|%[89A-F][0-9A-F])"
+_TEXT = r"(?:[0-9A-Za-z\-._~!$&'()*+,:;=@]|%2[0-246-9A-C]|%3[ABD]|%40|%[89A-F][0-9A-F])"
 _TOKEN = re.compile(r"\{([a-z][a-z0-9_]*)(\+)?(?:=([^{}]+)|:([a-z0-9]+)(?::([0-9]+)(?:-([0-9]+))?)?)?\}")
 _FIELD = re.compile(r"\{([a-z][a-z0-9_]*)((?:\|[a-z]+)*)\}")
 _HTTP = re.compile(r"(?i)https?://[^/?#]")
@@ -159,7 +159,7 @@ def _capitalize(text: str) -> str:
 
 
 def _unescape(text: str) -> str:
-    return re.sub("%(?:2[1478-9AC]|3[AB]|40)", lambda match: PLAIN_ESCAPES[match[0]], text) if "%" in text else text
+    return re.sub("%(?:2[146-9A-C]|3[ABD]|40)", lambda match: PLAIN_ESCAPES[match[0]], text) if "%" in text else text
 
 
 def _decode(text: str) -> str:

@@ -158,7 +158,7 @@ static bool has_text(const uint8_t *list, struct piece text)
 /* The escapes that `text` may hold: those above 0x7f, the space, and punctuation that no rule reads. */
 static bool is_text_escape(uint8_t c)
 {
-    static const uint64_t escapes[2] = {0x0c00179700000000, 0x0000000000000001}; /* space ! " $ ' ( ) * , : ; @ */
+    static const uint64_t escapes[2] = {0x2c001fd700000000, 0x0000000000000001}; /* space ! " $ & ' ( ) * + , : ; = @ */
     return c >= 0x80 || is_in(escapes, c);
 }
 
