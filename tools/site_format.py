@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from canonry.core.rules import is_param_name, strip_www
-from canonry.core.site_patterns import CLASSES, FILTERS, MAX_LENGTH, Capture, list_fields, split_pattern
+from canonry.core.site_patterns import CLASSES, FILTERS, MAX_LENGTH, TARGET_CODES, Capture, list_fields, split_pattern
 
 FOLDER = Path(__file__).parent.parent / "src" / "canonry" / "core" / "data" / "sites"
 _FILE_KEYS = {"version", "about", "source", "values", "site", "row"}
@@ -23,11 +23,11 @@ _SITE_KEYS = {
 }  # fmt: skip
 _PAGE_KEYS = {
     "about", "path", "only_on", "also_on", "ignore_case", "query", "without", "no_other_params", "not", "write", "keep",
-    "drop", "defaults", "rename", "fragment", "drop_fragments", "target", "target_query", "whole",
+    "drop", "defaults", "rename", "fragment", "drop_fragments", "target", "target_code", "target_query", "whole",
 }  # fmt: skip
 _ROW_KEYS = {"same", "different", "source", "why"}
 _HOST = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z][a-z0-9-]*")
-_TARGET_FILTERS = {"decode", "proofpoint"}
+_TARGET_FILTERS = {"base64", "decode", "proofpoint"}
 _MAX_GROUPS = 31
 _SAFE_IN_QUERY = set(CLASSES)
 _SAFE_IN_HOST = {"base36", "digits", "lower"}  # no hyphens: `xn--` could begin a label that is not valid
@@ -264,9 +264,13 @@ class _Reader:
             sum(map(bool, (target, write, read.get("whole")))) <= 1, "write, target and whole exclude each other"
         )
         self._require(bool(target) or "target_query" not in read, "target_query needs target")
+        if code := page.get("target_code"):
+            self._require(code in TARGET_CODES, f"unknown target_code {code!r}; known are {', '.join(TARGET_CODES)}")
+            self._require(not (target or write or "whole" in read), "target_code stands alone")
+            read["target_code"] = code
         captured = names | query_names
         for template in (target, write):
-            leftover = re.sub(r"\{[a-z][a-z0-9_]*(?:\|[a-z]+)*\}", "", template)
+            leftover = re.sub(r"\{[a-z][a-z0-9_]*(?:\|[a-z0-9]+)*\}", "", template)
             self._require("{" not in leftover and "}" not in leftover, f"malformed capture in {template!r}")
             for name, filters in list_fields(template):
                 self._require(name in captured, f"{template!r} writes {name}, which is not captured")
@@ -295,7 +299,7 @@ class _Reader:
                     f"{name} is written into the host: give it the class base36, digits or lower and a length of 1-63",
                 )
         for name, filters in list_fields(write):
-            self._require(not _TARGET_FILTERS & set(filters), "decode and proofpoint are for target only")
+            self._require(not _TARGET_FILTERS & set(filters), "base64, decode and proofpoint are for target only")
         for name, _ in list_fields(path):
             if name in query_names:
                 capture = query_names[name]

@@ -101,7 +101,7 @@ def _list_pages() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     for file in FILES:
         for block_number, block in enumerate(file.blocks, 1):
             for number, page in enumerate(block.get("pages", ()), 1):
-                if "target" not in page and "whole" not in page:
+                if not {"target", "target_code", "whole"} & set(page):
                     yield f"{file.name}-{block_number}-{number}", block, page
 
 

@@ -18,7 +18,7 @@ from canonry.core.rules import (
     normalize_escapes,
     strip_www,
 )
-from canonry.core.site_patterns import fill_template, is_web_address, make_expression, read_form_value
+from canonry.core.site_patterns import TARGET_CODES, fill_template, is_web_address, make_expression, read_form_value
 from canonry.core.url import Parts, parse
 from canonry.url_errors import InvalidUrl
 
@@ -56,7 +56,7 @@ class SitePage:
 
     __slots__ = (
         "absent", "defaults", "drop", "fragment", "fragments", "groups", "ignore_case", "keep", "not_values", "only",
-        "paths", "query", "rename", "target", "target_query", "whole", "write",
+        "paths", "query", "rename", "target", "target_code", "target_query", "whole", "write",
     )  # fmt: skip
 
     def __init__(self, table: dict[str, Any]) -> None:
@@ -76,7 +76,8 @@ class SitePage:
         self.rename = dict(table.get("rename", {}))
         self.fragment = table.get("fragment", "keep")
         self.fragments = tuple(table.get("drop_fragments", ()))
-        self.target = table.get("target", "")
+        self.target_code = table.get("target_code", "")
+        self.target = table.get("target", self.target_code)
         self.target_query = table.get("target_query", False)
         self.whole = table.get("whole", False)
 
@@ -299,10 +300,14 @@ def _has_unclear_slashes(parts: Parts, page: SitePage) -> bool:
 
 def _make_target(parts: Parts, page: SitePage, captures: dict[str, str]) -> str:
     """Return the address to which a redirect page leads; empty if it is not an http(s) URL."""
-    text = fill_template(page.target, captures)
+    query = "" if parts.query is None else f"?{parts.query}"
+    if page.target_code:
+        text = TARGET_CODES[page.target_code](normalize_escapes(parts.path + query))
+    else:
+        text = fill_template(page.target, captures)
     if page.target_query:
         text += "/" if parts.path.endswith("/") else ""
-        text += "" if parts.query is None else f"?{parts.query}"
+        text += query
     if parts.fragment is not None and "#" not in text:
         text += f"#{parts.fragment}"
     if not is_web_address(text):

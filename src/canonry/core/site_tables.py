@@ -526,6 +526,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       ),
      },
      {'path': ('/news/apiclick.aspx',), 'query': {'url': '{url}'}, 'target': '{url|decode}'},
+     {'path': ('/ck/a',), 'query': {'u': 'a1{url:id}'}, 'target': '{url|base64}'},
     ),
    },
   ),
@@ -1923,6 +1924,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'pages': (
      {'path': ('/v1/url',), 'query': {'u': '{url}'}, 'target': '{url|decode}'},
      {'path': ('/v2/url',), 'query': {'u': '{url}'}, 'target': '{url|proofpoint}'},
+     {'path': ('/v3/{rest+}',), 'target_code': 'proofpoint'},
     ),
    },
    {
