@@ -54,7 +54,9 @@ def make_new_samples() -> list[str]:
     recorded = {name for policy_id in read_record() for name in canonry.policy(policy_id).strip_params}
     newest = {name for policy in canonry.policies() for name in policy.strip_params} - recorded
     urls = [f"https://example.com/a?{name.replace('*', 'x')}=1&b=2" for name in sorted(newest)]
-    urls += [f"https://{site}/a?{name}=1" for site, name in (("transfernow.net", "utm_source"), ("univis.fau.de", "__s"))]
+    urls += [
+        f"https://{site}/a?{name}=1" for site, name in (("transfernow.net", "utm_source"), ("univis.fau.de", "__s"))
+    ]
     urls += [
         "https://example.com/a#xtor=RSS-1",
         "https://example.com/a#intro:~:text=word",

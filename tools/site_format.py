@@ -128,7 +128,7 @@ class _Reader:
         groups: dict[str, int] = {}
         for number, page in enumerate(site.get("page", []), 1):
             self._place = f"{place}, page {number}"
-            pages.append(self._read_page(page, groups, values))
+            pages.append(self._read_page(page, groups))
         self._place = place
         self._require(len(groups) <= _MAX_GROUPS, f"more than {_MAX_GROUPS} hosts in only_on and also_on")
         hosts: list[tuple[str, str, int, str, tuple[str, ...]]] = []
@@ -205,7 +205,7 @@ class _Reader:
 
     # --- pages ---
 
-    def _read_page(self, page: dict[str, Any], groups: dict[str, int], values: dict[str, list[str]]) -> dict[str, Any]:
+    def _read_page(self, page: dict[str, Any], groups: dict[str, int]) -> dict[str, Any]:
         self._check_keys(page, _PAGE_KEYS)
         read: dict[str, Any] = {"path": tuple(self._read_texts(page, "path"))}
         self._require(read["path"], "path is missing")
@@ -278,7 +278,7 @@ class _Reader:
         if target:
             read["target"] = target
             self._require(
-                target.startswith(("https://", "http://")) or target.startswith("{"),
+                target.startswith(("https://", "http://", "{")),
                 "target must begin with https:// or a capture",
             )
         if write:
@@ -298,7 +298,7 @@ class _Reader:
                     and not filters,
                     f"{name} is written into the host: give it the class base36, digits or lower and a length of 1-63",
                 )
-        for name, filters in list_fields(write):
+        for _, filters in list_fields(write):
             self._require(not _TARGET_FILTERS & set(filters), "base64, decode and proofpoint are for target only")
         for name, _ in list_fields(path):
             if name in query_names:

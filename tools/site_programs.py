@@ -1,4 +1,4 @@
-"""Compile site tables into the bytes that native/sites.c runs without reading them again (docs/decisions/0017-sites.md).
+"""Compile site tables into the bytes that native/sites.c runs in place (docs/decisions/0020-site-tables.md).
 
 A program holds the blocks of one site and a record for each of its hosts; native/sites.h draws the layout. Numbers have
 one byte unless they are marked: u16 and u32 are little-endian. A text has its length before it.
@@ -171,13 +171,15 @@ def _compile_segment(text: str, captures: dict[str, int]) -> bytes:
     prefix = pieces.pop(0) if pieces and isinstance(pieces[0], str) else ""
     suffix = pieces.pop() if pieces and isinstance(pieces[-1], str) else ""
     found = [piece for piece in pieces if isinstance(piece, Capture)]
-    assert isinstance(prefix, str) and isinstance(suffix, str)
+    assert isinstance(prefix, str)
+    assert isinstance(suffix, str)
     data = _text(prefix) + bytes([len(found)])
     if found:
         data += _compile_capture(found[0], captures)
     if len(found) == 2:
         between = pieces[1]
-        assert isinstance(between, str) and len(between) == 1
+        assert isinstance(between, str)
+        assert len(between) == 1
         from site_format import may_hold
 
         data += between.encode() + bytes([may_hold(found[0], between)]) + _compile_capture(found[1], captures)

@@ -64,7 +64,7 @@ def test_every_kind_of_page_has_rows(file: site_format.SiteFile) -> None:
     """Each page of a table is shown by a URL of a `same` row and by one of a `different` row."""
     site = SiteTables([{"blocks": file.blocks}], reference._make_get_dropped(POLICY))
     hit: dict[bool, set[int]] = {True: set(), False: set()}
-    for row, url in ((row, url) for row in file.rows for url in row.urls):
+    for row, url in [(each, url) for each in file.rows for url in each.urls]:
         parts = reference.parse(url)
         entry = site.find(parts.host)
         page = site._find_page(parts, entry)[0] if entry else None

@@ -218,9 +218,7 @@ class SiteTables:
         parts.set_all(start)
         return True
 
-    def _rewrite_to_other_page(
-        self, parts: Parts, entry: SiteHost, page: SitePage, captures: dict[str, str]
-    ) -> bool:
+    def _rewrite_to_other_page(self, parts: Parts, entry: SiteHost, page: SitePage, captures: dict[str, str]) -> bool:
         """Write a page that is another kind of page once it is written; False, and no change, for most."""
         written = parts.copy()
         _write_page(written, entry, page, captures)
