@@ -21,7 +21,7 @@ from canonry.core.keys import Item
 from canonry.feeds.feed_store import FeedStore
 from canonry.feeds.feed_values import FeedDocument
 from canonry.store.database import Database
-from canonry.store.pinned_policies import ENTRY, get_policy
+from canonry.store.pinned_policies import ENTRY, get_policy, repin_policy
 from service import until
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def store(tmp_path: Path) -> str:
         await feeds.merge(feed.id, FeedDocument("A", "rss20", (), ITEMS), NOW, seen_ttl_days=30)
 
     with Database(url) as database:
+        database.write_now(lambda connection: repin_policy(connection, ENTRY, "entry@1"))
         asyncio.run(fill(database))
     return url
 
@@ -81,9 +82,9 @@ def test_a_rekey_does_what_its_dry_run_shows_and_can_be_undone(store: str) -> No
         "merges": [{"key": "https://a.com/x", "others": ["https://a.com/x", "https://www.a.com/x/?yclid=1"]}],
         "splits": [],
     }
-    assert answer("rekey", "entry", "feed-aggressive", "--db", store, "--batch", "2") == planned
+    assert answer("rekey", "entry@1", "feed-aggressive@1", "--db", store, "--batch", "2") == planned
     undone = {"before": "entry@1", "after": "feed-aggressive@1", "result": "undone", "entries": 5}
-    assert answer("rekey", "entry", "feed-aggressive", "--db", store, "--undo") == undone
+    assert answer("rekey", "entry@1", "feed-aggressive@1", "--db", store, "--undo") == undone
 
 
 def test_a_rekey_on_a_terminal_prints_a_table(store: str) -> None:
@@ -108,7 +109,7 @@ def test_a_rekey_on_a_terminal_prints_a_table(store: str) -> None:
 REFUSED = [
     # why                      arguments                                     exit  in the message
     ("both",                   "entry@1 exact@1 --dry-run --undo",           2,    "Use only one of --dry-run, --undo and --workers."),
-    ("the same",               "entry entry@1",                              2,    "Both policies are entry@1."),
+    ("the same",               "entry entry@2",                              2,    "Both policies are entry@2."),
     ("an empty batch",         "entry@1 exact@1 --batch 0",                  2,    "0 is not in the range"),
     ("a file",                 "entry@1 my.toml",                            1,    "canonry: my.toml: "),
     ("no policy",              "entry@1 nope",                               1,    "'nope'"),

@@ -106,7 +106,9 @@ def test_an_undo_restores_every_row(database: Database) -> None:
     assert dump(database) == before
     assert database.read_now(lambda connection: get_policy(connection, BOOKMARK)) == "bookmark@1"
     assert database.read_now(lambda connection: connection.execute(select(rekeyed_bookmarks)).all()) == []
-    merges = database.read_now(lambda connection: connection.execute(select(bookmark_merges.c.undone_at)).scalars().all())
+    merges = database.read_now(
+        lambda connection: connection.execute(select(bookmark_merges.c.undone_at)).scalars().all()
+    )
     assert None not in merges
     assert rekey(database).id != undone.id  # and forth again
     assert undo(database, undone.id + 1).undone_at is not None

@@ -82,7 +82,9 @@ def pin_policy(connection: Connection, purpose: str) -> str:
 def repin_policy(connection: Connection, purpose: str, policy_id: str) -> None:
     """Make new keys under another policy; the caller must move the old ones."""
     pin_policy(connection, purpose)
-    connection.execute(update(pinned_policies).where(pinned_policies.c.purpose == purpose).values(policy=policy_id))
+    # Whoever chooses a version knows that there are others.
+    values = {"policy": policy_id, "announced": find_newest(policy_id)}
+    connection.execute(update(pinned_policies).where(pinned_policies.c.purpose == purpose).values(values))
 
 
 def get_policy(connection: Connection, purpose: str) -> str:

@@ -14,12 +14,16 @@ down_revision = "0006"
 
 _ID = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 _PINS = (
-    ("INSERT INTO pinned_policies (purpose, policy) SELECT 'bookmark', 'bookmark@1'"
-    " WHERE EXISTS (SELECT 1 FROM bookmarks)"
-    " AND NOT EXISTS (SELECT 1 FROM pinned_policies WHERE purpose = 'bookmark')"),
-    ("INSERT INTO pinned_policies (purpose, policy) SELECT 'entry', 'entry@1'"
-    " WHERE EXISTS (SELECT 1 FROM entries)"
-    " AND NOT EXISTS (SELECT 1 FROM pinned_policies WHERE purpose = 'entry')"),
+    (
+        "INSERT INTO pinned_policies (purpose, policy) SELECT 'bookmark', 'bookmark@1'"
+        " WHERE EXISTS (SELECT 1 FROM bookmarks)"
+        " AND NOT EXISTS (SELECT 1 FROM pinned_policies WHERE purpose = 'bookmark')"
+    ),
+    (
+        "INSERT INTO pinned_policies (purpose, policy) SELECT 'entry', 'entry@1'"
+        " WHERE EXISTS (SELECT 1 FROM entries)"
+        " AND NOT EXISTS (SELECT 1 FROM pinned_policies WHERE purpose = 'entry')"
+    ),
 )
 
 
