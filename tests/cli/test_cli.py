@@ -129,7 +129,7 @@ def test_explain_in_a_pipe_writes_json_lines() -> None:
     done = run("explain", "https://youtu.be/abc?si=1", "example.com/", given="")
     first, second = (json.loads(line) for line in done.stdout.splitlines())
     assert first["url"] == "https://www.youtube.com/watch?v=abc"
-    assert [step["rule"] for step in first["steps"]] == ["site_host", "site_path"]
+    assert [step["rule"] for step in first["steps"]] == ["site_host"]
     assert second["steps"][0]["rule"] == "read_url"
     assert (first["input"], first["policy"]) == ("https://youtu.be/abc?si=1", "bookmark@2")
 

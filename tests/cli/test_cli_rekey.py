@@ -138,7 +138,7 @@ def test_a_missing_store_is_not_created(tmp_path: Path, command: str) -> None:
 
 
 def test_policy_diff_of_a_store(store: str) -> None:
-    found = answer("policy", "diff", "entry", "exact", "--store", "--db", store)
+    found = answer("policy", "diff", "entry@1", "exact", "--store", "--db", store)
     assert (found["urls"], found["refused"], found["changed"], found["split"]) == (4, 0, 2, 1)
     assert found["splits"] == [{"key": "https://a.com/y", "others": ["https://a.com/y#1", "https://a.com/y#2"]}]
 
@@ -154,13 +154,13 @@ def test_policy_diff_refuses_a_store_together_with_a_file(store: str, tmp_path: 
 def test_a_progress_bar_appears_after_a_second(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from canonry.cli import rekey
+    from canonry.cli.rekey_bar import RekeyBar
     from canonry.rekey.entry_rekey import RekeyProgress
 
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     seconds = iter(range(100))
     monkeypatch.setattr("time.monotonic", lambda: float(next(seconds)))
-    with rekey._ProgressBar("moved") as bar:
+    with RekeyBar("moved") as bar:
         for done in (10, 50, 100):
             bar.show(RekeyProgress(done, 100))
     shown = capfd.readouterr().err
