@@ -255,6 +255,8 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'write': '/product-reviews/{id}',
      },
      {'path': ('/{a}/product-reviews/{id:code:10}/ref={b}',), 'write': '/product-reviews/{id}'},
+     {'path': ('/{a}/b', '/b/ref={a}'), 'query': {'node': '{id:digits}'}, 'write': '/b?node={id}'},
+     {'path': ('/{a}/b/ref={b}',), 'query': {'node': '{id:digits}'}, 'write': '/b?node={id}'},
      {'path': ('/s/ref={a}',), 'write': '/s'},
      {
       'path': ('/hz/wishlist/ls/{id:code}', '/registry/wishlist/{id:code}', '/gp/registry/wishlist/{id:code}'),
@@ -410,7 +412,12 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
  'bbc@1': {
   'blocks': (
    {
-    'hosts': (('bbc.com', 'www.bbc.com', 0, '', ()), ('bbc.co.uk', 'www.bbc.com', 1, '', ())),
+    'hosts': (
+     ('bbc.com', 'www.bbc.com', 0, '', ()),
+     ('bbc.co.uk', 'www.bbc.com', 1, '', ()),
+     ('m.bbc.co.uk', 'www.bbc.com', 2, '', ()),
+     ('m.bbc.com', 'www.bbc.com', 3, '', ()),
+    ),
     'https': True,
     'slash': 'strip',
     'drop': (
@@ -420,13 +427,13 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'pages': (
      {
       'path': ('/{section=news|sport}/articles/{id:base36}.amp',),
-      'groups': (0, 1),
+      'groups': (0, 1, 2, 3),
       'write': '/{section}/articles/{id}',
      },
-     {'path': ('/news/amp/{id:label}',), 'groups': (0, 1), 'write': '/news/{id}'},
+     {'path': ('/news/amp/{id:label}',), 'groups': (0, 1, 2, 3), 'write': '/news/{id}'},
      {
       'path': ('/{section=news|sport}/{rest+}',),
-      'groups': (0, 1),
+      'groups': (0, 1, 2, 3),
       'drop': (
        'at_*', 'intlink_from_url', 'link_location', 'ns_campaign', 'ns_fee', 'ns_linkname', 'ns_mchannel',
        'ns_source',
@@ -722,6 +729,14 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'groups': (3,),
       'write': '/{year}/{month}/{day}/{section}/{slug}',
      },
+     {
+      'path': (
+       '/{section:id}/{kind=article|live-news}/{slug:id}',
+       '/{section:id}/{kind=article|live-news}/{slug:id}/index.html',
+      ),
+      'groups': (0, 1, 2),
+      'write': '/{section}/{kind}/{slug}',
+     },
     ),
    },
   ),
@@ -957,6 +972,12 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'ignore_case': True,
       'write': '/groups/{group|lower}/posts/{id}',
      },
+     {
+      'path': ('/groups/{group:name}',),
+      'query': {'view': 'permalink', 'id': '{id:digits}'},
+      'ignore_case': True,
+      'write': '/groups/{group|lower}/posts/{id}',
+     },
      {'path': ('/{user:name}/posts/{id:alnum}',), 'ignore_case': True, 'write': '/{user|lower}/posts/{id}'},
      {
       'path': ('/{user:name}/posts/{slug}/{id:alnum}',),
@@ -1056,10 +1077,25 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      },
      {
       'path': ('/{owner:id}/{repo:name}',),
+      'not': {
+       'owner': (
+        'about', 'advisories', 'apps', 'collections', 'enterprises', 'features', 'login', 'marketplace',
+        'orgs', 'search', 'settings', 'site', 'sponsors', 'stars', 'topics', 'users',
+       ),
+      },
       'write': '/{owner|lower}/{repo|lower}',
       'defaults': {'tab': ('readme-ov-file',)},
      },
-     {'path': ('/{owner:id}/{repo:name}/{rest+}',), 'write': '/{owner|lower}/{repo|lower}/{rest}'},
+     {
+      'path': ('/{owner:id}/{repo:name}/{rest+}',),
+      'not': {
+       'owner': (
+        'about', 'advisories', 'apps', 'collections', 'enterprises', 'features', 'login', 'marketplace',
+        'orgs', 'search', 'settings', 'site', 'sponsors', 'stars', 'topics', 'users',
+       ),
+      },
+      'write': '/{owner|lower}/{repo|lower}/{rest}',
+     },
      {'path': ('/{owner:id}',), 'write': '/{owner|lower}', 'defaults': {'tab': ('overview',)}},
     ),
    },
@@ -1255,6 +1291,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      {'path': ('/url',), 'query': {'q': '{url}'}, 'target': '{url|decode}'},
      {'path': ('/url',), 'query': {'url': '{url}'}, 'target': '{url|decode}'},
      {'path': ('/amp/s/{rest+}',), 'target_query': True, 'target': 'https://{rest}'},
+     {'path': ('/amp/{rest+}',), 'target_query': True, 'target': 'http://{rest}'},
      {
       'path': ('/search',),
       'drop': (
@@ -1316,6 +1353,11 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      {'path': ('/drive/u/{account:digits}/folders/{id:id}',), 'write': '/drive/folders/{id}'},
      {'path': ('/folderview',), 'query': {'id': '{id:id}'}, 'write': '/drive/folders/{id}'},
     ),
+   },
+   {
+    'hosts': (('colab.research.google.com', 'colab.research.google.com', 0, '', ()),),
+    'https': True,
+    'drop': ('authuser', 'usp'),
    },
   ),
  },
@@ -1570,7 +1612,11 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'target': '{url|decode}',
      },
      {'path': ('/p/{id:hex:10-12}',), 'write': '/p/{id}'},
-     {'path': ('/{author}/{slug}-{id:hex:10-12}',), 'write': '/p/{id}'},
+     {
+      'path': ('/{author}/{slug}-{id:hex:10-12}',),
+      'not': {'author': ('c', 'm', 'me', 'r', 'search', 'tag', 'topic', 'u')},
+      'write': '/p/{id}',
+     },
      {'path': ('/@{author:name}/{id:hex:10-12}',), 'write': '/p/{id}'},
     ),
    },
@@ -1581,6 +1627,17 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'drop': ('gi', 'postpublishedtype', 'responsesopen', 'sortby', 'source'),
     'pages': ({'path': ('/{slug}-{id:hex:10-12}',), 'write': 'https://medium.com/p/{id}'},),
     'written_hosts': ('medium.com',),
+   },
+   {
+    'hosts': (
+     ('betterprogramming.pub', '', 0, '', ()),
+     ('itnext.io', '', 0, '', ()),
+     ('levelup.gitconnected.com', '', 0, '', ()),
+     ('proandroiddev.com', '', 0, '', ()),
+     ('uxdesign.cc', '', 0, '', ()),
+    ),
+    'https': True,
+    'drop': ('gi', 'source'),
    },
   ),
  },
@@ -2042,8 +2099,11 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'drop': ('sara_*',),
     'drop_fragments': ('ref=*',),
     'pages': (
-     {'path': ('/{section:id}/{rest}-amp',), 'write': '/{section}/{rest}'},
-     {'path': ('/{section:id}/{subsection:id}/{rest}-amp',), 'write': '/{section}/{subsection}/{rest}'},
+     {'path': ('/{section:id}/{slug}-{id:hex:12}-amp',), 'write': '/{section}/{slug}-{id}'},
+     {
+      'path': ('/{section:id}/{subsection:id}/{slug}-{id:hex:12}-amp',),
+      'write': '/{section}/{subsection}/{slug}-{id}',
+     },
     ),
    },
   ),
