@@ -700,6 +700,24 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    },
   ),
  },
+ 'chromewebstore@1': {
+  'blocks': (
+   {
+    'hosts': (
+     ('chromewebstore.google.com', 'chromewebstore.google.com', 0, '', ()),
+     ('chrome.google.com', 'chromewebstore.google.com', 1, '', ()),
+    ),
+    'https': True,
+    'slash': 'strip',
+    'drop': ('authuser', 'pli'),
+    'pages': (
+     {'path': ('/detail/{slug}/{id:lower:32}',), 'write': '/detail/{id}'},
+     {'path': ('/webstore/detail/{id:lower:32}',), 'groups': (1,), 'write': '/detail/{id}'},
+     {'path': ('/webstore/detail/{slug}/{id:lower:32}',), 'groups': (1,), 'write': '/detail/{id}'},
+    ),
+   },
+  ),
+ },
  'cnn@1': {
   'blocks': (
    {
@@ -1641,6 +1659,33 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    },
   ),
  },
+ 'mirrors@1': {
+  'blocks': (
+   {
+    'hosts': (('huggingface.co', 'huggingface.co', 0, '', ()), ('hf.co', 'huggingface.co', 0, '', ())),
+    'https': True,
+    'slash': 'strip',
+   },
+   {
+    'hosts': (('xkcd.com', 'xkcd.com', 0, '', ()), ('m.xkcd.com', 'xkcd.com', 0, '', ())),
+    'https': True,
+    'slash': 'strip',
+   },
+   {
+    'hosts': (
+     ('learn.microsoft.com', 'learn.microsoft.com', 0, '', ()),
+     ('docs.microsoft.com', 'learn.microsoft.com', 0, '', ()),
+    ),
+    'https': True,
+    'slash': 'strip',
+    'drop': ('redirectedfrom',),
+   },
+   {
+    'hosts': (('wikihow.com', 'www.wikihow.com', 0, '', ()), ('m.wikihow.com', 'www.wikihow.com', 0, '', ())),
+    'https': True,
+   },
+  ),
+ },
  'musicbrainz@1': {
   'blocks': (
    {
@@ -1661,6 +1706,33 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    },
   ),
  },
+ 'myanimelist@1': {
+  'blocks': (
+   {
+    'hosts': (('myanimelist.net', 'myanimelist.net', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': ({'path': ('/{kind=anime|manga|people|character}/{id:digits}/{slug}',), 'write': '/{kind}/{id}'},),
+   },
+  ),
+ },
+ 'nicovideo@1': {
+  'blocks': (
+   {
+    'hosts': (
+     ('nicovideo.jp', 'www.nicovideo.jp', 0, '', ()),
+     ('sp.nicovideo.jp', 'www.nicovideo.jp', 0, '', ()),
+     ('nico.ms', 'www.nicovideo.jp', 1, '', ()),
+    ),
+    'https': True,
+    'slash': 'strip',
+    'pages': (
+     {'path': ('/watch/{id:base36}',), 'write': '/watch/{id}', 'keep': ('from',)},
+     {'path': ('/sm{id:digits}',), 'groups': (1,), 'write': '/watch/sm{id}', 'keep': ('from',)},
+    ),
+   },
+  ),
+ },
  'npm@1': {
   'blocks': (
    {
@@ -1668,6 +1740,19 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'slash': 'strip',
     'defaults': {'activetab': ('readme',)},
+   },
+  ),
+ },
+ 'nuget@1': {
+  'blocks': (
+   {
+    'hosts': (('nuget.org', 'www.nuget.org', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': (
+     {'path': ('/packages/{name:name}',), 'write': '/packages/{name|lower}'},
+     {'path': ('/packages/{name:name}/{rest+}',), 'write': '/packages/{name|lower}/{rest}'},
+    ),
    },
   ),
  },
@@ -1750,6 +1835,100 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    },
   ),
  },
+ 'parameters@1': {
+  'blocks': (
+   {'hosts': (('techcrunch.com', '', 0, '', ()),), 'drop': ('ncid', 'sr_share', 'tpcc')},
+   {
+    'hosts': (('cnet.com', '', 0, '', ()), ('zdnet.com', '', 0, '', ()), ('gamespot.com', '', 0, '', ())),
+    'drop': ('ftag',),
+   },
+   {
+    'hosts': (
+     ('newyorker.com', '', 0, '', ()),
+     ('wired.com', '', 0, '', ()),
+     ('vanityfair.com', '', 0, '', ()),
+     ('vogue.com', '', 0, '', ()),
+     ('gq.com', '', 0, '', ()),
+     ('bonappetit.com', '', 0, '', ()),
+     ('pitchfork.com', '', 0, '', ()),
+    ),
+    'drop': ('bxid', 'cndid', 'esrc', 'hasha', 'hashb', 'hashc', 'mbid'),
+   },
+   {'hosts': (('cnbc.com', '', 0, '', ()),), 'drop': ('__source',)},
+   {'hosts': (('foxnews.com', '', 0, '', ()), ('foxbusiness.com', '', 0, '', ())), 'drop': ('intcmp',)},
+   {
+    'hosts': (('politico.com', '', 0, '', ()), ('politico.eu', '', 0, '', ())),
+    'drop': ('nlid', 'nname', 'nrid'),
+   },
+   {'hosts': (('aljazeera.com', '', 0, '', ()),), 'drop': ('traffic_source',)},
+   {'hosts': (('dw.com', '', 0, '', ()),), 'drop': ('maca',)},
+   {'hosts': (('economist.com', '', 0, '', ()),), 'drop': ('etear', 'fsrc')},
+   {'hosts': (('ft.com', '', 0, '', ()),), 'drop': ('segmentid', 'sharetype')},
+   {'hosts': (('dailymail.co.uk', '', 0, '', ()),), 'drop': ('ico', 'ito', 'ns_campaign', 'ns_mchannel')},
+   {'hosts': (('apnews.com', '', 0, '', ()),), 'drop': ('taid',)},
+   {'hosts': (('zeit.de', '', 0, '', ()),), 'drop': ('wt_zmc',)},
+   {'hosts': (('faz.net', '', 0, '', ()),), 'drop': ('gepc',)},
+   {'hosts': (('welt.de', '', 0, '', ()),), 'drop': ('wtmc', 'wtrid')},
+   {'hosts': (('elpais.com', '', 0, '', ()),), 'drop': ('ssm',)},
+   {
+    'hosts': (
+     ('yahoo.com', '', 0, '', ()),
+     ('news.yahoo.com', '', 0, '', ()),
+     ('finance.yahoo.com', '', 0, '', ()),
+     ('sports.yahoo.com', '', 0, '', ()),
+    ),
+    'drop': ('.tsrc', 'soc_src', 'soc_trk'),
+   },
+   {'hosts': (('netflix.com', '', 0, '', ()),), 'drop': ('tctx', 'trackid', 'trackidetp', 'trkid')},
+   {'hosts': (('meetup.com', '', 0, '', ()),), 'drop': ('eventorigin', 'recid', 'recsource', 'searchid')},
+   {
+    'hosts': (
+     ('eventbrite.com', '', 0, '', ()),
+     ('eventbrite.co.uk', '', 0, '', ()),
+     ('eventbrite.ca', '', 0, '', ()),
+     ('eventbrite.com.au', '', 0, '', ()),
+     ('eventbrite.de', '', 0, '', ()),
+     ('eventbrite.es', '', 0, '', ()),
+     ('eventbrite.fr', '', 0, '', ()),
+     ('eventbrite.ie', '', 0, '', ()),
+     ('eventbrite.it', '', 0, '', ()),
+     ('eventbrite.nl', '', 0, '', ()),
+    ),
+    'drop': ('aff',),
+   },
+   {'hosts': (('kickstarter.com', '', 0, '', ()), ('producthunt.com', '', 0, '', ())), 'drop': ('ref',)},
+   {
+    'hosts': (('change.org', '', 0, '', ()),),
+    'drop': ('psf_variant', 'recruited_by_id', 'recruiter', 'source_location'),
+   },
+   {'hosts': (('gofundme.com', '', 0, '', ()),), 'drop': ('attribution_id',)},
+   {
+    'hosts': (('*.bandcamp.com', '', 0, '{artist:label}', ()),),
+    'drop': (
+     'from', 'search_item_id', 'search_item_type', 'search_match_part', 'search_page_id', 'search_page_no',
+     'search_rank', 'search_sig',
+    ),
+   },
+   {
+    'hosts': (('nature.com', '', 0, '', ()), ('link.springer.com', '', 0, '', ())),
+    'drop': ('code', 'error', 'frompaywallrec'),
+   },
+   {'hosts': (('sciencedirect.com', '', 0, '', ()),), 'drop': ('dgcid', 'via')},
+   {'hosts': (('tandfonline.com', '', 0, '', ()),), 'drop': ('cookieset', 'journalcode', 'needaccess')},
+   {'hosts': (('academic.oup.com', '', 0, '', ()),), 'drop': ('login', 'redirectedfrom')},
+   {'hosts': (('jstor.org', '', 0, '', ()),), 'drop': ('refreqid',)},
+   {'hosts': (('openreview.net', '', 0, '', ()),), 'drop': ('referrer',)},
+   {'hosts': (('addons.mozilla.org', '', 0, '', ()),), 'drop': ('src',)},
+   {
+    'hosts': (
+     ('movie.douban.com', '', 0, '', ()),
+     ('book.douban.com', '', 0, '', ()),
+     ('music.douban.com', '', 0, '', ()),
+    ),
+    'drop': ('_dtcc', '_i', 'dt_dapp', 'from'),
+   },
+  ),
+ },
  'pinterest@1': {
   'blocks': (
    {
@@ -1803,6 +1982,23 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
        ),
       },
       'write': '/{user}/{board}',
+     },
+    ),
+   },
+  ),
+ },
+ 'pixiv@1': {
+  'blocks': (
+   {
+    'hosts': (('pixiv.net', 'www.pixiv.net', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': (
+     {'path': ('/artworks/{id:digits}', '/en/artworks/{id:digits}'), 'write': '/artworks/{id}'},
+     {
+      'path': ('/member_illust.php',),
+      'query': {'illust_id': '{id:digits}', 'mode': 'medium'},
+      'write': '/artworks/{id}',
      },
     ),
    },
@@ -2289,6 +2485,34 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    },
   ),
  },
+ 'taobao@1': {
+  'blocks': (
+   {
+    'hosts': (('item.taobao.com', 'item.taobao.com', 0, '', ()),),
+    'https': True,
+    'pages': (
+     {
+      'path': ('/item.htm',),
+      'query': {'id': '{id:digits}'},
+      'write': '/item.htm?id={id}',
+      'keep': ('skuid',),
+     },
+    ),
+   },
+   {
+    'hosts': (('detail.tmall.com', 'detail.tmall.com', 0, '', ()),),
+    'https': True,
+    'pages': (
+     {
+      'path': ('/item.htm',),
+      'query': {'id': '{id:digits}'},
+      'write': '/item.htm?id={id}',
+      'keep': ('skuid',),
+     },
+    ),
+   },
+  ),
+ },
  'ted@1': {
   'blocks': (
    {
@@ -2335,6 +2559,45 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      {'path': ('/@{user:name}',), 'write': '/@{user|lower}', 'keep': ()},
      {'path': ('/search',), 'drop': ('t',)},
     ),
+   },
+  ),
+ },
+ 'tmdb@1': {
+  'blocks': (
+   {
+    'hosts': (('themoviedb.org', 'www.themoviedb.org', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': (
+     {'path': ('/{kind=movie|tv|person|collection}/{id:digits}-{slug}',), 'write': '/{kind}/{id}'},
+     {
+      'path': ('/{kind=movie|tv|person|collection}/{id:digits}-{slug}/{rest+}',),
+      'write': '/{kind}/{id}/{rest}',
+     },
+    ),
+   },
+  ),
+ },
+ 'tumblr@1': {
+  'blocks': (
+   {
+    'hosts': (('*.tumblr.com', '*.tumblr.com', 0, '', ('api', 'assets', 'embed', 'media')),),
+    'https': True,
+    'slash': 'strip',
+    'pages': (
+     {
+      'path': ('/post/{id:digits}/{slug}',),
+      'not': {'slug': ('amp', 'embed', 'mobile', 'photoset')},
+      'write': '/post/{id}',
+     },
+    ),
+   },
+   {
+    'hosts': (('tumblr.com', 'www.tumblr.com', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'drop': ('source',),
+    'pages': ({'path': ('/{blog:id}/{id:digits}/{slug}',), 'write': '/{blog}/{id}'},),
    },
   ),
  },
@@ -2689,6 +2952,16 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      {'path': ('/@{handle:name}/{rest+}',), 'write': '/@{handle|lower}/{rest}'},
      {'path': ('/{kind=channel|c|user}/{name}',), 'write': '/{kind}/{name}', 'drop': ('sub_confirmation',)},
     ),
+   },
+  ),
+ },
+ 'zenodo@1': {
+  'blocks': (
+   {
+    'hosts': (('zenodo.org', 'zenodo.org', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': ({'path': ('/records/{id:digits}', '/record/{id:digits}'), 'write': '/records/{id}'},),
    },
   ),
  },
