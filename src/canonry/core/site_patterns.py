@@ -10,7 +10,6 @@ them; here they become regular expressions at the first URL of their site.
 
 from __future__ import annotations
 
-import base64
 import binascii
 import re
 
@@ -183,7 +182,8 @@ def _decode_proofpoint(text: str) -> str:
 def _decode_base64(text: str) -> str:
     """Decode base64 as URLs hold it, without padding; a text that is not base64 or UTF-8 gives the empty string."""
     try:
-        return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
+        padded = text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4)
+        return binascii.a2b_base64(padded).decode()
     except (binascii.Error, UnicodeDecodeError):
         return ""
 
