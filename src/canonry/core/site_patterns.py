@@ -217,6 +217,7 @@ FILTERS: dict[str, Callable[[str], str]] = {
     "decode": _decode,
     "proofpoint": _decode_proofpoint,
     "base64": _decode_base64,
+    "dashes": lambda text: text.replace("_", "-").replace(".", "-"),
 }
 # How to find a target in the path and the query where a table cannot say it; the C core leaves these to the reference.
 TARGET_CODES: dict[str, Callable[[str], str]] = {"proofpoint": decode_proofpoint}

@@ -766,8 +766,8 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'slash': 'strip',
     'pages': (
-     {'path': ('/crates/{name:id}',), 'write': '/crates/{name|lower}'},
-     {'path': ('/crates/{name:id}/{rest+}',), 'write': '/crates/{name|lower}/{rest}'},
+     {'path': ('/crates/{name:id}',), 'write': '/crates/{name|lower|dashes}'},
+     {'path': ('/crates/{name:id}/{rest+}',), 'write': '/crates/{name|lower|dashes}/{rest}'},
     ),
    },
   ),
@@ -1695,6 +1695,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     ),
     'https': True,
     'slash': 'strip',
+    'drop': ('tport',),
     'pages': (
      {
       'path': (
@@ -2044,19 +2045,19 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'pages': (
      {
       'path': ('/project/{name:name}', '/p/{name:name}', '/pypi/{name:name}'),
-      'write': '/project/{name|lower}',
+      'write': '/project/{name|lower|dashes}',
      },
      {
       'path': ('/project/{name:name}/{release}', '/pypi/{name:name}/{release}'),
       'not': {'release': ('json',)},
-      'write': '/project/{name|lower}/{release}',
+      'write': '/project/{name|lower|dashes}/{release}',
      },
-     {'path': ('/pypi/{name:name}',), 'groups': (1,), 'write': '/project/{name|lower}'},
+     {'path': ('/pypi/{name:name}',), 'groups': (1,), 'write': '/project/{name|lower|dashes}'},
      {
       'path': ('/pypi/{name:name}/{release}',),
       'groups': (1,),
       'not': {'release': ('json',)},
-      'write': '/project/{name|lower}/{release}',
+      'write': '/project/{name|lower|dashes}/{release}',
      },
     ),
    },
@@ -2069,8 +2070,8 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'slash': 'strip',
     'drop': (
-     '__filter__', '__nsrc__', '__snid3__', '__snids__', 'ch', 'oid', 'redirected_qid', 'share', 'srid',
-     'target_type', 'top_ans',
+     '__filter__', '__nsrc__', '__snid3__', '__snids__', 'ch', 'no_redirect', 'oid', 'redirected_qid',
+     'share', 'srid', 'target_type', 'top_ans',
     ),
    },
    {
@@ -2078,8 +2079,8 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'slash': 'strip',
     'drop': (
-     '__filter__', '__nsrc__', '__snid3__', '__snids__', 'ch', 'oid', 'redirected_qid', 'share', 'srid',
-     'target_type', 'top_ans',
+     '__filter__', '__nsrc__', '__snid3__', '__snids__', 'ch', 'no_redirect', 'oid', 'redirected_qid',
+     'share', 'srid', 'target_type', 'top_ans',
     ),
    },
   ),
@@ -2148,6 +2149,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      {'path': ('/u/{name:id}/{rest+}', '/user/{name:id}/{rest+}'), 'write': '/user/{name|lower}/{rest}'},
      {'path': ('/media',), 'query': {'url': '{url}'}, 'target': '{url|decode}'},
      {'path': ('/{item}',), 'query': {'url': '{url}'}, 'groups': (2,), 'target': '{url|decode}'},
+     {'path': ('/',), 'query': {'url': '{url}'}, 'groups': (2,), 'target': '{url|decode}'},
     ),
    },
   ),
@@ -2766,7 +2768,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('*.m.wikivoyage.org', '*.wikivoyage.org', 0, '{lang:label}', ('jbo',)),
     ),
     'https': True,
-    'drop': ('mobileaction', 'useskin'),
+    'drop': ('mobileaction', 'oldformat', 'useskin'),
     'pages': (
      {'path': ('/wiki/{title+:text}',), 'write': '/wiki/{title|unescape|underscores|capital}'},
      {
@@ -2783,7 +2785,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('*.m.wiktionary.org', '*.wiktionary.org', 0, '{lang:label}', ()),
     ),
     'https': True,
-    'drop': ('mobileaction', 'useskin'),
+    'drop': ('mobileaction', 'oldformat', 'useskin'),
     'pages': (
      {'path': ('/wiki/{title+:text}',), 'write': '/wiki/{title|unescape|underscores}'},
      {
@@ -2800,7 +2802,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('*.m.wikimedia.org', '*.wikimedia.org', 0, '{name=commons|incubator|meta|species}', ()),
     ),
     'https': True,
-    'drop': ('mobileaction', 'useskin'),
+    'drop': ('mobileaction', 'oldformat', 'useskin'),
     'pages': (
      {'path': ('/wiki/{title+:text}',), 'write': '/wiki/{title|unescape|underscores|capital}'},
      {
@@ -2819,7 +2821,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('m.mediawiki.org', 'www.mediawiki.org', 0, '', ()),
     ),
     'https': True,
-    'drop': ('mobileaction', 'useskin'),
+    'drop': ('mobileaction', 'oldformat', 'useskin'),
     'pages': (
      {'path': ('/wiki/{title+:text}',), 'write': '/wiki/{title|unescape|underscores|capital}'},
      {
@@ -2920,6 +2922,13 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      {'path': ('/redirect',), 'query': {'q': '{url}'}, 'target': '{url|decode}'},
      {
       'path': ('/watch',),
+      'query': {'v': '{id:id:1-20}', 't': '{time:digits}s'},
+      'groups': (0, 1, 2),
+      'write': '/watch?v={id}&t={time}',
+      'keep': ('index', 'list', 't', 'v'),
+     },
+     {
+      'path': ('/watch',),
       'query': {'v': '{id:id:1-20}'},
       'groups': (0, 1, 2),
       'write': '/watch?v={id}',
@@ -2948,7 +2957,11 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'keep': ('index', 'list', 't', 'v'),
       'rename': {'start': 't'},
      },
-     {'path': ('/@{handle:name}',), 'write': '/@{handle|lower}', 'drop': ('sub_confirmation',)},
+     {
+      'path': ('/@{handle:name}', '/@{handle:name}/featured'),
+      'write': '/@{handle|lower}',
+      'drop': ('sub_confirmation',),
+     },
      {'path': ('/@{handle:name}/{rest+}',), 'write': '/@{handle|lower}/{rest}'},
      {'path': ('/{kind=channel|c|user}/{name}',), 'write': '/{kind}/{name}', 'drop': ('sub_confirmation',)},
     ),
