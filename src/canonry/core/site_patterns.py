@@ -10,7 +10,6 @@ them; here they become regular expressions at the first URL of their site.
 
 from __future__ import annotations
 
-import base64
 import binascii
 import re
 
@@ -183,7 +182,8 @@ def _decode_proofpoint(text: str) -> str:
 def _decode_base64(text: str) -> str:
     """Decode base64 as URLs hold it, without padding; a text that is not base64 or UTF-8 gives the empty string."""
     try:
-        return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
+        padded = text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4)
+        return binascii.a2b_base64(padded).decode()
     except (binascii.Error, UnicodeDecodeError):
         return ""
 
@@ -217,6 +217,7 @@ FILTERS: dict[str, Callable[[str], str]] = {
     "decode": _decode,
     "proofpoint": _decode_proofpoint,
     "base64": _decode_base64,
+    "dashes": lambda text: text.replace("_", "-").replace(".", "-"),
 }
 # How to find a target in the path and the query where a table cannot say it; the C core leaves these to the reference.
 TARGET_CODES: dict[str, Callable[[str], str]] = {"proofpoint": decode_proofpoint}

@@ -255,6 +255,8 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'write': '/product-reviews/{id}',
      },
      {'path': ('/{a}/product-reviews/{id:code:10}/ref={b}',), 'write': '/product-reviews/{id}'},
+     {'path': ('/{a}/b', '/b/ref={a}'), 'query': {'node': '{id:digits}'}, 'write': '/b?node={id}'},
+     {'path': ('/{a}/b/ref={b}',), 'query': {'node': '{id:digits}'}, 'write': '/b?node={id}'},
      {'path': ('/s/ref={a}',), 'write': '/s'},
      {
       'path': ('/hz/wishlist/ls/{id:code}', '/registry/wishlist/{id:code}', '/gp/registry/wishlist/{id:code}'),
@@ -410,7 +412,12 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
  'bbc@1': {
   'blocks': (
    {
-    'hosts': (('bbc.com', 'www.bbc.com', 0, '', ()), ('bbc.co.uk', 'www.bbc.com', 1, '', ())),
+    'hosts': (
+     ('bbc.com', 'www.bbc.com', 0, '', ()),
+     ('bbc.co.uk', 'www.bbc.com', 1, '', ()),
+     ('m.bbc.co.uk', 'www.bbc.com', 2, '', ()),
+     ('m.bbc.com', 'www.bbc.com', 3, '', ()),
+    ),
     'https': True,
     'slash': 'strip',
     'drop': (
@@ -420,13 +427,13 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'pages': (
      {
       'path': ('/{section=news|sport}/articles/{id:base36}.amp',),
-      'groups': (0, 1),
+      'groups': (0, 1, 2, 3),
       'write': '/{section}/articles/{id}',
      },
-     {'path': ('/news/amp/{id:label}',), 'groups': (0, 1), 'write': '/news/{id}'},
+     {'path': ('/news/amp/{id:label}',), 'groups': (0, 1, 2, 3), 'write': '/news/{id}'},
      {
       'path': ('/{section=news|sport}/{rest+}',),
-      'groups': (0, 1),
+      'groups': (0, 1, 2, 3),
       'drop': (
        'at_*', 'intlink_from_url', 'link_location', 'ns_campaign', 'ns_fee', 'ns_linkname', 'ns_mchannel',
        'ns_source',
@@ -693,6 +700,24 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    },
   ),
  },
+ 'chromewebstore@1': {
+  'blocks': (
+   {
+    'hosts': (
+     ('chromewebstore.google.com', 'chromewebstore.google.com', 0, '', ()),
+     ('chrome.google.com', 'chromewebstore.google.com', 1, '', ()),
+    ),
+    'https': True,
+    'slash': 'strip',
+    'drop': ('authuser', 'pli'),
+    'pages': (
+     {'path': ('/detail/{slug}/{id:lower:32}',), 'write': '/detail/{id}'},
+     {'path': ('/webstore/detail/{id:lower:32}',), 'groups': (1,), 'write': '/detail/{id}'},
+     {'path': ('/webstore/detail/{slug}/{id:lower:32}',), 'groups': (1,), 'write': '/detail/{id}'},
+    ),
+   },
+  ),
+ },
  'cnn@1': {
   'blocks': (
    {
@@ -722,6 +747,14 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'groups': (3,),
       'write': '/{year}/{month}/{day}/{section}/{slug}',
      },
+     {
+      'path': (
+       '/{section:id}/{kind=article|live-news}/{slug:id}',
+       '/{section:id}/{kind=article|live-news}/{slug:id}/index.html',
+      ),
+      'groups': (0, 1, 2),
+      'write': '/{section}/{kind}/{slug}',
+     },
     ),
    },
   ),
@@ -733,8 +766,8 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'slash': 'strip',
     'pages': (
-     {'path': ('/crates/{name:id}',), 'write': '/crates/{name|lower}'},
-     {'path': ('/crates/{name:id}/{rest+}',), 'write': '/crates/{name|lower}/{rest}'},
+     {'path': ('/crates/{name:id}',), 'write': '/crates/{name|lower|dashes}'},
+     {'path': ('/crates/{name:id}/{rest+}',), 'write': '/crates/{name|lower|dashes}/{rest}'},
     ),
    },
   ),
@@ -957,6 +990,12 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'ignore_case': True,
       'write': '/groups/{group|lower}/posts/{id}',
      },
+     {
+      'path': ('/groups/{group:name}',),
+      'query': {'view': 'permalink', 'id': '{id:digits}'},
+      'ignore_case': True,
+      'write': '/groups/{group|lower}/posts/{id}',
+     },
      {'path': ('/{user:name}/posts/{id:alnum}',), 'ignore_case': True, 'write': '/{user|lower}/posts/{id}'},
      {
       'path': ('/{user:name}/posts/{slug}/{id:alnum}',),
@@ -1056,10 +1095,25 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      },
      {
       'path': ('/{owner:id}/{repo:name}',),
+      'not': {
+       'owner': (
+        'about', 'advisories', 'apps', 'collections', 'enterprises', 'features', 'login', 'marketplace',
+        'orgs', 'search', 'settings', 'site', 'sponsors', 'stars', 'topics', 'users',
+       ),
+      },
       'write': '/{owner|lower}/{repo|lower}',
       'defaults': {'tab': ('readme-ov-file',)},
      },
-     {'path': ('/{owner:id}/{repo:name}/{rest+}',), 'write': '/{owner|lower}/{repo|lower}/{rest}'},
+     {
+      'path': ('/{owner:id}/{repo:name}/{rest+}',),
+      'not': {
+       'owner': (
+        'about', 'advisories', 'apps', 'collections', 'enterprises', 'features', 'login', 'marketplace',
+        'orgs', 'search', 'settings', 'site', 'sponsors', 'stars', 'topics', 'users',
+       ),
+      },
+      'write': '/{owner|lower}/{repo|lower}/{rest}',
+     },
      {'path': ('/{owner:id}',), 'write': '/{owner|lower}', 'defaults': {'tab': ('overview',)}},
     ),
    },
@@ -1255,6 +1309,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      {'path': ('/url',), 'query': {'q': '{url}'}, 'target': '{url|decode}'},
      {'path': ('/url',), 'query': {'url': '{url}'}, 'target': '{url|decode}'},
      {'path': ('/amp/s/{rest+}',), 'target_query': True, 'target': 'https://{rest}'},
+     {'path': ('/amp/{rest+}',), 'target_query': True, 'target': 'http://{rest}'},
      {
       'path': ('/search',),
       'drop': (
@@ -1316,6 +1371,11 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      {'path': ('/drive/u/{account:digits}/folders/{id:id}',), 'write': '/drive/folders/{id}'},
      {'path': ('/folderview',), 'query': {'id': '{id:id}'}, 'write': '/drive/folders/{id}'},
     ),
+   },
+   {
+    'hosts': (('colab.research.google.com', 'colab.research.google.com', 0, '', ()),),
+    'https': True,
+    'drop': ('authuser', 'usp'),
    },
   ),
  },
@@ -1570,7 +1630,11 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'target': '{url|decode}',
      },
      {'path': ('/p/{id:hex:10-12}',), 'write': '/p/{id}'},
-     {'path': ('/{author}/{slug}-{id:hex:10-12}',), 'write': '/p/{id}'},
+     {
+      'path': ('/{author}/{slug}-{id:hex:10-12}',),
+      'not': {'author': ('c', 'm', 'me', 'r', 'search', 'tag', 'topic', 'u')},
+      'write': '/p/{id}',
+     },
      {'path': ('/@{author:name}/{id:hex:10-12}',), 'write': '/p/{id}'},
     ),
    },
@@ -1581,6 +1645,44 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'drop': ('gi', 'postpublishedtype', 'responsesopen', 'sortby', 'source'),
     'pages': ({'path': ('/{slug}-{id:hex:10-12}',), 'write': 'https://medium.com/p/{id}'},),
     'written_hosts': ('medium.com',),
+   },
+   {
+    'hosts': (
+     ('betterprogramming.pub', '', 0, '', ()),
+     ('itnext.io', '', 0, '', ()),
+     ('levelup.gitconnected.com', '', 0, '', ()),
+     ('proandroiddev.com', '', 0, '', ()),
+     ('uxdesign.cc', '', 0, '', ()),
+    ),
+    'https': True,
+    'drop': ('gi', 'source'),
+   },
+  ),
+ },
+ 'mirrors@1': {
+  'blocks': (
+   {
+    'hosts': (('huggingface.co', 'huggingface.co', 0, '', ()), ('hf.co', 'huggingface.co', 0, '', ())),
+    'https': True,
+    'slash': 'strip',
+   },
+   {
+    'hosts': (('xkcd.com', 'xkcd.com', 0, '', ()), ('m.xkcd.com', 'xkcd.com', 0, '', ())),
+    'https': True,
+    'slash': 'strip',
+   },
+   {
+    'hosts': (
+     ('learn.microsoft.com', 'learn.microsoft.com', 0, '', ()),
+     ('docs.microsoft.com', 'learn.microsoft.com', 0, '', ()),
+    ),
+    'https': True,
+    'slash': 'strip',
+    'drop': ('redirectedfrom',),
+   },
+   {
+    'hosts': (('wikihow.com', 'www.wikihow.com', 0, '', ()), ('m.wikihow.com', 'www.wikihow.com', 0, '', ())),
+    'https': True,
    },
   ),
  },
@@ -1593,6 +1695,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     ),
     'https': True,
     'slash': 'strip',
+    'drop': ('tport',),
     'pages': (
      {
       'path': (
@@ -1604,6 +1707,33 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    },
   ),
  },
+ 'myanimelist@1': {
+  'blocks': (
+   {
+    'hosts': (('myanimelist.net', 'myanimelist.net', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': ({'path': ('/{kind=anime|manga|people|character}/{id:digits}/{slug}',), 'write': '/{kind}/{id}'},),
+   },
+  ),
+ },
+ 'nicovideo@1': {
+  'blocks': (
+   {
+    'hosts': (
+     ('nicovideo.jp', 'www.nicovideo.jp', 0, '', ()),
+     ('sp.nicovideo.jp', 'www.nicovideo.jp', 0, '', ()),
+     ('nico.ms', 'www.nicovideo.jp', 1, '', ()),
+    ),
+    'https': True,
+    'slash': 'strip',
+    'pages': (
+     {'path': ('/watch/{id:base36}',), 'write': '/watch/{id}', 'keep': ('from',)},
+     {'path': ('/sm{id:digits}',), 'groups': (1,), 'write': '/watch/sm{id}', 'keep': ('from',)},
+    ),
+   },
+  ),
+ },
  'npm@1': {
   'blocks': (
    {
@@ -1611,6 +1741,19 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'slash': 'strip',
     'defaults': {'activetab': ('readme',)},
+   },
+  ),
+ },
+ 'nuget@1': {
+  'blocks': (
+   {
+    'hosts': (('nuget.org', 'www.nuget.org', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': (
+     {'path': ('/packages/{name:name}',), 'write': '/packages/{name|lower}'},
+     {'path': ('/packages/{name:name}/{rest+}',), 'write': '/packages/{name|lower}/{rest}'},
+    ),
    },
   ),
  },
@@ -1693,6 +1836,100 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    },
   ),
  },
+ 'parameters@1': {
+  'blocks': (
+   {'hosts': (('techcrunch.com', '', 0, '', ()),), 'drop': ('ncid', 'sr_share', 'tpcc')},
+   {
+    'hosts': (('cnet.com', '', 0, '', ()), ('zdnet.com', '', 0, '', ()), ('gamespot.com', '', 0, '', ())),
+    'drop': ('ftag',),
+   },
+   {
+    'hosts': (
+     ('newyorker.com', '', 0, '', ()),
+     ('wired.com', '', 0, '', ()),
+     ('vanityfair.com', '', 0, '', ()),
+     ('vogue.com', '', 0, '', ()),
+     ('gq.com', '', 0, '', ()),
+     ('bonappetit.com', '', 0, '', ()),
+     ('pitchfork.com', '', 0, '', ()),
+    ),
+    'drop': ('bxid', 'cndid', 'esrc', 'hasha', 'hashb', 'hashc', 'mbid'),
+   },
+   {'hosts': (('cnbc.com', '', 0, '', ()),), 'drop': ('__source',)},
+   {'hosts': (('foxnews.com', '', 0, '', ()), ('foxbusiness.com', '', 0, '', ())), 'drop': ('intcmp',)},
+   {
+    'hosts': (('politico.com', '', 0, '', ()), ('politico.eu', '', 0, '', ())),
+    'drop': ('nlid', 'nname', 'nrid'),
+   },
+   {'hosts': (('aljazeera.com', '', 0, '', ()),), 'drop': ('traffic_source',)},
+   {'hosts': (('dw.com', '', 0, '', ()),), 'drop': ('maca',)},
+   {'hosts': (('economist.com', '', 0, '', ()),), 'drop': ('etear', 'fsrc')},
+   {'hosts': (('ft.com', '', 0, '', ()),), 'drop': ('segmentid', 'sharetype')},
+   {'hosts': (('dailymail.co.uk', '', 0, '', ()),), 'drop': ('ico', 'ito', 'ns_campaign', 'ns_mchannel')},
+   {'hosts': (('apnews.com', '', 0, '', ()),), 'drop': ('taid',)},
+   {'hosts': (('zeit.de', '', 0, '', ()),), 'drop': ('wt_zmc',)},
+   {'hosts': (('faz.net', '', 0, '', ()),), 'drop': ('gepc',)},
+   {'hosts': (('welt.de', '', 0, '', ()),), 'drop': ('wtmc', 'wtrid')},
+   {'hosts': (('elpais.com', '', 0, '', ()),), 'drop': ('ssm',)},
+   {
+    'hosts': (
+     ('yahoo.com', '', 0, '', ()),
+     ('news.yahoo.com', '', 0, '', ()),
+     ('finance.yahoo.com', '', 0, '', ()),
+     ('sports.yahoo.com', '', 0, '', ()),
+    ),
+    'drop': ('.tsrc', 'soc_src', 'soc_trk'),
+   },
+   {'hosts': (('netflix.com', '', 0, '', ()),), 'drop': ('tctx', 'trackid', 'trackidetp', 'trkid')},
+   {'hosts': (('meetup.com', '', 0, '', ()),), 'drop': ('eventorigin', 'recid', 'recsource', 'searchid')},
+   {
+    'hosts': (
+     ('eventbrite.com', '', 0, '', ()),
+     ('eventbrite.co.uk', '', 0, '', ()),
+     ('eventbrite.ca', '', 0, '', ()),
+     ('eventbrite.com.au', '', 0, '', ()),
+     ('eventbrite.de', '', 0, '', ()),
+     ('eventbrite.es', '', 0, '', ()),
+     ('eventbrite.fr', '', 0, '', ()),
+     ('eventbrite.ie', '', 0, '', ()),
+     ('eventbrite.it', '', 0, '', ()),
+     ('eventbrite.nl', '', 0, '', ()),
+    ),
+    'drop': ('aff',),
+   },
+   {'hosts': (('kickstarter.com', '', 0, '', ()), ('producthunt.com', '', 0, '', ())), 'drop': ('ref',)},
+   {
+    'hosts': (('change.org', '', 0, '', ()),),
+    'drop': ('psf_variant', 'recruited_by_id', 'recruiter', 'source_location'),
+   },
+   {'hosts': (('gofundme.com', '', 0, '', ()),), 'drop': ('attribution_id',)},
+   {
+    'hosts': (('*.bandcamp.com', '', 0, '{artist:label}', ()),),
+    'drop': (
+     'from', 'search_item_id', 'search_item_type', 'search_match_part', 'search_page_id', 'search_page_no',
+     'search_rank', 'search_sig',
+    ),
+   },
+   {
+    'hosts': (('nature.com', '', 0, '', ()), ('link.springer.com', '', 0, '', ())),
+    'drop': ('code', 'error', 'frompaywallrec'),
+   },
+   {'hosts': (('sciencedirect.com', '', 0, '', ()),), 'drop': ('dgcid', 'via')},
+   {'hosts': (('tandfonline.com', '', 0, '', ()),), 'drop': ('cookieset', 'journalcode', 'needaccess')},
+   {'hosts': (('academic.oup.com', '', 0, '', ()),), 'drop': ('login', 'redirectedfrom')},
+   {'hosts': (('jstor.org', '', 0, '', ()),), 'drop': ('refreqid',)},
+   {'hosts': (('openreview.net', '', 0, '', ()),), 'drop': ('referrer',)},
+   {'hosts': (('addons.mozilla.org', '', 0, '', ()),), 'drop': ('src',)},
+   {
+    'hosts': (
+     ('movie.douban.com', '', 0, '', ()),
+     ('book.douban.com', '', 0, '', ()),
+     ('music.douban.com', '', 0, '', ()),
+    ),
+    'drop': ('_dtcc', '_i', 'dt_dapp', 'from'),
+   },
+  ),
+ },
  'pinterest@1': {
   'blocks': (
    {
@@ -1751,6 +1988,23 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    },
   ),
  },
+ 'pixiv@1': {
+  'blocks': (
+   {
+    'hosts': (('pixiv.net', 'www.pixiv.net', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': (
+     {'path': ('/artworks/{id:digits}', '/en/artworks/{id:digits}'), 'write': '/artworks/{id}'},
+     {
+      'path': ('/member_illust.php',),
+      'query': {'illust_id': '{id:digits}', 'mode': 'medium'},
+      'write': '/artworks/{id}',
+     },
+    ),
+   },
+  ),
+ },
  'pubmed@1': {
   'blocks': (
    {
@@ -1791,19 +2045,19 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'pages': (
      {
       'path': ('/project/{name:name}', '/p/{name:name}', '/pypi/{name:name}'),
-      'write': '/project/{name|lower}',
+      'write': '/project/{name|lower|dashes}',
      },
      {
       'path': ('/project/{name:name}/{release}', '/pypi/{name:name}/{release}'),
       'not': {'release': ('json',)},
-      'write': '/project/{name|lower}/{release}',
+      'write': '/project/{name|lower|dashes}/{release}',
      },
-     {'path': ('/pypi/{name:name}',), 'groups': (1,), 'write': '/project/{name|lower}'},
+     {'path': ('/pypi/{name:name}',), 'groups': (1,), 'write': '/project/{name|lower|dashes}'},
      {
       'path': ('/pypi/{name:name}/{release}',),
       'groups': (1,),
       'not': {'release': ('json',)},
-      'write': '/project/{name|lower}/{release}',
+      'write': '/project/{name|lower|dashes}/{release}',
      },
     ),
    },
@@ -1816,8 +2070,8 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'slash': 'strip',
     'drop': (
-     '__filter__', '__nsrc__', '__snid3__', '__snids__', 'ch', 'oid', 'redirected_qid', 'share', 'srid',
-     'target_type', 'top_ans',
+     '__filter__', '__nsrc__', '__snid3__', '__snids__', 'ch', 'no_redirect', 'oid', 'redirected_qid',
+     'share', 'srid', 'target_type', 'top_ans',
     ),
    },
    {
@@ -1825,8 +2079,8 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'slash': 'strip',
     'drop': (
-     '__filter__', '__nsrc__', '__snid3__', '__snids__', 'ch', 'oid', 'redirected_qid', 'share', 'srid',
-     'target_type', 'top_ans',
+     '__filter__', '__nsrc__', '__snid3__', '__snids__', 'ch', 'no_redirect', 'oid', 'redirected_qid',
+     'share', 'srid', 'target_type', 'top_ans',
     ),
    },
   ),
@@ -1895,6 +2149,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      {'path': ('/u/{name:id}/{rest+}', '/user/{name:id}/{rest+}'), 'write': '/user/{name|lower}/{rest}'},
      {'path': ('/media',), 'query': {'url': '{url}'}, 'target': '{url|decode}'},
      {'path': ('/{item}',), 'query': {'url': '{url}'}, 'groups': (2,), 'target': '{url|decode}'},
+     {'path': ('/',), 'query': {'url': '{url}'}, 'groups': (2,), 'target': '{url|decode}'},
     ),
    },
   ),
@@ -2042,8 +2297,11 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'drop': ('sara_*',),
     'drop_fragments': ('ref=*',),
     'pages': (
-     {'path': ('/{section:id}/{rest}-amp',), 'write': '/{section}/{rest}'},
-     {'path': ('/{section:id}/{subsection:id}/{rest}-amp',), 'write': '/{section}/{subsection}/{rest}'},
+     {'path': ('/{section:id}/{slug}-{id:hex:12}-amp',), 'write': '/{section}/{slug}-{id}'},
+     {
+      'path': ('/{section:id}/{subsection:id}/{slug}-{id:hex:12}-amp',),
+      'write': '/{section}/{subsection}/{slug}-{id}',
+     },
     ),
    },
   ),
@@ -2229,6 +2487,34 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    },
   ),
  },
+ 'taobao@1': {
+  'blocks': (
+   {
+    'hosts': (('item.taobao.com', 'item.taobao.com', 0, '', ()),),
+    'https': True,
+    'pages': (
+     {
+      'path': ('/item.htm',),
+      'query': {'id': '{id:digits}'},
+      'write': '/item.htm?id={id}',
+      'keep': ('skuid',),
+     },
+    ),
+   },
+   {
+    'hosts': (('detail.tmall.com', 'detail.tmall.com', 0, '', ()),),
+    'https': True,
+    'pages': (
+     {
+      'path': ('/item.htm',),
+      'query': {'id': '{id:digits}'},
+      'write': '/item.htm?id={id}',
+      'keep': ('skuid',),
+     },
+    ),
+   },
+  ),
+ },
  'ted@1': {
   'blocks': (
    {
@@ -2275,6 +2561,45 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      {'path': ('/@{user:name}',), 'write': '/@{user|lower}', 'keep': ()},
      {'path': ('/search',), 'drop': ('t',)},
     ),
+   },
+  ),
+ },
+ 'tmdb@1': {
+  'blocks': (
+   {
+    'hosts': (('themoviedb.org', 'www.themoviedb.org', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': (
+     {'path': ('/{kind=movie|tv|person|collection}/{id:digits}-{slug}',), 'write': '/{kind}/{id}'},
+     {
+      'path': ('/{kind=movie|tv|person|collection}/{id:digits}-{slug}/{rest+}',),
+      'write': '/{kind}/{id}/{rest}',
+     },
+    ),
+   },
+  ),
+ },
+ 'tumblr@1': {
+  'blocks': (
+   {
+    'hosts': (('*.tumblr.com', '*.tumblr.com', 0, '', ('api', 'assets', 'embed', 'media')),),
+    'https': True,
+    'slash': 'strip',
+    'pages': (
+     {
+      'path': ('/post/{id:digits}/{slug}',),
+      'not': {'slug': ('amp', 'embed', 'mobile', 'photoset')},
+      'write': '/post/{id}',
+     },
+    ),
+   },
+   {
+    'hosts': (('tumblr.com', 'www.tumblr.com', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'drop': ('source',),
+    'pages': ({'path': ('/{blog:id}/{id:digits}/{slug}',), 'write': '/{blog}/{id}'},),
    },
   ),
  },
@@ -2443,7 +2768,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('*.m.wikivoyage.org', '*.wikivoyage.org', 0, '{lang:label}', ('jbo',)),
     ),
     'https': True,
-    'drop': ('mobileaction', 'useskin'),
+    'drop': ('mobileaction', 'oldformat', 'useskin'),
     'pages': (
      {'path': ('/wiki/{title+:text}',), 'write': '/wiki/{title|unescape|underscores|capital}'},
      {
@@ -2460,7 +2785,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('*.m.wiktionary.org', '*.wiktionary.org', 0, '{lang:label}', ()),
     ),
     'https': True,
-    'drop': ('mobileaction', 'useskin'),
+    'drop': ('mobileaction', 'oldformat', 'useskin'),
     'pages': (
      {'path': ('/wiki/{title+:text}',), 'write': '/wiki/{title|unescape|underscores}'},
      {
@@ -2477,7 +2802,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('*.m.wikimedia.org', '*.wikimedia.org', 0, '{name=commons|incubator|meta|species}', ()),
     ),
     'https': True,
-    'drop': ('mobileaction', 'useskin'),
+    'drop': ('mobileaction', 'oldformat', 'useskin'),
     'pages': (
      {'path': ('/wiki/{title+:text}',), 'write': '/wiki/{title|unescape|underscores|capital}'},
      {
@@ -2496,7 +2821,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('m.mediawiki.org', 'www.mediawiki.org', 0, '', ()),
     ),
     'https': True,
-    'drop': ('mobileaction', 'useskin'),
+    'drop': ('mobileaction', 'oldformat', 'useskin'),
     'pages': (
      {'path': ('/wiki/{title+:text}',), 'write': '/wiki/{title|unescape|underscores|capital}'},
      {
@@ -2597,6 +2922,13 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      {'path': ('/redirect',), 'query': {'q': '{url}'}, 'target': '{url|decode}'},
      {
       'path': ('/watch',),
+      'query': {'v': '{id:id:1-20}', 't': '{time:digits}s'},
+      'groups': (0, 1, 2),
+      'write': '/watch?v={id}&t={time}',
+      'keep': ('index', 'list', 't', 'v'),
+     },
+     {
+      'path': ('/watch',),
       'query': {'v': '{id:id:1-20}'},
       'groups': (0, 1, 2),
       'write': '/watch?v={id}',
@@ -2625,10 +2957,24 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'keep': ('index', 'list', 't', 'v'),
       'rename': {'start': 't'},
      },
-     {'path': ('/@{handle:name}',), 'write': '/@{handle|lower}', 'drop': ('sub_confirmation',)},
+     {
+      'path': ('/@{handle:name}', '/@{handle:name}/featured'),
+      'write': '/@{handle|lower}',
+      'drop': ('sub_confirmation',),
+     },
      {'path': ('/@{handle:name}/{rest+}',), 'write': '/@{handle|lower}/{rest}'},
      {'path': ('/{kind=channel|c|user}/{name}',), 'write': '/{kind}/{name}', 'drop': ('sub_confirmation',)},
     ),
+   },
+  ),
+ },
+ 'zenodo@1': {
+  'blocks': (
+   {
+    'hosts': (('zenodo.org', 'zenodo.org', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': ({'path': ('/records/{id:digits}', '/record/{id:digits}'), 'write': '/records/{id}'},),
    },
   ),
  },

@@ -11,7 +11,10 @@ enum {
     FLAG_HAS_KEEP = 32, FLAG_HAS_TARGET = 64, FLAG_HAS_WRITE = 128,
 };
 enum { KIND_ANY, KIND_TEXT, KIND_FIRST_CLASS, KIND_CHOICE = 0x7f, KIND_SPANS = 0x80 };
-enum { FILTER_LOWER, FILTER_UPPER, FILTER_CAPITAL, FILTER_UNDERSCORES, FILTER_UNESCAPE, FILTER_DECODE, FILTER_PROOFPOINT };
+enum {
+    FILTER_LOWER, FILTER_UPPER, FILTER_CAPITAL, FILTER_UNDERSCORES, FILTER_UNESCAPE, FILTER_DECODE, FILTER_PROOFPOINT,
+    FILTER_BASE64, FILTER_DASHES,
+};
 enum { MAX_SEGMENTS = 32, MAX_CAPTURES = 16 };
 
 /* The classes of site_patterns.py in their order, one bit for each character as in bytes.h. */
@@ -604,6 +607,10 @@ static bool apply_filter(struct bytes *out, size_t start, unsigned filter)
                 remove_range(out, i + 1, 2);
             }
             break;
+        case FILTER_DASHES:
+            if (*at == '_' || *at == '.')
+                *at = '-';
+            break;
         case FILTER_UNESCAPE:
             if (is_escape && is_text_escape(c) && c < 0x80 && c != ' ' && c != '"') {
                 *at = c;
@@ -618,7 +625,7 @@ static bool apply_filter(struct bytes *out, size_t start, unsigned filter)
                 remove_range(out, i + 1, 2);
             }
             break;
-        default:
+        default: /* FILTER_BASE64, and what only the reference does */
             return false;
         }
     }
