@@ -864,11 +864,11 @@ static enum site_outcome write_url(struct site_match *match, const uint8_t *page
             host = elsewhere;
             is_https = true;
         }
-        answer->is_path_final = true;
+        answer->effect.is_path_final = true;
     } else {
-        answer->slash = block[1];
+        answer->effect.slash = block[1];
     }
-    answer->keeps_host = host.length > 0;
+    answer->effect.keeps_host = host.length > 0;
     if (host.length == 1 && host.at[0] == '*') /* the template writes the host too: tools/site_programs.py */
         write_bytes(out, (const uint8_t *)"https://", 8);
     else
@@ -939,19 +939,14 @@ static bool read_record(struct site_match *match, uint32_t place, struct piece l
 /* Find the table of a host and read it into the match. */
 static bool find_table(struct site_match *match, struct piece bare, uint8_t host[128])
 {
-    const struct rules *rules = match->rules;
+    const struct located *url = match->url;
     const uint8_t *dot = memchr(bare.at, '.', bare.length);
     struct piece label = {bare.at, dot ? (size_t)(dot - bare.at) : bare.length};
-    const struct host *exact = find_host(&rules->hosts, bare.at, bare.length);
-    if (exact && exact->flags & HOST_HAS_TABLE) {
-        return read_record(match, exact->table_record, label, host);
-    }
-    if (dot == NULL)
+    if (url->exact && url->exact->flags & HOST_HAS_TABLE)
+        return read_record(match, url->exact->table_record, label, host);
+    if (url->domain == NULL || !(url->domain->flags & HOST_HAS_DOMAIN_TABLES))
         return false;
-    const struct host *domain = find_host(&rules->hosts, dot + 1, bare.length - label.length - 1);
-    if (domain == NULL || !(domain->flags & HOST_HAS_DOMAIN_TABLES))
-        return false;
-    const uint32_t *records = rules->domain_records + domain->domain_records;
+    const uint32_t *records = match->rules->domain_records + url->domain->domain_records;
     for (uint32_t left = *records++; left; left--, records++)
         if (read_record(match, *records, label, host))
             return true;
@@ -995,11 +990,16 @@ enum site_outcome apply_sites(const struct rules *rules, const struct located *u
         bare += 4;
     if (bare && !memchr(lower + bare, '.', host_length - bare))
         bare -= 4;
-    answer->needs = NULL;
+    answer->effect = (struct site_effect){0};
     if (!find_table(&match, (struct piece){lower + bare, host_length - bare}, main_host))
         return SITE_NONE;
-    bool has_override;
-    match.names = find_names(rules, match.main.length ? match.main : (struct piece){lower, host_length}, &has_override);
+    bool has_override = false;
+    struct piece host = {lower, host_length};
+    bool is_main = match.main.length == 0 || are_equal(match.main, host);
+    if (is_main && !rules->strip_www)
+        match.names = url->names;
+    else
+        match.names = find_names(rules, is_main ? host : match.main, &has_override);
     match.needs = match.block[3] ? get_block_section(match.block, BLOCK_NEEDS) : NULL;
     if (has_override || !read_path(&match))
         return SITE_REFERENCE;
@@ -1026,12 +1026,12 @@ enum site_outcome apply_sites(const struct rules *rules, const struct located *u
         page = each;
         break;
     }
-    answer->names = match.names;
-    answer->needs = match.needs;
+    answer->effect.names = match.names;
+    answer->effect.needs = match.needs;
     if (page == NULL && match.group != 0)
         return SITE_NONE;
-    answer->keeps_host = answer->is_path_final = false;
-    answer->slash = SLASH_KEEP;
+    answer->effect.keeps_host = answer->effect.is_path_final = false;
+    answer->effect.slash = SLASH_KEEP;
     bool is_moved = false;
     if (page && page[4] & FLAG_HAS_WRITE) {
         const uint8_t *write = get_section(page, SECTION_WRITE);

@@ -33,6 +33,8 @@ struct located {
     const uint8_t *text;
     size_t length, host, host_end, path, path_end, query_end;
     bool is_https;
+    const struct host *exact, *domain; /* the entries of the host without www., and of what follows its first label */
+    const struct names *names;         /* what rule 9 drops on the host */
 };
 
 /* What a site makes of a URL. */
@@ -44,14 +46,20 @@ enum site_outcome {
     SITE_REFERENCE, /* the reference answers */
 };
 
+/* What the other rules need to know about the site. */
+struct site_effect {
+    const struct names *names; /* the parameters that rule 9 drops */
+    const uint8_t *needs;      /* those that it must not drop, NULL if there are none */
+    enum slash slash;          /* what to do at the end of the path after rules 5 to 7 */
+    bool keeps_host;           /* rule 3 does not apply */
+    bool is_path_final;        /* rules 5 to 7 do not apply to the path */
+    bool is_settled;           /* a table described the URL, and did not change it */
+};
+
 struct site_answer {
     uint8_t text[SITE_TEXT_BYTES];
     size_t length;
-    bool keeps_host;       /* rule 3 does not apply */
-    bool is_path_final;    /* rules 5 to 7 do not apply to the path */
-    enum slash slash;      /* what to do at the end of the path after rules 5 to 7 */
-    const struct names *names; /* the parameters that rule 9 drops */
-    const uint8_t *needs;  /* those that it must not drop, NULL if there are none */
+    struct site_effect effect;
 };
 
 /* Apply the tables of the rules to a URL whose host is in the table of hosts. */

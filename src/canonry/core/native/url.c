@@ -12,31 +12,25 @@ static size_t skip_www(const uint8_t *text, size_t from, size_t to)
     return at == from || memchr(text + at, '.', to - at) ? at : at - 4;
 }
 
-/* The list of parameters to drop on a host, or NULL if the reference has to answer because of a site that is code or an
- * override. Sets *has_table if a site table may describe the host. */
-COLD static const struct names *look_up_host(const struct rules *rules, const uint8_t *text, size_t from, size_t to,
-                                             bool *has_table)
+/* Look up a host. Sets `names`, `exact` and `domain` of the URL; `names` is NULL if the reference has to answer because of
+ * a site that is code or an override. */
+COLD static void look_up_host(const struct rules *rules, struct located *url)
 {
     uint8_t host[64]; /* a host ends within the first 64 bytes of the text */
-    size_t length = to - from, bare = skip_www(text, from, to) - from;
+    size_t length = url->host_end - url->host, bare = skip_www(url->text, url->host, url->host_end) - url->host;
     for (size_t i = 0; i < length; i++)
-        host[i] = to_lower(text[from + i]);
-    const struct host *site = find_host(&rules->hosts, host + bare, length - bare);
-    if (site && site->flags & HOST_IS_SITE)
-        return NULL;
-    *has_table = site && site->flags & HOST_HAS_TABLE;
+        host[i] = to_lower(url->text[url->host + i]);
+    url->names = NULL;
+    url->exact = find_host(&rules->hosts, host + bare, length - bare);
     const uint8_t *dot = memchr(host + bare, '.', length - bare);
-    if (dot) {
-        site = find_host(&rules->hosts, dot + 1, (size_t)(host + length - dot) - 1);
-        if (site && site->flags & HOST_IS_DOMAIN)
-            return NULL;
-        *has_table |= site && site->flags & HOST_HAS_DOMAIN_TABLES;
-    }
+    url->domain = dot ? find_host(&rules->hosts, dot + 1, (size_t)(host + length - dot) - 1) : NULL;
+    if ((url->exact && url->exact->flags & HOST_IS_SITE) || (url->domain && url->domain->flags & HOST_IS_DOMAIN))
+        return;
     size_t final = rules->strip_www ? bare : 0;
-    const struct host *own = find_host(&rules->hosts, host + final, length - final);
+    const struct host *own = final == bare ? url->exact : find_host(&rules->hosts, host + final, length - final);
     if (own && own->flags & HOST_HAS_OVERRIDE)
-        return NULL;
-    return &rules->names[own && own->flags & HOST_HAS_NAMES ? own->names : 0];
+        return;
+    url->names = &rules->names[own && own->flags & HOST_HAS_NAMES ? own->names : 0];
 }
 
 /* Return whether the parser keeps every character outside COMMON that the text has after the host. */
@@ -89,10 +83,10 @@ COLD static bool has_escaped_dot(const uint8_t *text, size_t from, size_t to)
 }
 
 /* Rules 2 and 8 for a host that a site table may describe, then the other rules. Returns SITE_FALLS_THROUGH if the
- * tables leave the URL alone; *needs are then the parameters that rule 9 must not drop. */
+ * tables do not change the URL; *known is then what the other rules need to know. */
 enum { SITE_FALLS_THROUGH = -3 };
-static ptrdiff_t rewrite_site(const struct rules *rules, const struct located *url, const struct names *names,
-                              const uint8_t **needs, uint8_t out[ANSWER_BYTES], scan_function scan, unsigned moves);
+static ptrdiff_t rewrite_site(const struct rules *rules, const struct located *url, struct site_effect *known,
+                              uint8_t out[ANSWER_BYTES], scan_function scan, unsigned moves);
 
 /* Add or strip slashes at the end of the path that the answer ends with, as a site table says. */
 COLD static void set_slash(struct answer *answer, size_t path, enum slash slash)
@@ -119,7 +113,7 @@ COLD static void set_slash(struct answer *answer, size_t path, enum slash slash)
  */
 ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t *text, size_t length,
                                        uint8_t out[ANSWER_BYTES], const struct marks *marks, bool is_repaired,
-                                       const struct site_answer *site, scan_function scan, unsigned moves)
+                                       const struct site_effect *site, scan_function scan, unsigned moves)
 {
     /* The scheme, compared in lower case: 0x20 is the bit that makes a letter lower-case. */
     static const uint8_t https[9] = "https://", http[9] = "http://", letters[9] = "\x20\x20\x20\x20\x20\0\0";
@@ -171,25 +165,30 @@ ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t 
 
     /* Rules 2, 3 and 12: hosts that have rules of a site or an override, or their own parameters. */
     struct dropped dropped = {.names = site ? site->names : rules->names, .needs = site ? site->needs : NULL};
+    struct site_effect known = {0};
+    if (site)
+        known = *site;
     if (!site) {
-        const struct located url = {text, length, host, host_end, path, path_end, query_end, is_https};
+        struct located url = {text, length, host, host_end, path, path_end, query_end, is_https, NULL, NULL, NULL};
         if (may_be_special(&rules->hosts, text + host_end)) {
-            bool has_table;
-            dropped.names = look_up_host(rules, text, host, host_end, &has_table);
+            look_up_host(rules, &url);
+            dropped.names = url.names;
             if (!dropped.names)
                 return NEEDS_REFERENCE;
-            if (has_table) {
+            if ((url.exact && url.exact->flags & HOST_HAS_TABLE) ||
+                (url.domain && url.domain->flags & HOST_HAS_DOMAIN_TABLES)) {
                 if (path != host_end && !has_default_port)
                     return NEEDS_REFERENCE;
-                ptrdiff_t answered = rewrite_site(rules, &url, dropped.names, &dropped.needs, out, scan, moves);
+                ptrdiff_t answered = rewrite_site(rules, &url, &known, out, scan, moves);
                 if (answered != SITE_FALLS_THROUGH)
                     return answered;
+                dropped = (struct dropped){known.names, known.needs};
             }
         }
-        if (rules->keep_embedded && embeds_address(&url))
+        if (rules->keep_embedded && !known.is_settled && embeds_address(&url))
             rules = rules->whole;
     }
-    bool may_strip_www = rules->strip_www && !(site && site->keeps_host);
+    bool may_strip_www = rules->strip_www && !known.keeps_host;
     size_t bare = may_strip_www && (text[host] | 0x20) == 'w' ? skip_www(text, host, host_end) : host;
     if (marks->upper & mask_between(0, host_end)) {
         for (size_t i = 0; i < host_end; i++) /* the scheme, then the host without `www.` */
@@ -210,14 +209,14 @@ ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t 
     /* Rules 5 to 7. */
     if (path == path_end) {
         append_byte(&answer, '/');
-    } else if (site && site->is_path_final) {
+    } else if (known.is_path_final) {
         append_piece(&answer, path, path_end);
-    } else if (site && site->slash != SLASH_KEEP) {
+    } else if (known.slash != SLASH_KEEP) {
         write_piece(&answer);
         size_t written = answer.length;
         if (!append_path(rules, &answer, path, path_end))
             return NEEDS_REFERENCE;
-        set_slash(&answer, written, site->slash);
+        set_slash(&answer, written, known.slash);
     } else if ((in_path.percent && rules->normalize_escapes) || (in_path.double_slash && rules->collapse_slashes)) {
         if (!append_path(rules, &answer, path, path_end))
             return NEEDS_REFERENCE;
@@ -282,28 +281,34 @@ static ptrdiff_t rewrite_moved(const struct rules *rules, const uint8_t *text, s
 }
 
 static __attribute__((noinline)) ptrdiff_t rewrite_site(const struct rules *rules, const struct located *url,
-                                                        const struct names *names, const uint8_t **needs,
-                                                        uint8_t out[ANSWER_BYTES], scan_function scan, unsigned moves)
+                                                        struct site_effect *known, uint8_t out[ANSWER_BYTES],
+                                                        scan_function scan, unsigned moves)
 {
     struct site_answer site;
     struct marks marks;
     ptrdiff_t answer;
     switch (apply_sites(rules, url, &site)) {
     case SITE_NONE:
-        *needs = site.needs;
+        known->names = url->names;
+        known->needs = site.effect.needs;
         return SITE_FALLS_THROUGH;
     case SITE_MOVED:
         answer = rewrite_moved(rules, site.text, site.length, out, scan, moves + 1);
         break;
     case SITE_WHOLE:
         scan(site.text, site.length, &marks);
-        answer = rewrite_marked(rules->whole, site.text, site.length, out, &marks, true, &site, scan, moves);
+        answer = rewrite_marked(rules->whole, site.text, site.length, out, &marks, true, &site.effect, scan, moves);
         break;
     case SITE_FINISH:
-        if (!site.keeps_host)
-            site.names = names;
+        if (!site.effect.keeps_host)
+            site.effect.names = url->names;
+        if (site.length == url->length && memcmp(site.text, url->text, site.length) == 0) {
+            *known = site.effect;
+            known->is_settled = true;
+            return SITE_FALLS_THROUGH;
+        }
         scan(site.text, site.length, &marks);
-        answer = rewrite_marked(rules, site.text, site.length, out, &marks, true, &site, scan, moves);
+        answer = rewrite_marked(rules, site.text, site.length, out, &marks, true, &site.effect, scan, moves);
         break;
     default:
         return NEEDS_REFERENCE;
