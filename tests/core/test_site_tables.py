@@ -79,3 +79,16 @@ def test_every_kind_of_page_has_rows(file: site_format.SiteFile) -> None:
         if id(page) not in hit[is_same]
     ]
     assert missing == []
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("policy", [POLICY, STRICT, PLAIN], ids=lambda policy: policy.id)
+def test_the_native_core_runs_the_tables(policy: Policy) -> None:
+    """The C code gives the same answers, and answers itself unless a template needs a filter that only Python has."""
+    from canonry.core.native import CORE, _fast
+
+    assert CORE == "native"
+    urls = [url for file in FILES for row in file.rows for url in row.urls]
+    assert [url for url in urls if _fast.normalize(url, policy) != normalize(url, policy)] == []
+    left = [url for url in urls if not _fast.is_simple(url, policy)]
+    assert {url.split("/")[2].removeprefix("www.") for url in left} <= {"bing.com", "urldefense.com", "urldefense.us"}

@@ -18,11 +18,17 @@ if TYPE_CHECKING:
     from canonry.rekey.key_counts import RekeySummary
     from canonry.store.database import Database
 
-_BATCH_ROWS = 500  # no request waits for this command, unlike for the job of the service
-
 
 def run(
-    database: Database, before: str, after: str, *, dry_run: bool, undo: bool, workers: bool, as_json: bool
+    database: Database,
+    before: str,
+    after: str,
+    *,
+    dry_run: bool,
+    undo: bool,
+    workers: bool,
+    batch: int,
+    as_json: bool,
 ) -> None:
     """Plan, move, queue or undo a rekey of the bookmarks, and print what was done."""
     if dry_run:
@@ -34,7 +40,7 @@ def run(
         else:
             render.print_json({"rows": "bookmarks", "before": before, "after": after, "result": "queued"})
     else:
-        moved = asyncio.run(_move(database, before, after, undo=undo))
+        moved = asyncio.run(_move(database, before, after, undo=undo, batch=batch))
         _print_moved(moved, undo=undo, as_json=as_json)
 
 
@@ -55,7 +61,7 @@ async def _enqueue(database: Database, after: str) -> None:
         await jobs.enqueue(BOOKMARK_REKEY_JOB, str(started.id))
 
 
-async def _move(database: Database, before: str, after: str, *, undo: bool) -> BookmarkRekey:
+async def _move(database: Database, before: str, after: str, *, undo: bool, batch: int) -> BookmarkRekey:
     from canonry.rekey.bookmark_rekey import finish_rekey
     from canonry.rekey.bookmark_rekey_store import BookmarkRekeyStore
     from canonry.rekey.entry_rekey import RekeyProgress
@@ -73,7 +79,7 @@ async def _move(database: Database, before: str, after: str, *, undo: bool) -> B
             store,
             started.id,
             clock=clock,
-            size=_BATCH_ROWS,
+            size=batch,
             on_progress=lambda state: bar.show(RekeyProgress(state.done, state.total)),
         )
 

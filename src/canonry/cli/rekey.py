@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 @click.argument("after", metavar="POLICY_B", shell_complete=complete_policy)
 @db_option
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
-@click.option("--undo", is_flag=True, help="Restore the keys that every entry had before the rekey from A to B.")
+@click.option("--undo", is_flag=True, help="Restore every entry and bookmark as it was before the rekey from A to B.")
 @click.option(
     "--batch",
     metavar="N",
     type=click.IntRange(min=1),
     default=1000,
     show_default=True,
-    help="Entries in one transaction.",
+    help="Entries or bookmarks in one transaction.",
 )
 @click.option("--workers", is_flag=True, help="Queue the rekey for `canonry worker` or `canonry serve`, and return.")
 @json_option
@@ -69,7 +69,9 @@ def rekey(
     with open_store(database_url) as database:
         has_entries, has_bookmarks = asyncio.run(_find_moved(database, before, after, undo=undo))
         if has_bookmarks:
-            bookmark_rekey.run(database, before, after, dry_run=dry_run, undo=undo, workers=workers, as_json=as_json)
+            bookmark_rekey.run(
+                database, before, after, dry_run=dry_run, undo=undo, workers=workers, batch=batch, as_json=as_json
+            )
         if not has_entries:
             return
         if undo:
