@@ -212,23 +212,31 @@ class SiteTables:
             elif self._keep_embedded and embeds_address(parts):
                 _set_host(parts, entry)
                 return True
-            elif not self._rewrite_to_other_page(parts, entry, page, captures):
+            elif not self._rewrite_to_moving_page(parts, entry, page, captures):
                 _set_host(parts, entry)
                 return False
         parts.set_all(start)
         return True
 
-    def _rewrite_to_other_page(self, parts: Parts, entry: SiteHost, page: SitePage, captures: dict[str, str]) -> bool:
-        """Write a page that is another kind of page once it is written; False, and no change, for most."""
+    def _rewrite_to_moving_page(
+        self, parts: Parts, entry: SiteHost, page: SitePage, captures: dict[str, str]
+    ) -> bool:
+        """Write a page that, once written, is one that leaves this host or is kept whole; False for most."""
         written = parts.copy()
-        _write_page(written, entry, page, captures)
-        if (written.path, written.query) == (parts.path, parts.query):
-            return False
-        next_entry = self.find(written.host)
-        if next_entry is None or self._find_page(written, next_entry)[0] is page:
-            return False
-        parts.set_all(written)
-        return True
+        for _ in range(MAX_MOVES):
+            before = (written.path, written.query)
+            _write_page(written, entry, page, captures)
+            next_entry = self.find(written.host)
+            if (written.path, written.query) == before or next_entry is None:
+                return False
+            next_page, captures = self._find_page(written, next_entry)
+            if next_page is None or next_page is page:
+                return False
+            if next_page.target or next_page.whole or next_page.write.startswith("https://"):
+                parts.set_all(written)
+                return True
+            entry, page = next_entry, next_page
+        return False
 
     def rewrite_path(self, parts: Parts) -> None:
         """Apply rule 8: write path, query and fragment of a page in one way."""
@@ -236,9 +244,14 @@ class SiteTables:
         if entry is None or entry.group != MAIN_GROUP:
             return
         page, captures = self._find_page(parts, entry)
-        if page is not None and not page.target:
+        for _ in range(MAX_MOVES):
+            if page is None or page.target:
+                break
             _write_page(parts, entry, page, captures)
-            return
+            written = page
+            page, captures = self._find_page(parts, entry)  # once written, it may be another kind of page
+            if page is written:
+                return
         if entry.block.slash != "keep" and len(parts.path) > 1:
             path = parts.path.rstrip("/") or "/"
             parts.path = path if entry.block.slash == "strip" or path == "/" else f"{path}/"
