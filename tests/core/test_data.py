@@ -90,7 +90,7 @@ def test_a_new_version_is_written_next_to_the_old(
     folder = tmp_path_factory.mktemp("data")
     (folder / "policies").mkdir()
     (folder / "sites").mkdir()
-    files = [path.relative_to(tables.DATA) for path in (tables.DATA / "sites").glob("*.toml")]
+    files = [str(path.relative_to(tables.DATA)) for path in (tables.DATA / "sites").glob("*.toml")]
     for file in (*files, "policies/bookmark@2.toml", "policies/exact@1.toml", "params.toml"):
         (folder / file).write_text((tables.DATA / file).read_text(encoding="utf-8"), encoding="utf-8")
     with (folder / "params.toml").open("a", encoding="utf-8") as params:

@@ -15,6 +15,7 @@ import tables
 from canonry.core import normalize as reference
 from canonry.core.policy import Policy
 from canonry.core.site_pages import SiteTables
+from canonry.core.url import parse
 
 FILES = site_format.read_site_files()
 SITES = [file.id for file in FILES]
@@ -65,7 +66,7 @@ def test_every_kind_of_page_has_rows(file: site_format.SiteFile) -> None:
     site = SiteTables([{"blocks": file.blocks}], reference._make_get_dropped(POLICY))
     hit: dict[bool, set[int]] = {True: set(), False: set()}
     for row, url in [(each, url) for each in file.rows for url in each.urls]:
-        parts = reference.parse(url)
+        parts = parse(url)
         entry = site.find(parts.host)
         page = site._find_page(parts, entry)[0] if entry else None
         if page is not None:

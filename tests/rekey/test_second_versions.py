@@ -113,7 +113,7 @@ def count_moved_bookmarks(connection: Connection) -> int:
 
 
 def count_moved_entries(connection: Connection) -> int:
-    return connection.execute(select(func.coalesce(func.max(rekeys.c.position), 0))).scalar_one()
+    return int(connection.execute(select(func.coalesce(func.max(rekeys.c.position), 0))).scalar_one())
 
 
 @pytest.mark.slow

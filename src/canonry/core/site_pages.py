@@ -218,9 +218,7 @@ class SiteTables:
         parts.set_all(start)
         return True
 
-    def _rewrite_to_moving_page(
-        self, parts: Parts, entry: SiteHost, page: SitePage, captures: dict[str, str]
-    ) -> bool:
+    def _rewrite_to_moving_page(self, parts: Parts, entry: SiteHost, page: SitePage, captures: dict[str, str]) -> bool:
         """Write a page that, once written, is one that leaves this host or is kept whole; False for most."""
         written = parts.copy()
         for _ in range(MAX_MOVES):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Self
 
 from canonry.core.policy_diff import KeyChange, KeyGroup
@@ -54,10 +53,8 @@ class RekeyCounts:
         """Add the number of rows of a page, and the keys of those that have one; keys of two owners never merge."""
         self.entries += entries
         self._disk.execute("BEGIN")
-        rows = [
-            (each.url, each.before, each.after, owner)
-            for each, owner in zip_longest(keys, owners[: len(keys)], fillvalue=0)
-        ]
+        known = owners or [0] * len(keys)
+        rows = [(each.url, each.before, each.after, owner) for each, owner in zip(keys, known, strict=True)]
         self._disk.executemany("INSERT INTO pairs VALUES (?, ?, ?, ?)", rows)
         self._disk.execute("COMMIT")
 

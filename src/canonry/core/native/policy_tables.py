@@ -57,10 +57,10 @@ def _fits(names: Names) -> bool:
 def list_special_hosts(policy: Policy) -> list[tuple[bytes, int, int]]:
     """List every host that a rule treats specially: its name, its flags, the index of its list of parameters."""
     kinds: dict[str, int] = {}
-    for site in (SITES[site](SITE_TABLES[site]) for site in policy.sites if site in SITES):
-        for host in (*site.hosts, site.target):
+    for code_site in (SITES[site](SITE_TABLES[site]) for site in policy.sites if site in SITES):
+        for host in (*code_site.hosts, code_site.target):
             kinds[host] = kinds[strip_www(host)] = _IS_SITE
-        for domain in site.domains:
+        for domain in code_site.domains:
             kinds[domain] = _IS_DOMAIN | _IS_SITE
     for site in policy.sites:
         for host, _ in SITE_PROGRAMS.get(site, _NO_PROGRAM)[0]:
