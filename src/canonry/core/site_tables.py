@@ -1159,6 +1159,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
        '/{kind=book|author|list|user}/show/{id:digits}-{slug}', '/en/{kind=book}/show/{id:digits}.{slug}',
        '/en/{kind=book}/show/{id:digits}-{slug}',
       ),
+      'not': {'slug': ('json', 'xml')},
       'write': '/{kind}/show/{id}',
      },
      {'path': ('/series/{id:digits}-{slug}',), 'write': '/series/{id}'},
@@ -1551,7 +1552,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'slash': 'strip',
     'pages': (
-     {'path': ('/s/{id:base36:6}/{slug}',), 'write': '/s/{id}'},
+     {'path': ('/s/{id:base36:6}/{slug:word}',), 'write': '/s/{id}'},
      {'path': ('/~{user:id}', '/u/{user:id}'), 'write': '/~{user}'},
     ),
    },
@@ -1632,7 +1633,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      {'path': ('/p/{id:hex:10-12}',), 'write': '/p/{id}'},
      {
       'path': ('/{author}/{slug}-{id:hex:10-12}',),
-      'not': {'author': ('c', 'm', 'me', 'r', 'search', 'tag', 'topic', 'u')},
+      'not': {'author': ('c', 'feed', 'm', 'me', 'r', 'search', 'tag', 'topic', 'u')},
       'write': '/p/{id}',
      },
      {'path': ('/@{author:name}/{id:hex:10-12}',), 'write': '/p/{id}'},
@@ -1797,17 +1798,17 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'slash': 'strip',
     'pages': (
      {
-      'path': ('/books/OL{id:digits}M/{slug}',),
+      'path': ('/books/OL{id:digits}M/{slug:id}',),
       'not': {'slug': ('edit', 'add-cover', 'history', 'lists', 'borrow', 'daisy', '-')},
       'write': '/books/OL{id}M',
      },
      {
-      'path': ('/works/OL{id:digits}W/{slug}',),
+      'path': ('/works/OL{id:digits}W/{slug:id}',),
       'not': {'slug': ('edit', 'add-cover', 'history', 'lists', 'editions', 'bookshelves', 'ratings', '-')},
       'write': '/works/OL{id}W',
      },
      {
-      'path': ('/authors/OL{id:digits}A/{slug}',),
+      'path': ('/authors/OL{id:digits}A/{slug:id}',),
       'not': {'slug': ('edit', 'add-photo', 'history', 'works', '-')},
       'write': '/authors/OL{id}A',
      },
@@ -2108,6 +2109,12 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     ),
     'pages': (
      {
+      'path': (
+       '/r/{name:id}/comments/{id:base36}/{slug}.json', '/r/{name:id}/comments/{id:base36}/{slug}.rss',
+       '/user/{name:id}/comments/{id:base36}/{slug}.json', '/user/{name:id}/comments/{id:base36}/{slug}.rss',
+      ),
+     },
+     {
       'path': ('/comments/{id:base36}', '/gallery/{id:base36}'),
       'write': '/comments/{id}',
       'drop': ('sh', 'st'),
@@ -2115,7 +2122,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      {
       'path': (
        '/r/{name:id}/comments/{id:base36}', '/u/{name:id}/comments/{id:base36}',
-       '/user/{name:id}/comments/{id:base36}', '/comments/{id:base36}/{name}',
+       '/user/{name:id}/comments/{id:base36}', '/comments/{id:base36}/{name:id}',
       ),
       'write': '/comments/{id}',
       'drop': ('sh', 'st'),
@@ -2125,6 +2132,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
        '/r/{name:id}/comments/{id:base36}/{slug}', '/u/{name:id}/comments/{id:base36}/{slug}',
        '/user/{name:id}/comments/{id:base36}/{slug}',
       ),
+      'not': {'slug': ('.compact', '.json', '.rss', '.xml')},
       'write': '/comments/{id}',
       'drop': ('sh', 'st'),
      },
