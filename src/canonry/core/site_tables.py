@@ -212,10 +212,11 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'slash': 'strip',
     'drop': (
-     '__mk_*', '_encoding', 'ascsubtag', 'camp', 'content-id', 'creative', 'creativeasin', 'crid', 'dchild',
-     'hvadid', 'hvdev', 'hvdvcmdl', 'hvlocint', 'hvlocphy', 'hvnetw', 'hvpone', 'hvpos', 'hvptwo', 'hvqmt',
-     'hvrand', 'hvtargid', 'hydadcr', 'ie', 'linkcode', 'linkid', 'pd_rd_*', 'pf_rd_*', 'qid', 'ref', 'ref_',
-     'sprefix', 'tag',
+     '__mk_*', '_encoding', 'adgrpid', 'asc_campaign', 'asc_refurl', 'asc_source', 'ascsubtag',
+     'associatetag', 'camp', 'content-id', 'creative', 'creativeasin', 'crid', 'dchild', 'dib', 'dib_tag',
+     'hvadid', 'hvbmt', 'hvdev', 'hvdvcmdl', 'hvlocint', 'hvlocphy', 'hvnetw', 'hvpone', 'hvpos', 'hvptwo',
+     'hvqmt', 'hvrand', 'hvtargid', 'hydadcr', 'ie', 'linkcode', 'linkid', 'pd_rd_*', 'pf_rd_*', 'qid', 'ref',
+     'ref_', 'refrid', 'sprefix', 'tag',
     ),
     'pages': (
      {
@@ -224,7 +225,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
        '/exec/obidos/ASIN/{id:code:10}', '/exec/obidos/tg/detail/-/{id:code:10}',
       ),
       'write': '/dp/{id}',
-      'keep': (),
+      'keep': ('m', 'smid'),
      },
      {
       'path': (
@@ -234,7 +235,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
        '/exec/obidos/tg/detail/-/{id:code:10}/{a}',
       ),
       'write': '/dp/{id}',
-      'keep': (),
+      'keep': ('m', 'smid'),
      },
      {
       'path': (
@@ -243,12 +244,12 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
        '/gp/product/{id:code:10}/ref={a}/{b}',
       ),
       'write': '/dp/{id}',
-      'keep': (),
+      'keep': ('m', 'smid'),
      },
      {
       'path': ('/-/{a}/{b}/dp/{id:code:10}/ref={c}', '/{a}/dp/{id:code:10}/ref={b}/{c}'),
       'write': '/dp/{id}',
-      'keep': (),
+      'keep': ('m', 'smid'),
      },
      {
       'path': ('/{a}/product-reviews/{id:code:10}', '/product-reviews/{id:code:10}/ref={a}'),
@@ -274,7 +275,13 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    {
     'hosts': (('amzn.com', 'amzn.com', 0, '', ()),),
     'https': True,
-    'pages': ({'path': ('/{id:code:10}', '/dp/{id:code:10}'), 'write': 'https://www.amazon.com/dp/{id}', 'keep': ()},),
+    'pages': (
+     {
+      'path': ('/{id:code:10}', '/dp/{id:code:10}'),
+      'write': 'https://www.amazon.com/dp/{id}',
+      'keep': ('m', 'smid'),
+     },
+    ),
     'written_hosts': ('www.amazon.com',),
    },
   ),
@@ -454,9 +461,9 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'slash': 'strip',
     'drop': (
-     'bbid', 'broadcast_type', 'bsource', 'buvid', 'from', 'from_source', 'from_spmid', 'hotrank',
-     'is_story_h5', 'launch_id', 'live_from', 'msource', 'plat_id', 'refer_from', 'seid', 'share_*',
-     'spm_id_from', 'timestamp', 'unique_k', 'vd_source',
+     'bbid', 'broadcast_type', 'bsource', 'buvid', 'csource', 'from', 'from_source', 'from_spm_id',
+     'from_spmid', 'hotrank', 'is_story_h5', 'launch_id', 'live_from', 'msource', 'plat_id', 'refer_from',
+     'seid', 'share_*', 'spm_id_from', 'spmid', 'timestamp', 'track_id', 'trackid', 'unique_k', 'vd_source',
     ),
     'pages': (
      {
@@ -1315,14 +1322,20 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'path': ('/search',),
       'drop': (
        'aqs', 'atyp', 'bih', 'biw', 'cad', 'cd', 'client', 'cshid', 'dpr', 'ei', 'esrc', 'fbs', 'gs_l',
-       'gs_lcp', 'gs_lcrp', 'gs_lp', 'gs_ri', 'gs_rn', 'gs_ssp', 'gws_rd', 'ictx', 'ie', 'iflsig',
-       'newwindow', 'oe', 'oq', 'pbx', 'prmd', 'rlz', 'sa', 'sca_esv', 'sca_upv', 'sclient', 'sei', 'source',
-       'sourceid', 'sxsrf', 'uact', 'usg', 'ved', 'vet',
+       'gs_lcp', 'gs_lcrp', 'gs_lp', 'gs_ri', 'gs_rn', 'gs_ssp', 'gws_rd', 'ictx', 'iflsig', 'newwindow',
+       'oq', 'pbx', 'prmd', 'rlz', 'sa', 'sca_esv', 'sca_upv', 'sclient', 'sei', 'source', 'sourceid', 'sstk',
+       'sxsrf', 'uact', 'uds', 'usg', 'ved', 'vet',
       ),
+      'defaults': {'ie': ('UTF-8', 'utf-8', 'UTF8', 'utf8'), 'oe': ('UTF-8', 'utf-8', 'UTF8', 'utf8')},
      },
-     {'path': ('/maps',), 'groups': (0, 1), 'drop': ('authuser', 'entry', 'g_ep', 'g_st')},
-     {'path': ('/maps/{rest+}',), 'groups': (0, 1), 'drop': ('authuser', 'entry', 'g_ep', 'g_st')},
-     {'path': ('/',), 'groups': (1,), 'write': '/maps', 'drop': ('authuser', 'entry', 'g_ep', 'g_st')},
+     {'path': ('/maps',), 'groups': (0, 1), 'drop': ('authuser', 'entry', 'g_ep', 'g_st', 'sca_esv')},
+     {'path': ('/maps/{rest+}',), 'groups': (0, 1), 'drop': ('authuser', 'entry', 'g_ep', 'g_st', 'sca_esv')},
+     {
+      'path': ('/',),
+      'groups': (1,),
+      'write': '/maps',
+      'drop': ('authuser', 'entry', 'g_ep', 'g_st', 'sca_esv'),
+     },
     ),
    },
    {
@@ -1526,7 +1539,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'slash': 'strip',
     'drop': (
      'ebp', 'lici', 'licu', 'lipi', 'midsig', 'midtoken', 'miniprofileurn', 'original_referer',
-     'originalsubdomain', 'otptoken', 'rcm', 'refid', 'trackingid', 'trk', 'trkemail', 'trkinfo',
+     'originalreferer', 'originalsubdomain', 'otptoken', 'rcm', 'refid', 'trackingid', 'trk*',
     ),
     'pages': (
      {'path': ('/redir/redirect', '/safety/go'), 'query': {'url': '{url}'}, 'target': '{url|decode}'},
@@ -1879,7 +1892,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('finance.yahoo.com', '', 0, '', ()),
      ('sports.yahoo.com', '', 0, '', ()),
     ),
-    'drop': ('.tsrc', 'soc_src', 'soc_trk'),
+    'drop': ('.tsrc', 'ncid', 'soc_src', 'soc_trk'),
    },
    {'hosts': (('netflix.com', '', 0, '', ()),), 'drop': ('tctx', 'trackid', 'trackidetp', 'trkid')},
    {'hosts': (('meetup.com', '', 0, '', ()),), 'drop': ('eventorigin', 'recid', 'recsource', 'searchid')},
@@ -1901,7 +1914,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    {'hosts': (('kickstarter.com', '', 0, '', ()), ('producthunt.com', '', 0, '', ())), 'drop': ('ref',)},
    {
     'hosts': (('change.org', '', 0, '', ()),),
-    'drop': ('psf_variant', 'recruited_by_id', 'recruiter', 'source_location'),
+    'drop': ('psf_variant', 'recruited_by_id', 'recruiter', 'share_id', 'source_location'),
    },
    {'hosts': (('gofundme.com', '', 0, '', ()),), 'drop': ('attribution_id',)},
    {
@@ -1928,6 +1941,16 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('music.douban.com', '', 0, '', ()),
     ),
     'drop': ('_dtcc', '_i', 'dt_dapp', 'from'),
+   },
+   {'hosts': (('marketwatch.com', '', 0, '', ()), ('barrons.com', '', 0, '', ())), 'drop': ('mod',)},
+   {'hosts': (('theregister.com', '', 0, '', ()),), 'drop': ('td',)},
+   {'hosts': (('giphy.com', '', 0, '', ()),), 'drop': ('cid', 'ct', 'rid')},
+   {'hosts': (('deezer.com', '', 0, '', ()),), 'drop': ('deferredfl', 'origin')},
+   {'hosts': (('nikkei.com', '', 0, '', ()),), 'drop': ('i_cid', 'n_cid')},
+   {'hosts': (('coursera.org', '', 0, '', ()),), 'drop': ('siteid',)},
+   {
+    'hosts': (('mp.weixin.qq.com', '', 0, '', ()),),
+    'drop': ('chksm', 'devicetype', 'exportkey', 'mpshare', 'nettype', 'scene', 'srcid'),
    },
   ),
  },
@@ -2104,8 +2127,8 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'slash': 'strip',
     'drop': (
-     '$3p', '$deep_link', '$original_url', 'correlation_id', 'js_challenge', 'rdt', 'ref', 'ref_campaign',
-     'ref_source', 'share_id', 'solution',
+     '$3p', '$deep_link', '$original_url', 'correlation_id', 'entry_point', 'js_challenge', 'rdt', 'ref',
+     'ref_campaign', 'ref_source', 'share_id', 'solution',
     ),
     'pages': (
      {
@@ -2867,6 +2890,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'slash': 'strip',
     'pages': (
+     {'path': ('/i/redirect',), 'query': {'url': '{url}'}, 'target': '{url|decode}'},
      {
       'path': ('/{user:word:1-20}/status/{id:digits}', '/{user:word:1-20}/statuses/{id:digits}'),
       'ignore_case': True,
