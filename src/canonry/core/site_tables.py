@@ -1005,7 +1005,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      },
      {'path': ('/{user:name}/posts/{id:alnum}',), 'ignore_case': True, 'write': '/{user|lower}/posts/{id}'},
      {
-      'path': ('/{user:name}/posts/{slug}/{id:alnum}',),
+      'path': ('/{user:name}/posts/{slug}/{id:digits}',),
       'ignore_case': True,
       'write': '/{user|lower}/posts/{id}',
      },
