@@ -2928,7 +2928,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'path': ('/{user:word:1-20}',),
       'not': {'user': ('search', 'home', 'explore', 'i', 'intent', 'share', 'settings', 'login')},
       'write': '/{user|lower}',
-      'drop': ('lang', 'ref_src', 'ref_url', 's', 't'),
+      'drop': ('lang', 'ref_src', 'ref_url'),
      },
     ),
    },
@@ -2968,6 +2968,13 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'rename': {'start': 't'},
      },
      {
+      'path': ('/watch',),
+      'groups': (0, 1, 2),
+      'write': '/watch',
+      'keep': ('index', 'list', 't', 'v'),
+      'rename': {'start': 't'},
+     },
+     {
       'path': ('/{folder=shorts|embed|live|v|e}/{id:id:1-20}',),
       'groups': (0, 2),
       'not': {'id': ('live_stream', 'videoseries', 'watch', 'playlist')},
@@ -2989,6 +2996,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'keep': ('index', 'list', 't', 'v'),
       'rename': {'start': 't'},
      },
+     {'path': ('/',), 'groups': (0, 2), 'write': '/'},
      {
       'path': ('/@{handle:name}', '/@{handle:name}/featured'),
       'write': '/@{handle|lower}',
