@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 import pytest
 
+import canonry
+from canonry.core import normalize as reference
 from canonry.core.site_patterns import FILTERS, decode_proofpoint
+
+POLICY = canonry.policy("bookmark@2")
 
 PROOFPOINT_CASES = [
     # why                               given                                             wanted
@@ -34,6 +40,7 @@ FILTER_CASES = [
     ("base64", "aHR0cHM6Ly9hLmNvbS8", "https://a.com/"),
     ("base64", "aHR0cHM6Ly9hLmNvbS8_", "https://a.com/?"),
     ("base64", "A", ""),
+    ("decode", "%C3%28", ""),
     ("base64", "_w", ""),
     ("dashes", "a_b.c-d", "a-b-c-d"),
     ("unescape", "AT%26T%2B%3D%25%2F", "AT&T+=%25%2F"),
@@ -43,3 +50,29 @@ FILTER_CASES = [
 @pytest.mark.parametrize(("name", "given", "wanted"), FILTER_CASES)
 def test_filters_change_a_capture(name: str, given: str, wanted: str) -> None:
     assert FILTERS[name](given) == wanted
+
+
+def wrap(url: str, times: int) -> str:
+    """Put a URL into a redirect page, and that into another one, and so on."""
+    for _ in range(times):
+        url = f"https://slack-redir.net/link?url={quote(url, safe='')}"
+    return url
+
+
+REDIRECT_CASES = [
+    # why                       given                                                     wanted
+    ("one in another", wrap("https://a.com/b", 3), "https://a.com/b"),
+    ("too many", wrap("https://a.com/b", 9), wrap("https://a.com/b", 9)),
+    ("a fragment goes along", wrap("https://a.com/b", 1) + "#c", "https://a.com/b#c"),
+    ("the target has its own", wrap("https://a.com/b#c", 1) + "#d", "https://a.com/b#c"),
+    ("no valid address", wrap("https://[", 1), "https://slack-redir.net/link?url=https%3A%2F%2F%5B"),
+    ("unclear slashes", "https://www.google.com/amp/s/a.com//b", "https://www.google.com/amp/s/a.com//b"),
+    ("slash and query", "https://www.google.com/amp/s/a.com/b/?c=1", "https://a.com/b/?c=1"),
+    ("two targets", "https://vk.com/away.php?to=https://a.com/&to=https://b.com/", None),
+]
+
+
+@pytest.mark.parametrize(("given", "wanted"), [pytest.param(*case[1:], id=case[0]) for case in REDIRECT_CASES])
+def test_redirect_pages_become_their_target(given: str, wanted: str | None) -> None:
+    assert reference.normalize(given, POLICY) == (wanted or given)
+    assert canonry.normalize(given, POLICY) == (wanted or given)

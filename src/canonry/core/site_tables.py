@@ -2070,13 +2070,19 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      {
       'path': ('/project/{name:name}', '/p/{name:name}', '/pypi/{name:name}'),
       'write': '/project/{name|lower|dashes}',
+      'drop_fragments': ('description',),
      },
      {
       'path': ('/project/{name:name}/{release}', '/pypi/{name:name}/{release}'),
       'not': {'release': ('json',)},
       'write': '/project/{name|lower|dashes}/{release}',
      },
-     {'path': ('/pypi/{name:name}',), 'groups': (1,), 'write': '/project/{name|lower|dashes}'},
+     {
+      'path': ('/pypi/{name:name}',),
+      'groups': (1,),
+      'write': '/project/{name|lower|dashes}',
+      'drop_fragments': ('description',),
+     },
      {
       'path': ('/pypi/{name:name}/{release}',),
       'groups': (1,),
@@ -2646,11 +2652,12 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'slash': 'strip',
     'drop': ('tt_content', 'tt_medium'),
     'pages': (
-     {'path': ('/videos/{id:digits}',), 'keep': ('t',)},
+     {'path': ('/videos/{id:digits}',), 'keep': ('t',), 'defaults': {'t': ('0s', '0h0m0s', '00h00m00s')}},
      {
       'path': ('/{user:word}/v/{id:digits}', '/{user:word}/video/{id:digits}'),
       'write': '/videos/{id}',
       'keep': ('t',),
+      'defaults': {'t': ('0s', '0h0m0s', '00h00m00s')},
      },
      {'path': ('/clip/{slug:id}',), 'write': 'https://clips.twitch.tv/{slug}', 'keep': ()},
      {'path': ('/{user:word}/clip/{slug:id}',), 'write': 'https://clips.twitch.tv/{slug}', 'keep': ()},
@@ -2965,6 +2972,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'groups': (0, 1, 2),
       'write': '/watch?v={id}',
       'keep': ('index', 'list', 't', 'v'),
+      'defaults': {'t': ('0', '0s')},
       'rename': {'start': 't'},
      },
      {
@@ -2972,6 +2980,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'groups': (0, 1, 2),
       'write': '/watch',
       'keep': ('index', 'list', 't', 'v'),
+      'defaults': {'t': ('0', '0s')},
       'rename': {'start': 't'},
      },
      {
@@ -2980,6 +2989,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'not': {'id': ('live_stream', 'videoseries', 'watch', 'playlist')},
       'write': '/watch?v={id}',
       'keep': ('index', 'list', 't', 'v'),
+      'defaults': {'t': ('0', '0s')},
       'rename': {'start': 't'},
      },
      {
@@ -2994,6 +3004,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'not': {'id': ('live_stream', 'videoseries', 'watch', 'playlist')},
       'write': '/watch?v={id}',
       'keep': ('index', 'list', 't', 'v'),
+      'defaults': {'t': ('0', '0s')},
       'rename': {'start': 't'},
      },
      {'path': ('/',), 'groups': (0, 2), 'write': '/'},
