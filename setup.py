@@ -6,8 +6,20 @@ from setuptools import Extension, setup
 
 IS_REQUIRED = os.environ.get("CANONRY_REQUIRE_NATIVE", "0") not in ("", "0")
 FOLDER = "src/canonry/core/native"
-SOURCES = ["_fast", "_fast_column", "answer", "column", "repair", "policy_rules", "rules", "scan", "sha256", "url"]
-HEADERS = ["_fast", "answer", "bytes", "column", "repair", "policy_rules", "rules", "scan", "sha256", "url"]
+SOURCES = [
+    "_fast",
+    "_fast_column",
+    "answer",
+    "column",
+    "repair",
+    "policy_rules",
+    "rules",
+    "scan",
+    "sha256",
+    "sites",
+    "url",
+]
+HEADERS = ["_fast", "answer", "bytes", "column", "repair", "policy_rules", "rules", "scan", "sha256", "sites", "url"]
 
 setup(
     ext_modules=[

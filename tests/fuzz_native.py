@@ -26,6 +26,14 @@ BATCH = 600
 LAYOUTS = ("string", "large_string", "string_view")
 CHECKED_SHARE = 0.1  # of the URLs left to the reference, which is then compared with itself
 ENDS = ("", "", "", "/", "//", "?", "#", "%", "%2", "/.", "/..", "&", "&a", " ", "\\", "\ud800", "é", "💩", "\x00")
+SITE_ENDS = (
+    "utm_source=1",
+    "fb_ref=1&id=2",
+    "v=abc&t=5#xtor=1",
+    "q=https%3A%2F%2Fexample.com%2F",
+    "#:~:text=a",
+    "a=%2f%41",
+)
 STARTS = ("https://a.com/", "http://www.example.com/?", "HTTPS://b.blogspot.com/a?b=1#", "https://x")
 PIECES = ("a", "/", "//", "%41", "%2e", "%", "&", "b=1", "&utm_x=1", "é", "www.", ".", "x" * 60, "?", "#")
 
@@ -48,7 +56,7 @@ def all_policies() -> list[Policy]:
         strip_www=True,
         collapse_slashes=True,
         fragment="routes",
-        sites=["youtube", "x", "blogger", "feedburner"],
+        sites=["youtube@1", "x@1", "blogger@1", "feedburner@1"],
     )
     return [*policies(), own, with_sites.with_overrides(corpora.SEED_003_OVERRIDES)]
 
@@ -56,9 +64,12 @@ def all_policies() -> list[Policy]:
 def inputs(choose: random.Random, count: int) -> Iterator[str]:
     """Make inputs: mostly mutated real URLs; also built URLs, random text, raw bytes and long URLs."""
     real = corpora.get_real_or_generated_urls()
+    rows = list_site_urls()
     for _ in range(count):
         kind = choose.random()
-        if kind < 0.5:
+        if kind < 0.25:
+            yield corpora.mutate_url(choose, choose.choice(rows))
+        elif kind < 0.5:
             yield corpora.mutate_url(choose, choose.choice(real))
         elif kind < 0.75:
             yield corpora.build_url(choose) + choose.choice(ENDS)
@@ -68,6 +79,16 @@ def inputs(choose: random.Random, count: int) -> Iterator[str]:
             yield _with_raw_bytes(choose, choose.choice(real))
         else:
             yield choose.choice(STARTS) + "".join(choose.choices(PIECES, k=choose.randrange(1, 200)))
+
+
+def list_site_urls() -> list[str]:
+    """Return the URLs of the rows of every site table, and pieces of them put together."""
+    import site_format
+
+    rows = [url for file in site_format.read_site_files() for row in file.rows for url in row.urls]
+    return rows + [
+        f"{url}{'&' if '?' in url else '?'}{extra}" for url, extra in zip(rows, SITE_ENDS * len(rows), strict=False)
+    ]
 
 
 def _with_raw_bytes(choose: random.Random, url: str) -> str:

@@ -67,13 +67,18 @@ class Components:
 def open_database(database_url: str, *, warn: Callable[[str], None], must_exist: bool = False) -> Database:
     """Open a store, and create it if there is none; with `must_exist`, a missing SQLite file is a StoreError."""
     from canonry.store.database import Database, find_store_file
+    from canonry.store.pinned_policies import announce_newer, list_unannounced
 
     file = find_store_file(database_url)
     if must_exist and file is not None and not file.exists():
         raise StoreError(
             f"{file}: this store does not exist. Check --db, or create it, for example with `canonry ingest`."
         )
-    return Database(database_url, say=warn)
+    database = Database(database_url, say=warn)
+    if database.read_now(list_unannounced):
+        for newer in database.write_now(announce_newer):
+            warn(str(newer))
+    return database
 
 
 def make_client(settings: Settings, own_addresses: Collection[tuple[str, int]] = ()) -> Client:

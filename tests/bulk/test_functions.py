@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 pa: Any = pyarrow
 URLS = mixed_urls.urls()
-MINE = canonry.policy("crawl").with_params("b").with_name("mine")
+MINE = canonry.policy("crawl@1").with_params("b").with_name("mine")
 
 
 def make_expected(policy: str = "bookmark") -> list[tuple[str | None, ...]]:

@@ -21,7 +21,7 @@ from canonry.core.keys import Item
 from canonry.feeds.feed_store import FeedStore
 from canonry.feeds.feed_values import FeedDocument
 from canonry.store.database import Database
-from canonry.store.pinned_policies import ENTRY, get_policy
+from canonry.store.pinned_policies import ENTRY, get_policy, repin_policy
 from service import until
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def store(tmp_path: Path) -> str:
         await feeds.merge(feed.id, FeedDocument("A", "rss20", (), ITEMS), NOW, seen_ttl_days=30)
 
     with Database(url) as database:
+        database.write_now(lambda connection: repin_policy(connection, ENTRY, "entry@1"))
         asyncio.run(fill(database))
     return url
 
@@ -81,9 +82,9 @@ def test_a_rekey_does_what_its_dry_run_shows_and_can_be_undone(store: str) -> No
         "merges": [{"key": "https://a.com/x", "others": ["https://a.com/x", "https://www.a.com/x/?yclid=1"]}],
         "splits": [],
     }
-    assert answer("rekey", "entry", "feed-aggressive", "--db", store, "--batch", "2") == planned
+    assert answer("rekey", "entry@1", "feed-aggressive@1", "--db", store, "--batch", "2") == planned
     undone = {"before": "entry@1", "after": "feed-aggressive@1", "result": "undone", "entries": 5}
-    assert answer("rekey", "entry", "feed-aggressive", "--db", store, "--undo") == undone
+    assert answer("rekey", "entry@1", "feed-aggressive@1", "--db", store, "--undo") == undone
 
 
 def test_a_rekey_on_a_terminal_prints_a_table(store: str) -> None:
@@ -108,7 +109,7 @@ def test_a_rekey_on_a_terminal_prints_a_table(store: str) -> None:
 REFUSED = [
     # why                      arguments                                     exit  in the message
     ("both",                   "entry@1 exact@1 --dry-run --undo",           2,    "Use only one of --dry-run, --undo and --workers."),
-    ("the same",               "entry entry@1",                              2,    "Both policies are entry@1."),
+    ("the same",               "entry entry@2",                              2,    "Both policies are entry@2."),
     ("an empty batch",         "entry@1 exact@1 --batch 0",                  2,    "0 is not in the range"),
     ("a file",                 "entry@1 my.toml",                            1,    "canonry: my.toml: "),
     ("no policy",              "entry@1 nope",                               1,    "'nope'"),
@@ -137,7 +138,7 @@ def test_a_missing_store_is_not_created(tmp_path: Path, command: str) -> None:
 
 
 def test_policy_diff_of_a_store(store: str) -> None:
-    found = answer("policy", "diff", "entry", "exact", "--store", "--db", store)
+    found = answer("policy", "diff", "entry@1", "exact", "--store", "--db", store)
     assert (found["urls"], found["refused"], found["changed"], found["split"]) == (4, 0, 2, 1)
     assert found["splits"] == [{"key": "https://a.com/y", "others": ["https://a.com/y#1", "https://a.com/y#2"]}]
 
@@ -153,13 +154,13 @@ def test_policy_diff_refuses_a_store_together_with_a_file(store: str, tmp_path: 
 def test_a_progress_bar_appears_after_a_second(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from canonry.cli import rekey
+    from canonry.cli.rekey_bar import RekeyBar
     from canonry.rekey.entry_rekey import RekeyProgress
 
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     seconds = iter(range(100))
     monkeypatch.setattr("time.monotonic", lambda: float(next(seconds)))
-    with rekey._ProgressBar("moved") as bar:
+    with RekeyBar("moved") as bar:
         for done in (10, 50, 100):
             bar.show(RekeyProgress(done, 100))
     shown = capfd.readouterr().err

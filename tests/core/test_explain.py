@@ -105,7 +105,7 @@ def test_the_examples_of_the_catalog_hold() -> None:
 def test_diff_counts_changes_merges_and_splits() -> None:
     urls = ["https://a.com/b/", "https://a.com/b", "https://a.com/c#1", "https://a.com/c#2", "nope", "https://a.com/d"]
     diff = diff_policies("bookmark", "crawl", urls)
-    assert (diff.before, diff.after) == ("bookmark@1", "crawl@1")
+    assert (diff.before, diff.after) == ("bookmark@2", "crawl@2")
     assert (diff.urls, diff.refused, diff.changed, diff.merged, diff.split) == (6, 1, 3, 2, 0)
     assert diff.changes[0] == KeyChange("https://a.com/b/", "https://a.com/b/", "https://a.com/b")
     assert diff.merges[0] == KeyGroup("https://a.com/b", ("https://a.com/b", "https://a.com/b/"))

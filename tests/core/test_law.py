@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import json
 from collections import defaultdict
 
 import pytest
@@ -14,7 +13,7 @@ from canonry.core.normalize import RULES
 from canonry.core.rules import get_param_name
 from canonry.core.url import parse
 
-RECORD = json.loads(law.RECORD.read_text(encoding="utf-8"))
+RECORD = law.read_record()
 WHAT_TO_DO = (
     "{id} no longer gives the answers it was shipped with, and stored keys depend on them. Undo the change, or make a "
     "new version: `python tools/tables.py bump {name}` (for a changed site rule also a new `site@version`), then "
@@ -38,7 +37,7 @@ def test_the_samples_exercise_every_rule() -> None:
     fired = {
         step.rule
         for policy in canonry.policies()
-        for url in law.read_sample_urls()
+        for url in law.read_sample_urls(policy.id)
         if canonry.normalize_many([url], policy) != [None]
         for step in canonry.explain(url, policy).steps
     }

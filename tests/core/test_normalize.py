@@ -163,4 +163,4 @@ def test_normalize_many_returns_none_for_invalid_urls() -> None:
 
 def test_the_default_policy_is_bookmark() -> None:
     assert canonry.normalize("https://youtu.be/abc?b#x") == "https://www.youtube.com/watch?v=abc#x"
-    assert canonry.explain("https://a.com/").policy == "bookmark@1"
+    assert canonry.explain("https://a.com/").policy == "bookmark@2"

@@ -254,7 +254,7 @@ def test_the_policy_id_contains_the_digest_of_the_overrides() -> None:
 
     file = text(entry())
     policy = ARTICLE.with_overrides(file)
-    assert policy.id == f"article@0+{hashlib.sha256(file.encode()).hexdigest()[:8]}"
+    assert policy.id == f"{ARTICLE.id}+{hashlib.sha256(file.encode()).hexdigest()[:8]}"
     assert policy != ARTICLE
     assert policy.digest != ARTICLE.digest
     assert policy.without_overrides() == ARTICLE

@@ -12,6 +12,7 @@ from corpora import POLICIES
 
 PAIRS = json.loads((Path(__file__).parent.parent / "cases" / "url_pairs.json").read_text())
 FEEDS = frozenset({"feed-aggressive", "feed-moderate", "feed-conservative"})
+KNOW_SITES = frozenset({"entry", "article", "bookmark"})
 DROPS_FRAGMENT = frozenset(POLICIES) - {"bookmark", "exact"}
 # Pairs of kind D that a policy merges on purpose, by one of its rules.
 DROPPED = {"spa route kept": DROPS_FRAGMENT}
@@ -25,10 +26,10 @@ MERGED_BY: dict[str, frozenset[str] | str] = {
     "fragment drop": DROPS_FRAGMENT,
     "blank value vs none": "servers tell ?a= from ?a; bytes that no rule names stay (N3)",
     "param order": FEEDS | {"article", "bookmark"},
-    "utm": FEEDS | {"entry", "article", "bookmark"},
-    "utm mixed case": FEEDS | {"entry", "article", "bookmark"},
-    "utm unknown suffix": FEEDS | {"entry", "article", "bookmark"},
-    "fbclid gclid": FEEDS | {"entry", "article", "bookmark"},
+    "utm": FEEDS | {"entry", "article", "bookmark", "crawl"},
+    "utm mixed case": FEEDS | {"entry", "article", "bookmark", "crawl"},
+    "utm unknown suffix": FEEDS | {"entry", "article", "bookmark", "crawl"},
+    "fbclid gclid": FEEDS | {"entry", "article", "bookmark", "crawl"},
     "mc_eid ref ref_src cmpid icid ocid": frozenset({"article"}),
     "www": frozenset({"feed-aggressive"}),
     "http vs https": "which scheme answers is evidence from the network, not text",
@@ -38,10 +39,10 @@ MERGED_BY: dict[str, frozenset[str] | str] = {
     "double protocol": "repairing schemes turns https://pps.org/ into https://org/",
     "AMP path": "only the overrides file of a user knows which hosts have /amp/",
     "mobile host": "only the overrides file of a user knows which hosts have m.",
-    "google redirect": "the target of a redirect is found by expanding it, not by reading it",
-    "yt shorts": frozenset({"bookmark"}),
-    "twitter -> x": frozenset({"bookmark"}),
-    "x mediaViewer": frozenset({"bookmark"}),
+    "google redirect": KNOW_SITES,
+    "yt shorts": KNOW_SITES,
+    "twitter -> x": KNOW_SITES,
+    "x mediaViewer": KNOW_SITES,
 }
 
 

@@ -12,22 +12,32 @@ import pytest
 import canonry
 from canonry.core.policy import OPTIONS, Policy
 from canonry.core.policy_toml import parse_policy
+from canonry.core.site_tables import SITE_PAGES
 from canonry.core.tables import POLICIES
 from canonry.policy_files import DEFAULT_OVERRIDES, choose_policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+ALL_SITES = {site.partition("@")[0] for site in SITE_PAGES}
+FEED_SITES = ("blogger", "exceptions", "feedburner")
 SHIPPED = {
     # id: www, slash, collapse, escapes, sort, fragment, sites (the table of contract N5)
-    "feed-aggressive@1": (True, True, True, True, True, "drop", ("blogger@1", "feedburner@1")),
-    "feed-moderate@1": (False, True, True, True, True, "drop", ("blogger@1", "feedburner@1")),
-    "feed-conservative@1": (False, False, True, True, True, "drop", ("blogger@1", "feedburner@1")),
+    "feed-aggressive@1": (True, True, True, True, True, "drop", ("blogger", "feedburner")),
+    "feed-moderate@1": (False, True, True, True, True, "drop", ("blogger", "feedburner")),
+    "feed-conservative@1": (False, False, True, True, True, "drop", ("blogger", "feedburner")),
     "entry@1": (False, False, False, False, False, "drop", ()),
     "crawl@1": (False, True, False, True, False, "drop", ()),
     "article@0": (False, True, True, False, True, "drop", ()),
-    "bookmark@1": (False, False, False, False, True, "keep", ("x@1", "youtube@1")),
+    "bookmark@1": (False, False, False, False, True, "keep", ("x", "youtube")),
     "exact@1": (False, False, False, False, False, "keep", ()),
+    "feed-aggressive@2": (True, True, True, True, True, "drop", FEED_SITES),
+    "feed-moderate@2": (False, True, True, True, True, "drop", FEED_SITES),
+    "feed-conservative@2": (False, False, True, True, True, "drop", FEED_SITES),
+    "entry@2": (False, False, False, False, False, "drop", ALL_SITES),
+    "crawl@2": (False, True, False, True, False, "drop", ("exceptions",)),
+    "article@1": (False, True, True, False, True, "drop", ALL_SITES),
+    "bookmark@2": (False, False, False, True, True, "clean", ALL_SITES),
 }
 
 
@@ -44,7 +54,10 @@ def test_the_shipped_policies_are_those_of_the_contract() -> None:
             "fragment",
             "sites",
         )
-        assert tuple(getattr(policy, name) for name in names) == options, policy_id
+        found = tuple(getattr(policy, name) for name in names[:-1])
+        assert (*found, {site.partition("@")[0] for site in policy.sites}) == (*options[:-1], set(options[-1])), (
+            policy_id
+        )
         assert policy.parse is (policy.name != "exact")
         assert not policy.strip_auth
         assert policy.about
@@ -61,21 +74,35 @@ def test_every_shipped_policy_passes_the_checks(policy_id: str) -> None:
 
 
 def test_parameters_of_the_shipped_policies() -> None:
-    assert canonry.policy("entry").strip_params == ("fbclid", "gclid", "ref", "source", "utm_*")
-    assert set(canonry.policy("article").strip_params) == set(
+    assert canonry.policy("entry@1").strip_params == ("fbclid", "gclid", "ref", "source", "utm_*")
+    assert set(canonry.policy("article@0").strip_params) == set(
         "utm_* gclid fbclid mc_cid mc_eid ref ref_src cmpid icid ocid".split()
     )
-    assert canonry.policy("crawl").strip_params == canonry.policy("exact").strip_params == ()
+    assert canonry.policy("crawl@1").strip_params == canonry.policy("exact").strip_params == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("bookmark@1", "bookmark@2"), ("crawl@1", "crawl@2"), ("entry@1", "entry@2"), ("article@0", "article@1"),
+                     *((f"feed-{level}@1", f"feed-{level}@2") for level in ("aggressive", "moderate", "conservative"))],
+)  # fmt: skip
+def test_a_second_version_drops_what_the_first_one_dropped_and_more(old: str, new: str) -> None:
+    first, second = canonry.policy(old), canonry.policy(new)
+    assert set(first.strip_params) < set(second.strip_params)
+    assert set(dict(first.strip_params_on)) <= set(dict(second.strip_params_on))
+    for option in ("strip_www", "strip_auth", "collapse_slashes", "strip_trailing_slash", "sort_params"):
+        assert getattr(first, option) == getattr(second, option)
+    assert {site.partition("@")[0] for site in first.sites} <= {site.partition("@")[0] for site in second.sites}
 
 
 def test_a_name_is_the_newest_version() -> None:
-    assert canonry.policy("bookmark") == canonry.policy("bookmark@1")
-    assert canonry.policy("article").id == "article@0"
+    newest = {policy_id.partition("@")[0]: policy_id for policy_id in POLICIES}
+    assert {canonry.policy(name).id for name in newest} == set(newest.values())
+    assert (canonry.policy("bookmark").id, canonry.policy("article").id) == ("bookmark@2", "article@1")
 
 
 @pytest.mark.parametrize("name", ["nope", "bookmark@99", "", "bookmark@", "@1"])
 def test_the_error_for_an_unknown_name_lists_the_shipped_policies(name: str) -> None:
-    with pytest.raises(canonry.PolicyError, match="the shipped policies are article@0, bookmark@1"):
+    with pytest.raises(canonry.PolicyError, match="the shipped policies are article@0, article@1, bookmark@1"):
         canonry.normalize("https://a.com/", name)
 
 
@@ -105,7 +132,7 @@ def test_a_policy_that_was_used_can_be_pickled() -> None:
 def test_the_digest_is_over_every_option_and_nothing_else() -> None:
     changes: dict[str, object] = {
         "parse": False, "strip_www": True, "strip_auth": True, "normalize_escapes": True, "collapse_slashes": True,
-        "strip_trailing_slash": True, "sort_params": True, "fragment": "drop", "sites": ["x"], "strip_params": ["a"],
+        "strip_trailing_slash": True, "sort_params": True, "keep_embedded": True, "fragment": "drop", "sites": ["x"], "strip_params": ["a"],
         "strip_params_on": {"a.com": ["a"]},
     }  # fmt: skip
     assert set(changes) == set(OPTIONS)
@@ -116,13 +143,13 @@ def test_the_digest_is_over_every_option_and_nothing_else() -> None:
 
 
 def test_deriving_a_policy_changes_only_the_named_options() -> None:
-    base = canonry.policy("bookmark")
+    base = canonry.policy("bookmark@1")
     derived = base.with_params("ref").without_params("fbclid").with_rules("strip_www").without_rules("sort_params")
     assert canonry.normalize("https://www.a.com/?ref=1&fbclid=2&b&a", derived) == "https://a.com/?fbclid=2&b&a"
     assert derived.id == f"bookmark@1~{derived.id[-8:]}"
     assert derived.with_name("mine", 3).id == "mine@3"
     assert base.with_fragment("drop").fragment == "drop"
-    assert base.with_sites("feedburner").sites == ("feedburner@1", "x@1", "youtube@1")
+    assert base.with_sites("feedburner").sites == ("feedburner@2", "x@1", "youtube@1")
     assert base.without_sites("x", "youtube@1").sites == ()
     assert base.id == "bookmark@1"
     assert base.with_params("a", host="a.com").with_params("b", host="a.com").strip_params_on[0] == (
@@ -140,8 +167,8 @@ BAD_VALUES: list[tuple[str, object, str]] = [
     ("strip_www", 1, "must be true or false"),
     ("strip_www", "yes", "must be true or false"),
     ("about", 1, "must be a string"),
-    ("fragment", "sometimes", "must be one of drop, keep, routes"),
-    ("sites", ["myspace"], "unknown site 'myspace'; known are youtube@1"),
+    ("fragment", "sometimes", "must be one of drop, keep, routes, clean"),
+    ("sites", ["myspace"], "unknown site 'myspace'; known are airbnb@1"),
     ("sites", "x", "must be a list of strings"),
     ("strip_params", ["*"], "'*' is not a parameter name"),
     ("strip_params", ["a=b"], "'a=b' is not a parameter name"),
@@ -193,9 +220,9 @@ def test_a_policy_that_does_not_parse_allows_no_other_rule() -> None:
 
 def test_a_shipped_name_means_the_shipped_answers() -> None:
     assert Policy("bookmark", 1, strip_www=True).id.startswith("bookmark@1~")
-    assert Policy("bookmark", 1, strip_www=True) != canonry.policy("bookmark")
+    assert Policy("bookmark", 1, strip_www=True) != canonry.policy("bookmark@1")
     with pytest.raises(canonry.PolicyError, match="is the name of a shipped policy"):
-        Policy("bookmark", 2)
+        Policy("bookmark", 99)
     with pytest.raises(canonry.PolicyError, match="is the name of a shipped policy"):
         Policy("p", 1).with_name("bookmark")
 
@@ -287,12 +314,12 @@ def test_load_policy_and_choose_policy(
     assert canonry.load_policy(folder / "mine.toml") == parse_policy(TOML)
     assert canonry.load_policy("mine.toml", overrides="o.json").overrides is not None
     assert choose_policy("mine.toml").id == "my-reader@3"
-    assert choose_policy("crawl", "o.json").id.startswith("crawl@1+")
-    assert choose_policy("article").id == "article@0"
+    assert choose_policy("crawl", "o.json").id.startswith("crawl@2+")
+    assert choose_policy("article").id == "article@1"
     (folder / "config").mkdir()
     (folder / DEFAULT_OVERRIDES).write_text('{"overrides": []}')
-    assert choose_policy("article").id.startswith("article@0+")
-    assert choose_policy("crawl").id == "crawl@1"
+    assert choose_policy("article").id.startswith("article@1+")
+    assert choose_policy("crawl").id == "crawl@2"
 
 
 def test_unreadable_files_are_refused(tmp_path_factory: pytest.TempPathFactory) -> None:

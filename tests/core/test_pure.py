@@ -13,7 +13,8 @@ import canonry
 
 CORE = Path(canonry.__file__).parent / "core"
 ALLOWED = {
-    "__future__", "ada_url", "canonry", "collections", "dataclasses", "difflib", "enum", "hashlib", "json", "re", "tomllib", "typing",
+    "__future__", "ada_url", "binascii", "canonry", "collections", "dataclasses", "difflib", "enum", "hashlib", "json", "re",
+    "tomllib", "typing",
 }  # fmt: skip
 
 

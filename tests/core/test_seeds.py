@@ -39,7 +39,7 @@ CASES = [
     ("002 rule 5", "crawl", "https://example.com:443/page", "https://example.com/page"),
     ("002 rule 5", "crawl", "http://example.com:80/page", "http://example.com/page"),
     ("002 rule 6, as its text says", "crawl", "https://example.com/hello%20world%2d%7E", "https://example.com/hello%20world-~"),
-    ("002 parameters stay", "crawl", "https://example.com/a?utm_source=x&b=2&a=1", "https://example.com/a?utm_source=x&b=2&a=1"),
+    ("002 parameters stay", "crawl@1", "https://example.com/a?utm_source=x&b=2&a=1", "https://example.com/a?utm_source=x&b=2&a=1"),
     ("003 rule 2", "article", "https://example.com/a#b", "https://example.com/a"),
     ("003 rule 3", "article", "HTTPS://EXAMPLE.COM", "https://example.com/"),
     ("003 rule 4", "article", "http://example.com:80/a", "http://example.com/a"),

@@ -11,7 +11,7 @@ WATCH = "https://www.youtube.com/watch?v=dQw4w9WgXcQ"
 POST = "https://x.com/jack/status/20"
 BLOG = "https://b.blogspot.com/feeds/posts/default"
 # No other rule is on, so each change is made by the site rule.
-SITES = Policy("sites", 1, sites=["youtube", "x", "feedburner", "blogger"])
+SITES = Policy("sites", 1, sites=["youtube@1", "x@1", "feedburner@1", "blogger@1"])
 CASES = [
     # given, wanted
     *((f"https://{host}/watch?v=dQw4w9WgXcQ", WATCH) for host in (
@@ -120,4 +120,4 @@ def test_www_of_a_target_stays_under_a_policy_that_strips_www() -> None:
 def test_a_site_that_the_policy_leaves_out_is_not_changed() -> None:
     assert canonry.normalize("https://youtu.be/abc", SITES.without_sites("youtube")) == "https://youtu.be/abc"
     assert canonry.normalize("https://youtu.be/abc", "feed-aggressive") == "https://youtu.be/abc"
-    assert canonry.normalize("http://b.blogspot.de/", "bookmark") == "http://b.blogspot.de/"
+    assert canonry.normalize("http://b.blogspot.de/", "bookmark@1") == "http://b.blogspot.de/"

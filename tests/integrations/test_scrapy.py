@@ -103,8 +103,8 @@ def test_verbatim_urls_are_not_merged() -> None:
     [
         (None, "scrapy-conservative@1"),
         ("aggressive", "scrapy-aggressive@1"),
-        ("crawl", "crawl@1"),
-        (canonry.policy("entry"), "entry@1"),
+        ("crawl", "crawl@2"),
+        (canonry.policy("entry"), "entry@2"),
     ],
 )
 def test_the_policy_setting(policy: Any, wanted: str) -> None:

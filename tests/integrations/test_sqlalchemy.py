@@ -120,5 +120,5 @@ def test_the_policy_is_part_of_the_repr_and_of_the_cache_key() -> None:
     assert repr(CanonicalUrl()) == "CanonicalUrl('bookmark@1')"
     with pytest.raises(canonry.PolicyError, match="none"):
         CanonicalUrl("none")
-    one, same, other = CanonicalUrl("crawl"), CanonicalUrl("crawl@1"), CanonicalUrl(MINE)
+    one, same, other = CanonicalUrl("crawl"), CanonicalUrl("crawl@2"), CanonicalUrl(MINE)
     assert one._static_cache_key == same._static_cache_key != other._static_cache_key

@@ -30,7 +30,7 @@ def main() -> int:
     sanitize = "-fsanitize=fuzzer,address,undefined"
     core = ROOT / "src/canonry/core/native"
     # The files that do not use Python.
-    parts = [str(core / f"{part}.c") for part in ("answer", "repair", "rules", "scan", "sha256", "url")]
+    parts = [str(core / f"{part}.c") for part in ("answer", "repair", "rules", "scan", "sha256", "sites", "url")]
     sources = ["-I", str(core), str(ROOT / "tests/native/fuzz_url.c"), *parts]
     build = [
         "clang",

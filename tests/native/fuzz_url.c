@@ -33,7 +33,8 @@ static struct rules *new_policy(unsigned switches)
     rules->strip_trailing_slash = switches & 8;
     rules->sort_params = switches & 16;
     rules->strip_params = switches & 32;
-    rules->fragment = (enum fragment)((switches >> 6) % 3);
+    rules->keep_embedded = switches & 4;
+    rules->fragment = (enum fragment)((switches >> 6) % 4);
     rules->names = allocate(2, sizeof *rules->names);
     rules->names_count = 2;
     for (size_t list = 0; list < 2; list++) {
@@ -47,7 +48,14 @@ static struct rules *new_policy(unsigned switches)
     rules->hosts.text = allocate(256, 1);
     for (size_t i = 0; i < sizeof HOSTS / sizeof *HOSTS; i++)
         if (switches & 128 || KINDS[i] != HOST_HAS_OVERRIDE)
-            add_host(&rules->hosts, (const uint8_t *)HOSTS[i], strlen(HOSTS[i]), KINDS[i], i == 3);
+            add_host(&rules->hosts, (const uint8_t *)HOSTS[i], strlen(HOSTS[i]),
+                     (struct host){.flags = KINDS[i], .names = i == 3});
+    struct rules *whole = allocate(1, sizeof *whole);
+    whole->parse = true;
+    whole->fragment = rules->fragment == FRAGMENT_DROP ? FRAGMENT_DROP : FRAGMENT_KEEP;
+    whole->names = rules->names;
+    whole->names_count = rules->names_count;
+    rules->whole = whole;
     return rules;
 }
 

@@ -27,7 +27,14 @@ from canonry.rekey import entry_key_rows, entry_rekey_store
 from canonry.rekey.entry_rekey import RekeyProgress, plan_rekey, rekey, undo_rekey
 from canonry.rekey.entry_rekey_store import EntryRekeyStore, RekeyProblem, RekeyRefused, stream_entry_urls
 from canonry.store.database import Database
-from canonry.store.pinned_policies import ENTRY, check_pinnable, find_unfinished_rekey, get_or_pin_policy
+from canonry.store.pinned_policies import (
+    ENTRY,
+    check_pinnable,
+    find_pinned,
+    find_unfinished_rekey,
+    get_or_pin_policy,
+    repin_policy,
+)
 from canonry.store.schema import entries, entry_identities, metadata
 
 if TYPE_CHECKING:
@@ -60,6 +67,7 @@ class Feeds:
     database: Database
     now: datetime = NOW
     ids: dict[str, int] = field(default_factory=dict[str, int])
+    policy: str | None = "entry@1"  # of a store that was made before there were other versions; None: the newest
 
     def show(self, url: str, *items: Item) -> MergedFeed:
         """Merge a document of the feed with these items."""
@@ -72,10 +80,18 @@ class Feeds:
 
     async def _show(self, url: str, items: tuple[Item, ...]) -> MergedFeed:
         store = FeedStore(self.database)
+        if self.policy is not None:
+            await self.database.write(partial(pin_first, policy=self.policy))
         if url not in self.ids:
             self.ids[url] = (await store.add(url, self.now))[0].id
         self.now += timedelta(minutes=1)
         return await store.merge(self.ids[url], FeedDocument("T", "rss20", (), items), self.now, seen_ttl_days=30)
+
+
+def pin_first(connection: Connection, policy: str) -> None:
+    """Pin an empty store to a policy."""
+    if find_pinned(connection, ENTRY) is None:
+        repin_policy(connection, ENTRY, policy)
 
 
 ONE, OTHER = "https://one.example/feed", "https://other.example/feed"
@@ -176,9 +192,9 @@ def plan(database: Database, after: str, *, before: str = BEFORE) -> RekeySummar
 
 def test_a_new_store_is_pinned_by_its_first_document(database: Database) -> None:
     assert dump(database)["pinned_policies"] == []
-    Feeds(database).show(ONE, Item(guid="1", link="https://a.com/"))
-    assert dump(database)["pinned_policies"] == [("entry", "entry@1")]
-    assert get_pin(database) == "entry@1"
+    Feeds(database, policy=None).show(ONE, Item(guid="1", link="https://a.com/"))
+    assert dump(database)["pinned_policies"] == [("entry", "entry@2", "")]
+    assert get_pin(database) == "entry@2"
 
 
 def test_a_dry_run_changes_nothing(database: Database) -> None:
@@ -190,7 +206,7 @@ def test_a_dry_run_changes_nothing(database: Database) -> None:
 
 
 def test_a_dry_run_of_an_empty_store_pins_nothing(database: Database) -> None:
-    assert plan(database, "exact@1").entries == 0
+    assert asyncio.run(plan_rekey(EntryRekeyStore(database), "entry@2", "exact@1")).entries == 0
     assert dump(database)["pinned_policies"] == []
 
 
@@ -571,11 +587,11 @@ def test_a_finished_rekey_or_undo_can_be_repeated(database: Database) -> None:
     assert undo(database, "exact@1") == len(before["entries"])
     assert dump(database) == before
     move(database, "exact@1")
-    assert dump(database)["pinned_policies"] == [("entry", "exact@1")]
+    assert dump(database)["pinned_policies"] == [("entry", "exact@1", "")]
 
 
 def test_only_shipped_policies_can_be_pinned() -> None:
-    assert check_pinnable("entry") == check_pinnable("entry@1") == "entry@1"
+    assert (check_pinnable("entry"), check_pinnable("entry@1")) == ("entry@2", "entry@1")
     for name in ("my.toml", "nope"):
         with pytest.raises(PolicyError):
             check_pinnable(name)
@@ -705,7 +721,9 @@ def command(file: Path, *arguments: str) -> list[str]:
 
 def dump_file(file: Path) -> Dump:
     with Database(f"sqlite:///{file}") as database:
-        return dump(database)
+        rows = dump(database)
+    # Which newer version the user was told about is no key.
+    return {**rows, "pinned_policies": [row[:2] for row in rows["pinned_policies"]]}
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from canonry.core.keys import replace_unstorable
 from canonry.core.native import normalize
 from canonry.core.url import read_url
 from canonry.errors import InvalidUrl
-from canonry.store.pinned_policies import BOOKMARK, get_policy
+from canonry.store.pinned_policies import BOOKMARK, find_pinned, pin_policy
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -113,7 +113,10 @@ class UrlPipeline:
     async def get_policy(self) -> str:
         """Return the id of the policy for new bookmarks, read from the store every two seconds at most."""
         if time.monotonic() >= self._policy_expires:
-            self._policy = await self._database.read(lambda connection: get_policy(connection, BOOKMARK))
+            pinned = await self._database.read(lambda connection: find_pinned(connection, BOOKMARK))
+            if pinned is None:  # pinned before the first bookmark: a newer canonry must not change the rules of a store
+                pinned = await self._database.write(lambda connection: pin_policy(connection, BOOKMARK))
+            self._policy = pinned
             self._policy_expires = time.monotonic() + _POLICY_CACHE_SECONDS
         return self._policy
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from canonry.core.policy import Policy
 
 # A fixed version, not the newest one: indexes and tables built with the functions must stay valid.
-DEFAULT_POLICY = "bookmark@1"
+DEFAULT_POLICY = "bookmark@2"
 
 
 def register_sqlite(connection: sqlite3.Connection, *, policies: Iterable[Policy] = ()) -> None:

@@ -1,21 +1,21 @@
-"""canonry rekey: move the keys of stored feed entries from one policy to another, or undo that."""
+"""canonry rekey: move stored feed entries or bookmarks from one policy to another, or undo that."""
 
 from __future__ import annotations
 
 import asyncio
-import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Self
+from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
-from canonry.cli import render
+from canonry.cli import bookmark_rekey, render
 from canonry.cli.options import complete_policy, db_option, json_option, overrides_setting_option
 from canonry.cli.policies import print_examples
+from canonry.cli.rekey_bar import RekeyBar
 from canonry.cli.stores import open_store
 
 if TYPE_CHECKING:
-    from canonry.rekey.entry_rekey import RekeyProgress
     from canonry.rekey.key_counts import RekeySummary
     from canonry.store.database import Database
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 @db_option
 @overrides_setting_option
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
-@click.option("--undo", is_flag=True, help="Restore the keys that every entry had before the rekey from A to B.")
+@click.option("--undo", is_flag=True, help="Restore every entry and bookmark as it was before the rekey from A to B.")
 @click.option(
     "--batch",
     metavar="N",
     type=click.IntRange(min=1),
     default=1000,
     show_default=True,
-    help="Entries in one transaction.",
+    help="Entries or bookmarks in one transaction.",
 )
 @click.option("--workers", is_flag=True, help="Queue the rekey for `canonry worker` or `canonry serve`, and return.")
 @json_option
@@ -48,18 +48,17 @@ def rekey(
     workers: bool,
     as_json: bool,
 ) -> None:
-    """Move the keys of stored entries from policy A to policy B.
+    """Move stored feed entries and bookmarks from policy A to policy B.
 
-    A is the policy of the store (entry@1 for a new store); both must be shipped policies. Run the same command
-    again to continue an interrupted rekey. No feed is ingested until the rekey is finished or undone.
-
-    Bookmarks are rekeyed on the statistics page of the service, or with POST /api/admin/renormalizations.
+    A is a policy that the store is pinned to: its entries, its bookmarks or both move. Both must be shipped policies.
+    Run the same command again to continue an interrupted rekey. No feed is ingested until the rekey of entries is
+    finished or undone. Bookmarks that become equal are merged.
 
     \b
-    canonry rekey entry@1 bookmark@1 --dry-run
-    canonry rekey entry@1 bookmark@1
-    canonry rekey entry@1 bookmark@1 --undo
-    canonry rekey entry@1 bookmark@1 --workers
+    canonry rekey entry@1 entry@2 --dry-run
+    canonry rekey entry@1 entry@2
+    canonry rekey bookmark@1 bookmark@2
+    canonry rekey bookmark@1 bookmark@2 --undo
     """
     from canonry.store.pinned_policies import check_pinnable, load_overrides
 
@@ -70,6 +69,13 @@ def rekey(
         before, after = check_pinnable(before), check_pinnable(after)
         if before == after:
             raise click.UsageError(f"Both policies are {before}. Name two different policies.")
+        has_entries, has_bookmarks = asyncio.run(_find_moved(database, before, after, undo=undo))
+        if has_bookmarks:
+            bookmark_rekey.run(
+                database, before, after, dry_run=dry_run, undo=undo, workers=workers, batch=batch, as_json=as_json
+            )
+        if not has_entries:
+            return
         if undo:
             entries = asyncio.run(_undo(database, before, after, batch))
             _print_undone(before, after, entries, as_json=as_json)
@@ -82,11 +88,27 @@ def rekey(
             _print(asyncio.run(_rekey(database, before, after, batch)), title="rekeyed", as_json=as_json)
 
 
+async def _find_moved(database: Database, before: str, after: str, *, undo: bool) -> tuple[bool, bool]:
+    """Return whether the command is about entries and whether it is about bookmarks; entries if it is about neither."""
+    from canonry.rekey.bookmark_rekey_store import BookmarkRekeyStore
+    from canonry.store.pinned_policies import BOOKMARK, ENTRY, find_pinned, find_unfinished_rekey
+
+    pins = {purpose: await database.read(partial(find_pinned, purpose=purpose)) for purpose in (ENTRY, BOOKMARK)}
+    latest = await BookmarkRekeyStore(database).list_latest()
+    same = [each for each in latest if (each.from_policy, each.to_policy) == (before, after)]
+    if undo:
+        has_bookmarks = any(each.undone_at is None for each in same)
+        return pins[ENTRY] == after or not has_bookmarks, has_bookmarks
+    has_bookmarks = pins[BOOKMARK] == before or any(not each.is_over for each in same)
+    is_unfinished = await database.read(find_unfinished_rekey) is not None
+    return pins[ENTRY] == before or is_unfinished or not has_bookmarks, has_bookmarks
+
+
 async def _plan(database: Database, before: str, after: str) -> RekeySummary:
     from canonry.rekey.entry_rekey import plan_rekey
     from canonry.rekey.entry_rekey_store import EntryRekeyStore
 
-    with _ProgressBar("planned") as bar:
+    with RekeyBar("planned") as bar:
         return await plan_rekey(EntryRekeyStore(database), before, after, on_progress=bar.show)
 
 
@@ -105,7 +127,7 @@ async def _rekey(database: Database, before: str, after: str, batch: int) -> Rek
     from canonry.rekey.entry_rekey import rekey
     from canonry.rekey.entry_rekey_store import EntryRekeyStore
 
-    with _ProgressBar("moved") as bar:
+    with RekeyBar("moved") as bar:
         store, now = EntryRekeyStore(database), datetime.now(UTC)
         return await rekey(store, before, after, now=now, batch=batch, on_progress=bar.show)
 
@@ -114,30 +136,9 @@ async def _undo(database: Database, before: str, after: str, batch: int) -> int:
     from canonry.rekey.entry_rekey import undo_rekey
     from canonry.rekey.entry_rekey_store import EntryRekeyStore
 
-    with _ProgressBar("moved back") as bar:
+    with RekeyBar("moved back") as bar:
         store, now = EntryRekeyStore(database), datetime.now(UTC)
         return await undo_rekey(store, before, after, now=now, batch=batch, on_progress=bar.show)
-
-
-class _ProgressBar:
-    """A progress bar that appears after one second."""
-
-    def __init__(self, label: str) -> None:
-        self._label = label
-        self._start = time.monotonic() + 1
-        self._bar: render.ProgressBar | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.clear()
-
-    def show(self, progress: RekeyProgress) -> None:
-        if time.monotonic() >= self._start:
-            self._bar = self._bar or render.ProgressBar(progress.total)
-            self._bar.show(progress.done, self._label)
 
 
 def _print_queued(before: str, after: str, *, as_json: bool) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import tomllib
-from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,24 +11,37 @@ from canonry.cli import render
 from canonry.cli.options import json_option
 from canonry.core.catalog import RULE_DESCRIPTIONS
 
+if TYPE_CHECKING:
+    from canonry.site_files import SiteDescription
+
 
 @click.command()
+@click.option("--sites", "only_sites", is_flag=True, help="Show the known sites with their hosts, pages and examples.")
 @json_option
-def rules(*, as_json: bool) -> None:
-    """List the rules in the order they run, the sites and the tracking parameters; --json adds the sources.
+def rules(*, only_sites: bool, as_json: bool) -> None:
+    """List the rules in the order they run, the known sites and the tracking parameters; --json adds the sources.
 
     \b
     canonry rules
+    canonry rules --sites
     canonry rules --json | grep '"kind": "param"'
     """
-    sites, params = _read_data("sites.toml"), _read_data("params.toml")
+    from canonry.site_files import describe_sites, read_data
+
+    described = describe_sites()
+    if only_sites:
+        _print_sites(described, as_json=as_json)
+        return
+    code_sites, params = read_data("sites.toml"), read_data("params.toml")
     by_host: dict[str, dict[str, Any]] = params.pop("on")
     hosted = {f"{name} (on {host})": note for host, names in by_host.items() for name, note in names.items()}
     if not render.is_for_terminal(as_json=as_json):
         for note in RULE_DESCRIPTIONS:
             render.print_json({"kind": "rule", **dataclasses.asdict(note)})
-        for site, table in sites.items():
+        for site, table in code_sites.items():
             render.print_json({"kind": "site", "site": site, **table})
+        for each in described:
+            render.print_json({"kind": "site", **dataclasses.asdict(each)})
         for name, table in {**params, **hosted}.items():
             render.print_json({"kind": "param", "name": name, **table})
         return
@@ -38,11 +49,25 @@ def rules(*, as_json: bool) -> None:
         click.echo(f"{number:2} {render.style_rule(note.rule)}  {note.what}")
         click.echo(f"     {render.format_diff(note.before, note.after)}")
     click.echo()
-    render.print_table(("site", "what the rule does"), [(site, table["about"]) for site, table in sites.items()])
+    abouts = {site: table["about"] for site, table in code_sites.items()} | {
+        each.site: each.about for each in described
+    }
+    render.print_table(("site", "what the rule does"), sorted(abouts.items()))
     click.echo()
     rows = [(name, table["owner"], table["what"]) for name, table in {**params, **hosted}.items()]
     render.print_table(("parameter", "owner", "meaning"), rows)
 
 
-def _read_data(name: str) -> dict[str, Any]:
-    return tomllib.loads((files("canonry.core") / "data" / name).read_text(encoding="utf-8"))
+def _print_sites(described: tuple[SiteDescription, ...], *, as_json: bool) -> None:
+    if not render.is_for_terminal(as_json=as_json):
+        for each in described:
+            render.print_json({"kind": "site", **dataclasses.asdict(each)})
+        return
+    for each in described:
+        click.echo(f"{render.style_rule(each.site)}  {each.about}")
+        click.echo(f"     hosts: {', '.join(each.hosts)}")
+        for page in each.pages:
+            leads_to = page.write or page.target or "stays as it is"
+            click.echo(f"     {page.about or 'page'}: {', '.join(page.paths)} → {leads_to}")
+        for example in each.examples:
+            click.echo(f"     {render.format_diff(example.before, example.after)}")

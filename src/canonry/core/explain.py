@@ -45,9 +45,15 @@ def explain(url: str, policy: Policy | str = "bookmark") -> Explanation:
     for _ in limit_rounds(url, policy):
         parts = parse(text)
         text = _record_step(steps, "parse", text, str(parts))
-        for rule, edit in get_plan(policy).steps:
-            edit(parts)
+        plan = get_plan(policy)
+        for rule, edit in plan.steps:
+            is_final = edit(parts)
             text = _record_step(steps, rule, text, str(parts))
+            if is_final:
+                for last_rule, last in plan.final_steps:
+                    last(parts)
+                    text = _record_step(steps, last_rule, text, str(parts))
+                break
         settled = text
         if policy.overrides is not None:
             text = _record_step(steps, "overrides", text, policy.overrides.apply(text, parts))

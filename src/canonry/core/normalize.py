@@ -9,6 +9,8 @@ from __future__ import annotations
 from canonry.core import rules
 from canonry.core.policy import Policy
 from canonry.core.presets import policy as shipped_policy
+from canonry.core.site_pages import SiteTables
+from canonry.core.site_tables import SITE_PAGES
 from canonry.core.sites import SITES, SiteRules
 from canonry.core.tables import SITE_TABLES
 from canonry.core.url import Parts, parse
@@ -18,7 +20,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    Edit = Callable[[Parts], None]
+    Matcher = Callable[[str], bool]
+    Edit = Callable[[Parts], bool | None]  # True: the rules after it do not apply
 
 RULES = (
     "parse",
@@ -43,12 +46,14 @@ _MAX_CHARACTERS = 20_000_000
 class Plan:
     """The rules 2 to 11 that are on in a policy, in order, as functions that edit the parts of a URL."""
 
-    __slots__ = ("edits", "steps")
+    __slots__ = ("edits", "final_steps", "steps")
 
     def __init__(self, policy: Policy) -> None:
         edits = _make_edits(policy)
         self.steps = tuple((rule, edits[rule]) for rule in RULES if rule in edits)
         self.edits = tuple(edit for _, edit in self.steps)
+        # What still applies to an address that is kept whole: a fragment that the policy drops everywhere.
+        self.final_steps = tuple(step for step in self.steps if step[0] == "fragment" and policy.fragment == "drop")
 
 
 def normalize(url: str, policy: Policy | str = "bookmark") -> str:
@@ -58,10 +63,18 @@ def normalize(url: str, policy: Policy | str = "bookmark") -> str:
     parts = parse(url)
     if not policy.parse:
         return url
-    for edit in plan.edits:
-        edit(parts)
+    apply_edits(plan, parts)
     text = str(parts)
     return text if policy.overrides is None else _apply_overrides(url, text, parts, policy)
+
+
+def apply_edits(plan: Plan, parts: Parts) -> None:
+    """Apply rules 2 to 11 in order, up to one that says that the URL is to be kept as it is now."""
+    for edit in plan.edits:
+        if edit(parts):
+            for _, last in plan.final_steps:
+                last(parts)
+            return
 
 
 def _apply_overrides(url: str, text: str, parts: Parts, policy: Policy) -> str:
@@ -72,8 +85,7 @@ def _apply_overrides(url: str, text: str, parts: Parts, policy: Policy) -> str:
         if after == text:
             return text
         parts = parse(after)
-        for edit in get_plan(policy).edits:
-            edit(parts)
+        apply_edits(get_plan(policy), parts)
         text = str(parts)
     raise make_endless_error(url)
 
@@ -131,12 +143,21 @@ def make_endless_error(url: str) -> InvalidUrl:
 
 def _make_edits(policy: Policy) -> dict[str, Edit]:
     edits: dict[str, Edit] = {}
-    sites = SiteRules([SITES[site](SITE_TABLES[site]) for site in policy.sites])
+    get_dropped = _make_get_dropped(policy)
+    code_sites = SiteRules([SITES[site](SITE_TABLES[site]) for site in policy.sites if site in SITES])
+    tables = SiteTables(
+        [SITE_PAGES[site] for site in policy.sites if site in SITE_PAGES],
+        get_dropped,
+        keep_embedded=policy.keep_embedded,
+    )
     if policy.sites:
-        edits["site_host"] = sites.move_host
-        edits["site_path"] = sites.rewrite_path
+        edits["site_host"] = _make_site_host(code_sites, tables)
+        edits["site_path"] = _make_site_path(code_sites, tables)
+    if policy.keep_embedded:
+        move_host = edits.get("site_host")
+        edits["site_host"] = lambda parts: bool(move_host and move_host(parts)) or rules.embeds_address(parts)
     if policy.strip_www:
-        edits["strip_www"] = _make_strip_www(sites.targets)
+        edits["strip_www"] = _make_strip_www(code_sites.targets | tables.targets)
     if policy.strip_auth:
         edits["strip_auth"] = _strip_auth
     if policy.normalize_escapes:
@@ -146,12 +167,36 @@ def _make_edits(policy: Policy) -> dict[str, Edit]:
     if policy.strip_trailing_slash:
         edits["strip_trailing_slash"] = _strip_trailing_slash
     if policy.strip_params or policy.strip_params_on:
-        edits["strip_params"] = _make_strip_params(policy)
+        edits["strip_params"] = _make_strip_params(get_dropped, tables)
     if policy.sort_params:
         edits["sort_params"] = _sort_params
     if policy.fragment != "keep":
-        edits["fragment"] = _drop_fragment if policy.fragment == "drop" else _keep_route
+        edits["fragment"] = {
+            "drop": _drop_fragment,
+            "routes": _keep_route,
+            "clean": _make_clean_fragment(get_dropped, tables),
+        }[policy.fragment]
     return edits
+
+
+def _make_site_host(code_sites: SiteRules, tables: SiteTables) -> Edit:
+    """Make rule 2 for the sites of a policy."""
+
+    def move_host(parts: Parts) -> bool:
+        code_sites.move_host(parts)
+        return tables.move_host(parts)
+
+    return move_host
+
+
+def _make_site_path(code_sites: SiteRules, tables: SiteTables) -> Edit:
+    """Make rule 8 for the sites of a policy."""
+
+    def rewrite_path(parts: Parts) -> None:
+        code_sites.rewrite_path(parts)
+        tables.rewrite_path(parts)
+
+    return rewrite_path
 
 
 def _make_strip_www(targets: frozenset[str]) -> Edit:
@@ -184,16 +229,38 @@ def _strip_trailing_slash(parts: Parts) -> None:
     parts.path = rules.strip_trailing_slashes(parts.path)
 
 
-def _make_strip_params(policy: Policy) -> Edit:
-    """Make rule 9 with the parameter names of the policy."""
+def _make_get_dropped(policy: Policy) -> Callable[[str], Matcher]:
+    """Make a function that returns, for a host, whether the policy drops a parameter there."""
     everywhere = rules.make_name_matcher(policy.strip_params)
     by_host = {host: rules.make_name_matcher((*policy.strip_params, *names)) for host, names in policy.strip_params_on}
+    return lambda host: by_host.get(host, everywhere)
+
+
+def _make_strip_params(get_dropped: Callable[[str], Matcher], tables: SiteTables) -> Edit:
+    """Make rule 9 with the parameter names of the policy, except those that a site needs."""
 
     def strip_params(parts: Parts) -> None:
-        if parts.query is not None:
-            parts.query = rules.drop_params(parts.query, by_host.get(parts.host, everywhere))
+        if parts.query is None:
+            return
+        parts.query = rules.drop_params(parts.query, _get_matcher(parts.host, get_dropped, tables))
 
     return strip_params
+
+
+def _get_matcher(host: str, get_dropped: Callable[[str], Matcher], tables: SiteTables) -> Matcher:
+    """Return what decides whether a parameter is dropped on a host: the policy, but not what the site needs."""
+    dropped, is_needed = get_dropped(host), tables.find_needed(host)
+    return dropped if is_needed is None else lambda param: dropped(param) and not is_needed(param)
+
+
+def _make_clean_fragment(get_dropped: Callable[[str], Matcher], tables: SiteTables) -> Edit:
+    """Make rule 11 for `clean`: without text directives and fragments of tracking parameters alone."""
+
+    def clean_fragment(parts: Parts) -> None:
+        if parts.fragment is not None:
+            parts.fragment = rules.clean_fragment(parts.fragment, _get_matcher(parts.host, get_dropped, tables))
+
+    return clean_fragment
 
 
 def _sort_params(parts: Parts) -> None:

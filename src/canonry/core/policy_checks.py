@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from canonry.core.policy import FRAGMENTS, SWITCHES
 from canonry.core.rules import is_param_name
+from canonry.core.site_tables import SITE_PAGES
 from canonry.core.sites import SITES
 from canonry.core.tables import POLICIES
 from canonry.url_errors import PolicyError
@@ -59,13 +60,18 @@ def check_switch(switch: str) -> str:
 
 def check_sites(sites: object) -> tuple[str, ...]:
     """Return the versioned names of sites, sorted, each once."""
-    return tuple(sorted({find_site(site) for site in check_strings(sites, "sites")}))
+    found = tuple(sorted({find_site(site) for site in check_strings(sites, "sites")}))
+    names = [site.partition("@")[0] for site in found]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    require(not twice, "sites", f"two versions of {', '.join(twice)}: name one")
+    return found
 
 
 def find_site(site: str) -> str:
     """Return the newest version of a site, or the version that is named."""
-    versions = [known for known in SITES if site in (known, known.partition("@")[0])]
-    require(versions, "sites", f"unknown site {site!r}; known are {', '.join(SITES)}")
+    known_sites = sorted((*SITES, *SITE_PAGES))
+    versions = [known for known in known_sites if site in (known, known.partition("@")[0])]
+    require(versions, "sites", f"unknown site {site!r}; known are {', '.join(known_sites)}")
     return versions[-1]
 
 

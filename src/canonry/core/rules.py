@@ -12,6 +12,8 @@ TYPE_CHECKING = False  # typing itself would cost start-up time
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from canonry.core.url import Parts
+
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 # One escape, or a stray `%` with what could complete it. An escaped hex digit (%30-%39, %41-%46,
 # %61-%66) after a stray `%` or `%h` is not decoded: it would become part of a new escape.
@@ -136,3 +138,19 @@ def keep_route(fragment: str | None) -> str | None:
         return None
     route = fragment.partition(":~:")[0]
     return route if route.startswith(("!", "/")) else None
+
+
+def clean_fragment(fragment: str, matches: Callable[[str], bool]) -> str | None:
+    """Cut a text directive (`:~:text=…`), and drop a fragment of tracking parameters alone: `utm_source=x`."""
+    kept = fragment.partition(":~:")[0]
+    if not kept or ("=" in kept and all("=" in param and matches(param) for param in kept.split("&"))):
+        return None
+    return kept
+
+
+def embeds_address(parts: Parts) -> bool:
+    """Return whether another address follows the host: `/web/2020/https://a.com/`, `?https://a.com/`."""
+    return (":" in parts.path or "%3" in parts.path or (parts.query is not None and ":" in parts.query)) and (
+        re.search("/https?(?::|%3a)(?:/|%2f)", parts.path, re.IGNORECASE) is not None
+        or (parts.query is not None and re.match("https?:/", parts.query, re.IGNORECASE) is not None)
+    )

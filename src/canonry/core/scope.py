@@ -10,7 +10,7 @@ from canonry.core.tables import SKIPPED_EXTENSIONS
 from canonry.core.url import join, parse
 from canonry.url_errors import InvalidUrl
 
-CRAWL_POLICY = "crawl@1"
+CRAWL_POLICY = "crawl@2"
 _HTML_WHITESPACE = "\t\n\f\r "
 
 

@@ -23,7 +23,7 @@ def describe_step(rule: str, before: str, after: str) -> str:
         return _describe_parse(before, parse(after))
     old, new = parse(before), parse(after)
     if rule == "site_host":
-        return f"{old.host} is a mirror of {new.host}"
+        return _describe_move(old, new)
     if rule == "strip_www":
         return f"this policy treats {old.host} and {new.host} as one host"
     if rule == "site_path":
@@ -33,6 +33,14 @@ def describe_step(rule: str, before: str, after: str) -> str:
     if rule == "overrides":
         return f"the overrides file has rules for {old.host}"
     return _SENTENCES[rule]
+
+
+def _describe_move(old: Parts, new: Parts) -> str:
+    if old.host == new.host:
+        return f"{new.host} shows the same pages over https"
+    if new.host in f"{old.path}?{old.query}".lower():
+        return f"{old.host} only redirects; the address it leads to is in the URL"
+    return f"{old.host} is a mirror of {new.host}"
 
 
 _SENTENCES = {

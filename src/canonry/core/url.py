@@ -96,6 +96,15 @@ class Parts:
         """Return scheme, host and port, the default port left out: `https://example.com:8443`."""
         return f"{self.scheme}://{self.host}:{self.port}" if self.port else f"{self.scheme}://{self.host}"
 
+    def copy(self) -> Parts:
+        """Return the same parts in a new object."""
+        return Parts(self.scheme, self.userinfo, self.host, self.port, self.path, self.query, self.fragment)
+
+    def set_all(self, other: Parts) -> None:
+        """Take over every part of another URL."""
+        self.scheme, self.userinfo, self.host, self.port = other.scheme, other.userinfo, other.host, other.port
+        self.path, self.query, self.fragment = other.path, other.query, other.fragment
+
     def set_scheme(self, scheme: str) -> None:
         """Change the scheme, and drop the port if it is the default one of the scheme."""
         self.scheme = scheme

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from reader import Entry, Feed, Reader
 
 # Subscriptions are compared if their URLs are equal under this policy, apart from the scheme.
-_SIMILAR_POLICY = "feed-aggressive@1"
+_SIMILAR_POLICY = "feed-aggressive@2"
 # URLs that are equal under this policy are the same feed, also if one of them cannot be compared.
-_SAME_POLICY = "feed-conservative@1"
-_ENTRY_POLICY = "entry@1"
+_SAME_POLICY = "feed-conservative@2"
+_ENTRY_POLICY = "entry@2"
 _MIN_ENTRIES = 3  # for an overlap to be evidence
 MERGED = "merged"
 """The tag `.plugin.canonry.merged` of a feed lists the URLs of the subscriptions that were merged into it."""

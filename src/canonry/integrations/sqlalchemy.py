@@ -1,10 +1,10 @@
 """SQLAlchemy columns for normalized URLs and their hashes.
 
 class Page(Base):
-    url: Mapped[str] = mapped_column(CanonicalUrl("bookmark@1"), unique=True)
-    url_hash: Mapped[str] = mapped_column(String(64), default=canonical_hash_of("url", "bookmark@1"))
+    url: Mapped[str] = mapped_column(CanonicalUrl("bookmark@2"), unique=True)
+    url_hash: Mapped[str] = mapped_column(String(64), default=canonical_hash_of("url", "bookmark@2"))
 
-follow_url(Page.url_hash, Page.url, "bookmark@1")    # update the hash when the url of an object changes
+follow_url(Page.url_hash, Page.url, "bookmark@2")    # update the hash when the url of an object changes
 """
 
 from __future__ import annotations

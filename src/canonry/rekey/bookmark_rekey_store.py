@@ -15,8 +15,10 @@ from canonry.bookmarks.bookmark import BookmarkUrl, ExpansionState
 from canonry.bookmarks.bookmark_rows import bookmark_columns, parse_row
 from canonry.bookmarks.bookmark_store import change_bookmark, move_exact_bookmark, require_unused_url
 from canonry.bookmarks.duplicates import MergeReason, merge_bookmarks
-from canonry.errors import AlreadySaved, RekeyNotFound
-from canonry.store.pinned_policies import BOOKMARK, check_pinnable, load_overrides, repin_policy
+from canonry.core.policy_diff import KeyChange
+from canonry.errors import AlreadySaved, RekeyNotFound, RekeyUnfinished
+from canonry.rekey.bookmark_journal import Journal, restore_bookmarks
+from canonry.store.pinned_policies import BOOKMARK, check_pinnable, get_policy, load_overrides, repin_policy
 from canonry.store.schema import bookmarks, renormalizations, stamp
 
 if TYPE_CHECKING:
@@ -24,13 +26,15 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from canonry.bookmarks.bookmark import Bookmark
+    from canonry.rekey.key_counts import RekeyCounts
     from canonry.store.database import Database
 
     # Returns the URL of a bookmark under the new policy, None if its stored URL is not valid.
     RekeyUrl = Callable[[Bookmark], BookmarkUrl | None]
 
-_BATCH_ROWS = 25  # in one transaction: a request that saves a bookmark meanwhile waits for one batch at most
+BATCH_ROWS = 25  # in one transaction: a request that saves a bookmark meanwhile waits for one batch at most
 _MAX_LISTED_REKEYS = 20
+_PLAN_ROWS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,19 @@ class BookmarkRekey:
     refused: int
     started_at: str
     finished_at: str | None
+    from_policy: str = ""
+    undo_started_at: str | None = None
+    undone_at: str | None = None
+
+    @property
+    def is_undoing(self) -> bool:
+        """Whether the undo was started and is not finished."""
+        return self.undo_started_at is not None and self.undone_at is None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing left to do: moved, or moved back."""
+        return self.finished_at is not None and not self.is_undoing
 
 
 class BookmarkRekeyStore:
@@ -70,9 +87,34 @@ class BookmarkRekeyStore:
         """Return the latest rekeys, newest first."""
         return await self.database.read(_select_rekeys)
 
-    async def move_batch(self, rekey_id: int, rekey_url: RekeyUrl, now: datetime) -> bool:
+    async def move_batch(self, rekey_id: int, rekey_url: RekeyUrl, now: datetime, *, size: int = BATCH_ROWS) -> bool:
         """Move the next bookmarks to the new policy; return False when none was left."""
-        return await self.database.write(partial(_move_batch, rekey_id=rekey_id, rekey_url=rekey_url, now=stamp(now)))
+        work = partial(_move_batch, rekey_id=rekey_id, rekey_url=rekey_url, now=stamp(now), size=size)
+        return await self.database.write(work)
+
+    async def start_undo(self, rekey_id: int, now: datetime) -> BookmarkRekey:
+        """Pin new bookmarks to the policy before a rekey, and begin to undo it; the same call again changes nothing."""
+        return await self.database.write(partial(_start_undo, rekey_id=rekey_id, now=stamp(now)))
+
+    async def restore_batch(self, rekey_id: int, rekey_url: RekeyUrl, now: datetime, *, size: int = BATCH_ROWS) -> bool:
+        """Restore the last bookmarks that the rekey moved; return False when none was left."""
+        work = partial(_restore_batch, rekey_id=rekey_id, rekey_url=rekey_url, now=stamp(now), size=size)
+        return await self.database.write(work)
+
+    async def get_policy(self) -> str:
+        """Return the policy of the bookmarks."""
+        return await self.database.read(lambda connection: get_policy(connection, BOOKMARK))
+
+    async def plan_page(self, counts: RekeyCounts, position: int, rekey_url: RekeyUrl) -> int:
+        """Count what a rekey would change in the next bookmarks; return the id of the last, 0 after the end."""
+        return await self.database.read(partial(_plan_page, counts=counts, position=position, rekey_url=rekey_url))
+
+    async def find_last(self, from_policy: str, to_policy: str) -> BookmarkRekey:
+        """Return the last rekey between these policies that was not undone; RekeyNotFound if there is none."""
+        for found in await self.list_latest():
+            if (found.from_policy, found.to_policy) == (from_policy, to_policy) and found.undone_at is None:
+                return found
+        raise RekeyNotFound(0)
 
 
 def get_source_url(bookmark: Bookmark) -> str:
@@ -97,16 +139,57 @@ def stream_bookmarked_urls(connection: Connection, page_rows: int = 1000) -> Ite
 
 def _start(connection: Connection, policy_id: str, now: str) -> BookmarkRekey:
     c = renormalizations.c
-    rekey_id = connection.execute(select(c.id).where(c.finished_at.is_(None), c.to_policy == policy_id)).scalar()
+    for undoing in _select_rekeys(connection):
+        if undoing.is_undoing:
+            raise RekeyUnfinished(f"The undo of rekey {undoing.id} is unfinished. Wait for it, then start again.")
+    is_running = (c.finished_at.is_(None), c.to_policy == policy_id)
+    rekey_id = connection.execute(select(c.id).where(*is_running)).scalar()
     if rekey_id is None:
+        before = get_policy(connection, BOOKMARK)
         repin_policy(connection, BOOKMARK, policy_id)
         # A rekey to another policy ends here: this one moves the rest of its rows.
         connection.execute(update(renormalizations).where(c.finished_at.is_(None)).values(finished_at=now))
         remaining = select(func.count()).select_from(bookmarks).where(bookmarks.c.policy != policy_id)
-        row = {"to_policy": policy_id, "total": connection.execute(remaining).scalar_one(), "started_at": now}
+        row = {
+            "from_policy": before,
+            "to_policy": policy_id,
+            "total": connection.execute(remaining).scalar_one(),
+            "started_at": now,
+        }
         rekey_id = connection.execute(insert(renormalizations).values(row).returning(c.id)).scalar_one()
     [started] = _select_rekeys(connection, rekey_id)
     return started
+
+
+def _start_undo(connection: Connection, rekey_id: int, now: str) -> BookmarkRekey:
+    for latest in _select_rekeys(connection):
+        if latest.id > rekey_id and latest.undone_at is None:
+            raise RekeyUnfinished(f"Rekey {latest.id} came after rekey {rekey_id}. Undo it first.")
+    for found in _select_rekeys(connection, rekey_id):
+        if found.undo_started_at is None:
+            repin_policy(connection, BOOKMARK, found.from_policy)
+            values = {"undo_started_at": now, "finished_at": found.finished_at or now}
+            connection.execute(update(renormalizations).where(renormalizations.c.id == rekey_id).values(values))
+        [started] = _select_rekeys(connection, rekey_id)
+        return started
+    raise RekeyNotFound(rekey_id)
+
+
+def _plan_page(connection: Connection, counts: RekeyCounts, position: int, rekey_url: RekeyUrl) -> int:
+    query = select(bookmarks.c.owner_id, *bookmark_columns).where(
+        bookmarks.c.id > position, bookmarks.c.deleted_at.is_(None)
+    )
+    changes: list[KeyChange] = []
+    owners: list[int] = []
+    last_id = 0
+    for owner, *row in connection.execute(query.order_by(bookmarks.c.id).limit(_PLAN_ROWS)):
+        bookmark = parse_row(row)
+        url = rekey_url(bookmark)
+        changes.append(KeyChange(get_source_url(bookmark), bookmark.url, url.url if url else bookmark.url))
+        owners.append(owner)
+        last_id = bookmark.id
+    counts.add(len(changes), changes, owners)
+    return last_id
 
 
 def _select_rekeys(connection: Connection, rekey_id: int | None = None) -> list[BookmarkRekey]:
@@ -118,20 +201,14 @@ def _select_rekeys(connection: Connection, rekey_id: int | None = None) -> list[
     return found
 
 
-def _move_batch(connection: Connection, rekey_id: int, rekey_url: RekeyUrl, now: str) -> bool:
+def _move_batch(connection: Connection, rekey_id: int, rekey_url: RekeyUrl, now: str, size: int) -> bool:
     [rekey] = _select_rekeys(connection, rekey_id)
     if rekey.finished_at is not None:
         return False
-    query = (
-        select(bookmarks.c.owner_id, *bookmark_columns)
-        .where(bookmarks.c.policy != rekey.to_policy)
-        .order_by(bookmarks.c.policy, bookmarks.c.id)
-        .limit(_BATCH_ROWS)
-    )
-    rows = [(owner, parse_row(row)) for owner, *row in connection.execute(query)]
-    batch = _Batch(connection, rekey.to_policy, now)
-    for owner, bookmark in rows:
-        batch.move(owner, bookmark, rekey_url(bookmark))
+    journal = Journal(connection, rekey_id)
+    batch = _Batch(connection, rekey.to_policy, now, journal)
+    rows = _move_rows(connection, batch, rekey_url, size)
+    journal.write()
     c = renormalizations.c
     values = {
         "done": c.done + len(rows),
@@ -145,13 +222,43 @@ def _move_batch(connection: Connection, rekey_id: int, rekey_url: RekeyUrl, now:
     return bool(rows)
 
 
+def _move_rows(connection: Connection, batch: _Batch, rekey_url: RekeyUrl, size: int) -> list[int]:
+    """Move the next bookmarks that are under another policy; return their ids."""
+    query = (
+        select(bookmarks.c.owner_id, *bookmark_columns)
+        .where(bookmarks.c.policy != batch.to_policy)
+        .order_by(bookmarks.c.policy, bookmarks.c.id)
+        .limit(size)
+    )
+    rows = [(owner, parse_row(row)) for owner, *row in connection.execute(query)]
+    for owner, bookmark in rows:
+        batch.move(owner, bookmark, rekey_url(bookmark))
+    return [bookmark.id for _, bookmark in rows]
+
+
+def _restore_batch(connection: Connection, rekey_id: int, rekey_url: RekeyUrl, now: str, size: int) -> bool:
+    """Restore what the journal has, then move back the bookmarks that were saved since under the new policy."""
+    [rekey] = _select_rekeys(connection, rekey_id)
+    if not rekey.is_undoing:
+        return False
+    restored = restore_bookmarks(connection, rekey_id, size, now=now)
+    if not restored:
+        journal = Journal(connection, None)
+        restored = len(_move_rows(connection, _Batch(connection, rekey.from_policy, now, journal), rekey_url, size))
+    if not restored:
+        c = renormalizations.c
+        connection.execute(update(renormalizations).where(c.id == rekey_id).values(undone_at=now))
+    return bool(restored)
+
+
 class _Batch:
     """The bookmarks of one transaction, moved one by one and counted."""
 
-    def __init__(self, connection: Connection, to_policy: str, now: str) -> None:
+    def __init__(self, connection: Connection, to_policy: str, now: str, journal: Journal) -> None:
+        self.to_policy = to_policy
+        self._journal = journal
         self.changed = self.merged = self.refused = 0
         self._connection = connection
-        self._to_policy = to_policy
         self._now = now
         self._merged_away: set[int] = set()
 
@@ -161,7 +268,7 @@ class _Batch:
             return
         if url is None:
             self.refused += 1
-            url = BookmarkUrl(bookmark.url, bookmark.original_url, bookmark.url, bookmark.exact_url, self._to_policy)
+            url = BookmarkUrl(bookmark.url, bookmark.original_url, bookmark.url, bookmark.exact_url, self.to_policy)
         self.changed += url.url != bookmark.url
         if bookmark.deleted_at is None:
             try:
@@ -171,10 +278,12 @@ class _Batch:
                 bookmark = merge_bookmarks(
                     self._connection, owner, older, [newer], now=self._now, why=MergeReason.POLICY
                 )
+                self._journal.add_merge(owner, older)
                 self._merged_away.add(newer)
                 self.merged += 1
                 if older == error.bookmark_id:
                     return  # the bookmark that was kept has the new URL already
+        self._journal.add_change(bookmark, new_url=url.url)
         if url.exact_url:
             move_exact_bookmark(self._connection, owner, bookmark.id, url)
         else:

@@ -29,6 +29,7 @@ from canonry.store.pinned_policies import (
     get_policy,
     load_overrides,
     pin_policy,
+    repin_policy,
     store_overrides,
 )
 from canonry.store.schema import entries, pinned_policies, rekeys, stamp
@@ -268,7 +269,7 @@ def _finish(connection: Connection, rekey: _RekeyRow, status: str, now: str) -> 
     publish_staged_keys(connection)
     _lock_pin(connection)
     policy = rekey.to_policy if status == DONE else rekey.from_policy
-    connection.execute(update(pinned_policies).where(pinned_policies.c.purpose == ENTRY).values(policy=policy))
+    repin_policy(connection, ENTRY, policy)
     connection.execute(update(rekeys).where(rekeys.c.id == rekey.id).values(status=status, finished_at=now))
 
 

@@ -39,7 +39,9 @@ class RekeyCounts:
         # The empty name makes a private database in a temporary file, which SQLite deletes when it is closed.
         # Several threads add pages, but never at once.
         self._disk = sqlite3.connect("", check_same_thread=False, isolation_level=None)
-        self._disk.execute("CREATE TABLE pairs (url TEXT NOT NULL, old TEXT NOT NULL, new TEXT NOT NULL)")
+        self._disk.execute(
+            "CREATE TABLE pairs (url TEXT NOT NULL, old TEXT NOT NULL, new TEXT NOT NULL, owner INTEGER NOT NULL)"
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -47,18 +49,21 @@ class RekeyCounts:
     def __exit__(self, *_: object) -> None:
         self._disk.close()
 
-    def add(self, entries: int, keys: Sequence[KeyChange]) -> None:
-        """Add the number of entries of a page, and the keys of those that have one."""
+    def add(self, entries: int, keys: Sequence[KeyChange], owners: Sequence[int] = ()) -> None:
+        """Add the number of rows of a page, and the keys of those that have one; keys of two owners never merge."""
         self.entries += entries
         self._disk.execute("BEGIN")
-        rows = [(each.url, each.before, each.after) for each in keys]
-        self._disk.executemany("INSERT INTO pairs VALUES (?, ?, ?)", rows)
+        known = owners or [0] * len(keys)
+        rows = [(each.url, each.before, each.after, owner) for each, owner in zip(keys, known, strict=True)]
+        self._disk.executemany("INSERT INTO pairs VALUES (?, ?, ?, ?)", rows)
         self._disk.execute("COMMIT")
 
     def summarize(self, *, examples: int) -> RekeySummary:
         """Return the counts of all pages; examples are in the order of the entries."""
         (changed,) = self._disk.execute("SELECT count(*) FROM pairs WHERE old <> new").fetchone()
-        changes = self._disk.execute("SELECT * FROM pairs WHERE old <> new ORDER BY rowid LIMIT ?", (examples,))
+        changes = self._disk.execute(
+            "SELECT url, old, new FROM pairs WHERE old <> new ORDER BY rowid LIMIT ?", (examples,)
+        )
         merged, merges = self._find_groups("new", "old", examples)
         split, splits = self._find_groups("old", "new", examples)
         return RekeySummary(
@@ -75,11 +80,12 @@ class RekeyCounts:
 
     def _find_groups(self, key: str, other: str, examples: int) -> tuple[int, list[KeyGroup]]:
         """Return how many values of the column `key` have several values of the column `other`, and examples."""
-        groups = f"SELECT {key}, min(rowid) FROM pairs GROUP BY {key} HAVING count(DISTINCT {other}) > 1"  # noqa: S608
+        having = f"GROUP BY owner, {key} HAVING count(DISTINCT {other}) > 1"
+        groups = f"SELECT {key}, owner, min(rowid) FROM pairs {having}"  # noqa: S608
         (count,) = self._disk.execute(f"SELECT count(*) FROM ({groups})").fetchone()  # noqa: S608
-        keys = self._disk.execute(f"{groups} ORDER BY 2 LIMIT ?", (examples,)).fetchall()
-        others = f"SELECT DISTINCT {other} FROM pairs WHERE {key} = ? ORDER BY 1 LIMIT ?"  # noqa: S608
+        keys = self._disk.execute(f"{groups} ORDER BY 3 LIMIT ?", (examples,)).fetchall()
+        others = f"SELECT DISTINCT {other} FROM pairs WHERE {key} = ? AND owner = ? ORDER BY 1 LIMIT ?"  # noqa: S608
         return count, [
-            KeyGroup(value, tuple(found for (found,) in self._disk.execute(others, (value, _MAX_GROUP_KEYS))))
-            for value, _ in keys
+            KeyGroup(value, tuple(found for (found,) in self._disk.execute(others, (value, owner, _MAX_GROUP_KEYS))))
+            for value, owner, _ in keys
         ]

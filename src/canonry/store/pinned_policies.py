@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, bindparam, insert, or_, select, update
 
 from canonry.core.configured_overrides import get_remembered_overrides, remember_overrides
-from canonry.core.keys import ENTRY_POLICY
 from canonry.core.overrides import parse_overrides
 from canonry.core.presets import policy
 from canonry.errors import PolicyError, RekeyUnfinished
@@ -16,7 +15,8 @@ from canonry.store.statements import Prepared
 
 ENTRY, BOOKMARK = "entry", "bookmark"
 RUNNING, DONE, UNDOING, UNDONE = "running", "done", "undoing", "undone"
-_FIRST_POLICY = {ENTRY: ENTRY_POLICY, BOOKMARK: "bookmark@1"}
+# A new store starts with the newest version of these.
+_POLICY_NAMES = {ENTRY: "entry", BOOKMARK: "bookmark"}
 _SELECT_PINNED = Prepared(
     lambda _: (
         select(pinned_policies.c.policy)
@@ -46,6 +46,23 @@ class UnfinishedRekey:
         return f"A rekey is unfinished. Run `{command}` to finish it, or add --undo to revert it."
 
 
+@dataclass(frozen=True, slots=True)
+class NewerPolicy:
+    """A pinned policy, the newest version of it, and the version that the user was told about before."""
+
+    purpose: str
+    pinned: str
+    newest: str
+    announced: str
+
+    def __str__(self) -> str:
+        rows = "Bookmarks" if self.purpose == BOOKMARK else "Feed entries"
+        return (
+            f"{rows} of this store stay under {self.pinned}; {self.newest} is newer. To see what it would change, run "
+            f"`canonry rekey {self.pinned} {self.newest} --dry-run`; the same without --dry-run moves them."
+        )
+
+
 def get_or_pin_policy(connection: Connection, purpose: str) -> str:
     """Return the id of the policy for new keys, pinning it at the first use; RekeyUnfinished during a rekey."""
     # Lock first, then look: on PostgreSQL a rekey then starts and ends only between writers of keys.
@@ -58,26 +75,33 @@ def get_or_pin_policy(connection: Connection, purpose: str) -> str:
 
 
 def pin_policy(connection: Connection, purpose: str) -> str:
-    """Pin the store to the first policy of a purpose unless it is pinned; return the pinned id."""
-    found = connection.execute(select(pinned_policies.c.policy).where(pinned_policies.c.purpose == purpose)).scalar()
+    """Pin the store to the newest policy of a purpose unless it is pinned; return the pinned id."""
+    found = find_pinned(connection, purpose)
     if found is None:
-        connection.execute(insert(pinned_policies).values(purpose=purpose, policy=_FIRST_POLICY[purpose]))
-    return found or _FIRST_POLICY[purpose]
+        found = _get_first_policy(purpose)
+        connection.execute(insert(pinned_policies).values(purpose=purpose, policy=found))
+    return found
 
 
 def repin_policy(connection: Connection, purpose: str, policy_id: str) -> None:
     """Make new keys under another policy; the caller must move the old ones."""
     pin_policy(connection, purpose)
     store_overrides(connection, policy_id)
-    connection.execute(update(pinned_policies).where(pinned_policies.c.purpose == purpose).values(policy=policy_id))
+    # Whoever chooses a version knows that there are others.
+    values = {"policy": policy_id, "announced": find_newest(policy_id)}
+    connection.execute(update(pinned_policies).where(pinned_policies.c.purpose == purpose).values(values))
 
 
 def get_policy(connection: Connection, purpose: str) -> str:
     """Return the id of the pinned policy, or the one that would be pinned; never writes."""
-    query = select(pinned_policies.c.policy).where(pinned_policies.c.purpose == purpose)
-    policy_id = connection.execute(query).scalar() or _FIRST_POLICY[purpose]
+    policy_id = find_pinned(connection, purpose) or _get_first_policy(purpose)
     load_overrides(connection, policy_id)
     return policy_id
+
+
+def find_pinned(connection: Connection, purpose: str) -> str | None:
+    """Return the id of the pinned policy; None if no key was made yet."""
+    return connection.execute(select(pinned_policies.c.policy).where(pinned_policies.c.purpose == purpose)).scalar()
 
 
 def store_overrides(connection: Connection, *policy_ids: str) -> None:
@@ -105,6 +129,40 @@ def load_overrides(connection: Connection, *policy_ids: str) -> None:
 def _find_text(connection: Connection, digest: str) -> str | None:
     query = select(overrides_texts.c.text).where(overrides_texts.c.digest.startswith(digest, autoescape=True))
     return connection.execute(query).scalar()
+
+
+def list_unannounced(connection: Connection) -> list[NewerPolicy]:
+    """Return the pinned policies of which canonry has a newer version that the user was not told about."""
+    found = [
+        NewerPolicy(purpose, pinned, find_newest(pinned), announced)
+        for purpose, pinned, announced in connection.execute(
+            select(pinned_policies.c.purpose, pinned_policies.c.policy, pinned_policies.c.announced).order_by(
+                pinned_policies.c.purpose
+            )
+        )
+    ]
+    return [each for each in found if each.newest not in (each.pinned, each.announced)]
+
+
+def announce_newer(connection: Connection) -> list[NewerPolicy]:
+    """Return what `list_unannounced` returns, once in the life of a store."""
+    found = list_unannounced(connection)
+    for each in found:
+        condition = pinned_policies.c.purpose == each.purpose
+        connection.execute(update(pinned_policies).where(condition).values(announced=each.newest))
+    return found
+
+
+def _get_first_policy(purpose: str) -> str:
+    return policy(_POLICY_NAMES[purpose]).id
+
+
+def find_newest(policy_id: str) -> str:
+    """Return the newest version of a policy; the id itself if canonry does not ship it or overrides belong to it."""
+    try:
+        return policy_id if "+" in policy_id else policy(policy_id.partition("@")[0]).id
+    except PolicyError:
+        return policy_id
 
 
 def find_unfinished_rekey(connection: Connection) -> UnfinishedRekey | None:

@@ -193,6 +193,7 @@ pinned_policies = Table(
     metadata,
     Column("purpose", Text, primary_key=True),
     Column("policy", Text, nullable=False),
+    Column("announced", Text, nullable=False, server_default=""),  # the newer version that the user was told about
 )
 
 # The overrides that keys of this store were made under, so that the file may change or vanish meanwhile.
@@ -338,6 +339,20 @@ renormalizations = Table(
     Column("refused", Integer, nullable=False, server_default="0"),
     Column("started_at", Text, nullable=False),
     Column("finished_at", Text),
+    Column("from_policy", Text, nullable=False, server_default=""),
+    Column("undo_started_at", Text),
+    Column("undone_at", Text),
+)
+
+# What a rekey changed in a bookmark, or the merge it made, for the undo.
+rekeyed_bookmarks = Table(
+    "rekeyed_bookmarks",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("rekey_id", _Id, ForeignKey("renormalizations.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("bookmark_id", _Id, nullable=False),
+    Column("merge_id", _Id),
+    Column("row", Text, nullable=False),  # JSON: the columns as they were
 )
 
 # An uploaded bookmark file, stored until every row is imported.

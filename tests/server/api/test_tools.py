@@ -45,7 +45,7 @@ def test_normalize_returns_every_step_and_stores_nothing(service: Running) -> No
     assert answer.status == 200
     assert told["url"] == "https://www.youtube.com/watch?v=dQw4w9WgXcQ"
     assert told["original_url"] == "youtu.be/dQw4w9WgXcQ?si=abc"
-    assert told["policy"] == "bookmark@1"
+    assert told["policy"] == "bookmark@2"
     assert told["steps"][-1]["after"] == told["url"]
     assert all(step["rule"] and step["reason"] and step["before"] != step["after"] for step in told["steps"])
     assert told["hash"] == hashlib.sha256(told["url"].encode()).hexdigest()
@@ -57,7 +57,7 @@ def test_normalize_accepts_every_shipped_policy(service: Running) -> None:
     url = "http://www.example.com/a/?b=2&a=1#top"
     told = service.ask("POST", "/api/normalize", {"url": url, "policy": "feed-aggressive"}).json()
     assert (told["url"], told["original_url"]) == ("http://example.com/a?a=1&b=2", url)
-    assert told["policy"] == "feed-aggressive@1"
+    assert told["policy"] == "feed-aggressive@2"
     wrong = service.ask("POST", "/api/normalize", {"url": url, "policy": "../etc/passwd.toml"})
     assert (wrong.status, "no policy" in wrong.json()["detail"]) == (400, True)
 
@@ -134,7 +134,7 @@ def test_policies_are_the_same_as_in_the_command(service: Running) -> None:
     assert service.get("/api/policies").json() == wanted
     for each in wanted:
         assert service.get(f"/api/policies/{each['id']}").json() == each
-    assert service.get("/api/policies/bookmark").json()["id"] == "bookmark@1"
+    assert service.get("/api/policies/bookmark").json()["id"] == "bookmark@2"
     assert service.get("/api/policies/nothing").status == 404
 
 

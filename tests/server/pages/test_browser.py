@@ -199,6 +199,8 @@ def test_statistics_and_a_rekey_of_bookmarks(page: Page, running: Running) -> No
     page.get_by_text("Duplicates avoided as a table").click()
     expect(page.locator("details[open] table")).to_be_visible()
     page.get_by_label("Policy").select_option("feed-aggressive@1")
+    page.get_by_role("button", name="Preview").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Preview")
     page.get_by_role("button", name="Rekey all bookmarks").click()
     page.wait_for_url("**/admin/renormalizations/1")
     if not knows_scripts(page):
@@ -395,7 +397,7 @@ LONG = (
     "HTTPS%3A%2F%2FM.YouTube.com%3A443%2F%2Fshorts%2FdQw4w9WgXcQ%2F%3Futm_source%3Dnewsletter%26si%3Dabc123%26t%3D42%23"
     + "x" * 200
 )
-PATHS = ["/", "/?notice=deleted&about=5", "/?trash=1", "/?q=nothing", "/add", f"/add?url={LONG}", "/bookmarks/1/edit", "/bookmarks/5/edit", "/explain", f"/explain?url={LONG}", "/explain?url=javascript%3Ax", "/canonicalize", "/duplicates", "/import", "/imports/1", "/admin", "/admin?days=1", "/admin/renormalizations/1", "/crawls", "/crawls?notice=removed&seed=https%3A%2F%2Fexample.com%2F", "/crawls/1", "/crawls/2", "/crawls/3", "/about", "/tour", "/bookmarklet", "/reference", "/nope"]  # fmt: skip
+PATHS = ["/", "/?notice=deleted&about=5", "/?trash=1", "/?q=nothing", "/add", f"/add?url={LONG}", "/bookmarks/1/edit", "/bookmarks/5/edit", "/explain", f"/explain?url={LONG}", "/explain?url=javascript%3Ax", "/canonicalize", "/duplicates", "/import", "/imports/1", "/admin", "/admin?days=1", "/admin/renormalizations/1", "/crawls", "/crawls?notice=removed&seed=https%3A%2F%2Fexample.com%2F", "/crawls/1", "/crawls/2", "/crawls/3", "/about", "/tour", "/bookmarklet", "/rules", "/admin/renormalize?policy=bookmark@1", "/reference", "/nope"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

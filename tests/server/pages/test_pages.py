@@ -174,6 +174,11 @@ def test_statistics_have_a_text_alternative_for_every_chart(visitor: Visitor, ru
 def test_bookmarks_are_rekeyed_with_progress(visitor: Visitor, running: Running) -> None:
     running.put("https://www.example.com/a", title="First")
     running.put("https://example.com/a", title="Second")
+    preview = visitor.get("/admin/renormalize?policy=feed-aggressive@1")
+    assert "Nothing has changed yet." in preview.words
+    assert preview.tree.css_first("#merges") is not None and preview.tree.css_first("#changes") is not None
+    assert len(running.get("/api/bookmarks").json()) == 2
+    assert visitor.get("/admin/renormalize?policy=nonsense").status == 400
     page = visitor.post("/admin/renormalize", {"policy": "feed-aggressive@1"})
     path = page.answer.headers["location"]
     until(lambda: visitor.get(path).tree.css_first("#progress:not([hx-get])"))
@@ -183,6 +188,19 @@ def test_bookmarks_are_rekeyed_with_progress(visitor: Visitor, running: Running)
     wrong = visitor.post("/admin/renormalize", {"policy": "nonsense"})
     assert wrong.status == 400 and wrong.tree.css_first("#policy-error") is not None
     assert visitor.get("/admin/renormalizations/99").status == 404
+    assert visitor.post(f"{path}/undo", {}).answer.headers["location"] == path
+    until(lambda: "Undone" in visitor.get(path).words)
+    assert {each["url"] for each in running.get("/api/bookmarks").json()} == {
+        "https://www.example.com/a",
+        "https://example.com/a",
+    }
+
+
+def test_the_rules_page_lists_sites_with_examples(visitor: Visitor) -> None:
+    page = visitor.get("/rules")
+    assert page.status == 200
+    assert "youtube@2" in page.words and "https://www.youtube.com/watch?v=dQw4w9WgXcQ" in page.words
+    assert "fbclid" in page.words
 
 
 def test_the_bookmarklet_opens_the_form_of_this_service_and_nothing_else(visitor: Visitor, running: Running) -> None:

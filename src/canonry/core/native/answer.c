@@ -1,7 +1,5 @@
 #include "answer.h"
 
-enum { MAX_PARAMS = 64 }; /* the reference answers for a query with more */
-
 /* Rule 5: write every escape in one way. Returns the new length, or -1 at a stray `%`; out has `length` bytes. */
 static ptrdiff_t normalize_escapes(const uint8_t *text, size_t length, uint8_t *out)
 {
@@ -83,7 +81,13 @@ static bool is_after(const uint8_t *query, const struct param *a, const struct p
     return order > 0;
 }
 
-bool append_query(const struct rules *rules, const struct names *names, struct answer *answer, size_t from, size_t to)
+static bool is_param_dropped(struct dropped dropped, const uint8_t *name, size_t length, bool has_percent)
+{
+    return is_dropped(dropped.names, name, length, has_percent) &&
+           !(dropped.needs && is_site_name(dropped.needs, name, length));
+}
+
+bool append_query(const struct rules *rules, struct dropped dropped, struct answer *answer, size_t from, size_t to)
 {
     uint8_t escaped[MAX_URL_BYTES];
     struct param params[MAX_PARAMS];
@@ -111,7 +115,7 @@ bool append_query(const struct rules *rules, const struct names *names, struct a
         }
         struct param param = {(uint16_t)start, (uint16_t)(name == SIZE_MAX ? at - start : name), (uint16_t)(at - start)};
         start = at + 1;
-        if (rules->strip_params && is_dropped(names, query + param.start, param.name, has_percent)) {
+        if (rules->strip_params && is_param_dropped(dropped, query + param.start, param.name, has_percent)) {
             is_same = false;
             continue;
         }
@@ -148,4 +152,30 @@ COLD void append_route(struct answer *answer, size_t from, size_t to)
     while (end < to && !(to - end >= 3 && memcmp(answer->text + end, ":~:", 3) == 0))
         end++;
     append_piece(answer, from - 1, end);
+}
+
+COLD void append_clean_fragment(const struct rules *rules, struct dropped dropped, struct answer *answer, size_t from,
+                                size_t to)
+{
+    const uint8_t *text = answer->text;
+    size_t end = from;
+    while (end < to && !(to - end >= 3 && memcmp(text + end, ":~:", 3) == 0))
+        end++;
+    if (end == from)
+        return;
+    bool is_tracking = rules->strip_params;
+    for (size_t start = from; is_tracking && start <= end;) {
+        size_t at = start, name = SIZE_MAX;
+        bool has_percent = false;
+        for (; at < end && text[at] != '&'; at++)
+            if (name == SIZE_MAX) {
+                if (text[at] == '=')
+                    name = at;
+                has_percent |= text[at] == '%';
+            }
+        is_tracking = name != SIZE_MAX && is_param_dropped(dropped, text + start, name - start, has_percent);
+        start = at + 1;
+    }
+    if (!is_tracking)
+        append_piece(answer, from - 1, end);
 }

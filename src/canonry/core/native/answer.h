@@ -13,6 +13,7 @@
 
 #include "rules.h"
 #include "scan.h"
+#include "sites.h"
 
 enum { ANSWER_BYTES = MAX_URL_BYTES + 64 }; /* the size of `out`; an answer has MAX_URL_BYTES + 1 bytes at most */
 
@@ -49,10 +50,20 @@ ALWAYS_INLINE void append_byte(struct answer *answer, uint8_t c)
 /* Rules 5 to 7 for the path text[from .. to), which has escapes or double slashes. False: the reference answers. */
 bool append_path(const struct rules *rules, struct answer *answer, size_t from, size_t to);
 
+/* The parameters that rule 9 drops on a host, and those that it must not drop because the site needs them. */
+struct dropped {
+    const struct names *names;
+    const uint8_t *needs; /* a list of a site program, or NULL */
+};
+
 /* Rules 5, 9 and 10 for the query text[from .. to), which is not empty. False: the reference answers. */
-bool append_query(const struct rules *rules, const struct names *names, struct answer *answer, size_t from, size_t to);
+bool append_query(const struct rules *rules, struct dropped dropped, struct answer *answer, size_t from, size_t to);
 
 /* Rule 11 with `fragment = "routes"` for the fragment text[from .. to), which is not empty. */
 COLD void append_route(struct answer *answer, size_t from, size_t to);
+
+/* Rule 11 with `fragment = "clean"`. */
+COLD void append_clean_fragment(const struct rules *rules, struct dropped dropped, struct answer *answer, size_t from,
+                                size_t to);
 
 #endif

@@ -13,6 +13,9 @@ static void free_rules(struct rules *rules)
     PyMem_Free(rules->names);
     PyMem_Free(rules->hosts.each);
     PyMem_Free(rules->hosts.text);
+    PyMem_Free((void *)rules->site_program);
+    PyMem_Free((void *)rules->domain_records);
+    PyMem_Free((void *)rules->whole);
     PyMem_Free(rules);
 }
 
@@ -53,7 +56,24 @@ static bool read_names(struct names *names, PyObject *tuple)
     return true;
 }
 
-/* Fill the hosts from a tuple of (host as bytes, its HOST_ flags, the index of its list of names). */
+/* Read (host as bytes, its HOST_ flags, the index of its list of names, its two records) and check it. */
+static bool read_host(const struct rules *rules, PyObject *tuple, const char **bytes, Py_ssize_t *length, struct host *host)
+{
+    unsigned char flags;
+    unsigned short names;
+    unsigned int table, domain;
+    if (!PyArg_ParseTuple(tuple, "y#bHII:host", bytes, length, &flags, &names, &table, &domain))
+        return false;
+    if (*length < 1 || *length > UINT16_MAX || names >= rules->names_count || table > rules->program_bytes ||
+        domain > rules->domain_records_count) {
+        PyErr_SetString(PyExc_ValueError, "invalid rule table: a host must have 1 to 65535 bytes and existing lists");
+        return false;
+    }
+    *host = (struct host){.names = names, .flags = flags, .table_record = table, .domain_records = domain};
+    return true;
+}
+
+/* Fill the hosts from a tuple of the tuples that read_host reads. */
 static bool read_hosts(struct rules *rules, PyObject *tuple)
 {
     struct hosts *hosts = &rules->hosts;
@@ -65,14 +85,9 @@ static bool read_hosts(struct rules *rules, PyObject *tuple)
     for (Py_ssize_t i = 0; i < count; i++) {
         const char *bytes;
         Py_ssize_t length;
-        unsigned char flags;
-        unsigned short names;
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(tuple, i), "y#bH:host", &bytes, &length, &flags, &names))
+        struct host host;
+        if (!read_host(rules, PyTuple_GET_ITEM(tuple, i), &bytes, &length, &host))
             return false;
-        if (length < 1 || length > UINT16_MAX || names >= rules->names_count) {
-            PyErr_SetString(PyExc_ValueError, "invalid rule table: a host must have 1 to 65535 bytes and an existing list of names");
-            return false;
-        }
         total += (size_t)length;
     }
     if (total > UINT32_MAX / 2) {
@@ -85,24 +100,58 @@ static bool read_hosts(struct rules *rules, PyObject *tuple)
     for (Py_ssize_t i = 0; i < count; i++) {
         const char *bytes;
         Py_ssize_t length;
-        unsigned char flags;
-        unsigned short names;
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(tuple, i), "y#bH:host", &bytes, &length, &flags, &names))
+        struct host host;
+        if (!read_host(rules, PyTuple_GET_ITEM(tuple, i), &bytes, &length, &host))
             return false;
-        add_host(hosts, (const uint8_t *)bytes, (size_t)length, flags, names);
+        add_host(hosts, (const uint8_t *)bytes, (size_t)length, host);
     }
     return true;
 }
 
+/* A copy of bytes; NULL with MemoryError set if there is no memory. */
+static void *copy_bytes(const char *bytes, Py_ssize_t length)
+{
+    void *copy = new_array((size_t)length, 1);
+    if (copy != NULL && length)
+        memcpy(copy, bytes, (size_t)length);
+    return copy;
+}
+
+/* Read numbers of four bytes, the lowest first. */
+static uint32_t *read_numbers(const char *bytes, size_t count)
+{
+    uint32_t *numbers = new_array(count, sizeof *numbers);
+    for (size_t i = 0; numbers != NULL && i < count; i++)
+        for (unsigned j = 4; j-- > 0;)
+            numbers[i] = numbers[i] << 8 | (uint8_t)bytes[4 * i + j];
+    return numbers;
+}
+
+/* The rules for an address that is kept whole: those of `rules` with every switch off. They use its names. */
+static struct rules *new_whole_rules(const struct rules *rules)
+{
+    struct rules *whole = new_array(1, sizeof *whole);
+    if (whole != NULL) {
+        whole->parse = true;
+        whole->fragment = rules->fragment == FRAGMENT_DROP ? FRAGMENT_DROP : FRAGMENT_KEEP;
+        whole->names = rules->names;
+        whole->names_count = rules->names_count;
+    }
+    return whole;
+}
+
 struct rules *new_rules(PyObject *tables)
 {
-    int parse, www, escapes, slashes, trailing, sorting, fragment;
+    int parse, www, escapes, slashes, trailing, sorting, embedded, fragment;
     PyObject *names, *hosts;
-    if (!PyArg_ParseTuple(tables, "(pppppp)iO!O!:rules", &parse, &www, &escapes, &slashes, &trailing, &sorting, &fragment,
-                          &PyTuple_Type, &names, &PyTuple_Type, &hosts))
+    const char *program, *records;
+    Py_ssize_t program_bytes, record_bytes;
+    if (!PyArg_ParseTuple(tables, "(ppppppp)iO!O!y#y#:rules", &parse, &www, &escapes, &slashes, &trailing, &sorting,
+                          &embedded, &fragment, &PyTuple_Type, &names, &PyTuple_Type, &hosts, &program, &program_bytes,
+                          &records, &record_bytes))
         return NULL;
     Py_ssize_t count = PyTuple_GET_SIZE(names);
-    if (count < 1 || count > UINT16_MAX || fragment < FRAGMENT_DROP || fragment > FRAGMENT_ROUTES) {
+    if (count < 1 || count > UINT16_MAX || fragment < FRAGMENT_DROP || fragment > FRAGMENT_CLEAN) {
         PyErr_SetString(PyExc_ValueError, "invalid rule table: unknown fragment option, or no lists of names");
         return NULL;
     }
@@ -115,9 +164,14 @@ struct rules *new_rules(PyObject *tables)
     rules->collapse_slashes = slashes;
     rules->strip_trailing_slash = trailing;
     rules->sort_params = sorting;
+    rules->keep_embedded = embedded;
     rules->fragment = (enum fragment)fragment;
     rules->names = new_array((size_t)count, sizeof *rules->names);
-    bool is_valid = rules->names != NULL;
+    rules->site_program = copy_bytes(program, program_bytes);
+    rules->program_bytes = (size_t)program_bytes;
+    rules->domain_records_count = (size_t)record_bytes / 4;
+    rules->domain_records = read_numbers(records, rules->domain_records_count);
+    bool is_valid = rules->names != NULL && rules->site_program != NULL && rules->domain_records != NULL;
     if (is_valid)
         rules->names_count = (size_t)count;
     for (Py_ssize_t i = 0; is_valid && i < count; i++) {
@@ -125,7 +179,7 @@ struct rules *new_rules(PyObject *tables)
         is_valid = PyTuple_Check(list) && read_names(&rules->names[i], list);
         rules->strip_params |= is_valid && PyTuple_GET_SIZE(list) > 0;
     }
-    if (is_valid && read_hosts(rules, hosts))
+    if (is_valid && read_hosts(rules, hosts) && (rules->whole = new_whole_rules(rules)) != NULL)
         return rules;
     if (!PyErr_Occurred())
         PyErr_SetString(PyExc_TypeError, "invalid rule table: names must be tuples");

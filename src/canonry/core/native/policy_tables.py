@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from canonry.core.native.site_programs import SITE_PROGRAMS
+from canonry.core.policy import FRAGMENTS
 from canonry.core.rules import strip_www
 from canonry.core.sites import SITES
 from canonry.core.tables import SITE_TABLES
@@ -12,11 +14,13 @@ if TYPE_CHECKING:
 
     Names = tuple[bytes, ...]
     Switches = tuple[bool, ...]
-    Tables = tuple[Switches, int, tuple[Names, ...], tuple[tuple[bytes, int, int], ...]]
+    Hosts = tuple[tuple[bytes, int, int, int, int], ...]
+    Tables = tuple[Switches, int, tuple[Names, ...], Hosts, bytes, bytes]
+    Program = tuple[tuple[tuple[str, int], ...], bytes]
 
 # Flags of a special host, equal to the HOST_… constants in rules.h.
-_IS_SITE, _IS_DOMAIN, _HAS_OVERRIDE, _HAS_NAMES = 1, 2, 4, 8
-_FRAGMENTS = ("drop", "keep", "routes")
+_IS_SITE, _IS_DOMAIN, _HAS_OVERRIDE, _HAS_NAMES, _HAS_TABLE, _HAS_DOMAIN_TABLES = 1, 2, 4, 8, 16, 32
+_NO_PROGRAM: Program = ((), b"")
 _MAX_NAME_BYTES, _MAX_LIST_BYTES, _MAX_LISTS = 255, 60_000, 1_000
 
 
@@ -27,7 +31,12 @@ def make_tables(policy: Policy) -> Tables | None:
     if len(names) > _MAX_LISTS or not all(map(_fits, names)):
         return None
     # Longer hosts need no entry: the C code leaves their URLs to the reference without a lookup.
-    hosts = tuple(known for known in list_special_hosts(policy) if len(known[0]) <= _MAX_NAME_BYTES)
+    program, records, by_host = link_programs(policy)
+    hosts = tuple(
+        (host, flags, names, *by_host.get(host, (0, 0)))
+        for host, flags, names in list_special_hosts(policy)
+        if len(host) <= _MAX_NAME_BYTES
+    )
     switches = (
         policy.parse,
         policy.strip_www,
@@ -35,8 +44,9 @@ def make_tables(policy: Policy) -> Tables | None:
         policy.collapse_slashes,
         policy.strip_trailing_slash,
         policy.sort_params,
+        policy.keep_embedded,
     )
-    return switches, _FRAGMENTS.index(policy.fragment), names, hosts
+    return switches, FRAGMENTS.index(policy.fragment), names, hosts, program, records
 
 
 def _fits(names: Names) -> bool:
@@ -47,14 +57,42 @@ def _fits(names: Names) -> bool:
 def list_special_hosts(policy: Policy) -> list[tuple[bytes, int, int]]:
     """List every host that a rule treats specially: its name, its flags, the index of its list of parameters."""
     kinds: dict[str, int] = {}
-    for site in (SITES[site](SITE_TABLES[site]) for site in policy.sites):
-        for host in (*site.hosts, site.target):
+    for code_site in (SITES[site](SITE_TABLES[site]) for site in policy.sites if site in SITES):
+        for host in (*code_site.hosts, code_site.target):
             kinds[host] = kinds[strip_www(host)] = _IS_SITE
-        for domain in site.domains:
+        for domain in code_site.domains:
             kinds[domain] = _IS_DOMAIN | _IS_SITE
+    for site in policy.sites:
+        for host, _ in SITE_PROGRAMS.get(site, _NO_PROGRAM)[0]:
+            name, kind = (host[2:], _HAS_DOMAIN_TABLES) if host[0] == "*" else (host, _HAS_TABLE)
+            kinds[name] = kinds.get(name, 0) | kind
     for host in policy.overrides.by_host if policy.overrides else ():
         kinds[host] = kinds.get(host, 0) | _HAS_OVERRIDE
     places = {host: place for place, (host, _) in enumerate(policy.strip_params_on, 1)}
     for host in places:
         kinds[host] = kinds.get(host, 0) | _HAS_NAMES
     return [(host.encode(), kind, places.get(host, 0)) for host, kind in kinds.items()]
+
+
+def link_programs(policy: Policy) -> tuple[bytes, bytes, dict[bytes, tuple[int, int]]]:
+    """Join the programs of the sites; return them, lists of records, and for each host its record and its list."""
+    programs: list[bytes] = []
+    tables: dict[str, int] = {}
+    domains: dict[str, list[int]] = {}
+    start = 0
+    for site in policy.sites:
+        hosts, program = SITE_PROGRAMS.get(site, _NO_PROGRAM)
+        for host, place in hosts:
+            if host[0] == "*":
+                domains.setdefault(host[2:], []).append(start + place)
+            else:
+                tables[host] = start + place
+        programs.append(program)
+        start += len(program)
+    records: list[int] = []
+    lists: dict[str, int] = {}
+    for domain, places in domains.items():
+        lists[domain] = len(records)
+        records += [len(places), *places]
+    by_host = {host.encode(): (tables.get(host, 0), lists.get(host, 0)) for host in {**tables, **lists}}
+    return b"".join(programs), b"".join(place.to_bytes(4, "little") for place in records), by_host

@@ -1,12 +1,14 @@
 #include "rules.h"
 
-/* The hash function FNV-1a. */
+/* A multiplicative hash of eight bytes at a time; the last bytes are padded with zeros. */
 static unsigned hash_host(const uint8_t *host, size_t length)
 {
-    uint32_t hash = 2166136261u;
-    for (size_t i = 0; i < length; i++)
-        hash = (hash ^ host[i]) * 16777619u;
-    return (hash ^ hash >> 16) % HASH_SLOTS;
+    uint64_t hash = length, last = 0;
+    for (; length >= 8; host += 8, length -= 8)
+        hash = (hash ^ load8(host)) * 0x9e3779b97f4a7c15;
+    memcpy(&last, host, length);
+    hash = ((hash ^ hash >> 29) ^ last) * 0x9e3779b97f4a7c15;
+    return (unsigned)(hash >> 40) % HOST_SLOTS;
 }
 
 ALWAYS_INLINE unsigned hash_name(const uint8_t *name, size_t length)
@@ -36,9 +38,10 @@ void add_name(struct names *names, const uint8_t *bytes, size_t length)
         names->lengths[bytes[0] - 'a' + 'A'] |= lengths;
 }
 
-void add_host(struct hosts *hosts, const uint8_t *bytes, size_t length, uint8_t flags, uint16_t names)
+void add_host(struct hosts *hosts, const uint8_t *bytes, size_t length, struct host host)
 {
-    struct host host = {.start = (uint32_t)hosts->text_bytes, .length = (uint16_t)length, .names = names, .flags = flags};
+    host.start = (uint32_t)hosts->text_bytes;
+    host.length = (uint16_t)length;
     uint32_t *chain = &hosts->chains[hash_host(bytes, length)];
     host.next = *chain;
     hosts->each[hosts->count] = host;

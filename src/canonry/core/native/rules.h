@@ -9,12 +9,14 @@
 
 enum {
     MAX_NAME_BYTES = 255, /* of a parameter in a policy */
-    HASH_SLOTS = 256, /* chains of a hash table */
+    HASH_SLOTS = 256, /* chains of a table of names */
+    HOST_SLOTS = 4096, /* chains of the table of hosts */
+    ENDING_BITS = 16384, /* of a set of endings */
     ENDING_BYTES = 8,       /* a host of 8 or more bytes is recognised by its last 8 bytes, */
     SHORT_ENDING_BYTES = 5, /* a shorter one by its last 5 */
 };
 
-enum fragment { FRAGMENT_DROP, FRAGMENT_KEEP, FRAGMENT_ROUTES };
+enum fragment { FRAGMENT_DROP, FRAGMENT_KEEP, FRAGMENT_ROUTES, FRAGMENT_CLEAN };
 
 /* One list of parameter names, in lower case.
  *
@@ -49,6 +51,8 @@ enum {
     HOST_IS_DOMAIN = 2,    /* the site rule applies to every host with one more label, as in b.blogspot.com */
     HOST_HAS_OVERRIDE = 4, /* the overrides file names it: the reference answers */
     HOST_HAS_NAMES = 8,    /* the host has its own list of parameters to drop */
+    HOST_HAS_TABLE = 16,   /* a site table describes it (sites.h) */
+    HOST_HAS_DOMAIN_TABLES = 32, /* site tables describe hosts with one more label */
 };
 
 struct host {
@@ -56,11 +60,13 @@ struct host {
     uint16_t length;
     uint16_t names; /* the index of its list of parameters in `names` of struct rules */
     uint8_t flags;  /* HOST_… */
+    uint32_t table_record;   /* with HOST_HAS_TABLE: the place of its record in `site_program` */
+    uint32_t domain_records; /* with HOST_HAS_DOMAIN_TABLES: where `domain_records` has a count and as many places */
 };
 
 struct hosts {
-    uint64_t endings[16], short_endings[16]; /* two sets of 1,024 bits: bit hash_ending(…) is set for each host */
-    uint32_t chains[HASH_SLOTS];
+    uint64_t endings[ENDING_BITS / 64], short_endings[ENDING_BITS / 64]; /* bit hash_ending(…) is set for each host */
+    uint32_t chains[HOST_SLOTS];
     struct host *each; /* room for every host */
     size_t count;
     uint8_t *text; /* room for the bytes of all hosts */
@@ -69,7 +75,13 @@ struct hosts {
 
 struct rules {
     bool parse, strip_www, normalize_escapes, collapse_slashes, strip_trailing_slash, sort_params, strip_params;
+    bool keep_embedded;
     enum fragment fragment;
+    const uint8_t *site_program;    /* the programs of all sites, one after the other (sites.h) */
+    size_t program_bytes;
+    const uint32_t *domain_records; /* lists of places of records */
+    size_t domain_records_count;
+    const struct rules *whole;      /* for an address that is kept whole: every rule off, except a dropped fragment */
     struct hosts hosts;
     struct names *names; /* names[0] is the list for all hosts, the others are for hosts with HOST_HAS_NAMES */
     size_t names_count;
@@ -78,8 +90,8 @@ struct rules {
 /* Add a name, a prefix if it ends with `*`, of 1 to MAX_NAME_BYTES bytes. */
 void add_name(struct names *names, const uint8_t *bytes, size_t length);
 
-/* Add a host in lower case. */
-void add_host(struct hosts *hosts, const uint8_t *bytes, size_t length, uint8_t flags, uint16_t names);
+/* Add a host in lower case; `host` holds its flags, names and records. */
+void add_host(struct hosts *hosts, const uint8_t *bytes, size_t length, struct host host);
 
 /* The entry of a host in lower case, or NULL. */
 const struct host *find_host(const struct hosts *hosts, const uint8_t *host, size_t length);
@@ -87,13 +99,13 @@ const struct host *find_host(const struct hosts *hosts, const uint8_t *host, siz
 /* Return whether a list has this parameter; the name is percent-decoded once and compared in lower case. */
 bool is_name_listed(const struct names *names, const uint8_t *name, size_t length);
 
-/* The hash of the last bytes before `end`, 0 to 1023, the same for upper and lower case: each byte gets the
- * bit 0x20, then a multiplicative hash (2^64 divided by the golden ratio) keeps the highest 10 bits. */
+/* The hash of the last bytes before `end`, below ENDING_BITS, the same for upper and lower case: each byte gets the
+ * bit 0x20, then a multiplicative hash (2^64 divided by the golden ratio) keeps the highest 14 bits. */
 ALWAYS_INLINE unsigned hash_ending(const uint8_t *end, size_t length)
 {
     uint64_t value = 0;
     memcpy(&value, end - length, length);
-    return (unsigned)((value | 0x2020202020202020) * 0x9e3779b97f4a7c15 >> 54);
+    return (unsigned)((value | 0x2020202020202020) * 0x9e3779b97f4a7c15 >> 50);
 }
 
 /* Return whether the host that ends before `end` may be in the table; false for nearly every host, after two loads.

@@ -27,7 +27,7 @@ _ENDING_CHARACTERS, _SHORT_ENDING_CHARACTERS = 8, 5
 class Shortcut:
     """The rules of a policy that can change a plain URL, and the endings of hosts that need the reference."""
 
-    __slots__ = ("collapse_slashes", "endings", "short_endings", "strip_trailing_slash", "strip_www")
+    __slots__ = ("collapse_slashes", "endings", "keep_embedded", "short_endings", "strip_trailing_slash", "strip_www")
 
     def __init__(self, policy: Policy) -> None:
         hosts = [host.decode() for host, _, _ in list_special_hosts(policy)]
@@ -38,6 +38,7 @@ class Shortcut:
         )
         self.strip_www = policy.strip_www
         self.collapse_slashes = policy.collapse_slashes
+        self.keep_embedded = policy.keep_embedded
         self.strip_trailing_slash = policy.strip_trailing_slash
 
 
@@ -56,7 +57,8 @@ def normalize(url: str, policy: Policy | str = "bookmark") -> str:
     is_known = (
         host[-_ENDING_CHARACTERS:] in shortcut.endings or host[-_SHORT_ENDING_CHARACTERS:] in shortcut.short_endings
     )
-    if is_known or "xn--" in host or (shortcut.collapse_slashes and "//" in path):
+    has_address = shortcut.keep_embedded and ":/" in path
+    if is_known or has_address or "xn--" in host or (shortcut.collapse_slashes and "//" in path):
         return reference.normalize(url, policy)
     if shortcut.strip_www and host.startswith("www."):
         url = f"{url[: plain.start(1)]}{strip_www(host)}{path}"

@@ -12,27 +12,25 @@ static size_t skip_www(const uint8_t *text, size_t from, size_t to)
     return at == from || memchr(text + at, '.', to - at) ? at : at - 4;
 }
 
-/* The list of parameters to drop on a host, or NULL if a site rule or an override applies to the host. */
-COLD static const struct names *look_up_host(const struct rules *rules, const uint8_t *text, size_t from, size_t to)
+/* Look up a host. Sets `names`, `exact` and `domain` of the URL; `names` is NULL if the reference has to answer because of
+ * a site that is code or an override. */
+COLD static void look_up_host(const struct rules *rules, struct located *url)
 {
     uint8_t host[64]; /* a host ends within the first 64 bytes of the text */
-    size_t length = to - from, bare = skip_www(text, from, to) - from;
+    size_t length = url->host_end - url->host, bare = skip_www(url->text, url->host, url->host_end) - url->host;
     for (size_t i = 0; i < length; i++)
-        host[i] = to_lower(text[from + i]);
-    const struct host *site = find_host(&rules->hosts, host + bare, length - bare);
-    if (site && site->flags & HOST_IS_SITE)
-        return NULL;
+        host[i] = to_lower(url->text[url->host + i]);
+    url->names = NULL;
+    url->exact = find_host(&rules->hosts, host + bare, length - bare);
     const uint8_t *dot = memchr(host + bare, '.', length - bare);
-    if (dot) {
-        site = find_host(&rules->hosts, dot + 1, (size_t)(host + length - dot) - 1);
-        if (site && site->flags & HOST_IS_DOMAIN)
-            return NULL;
-    }
+    url->domain = dot ? find_host(&rules->hosts, dot + 1, (size_t)(host + length - dot) - 1) : NULL;
+    if ((url->exact && url->exact->flags & HOST_IS_SITE) || (url->domain && url->domain->flags & HOST_IS_DOMAIN))
+        return;
     size_t final = rules->strip_www ? bare : 0;
-    const struct host *own = find_host(&rules->hosts, host + final, length - final);
+    const struct host *own = final == bare ? url->exact : find_host(&rules->hosts, host + final, length - final);
     if (own && own->flags & HOST_HAS_OVERRIDE)
-        return NULL;
-    return &rules->names[own && own->flags & HOST_HAS_NAMES ? own->names : 0];
+        return;
+    url->names = &rules->names[own && own->flags & HOST_HAS_NAMES ? own->names : 0];
 }
 
 /* Return whether the parser keeps every character outside COMMON that the text has after the host. */
@@ -84,7 +82,24 @@ COLD static bool has_escaped_dot(const uint8_t *text, size_t from, size_t to)
     return false;
 }
 
-/* Rewrite a text with its marks. The offsets, each the end of one part and the start of the next:
+/* Rules 2 and 8 for a host that a site table may describe, then the other rules. Returns SITE_FALLS_THROUGH if the
+ * tables do not change the URL; *known is then what the other rules need to know. */
+enum { SITE_FALLS_THROUGH = -3 };
+static ptrdiff_t rewrite_site(const struct rules *rules, const struct located *url, struct site_effect *known,
+                              uint8_t out[ANSWER_BYTES], scan_function scan, unsigned moves);
+
+/* Add or strip slashes at the end of the path that the answer ends with, as a site table says. */
+COLD static void set_slash(struct answer *answer, size_t path, enum slash slash)
+{
+    size_t length = answer->length;
+    while (length > path + 1 && answer->out[length - 1] == '/')
+        length--;
+    if (slash == SLASH_ADD && length > path + 1)
+        answer->out[length++] = '/';
+    answer->length = length;
+}
+
+/* Rewrite a text with its marks; `site` is what a site table made of it, NULL if none was asked. The offsets, each the end of one part and the start of the next:
  *
  *     https://www.example.com:8080/a/b?c=1#d
  *             |   |          |    |   |   | |
@@ -97,7 +112,8 @@ COLD static bool has_escaped_dot(const uint8_t *text, size_t from, size_t to)
  *             host
  */
 ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t *text, size_t length,
-                                       uint8_t out[ANSWER_BYTES], const struct marks *marks, bool is_repaired)
+                                       uint8_t out[ANSWER_BYTES], const struct marks *marks, bool is_repaired,
+                                       const struct site_effect *site, scan_function scan, unsigned moves)
 {
     /* The scheme, compared in lower case: 0x20 is the bit that makes a letter lower-case. */
     static const uint8_t https[9] = "https://", http[9] = "http://", letters[9] = "\x20\x20\x20\x20\x20\0\0";
@@ -148,13 +164,32 @@ ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t 
         return UNCHANGED;
 
     /* Rules 2, 3 and 12: hosts that have rules of a site or an override, or their own parameters. */
-    const struct names *names = rules->names;
-    if (may_be_special(&rules->hosts, text + host_end)) {
-        names = look_up_host(rules, text, host, host_end);
-        if (!names)
-            return NEEDS_REFERENCE;
+    struct dropped dropped = {.names = site ? site->names : rules->names, .needs = site ? site->needs : NULL};
+    struct site_effect known = {0};
+    if (site)
+        known = *site;
+    if (!site) {
+        struct located url = {text, length, host, host_end, path, path_end, query_end, is_https, NULL, NULL, NULL};
+        if (may_be_special(&rules->hosts, text + host_end)) {
+            look_up_host(rules, &url);
+            dropped.names = url.names;
+            if (!dropped.names)
+                return NEEDS_REFERENCE;
+            if ((url.exact && url.exact->flags & HOST_HAS_TABLE) ||
+                (url.domain && url.domain->flags & HOST_HAS_DOMAIN_TABLES)) {
+                if (path != host_end && !has_default_port)
+                    return NEEDS_REFERENCE;
+                ptrdiff_t answered = rewrite_site(rules, &url, &known, out, scan, moves);
+                if (answered != SITE_FALLS_THROUGH)
+                    return answered;
+                dropped = (struct dropped){known.names, known.needs};
+            }
+        }
+        if (rules->keep_embedded && !known.is_settled && embeds_address(&url))
+            rules = rules->whole;
     }
-    size_t bare = rules->strip_www && (text[host] | 0x20) == 'w' ? skip_www(text, host, host_end) : host;
+    bool may_strip_www = rules->strip_www && !known.keeps_host;
+    size_t bare = may_strip_www && (text[host] | 0x20) == 'w' ? skip_www(text, host, host_end) : host;
     if (marks->upper & mask_between(0, host_end)) {
         for (size_t i = 0; i < host_end; i++) /* the scheme, then the host without `www.` */
             if (i < host || i >= bare)
@@ -174,6 +209,14 @@ ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t 
     /* Rules 5 to 7. */
     if (path == path_end) {
         append_byte(&answer, '/');
+    } else if (known.is_path_final) {
+        append_piece(&answer, path, path_end);
+    } else if (known.slash != SLASH_KEEP) {
+        write_piece(&answer);
+        size_t written = answer.length;
+        if (!append_path(rules, &answer, path, path_end))
+            return NEEDS_REFERENCE;
+        set_slash(&answer, written, known.slash);
     } else if ((in_path.percent && rules->normalize_escapes) || (in_path.double_slash && rules->collapse_slashes)) {
         if (!append_path(rules, &answer, path, path_end))
             return NEEDS_REFERENCE;
@@ -189,7 +232,7 @@ ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t 
     if (path_end + 1 < query_end) {
         if (!rules->strip_params && !rules->sort_params && !rules->normalize_escapes)
             append_piece(&answer, path_end, query_end);
-        else if (!append_query(rules, names, &answer, path_end + 1, query_end))
+        else if (!append_query(rules, dropped, &answer, path_end + 1, query_end))
             return NEEDS_REFERENCE;
     }
 
@@ -199,6 +242,8 @@ ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t 
             append_piece(&answer, query_end, length);
         else if (rules->fragment == FRAGMENT_ROUTES)
             append_route(&answer, query_end + 1, length);
+        else if (rules->fragment == FRAGMENT_CLEAN)
+            append_clean_fragment(rules, dropped, &answer, query_end + 1, length);
     }
     if (answer.length == 0 && answer.from == 0 && answer.to == length)
         return UNCHANGED;
@@ -208,7 +253,7 @@ ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t 
 
 /* Repair the text, then rewrite it. */
 COLD static ptrdiff_t rewrite_repaired(const struct rules *rules, const uint8_t *text, size_t length,
-                                     uint8_t out[ANSWER_BYTES], scan_function scan)
+                                     uint8_t out[ANSWER_BYTES], scan_function scan, unsigned moves)
 {
     uint8_t repaired[MAX_URL_BYTES];
     struct marks marks;
@@ -216,11 +261,64 @@ COLD static ptrdiff_t rewrite_repaired(const struct rules *rules, const uint8_t 
     if (repaired_length < MIN_URL_BYTES)
         return NEEDS_REFERENCE;
     scan(repaired, (size_t)repaired_length, &marks);
-    ptrdiff_t answer = rewrite_marked(rules, repaired, (size_t)repaired_length, out, &marks, true);
+    ptrdiff_t answer = rewrite_marked(rules, repaired, (size_t)repaired_length, out, &marks, true, NULL, scan, moves);
     if (answer != UNCHANGED || !rules->parse)
         return answer;
     memcpy(out, repaired, (size_t)repaired_length);
     return repaired_length;
+}
+
+/* Rewrite the URL that a redirect page leads to, or that a site writes on another host. */
+static ptrdiff_t rewrite_moved(const struct rules *rules, const uint8_t *text, size_t length, uint8_t out[ANSWER_BYTES],
+                               scan_function scan, unsigned moves)
+{
+    struct marks marks;
+    if (length < MIN_URL_BYTES || length > MAX_URL_BYTES || moves > MAX_SITE_MOVES)
+        return NEEDS_REFERENCE;
+    scan(text, length, &marks);
+    ptrdiff_t answer = rewrite_marked(rules, text, length, out, &marks, false, NULL, scan, moves);
+    return answer == NEEDS_REPAIR ? rewrite_repaired(rules, text, length, out, scan, moves) : answer;
+}
+
+static __attribute__((noinline)) ptrdiff_t rewrite_site(const struct rules *rules, const struct located *url,
+                                                        struct site_effect *known, uint8_t out[ANSWER_BYTES],
+                                                        scan_function scan, unsigned moves)
+{
+    struct site_answer site;
+    struct marks marks;
+    ptrdiff_t answer;
+    switch (apply_sites(rules, url, &site)) {
+    case SITE_NONE:
+        known->names = url->names;
+        known->needs = site.effect.needs;
+        return SITE_FALLS_THROUGH;
+    case SITE_MOVED:
+        answer = rewrite_moved(rules, site.text, site.length, out, scan, moves + 1);
+        break;
+    case SITE_WHOLE:
+        scan(site.text, site.length, &marks);
+        answer = rewrite_marked(rules->whole, site.text, site.length, out, &marks, true, &site.effect, scan, moves);
+        break;
+    case SITE_FINISH:
+        if (!site.effect.keeps_host)
+            site.effect.names = url->names;
+        if (site.length == url->length && memcmp(site.text, url->text, site.length) == 0) {
+            *known = site.effect;
+            known->is_settled = true;
+            return SITE_FALLS_THROUGH;
+        }
+        scan(site.text, site.length, &marks);
+        answer = rewrite_marked(rules, site.text, site.length, out, &marks, true, &site.effect, scan, moves);
+        break;
+    default:
+        return NEEDS_REFERENCE;
+    }
+    if (answer != UNCHANGED)
+        return answer;
+    if (site.length == url->length && memcmp(site.text, url->text, site.length) == 0)
+        return UNCHANGED;
+    memcpy(out, site.text, site.length);
+    return (ptrdiff_t)site.length;
 }
 
 ptrdiff_t rewrite_plain(const struct rules *rules, const uint8_t *text, size_t length, uint8_t out[ANSWER_BYTES])
@@ -229,8 +327,8 @@ ptrdiff_t rewrite_plain(const struct rules *rules, const uint8_t *text, size_t l
     if (length < MIN_URL_BYTES || length > MAX_URL_BYTES)
         return NEEDS_REFERENCE;
     scan_plain(text, length, &marks);
-    ptrdiff_t answer = rewrite_marked(rules, text, length, out, &marks, false);
-    return answer == NEEDS_REPAIR ? rewrite_repaired(rules, text, length, out, scan_plain) : answer;
+    ptrdiff_t answer = rewrite_marked(rules, text, length, out, &marks, false, NULL, scan_plain, 0);
+    return answer == NEEDS_REPAIR ? rewrite_repaired(rules, text, length, out, scan_plain, 0) : answer;
 }
 
 #ifdef CANONRY_AVX2
@@ -241,8 +339,8 @@ AVX2 static ptrdiff_t rewrite_avx2(const struct rules *rules, const uint8_t *tex
     if (length < MIN_URL_BYTES || length > MAX_URL_BYTES)
         return NEEDS_REFERENCE;
     scan_avx2(text, length, &marks);
-    ptrdiff_t answer = rewrite_marked(rules, text, length, out, &marks, false);
-    return answer == NEEDS_REPAIR ? rewrite_repaired(rules, text, length, out, scan_avx2) : answer;
+    ptrdiff_t answer = rewrite_marked(rules, text, length, out, &marks, false, NULL, scan_avx2, 0);
+    return answer == NEEDS_REPAIR ? rewrite_repaired(rules, text, length, out, scan_avx2, 0) : answer;
 }
 #endif
 

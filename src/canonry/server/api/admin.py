@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 from canonry.bookmarks.usage import Usage
 from canonry.rekey.bookmark_rekey_store import BookmarkRekey
+from canonry.rekey.key_counts import RekeySummary
 from canonry.server.dependencies import RowId, get_service, require_admin
 from canonry.server.problems import describe_problems
 from canonry.server.usage_report import load_usage
@@ -30,7 +31,7 @@ class ServiceStatistics(Usage):
 class BookmarkRekeyIn(BaseModel):
     """The policy to rekey all bookmarks to."""
 
-    policy: Annotated[str, Field(max_length=100, examples=["bookmark@1"])]
+    policy: Annotated[str, Field(max_length=100, examples=["bookmark@2"])]
 
 
 @router.get("/statistics", response_model=ServiceStatistics, summary="Usage statistics")
@@ -60,6 +61,31 @@ async def start_bookmark_rekey(request: Request, body: BookmarkRekeyIn, response
     run = await get_service(request).bookmark_rekeys.start(body.policy)
     response.headers["Location"] = f"/api/admin/renormalizations/{run.id}"
     return run
+
+
+@router.post(
+    "/renormalizations/preview",
+    response_model=RekeySummary,
+    responses=describe_problems(400),
+    summary="What a rekey of all bookmarks would change",
+)
+async def preview_bookmark_rekey(request: Request, body: BookmarkRekeyIn) -> RekeySummary:
+    """Counts, and ten examples of each kind of change; nothing is changed."""
+    require_admin(request)
+    return await get_service(request).bookmark_rekeys.plan(body.policy)
+
+
+@router.post(
+    "/renormalizations/{run_id}/undo",
+    response_model=BookmarkRekey,
+    status_code=202,
+    responses=describe_problems(404, 409),
+    summary="Undo a rekey of bookmarks",
+)
+async def undo_bookmark_rekey(request: Request, run_id: RowId) -> BookmarkRekey:
+    """New bookmarks use the policy before the rekey at once; a background job restores the others."""
+    require_admin(request)
+    return await get_service(request).bookmark_rekeys.start_undo(run_id)
 
 
 @router.get("/renormalizations", response_model=list[BookmarkRekey], summary="The latest rekeys of bookmarks")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
@@ -25,6 +23,7 @@ from canonry.server.api.bookmarks import ExactUrl
 from canonry.server.bookmark_input import Url
 from canonry.server.dependencies import get_owner_id, get_service
 from canonry.server.problems import RequestRefused, describe_error, describe_problems
+from canonry.site_files import SiteExample, describe_sites, read_data
 
 router = APIRouter(prefix="/api", tags=["answers"])
 _MAX_QUERY_URL_CHARS = 4000  # percent-encoded it may be 12 times as long, and servers accept 64 KiB
@@ -106,6 +105,7 @@ class PolicyDetail:
     collapse_slashes: bool
     strip_trailing_slash: bool
     sort_params: bool
+    keep_embedded: bool
     fragment: str
     sites: list[str]
     strip_params: list[str]
@@ -119,6 +119,8 @@ class SiteNote:
     site: str
     about: str
     source: str
+    hosts: tuple[str, ...] = ()
+    examples: tuple[SiteExample, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,7 @@ class ParamNote:
     what: str
     source: str
     lists: list[str]
+    agreed_by: list[str] = field(default_factory=list[str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,16 +245,15 @@ def _describe_policy(name: str) -> PolicyDetail:
 
 @cache
 def _load_catalog() -> RuleCatalog:
-    sites, params = _read_data("sites.toml"), _read_data("params.toml")
+    sites, params = read_data("sites.toml"), read_data("params.toml")
     by_host: dict[str, dict[str, Any]] = params.pop("on")
     notes: list[tuple[str, str | None, Any]] = [(name, None, note) for name, note in params.items()]
     notes += [(name, host, note) for host, names in by_host.items() for name, note in names.items()]
     return RuleCatalog(
         rules=RULE_DESCRIPTIONS,
-        sites=tuple(SiteNote(site, table["about"], table["source"]) for site, table in sites.items()),
+        sites=(
+            *(SiteNote(site, table["about"], table["source"]) for site, table in sites.items()),
+            *(SiteNote(each.site, each.about, each.source, each.hosts, each.examples) for each in describe_sites()),
+        ),
         params=tuple(ParamNote(name=name, host=host, **note) for name, host, note in notes),
     )
-
-
-def _read_data(name: str) -> dict[str, Any]:
-    return tomllib.loads((files("canonry.core") / "data" / name).read_text(encoding="utf-8"))

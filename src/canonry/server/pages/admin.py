@@ -15,6 +15,7 @@ from canonry.server.pages.forms import get_text, page_router, redirect
 from canonry.server.pages.rendering import render
 from canonry.server.problems import describe_error
 from canonry.server.usage_report import load_usage
+from canonry.store.pinned_policies import find_newest
 
 if TYPE_CHECKING:
     from canonry.bookmarks.usage import Hour, Usage
@@ -33,6 +34,27 @@ _EXPANSION_TITLES = {
 @router.get("/admin")
 async def show_statistics(request: Request, days: Annotated[int, Query(ge=1, le=90)] = _DEFAULT_DAYS) -> Response:
     return await _render_statistics(request, days)
+
+
+@router.get("/admin/renormalize")
+async def preview_bookmark_rekey(request: Request, policy: Annotated[str, Query(max_length=100)] = "") -> Response:
+    """Show what a rekey of all bookmarks would change, before anything changes."""
+    require_admin(request)
+    service = get_service(request)
+    current = await service.bookmarks.pipeline.get_policy()
+    try:
+        plan = await service.bookmark_rekeys.plan(policy or current.partition("@")[0])
+    except PolicyError as error:
+        return await _render_statistics(request, _DEFAULT_DAYS, error=str(error), status=400)
+    return render(request, "rekey_preview.html", plan=plan)
+
+
+@router.post("/admin/renormalizations/{run_id}/undo")
+async def undo_bookmark_rekey(request: Request, run_id: RowId) -> Response:
+    """Start to undo a rekey in the background."""
+    require_admin(request)
+    run = await get_service(request).bookmark_rekeys.start_undo(run_id)
+    return redirect(f"/admin/renormalizations/{run.id}")
 
 
 @router.post("/admin/renormalize")
@@ -70,6 +92,7 @@ async def _render_statistics(request: Request, days: int, *, error: str = "", st
         runs=await service.bookmark_rekeys.store.list_latest(),
         policy=await service.bookmarks.pipeline.get_policy(),
         shipped=[each.id for each in policies()],
+        newest=find_newest(await service.bookmarks.pipeline.get_policy()),
         error=error,
     )
 

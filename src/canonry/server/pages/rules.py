@@ -1,0 +1,28 @@
+"""The page /rules: every rule, every known site with examples, and the tracking parameters."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fastapi import Request, Response
+
+from canonry.core.catalog import RULE_DESCRIPTIONS
+from canonry.server.pages.forms import page_router
+from canonry.server.pages.rendering import render
+from canonry.site_files import describe_sites, read_data
+
+router = page_router()
+
+
+@router.get("/rules")
+async def show_rules(request: Request) -> Response:
+    """Show what canonry knows, from its own tables; the same for everyone."""
+    params = await asyncio.to_thread(read_data, "params.toml")
+    params.pop("on", None)
+    return render(
+        request,
+        "rules.html",
+        rules=RULE_DESCRIPTIONS,
+        sites=await asyncio.to_thread(describe_sites),
+        params=sorted(params.items()),
+    )

@@ -1,0 +1,96 @@
+"""Describe the known sites for people, from the tables in core/data (`canonry rules --sites`, the page /rules)."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, cast
+
+from canonry.core.native import normalize
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from importlib.resources.abc import Traversable
+
+_POLICY = "bookmark"
+
+
+@dataclass(frozen=True, slots=True)
+class PageDescription:
+    """One kind of page of a site: what it shows, its paths, and how it is written or where it leads."""
+
+    about: str
+    paths: tuple[str, ...]
+    write: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class SiteExample:
+    """A URL before and after the rules of its site, under the newest policy for bookmarks."""
+
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class SiteDescription:
+    """A site that is a table: its hosts, its pages, and examples from its rows."""
+
+    site: str
+    about: str
+    source: str
+    hosts: tuple[str, ...]
+    drop: tuple[str, ...]
+    pages: tuple[PageDescription, ...]
+    examples: tuple[SiteExample, ...]
+
+
+@cache
+def describe_sites() -> tuple[SiteDescription, ...]:
+    """Return every site that is a table, by name."""
+    folder = files("canonry.core") / "data" / "sites"
+    tables = sorted(folder.iterdir(), key=lambda file: file.name)
+    return tuple(_describe(file) for file in tables if file.name.endswith(".toml"))
+
+
+def read_data(name: str) -> dict[str, Any]:
+    """Read a table of core/data: `params.toml`, `sites.toml`."""
+    return tomllib.loads((files("canonry.core") / "data" / name).read_text(encoding="utf-8"))
+
+
+def _describe(file: Traversable) -> SiteDescription:
+    table = tomllib.loads(file.read_text(encoding="utf-8"))
+    sites = cast("list[dict[str, Any]]", table["site"])
+    hosts = [host for site in sites for host in [site.get("host", ""), *_list_texts(site.get("mirrors", []))] if host]
+    pages = [page for site in sites for page in site.get("page", [])]
+    return SiteDescription(
+        site=f"{file.name.removesuffix('.toml')}@{table.get('version', 1)}",
+        about=table["about"],
+        source=table["source"],
+        hosts=tuple(dict.fromkeys(hosts)),
+        drop=tuple(dict.fromkeys(name for site in sites for name in site.get("drop", []))),
+        pages=tuple(
+            PageDescription(
+                page.get("about", ""), tuple(_list_texts(page["path"])), page.get("write", ""), page.get("target", "")
+            )
+            for page in pages
+        ),
+        examples=tuple(_list_examples(table["row"])),
+    )
+
+
+def _list_examples(rows: list[dict[str, Any]]) -> Iterator[SiteExample]:
+    """Yield the first URL of each row that the rules change."""
+    for row in rows:
+        for url in row.get("same", []):
+            after = normalize(url, _POLICY)
+            if after != url:
+                yield SiteExample(url, after)
+                break
+
+
+def _list_texts(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value

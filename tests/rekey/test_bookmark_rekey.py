@@ -1,0 +1,187 @@
+"""Bookmarks are rekeyed with a preview, and a rekey is undone row by row (contract B7, N10)."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from sqlalchemy import Connection, insert, select, update
+
+from canonry.bookmarks.bookmark import BookmarkUrl
+from canonry.bookmarks.bookmark_rows import dump_url, make_empty_row, make_key, make_search_text
+from canonry.core.native import normalize
+from canonry.errors import RekeyNotFound, RekeyUnfinished
+from canonry.rekey.bookmark_rekey import finish_rekey, plan_bookmark_rekey
+from canonry.rekey.bookmark_rekey_store import BookmarkRekey, BookmarkRekeyStore
+from canonry.store.database import Database
+from canonry.store.pinned_policies import BOOKMARK, announce_newer, get_policy, repin_policy
+from canonry.store.schema import bookmark_merges, bookmarks, pinned_policies, rekeyed_bookmarks
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+NOW = datetime(2026, 1, 31, 10, tzinfo=UTC)
+URLS = (
+    (1, "https://example.com/a?fb_ref=1"),
+    (1, "https://example.com/a"),
+    (1, "https://old.reddit.com/r/python/comments/1abcde/a_title/"),
+    (1, "https://www.reddit.com/r/python/comments/1abcde/"),
+    (1, "https://redd.it/1abcde"),
+    (1, "https://example.com/b"),
+    (2, "https://example.com/a?fb_ref=2"),
+    (2, "https://youtu.be/dQw4w9WgXcQ"),
+)
+
+
+@pytest.fixture
+def database(database_url: str) -> Generator[Database]:
+    with Database(database_url) as opened:
+        opened.write_now(fill)
+        yield opened
+
+
+def fill(connection: Connection) -> None:
+    """Save bookmarks as a store that is pinned to bookmark@1 has them."""
+    repin_policy(connection, BOOKMARK, "bookmark@1")
+    for number, (owner, url) in enumerate(URLS, 1):
+        add(connection, owner, url, policy="bookmark@1", title=f"Title {number}")
+
+
+def add(connection: Connection, owner: int, url: str, *, policy: str, title: str = "") -> None:
+    normalized = normalize(url, policy)
+    saved = BookmarkUrl(normalized, url if url != normalized else None, normalized, exact_url=False, policy=policy)
+    row: dict[str, Any] = {**make_empty_row(), **dump_url(saved), "owner_id": owner, "key": make_key(normalized)}
+    row |= {"title": title, "created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z"}
+    connection.execute(insert(bookmarks).values({**row, "haystack": make_search_text(row)}))
+
+
+def dump(database: Database) -> list[dict[str, Any]]:
+    query = select(bookmarks).order_by(bookmarks.c.id)
+    return [dict(row) for row in database.read_now(lambda connection: connection.execute(query).mappings().all())]
+
+
+def clock() -> datetime:
+    return NOW
+
+
+def rekey(database: Database, policy: str = "bookmark@2") -> BookmarkRekey:
+    async def run() -> BookmarkRekey:
+        store = BookmarkRekeyStore(database)
+        return await finish_rekey(store, (await store.start(policy, NOW)).id, clock=clock)
+
+    return asyncio.run(run())
+
+
+def undo(database: Database, rekey_id: int) -> BookmarkRekey:
+    async def run() -> BookmarkRekey:
+        store = BookmarkRekeyStore(database)
+        later = NOW + timedelta(hours=1)
+        await store.start_undo(rekey_id, later)
+        return await finish_rekey(store, rekey_id, clock=lambda: later)
+
+    return asyncio.run(run())
+
+
+def test_a_preview_changes_nothing_and_says_what_the_rekey_does(database: Database) -> None:
+    before = dump(database)
+    plan = asyncio.run(plan_bookmark_rekey(BookmarkRekeyStore(database), "bookmark@2"))
+    assert dump(database) == before
+    assert (plan.before, plan.after, plan.entries) == ("bookmark@1", "bookmark@2", len(URLS))
+    assert plan.merged == 2  # of one owner: /a and the post of reddit; two owners never merge
+    assert {group.key for group in plan.merges} >= {"https://example.com/a"}
+    moved = rekey(database)
+    assert moved.changed == plan.changed
+    assert moved.merged == 3  # three addresses of the post become one
+    assert len(dump(database)) == len(before) - 3
+    assert {row["policy"] for row in dump(database)} == {"bookmark@2"}
+    assert moved.is_over
+
+
+def test_an_undo_restores_every_row(database: Database) -> None:
+    before = dump(database)
+    undone = undo(database, rekey(database).id)
+    assert undone.undone_at is not None
+    assert dump(database) == before
+    assert database.read_now(lambda connection: get_policy(connection, BOOKMARK)) == "bookmark@1"
+    assert database.read_now(lambda connection: connection.execute(select(rekeyed_bookmarks)).all()) == []
+    merges = database.read_now(
+        lambda connection: connection.execute(select(bookmark_merges.c.undone_at)).scalars().all()
+    )
+    assert None not in merges
+    assert rekey(database).id != undone.id  # and forth again
+    assert undo(database, undone.id + 1).undone_at is not None
+    assert dump(database) == before
+
+
+def test_an_unfinished_rekey_can_be_undone(database: Database) -> None:
+    before = dump(database)
+
+    async def move_some() -> int:
+        from functools import partial
+
+        from canonry.rekey.bookmark_rekey import rekey_url
+
+        store = BookmarkRekeyStore(database)
+        started = await store.start("bookmark@2", NOW)
+        assert await store.move_batch(started.id, partial(rekey_url, to_policy="bookmark@2"), NOW, size=3)
+        return started.id
+
+    undo(database, asyncio.run(move_some()))
+    assert dump(database) == before
+
+
+def test_what_a_user_wrote_after_the_rekey_stays(database: Database) -> None:
+    before = {row["id"]: row for row in dump(database)}
+    moved = rekey(database)
+
+    def edit(connection: Connection) -> None:
+        row = connection.execute(select(bookmarks).where(bookmarks.c.id == 3)).mappings().one()
+        values = {"title": "Mine", "updated_at": "2026-02-01T00:00:00Z"}
+        values["haystack"] = make_search_text({**row, **values})
+        connection.execute(update(bookmarks).where(bookmarks.c.id == 3).values(values))
+        add(connection, 1, "https://example.com/new?fb_ref=3", policy="bookmark@2", title="New")
+
+    database.write_now(edit)
+    undo(database, moved.id)
+    after = {row["id"]: row for row in dump(database)}
+    assert set(after) == {*before, max(after)}  # nothing lost, and the new one is still there
+    assert (after[3]["title"], after[3]["url"]) == ("Mine", before[3]["url"])
+    assert after[max(after)]["url"] == "https://example.com/new?fb_ref=3"
+    assert {row["policy"] for row in after.values()} == {"bookmark@1"}
+
+
+def test_a_url_that_was_saved_again_does_not_stop_the_undo(database: Database) -> None:
+    before = dump(database)
+    moved = rekey(database)
+
+    def save_again(connection: Connection) -> None:
+        add(connection, 1, "https://example.com/a?fb_ref=1", policy="exact@1")
+        connection.execute(update(bookmarks).where(bookmarks.c.policy == "exact@1").values(policy="bookmark@1"))
+
+    database.write_now(save_again)
+    undo(database, moved.id)
+    assert {row["url"] for row in dump(database)} == {row["url"] for row in before}
+    assert len(dump(database)) == len(before) + 1
+
+
+def test_an_undo_is_refused_if_a_later_rekey_was_not_undone(database: Database) -> None:
+    first = rekey(database)
+    second = rekey(database, "exact@1")
+    with pytest.raises(RekeyUnfinished):
+        undo(database, first.id)
+    undo(database, second.id)
+    undo(database, first.id)
+    with pytest.raises(RekeyNotFound):
+        undo(database, 99)
+
+
+def test_a_new_store_starts_with_the_newest_policy_and_an_old_one_is_told_once(database: Database) -> None:
+    told = database.write_now(announce_newer)
+    assert [(each.purpose, each.pinned, each.newest) for each in told] == [("bookmark", "bookmark@1", "bookmark@2")]
+    assert "canonry rekey bookmark@1 bookmark@2" in str(told[0])
+    assert database.write_now(announce_newer) == []
+    rekey(database)
+    database.write_now(lambda connection: connection.execute(update(pinned_policies).values(announced="")))
+    assert database.write_now(announce_newer) == []
