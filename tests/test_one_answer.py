@@ -23,6 +23,7 @@ from canonry.bulk import arrow
 from canonry.bulk.functions import register_sqlite
 from canonry.core.keys import Item
 from canonry.core.native import shortcut
+from canonry.core.presets import get_newest
 from canonry.errors import PolicyError
 from canonry.feeds.feed_store import FeedStore
 from canonry.feeds.feed_values import FeedDocument
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
 
 DEFAULT_PLACE = "config/url_normalization_overrides.v0.json"
 URL = "https://example.com/amp/story?src=rss&id=1"
-PLAIN = "https://example.com/amp/story?id=1&src=rss"  # under article@0: sorted, nothing dropped
+PLAIN = "https://example.com/amp/story?id=1&src=rss"  # under article: sorted, nothing dropped
+NEWEST = get_newest("article").id
 CHANGED = "https://example.com/story?id=1"
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 
@@ -51,8 +53,8 @@ def make_overrides(*dropped: str) -> str:
 
 
 OVERRIDES = make_overrides("src")
-ID = f"article@0+{hashlib.sha256(OVERRIDES.encode()).hexdigest()[:8]}"
-OTHER_ID = f"article@0+{hashlib.sha256(make_overrides('src', 'id').encode()).hexdigest()[:8]}"
+ID = f"{NEWEST}+{hashlib.sha256(OVERRIDES.encode()).hexdigest()[:8]}"
+OTHER_ID = f"{NEWEST}+{hashlib.sha256(make_overrides('src', 'id').encode()).hexdigest()[:8]}"
 MALFORMED = '{"overrides": [{"match": {"host": "example.com"}, "drop": []}]}'
 
 
@@ -154,7 +156,7 @@ SURFACES: dict[str, Callable[[str, Path], tuple[str, str]]] = {
 @pytest.mark.parametrize("surface", SURFACES)
 def test_every_surface_uses_the_setting_for_the_name_only(surface: str, way: str, folder: Path) -> None:
     ask = SURFACES[surface]
-    assert ask("article", folder) == (PLAIN, "article@0"), "no file yet"
+    assert ask("article", folder) == (PLAIN, NEWEST), "no file yet"
     WAYS[way](folder, OVERRIDES)
     assert ask("article", folder) == (CHANGED, ID)
     assert ask(ID, folder) == (CHANGED, ID)
@@ -268,7 +270,8 @@ FLAGS = [
     ("article",    0,          ID),
     (ID,           0,          ID),
     ("bookmark@1", 0,          "bookmark@1+"),
-    ("article@0",  0,          ID),
+    (NEWEST,       0,          ID),
+    ("article@0",  0,          "article@0+"),
     (OTHER_ID,     1,          ID),
 ]
 # fmt: on

@@ -647,7 +647,7 @@ class FeedMachine(RuleBasedStateMachine):
         assert not report.warnings
         return report
 
-    async def _fetch(self, url: str, validators: canonry.Validators) -> canonry.Response:
+    async def _fetch(self, url: str, validators: canonry.Validators, **_: object) -> canonry.Response:
         publisher = next(publisher for publisher in self.publishers if url in publisher.urls)
         assert url == self.fetched_from[publisher.home]
         self.answers[publisher.home] = None

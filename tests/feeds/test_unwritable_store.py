@@ -18,6 +18,7 @@ from canonry.feeds.feed_store import FeedStore
 from canonry.feeds.ingest_report import CheckName, FeedResult
 from canonry.feeds.item_matching import ItemOutcome
 from canonry.feeds.unwritable_store import combine_outcomes
+from canonry.net.origin import Origin
 from canonry.store.database import Database
 from canonry.store.schema import rekeys, stamp
 from feed_texts import gone, ok, rss
@@ -185,7 +186,7 @@ async def test_a_feed_is_found_under_its_alias_and_its_first_url(tmp_path: Path)
     alias = "https://example.com/old"
     async with LoopbackWeb({URL: ok(rss()), alias: ok(rss())}) as web:
         with Database(url) as database:
-            await FeedStore(database).add(URL, START, [alias])
+            await FeedStore(database).add(URL, START, [alias], origin=Origin.PERSON)
         await ingest(url, web)
         with Database(url) as database:
             forbid_writing(database)

@@ -35,8 +35,12 @@ OPERATIONS = [(method.upper(), path) for path, found in DESCRIBED["paths"].items
 IDS = [" ".join(operation) for operation in OPERATIONS]
 ADMINS = [
     *(("GET", "/metrics"), ("POST", "/api/feeds"), ("DELETE", "/api/feeds/{feed_id}")),
-    ("POST", "/api/feeds/{feed_id}/poll"),
-    *((method, path) for method, path in OPERATIONS if path.startswith(("/api/admin/", "/api/crawls"))),
+    *(("POST", "/api/feeds/{feed_id}/poll"), ("PATCH", "/api/feeds/{feed_id}")),
+    *(
+        (method, path)
+        for method, path in OPERATIONS
+        if path.startswith(("/api/admin/", "/api/crawls", "/api/webhooks"))
+    ),
 ]
 FOR_ALL = [("GET", "/healthz"), ("GET", "/readyz")]
 SECRET = "secret-of-ada"  # in some text of everything she has
@@ -76,6 +80,7 @@ class Two:
             "feed_id": [feed["feed_id"]],
             "run_id": [ask("POST", "/api/admin/renormalizations", {"policy": "bookmark"})["id"]],
             "policy_id": ["bookmark"],
+            "webhook_id": [ask("POST", "/api/webhooks", {"url": f"https://{SECRET}.example/"})["webhook"]["id"]],
             "crawl_id": [ask("POST", "/api/crawls", {"seed": f"https://{SECRET}.example/", "engine": "http"})["id"]],
         }
 
@@ -113,7 +118,7 @@ def body_of(method: str, path: str) -> Any:
         return None
     if path == "/api/import":
         return {"content": f"url,title\n{HERS},bob was here\n"}
-    if path == "/api/admin/renormalizations":
+    if path.startswith("/api/admin/renormalizations"):
         return {"policy": "feed-aggressive"}
     if path == "/api/crawls":
         return {"seed": HERS, "engine": "http"}

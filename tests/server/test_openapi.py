@@ -112,7 +112,8 @@ def point_to_existing_rows(case: schemathesis.Case[Any]) -> None:
 def test_a_405_response_lists_all_methods_of_the_path(running: tuple[Running, str]) -> None:
     service, token = running
     for path, operations in DESCRIBED["paths"].items():
-        answer = service.ask("PATCH", path.replace("{group_id}", "0" * 64), token=token)
+        method = next(each for each in ("PATCH", "PUT") if each.lower() not in operations)
+        answer = service.ask(method, path.replace("{group_id}", "0" * 64), token=token)
         assert answer.status == 405
         assert answer.headers["allow"].split(", ") == sorted(method.upper() for method in operations)
 

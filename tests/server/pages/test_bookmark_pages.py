@@ -140,11 +140,11 @@ def test_a_collision_is_shown_with_a_link_and_the_input_is_kept(visitor: Visitor
     assert "already saved as bookmark 1: The first" in page.words
     assert "/bookmarks/1/edit" in page.links
     assert page.value("title") == "The second"
-    running.put("https://example.com/b", title="Another")
-    page = visitor.post("/bookmarks/2/edit", {"url": "https://example.com/a?utm_source=x", "title": "Another"})
+    other = running.put("https://example.com/b", title="Another").json()["id"]
+    page = visitor.post(f"/bookmarks/{other}/edit", {"url": "https://example.com/a?utm_source=x", "title": "Another"})
     assert page.status == 409
     assert "/bookmarks/1/edit" in page.links
-    assert bookmark(running, 2)["url"] == "https://example.com/b"
+    assert bookmark(running, other)["url"] == "https://example.com/b"
 
 
 def test_an_edit_of_a_bookmark_that_changed_meanwhile_is_refused(visitor: Visitor, running: Running) -> None:
