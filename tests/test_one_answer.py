@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 DEFAULT_PLACE = "config/url_normalization_overrides.v0.json"
 URL = "https://example.com/amp/story?src=rss&id=1"
 PLAIN = "https://example.com/amp/story?id=1&src=rss"  # under article: sorted, nothing dropped
-NEWEST = get_newest("article").id
+NEWEST, ENTRY_ID = get_newest("article").id, get_newest("entry").id
 CHANGED = "https://example.com/story?id=1"
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 
@@ -317,7 +317,7 @@ def read_keys(url: str) -> tuple[str, str, set[str]]:
 def test_a_rekey_pins_the_file_by_its_digest_and_can_be_undone_after_the_file_changed(store: str, folder: Path) -> None:
     before = read_keys(store)
     write_default_place(folder, OVERRIDES)
-    done = run("rekey", "entry@1", "article", "--db", store, "--json", folder=folder)
+    done = run("rekey", ENTRY_ID, "article", "--db", store, "--json", folder=folder)
     assert (done.returncode, json.loads(done.stdout)["after"]) == (0, ID)
     assert read_keys(store) == (ID, CHANGED, {ID})
     write_default_place(folder, make_overrides("src", "id"))
@@ -326,14 +326,14 @@ def test_a_rekey_pins_the_file_by_its_digest_and_can_be_undone_after_the_file_ch
     assert read_keys(store) == (OTHER_ID, "https://example.com/story", {OTHER_ID})
     os.remove(folder / DEFAULT_PLACE)
     assert run("rekey", ID, OTHER_ID, "--db", store, "--undo", folder=folder).returncode == 0
-    assert run("rekey", "entry@1", ID, "--db", store, "--undo", folder=folder).returncode == 0
+    assert run("rekey", ENTRY_ID, ID, "--db", store, "--undo", folder=folder).returncode == 0
     assert read_keys(store) == before
 
 
 def test_a_worker_makes_the_keys_of_the_command_that_queued_it(store: str, folder: Path) -> None:
     """The worker runs in a folder with another file, which must not matter."""
     write_default_place(folder, OVERRIDES)
-    assert run("rekey", "entry@1", "article", "--db", store, "--workers", folder=folder).returncode == 0
+    assert run("rekey", ENTRY_ID, "article", "--db", store, "--workers", folder=folder).returncode == 0
     elsewhere = folder / "elsewhere"
     elsewhere.mkdir()
     write_default_place(elsewhere, make_overrides("src", "id"))

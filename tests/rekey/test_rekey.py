@@ -285,7 +285,7 @@ def test_a_rekeyed_store_has_the_keys_of_one_that_was_filled_under_the_policy(tm
             if name == "moved":
                 move(database, after)
             rows = dump(database)
-            found.append((rows["entries"], rows["sightings"], rows["pinned_policies"]))
+            found.append((rows["entries"], rows["sightings"], [row[:2] for row in rows["pinned_policies"]]))
     assert found[0] == found[1]
 
 
@@ -588,7 +588,7 @@ def test_a_finished_rekey_or_undo_can_be_repeated(database: Database) -> None:
     assert undo(database, "exact@1") == len(before["entries"])
     assert dump(database) == before
     move(database, "exact@1")
-    assert dump(database)["pinned_policies"] == [("entry", "exact@1", "")]
+    assert [row[:2] for row in dump(database)["pinned_policies"]] == [("entry", "exact@1")]
 
 
 def test_only_shipped_policies_can_be_pinned() -> None:

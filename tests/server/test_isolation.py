@@ -120,6 +120,8 @@ def body_of(method: str, path: str) -> Any:
         return {"content": f"url,title\n{HERS},bob was here\n"}
     if path.startswith("/api/admin/renormalizations"):
         return {"policy": "feed-aggressive"}
+    if method == "PATCH":
+        return {"title": "bob was here"}
     if path == "/api/crawls":
         return {"seed": HERS, "engine": "http"}
     return {} if path.endswith("/merge") else {"url": HERS, "title": "bob was here"}
