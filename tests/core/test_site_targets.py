@@ -17,6 +17,7 @@ PROOFPOINT_CASES = [
     ("nothing replaced", "/v3/__https://a.com/b__;!!x!y$", "https://a.com/b"),
     ("one slash after the scheme", "/v3/__https:/a.com/b__;!!x!y$", "https://a.com/b"),
     ("slashes of the target stay", "/v3/__https://a.com//b__;!!x!y$", "https://a.com//b"),
+    ("slashes before it", "//v3//__https://a.com/b__;!!x!y$", "https://a.com/b"),
     ("query", "/v3/__http://a.com/b?c=1__;!!x!y$", "http://a.com/b?c=1"),
     ("a replaced #", "/v3/__https://a.com/b*c__;Iw!!x!y$", "https://a.com/b#c"),
     ("a replaced %", "/v3/__https://a.com/b*2Fc__;JQ!!x!y$", "https://a.com/b%2Fc"),

@@ -188,7 +188,7 @@ def _decode_base64(text: str) -> str:
         return ""
 
 
-_PROOFPOINT = re.compile("/v3/__(https?):/+(.+?)__;([0-9A-Za-z_=-]*)!")
+_PROOFPOINT = re.compile("/v3/+__(https?):/+(.+?)__;([0-9A-Za-z_=-]*)!")
 
 
 def decode_proofpoint(address: str) -> str:

@@ -132,6 +132,22 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    },
   ),
  },
+ 'allrecipes@1': {
+  'blocks': (
+   {
+    'hosts': (('allrecipes.com', 'www.allrecipes.com', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': (
+     {
+      'path': ('/recipe/{id:digits}/{slug}',),
+      'not': {'slug': ('print', 'photos', 'reviews')},
+      'write': '/recipe/{id}',
+     },
+    ),
+   },
+  ),
+ },
  'amazon@1': {
   'blocks': (
    {
@@ -707,6 +723,40 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    },
   ),
  },
+ 'chats@1': {
+  'blocks': (
+   {
+    'hosts': (('t.me', 't.me', 0, '', ()), ('telegram.me', 't.me', 0, '', ()), ('telegram.dog', 't.me', 0, '', ())),
+    'https': True,
+    'slash': 'strip',
+    'pages': (
+     {'path': ('/{name:word}/{id:digits}',), 'not': {'name': ('c',)}, 'write': '/{name|lower}/{id}'},
+     {'path': ('/joinchat/{code:id}', '/+{code:id}'), 'write': '/+{code}'},
+    ),
+   },
+   {
+    'hosts': (
+     ('discord.com', 'discord.com', 0, '', ()),
+     ('discordapp.com', 'discord.com', 0, '', ()),
+     ('canary.discord.com', 'discord.com', 0, '', ()),
+     ('ptb.discord.com', 'discord.com', 0, '', ()),
+     ('discord.gg', 'discord.com', 1, '', ()),
+    ),
+    'https': True,
+    'slash': 'strip',
+    'pages': (
+     {'path': ('/invite/{code:id}',), 'write': '/invite/{code}'},
+     {'path': ('/{code:id}',), 'groups': (1,), 'write': '/invite/{code}'},
+    ),
+   },
+   {
+    'hosts': (('wa.me', 'wa.me', 0, '', ()), ('api.whatsapp.com', 'wa.me', 1, '', ())),
+    'https': True,
+    'slash': 'strip',
+    'pages': ({'path': ('/send',), 'query': {'phone': '{phone:digits}'}, 'groups': (1,), 'write': '/{phone}'},),
+   },
+  ),
+ },
  'chromewebstore@1': {
   'blocks': (
    {
@@ -808,6 +858,49 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    },
   ),
  },
+ 'developers@1': {
+  'blocks': (
+   {
+    'hosts': (
+     ('datatracker.ietf.org', 'datatracker.ietf.org', 0, '', ()),
+     ('tools.ietf.org', 'datatracker.ietf.org', 1, '', ()),
+    ),
+    'https': True,
+    'slash': 'strip',
+    'pages': ({'path': ('/html/{id:name}',), 'groups': (1,), 'write': '/doc/html/{id}'},),
+   },
+   {
+    'hosts': (('bugs.debian.org', 'bugs.debian.org', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': (
+     {
+      'path': ('/cgi-bin/bugreport.cgi',),
+      'query': {'bug': '{id:digits}'},
+      'no_other_params': True,
+      'write': '/{id}',
+     },
+    ),
+   },
+   {
+    'hosts': (
+     ('bugzilla.mozilla.org', 'bugzilla.mozilla.org', 0, '', ()),
+     ('bugzil.la', 'bugzilla.mozilla.org', 1, '', ()),
+    ),
+    'https': True,
+    'slash': 'strip',
+    'pages': (
+     {'path': ('/show_bug.cgi',), 'query': {'id': '{id:digits}'}, 'write': '/show_bug.cgi?id={id}'},
+     {'path': ('/{id:digits}',), 'groups': (1,), 'write': '/show_bug.cgi?id={id}'},
+    ),
+   },
+   {
+    'hosts': (('pkg.go.dev', 'pkg.go.dev', 0, '', ()), ('godoc.org', 'pkg.go.dev', 0, '', ())),
+    'https': True,
+    'slash': 'strip',
+   },
+  ),
+ },
  'discogs@1': {
   'blocks': (
    {
@@ -826,6 +919,52 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      },
      {'path': ('/{artist:alnum}-{title}/{kind=release|master}/{id:digits}',), 'write': '/{kind}/{id}'},
     ),
+   },
+  ),
+ },
+ 'documents@1': {
+  'blocks': (
+   {
+    'hosts': (
+     ('scribd.com', 'www.scribd.com', 0, '', ()),
+     ('*.scribd.com', 'www.scribd.com', 1, '{language:lower:2}', ()),
+    ),
+    'https': True,
+    'slash': 'strip',
+    'pages': (
+     {'path': ('/document/{id:digits}', '/doc/{id:digits}'), 'groups': (0, 1), 'write': '/document/{id}'},
+     {
+      'path': ('/document/{id:digits}/{slug}', '/doc/{id:digits}/{slug}'),
+      'groups': (0, 1),
+      'write': '/document/{id}',
+     },
+    ),
+   },
+   {
+    'hosts': (('figma.com', 'www.figma.com', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': (
+     {
+      'path': ('/design/{id:alnum}/{slug}', '/file/{id:alnum}/{slug}'),
+      'not': {'slug': ('branch', 'duplicate')},
+      'write': '/design/{id}',
+      'drop': ('t',),
+     },
+     {'path': ('/design/{id:alnum}', '/file/{id:alnum}'), 'write': '/design/{id}', 'drop': ('t',)},
+    ),
+   },
+   {
+    'hosts': (('patreon.com', 'www.patreon.com', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': ({'path': ('/posts/{slug}-{id:digits}',), 'write': '/posts/{id}'},),
+   },
+   {
+    'hosts': (('dropbox.com', 'www.dropbox.com', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'defaults': {'dl': ('0',)},
    },
   ),
  },
@@ -1034,6 +1173,19 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      {'path': ('/marketplace/item/{id:digits}',), 'ignore_case': True, 'keep': ()},
      {'path': ('/{user:name}',), 'write': '/{user|lower}'},
     ),
+   },
+  ),
+ },
+ 'fandom@1': {
+  'blocks': (
+   {
+    'hosts': (
+     ('*.fandom.com', '*.fandom.com', 0, '{wiki:label}', ()),
+     ('*.wikia.com', '*.fandom.com', 0, '{wiki:label}', ()),
+    ),
+    'https': True,
+    'drop': ('so',),
+    'pages': ({'path': ('/wiki/{title+:text}',), 'write': '/wiki/{title|unescape|underscores|capital}'},),
    },
   ),
  },
@@ -1341,6 +1493,78 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    },
    {
     'hosts': (
+     ('books.google.com', '', 0, '', ()),
+     ('books.google.ae', '', 0, '', ()),
+     ('books.google.at', '', 0, '', ()),
+     ('books.google.be', '', 0, '', ()),
+     ('books.google.bg', '', 0, '', ()),
+     ('books.google.ca', '', 0, '', ()),
+     ('books.google.ch', '', 0, '', ()),
+     ('books.google.cl', '', 0, '', ()),
+     ('books.google.co.id', '', 0, '', ()),
+     ('books.google.co.il', '', 0, '', ()),
+     ('books.google.co.in', '', 0, '', ()),
+     ('books.google.co.jp', '', 0, '', ()),
+     ('books.google.co.ke', '', 0, '', ()),
+     ('books.google.co.kr', '', 0, '', ()),
+     ('books.google.co.nz', '', 0, '', ()),
+     ('books.google.co.th', '', 0, '', ()),
+     ('books.google.co.uk', '', 0, '', ()),
+     ('books.google.co.ve', '', 0, '', ()),
+     ('books.google.co.za', '', 0, '', ()),
+     ('books.google.com.ar', '', 0, '', ()),
+     ('books.google.com.au', '', 0, '', ()),
+     ('books.google.com.bd', '', 0, '', ()),
+     ('books.google.com.br', '', 0, '', ()),
+     ('books.google.com.co', '', 0, '', ()),
+     ('books.google.com.ec', '', 0, '', ()),
+     ('books.google.com.eg', '', 0, '', ()),
+     ('books.google.com.hk', '', 0, '', ()),
+     ('books.google.com.mx', '', 0, '', ()),
+     ('books.google.com.my', '', 0, '', ()),
+     ('books.google.com.ng', '', 0, '', ()),
+     ('books.google.com.pe', '', 0, '', ()),
+     ('books.google.com.ph', '', 0, '', ()),
+     ('books.google.com.pk', '', 0, '', ()),
+     ('books.google.com.sa', '', 0, '', ()),
+     ('books.google.com.sg', '', 0, '', ()),
+     ('books.google.com.tr', '', 0, '', ()),
+     ('books.google.com.tw', '', 0, '', ()),
+     ('books.google.com.ua', '', 0, '', ()),
+     ('books.google.com.uy', '', 0, '', ()),
+     ('books.google.com.vn', '', 0, '', ()),
+     ('books.google.cz', '', 0, '', ()),
+     ('books.google.de', '', 0, '', ()),
+     ('books.google.dk', '', 0, '', ()),
+     ('books.google.ee', '', 0, '', ()),
+     ('books.google.es', '', 0, '', ()),
+     ('books.google.fi', '', 0, '', ()),
+     ('books.google.fr', '', 0, '', ()),
+     ('books.google.gr', '', 0, '', ()),
+     ('books.google.hr', '', 0, '', ()),
+     ('books.google.hu', '', 0, '', ()),
+     ('books.google.ie', '', 0, '', ()),
+     ('books.google.is', '', 0, '', ()),
+     ('books.google.it', '', 0, '', ()),
+     ('books.google.lt', '', 0, '', ()),
+     ('books.google.lu', '', 0, '', ()),
+     ('books.google.lv', '', 0, '', ()),
+     ('books.google.nl', '', 0, '', ()),
+     ('books.google.no', '', 0, '', ()),
+     ('books.google.pl', '', 0, '', ()),
+     ('books.google.pt', '', 0, '', ()),
+     ('books.google.ro', '', 0, '', ()),
+     ('books.google.rs', '', 0, '', ()),
+     ('books.google.ru', '', 0, '', ()),
+     ('books.google.se', '', 0, '', ()),
+     ('books.google.si', '', 0, '', ()),
+     ('books.google.sk', '', 0, '', ()),
+    ),
+    'https': True,
+    'drop': ('cad', 'ei', 'ots', 'sa', 'sig', 'sqi', 'usg', 'ved'),
+   },
+   {
+    'hosts': (
      ('consent.google.com', '', 0, '', ()),
      ('consent.youtube.com', '', 0, '', ()),
      ('consent.google.ae', '', 0, '', ()),
@@ -1547,6 +1771,16 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'slash': 'strip',
     'pages': ({'path': ('/{kind=gallery|a}/{slug}-{id:alnum:5-7}',), 'write': '/{kind}/{id}'},),
+   },
+  ),
+ },
+ 'indeed@1': {
+  'blocks': (
+   {
+    'hosts': (('indeed.com', 'www.indeed.com', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': ({'path': ('/viewjob', '/rc/clk'), 'query': {'jk': '{id:hex}'}, 'write': '/viewjob?jk={id}', 'keep': ()},),
    },
   ),
  },
@@ -1924,6 +2158,60 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    },
   ),
  },
+ 'papers@1': {
+  'blocks': (
+   {
+    'hosts': (('dl.acm.org', 'dl.acm.org', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': (
+     {
+      'path': ('/doi/10.{prefix:digits}/{suffix+}', '/doi/abs/10.{prefix:digits}/{suffix+}'),
+      'write': '/doi/10.{prefix}/{suffix|lower}',
+     },
+    ),
+   },
+   {
+    'hosts': (('ieeexplore.ieee.org', 'ieeexplore.ieee.org', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': (
+     {'path': ('/document/{id:digits}', '/abstract/document/{id:digits}'), 'write': '/document/{id}'},
+     {'path': ('/xpl/articleDetails.jsp',), 'query': {'arnumber': '{id:digits}'}, 'write': '/document/{id}'},
+    ),
+   },
+   {
+    'hosts': (('papers.ssrn.com', 'papers.ssrn.com', 0, '', ()), ('ssrn.com', 'papers.ssrn.com', 1, '', ())),
+    'https': True,
+    'pages': (
+     {
+      'path': ('/sol3/papers.cfm',),
+      'query': {'abstract_id': '{id:digits}'},
+      'write': '/sol3/papers.cfm?abstract_id={id}',
+     },
+     {'path': ('/abstract={id:digits}',), 'groups': (1,), 'write': '/sol3/papers.cfm?abstract_id={id}'},
+    ),
+   },
+   {
+    'hosts': (('aclanthology.org', 'aclanthology.org', 0, '', ()), ('aclweb.org', 'aclanthology.org', 1, '', ())),
+    'https': True,
+    'slash': 'strip',
+    'pages': ({'path': ('/anthology/{id:name}',), 'groups': (1,), 'write': '/{id}'},),
+   },
+   {
+    'hosts': (('clinicaltrials.gov', 'clinicaltrials.gov', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': (
+     {
+      'path': ('/study/NCT{id:digits}', '/ct2/show/NCT{id:digits}'),
+      'write': '/study/NCT{id}',
+      'keep': ('tab',),
+     },
+    ),
+   },
+  ),
+ },
  'parameters@1': {
   'blocks': (
    {'hosts': (('techcrunch.com', '', 0, '', ()),), 'drop': ('ncid', 'sr_share', 'tpcc')},
@@ -2026,6 +2314,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('mp.weixin.qq.com', '', 0, '', ()),),
     'drop': ('chksm', 'devicetype', 'exportkey', 'mpshare', 'nettype', 'scene', 'srcid'),
    },
+   {'hosts': (('yelp.com', '', 0, '', ()), ('m.yelp.com', '', 0, '', ())), 'drop': ('adjust_creative', 'osq')},
   ),
  },
  'pinterest@1': {
@@ -2382,6 +2671,34 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      {'path': ('/paper/{slug}/{id:hex:40}',), 'write': '/paper/{id}'},
      {'path': ('/author/{slug}/{id:digits}',), 'write': '/author/{id}'},
     ),
+   },
+  ),
+ },
+ 'shops@1': {
+  'blocks': (
+   {
+    'hosts': (('target.com', 'www.target.com', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': (
+     {'path': ('/p/-/A-{id:digits}',), 'keep': ('preselect',)},
+     {'path': ('/p/{slug}/-/A-{id:digits}',), 'write': '/p/-/A-{id}', 'keep': ('preselect',)},
+    ),
+   },
+   {
+    'hosts': (('bestbuy.com', 'www.bestbuy.com', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': (
+     {'path': ('/site/{id:digits}.p',), 'keep': ('skuid',)},
+     {'path': ('/site/{slug}/{id:digits}.p',), 'write': '/site/{id}.p', 'keep': ('skuid',)},
+    ),
+   },
+   {
+    'hosts': (('zillow.com', 'www.zillow.com', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': ({'path': ('/homedetails/{slug}/{id:digits}_zpid',), 'write': '/homedetails/{id}_zpid'},),
    },
   ),
  },

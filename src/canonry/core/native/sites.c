@@ -573,6 +573,41 @@ static void remove_range(struct bytes *out, size_t from, size_t count)
     out->length -= count;
 }
 
+/* Decode base64 without padding from `start` on; false for what only the reference decodes. */
+static bool decode_base64(struct bytes *out, size_t start)
+{
+    size_t written = start;
+    uint32_t bits = 0;
+    unsigned count = 0;
+    if ((out->length - start) % 4 == 1)
+        return false;
+    for (size_t i = start; i < out->length; i++) {
+        uint8_t c = out->at[i];
+        uint32_t value;
+        if (c >= 'A' && c <= 'Z')
+            value = c - 'A';
+        else if (c >= 'a' && c <= 'z')
+            value = c - 'a' + 26u;
+        else if (c >= '0' && c <= '9')
+            value = c - '0' + 52u;
+        else if (c == '-' || c == '_')
+            value = c == '-' ? 62 : 63;
+        else
+            return false;
+        bits = (bits << 6 | value) & 0xffff;
+        count += 6;
+        if (count < 8)
+            continue;
+        count -= 8;
+        uint8_t byte = (uint8_t)(bits >> count);
+        if (byte >= 0x7f || byte <= 0x20)
+            return false; /* the reference decodes UTF-8, and the parser reads controls */
+        out->at[written++] = byte;
+    }
+    out->length = written;
+    return true;
+}
+
 /* Change what was written from `start` on, as a filter of site_patterns.py does. */
 static bool apply_filter(struct bytes *out, size_t start, unsigned filter)
 {
@@ -581,6 +616,8 @@ static bool apply_filter(struct bytes *out, size_t start, unsigned filter)
             out->at[i] = out->at[i] == '-' ? '%' : out->at[i] == '_' ? '/' : out->at[i];
         filter = FILTER_DECODE;
     }
+    if (filter == FILTER_BASE64)
+        return decode_base64(out, start);
     if (filter == FILTER_CAPITAL) {
         if (start < out->length && out->at[start] >= 'a' && out->at[start] <= 'z')
             out->at[start] &= (uint8_t)~0x20;
@@ -625,7 +662,7 @@ static bool apply_filter(struct bytes *out, size_t start, unsigned filter)
                 remove_range(out, i + 1, 2);
             }
             break;
-        default: /* FILTER_BASE64, and what only the reference does */
+        default: /* what only the reference does: target_code of tools/site_programs.py */
             return false;
         }
     }
