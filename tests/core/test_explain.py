@@ -83,6 +83,8 @@ REASONS = [
     ),
     ("https://example.com/?src=1", "overrides", "the overrides file has rules for example.com"),
     ("https://u@a.com/", "strip_auth", "user name and password do not select content"),
+    ("https://a.com/#b", "fragment", "the fragment is not sent to the server"),
+    ("https://a.com/#:~:text=b", "fragment", "a text directive (:~:) only marks words on the page"),
 ]
 
 

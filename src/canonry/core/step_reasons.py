@@ -30,6 +30,8 @@ def describe_step(rule: str, before: str, after: str) -> str:
         return f"{new.host} has several URLs for this page; this is the main one"
     if rule == "strip_params":
         return f"dropped parameters that do not select content: {', '.join(_find_dropped_params(old, new))}"
+    if rule == "fragment" and ":~:" in (old.fragment or ""):
+        return "a text directive (:~:) only marks words on the page"
     if rule == "overrides":
         return f"the overrides file has rules for {old.host}"
     return _SENTENCES[rule]
