@@ -39,7 +39,7 @@ PLAIN_ESCAPES = {
 # Words in any script: unreserved characters, punctuation without a meaning, and escapes of what is neither.
 _TEXT = r"(?:[0-9A-Za-z\-._~!$&'()*+,:;=@]|%2[0-246-9A-C]|%3[ABD]|%40|%[89A-F][0-9A-F])"
 # Compiled by `re` at the first use: compiling would slow down every start.
-_TOKEN = r"\{([a-z][a-z0-9_]*)(\+)?(?:=([^{}]+)|:([a-z0-9]+)(?::([0-9]+)(?:-([0-9]+))?)?)?\}"
+_CAPTURE = r"\{([a-z][a-z0-9_]*)(\+)?(?:=([^{}]+)|:([a-z0-9]+)(?::([0-9]+)(?:-([0-9]+))?)?)?\}"
 _FIELD = r"\{([a-z][a-z0-9_]*)((?:\|[a-z0-9]+)*)\}"
 _HTTP = r"(?i)https?://[^/?#]"
 MAX_LENGTH = 255  # of a capture whose length is limited
@@ -64,7 +64,7 @@ class Capture:
 def split_pattern(pattern: str) -> Iterator[str | Capture]:
     """Yield the literals and captures of a pattern in order; ValueError if it is malformed."""
     at = 0
-    for token in re.finditer(_TOKEN, pattern):
+    for token in re.finditer(_CAPTURE, pattern):
         if token.start() > at:
             yield _check_literal(pattern[at : token.start()])
         name, plus, choices, kind, shortest, longest = token.groups()
