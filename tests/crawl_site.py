@@ -89,7 +89,6 @@ WANTED = {
     "/twins": 1,
     "/based": 1,
     "/moved": 1,
-    "/params?id=1&utm_source=x": 1,
     "/params?id=1": 1,
     "/soft-404": 1,
     "/data": 2,

@@ -232,8 +232,8 @@ def test_the_retention_job_deletes_expired_cache_entries(jobs: Jobs) -> None:
 
 def test_a_rekey_runs_as_a_job(jobs: Jobs) -> None:
     async def story() -> None:
-        assert await jobs.enqueue_rekey("entry@1", "entry@1")
-        assert not await jobs.enqueue_rekey("entry@1", "entry@1")
+        assert await jobs.enqueue_rekey("entry@2", "entry@2")
+        assert not await jobs.enqueue_rekey("entry@2", "entry@2")
         async with Worker(jobs, make_feed_kinds(jobs, Polling(fail_to_fetch)), times=QUICK):
             await wait_for_counts(jobs, REKEY_JOB, {"SUCCESS": 1})
 

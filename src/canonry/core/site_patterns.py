@@ -38,9 +38,10 @@ PLAIN_ESCAPES = {
 }  # fmt: skip
 # Words in any script: unreserved characters, punctuation without a meaning, and escapes of what is neither.
 _TEXT = r"(?:[0-9A-Za-z\-._~!$&'()*+,:;=@]|%2[0-246-9A-C]|%3[ABD]|%40|%[89A-F][0-9A-F])"
-_TOKEN = re.compile(r"\{([a-z][a-z0-9_]*)(\+)?(?:=([^{}]+)|:([a-z0-9]+)(?::([0-9]+)(?:-([0-9]+))?)?)?\}")
-_FIELD = re.compile(r"\{([a-z][a-z0-9_]*)((?:\|[a-z0-9]+)*)\}")
-_HTTP = re.compile(r"(?i)https?://[^/?#]")
+# Compiled by `re` at the first use: compiling would slow down every start.
+_CAPTURE = r"\{([a-z][a-z0-9_]*)(\+)?(?:=([^{}]+)|:([a-z0-9]+)(?::([0-9]+)(?:-([0-9]+))?)?)?\}"
+_FIELD = r"\{([a-z][a-z0-9_]*)((?:\|[a-z0-9]+)*)\}"
+_HTTP = r"(?i)https?://[^/?#]"
 MAX_LENGTH = 255  # of a capture whose length is limited
 
 
@@ -63,7 +64,7 @@ class Capture:
 def split_pattern(pattern: str) -> Iterator[str | Capture]:
     """Yield the literals and captures of a pattern in order; ValueError if it is malformed."""
     at = 0
-    for token in _TOKEN.finditer(pattern):
+    for token in re.finditer(_CAPTURE, pattern):
         if token.start() > at:
             yield _check_literal(pattern[at : token.start()])
         name, plus, choices, kind, shortest, longest = token.groups()
@@ -122,17 +123,17 @@ def fill_template(template: str, captures: dict[str, str]) -> str:
             value = FILTERS[name](value)
         return value
 
-    return _FIELD.sub(fill, template)
+    return re.sub(_FIELD, fill, template)
 
 
 def list_fields(template: str) -> list[tuple[str, tuple[str, ...]]]:
     """Return (name, filters) of each capture that a template writes."""
-    return [(field[1], tuple(field[2].split("|")[1:])) for field in _FIELD.finditer(template)]
+    return [(field[1], tuple(field[2].split("|")[1:])) for field in re.finditer(_FIELD, template)]
 
 
 def is_web_address(text: str) -> bool:
     """Return whether a text begins as an http(s) URL with a host."""
-    return _HTTP.match(text) is not None
+    return re.match(_HTTP, text) is not None
 
 
 def read_form_value(value: str) -> str:

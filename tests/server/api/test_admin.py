@@ -40,6 +40,30 @@ def test_days_are_bounded(service: Running) -> None:
     assert service.get("/api/admin/statistics?days=91").status == 400
 
 
+def test_a_rekey_is_previewed_and_undone(service: Running) -> None:
+    service.put("http://www.example.com/a/?b=1&a=2", title="one")
+    service.put("http://example.com/a?a=2&b=1", title="two")
+    before = service.get("/api/bookmarks").json()
+    plan = service.ask("POST", "/api/admin/renormalizations/preview", {"policy": "feed-aggressive"}).json()
+    assert (plan["before"], plan["after"], plan["entries"], plan["changed"], plan["merged"]) == (
+        "bookmark@2",
+        "feed-aggressive@2",
+        2,
+        1,
+        1,
+    )
+    assert plan["merges"][0]["key"] == "http://example.com/a?a=2&b=1"
+    assert service.get("/api/bookmarks").json() == before
+    assert service.ask("POST", "/api/admin/renormalizations/preview", {"policy": "nope"}).status == 400
+    path = f"/api/admin/renormalizations/{service.ask('POST', '/api/admin/renormalizations', {'policy': 'feed-aggressive'}).json()['id']}"
+    until(lambda: service.get(path).json()["finished_at"])
+    assert len(service.get("/api/bookmarks").json()) == 1
+    assert service.ask("POST", f"{path}/undo", {}).status == 202
+    until(lambda: service.get(path).json()["undone_at"])
+    assert service.get("/api/bookmarks").json() == before
+    assert service.ask("POST", "/api/admin/renormalizations/99/undo", {}).status == 404
+
+
 def test_bookmarks_are_rekeyed_in_the_background(service: Running) -> None:
     service.put("http://www.example.com/a/?b=1&a=2", title="one")
     service.put("http://example.com/a?a=2&b=1", title="two")

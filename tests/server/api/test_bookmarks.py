@@ -66,7 +66,7 @@ SEED = [
     (
         "a redirect's target",
         "https://www.youtube.com/redirect?q=https%3A%2F%2Fa.com%2F",
-        "https://www.youtube.com/redirect?q=https%3A%2F%2Fa.com%2F",
+        "https://a.com/",
     ),
     # Its missed merges merge.
     ("www.twitter.com", "https://www.twitter.com/user/status/125", "https://x.com/user/status/125"),
