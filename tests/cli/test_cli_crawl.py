@@ -182,3 +182,12 @@ def test_a_terminal_shows_a_bar_and_a_table(user: User, site: Site) -> None:
     shown = terminal.run(command, cwd=user.folder, environment=user.variables)
     assert re.search(r"\[#*\.*\] \d+/\d+ \d+ queued, \d+ open, 0 failed, [\d.]+ pages/s, 127.0.0.2", shown)
     assert re.search(rf"^200 +Page 3 +{site.url}/3$", shown, re.MULTILINE)
+
+
+def test_a_crawl_whose_site_does_not_answer_pauses_with_exit_code_1(user: User) -> None:
+    with serving(tree(COUNT)) as site:
+        user.crawl(f"{site.url}/0", "--max-pages", "3")
+    again = user.crawl(f"{site.url}/0", "--resume", "--max-pages", "50", "--patience", "0", code=1)
+    assert "--resume" in again.stderr and "paused" in again.stderr
+    with serving(tree(COUNT), site.server_address[1]):
+        assert len(user.crawl_records(f"{site.url}/0", "--resume", "--patience", "300")) == COUNT

@@ -53,12 +53,12 @@ RETRIES = [
     ("refused by the guard",           fail(FailureKind.REFUSED),                               0, None),
     ("a page that was cut",            fail(FailureKind.TRUNCATED, 200),                        0, None),
     ("no connection",                  fail(FailureKind.CONNECT),                               0, Retry(1.0)),
-    ("again, twice as long",           fail(FailureKind.CONNECT),                               1, Retry(2.0)),
+    ("again, twice as long",           fail(FailureKind.CONNECT),                               1, Retry(2.0, is_last=True)),
     ("no more attempts",               fail(FailureKind.CONNECT),                               2, None),
     ("status 500",                     fail(FailureKind.UNAVAILABLE, 500),                      0, Retry(1.0)),
     ("status 429 without a failure",   Opened(SITE, SITE, 429),                                 0, Retry(1.0)),
     ("Retry-After pauses the site",    Opened(SITE, SITE, 503, retry_after=30.0),               0, Retry(30.0, True)),
-    ("a short one does not shorten",   Opened(SITE, SITE, 503, retry_after=0.1),                1, Retry(2.0, True)),
+    ("a short one does not shorten",   Opened(SITE, SITE, 503, retry_after=0.1),                1, Retry(2.0, True, is_last=True)),
     ("a long one is limited",          Opened(SITE, SITE, 503, retry_after=86_400.0),           0, Retry(120.0, True)),
     ("Retry-After of a page read",     Opened(SITE, SITE, 200, retry_after=30.0),               0, None),
 ]  # fmt: skip
@@ -90,26 +90,18 @@ def test_links_are_followed_down_to_the_maximum_depth(depth: int, max_depth: int
     assert may_follow(depth, max_depth) is wanted
 
 
-UNREADABLE = PageFailure(FailureKind.UNAVAILABLE, "robots.txt cannot be read")
 ROBOTS = [
-    # why                            page   failure     state              kind                     reason
-    ("disallowed",                   PAGE,  None,       PageState.SKIPPED, None,                    "robots_disallowed"),
-    ("a disallowed start page",      START, None,       PageState.FAILED,  FailureKind.ROBOTS,      None),
-    ("robots.txt cannot be read",    PAGE,  UNREADABLE, PageState.FAILED,  FailureKind.UNAVAILABLE, None),
-    ("the same for a start page",    START, UNREADABLE, PageState.FAILED,  FailureKind.UNAVAILABLE, None),
+    # why                      page   state              kind                reason
+    ("disallowed",             PAGE,  PageState.SKIPPED, None,               "robots_disallowed"),
+    ("a disallowed start",     START, PageState.FAILED,  FailureKind.ROBOTS, None),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("why", "page", "failure", "state", "kind", "reason"), ROBOTS, ids=[row[0] for row in ROBOTS])
+@pytest.mark.parametrize(("why", "page", "state", "kind", "reason"), ROBOTS, ids=[row[0] for row in ROBOTS])
 def test_pages_that_robots_txt_refuses(
-    why: str,
-    page: LeasedPage,
-    failure: PageFailure | None,
-    state: PageState,
-    kind: FailureKind | None,
-    reason: SkipReason | None,
+    why: str, page: LeasedPage, state: PageState, kind: FailureKind | None, reason: SkipReason | None
 ) -> None:
-    result = refuse_page(page, failure, engine="http")
+    result = refuse_page(page, engine="http")
     assert (result.state, result.failure and result.failure.kind, result.skip_reason) == (state, kind, reason)
 
 
@@ -214,6 +206,7 @@ ENDS = [
     ("open at the page limit",     Levels(1, 1, None),                         5, 5,         False),
     ("a retry is waiting",         Levels(None, None, "2026-01-31T10:00:00Z"), 5, None,      False),
     ("a released page is waiting", Levels(None, None, ""),                     5, 5,         False),
+    ("a last retry is waiting",    Levels(None, None, None, ""),               5, 5,         False),
 ]  # fmt: skip
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from canonry.crawler.crawl_options import OptionChanges
     from canonry.crawler.crawl_store import Counts, Crawl, CrawlStore
     from canonry.crawler.pages import Page, Summary
+    from canonry.crawler.results import Outage
 
 _EXTENSIONS = (".jsonl", ".csv", ".parquet", ".graphml", ".dot")
 _MAX_SHOWN_PAGES = 20  # on a terminal
@@ -80,6 +81,12 @@ def require_writer(file: Path | None) -> None:
     type=click.FloatRange(min=0),
     help="Pause between two requests; robots.txt may ask for a longer one.",
 )
+@click.option(
+    "--patience",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0),
+    help="How long to wait for a site that stops answering; then the crawl pauses.  [default: 300]",
+)
 @click.option("--no-robots", is_flag=True, help="Ignore robots.txt, for a site of your own.")
 @click.option("--sitemaps", is_flag=True, help="Also crawl the pages that the site's sitemaps name.")
 @click.option("--follow-start", is_flag=True, help="If the start page redirects to another host, crawl that host.")
@@ -93,7 +100,8 @@ def crawl(
 
     The site is the host of SEED: www.example.com is not example.com. When piped, pages are printed as JSON
     lines as they are read; --out writes them at the end. The store keeps the pages: --resume continues after an
-    interruption, and its output has the pages of both runs. Exit 1 if the start page or some pages failed.
+    interruption, tries pages again that failed for a passing reason, and its output has the pages of both runs.
+    Exit 1 if the start page or some pages failed, or if the site stopped answering.
 
     \b
     canonry crawl https://example.com/ --out site.jsonl
@@ -109,7 +117,7 @@ def crawl(
 
 def _read_options(given: dict[str, Any]) -> dict[str, Any]:
     """Return the crawl options that were given on the command line."""
-    options = {name: value for name, value in given.items() if value not in (None, False)}
+    options = {name: value for name, value in given.items() if value is not None and value is not False}
     if options.pop("no_robots", False):
         options["robots"] = False
     return options
@@ -129,6 +137,7 @@ class _Session:
         self.summary: Summary = Summary()
         self.shown: list[Page] = []
         self.started = time.monotonic()
+        self._outage: Outage | None = None
 
     def report_interruption(self) -> None:
         """Print the command that continues the crawl."""
@@ -176,7 +185,8 @@ class _Session:
             with Jobs(database) as jobs:
                 await enqueue_crawl(jobs, started)
             while (now := await crawls.get(started.id)).state is CrawlState.RUNNING:
-                self._show_counts(await crawls.count_pages(started.id), now.host)
+                self._report_outage(now)
+                self._show_counts(await crawls.count_pages(started.id), now)
                 await asyncio.sleep(0.5)
             self.bar.clear()
             if target := now.moved_to:
@@ -214,18 +224,32 @@ class _Session:
         return 1
 
     async def _show_progress(self, crawls: CrawlStore, started: list[Crawl]) -> None:
-        if not sys.stderr.isatty():
-            return
         while True:
             await asyncio.sleep(0.5)
             if started:
-                self._show_counts(await crawls.count_pages(started[0].id), started[0].host)
+                crawl = await crawls.get(started[0].id)
+                self._report_outage(crawl)
+                if sys.stderr.isatty():
+                    self._show_counts(await crawls.count_pages(crawl.id), crawl)
 
-    def _show_counts(self, counts: Counts, host: str) -> None:
+    def _report_outage(self, crawl: Crawl) -> None:
+        """Print a line when the site stops answering, and when it answers again."""
+        if (crawl.outage is None) != (self._outage is None):
+            self.bar.clear()
+            waiting = f"stopped answering. Waiting for it, at most {crawl.options.patience:g} seconds."
+            click.echo(f"canonry: {crawl.host} {waiting if crawl.outage else 'answers again'}", err=True)
+        self._outage = crawl.outage
+
+    def _show_counts(self, counts: Counts, crawl: Crawl) -> None:
         done = counts.done + counts.failed
         self.bar.resize(done + counts.queued + counts.fetching)
         rate = self.summary.pages / max(time.monotonic() - self.started, 0.001)
-        status = f"{counts.queued} queued, {counts.fetching} open, {counts.failed} failed, {rate:.1f} pages/s, {host}"
+        status = (
+            f"{counts.queued} queued, {counts.fetching} open, {counts.failed} failed, {rate:.1f} pages/s, {crawl.host}"
+        )
+        if crawl.outage is not None:
+            until = crawl.outage.paused_until.astimezone()
+            status = f"{counts.queued} queued, paused until {until:%H:%M:%S}: {crawl.host} does not answer"
         self.bar.show(done, status)
 
     async def _write_out(self, crawls: CrawlStore, crawl_id: int) -> None:
@@ -237,7 +261,7 @@ class _Session:
         """Print the pages and the summary, and return the exit code."""
         from canonry.crawler.crawl_store import CrawlState
 
-        summary, counts, state = self.summary, await crawls.count_pages(crawl_id), (await crawls.get(crawl_id)).state
+        summary, counts, crawl = self.summary, await crawls.count_pages(crawl_id), await crawls.get(crawl_id)
         if self.shown:
             rows = [(str(page.status), page.title[:40], page.url) for page in self.shown]
             render.print_table(("status", "title", "url"), rows)
@@ -245,9 +269,11 @@ class _Session:
                 click.echo(f"and {summary.pages - len(self.shown)} more")
         seconds = time.monotonic() - self.started
         print_summary(summary, counts, f"{summary.pages / max(seconds, 0.001):.1f} pages/s", err=True)
-        if state is CrawlState.STOPPED:
-            click.echo("canonry: the crawl was stopped. To continue, add --resume.", err=True)
-        return 1 if state is CrawlState.STOPPED or summary.failed or summary.is_seed_failed or not summary.pages else 0
+        is_unfinished = crawl.state in {CrawlState.STOPPED, CrawlState.PAUSED}
+        if is_unfinished:
+            why = f": {mask_credentials(str(crawl.failure))}" if crawl.failure else ""
+            click.echo(f"canonry: the crawl is {crawl.state}{why}. To continue, add --resume.", err=True)
+        return 1 if is_unfinished or summary.failed or summary.is_seed_failed or not summary.pages else 0
 
 
 def print_summary(summary: Summary, counts: Counts, note: str, *, err: bool) -> None:

@@ -16,8 +16,9 @@ from canonry.crawler.crawl_options import parse_options
 from canonry.crawler.frontier import add_pages
 from canonry.crawler.pages import Page, PageLink, select_external
 from canonry.crawler.reasons import CrawlFailure, CrawlFailureKind, SkipReason
-from canonry.crawler.results import RECORDED, PageState
-from canonry.errors import CrawlNotFound, FailureKind
+from canonry.crawler.results import RECORDED, PageState, PageUrl
+from canonry.errors import TRANSIENT_FAILURES, CrawlNotFound, FailureKind
+from canonry.net.origin import Origin
 from canonry.store.schema import crawl_pages, crawls, stamp
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from canonry.crawler.crawl_options import CrawlOptions
-    from canonry.crawler.results import FrontierBatch, PageResult, PageUrl
+    from canonry.crawler.results import FrontierBatch, Outage, PageResult
     from canonry.store.database import Database
 
 
@@ -36,6 +37,7 @@ class CrawlState(StrEnum):
     DONE = "done"
     FAILED = "failed"
     STOPPED = "stopped"
+    PAUSED = "paused"  # the site stopped answering; resuming continues
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class Crawl:
     taken: int
     started_at: str
     finished_at: str | None
+    outage: Outage | None = None
 
     @property
     def moved_to(self) -> str:
@@ -93,7 +96,7 @@ _CRAWL_COLUMNS = [
     crawls.c[name]
     for name in (
         *("id", "seed", "host", "options", "state", "failure", "failure_kind", "moved_to", "address", "taken"),
-        *("started_at", "finished_at"),
+        *("started_at", "finished_at", "down_since", "paused_until"),
     )
 ]
 _PAGE_COLUMNS = [
@@ -161,14 +164,63 @@ class CrawlStore:
         return await self.get(crawl_id)
 
     async def reopen(self, crawl_id: int, options: CrawlOptions) -> None:
-        """Let a crawl continue, under these options."""
+        """Let a crawl continue, under these options; pages that another attempt may read are queued again."""
         values = {"state": CrawlState.RUNNING, "finished_at": None, "options": options.to_json()}
-        await self._update(crawl_id, values | {"failure": "", "failure_kind": "", "moved_to": ""})
+        values |= {"failure": "", "failure_kind": "", "moved_to": "", "down_since": None, "paused_until": None}
+        queued = {"state": PageState.QUEUED, "attempts": 0, "retry_at": None, "is_last_retry": 0}
+        retry = (
+            update(crawl_pages)
+            .where(crawl_pages.c.crawl_id == crawl_id, crawl_pages.c.state == PageState.FAILED)
+            .where(crawl_pages.c.failure.in_(TRANSIENT_FAILURES))
+            .values(queued)
+        )
+
+        def work(connection: Connection) -> None:
+            connection.execute(update(crawls).where(crawls.c.id == crawl_id).values(values))
+            connection.execute(retry)
+            waiting = (crawl_pages.c.crawl_id == crawl_id, crawl_pages.c.state == PageState.QUEUED)
+            connection.execute(update(crawl_pages).where(*waiting).values(retry_at=None))
+
+        await self.database.write(work)
+
+    async def has_retries(self, crawl_id: int) -> bool:
+        """Return whether pages failed that another attempt may read."""
+        query = (
+            select(crawl_pages.c.id)
+            .where(crawl_pages.c.crawl_id == crawl_id, crawl_pages.c.state == PageState.FAILED)
+            .where(crawl_pages.c.failure.in_(TRANSIENT_FAILURES))
+            .limit(1)
+        )
+        return await self.database.read(lambda connection: connection.execute(query).first() is not None)
 
     async def fail(self, crawl_id: int, failure: CrawlFailure, now: datetime) -> None:
         """End a crawl that cannot begin."""
         values = {"state": CrawlState.FAILED, "finished_at": stamp(now), "failure_kind": failure.kind}
         await self._update(crawl_id, values | {"failure": failure.detail, "moved_to": failure.target})
+
+    async def pause(self, crawl_id: int, failure: CrawlFailure, now: datetime) -> None:
+        """End a running crawl whose site does not answer; resuming continues it."""
+        values = {"state": CrawlState.PAUSED, "finished_at": stamp(now), "down_since": None, "paused_until": None}
+        values |= {"failure_kind": failure.kind, "failure": failure.detail}
+        change = update(crawls).where(crawls.c.id == crawl_id, crawls.c.state == CrawlState.RUNNING).values(values)
+        await self.database.write(lambda connection: connection.execute(change))
+
+    async def set_outage(self, crawl_id: int, outage: Outage | None) -> None:
+        """Store since when the site does not answer and until when no page is opened, or that it answers again."""
+        since, until = (None, None) if outage is None else (stamp(outage.since), stamp(outage.paused_until))
+        await self._update(crawl_id, {"down_since": since, "paused_until": until})
+
+    async def find_read_page(self, crawl_id: int, site: str) -> PageUrl | None:
+        """Return the first page of a site, such as `https://example.com`, that got an answer."""
+        query = (
+            select(crawl_pages.c.url, crawl_pages.c.requested_url, crawl_pages.c.origin)
+            .where(crawl_pages.c.crawl_id == crawl_id, crawl_pages.c.state == PageState.DONE)
+            .where(crawl_pages.c.requested_url.startswith(f"{site}/", autoescape=True))
+            .order_by(crawl_pages.c.depth, crawl_pages.c.id)
+            .limit(1)
+        )
+        row = await self.database.read(lambda connection: connection.execute(query).first())
+        return None if row is None else PageUrl(row.url, row.requested_url, Origin.parse(row.origin))
 
     async def set_start(self, crawl_id: int, host: str, address: str) -> None:
         """Store which host is crawled, and the address that answered for the start page."""
@@ -278,6 +330,7 @@ def _make_crawl(row: Row[Any]) -> Crawl:
         row.taken,
         row.started_at,
         row.finished_at,
+        frontier.read_outage(row.down_since, row.paused_until),
     )
 
 

@@ -13,9 +13,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, Row, bindparam, select, text, update
 
-from canonry.crawler.decide import Levels, RedirectDecision, count_fresh, decide_redirect, is_exhausted
+from canonry.crawler.decide import (
+    Levels,
+    RedirectDecision,
+    count_fresh,
+    decide_redirect,
+    is_exhausted,
+    may_retry_last,
+)
 from canonry.crawler.reasons import SkipReason
-from canonry.crawler.results import RECORDED, FrontierBatch, LeasedPage, PageResult, PageState, PageUrl, RecordedPage
+from canonry.crawler.results import (
+    RECORDED,
+    FrontierBatch,
+    LeasedPage,
+    Outage,
+    PageResult,
+    PageState,
+    PageUrl,
+    RecordedPage,
+)
 from canonry.net.origin import Origin
 from canonry.store.schema import crawl_pages, crawls, stamp
 
@@ -54,7 +70,7 @@ _RECORD = text(
     "UPDATE crawl_pages SET state = :state, key = :key, url = :url, status = :status, final_url = :final_url,"
     " title = :title, engine = :engine, error = :error, failure = :failure, skip_reason = :skip_reason,"
     " links = :links, followed = :followed, requested_url = :requested_url, attempts = :attempts,"
-    " retry_at = :retry_at, finished_at = :finished_at,"
+    " retry_at = :retry_at, is_last_retry = :is_last_retry, finished_at = :finished_at,"
     " begun_at = COALESCE(begun_at, :finished_at), lease = '', lease_until = NULL WHERE id = :id"
 )
 _SELECT_BY_KEY = text("SELECT id, state, depth, url FROM crawl_pages WHERE crawl_id = :crawl_id AND key = :key")
@@ -71,7 +87,9 @@ _SELECT_LEVELS = text(
     " ORDER BY depth, id LIMIT 1),"
     " (SELECT depth FROM crawl_pages WHERE crawl_id = :crawl_id AND state = 'fetching' ORDER BY depth, id LIMIT 1),"
     " (SELECT MIN(COALESCE(retry_at, '')) FROM crawl_pages"
-    " WHERE crawl_id = :crawl_id AND state = 'queued' AND begun_at IS NOT NULL)"
+    " WHERE crawl_id = :crawl_id AND state = 'queued' AND begun_at IS NOT NULL AND is_last_retry = 0),"
+    " (SELECT MIN(COALESCE(retry_at, '')) FROM crawl_pages"
+    " WHERE crawl_id = :crawl_id AND state = 'queued' AND begun_at IS NOT NULL AND is_last_retry = 1)"
 )
 _SELECT_FRESH = (
     select(*_LEASED_COLUMNS)
@@ -83,7 +101,7 @@ _SELECT_FRESH = (
 _SELECT_RETRIES = (
     select(*_LEASED_COLUMNS)
     .where(crawl_pages.c.crawl_id == bindparam("of"), crawl_pages.c.state == PageState.QUEUED)
-    .where(crawl_pages.c.begun_at.is_not(None))
+    .where(crawl_pages.c.begun_at.is_not(None), crawl_pages.c.is_last_retry == bindparam("is_last"))
     .where(crawl_pages.c.retry_at.is_(None) | (crawl_pages.c.retry_at <= bindparam("now")))
     .order_by(crawl_pages.c.depth, crawl_pages.c.id)
     .limit(bindparam("count"))
@@ -100,6 +118,12 @@ class _Crawl(NamedTuple):
     state: str
     taken: int
     host: str
+    down_since: str | None
+    paused_until: str | None
+
+    @property
+    def outage(self) -> Outage | None:
+        return read_outage(self.down_since, self.paused_until)
 
 
 def record_and_lease(
@@ -116,7 +140,7 @@ def record_and_lease(
     """Record results and lease up to `want` more pages, in the caller's transaction; see `CrawlStore`."""
     # With the row lock, batches run one after the other: no two lease the same page or exceed the limit together.
     row = connection.execute(
-        select(crawls.c.state, crawls.c.taken, crawls.c.host).where(crawls.c.id == crawl_id).with_for_update()
+        select(*[crawls.c[name] for name in _Crawl._fields]).where(crawls.c.id == crawl_id).with_for_update()
     ).first()
     if row is None:  # the crawl was removed
         return FrontierBatch(is_over=True)
@@ -130,15 +154,20 @@ def record_and_lease(
     connection.execute(_EXPIRE_LEASES, {"crawl_id": crawl_id, "now": stamp(now)})
     if crawl.state != "running":
         return FrontierBatch(tuple(recorded), is_over=True)
+    outage = crawl.outage
+    if outage is not None and now < outage.paused_until:
+        wait = (outage.paused_until - now).total_seconds()
+        return FrontierBatch(tuple(recorded), wait=wait, host=crawl.host, outage=outage)
     levels = Levels(*connection.execute(_SELECT_LEVELS, {"crawl_id": crawl_id}).one())
     leased = _lease(connection, crawl_id, owner, levels, want=want, taken=crawl.taken, max_pages=max_pages, now=now)
     if leased:
-        return FrontierBatch(tuple(recorded), tuple(leased), host=crawl.host)
+        return FrontierBatch(tuple(recorded), tuple(leased), host=crawl.host, outage=outage)
     if want > 0 and is_exhausted(levels, taken=crawl.taken, max_pages=max_pages):
         connection.execute(update(crawls).where(crawls.c.id == crawl_id).values(state="done", finished_at=stamp(now)))
         return FrontierBatch(tuple(recorded), is_over=True)
-    wait = _count_seconds_until(levels.retry_at, now) if levels.open_depth is None else _POLL_SECONDS
-    return FrontierBatch(tuple(recorded), wait=wait)
+    retry_at = levels.last_retry_at if levels.retry_at is None else levels.retry_at
+    wait = _count_seconds_until(retry_at, now) if levels.open_depth is None else _POLL_SECONDS
+    return FrontierBatch(tuple(recorded), wait=wait, outage=outage)
 
 
 def add_pages(connection: Connection, crawl_id: int, pages: Iterable[PageUrl], depth: int, referrer: str) -> None:
@@ -172,9 +201,11 @@ def _lease(
 ) -> list[LeasedPage]:
     """Lease retries that are due and pages that were never opened."""
     leased: list[LeasedPage] = []
-    if want > 0 and levels.retry_at is not None and levels.retry_at <= stamp(now):
-        retries = connection.execute(_SELECT_RETRIES, {"of": crawl_id, "now": stamp(now), "count": want})
-        leased += [_make_leased_page(row) for row in retries]
+    is_last = may_retry_last(levels, taken=taken, max_pages=max_pages)
+    retry_at = levels.last_retry_at if is_last else levels.retry_at
+    if want > 0 and retry_at is not None and retry_at <= stamp(now):
+        due = {"of": crawl_id, "now": stamp(now), "count": want, "is_last": int(is_last)}
+        leased += [_make_leased_page(row) for row in connection.execute(_SELECT_RETRIES, due)]
     if count := count_fresh(levels, want=want, retried=leased, taken=taken, max_pages=max_pages):
         fresh = connection.execute(_SELECT_FRESH, {"of": crawl_id, "level": levels.fresh_depth, "count": count})
         new = [_make_leased_page(row) for row in fresh]
@@ -199,8 +230,19 @@ def _count_seconds_until(retry_at: str | None, now: datetime) -> float:
     """Return the seconds until the first page may be retried."""
     if not retry_at:
         return 0.0
-    then = datetime.strptime(retry_at, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
-    return max(0.0, (then - now).total_seconds())
+    return max(0.0, (_parse_stamp(retry_at) - now).total_seconds())
+
+
+def read_outage(down_since: str | None, paused_until: str | None) -> Outage | None:
+    """Return the outage that the columns of a crawl tell, if there is one."""
+    if down_since is None or paused_until is None:
+        return None
+    return Outage(_parse_stamp(down_since), _parse_stamp(paused_until))
+
+
+def _parse_stamp(text: str) -> datetime:
+    """Return the time that `stamp` made a text of."""
+    return datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
 
 
 def _record(
@@ -299,8 +341,9 @@ def _make_row(result: PageResult, url: str, now: str) -> dict[str, object]:
             separators=(",", ":"),
         ),
         "followed": result.followed,
-        "attempts": result.page.attempts + (result.state is PageState.QUEUED),
+        "attempts": result.page.attempts + (result.state is PageState.QUEUED and not result.is_free_retry),
         "retry_at": None if result.retry_at is None else stamp(result.retry_at),
+        "is_last_retry": int(result.is_last_retry),
         "finished_at": now,
     }
 

@@ -54,6 +54,9 @@ class LeasedPage:
 class PageResult:
     """The result of opening a page. The state QUEUED asks for another attempt at `retry_at`.
 
+    That attempt is free if the site was down, so that it says nothing about the page (`is_free_retry`), and waits until
+    all other pages are done if it is the last one (`is_last_retry`).
+
     `url` is the page's own URL, `redirects_to` the normalized URL of another page of the site. `is_target_read` is
     False if the redirect was not followed, so that its target has to be opened separately. `origin` is the origin of
     the URLs that the page names.
@@ -74,6 +77,8 @@ class PageResult:
     redirects_to: str = ""
     is_target_read: bool = True
     retry_at: datetime | None = None
+    is_free_retry: bool = False
+    is_last_retry: bool = False
     origin: Origin = Origin.UNKNOWN
 
 
@@ -87,11 +92,23 @@ class RecordedPage:
 
 
 @dataclass(frozen=True, slots=True)
+class Outage:
+    """A time in which the site does not answer: since when, and until when no page is opened."""
+
+    since: datetime
+    paused_until: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class FrontierBatch:
-    """What one transaction recorded and leased; without leases, `wait` is how many seconds to wait before the next."""
+    """What one transaction recorded and leased; without leases, `wait` is how many seconds to wait before the next.
+
+    `outage` is set while the site does not answer.
+    """
 
     recorded: tuple[RecordedPage, ...] = ()
     leased: tuple[LeasedPage, ...] = ()
     is_over: bool = False
     wait: float = 0.0
     host: str = ""
+    outage: Outage | None = None
