@@ -173,28 +173,24 @@ def test_the_next_step_of_a_crawl(
 
 
 FRESH = [
-    # why                                 levels               want  retried          taken  max_pages  wanted
-    ("no page is left",                   Levels(None, None, None), 5, [],                1, None,       0),
-    ("as many as wanted",                 Levels(1, None, None),    5, [],                1, None,       5),
-    ("pages of the same depth are open",  Levels(1, 1, None),       5, [],                1, None,       5),
-    ("a lower depth is still open",       Levels(2, 1, None),       5, [],                1, None,       0),
-    ("a deeper page is open",             Levels(1, 2, None),       5, [],                1, None,       5),
-    ("retries take their share",          Levels(1, None, ""),      5, [PAGE, PAGE],      1, None,       3),
-    ("a retry of a lower depth first",    Levels(2, None, ""),      5, [PAGE],            1, None,       0),
-    ("up to the page limit",              Levels(1, None, None),    5, [],                8, 10,         2),
-    ("at the page limit",                 Levels(1, None, None),    5, [],               10, 10,         0),
-    ("beyond a lowered page limit",       Levels(1, None, None),    5, [],               10, 3,          0),
-    ("none are wanted",                   Levels(1, None, None),    0, [],                1, None,       0),
+    # why                                 levels               want  taken  max_pages  wanted
+    ("no page is left",                   Levels(None, None, None), 5,    1, None,       0),
+    ("as many as wanted",                 Levels(1, None, None),    5,    1, None,       5),
+    ("a lower depth is still open",       Levels(2, 1, None),       5,    1, None,       5),
+    ("up to the page limit",              Levels(1, None, None),    5,    8, 10,         2),
+    ("at the page limit",                 Levels(1, None, None),    5,   10, 10,         0),
+    ("beyond a lowered page limit",       Levels(1, None, None),    5,   10, 3,          0),
+    ("none are wanted",                   Levels(1, None, None),    0,    1, None,       0),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("why", "levels", "want", "retried", "taken", "max_pages", "wanted"), FRESH, ids=[row[0] for row in FRESH]
+    ("why", "levels", "want", "taken", "max_pages", "wanted"), FRESH, ids=[row[0] for row in FRESH]
 )
 def test_how_many_new_pages_may_be_leased(
-    why: str, levels: Levels, want: int, retried: list[LeasedPage], taken: int, max_pages: int | None, wanted: int
+    why: str, levels: Levels, want: int, taken: int, max_pages: int | None, wanted: int
 ) -> None:
-    assert count_fresh(levels, want=want, retried=retried, taken=taken, max_pages=max_pages) == wanted
+    assert count_fresh(levels, want=want, taken=taken, max_pages=max_pages) == wanted
 
 
 ENDS = [
@@ -278,13 +274,23 @@ LINKS = (
 )
 
 
-def test_pages_are_found_once_and_only_above_the_maximum_depth() -> None:
+def test_pages_and_their_other_spellings_are_found_once() -> None:
     opened = Opened(PAGE.requested_url, f"{SITE}/page/", 200, links=LINKS)
     result = judge(opened)
     assert [link.verdict for link in result.links] == ["crawl", "crawl", "skip", "skip", "external"]
-    assert ([page.requested_url for page in result.found], result.followed) == ([f"{SITE}/one"], 2)
-    at_the_end = judge(opened, max_depth=1)
-    assert (at_the_end.found, at_the_end.followed) == ((), 2)
+    found = [page.requested_url for page in result.found]
+    assert (found, result.followed) == ([f"{SITE}/one", f"{SITE}/one/"], 2)
+
+
+def test_known_pages_are_found_again_only_nearer_to_the_start_page() -> None:
+    judge = Judge(HOST, None)
+    opened = Opened(PAGE.requested_url, f"{SITE}/page/", 200, links=LINKS)
+
+    def count_found(depth: int) -> int:
+        page = replace(PAGE, depth=depth)
+        return len(judge.judge_page(page, opened, engine="http", is_disallowed=lambda _: False).found)
+
+    assert [count_found(depth) for depth in (3, 3, 4, 2, 2)] == [2, 0, 0, 1, 0]
 
 
 @pytest.mark.parametrize(("max_depth", "is_crawled"), [(None, True), (1, True), (0, False)])
@@ -310,6 +316,7 @@ REDIRECTS: list[tuple[str, PageState | None, bool, bool, RedirectDecision]] = [
     ("unknown target", None, True, True, RedirectDecision.RECORD_PAGE_AND_RESERVE_TARGET),
     ("unknown target, https since", None, True, False, RedirectDecision.RECORD_PAGE),
     ("target failed before", PageState.FAILED, True, True, RedirectDecision.RECORD_PAGE),
+    ("target failed, not read now", PageState.FAILED, False, True, RedirectDecision.SKIP_PAGE),
     ("target waits and was read", PageState.QUEUED, True, True, RedirectDecision.RECORD_TARGET),
     ("target waits, not read yet", PageState.QUEUED, False, True, RedirectDecision.SKIP_PAGE),
     ("target is being fetched", PageState.FETCHING, True, True, RedirectDecision.SKIP_PAGE),

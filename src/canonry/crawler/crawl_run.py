@@ -200,6 +200,7 @@ class CrawlRun:
             want=want,
             now=self.clock(),
             max_pages=self.options.max_pages,
+            max_depth=self.options.depth,
             renews=renews,
         )
         self._watch.adopt(batch.outage, version=version)

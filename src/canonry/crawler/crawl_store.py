@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Row, delete, func, insert, select, update
 from canonry.core.scope import Verdict
 from canonry.crawler import frontier
 from canonry.crawler.crawl_options import parse_options
-from canonry.crawler.frontier import add_pages
+from canonry.crawler.known_pages import add_pages, follow_deeper
 from canonry.crawler.pages import Page, PageLink, select_external
 from canonry.crawler.reasons import CrawlFailure, CrawlFailureKind, SkipReason
 from canonry.crawler.results import RECORDED, PageState, PageUrl
@@ -164,7 +164,10 @@ class CrawlStore:
         return await self.get(crawl_id)
 
     async def reopen(self, crawl_id: int, options: CrawlOptions) -> None:
-        """Let a crawl continue, under these options; pages that another attempt may read are queued again."""
+        """Let a crawl continue, under these options.
+
+        Pages that another attempt may read are queued again, and pages that a lower maximum depth left out are queued.
+        """
         values = {"state": CrawlState.RUNNING, "finished_at": None, "options": options.to_json()}
         values |= {"failure": "", "failure_kind": "", "moved_to": "", "down_since": None, "paused_until": None}
         queued = {"state": PageState.QUEUED, "attempts": 0, "retry_at": None, "is_last_retry": 0}
@@ -176,10 +179,14 @@ class CrawlStore:
         )
 
         def work(connection: Connection) -> None:
+            stored = select(crawls.c.options).where(crawls.c.id == crawl_id).with_for_update()
+            before = parse_options(connection.execute(stored).scalar_one())
             connection.execute(update(crawls).where(crawls.c.id == crawl_id).values(values))
             connection.execute(retry)
             waiting = (crawl_pages.c.crawl_id == crawl_id, crawl_pages.c.state == PageState.QUEUED)
             connection.execute(update(crawl_pages).where(*waiting).values(retry_at=None))
+            if before.depth is not None and (options.depth is None or options.depth > before.depth):
+                follow_deeper(connection, crawl_id, before=before.depth, max_depth=options.depth)
 
         await self.database.write(work)
 
@@ -228,7 +235,12 @@ class CrawlStore:
 
     async def add(self, crawl_id: int, pages: Sequence[PageUrl], *, depth: int, referrer: str) -> None:
         """Queue pages that are not known yet."""
-        await self.database.write(partial(add_pages, crawl_id=crawl_id, pages=pages, depth=depth, referrer=referrer))
+
+        def work(connection: Connection) -> None:
+            connection.execute(select(crawls.c.id).where(crawls.c.id == crawl_id).with_for_update())
+            add_pages(connection, crawl_id, pages, depth, referrer)
+
+        await self.database.write(work)
 
     async def record_and_lease(
         self,
@@ -239,15 +251,18 @@ class CrawlStore:
         want: int,
         now: datetime,
         max_pages: int | None = None,
+        max_depth: int | None = None,
         renews: bool = False,
     ) -> FrontierBatch:
         """Record the results of pages that this owner leased, and lease up to `want` more, in one transaction.
 
-        No more than `max_pages` are leased in all. `renews` extends the leases that the owner holds. With `want` 0 the
-        crawl does not end, even if no page is left: the owner may have more pages to add.
+        No more than `max_pages` are leased in all, and none deeper than `max_depth`. `renews` extends the leases that
+        the owner holds. With `want` 0 the crawl does not end, even if no page is left: the owner may have more pages to
+        add.
         """
         work = partial(
             frontier.record_and_lease,
+            max_depth=max_depth,
             crawl_id=crawl_id,
             owner=owner,
             results=results,

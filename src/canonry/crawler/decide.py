@@ -144,21 +144,14 @@ class Levels(NamedTuple):
     last_retry_at: str | None = None
 
 
-def count_fresh(levels: Levels, *, want: int, retried: Sequence[LeasedPage], taken: int, max_pages: int | None) -> int:
-    """Return how many pages that were never opened may be taken, beside these retries.
+def count_fresh(levels: Levels, *, want: int, taken: int, max_pages: int | None) -> int:
+    """Return how many pages that were never opened may be taken.
 
-    Pages wait until all pages of a lower depth are done, so that the depth of a page is its shortest distance from the
-    start page. Retries count as open: deeper pages must not overtake them, even if processes are killed repeatedly.
+    They do not wait for pages of a lower depth: one slow page would stop the crawl. If a shorter way to a page is found
+    after it was opened, its depth and that of the pages behind it are corrected.
     """
-    room = want - len(retried)
-    if max_pages is not None:
-        room = min(room, max_pages - taken)
-    if levels.fresh_depth is None or room <= 0:
-        return 0
-    open_depths = [page.depth for page in retried]
-    if levels.open_depth is not None:
-        open_depths.append(levels.open_depth)
-    return room if levels.fresh_depth <= min(open_depths, default=levels.fresh_depth) else 0
+    room = want if max_pages is None else min(want, max_pages - taken)
+    return 0 if levels.fresh_depth is None else max(room, 0)
 
 
 def is_exhausted(levels: Levels, *, taken: int, max_pages: int | None) -> bool:
@@ -189,7 +182,7 @@ def decide_redirect(target_state: PageState | None, *, is_target_read: bool, has
     """
     if target_state is None and has_queued_url:
         return RedirectDecision.RECORD_PAGE_AND_RESERVE_TARGET
-    if target_state is None or target_state is PageState.FAILED:
+    if target_state is None or (target_state is PageState.FAILED and is_target_read):
         return RedirectDecision.RECORD_PAGE
     if target_state is PageState.QUEUED and is_target_read:
         return RedirectDecision.RECORD_TARGET

@@ -416,6 +416,8 @@ crawl_pages = Table(
     Column("skip_reason", Text, nullable=False, server_default=""),
     Column("origin", Text, nullable=False, server_default=""),  # who named requested_url, as in feeds
     Column("is_last_retry", Integer, nullable=False, server_default="0"),  # a retry that waits for the end of the crawl
+    Column("spellings", Text, nullable=False, server_default="[]"),  # JSON: other URLs as found of this page
+    Column("link_origin", Text, nullable=False, server_default=""),  # who named the links: the server of the page
     Index("crawl_pages_by_key", "crawl_id", "key", unique=True),
     Index("crawl_pages_by_state", "crawl_id", "state", "depth", "id"),
     Index("crawl_pages_in_order", "crawl_id", "id"),
