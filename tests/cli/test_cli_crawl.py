@@ -191,3 +191,17 @@ def test_a_crawl_whose_site_does_not_answer_pauses_with_exit_code_1(user: User) 
     assert "--resume" in again.stderr and "paused" in again.stderr
     with serving(tree(COUNT), site.server_address[1]):
         assert len(user.crawl_records(f"{site.url}/0", "--resume", "--patience", "300")) == COUNT
+
+
+def test_limits_are_zero_raised_and_removed(user: User, site: Site) -> None:
+    def count(*arguments: str) -> int:
+        return len(user.crawl_records(f"{site.url}/0", *arguments))
+
+    assert count("--depth", "0", "--delay", "0.01") == 1
+    assert count("--resume", "--depth", "1", "--delay", "0") == 4
+    shown = command.run("crawls", "show", "1", "--json", cwd=user.folder, environment={**os.environ, **user.variables})
+    assert json.loads(shown.stdout)["options"]["delay"] == 0
+    assert count("--resume", "--depth", "none", "--max-pages", "5") == 5
+    assert count("--resume", "--max-pages", "none") == COUNT
+    user.crawl(site.url, "--depth", "all", code=2)
+    user.crawl(site.url, "--max-pages", "0", code=2)

@@ -29,7 +29,20 @@ if TYPE_CHECKING:
     from canonry.crawler.results import Outage
 
 _EXTENSIONS = (".jsonl", ".csv", ".parquet", ".graphml", ".dot")
+_NO_LIMIT = "none"
 _MAX_SHOWN_PAGES = 20  # on a terminal
+
+
+class _Limit(click.ParamType[int | str]):
+    """A number, or `none` for no limit."""
+
+    name = "limit"
+
+    def __init__(self, least: int) -> None:
+        self._number = click.IntRange(min=least)
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        return _NO_LIMIT if value == _NO_LIMIT else self._number.convert(value, param, ctx)
 
 
 def parse_output_file(_context: click.Context, _parameter: click.Parameter, given: str | None) -> Path | None:
@@ -57,9 +70,14 @@ def require_writer(file: Path | None) -> None:
     type=click.Choice(["chrome", "http"]),
     help="Read links in a browser tab (chrome, the default) or from the HTML alone (http).",
 )
-@click.option("--max-pages", metavar="N", type=click.IntRange(min=1), help="Stop after N pages.")
 @click.option(
-    "--depth", metavar="N", type=click.IntRange(min=0), help="Follow links up to N clicks from the start page."
+    "--max-pages", metavar="N|none", type=_Limit(1), help="Stop after N pages; `none` removes the limit of a crawl."
+)
+@click.option(
+    "--depth",
+    metavar="N|none",
+    type=_Limit(0),
+    help="Follow links up to N clicks from the start page, 0 for that page alone; `none` removes the limit.",
 )
 @click.option(
     "--out",
@@ -118,6 +136,7 @@ def crawl(
 def _read_options(given: dict[str, Any]) -> dict[str, Any]:
     """Return the crawl options that were given on the command line."""
     options = {name: value for name, value in given.items() if value is not None and value is not False}
+    options |= {name: None for name in ("max_pages", "depth") if options.get(name) == _NO_LIMIT}
     if options.pop("no_robots", False):
         options["robots"] = False
     return options
