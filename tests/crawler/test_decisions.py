@@ -28,7 +28,7 @@ from canonry.crawler.decide import (
 )
 from canonry.crawler.judge import Judge
 from canonry.crawler.reasons import SkipReason
-from canonry.crawler.results import LeasedPage, PageResult, PageState
+from canonry.crawler.results import LeasedPage, PageResult, PageState, judge_outcome
 from canonry.errors import TRANSIENT_FAILURES, FailureKind
 from canonry.net.engine import Link, Opened, PageFailure
 from canonry.net.origin import Origin
@@ -334,3 +334,32 @@ def test_which_page_of_a_redirect_is_recorded(
     target: PageState | None, is_read: bool, is_queued_url: bool, decision: RedirectDecision
 ) -> None:
     assert decide_redirect(target, is_target_read=is_read, has_queued_url=is_queued_url) is decision
+
+
+OUTCOMES = [
+    # why                                 state              status  failure                  reason                  wanted
+    ("read",                              PageState.DONE,       200, None,                    None,                   "read"),
+    ("read in part",                      PageState.DONE,       200, FailureKind.TRUNCATED,   None,                   "read"),
+    ("a redirect to another host",        PageState.DONE,       301, None,                    None,                   "read"),
+    ("not found",                         PageState.DONE,       404, FailureKind.STATUS,      None,                   "missing"),
+    ("gone",                              PageState.DONE,       410, FailureKind.STATUS,      None,                   "missing"),
+    ("forbidden",                         PageState.DONE,       403, FailureKind.STATUS,      None,                   "refused"),
+    ("sign-in wanted",                    PageState.DONE,       401, FailureKind.STATUS,      None,                   "refused"),
+    ("a server error",                    PageState.FAILED,     500, FailureKind.UNAVAILABLE, None,                   "failed"),
+    ("no connection",                     PageState.FAILED,       0, FailureKind.CONNECT,     None,                   "failed"),
+    ("an address that is not allowed",    PageState.FAILED,       0, FailureKind.REFUSED,     None,                   "refused"),
+    ("a disallowed start page",           PageState.FAILED,       0, FailureKind.ROBOTS,      None,                   "refused"),
+    ("disallowed by robots.txt",          PageState.SKIPPED,      0, None,           SkipReason.ROBOTS_DISALLOWED,    "refused"),
+    ("redirects to a disallowed page",    PageState.SKIPPED,    301, None,           SkipReason.REDIRECT_DISALLOWED,  "refused"),
+    ("redirects to a page of the site",   PageState.SKIPPED,    301, None,           SkipReason.REDIRECT_TO_PAGE,     "skipped"),
+    ("an alias",                          PageState.SKIPPED,      0, None,           SkipReason.DUPLICATE,            "skipped"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("why", "state", "status", "failure", "reason", "wanted"), OUTCOMES, ids=[row[0] for row in OUTCOMES]
+)
+def test_what_became_of_a_page_in_one_word(
+    why: str, state: PageState, status: int, failure: FailureKind | None, reason: SkipReason | None, wanted: str
+) -> None:
+    assert judge_outcome(state, status, failure=failure, skip_reason=reason) == wanted

@@ -147,9 +147,12 @@ async def test_an_outage_loses_no_page(count: int, seconds: float, tmp_path: Pat
 @in_a_loop
 async def test_a_crawl_whose_site_stays_away_pauses_and_is_resumed(count: int, tmp_path: Path) -> None:
     with Server(tree(count)) as server, make_database(tmp_path) as database:
-        first = await run(
-            server.seed, database, lambda pages: pages == count // 4 and server.stop(), patience=0.2, retries=0
-        )
+
+        def stop_in_the_middle(pages: int) -> None:
+            if pages == count // 4:
+                server.stop()
+
+        first = await run(server.seed, database, stop_in_the_middle, patience=0.2, retries=0)
         paused = await get_crawl(database)
         assert paused.state is CrawlState.PAUSED
         assert paused.failure is not None and paused.failure.kind is CrawlFailureKind.NO_ANSWER

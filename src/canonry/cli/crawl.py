@@ -18,7 +18,7 @@ from canonry.cli.options import db_option, json_option
 from canonry.cli.signals import run_until_stopped
 from canonry.cli.stores import open_store
 from canonry.core.url import parse
-from canonry.errors import CanonryError, mask_credentials
+from canonry.errors import CanonryError, CrawlNotFound, mask_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +41,7 @@ class _Limit(click.ParamType[int | str]):
     def __init__(self, least: int) -> None:
         self._number = click.IntRange(min=least)
 
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
         return _NO_LIMIT if value == _NO_LIMIT else self._number.convert(value, param, ctx)
 
 
@@ -245,27 +245,34 @@ class _Session:
     async def _show_progress(self, crawls: CrawlStore, started: list[Crawl]) -> None:
         while True:
             await asyncio.sleep(0.5)
-            if started:
+            if not started:
+                continue
+            try:
                 crawl = await crawls.get(started[0].id)
-                self._report_outage(crawl)
-                if sys.stderr.isatty():
-                    self._show_counts(await crawls.count_pages(crawl.id), crawl)
+            except CrawlNotFound:  # it was removed
+                return
+            self._report_outage(crawl)
+            if sys.stderr.isatty():
+                self._show_counts(await crawls.count_pages(crawl.id), crawl)
 
     def _report_outage(self, crawl: Crawl) -> None:
         """Print a line when the site stops answering, and when it answers again."""
-        if (crawl.outage is None) != (self._outage is None):
+        from canonry.crawler.crawl_store import CrawlState
+
+        if crawl.state is CrawlState.RUNNING and (crawl.outage is None) != (self._outage is None):
             self.bar.clear()
             waiting = f"stopped answering. Waiting for it, at most {crawl.options.patience:g} seconds."
             click.echo(f"canonry: {crawl.host} {waiting if crawl.outage else 'answers again'}", err=True)
         self._outage = crawl.outage
 
     def _show_counts(self, counts: Counts, crawl: Crawl) -> None:
+        from canonry.crawler.results import PageOutcome
+
         done = counts.done + counts.failed
         self.bar.resize(done + counts.queued + counts.fetching)
+        failed = counts.outcomes[PageOutcome.FAILED]
         rate = self.summary.pages / max(time.monotonic() - self.started, 0.001)
-        status = (
-            f"{counts.queued} queued, {counts.fetching} open, {counts.failed} failed, {rate:.1f} pages/s, {crawl.host}"
-        )
+        status = f"{counts.queued} queued, {counts.fetching} open, {failed} failed, {rate:.1f} pages/s, {crawl.host}"
         if crawl.outage is not None:
             until = crawl.outage.paused_until.astimezone()
             status = f"{counts.queued} queued, paused until {until:%H:%M:%S}: {crawl.host} does not answer"
@@ -286,27 +293,50 @@ class _Session:
             render.print_table(("status", "title", "url"), rows)
             if summary.pages > len(self.shown):
                 click.echo(f"and {summary.pages - len(self.shown)} more")
+            print_problems(summary)
         seconds = time.monotonic() - self.started
         print_summary(summary, counts, f"{summary.pages / max(seconds, 0.001):.1f} pages/s", err=True)
         is_unfinished = crawl.state in {CrawlState.STOPPED, CrawlState.PAUSED}
         if is_unfinished:
-            why = f": {mask_credentials(str(crawl.failure))}" if crawl.failure else ""
-            click.echo(f"canonry: the crawl is {crawl.state}{why}. To continue, add --resume.", err=True)
+            reason = f"is paused: {mask_credentials(str(crawl.failure))}" if crawl.failure else "was stopped"
+            click.echo(f"canonry: the crawl {reason}. To continue, add --resume.", err=True)
         return 1 if is_unfinished or summary.failed or summary.is_seed_failed or not summary.pages else 0
+
+
+def print_problems(summary: Summary) -> None:
+    """Print why pages were not read."""
+    from canonry.crawler.pages import mask_url
+
+    problems = summary.problems
+    if not problems:
+        return
+    rows = [(page.outcome, mask_url(page.url), mask_url(page.error)) for page in problems[:_MAX_SHOWN_PAGES]]
+    click.echo()
+    render.print_table(("", "not read", "why"), rows)
+    if len(problems) > len(rows):
+        click.echo(f"and {len(problems) - len(rows)} more; --out has all")
 
 
 def print_summary(summary: Summary, counts: Counts, note: str, *, err: bool) -> None:
     """Print what a crawl found as a table; `note` stands beside the number of pages."""
+    from canonry.crawler.results import PageOutcome
+
+    notes = {
+        PageOutcome.READ: "",
+        PageOutcome.MISSING: "the server has no such page",
+        PageOutcome.FAILED: "no usable answer",
+        PageOutcome.REFUSED: "by the server, robots.txt or the guard",
+    }
     table = [
         ("pages", summary.pages, note),
-        ("failed", summary.failed, "no usable answer"),
+        *((outcome.value, summary.outcomes[outcome], why) for outcome, why in notes.items()),
         ("not fetched", counts.queued, "left in the queue"),
         *(("page skipped", count, reason.sentence) for reason, count in sorted(counts.skipped.items())),
         *(("link skipped", count, reason) for reason, count in summary.skipped.most_common(30)),
         ("external", summary.externals, "URLs of other sites"),
         ("duplicates avoided", counts.duplicates_avoided, "links to pages already known"),
     ]
-    always = {"pages", "external", "duplicates avoided"}
+    always = {"pages", PageOutcome.READ.value, "external", "duplicates avoided"}
     shown = [(name, str(count), reason) for name, count, reason in table if count or name in always]
     render.print_table(("", "count", ""), shown, err=err)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from canonry.cli import render
-from canonry.cli.crawl import parse_output_file, print_summary, require_writer, write_pages
+from canonry.cli.crawl import parse_output_file, print_problems, print_summary, require_writer, write_pages
 from canonry.cli.options import db_option, json_option
 from canonry.cli.stores import open_store
 
@@ -103,6 +103,7 @@ def show(crawl_id: int, *, database_url: str, as_json: bool) -> None:
         render.print_json(
             {
                 **_make_record(crawl, pages),
+                "outcomes": {str(outcome): count for outcome, count in counts.outcomes.items()},
                 "skipped": skipped,
                 "links_skipped": dict(summary.skipped),
                 "externals": summary.externals,
@@ -113,6 +114,7 @@ def show(crawl_id: int, *, database_url: str, as_json: bool) -> None:
     if crawl.outage is not None:
         state = f"{state}, paused until {crawl.outage.paused_until.astimezone():%H:%M:%S}: the site does not answer"
     click.echo(f"{render.make_bold(render.escape_control(crawl.seed))}  {state}")
+    print_problems(summary)
     print_summary(summary, counts, f"started {crawl.started_at[:16].replace('T', ' ')}", err=False)
 
 

@@ -33,7 +33,7 @@ from canonry.crawler.outage import SiteWatch
 from canonry.crawler.pages import Page, select_external
 from canonry.crawler.politeness import Politeness
 from canonry.crawler.reasons import CrawlFailure, CrawlFailureKind
-from canonry.crawler.results import LeasedPage, PageResult, PageState, PageUrl
+from canonry.crawler.results import LeasedPage, PageResult, PageState, PageUrl, judge_outcome
 from canonry.errors import FetchFailed, StartMoved
 from canonry.net import robots as robots_txt
 from canonry.net.dns import resolve_name
@@ -344,4 +344,5 @@ def _make_page(recorded: RecordedPage) -> Page:
         select_external(result.links),
         "" if result.failure is None else str(result.failure),
         None if result.failure is None else result.failure.kind,
+        judge_outcome(result.state, result.status, failure=None if result.failure is None else result.failure.kind),
     )

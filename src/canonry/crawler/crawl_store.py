@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -16,7 +17,7 @@ from canonry.crawler.crawl_options import parse_options
 from canonry.crawler.known_pages import add_pages, follow_deeper
 from canonry.crawler.pages import Page, PageLink, select_external
 from canonry.crawler.reasons import CrawlFailure, CrawlFailureKind, SkipReason
-from canonry.crawler.results import RECORDED, PageState, PageUrl
+from canonry.crawler.results import RECORDED, PageOutcome, PageState, PageUrl, judge_outcome
 from canonry.errors import TRANSIENT_FAILURES, CrawlNotFound, FailureKind
 from canonry.net.origin import Origin
 from canonry.store.schema import crawl_pages, crawls, stamp
@@ -71,7 +72,10 @@ class StoredPage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The progress of a crawl: pages by state, skipped ones by reason; `followed` counts links to pages of the site."""
+    """The progress of a crawl: pages by state, skipped ones by reason; `followed` counts links to pages of the site.
+
+    `outcomes` counts the pages that are done in the words of all outputs.
+    """
 
     queued: int = 0
     fetching: int = 0
@@ -79,6 +83,7 @@ class Counts:
     failed: int = 0
     skipped: Mapping[SkipReason, int] = field(default_factory=dict[SkipReason, int])
     followed: int = 0
+    outcomes: Mapping[PageOutcome, int] = field(default_factory=Counter[PageOutcome])
 
     @property
     def known(self) -> int:
@@ -103,7 +108,7 @@ _PAGE_COLUMNS = [
     crawl_pages.c[name]
     for name in (
         *("id", "url", "requested_url", "final_url", "status", "title", "depth", "engine", "links", "error"),
-        "failure",
+        *("failure", "state"),
     )
 ]
 
@@ -312,22 +317,25 @@ class CrawlStore:
 
 
 def _count_pages(connection: Connection, crawl_id: int) -> Counts:
-    groups = (crawl_pages.c.state, crawl_pages.c.skip_reason)
+    groups = (crawl_pages.c.state, crawl_pages.c.skip_reason, crawl_pages.c.failure, crawl_pages.c.status)
     query = (
         select(*groups, func.count(), func.sum(crawl_pages.c.followed))
         .where(crawl_pages.c.crawl_id == crawl_id)
         .group_by(*groups)
     )
-    counts: dict[str, int] = {}
-    skipped: dict[SkipReason, int] = {}
+    counts = Counter[str]()
+    skipped = Counter[SkipReason]()
+    outcomes = Counter(dict.fromkeys(PageOutcome, 0))
     followed = 0
-    for state, skip_reason, count, links in connection.execute(query):
+    for state, skip_reason, failure, status, count, links in connection.execute(query):
         followed += int(links)
         if state == PageState.SKIPPED:
-            skipped[SkipReason(skip_reason)] = count
+            skipped[SkipReason(skip_reason)] += count
         else:
-            counts[state] = count
-    return Counts(**counts, skipped=skipped, followed=followed)
+            counts[state] += count
+        if state not in {PageState.QUEUED, PageState.FETCHING}:
+            outcomes[judge_outcome(PageState(state), status, failure=failure, skip_reason=skip_reason)] += count
+    return Counts(**counts, skipped=skipped, followed=followed, outcomes=outcomes)
 
 
 def _make_crawl(row: Row[Any]) -> Crawl:
@@ -364,5 +372,6 @@ def _make_page(row: Row[Any]) -> StoredPage:
         select_external(links),
         row.error,
         FailureKind(row.failure) if row.failure else None,
+        judge_outcome(PageState(row.state), row.status, failure=row.failure),
     )
     return StoredPage(row.id, page)

@@ -102,6 +102,11 @@ class SiteWatch:
         self._sites: dict[str, _Site] = {}
 
     @property
+    def is_down(self) -> bool:
+        """Whether the site did not answer when it was asked last."""
+        return self.outage is not None
+
+    @property
     def is_paused(self) -> bool:
         """Whether no page is to be opened now."""
         return self.outage is not None and self._clock() < self.outage.paused_until
@@ -130,11 +135,11 @@ class SiteWatch:
 
     async def wait_for_site(self, page: PageUrl) -> Outage | None:
         """Return the outage during which a page is not opened; None if there is none, or if the site answers again."""
-        if self.outage is None:
+        if not self.is_down:
             return None
         site = self._get_site(page)
         async with site.lock:
-            if self.outage is None or self.is_paused:
+            if not self.is_down or self.is_paused:  # another page may have found out during the wait for the lock
                 return self.outage
             return None if await self._answers(site, page) else self.outage
 
