@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from canonry.crawler.pages import Page
 
 SITE = "http://site.example.com"
-NO_ROBOTS = {"status": 404, "headers": {}, "body": ""}
+NO_ROBOTS: dict[str, Any] = {"status": 404, "headers": {}, "body": ""}
 QUEUED = KnownPage(1, "key", f"{SITE}/docs", f"{SITE}/docs", "", 3, PageState.QUEUED)
 READ = replace(QUEUED, state=PageState.DONE, status=200, is_begun=True)
 MISSING = replace(READ, status=404)
@@ -85,8 +85,13 @@ async def run(web: LoopbackWeb, database: Database, **options: Any) -> dict[str,
     return {page.url.removeprefix(SITE): page for page in found}
 
 
-MISSING_PAGE = {"status": 404, "headers": {}, "body": ""}
-DOCS = {"/docs": MISSING_PAGE, "/docs/": html(links("/docs/a", "/docs/b")), "/docs/a": html(""), "/docs/b": html("")}
+MISSING_PAGE: dict[str, Any] = {"status": 404, "headers": {}, "body": ""}
+DOCS: dict[str, dict[str, Any]] = {
+    "/docs": MISSING_PAGE,
+    "/docs/": html(links("/docs/a", "/docs/b")),
+    "/docs/a": html(""),
+    "/docs/b": html(""),
+}
 
 
 @pytest.mark.parametrize(

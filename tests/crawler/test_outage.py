@@ -21,6 +21,7 @@ from crawl_server import Site, client, serving, tree
 from loopback import in_a_loop
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from canonry.crawler.crawl_store import Crawl
@@ -89,13 +90,16 @@ class Server:
         self.site.asked = self.asked
 
 
-async def run(seed: str, database: Database, on_page: Any = lambda _: None, **options: Any) -> list[Page]:
+async def run(
+    seed: str, database: Database, on_page: Callable[[int], None] | None = None, **options: Any
+) -> list[Page]:
     given: dict[str, Any] = {"engine": "http", "store": database, "backoff": 0.05, "per_host": 8, **options}
     found: list[Page] = []
     async with client() as own:
         async for page in crawl(seed, client=own, **given):
             found.append(page)
-            on_page(len(found))
+            if on_page is not None:
+                on_page(len(found))
     return found
 
 

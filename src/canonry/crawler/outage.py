@@ -102,11 +102,6 @@ class SiteWatch:
         self._sites: dict[str, _Site] = {}
 
     @property
-    def is_down(self) -> bool:
-        """Whether the site did not answer when it was asked last."""
-        return self.outage is not None
-
-    @property
     def is_paused(self) -> bool:
         """Whether no page is to be opened now."""
         return self.outage is not None and self._clock() < self.outage.paused_until
@@ -135,11 +130,11 @@ class SiteWatch:
 
     async def wait_for_site(self, page: PageUrl) -> Outage | None:
         """Return the outage during which a page is not opened; None if there is none, or if the site answers again."""
-        if not self.is_down:
+        if not self._is_down():
             return None
         site = self._get_site(page)
         async with site.lock:
-            if not self.is_down or self.is_paused:  # another page may have found out during the wait for the lock
+            if not self._is_down() or self.is_paused:  # another page may have found out during the wait for the lock
                 return self.outage
             return None if await self._answers(site, page) else self.outage
 
@@ -167,6 +162,9 @@ class SiteWatch:
             await asyncio.sleep(max((outage.paused_until - self._clock()).total_seconds(), 0.01))
             outage = await self.wait_for_site(page)
         return outage is None
+
+    def _is_down(self) -> bool:
+        return self.outage is not None
 
     async def _answers(self, site: _Site, page: PageUrl) -> bool:
         """Request a page that was read before, and store whether the site is down."""
