@@ -41,9 +41,11 @@ class Site(ThreadingHTTPServer):
     block_on_close = False
     request_queue_size = 1000
 
-    def __init__(self, pages: dict[str, str]) -> None:
-        super().__init__((ADDRESS, 0), _Answer)
+    def __init__(self, pages: dict[str, str], port: int = 0) -> None:
+        super().__init__((ADDRESS, port), _Answer)
+        self.is_down = False  # connections that are still open get no answers
         self.pages = pages
+        self.broken: set[str] = set()  # requests for these paths get no answer
         self.asked: Counter[str] = Counter()
 
     @property
@@ -59,9 +61,15 @@ class _Answer(BaseHTTPRequestHandler):
     server: Site
 
     def do_GET(self) -> None:
+        if self.server.is_down:
+            self.close_connection = True
+            return
         path = self.path.rstrip("/") or "/"
         page = self.server.pages.get(path)
         self.server.asked[path] += 1
+        if path in self.server.broken:
+            self.close_connection = True
+            return
         body = (page or "").encode()
         if page is not None and page.startswith("->"):
             self.send_response(301)
@@ -79,13 +87,14 @@ class _Answer(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(pages: dict[str, str]) -> Generator[Site]:
-    site = Site(pages)
+def serving(pages: dict[str, str], port: int = 0) -> Generator[Site]:
+    site = Site(pages, port)
     thread = threading.Thread(target=site.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     try:
         yield site
     finally:
+        site.is_down = True
         site.shutdown()
         thread.join()
         site.server_close()

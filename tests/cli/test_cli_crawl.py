@@ -80,6 +80,7 @@ def test_pages_are_printed_as_json_lines(user: User, site: Site) -> None:
         ],
         "external": [],
         "error": "",
+        "outcome": "read",
     }
     zero = next(record for record in records if record["title"] == "Page 0")
     assert [link["url"] for link in zero["external"]] == ["https://other.example.org/"]
@@ -182,3 +183,54 @@ def test_a_terminal_shows_a_bar_and_a_table(user: User, site: Site) -> None:
     shown = terminal.run(command, cwd=user.folder, environment=user.variables)
     assert re.search(r"\[#*\.*\] \d+/\d+ \d+ queued, \d+ open, 0 failed, [\d.]+ pages/s, 127.0.0.2", shown)
     assert re.search(rf"^200 +Page 3 +{site.url}/3$", shown, re.MULTILINE)
+
+
+def test_a_crawl_whose_site_does_not_answer_pauses_with_exit_code_1(user: User) -> None:
+    with serving(tree(COUNT)) as site:
+        user.crawl(f"{site.url}/0", "--max-pages", "3")
+    again = user.crawl(f"{site.url}/0", "--resume", "--max-pages", "50", "--patience", "0", code=1)
+    assert "--resume" in again.stderr and "paused" in again.stderr
+    with serving(tree(COUNT), site.server_address[1]):
+        assert len(user.crawl_records(f"{site.url}/0", "--resume", "--patience", "300")) == COUNT
+
+
+def test_limits_are_zero_raised_and_removed(user: User, site: Site) -> None:
+    def count(*arguments: str) -> int:
+        return len(user.crawl_records(f"{site.url}/0", *arguments))
+
+    assert count("--depth", "0", "--delay", "0.01") == 1
+    assert count("--resume", "--depth", "1", "--delay", "0") == 4
+    shown = command.run("crawls", "show", "1", "--json", cwd=user.folder, environment={**os.environ, **user.variables})
+    assert json.loads(shown.stdout)["options"]["delay"] == 0
+    assert count("--resume", "--depth", "none", "--max-pages", "5") == 5
+    assert count("--resume", "--max-pages", "none") == COUNT
+    user.crawl(site.url, "--depth", "all", code=2)
+    user.crawl(site.url, "--max-pages", "0", code=2)
+
+
+def test_outputs_use_one_vocabulary_and_a_terminal_shows_why_pages_were_not_read(user: User) -> None:
+    robots = "User-agent: *\nDisallow: /private"
+    start = "".join(f"<a href={path}>x</a>" for path in ("/a", "/gone", "/broken", "/private", "/moved"))
+    pages = {"/robots.txt": robots, "/": start, "/a": "", "/broken": "", "/private": "", "/moved": "->/a"}
+    with serving(pages) as site:
+        site.broken = {"/broken"}
+        shown = terminal.run(
+            [*CANONRY, "crawl", site.url, "--engine", "http"], cwd=user.folder, environment=user.variables
+        )
+        assert re.search(rf"^missing +{site.url}/gone +the server answered 404", shown, re.MULTILINE)
+        assert re.search(rf"^failed +{site.url}/broken +could not fetch .*closed", shown, re.MULTILINE)
+        records = {
+            record["url"].removeprefix(site.url): record["outcome"] for record in user.crawl_records(site.url, code=1)
+        }
+        assert records == {"/": "read", "/a": "read", "/gone": "missing", "/broken": "failed"}
+    variables = {**os.environ, **user.variables}
+    details = command.run("crawls", "show", "2", "--json", cwd=user.folder, environment=variables)
+    wanted = {"read": 2, "missing": 1, "failed": 1, "refused": 1, "skipped": 1}
+    assert json.loads(details.stdout)["outcomes"] == wanted
+
+
+def test_a_refused_address_names_the_setting_and_not_robots_txt(user: User, site: Site) -> None:
+    del user.variables["CANONRY_ALLOW_NETWORKS"]
+    [record] = user.crawl_records(site.url, code=1)
+    assert record["outcome"] == "refused"
+    assert "CANONRY_ALLOW_NETWORKS" in record["error"] and "robots" not in record["error"]

@@ -28,7 +28,7 @@ from canonry.crawler.decide import (
 )
 from canonry.crawler.judge import Judge
 from canonry.crawler.reasons import SkipReason
-from canonry.crawler.results import LeasedPage, PageResult, PageState
+from canonry.crawler.results import LeasedPage, PageResult, PageState, judge_outcome
 from canonry.errors import TRANSIENT_FAILURES, FailureKind
 from canonry.net.engine import Link, Opened, PageFailure
 from canonry.net.origin import Origin
@@ -53,12 +53,12 @@ RETRIES = [
     ("refused by the guard",           fail(FailureKind.REFUSED),                               0, None),
     ("a page that was cut",            fail(FailureKind.TRUNCATED, 200),                        0, None),
     ("no connection",                  fail(FailureKind.CONNECT),                               0, Retry(1.0)),
-    ("again, twice as long",           fail(FailureKind.CONNECT),                               1, Retry(2.0)),
+    ("again, twice as long",           fail(FailureKind.CONNECT),                               1, Retry(2.0, is_last=True)),
     ("no more attempts",               fail(FailureKind.CONNECT),                               2, None),
     ("status 500",                     fail(FailureKind.UNAVAILABLE, 500),                      0, Retry(1.0)),
     ("status 429 without a failure",   Opened(SITE, SITE, 429),                                 0, Retry(1.0)),
     ("Retry-After pauses the site",    Opened(SITE, SITE, 503, retry_after=30.0),               0, Retry(30.0, True)),
-    ("a short one does not shorten",   Opened(SITE, SITE, 503, retry_after=0.1),                1, Retry(2.0, True)),
+    ("a short one does not shorten",   Opened(SITE, SITE, 503, retry_after=0.1),                1, Retry(2.0, True, is_last=True)),
     ("a long one is limited",          Opened(SITE, SITE, 503, retry_after=86_400.0),           0, Retry(120.0, True)),
     ("Retry-After of a page read",     Opened(SITE, SITE, 200, retry_after=30.0),               0, None),
 ]  # fmt: skip
@@ -90,26 +90,18 @@ def test_links_are_followed_down_to_the_maximum_depth(depth: int, max_depth: int
     assert may_follow(depth, max_depth) is wanted
 
 
-UNREADABLE = PageFailure(FailureKind.UNAVAILABLE, "robots.txt cannot be read")
 ROBOTS = [
-    # why                            page   failure     state              kind                     reason
-    ("disallowed",                   PAGE,  None,       PageState.SKIPPED, None,                    "robots_disallowed"),
-    ("a disallowed start page",      START, None,       PageState.FAILED,  FailureKind.ROBOTS,      None),
-    ("robots.txt cannot be read",    PAGE,  UNREADABLE, PageState.FAILED,  FailureKind.UNAVAILABLE, None),
-    ("the same for a start page",    START, UNREADABLE, PageState.FAILED,  FailureKind.UNAVAILABLE, None),
+    # why                      page   state              kind                reason
+    ("disallowed",             PAGE,  PageState.SKIPPED, None,               "robots_disallowed"),
+    ("a disallowed start",     START, PageState.FAILED,  FailureKind.ROBOTS, None),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("why", "page", "failure", "state", "kind", "reason"), ROBOTS, ids=[row[0] for row in ROBOTS])
+@pytest.mark.parametrize(("why", "page", "state", "kind", "reason"), ROBOTS, ids=[row[0] for row in ROBOTS])
 def test_pages_that_robots_txt_refuses(
-    why: str,
-    page: LeasedPage,
-    failure: PageFailure | None,
-    state: PageState,
-    kind: FailureKind | None,
-    reason: SkipReason | None,
+    why: str, page: LeasedPage, state: PageState, kind: FailureKind | None, reason: SkipReason | None
 ) -> None:
-    result = refuse_page(page, failure, engine="http")
+    result = refuse_page(page, engine="http")
     assert (result.state, result.failure and result.failure.kind, result.skip_reason) == (state, kind, reason)
 
 
@@ -181,28 +173,24 @@ def test_the_next_step_of_a_crawl(
 
 
 FRESH = [
-    # why                                 levels               want  retried          taken  max_pages  wanted
-    ("no page is left",                   Levels(None, None, None), 5, [],                1, None,       0),
-    ("as many as wanted",                 Levels(1, None, None),    5, [],                1, None,       5),
-    ("pages of the same depth are open",  Levels(1, 1, None),       5, [],                1, None,       5),
-    ("a lower depth is still open",       Levels(2, 1, None),       5, [],                1, None,       0),
-    ("a deeper page is open",             Levels(1, 2, None),       5, [],                1, None,       5),
-    ("retries take their share",          Levels(1, None, ""),      5, [PAGE, PAGE],      1, None,       3),
-    ("a retry of a lower depth first",    Levels(2, None, ""),      5, [PAGE],            1, None,       0),
-    ("up to the page limit",              Levels(1, None, None),    5, [],                8, 10,         2),
-    ("at the page limit",                 Levels(1, None, None),    5, [],               10, 10,         0),
-    ("beyond a lowered page limit",       Levels(1, None, None),    5, [],               10, 3,          0),
-    ("none are wanted",                   Levels(1, None, None),    0, [],                1, None,       0),
+    # why                                 levels               want  taken  max_pages  wanted
+    ("no page is left",                   Levels(None, None, None), 5,    1, None,       0),
+    ("as many as wanted",                 Levels(1, None, None),    5,    1, None,       5),
+    ("a lower depth is still open",       Levels(2, 1, None),       5,    1, None,       5),
+    ("up to the page limit",              Levels(1, None, None),    5,    8, 10,         2),
+    ("at the page limit",                 Levels(1, None, None),    5,   10, 10,         0),
+    ("beyond a lowered page limit",       Levels(1, None, None),    5,   10, 3,          0),
+    ("none are wanted",                   Levels(1, None, None),    0,    1, None,       0),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("why", "levels", "want", "retried", "taken", "max_pages", "wanted"), FRESH, ids=[row[0] for row in FRESH]
+    ("why", "levels", "want", "taken", "max_pages", "wanted"), FRESH, ids=[row[0] for row in FRESH]
 )
 def test_how_many_new_pages_may_be_leased(
-    why: str, levels: Levels, want: int, retried: list[LeasedPage], taken: int, max_pages: int | None, wanted: int
+    why: str, levels: Levels, want: int, taken: int, max_pages: int | None, wanted: int
 ) -> None:
-    assert count_fresh(levels, want=want, retried=retried, taken=taken, max_pages=max_pages) == wanted
+    assert count_fresh(levels, want=want, taken=taken, max_pages=max_pages) == wanted
 
 
 ENDS = [
@@ -214,6 +202,7 @@ ENDS = [
     ("open at the page limit",     Levels(1, 1, None),                         5, 5,         False),
     ("a retry is waiting",         Levels(None, None, "2026-01-31T10:00:00Z"), 5, None,      False),
     ("a released page is waiting", Levels(None, None, ""),                     5, 5,         False),
+    ("a last retry is waiting",    Levels(None, None, None, ""),               5, 5,         False),
 ]  # fmt: skip
 
 
@@ -285,13 +274,23 @@ LINKS = (
 )
 
 
-def test_pages_are_found_once_and_only_above_the_maximum_depth() -> None:
+def test_pages_and_their_other_spellings_are_found_once() -> None:
     opened = Opened(PAGE.requested_url, f"{SITE}/page/", 200, links=LINKS)
     result = judge(opened)
     assert [link.verdict for link in result.links] == ["crawl", "crawl", "skip", "skip", "external"]
-    assert ([page.requested_url for page in result.found], result.followed) == ([f"{SITE}/one"], 2)
-    at_the_end = judge(opened, max_depth=1)
-    assert (at_the_end.found, at_the_end.followed) == ((), 2)
+    found = [page.requested_url for page in result.found]
+    assert (found, result.followed) == ([f"{SITE}/one", f"{SITE}/one/"], 2)
+
+
+def test_known_pages_are_found_again_only_nearer_to_the_start_page() -> None:
+    judge = Judge(HOST, None)
+    opened = Opened(PAGE.requested_url, f"{SITE}/page/", 200, links=LINKS)
+
+    def count_found(depth: int) -> int:
+        page = replace(PAGE, depth=depth)
+        return len(judge.judge_page(page, opened, engine="http", is_disallowed=lambda _: False).found)
+
+    assert [count_found(depth) for depth in (3, 3, 4, 2, 2)] == [2, 0, 0, 1, 0]
 
 
 @pytest.mark.parametrize(("max_depth", "is_crawled"), [(None, True), (1, True), (0, False)])
@@ -317,6 +316,7 @@ REDIRECTS: list[tuple[str, PageState | None, bool, bool, RedirectDecision]] = [
     ("unknown target", None, True, True, RedirectDecision.RECORD_PAGE_AND_RESERVE_TARGET),
     ("unknown target, https since", None, True, False, RedirectDecision.RECORD_PAGE),
     ("target failed before", PageState.FAILED, True, True, RedirectDecision.RECORD_PAGE),
+    ("target failed, not read now", PageState.FAILED, False, True, RedirectDecision.SKIP_PAGE),
     ("target waits and was read", PageState.QUEUED, True, True, RedirectDecision.RECORD_TARGET),
     ("target waits, not read yet", PageState.QUEUED, False, True, RedirectDecision.SKIP_PAGE),
     ("target is being fetched", PageState.FETCHING, True, True, RedirectDecision.SKIP_PAGE),
@@ -334,3 +334,32 @@ def test_which_page_of_a_redirect_is_recorded(
     target: PageState | None, is_read: bool, is_queued_url: bool, decision: RedirectDecision
 ) -> None:
     assert decide_redirect(target, is_target_read=is_read, has_queued_url=is_queued_url) is decision
+
+
+OUTCOMES = [
+    # why                                 state              status  failure                  reason                  wanted
+    ("read",                              PageState.DONE,       200, None,                    None,                   "read"),
+    ("read in part",                      PageState.DONE,       200, FailureKind.TRUNCATED,   None,                   "read"),
+    ("a redirect to another host",        PageState.DONE,       301, None,                    None,                   "read"),
+    ("not found",                         PageState.DONE,       404, FailureKind.STATUS,      None,                   "missing"),
+    ("gone",                              PageState.DONE,       410, FailureKind.STATUS,      None,                   "missing"),
+    ("forbidden",                         PageState.DONE,       403, FailureKind.STATUS,      None,                   "refused"),
+    ("sign-in wanted",                    PageState.DONE,       401, FailureKind.STATUS,      None,                   "refused"),
+    ("a server error",                    PageState.FAILED,     500, FailureKind.UNAVAILABLE, None,                   "failed"),
+    ("no connection",                     PageState.FAILED,       0, FailureKind.CONNECT,     None,                   "failed"),
+    ("an address that is not allowed",    PageState.FAILED,       0, FailureKind.REFUSED,     None,                   "refused"),
+    ("a disallowed start page",           PageState.FAILED,       0, FailureKind.ROBOTS,      None,                   "refused"),
+    ("disallowed by robots.txt",          PageState.SKIPPED,      0, None,           SkipReason.ROBOTS_DISALLOWED,    "refused"),
+    ("redirects to a disallowed page",    PageState.SKIPPED,    301, None,           SkipReason.REDIRECT_DISALLOWED,  "refused"),
+    ("redirects to a page of the site",   PageState.SKIPPED,    301, None,           SkipReason.REDIRECT_TO_PAGE,     "skipped"),
+    ("an alias",                          PageState.SKIPPED,      0, None,           SkipReason.DUPLICATE,            "skipped"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("why", "state", "status", "failure", "reason", "wanted"), OUTCOMES, ids=[row[0] for row in OUTCOMES]
+)
+def test_what_became_of_a_page_in_one_word(
+    why: str, state: PageState, status: int, failure: FailureKind | None, reason: SkipReason | None, wanted: str
+) -> None:
+    assert judge_outcome(state, status, failure=failure, skip_reason=reason) == wanted

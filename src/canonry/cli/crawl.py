@@ -18,7 +18,7 @@ from canonry.cli.options import db_option, json_option
 from canonry.cli.signals import run_until_stopped
 from canonry.cli.stores import open_store
 from canonry.core.url import parse
-from canonry.errors import CanonryError, mask_credentials
+from canonry.errors import CanonryError, CrawlNotFound, mask_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,9 +26,23 @@ if TYPE_CHECKING:
     from canonry.crawler.crawl_options import OptionChanges
     from canonry.crawler.crawl_store import Counts, Crawl, CrawlStore
     from canonry.crawler.pages import Page, Summary
+    from canonry.crawler.results import Outage
 
 _EXTENSIONS = (".jsonl", ".csv", ".parquet", ".graphml", ".dot")
+_NO_LIMIT = "none"
 _MAX_SHOWN_PAGES = 20  # on a terminal
+
+
+class _Limit(click.ParamType[int | str]):
+    """A number, or `none` for no limit."""
+
+    name = "limit"
+
+    def __init__(self, least: int) -> None:
+        self._number = click.IntRange(min=least)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        return _NO_LIMIT if value == _NO_LIMIT else self._number.convert(value, param, ctx)
 
 
 def parse_output_file(_context: click.Context, _parameter: click.Parameter, given: str | None) -> Path | None:
@@ -56,9 +70,14 @@ def require_writer(file: Path | None) -> None:
     type=click.Choice(["chrome", "http"]),
     help="Read links in a browser tab (chrome, the default) or from the HTML alone (http).",
 )
-@click.option("--max-pages", metavar="N", type=click.IntRange(min=1), help="Stop after N pages.")
 @click.option(
-    "--depth", metavar="N", type=click.IntRange(min=0), help="Follow links up to N clicks from the start page."
+    "--max-pages", metavar="N|none", type=_Limit(1), help="Stop after N pages; `none` removes the limit of a crawl."
+)
+@click.option(
+    "--depth",
+    metavar="N|none",
+    type=_Limit(0),
+    help="Follow links up to N clicks from the start page, 0 for that page alone; `none` removes the limit.",
 )
 @click.option(
     "--out",
@@ -80,6 +99,12 @@ def require_writer(file: Path | None) -> None:
     type=click.FloatRange(min=0),
     help="Pause between two requests; robots.txt may ask for a longer one.",
 )
+@click.option(
+    "--patience",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0),
+    help="How long to wait for a site that stops answering; then the crawl pauses.  [default: 300]",
+)
 @click.option("--no-robots", is_flag=True, help="Ignore robots.txt, for a site of your own.")
 @click.option("--sitemaps", is_flag=True, help="Also crawl the pages that the site's sitemaps name.")
 @click.option("--follow-start", is_flag=True, help="If the start page redirects to another host, crawl that host.")
@@ -93,7 +118,8 @@ def crawl(
 
     The site is the host of SEED: www.example.com is not example.com. When piped, pages are printed as JSON
     lines as they are read; --out writes them at the end. The store keeps the pages: --resume continues after an
-    interruption, and its output has the pages of both runs. Exit 1 if the start page or some pages failed.
+    interruption, tries pages again that failed for a passing reason, and its output has the pages of both runs.
+    Exit 1 if the start page or some pages failed, or if the site stopped answering.
 
     \b
     canonry crawl https://example.com/ --out site.jsonl
@@ -109,7 +135,8 @@ def crawl(
 
 def _read_options(given: dict[str, Any]) -> dict[str, Any]:
     """Return the crawl options that were given on the command line."""
-    options = {name: value for name, value in given.items() if value not in (None, False)}
+    options = {name: value for name, value in given.items() if value is not None and value is not False}
+    options |= {name: None for name in ("max_pages", "depth") if options.get(name) == _NO_LIMIT}
     if options.pop("no_robots", False):
         options["robots"] = False
     return options
@@ -129,6 +156,7 @@ class _Session:
         self.summary: Summary = Summary()
         self.shown: list[Page] = []
         self.started = time.monotonic()
+        self._outage: Outage | None = None
 
     def report_interruption(self) -> None:
         """Print the command that continues the crawl."""
@@ -176,7 +204,8 @@ class _Session:
             with Jobs(database) as jobs:
                 await enqueue_crawl(jobs, started)
             while (now := await crawls.get(started.id)).state is CrawlState.RUNNING:
-                self._show_counts(await crawls.count_pages(started.id), now.host)
+                self._report_outage(now)
+                self._show_counts(await crawls.count_pages(started.id), now)
                 await asyncio.sleep(0.5)
             self.bar.clear()
             if target := now.moved_to:
@@ -214,18 +243,39 @@ class _Session:
         return 1
 
     async def _show_progress(self, crawls: CrawlStore, started: list[Crawl]) -> None:
-        if not sys.stderr.isatty():
-            return
         while True:
             await asyncio.sleep(0.5)
-            if started:
-                self._show_counts(await crawls.count_pages(started[0].id), started[0].host)
+            if not started:
+                continue
+            try:
+                crawl = await crawls.get(started[0].id)
+            except CrawlNotFound:  # it was removed
+                return
+            self._report_outage(crawl)
+            if sys.stderr.isatty():
+                self._show_counts(await crawls.count_pages(crawl.id), crawl)
 
-    def _show_counts(self, counts: Counts, host: str) -> None:
+    def _report_outage(self, crawl: Crawl) -> None:
+        """Print a line when the site stops answering, and when it answers again."""
+        from canonry.crawler.crawl_store import CrawlState
+
+        if crawl.state is CrawlState.RUNNING and (crawl.outage is None) != (self._outage is None):
+            self.bar.clear()
+            waiting = f"stopped answering. Waiting for it, at most {crawl.options.patience:g} seconds."
+            click.echo(f"canonry: {crawl.host} {waiting if crawl.outage else 'answers again'}", err=True)
+        self._outage = crawl.outage
+
+    def _show_counts(self, counts: Counts, crawl: Crawl) -> None:
+        from canonry.crawler.results import PageOutcome
+
         done = counts.done + counts.failed
         self.bar.resize(done + counts.queued + counts.fetching)
+        failed = counts.outcomes[PageOutcome.FAILED]
         rate = self.summary.pages / max(time.monotonic() - self.started, 0.001)
-        status = f"{counts.queued} queued, {counts.fetching} open, {counts.failed} failed, {rate:.1f} pages/s, {host}"
+        status = f"{counts.queued} queued, {counts.fetching} open, {failed} failed, {rate:.1f} pages/s, {crawl.host}"
+        if crawl.outage is not None:
+            until = crawl.outage.paused_until.astimezone()
+            status = f"{counts.queued} queued, paused until {until:%H:%M:%S}: {crawl.host} does not answer"
         self.bar.show(done, status)
 
     async def _write_out(self, crawls: CrawlStore, crawl_id: int) -> None:
@@ -237,31 +287,56 @@ class _Session:
         """Print the pages and the summary, and return the exit code."""
         from canonry.crawler.crawl_store import CrawlState
 
-        summary, counts, state = self.summary, await crawls.count_pages(crawl_id), (await crawls.get(crawl_id)).state
+        summary, counts, crawl = self.summary, await crawls.count_pages(crawl_id), await crawls.get(crawl_id)
         if self.shown:
             rows = [(str(page.status), page.title[:40], page.url) for page in self.shown]
             render.print_table(("status", "title", "url"), rows)
             if summary.pages > len(self.shown):
                 click.echo(f"and {summary.pages - len(self.shown)} more")
+            print_problems(summary)
         seconds = time.monotonic() - self.started
         print_summary(summary, counts, f"{summary.pages / max(seconds, 0.001):.1f} pages/s", err=True)
-        if state is CrawlState.STOPPED:
-            click.echo("canonry: the crawl was stopped. To continue, add --resume.", err=True)
-        return 1 if state is CrawlState.STOPPED or summary.failed or summary.is_seed_failed or not summary.pages else 0
+        is_unfinished = crawl.state in {CrawlState.STOPPED, CrawlState.PAUSED}
+        if is_unfinished:
+            reason = f"is paused: {mask_credentials(str(crawl.failure))}" if crawl.failure else "was stopped"
+            click.echo(f"canonry: the crawl {reason}. To continue, add --resume.", err=True)
+        return 1 if is_unfinished or summary.failed or summary.is_seed_failed or not summary.pages else 0
+
+
+def print_problems(summary: Summary) -> None:
+    """Print why pages were not read."""
+    from canonry.crawler.pages import mask_url
+
+    problems = summary.problems
+    if not problems:
+        return
+    rows = [(page.outcome, mask_url(page.url), mask_url(page.error)) for page in problems[:_MAX_SHOWN_PAGES]]
+    click.echo()
+    render.print_table(("", "not read", "why"), rows)
+    if len(problems) > len(rows):
+        click.echo(f"and {len(problems) - len(rows)} more; --out has all")
 
 
 def print_summary(summary: Summary, counts: Counts, note: str, *, err: bool) -> None:
     """Print what a crawl found as a table; `note` stands beside the number of pages."""
+    from canonry.crawler.results import PageOutcome
+
+    notes = {
+        PageOutcome.READ: "",
+        PageOutcome.MISSING: "the server has no such page",
+        PageOutcome.FAILED: "no usable answer",
+        PageOutcome.REFUSED: "by the server, robots.txt or the guard",
+    }
     table = [
         ("pages", summary.pages, note),
-        ("failed", summary.failed, "no usable answer"),
+        *((outcome.value, summary.outcomes[outcome], why) for outcome, why in notes.items()),
         ("not fetched", counts.queued, "left in the queue"),
         *(("page skipped", count, reason.sentence) for reason, count in sorted(counts.skipped.items())),
         *(("link skipped", count, reason) for reason, count in summary.skipped.most_common(30)),
         ("external", summary.externals, "URLs of other sites"),
         ("duplicates avoided", counts.duplicates_avoided, "links to pages already known"),
     ]
-    always = {"pages", "external", "duplicates avoided"}
+    always = {"pages", PageOutcome.READ.value, "external", "duplicates avoided"}
     shown = [(name, str(count), reason) for name, count, reason in table if count or name in always]
     render.print_table(("", "count", ""), shown, err=err)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from canonry.cli import render
-from canonry.cli.crawl import parse_output_file, print_summary, require_writer, write_pages
+from canonry.cli.crawl import parse_output_file, print_problems, print_summary, require_writer, write_pages
 from canonry.cli.options import db_option, json_option
 from canonry.cli.stores import open_store
 
@@ -103,6 +103,7 @@ def show(crawl_id: int, *, database_url: str, as_json: bool) -> None:
         render.print_json(
             {
                 **_make_record(crawl, pages),
+                "outcomes": {str(outcome): count for outcome, count in counts.outcomes.items()},
                 "skipped": skipped,
                 "links_skipped": dict(summary.skipped),
                 "externals": summary.externals,
@@ -110,7 +111,10 @@ def show(crawl_id: int, *, database_url: str, as_json: bool) -> None:
         )
         return
     state = f"{crawl.state}: {crawl.failure}" if crawl.failure else crawl.state
+    if crawl.outage is not None:
+        state = f"{state}, paused until {crawl.outage.paused_until.astimezone():%H:%M:%S}: the site does not answer"
     click.echo(f"{render.make_bold(render.escape_control(crawl.seed))}  {state}")
+    print_problems(summary)
     print_summary(summary, counts, f"started {crawl.started_at[:16].replace('T', ' ')}", err=False)
 
 
@@ -191,12 +195,15 @@ def _open_crawls(database_url: str) -> Generator[CrawlStore]:
 
 
 def _make_record(crawl: Crawl, pages: Mapping[str, int]) -> dict[str, Any]:
+    from canonry.store.schema import stamp
+
     return {
         "id": crawl.id,
         "seed": crawl.seed,
         "host": crawl.host,
         "state": crawl.state,
         "failure": str(crawl.failure or ""),
+        "paused_until": None if crawl.outage is None else stamp(crawl.outage.paused_until),
         "started_at": crawl.started_at,
         "finished_at": crawl.finished_at,
         "options": asdict(crawl.options),

@@ -32,6 +32,7 @@ class CrawlOptions:
     follow_start: bool = False  # crawl the other host if the start page redirects to one
     retries: int = 2
     backoff: float = 1.0  # seconds before the first retry, doubled before each further one
+    patience: float = 300.0  # seconds to wait for a site that stopped answering
     shared: bool = False  # opened by worker processes instead of the process that started the crawl
 
     @property
@@ -58,6 +59,7 @@ class OptionChanges(TypedDict, total=False):
     follow_start: bool
     retries: int
     backoff: float
+    patience: float
     shared: bool
 
 

@@ -29,19 +29,21 @@ from canonry.crawler.decide import (
 from canonry.crawler.frontier import LEASE_DURATION
 from canonry.crawler.judge import Judge
 from canonry.crawler.lease_owners import make_owner_id
+from canonry.crawler.outage import SiteWatch
 from canonry.crawler.pages import Page, select_external
 from canonry.crawler.politeness import Politeness
 from canonry.crawler.reasons import CrawlFailure, CrawlFailureKind
-from canonry.crawler.results import LeasedPage, PageResult, PageState, PageUrl
+from canonry.crawler.results import LeasedPage, PageResult, PageState, PageUrl, judge_outcome
 from canonry.errors import FetchFailed, StartMoved
 from canonry.net import robots as robots_txt
 from canonry.net.dns import resolve_name
+from canonry.net.engine import Opened
 from canonry.net.fetch import Client, FetchOptions
 from canonry.net.guard import make_guard
 from canonry.net.html import is_html
 from canonry.net.http_engine import MAX_PAGE_BYTES, HttpEngine
 from canonry.net.origin import Origin
-from canonry.net.robots import get_robots_token
+from canonry.net.robots import RobotsVerdict, get_robots_token
 from canonry.net.sitemap import MAX_FILE_BYTES as MAX_SITEMAP_BYTES
 from canonry.net.sitemap import iter_sitemap_pages
 from canonry.settings import load_settings
@@ -51,7 +53,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from canonry.crawler.crawl_store import Crawl, CrawlStore
-    from canonry.crawler.results import FrontierBatch, RecordedPage
+    from canonry.crawler.results import FrontierBatch, Outage, RecordedPage
     from canonry.net.engine import Engine
     from canonry.net.response import Fetch
     from canonry.settings import Settings
@@ -120,12 +122,19 @@ class CrawlRun:
             token=get_robots_token(settings.user_agent),
             delay=self.options.delay,
             slots=self._slots,
-            backoff=self.options.backoff,
             seed=self._seed,
         )
         if self._engine is None:
             is_http = self.options.engine == "http"
             self._engine = HttpEngine(page_fetch) if is_http else await self._start_chrome(settings)
+        self._watch = SiteWatch(
+            self.crawls,
+            self.crawl.id,
+            options=self.options,
+            open_page=self._request,
+            clock=self.clock,
+            outage=self.crawl.outage,
+        )
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -151,7 +160,9 @@ class CrawlRun:
                 if start is not None:
                     await self._check_start(start)
                 is_late = self._deadline is not None and self._loop.time() > self._deadline
-                want = count_to_lease(self.options, busy=self._busy, is_paused=is_late or start is not None)
+                want = count_to_lease(
+                    self.options, busy=self._busy, is_paused=is_late or start is not None or self._watch.is_paused
+                )
                 batch = await self._record_and_lease(results, want=want)
                 for recorded in batch.recorded:
                     yield _make_page(recorded)
@@ -181,6 +192,7 @@ class CrawlRun:
         renews = self._loop.time() > self._renew_at
         if renews:
             self._renew_at = self._loop.time() + _RENEW_SECONDS
+        version = self._watch.version
         batch = await self.crawls.record_and_lease(
             self.crawl.id,
             self._owner,
@@ -188,8 +200,10 @@ class CrawlRun:
             want=want,
             now=self.clock(),
             max_pages=self.options.max_pages,
+            max_depth=self.options.depth,
             renews=renews,
         )
+        self._watch.adopt(batch.outage, version=version)
         if batch.host not in {"", self._judge.host}:  # another process followed the start page to this host
             self._judge = Judge(batch.host, self.options.depth)
         self._busy += len(batch.leased)
@@ -219,13 +233,16 @@ class CrawlRun:
 
     async def _open(self, page: LeasedPage) -> PageResult:
         """Open a page when robots.txt and the delay allow it, and decide on its result."""
+        target = PageUrl(page.url, page.requested_url, page.origin)
+        if (outage := await self._watch.wait_for_site(target)) is not None:
+            return _wait_for_site(page, Opened(page.requested_url), outage)
+        sent_at = self._loop.time()
         rules = await self._politeness.get_rules(page.requested_url, page.origin)
-        if not rules.allows(page.requested_url):
-            return refuse_page(page, rules.failure, engine=self.options.engine)
-        await self._politeness.wait_for_turn(rules)
-        assert self._engine is not None
-        url = self._politeness.add_credentials(page.requested_url)
-        opened = await self._engine.open(url, origin=page.origin)
+        if rules.judge(page.requested_url) is RobotsVerdict.DISALLOWED:
+            return refuse_page(page, engine=self.options.engine)
+        opened = await self._request(target)
+        if (outage := await self._watch.find_outage(target, opened, sent_at=sent_at)) is not None:
+            return _wait_for_site(page, opened, outage)
         retry = decide_retry(opened, attempts=page.attempts, options=self.options, jitter=random.random())  # noqa: S311
         if retry is None:
             return self._judge.judge_page(
@@ -234,7 +251,24 @@ class CrawlRun:
         if retry.pauses_site:
             self._politeness.pause(retry.seconds)
         retry_at = self.clock() + timedelta(seconds=retry.seconds)
-        return PageResult(page, PageState.QUEUED, page.url, opened.status, failure=opened.failure, retry_at=retry_at)
+        return PageResult(
+            page,
+            PageState.QUEUED,
+            page.url,
+            opened.status,
+            failure=opened.failure,
+            retry_at=retry_at,
+            is_last_retry=retry.is_last,
+        )
+
+    async def _request(self, page: PageUrl) -> Opened:
+        """Open a URL at its turn; if robots.txt cannot be read now, that is the failure."""
+        rules = await self._politeness.get_rules(page.requested_url, page.origin)
+        if rules.failure is not None:
+            return Opened(page.requested_url, failure=rules.failure)
+        await self._politeness.wait_for_turn(rules)
+        assert self._engine is not None
+        return await self._engine.open(self._politeness.add_credentials(page.requested_url), origin=page.origin)
 
     async def _check_start(self, start: PageResult) -> None:
         """Move to the host that the start page redirects to, or fail, before the start page is recorded."""
@@ -259,15 +293,16 @@ class CrawlRun:
 
     async def _resume_sitemaps(self) -> None:
         """Read the sitemaps again when a crawl is resumed: the process that read them may have been interrupted."""
-        is_running = self.crawl.state is CrawlState.RUNNING
-        if self.options.sitemaps and is_running and self.crawl.taken and self._deadline is None:
+        is_done = self.crawl.state is CrawlState.DONE
+        if self.options.sitemaps and not is_done and self.crawl.taken and self._deadline is None:
             await self._read_sitemaps(self.crawl.seed, Origin.from_server(self.crawl.address))
 
     async def _read_sitemaps(self, start_url: str, origin: Origin) -> None:
         """Queue the pages that the site's sitemaps name; `origin` is that of the URLs on the start page."""
         sitemaps = await self._politeness.find_sitemaps(start_url, origin)
         pages: list[PageUrl] = []
-        async for found in iter_sitemap_pages(sitemaps, self._sitemap_fetch):
+        fetch: Fetch = partial(self._watch.fetch_patiently, fetch=self._sitemap_fetch)
+        async for found in iter_sitemap_pages(sitemaps, fetch):
             if isinstance(found, FetchFailed):
                 continue
             if (page := self._judge.judge_sitemap_url(found.url, found.origin)) is not None:
@@ -280,6 +315,19 @@ class CrawlRun:
     def _follows_redirect(self, url: str, target: str) -> bool:
         """Return whether to follow a redirect: not if robots.txt disallows the target, or the `Judge` refuses it."""
         return not self._politeness.is_disallowed(target) and self._judge.follows_redirect(url, target)
+
+
+def _wait_for_site(page: LeasedPage, opened: Opened, outage: Outage) -> PageResult:
+    """Return the result of a page that was not read because the site is down: it is opened after the pause."""
+    return PageResult(
+        page,
+        PageState.QUEUED,
+        page.url,
+        opened.status,
+        failure=opened.failure,
+        retry_at=outage.paused_until,
+        is_free_retry=True,
+    )
 
 
 def _make_page(recorded: RecordedPage) -> Page:
@@ -296,4 +344,5 @@ def _make_page(recorded: RecordedPage) -> Page:
         select_external(result.links),
         "" if result.failure is None else str(result.failure),
         None if result.failure is None else result.failure.kind,
+        judge_outcome(result.state, result.status, failure=None if result.failure is None else result.failure.kind),
     )

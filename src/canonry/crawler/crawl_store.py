@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -13,11 +14,12 @@ from sqlalchemy import Connection, Row, delete, func, insert, select, update
 from canonry.core.scope import Verdict
 from canonry.crawler import frontier
 from canonry.crawler.crawl_options import parse_options
-from canonry.crawler.frontier import add_pages
+from canonry.crawler.known_pages import add_pages, follow_deeper
 from canonry.crawler.pages import Page, PageLink, select_external
 from canonry.crawler.reasons import CrawlFailure, CrawlFailureKind, SkipReason
-from canonry.crawler.results import RECORDED, PageState
-from canonry.errors import CrawlNotFound, FailureKind
+from canonry.crawler.results import RECORDED, PageOutcome, PageState, PageUrl, judge_outcome
+from canonry.errors import TRANSIENT_FAILURES, CrawlNotFound, FailureKind
+from canonry.net.origin import Origin
 from canonry.store.schema import crawl_pages, crawls, stamp
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from canonry.crawler.crawl_options import CrawlOptions
-    from canonry.crawler.results import FrontierBatch, PageResult, PageUrl
+    from canonry.crawler.results import FrontierBatch, Outage, PageResult
     from canonry.store.database import Database
 
 
@@ -36,6 +38,7 @@ class CrawlState(StrEnum):
     DONE = "done"
     FAILED = "failed"
     STOPPED = "stopped"
+    PAUSED = "paused"  # the site stopped answering; resuming continues
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ class Crawl:
     taken: int
     started_at: str
     finished_at: str | None
+    outage: Outage | None = None
 
     @property
     def moved_to(self) -> str:
@@ -68,7 +72,10 @@ class StoredPage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The progress of a crawl: pages by state, skipped ones by reason; `followed` counts links to pages of the site."""
+    """The progress of a crawl: pages by state, skipped ones by reason; `followed` counts links to pages of the site.
+
+    `outcomes` counts the pages that are done in the words of all outputs.
+    """
 
     queued: int = 0
     fetching: int = 0
@@ -76,6 +83,7 @@ class Counts:
     failed: int = 0
     skipped: Mapping[SkipReason, int] = field(default_factory=dict[SkipReason, int])
     followed: int = 0
+    outcomes: Mapping[PageOutcome, int] = field(default_factory=Counter[PageOutcome])
 
     @property
     def known(self) -> int:
@@ -93,14 +101,14 @@ _CRAWL_COLUMNS = [
     crawls.c[name]
     for name in (
         *("id", "seed", "host", "options", "state", "failure", "failure_kind", "moved_to", "address", "taken"),
-        *("started_at", "finished_at"),
+        *("started_at", "finished_at", "down_since", "paused_until"),
     )
 ]
 _PAGE_COLUMNS = [
     crawl_pages.c[name]
     for name in (
         *("id", "url", "requested_url", "final_url", "status", "title", "depth", "engine", "links", "error"),
-        "failure",
+        *("failure", "state"),
     )
 ]
 
@@ -161,14 +169,70 @@ class CrawlStore:
         return await self.get(crawl_id)
 
     async def reopen(self, crawl_id: int, options: CrawlOptions) -> None:
-        """Let a crawl continue, under these options."""
+        """Let a crawl continue, under these options.
+
+        Pages that another attempt may read are queued again, and pages that a lower maximum depth left out are queued.
+        """
         values = {"state": CrawlState.RUNNING, "finished_at": None, "options": options.to_json()}
-        await self._update(crawl_id, values | {"failure": "", "failure_kind": "", "moved_to": ""})
+        values |= {"failure": "", "failure_kind": "", "moved_to": "", "down_since": None, "paused_until": None}
+        queued = {"state": PageState.QUEUED, "attempts": 0, "retry_at": None, "is_last_retry": 0}
+        retry = (
+            update(crawl_pages)
+            .where(crawl_pages.c.crawl_id == crawl_id, crawl_pages.c.state == PageState.FAILED)
+            .where(crawl_pages.c.failure.in_(TRANSIENT_FAILURES))
+            .values(queued)
+        )
+
+        def work(connection: Connection) -> None:
+            stored = select(crawls.c.options).where(crawls.c.id == crawl_id).with_for_update()
+            before = parse_options(connection.execute(stored).scalar_one())
+            connection.execute(update(crawls).where(crawls.c.id == crawl_id).values(values))
+            connection.execute(retry)
+            waiting = (crawl_pages.c.crawl_id == crawl_id, crawl_pages.c.state == PageState.QUEUED)
+            connection.execute(update(crawl_pages).where(*waiting).values(retry_at=None))
+            if before.depth is not None and (options.depth is None or options.depth > before.depth):
+                follow_deeper(connection, crawl_id, before=before.depth, max_depth=options.depth)
+
+        await self.database.write(work)
+
+    async def has_retries(self, crawl_id: int) -> bool:
+        """Return whether pages failed that another attempt may read."""
+        query = (
+            select(crawl_pages.c.id)
+            .where(crawl_pages.c.crawl_id == crawl_id, crawl_pages.c.state == PageState.FAILED)
+            .where(crawl_pages.c.failure.in_(TRANSIENT_FAILURES))
+            .limit(1)
+        )
+        return await self.database.read(lambda connection: connection.execute(query).first() is not None)
 
     async def fail(self, crawl_id: int, failure: CrawlFailure, now: datetime) -> None:
         """End a crawl that cannot begin."""
         values = {"state": CrawlState.FAILED, "finished_at": stamp(now), "failure_kind": failure.kind}
         await self._update(crawl_id, values | {"failure": failure.detail, "moved_to": failure.target})
+
+    async def pause(self, crawl_id: int, failure: CrawlFailure, now: datetime) -> None:
+        """End a running crawl whose site does not answer; resuming continues it."""
+        values = {"state": CrawlState.PAUSED, "finished_at": stamp(now), "down_since": None, "paused_until": None}
+        values |= {"failure_kind": failure.kind, "failure": failure.detail}
+        change = update(crawls).where(crawls.c.id == crawl_id, crawls.c.state == CrawlState.RUNNING).values(values)
+        await self.database.write(lambda connection: connection.execute(change))
+
+    async def set_outage(self, crawl_id: int, outage: Outage | None) -> None:
+        """Store since when the site does not answer and until when no page is opened, or that it answers again."""
+        since, until = (None, None) if outage is None else (stamp(outage.since), stamp(outage.paused_until))
+        await self._update(crawl_id, {"down_since": since, "paused_until": until})
+
+    async def find_read_page(self, crawl_id: int, site: str) -> PageUrl | None:
+        """Return the first page of a site, such as `https://example.com`, that got an answer."""
+        query = (
+            select(crawl_pages.c.url, crawl_pages.c.requested_url, crawl_pages.c.origin)
+            .where(crawl_pages.c.crawl_id == crawl_id, crawl_pages.c.state == PageState.DONE)
+            .where(crawl_pages.c.requested_url.startswith(f"{site}/", autoescape=True))
+            .order_by(crawl_pages.c.depth, crawl_pages.c.id)
+            .limit(1)
+        )
+        row = await self.database.read(lambda connection: connection.execute(query).first())
+        return None if row is None else PageUrl(row.url, row.requested_url, Origin.parse(row.origin))
 
     async def set_start(self, crawl_id: int, host: str, address: str) -> None:
         """Store which host is crawled, and the address that answered for the start page."""
@@ -176,7 +240,12 @@ class CrawlStore:
 
     async def add(self, crawl_id: int, pages: Sequence[PageUrl], *, depth: int, referrer: str) -> None:
         """Queue pages that are not known yet."""
-        await self.database.write(partial(add_pages, crawl_id=crawl_id, pages=pages, depth=depth, referrer=referrer))
+
+        def work(connection: Connection) -> None:
+            connection.execute(select(crawls.c.id).where(crawls.c.id == crawl_id).with_for_update())
+            add_pages(connection, crawl_id, pages, depth, referrer)
+
+        await self.database.write(work)
 
     async def record_and_lease(
         self,
@@ -187,15 +256,18 @@ class CrawlStore:
         want: int,
         now: datetime,
         max_pages: int | None = None,
+        max_depth: int | None = None,
         renews: bool = False,
     ) -> FrontierBatch:
         """Record the results of pages that this owner leased, and lease up to `want` more, in one transaction.
 
-        No more than `max_pages` are leased in all. `renews` extends the leases that the owner holds. With `want` 0 the
-        crawl does not end, even if no page is left: the owner may have more pages to add.
+        No more than `max_pages` are leased in all, and none deeper than `max_depth`. `renews` extends the leases that
+        the owner holds. With `want` 0 the crawl does not end, even if no page is left: the owner may have more pages to
+        add.
         """
         work = partial(
             frontier.record_and_lease,
+            max_depth=max_depth,
             crawl_id=crawl_id,
             owner=owner,
             results=results,
@@ -245,22 +317,25 @@ class CrawlStore:
 
 
 def _count_pages(connection: Connection, crawl_id: int) -> Counts:
-    groups = (crawl_pages.c.state, crawl_pages.c.skip_reason)
+    groups = (crawl_pages.c.state, crawl_pages.c.skip_reason, crawl_pages.c.failure, crawl_pages.c.status)
     query = (
         select(*groups, func.count(), func.sum(crawl_pages.c.followed))
         .where(crawl_pages.c.crawl_id == crawl_id)
         .group_by(*groups)
     )
-    counts: dict[str, int] = {}
-    skipped: dict[SkipReason, int] = {}
+    counts = Counter[str]()
+    skipped = Counter[SkipReason]()
+    outcomes = Counter(dict.fromkeys(PageOutcome, 0))
     followed = 0
-    for state, skip_reason, count, links in connection.execute(query):
+    for state, skip_reason, failure, status, count, links in connection.execute(query):
         followed += int(links)
         if state == PageState.SKIPPED:
-            skipped[SkipReason(skip_reason)] = count
+            skipped[SkipReason(skip_reason)] += count
         else:
-            counts[state] = count
-    return Counts(**counts, skipped=skipped, followed=followed)
+            counts[state] += count
+        if state not in {PageState.QUEUED, PageState.FETCHING}:
+            outcomes[judge_outcome(PageState(state), status, failure=failure, skip_reason=skip_reason)] += count
+    return Counts(**counts, skipped=skipped, followed=followed, outcomes=outcomes)
 
 
 def _make_crawl(row: Row[Any]) -> Crawl:
@@ -278,6 +353,7 @@ def _make_crawl(row: Row[Any]) -> Crawl:
         row.taken,
         row.started_at,
         row.finished_at,
+        frontier.read_outage(row.down_since, row.paused_until),
     )
 
 
@@ -296,5 +372,6 @@ def _make_page(row: Row[Any]) -> StoredPage:
         select_external(links),
         row.error,
         FailureKind(row.failure) if row.failure else None,
+        judge_outcome(PageState(row.state), row.status, failure=row.failure),
     )
     return StoredPage(row.id, page)

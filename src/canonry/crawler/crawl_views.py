@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, func, select, text
 
 from canonry.core.scope import Verdict
 from canonry.crawler.pages import mask_url
-from canonry.crawler.results import RECORDED, PageState
+from canonry.crawler.results import RECORDED, PageOutcome, PageState, judge_outcome
 from canonry.store.schema import crawl_pages
 
 if TYPE_CHECKING:
@@ -38,11 +38,12 @@ class Node:
     error: str
     referrer: str
     targets: tuple[str, ...] | None
+    outcome: PageOutcome = PageOutcome.READ
 
     @property
     def is_failed(self) -> bool:
-        """Whether there was no answer, or one with an error status."""
-        return self.state is PageState.FAILED or self.status >= 400
+        """Whether the page was not read."""
+        return self.outcome is not PageOutcome.READ
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +67,11 @@ _SELECT_OPEN_URLS = text(
     " ORDER BY depth, id LIMIT 20"
 )
 _SELECT_NODES = text(
-    "SELECT id, url, title, status, depth, state, error, referrer,"  # noqa: S608
+    "SELECT id, url, title, status, depth, state, error, failure, referrer,"  # noqa: S608
     f" CASE WHEN LENGTH(links) <= {_MAX_LINKS_CHARACTERS} THEN links END FROM crawl_pages WHERE id IN :ids"
 ).bindparams(bindparam("ids", expanding=True))
 _SELECT_NODES_WITHOUT_LINKS = text(
-    "SELECT id, url, title, status, depth, state, error, referrer, '[]' FROM crawl_pages WHERE id IN :ids"
+    "SELECT id, url, title, status, depth, state, error, failure, referrer, '[]' FROM crawl_pages WHERE id IN :ids"
 ).bindparams(bindparam("ids", expanding=True))
 
 
@@ -138,10 +139,19 @@ def _load_nodes(connection: Connection, places: list[tuple[int, int]], *, with_l
 
 
 def _make_node(
-    url: str, title: str, status: int, depth: int, state: str, error: str, referrer: str, links: str | None
+    url: str,
+    title: str,
+    status: int,
+    depth: int,
+    state: str,
+    error: str,
+    failure: str,
+    referrer: str,
+    links: str | None,
 ) -> Node:
     shown, found_on = mask_url(url), mask_url(referrer)
-    return Node(shown, title, status, depth, PageState(state), mask_url(error), found_on, _find_targets(links))
+    outcome = judge_outcome(PageState(state), status, failure=failure)
+    return Node(shown, title, status, depth, PageState(state), mask_url(error), found_on, _find_targets(links), outcome)
 
 
 def _find_targets(links: str | None) -> tuple[str, ...] | None:

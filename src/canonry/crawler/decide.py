@@ -40,10 +40,14 @@ def may_follow(depth: int, max_depth: int | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Open a page again after `seconds`; with `pauses_site`, the server asked for this pause for all its pages."""
+    """Open a page again after `seconds`; with `pauses_site`, the server asked for this pause for all its pages.
+
+    `is_last`: the last retry waits until all other pages are done, because a short outage may be over by then.
+    """
 
     seconds: float
     pauses_site: bool = False
+    is_last: bool = False
 
 
 def decide_retry(opened: Opened, *, attempts: int, options: CrawlOptions, jitter: float) -> Retry | None:
@@ -55,20 +59,25 @@ def decide_retry(opened: Opened, *, attempts: int, options: CrawlOptions, jitter
     if not is_transient or attempts >= options.retries:
         return None
     seconds = options.backoff * 2**attempts * (0.75 + jitter / 2)
+    is_last = attempts == options.retries - 1
     if opened.retry_after is None:
-        return Retry(seconds)
-    return Retry(max(seconds, min(opened.retry_after, _MAX_RETRY_AFTER_SECONDS)), pauses_site=True)
+        return Retry(seconds, is_last=is_last)
+    return Retry(limit_retry_after(opened, seconds), pauses_site=True, is_last=is_last)
 
 
-def refuse_page(page: LeasedPage, failure: PageFailure | None, *, engine: str) -> PageResult:
-    """Return the result for a page that was not requested because of robots.txt.
+def limit_retry_after(opened: Opened, seconds: float) -> float:
+    """Return the pause that the server asks for, within our limit, and no less than `seconds`."""
+    return max(seconds, min(opened.retry_after or 0.0, _MAX_RETRY_AFTER_SECONDS))
 
-    `failure` says why robots.txt could not be read; None means that it disallows the page. A start page is never
-    skipped: without it there is no crawl, so it fails.
+
+def refuse_page(page: LeasedPage, *, engine: str) -> PageResult:
+    """Return the result for a page that robots.txt disallows.
+
+    A start page is never skipped: without it there is no crawl, so it fails.
     """
-    if failure is None and page.depth:
+    if page.depth:
         return PageResult(page, PageState.SKIPPED, page.url, engine=engine, skip_reason=SkipReason.ROBOTS_DISALLOWED)
-    return PageResult(page, PageState.FAILED, page.url, engine=engine, failure=failure or _DISALLOWED)
+    return PageResult(page, PageState.FAILED, page.url, engine=engine, failure=_DISALLOWED)
 
 
 class StartDecision(Enum):
@@ -123,35 +132,35 @@ def decide_next(*, is_start: bool, is_over: bool, is_late: bool, has_results: bo
 
 
 class Levels(NamedTuple):
-    """The progress of a frontier: the lowest depth of fresh (never opened) and of open pages, and the first retry.
+    """The progress of a frontier: the lowest depth of fresh (never opened) and of open pages, and the first retries.
 
     `retry_at` is a timestamp of the database, empty for a page that was released and may be opened at once.
+    `last_retry_at` is the same for retries that wait until all other pages are done.
     """
 
     fresh_depth: int | None
     open_depth: int | None
     retry_at: str | None
+    last_retry_at: str | None = None
 
 
-def count_fresh(levels: Levels, *, want: int, retried: Sequence[LeasedPage], taken: int, max_pages: int | None) -> int:
-    """Return how many pages that were never opened may be taken, beside these retries.
+def count_fresh(levels: Levels, *, want: int, taken: int, max_pages: int | None) -> int:
+    """Return how many pages that were never opened may be taken.
 
-    Pages wait until all pages of a lower depth are done, so that the depth of a page is its shortest distance from the
-    start page. Retries count as open: deeper pages must not overtake them, even if processes are killed repeatedly.
+    They do not wait for pages of a lower depth: one slow page would stop the crawl. If a shorter way to a page is found
+    after it was opened, its depth and that of the pages behind it are corrected.
     """
-    room = want - len(retried)
-    if max_pages is not None:
-        room = min(room, max_pages - taken)
-    if levels.fresh_depth is None or room <= 0:
-        return 0
-    open_depths = [page.depth for page in retried]
-    if levels.open_depth is not None:
-        open_depths.append(levels.open_depth)
-    return room if levels.fresh_depth <= min(open_depths, default=levels.fresh_depth) else 0
+    room = want if max_pages is None else min(want, max_pages - taken)
+    return 0 if levels.fresh_depth is None else max(room, 0)
 
 
 def is_exhausted(levels: Levels, *, taken: int, max_pages: int | None) -> bool:
     """Return whether a crawl is over: nothing is open, nothing is to be retried, and no page is left to take."""
+    return may_retry_last(levels, taken=taken, max_pages=max_pages) and levels.last_retry_at is None
+
+
+def may_retry_last(levels: Levels, *, taken: int, max_pages: int | None) -> bool:
+    """Return whether all pages are done except the last retries, which may begin."""
     has_fresh = levels.fresh_depth is not None and (max_pages is None or taken < max_pages)
     return levels.open_depth is None and levels.retry_at is None and not has_fresh
 
@@ -173,7 +182,7 @@ def decide_redirect(target_state: PageState | None, *, is_target_read: bool, has
     """
     if target_state is None and has_queued_url:
         return RedirectDecision.RECORD_PAGE_AND_RESERVE_TARGET
-    if target_state is None or target_state is PageState.FAILED:
+    if target_state is None or (target_state is PageState.FAILED and is_target_read):
         return RedirectDecision.RECORD_PAGE
     if target_state is PageState.QUEUED and is_target_read:
         return RedirectDecision.RECORD_TARGET

@@ -119,14 +119,14 @@ class _Graph:
     def add(self, page: Page) -> None:
         source = self._get_number(page.url)
         self._pages.add(source)
-        self._out.write(self._syntax.node(source, mask_url(page.url), page.title, page.status))
+        self._out.write(self._syntax.node(source, mask_url(page.url), page.title, page.status, page.outcome))
         for target in dict.fromkeys(link.url for link in page.links if link.url and link.verdict is not Verdict.SKIP):
             self._out.write(self._syntax.edge(source, self._get_number(target)))
 
     def close(self) -> None:
         for url_without_scheme, number in self._numbers.items():
             if number not in self._pages:
-                self._out.write(self._syntax.node(number, mask_url(f"https:{url_without_scheme}"), "", 0))
+                self._out.write(self._syntax.node(number, mask_url(f"https:{url_without_scheme}"), "", 0, ""))
         self._out.write(self._syntax.end)
         self._out.close()
 
@@ -139,22 +139,24 @@ class _GraphSyntax:
     """The syntax of a graph format."""
 
     begin: str
-    node: Callable[[int, str, str, int], str]
+    node: Callable[[int, str, str, int, str], str]
     edge: Callable[[int, int], str]
     end: str
 
 
-def _make_graphml_node(number: int, url: str, title: str, status: int) -> str:
+def _make_graphml_node(number: int, url: str, title: str, status: int, outcome: str) -> str:
     data = "".join(
         f'<data key="{key}">{escape(value.translate(_NOT_XML))}</data>'
-        for key, value in (("url", url), ("title", title), ("status", str(status)))
+        for key, value in (("url", url), ("title", title), ("status", str(status)), ("outcome", outcome))
     )
     return f'<node id="n{number}">{data}</node>\n'
 
 
-def _make_dot_node(number: int, url: str, title: str, status: int) -> str:
+def _make_dot_node(number: int, url: str, title: str, status: int, outcome: str) -> str:
     tooltip = f", tooltip={_quote(title)}" if title else ""
-    return f"  n{number} [label={_quote(url)}{tooltip}{'' if status else ', style=dashed'}];\n"
+    look = "" if status else ", style=dashed"
+    kind = f", class={outcome}" if outcome else ""
+    return f"  n{number} [label={_quote(url)}{tooltip}{look}{kind}];\n"
 
 
 def _quote(text: str) -> str:
@@ -167,6 +169,7 @@ _GRAPHML = _GraphSyntax(
     '<key id="url" for="node" attr.name="url" attr.type="string"/>\n'
     '<key id="title" for="node" attr.name="title" attr.type="string"/>\n'
     '<key id="status" for="node" attr.name="status" attr.type="int"/>\n'
+    '<key id="outcome" for="node" attr.name="outcome" attr.type="string"/>\n'
     '<graph edgedefault="directed">\n',
     _make_graphml_node,
     lambda source, target: f'<edge source="n{source}" target="n{target}"/>\n',

@@ -8,57 +8,63 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, Row, bindparam, select, text, update
 
-from canonry.crawler.decide import Levels, RedirectDecision, count_fresh, decide_redirect, is_exhausted
+from canonry.crawler.decide import (
+    Levels,
+    RedirectDecision,
+    count_fresh,
+    decide_redirect,
+    is_exhausted,
+    may_retry_last,
+)
+from canonry.crawler.known_pages import (
+    add_pages,
+    is_closed,
+    load_known_pages,
+    make_page_key,
+    save_known_page,
+    try_next_spelling,
+)
 from canonry.crawler.reasons import SkipReason
-from canonry.crawler.results import RECORDED, FrontierBatch, LeasedPage, PageResult, PageState, PageUrl, RecordedPage
+from canonry.crawler.results import (
+    RECORDED,
+    FrontierBatch,
+    LeasedPage,
+    Outage,
+    PageResult,
+    PageState,
+    PageUrl,
+    RecordedPage,
+)
 from canonry.net.origin import Origin
 from canonry.store.schema import crawl_pages, crawls, stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
+
+    from canonry.crawler.known_pages import KnownPage
 
 LEASE_DURATION = timedelta(seconds=60)
+_ANY_DEPTH = 2**31 - 1
 _POLL_SECONDS = 0.5  # how soon to look for pages that other processes have found
 
 
-def make_page_key(url: str) -> str:
-    """Return the key of a normalized URL: a digest without the scheme, so that http and https are one page."""
-    return blake2b(url.partition(":")[2].encode(), digest_size=16).hexdigest()
-
-
 _LEASED_COLUMNS = [crawl_pages.c[name] for name in LeasedPage.__dataclass_fields__]
-# https is preferred: the page's URL becomes https, and so does the requested URL unless the page was opened already.
-_ADD_OR_IMPROVE = text(
-    "INSERT INTO crawl_pages (crawl_id, key, url, requested_url, depth, referrer, origin)"
-    " VALUES (:crawl_id, :key, :url, :requested_url, :depth, :referrer, :origin)"
-    " ON CONFLICT (crawl_id, key) DO UPDATE SET"
-    " url = CASE WHEN excluded.url LIKE 'https:%' THEN excluded.url ELSE crawl_pages.url END,"
-    " requested_url = CASE WHEN crawl_pages.begun_at IS NULL AND crawl_pages.url LIKE 'http:%'"
-    " AND excluded.url LIKE 'https:%' THEN excluded.requested_url ELSE crawl_pages.requested_url END,"
-    " origin = CASE WHEN crawl_pages.begun_at IS NULL AND crawl_pages.url LIKE 'http:%'"
-    " AND excluded.url LIKE 'https:%' THEN excluded.origin ELSE crawl_pages.origin END,"
-    " depth = CASE WHEN crawl_pages.begun_at IS NULL AND excluded.depth < crawl_pages.depth"
-    " THEN excluded.depth ELSE crawl_pages.depth END"
-    " WHERE (crawl_pages.url LIKE 'http:%' AND excluded.url LIKE 'https:%')"
-    " OR (crawl_pages.begun_at IS NULL AND excluded.depth < crawl_pages.depth)"
-)
 _SELECT_OWNED_IDS = text(
     "SELECT id FROM crawl_pages WHERE crawl_id = :crawl_id AND state = 'fetching' AND lease = :owner"
 )
 _RECORD = text(
     "UPDATE crawl_pages SET state = :state, key = :key, url = :url, status = :status, final_url = :final_url,"
     " title = :title, engine = :engine, error = :error, failure = :failure, skip_reason = :skip_reason,"
-    " links = :links, followed = :followed, requested_url = :requested_url, attempts = :attempts,"
-    " retry_at = :retry_at, finished_at = :finished_at,"
+    " links = :links, link_origin = :link_origin, followed = :followed,"
+    " requested_url = :requested_url, attempts = :attempts, retry_at = :retry_at, is_last_retry = :is_last_retry,"
+    " finished_at = :finished_at,"
     " begun_at = COALESCE(begun_at, :finished_at), lease = '', lease_until = NULL WHERE id = :id"
 )
 _SELECT_BY_KEY = text("SELECT id, state, depth, url FROM crawl_pages WHERE crawl_id = :crawl_id AND key = :key")
-_SELECT_URLS = text("SELECT id, url FROM crawl_pages WHERE id IN :ids").bindparams(bindparam("ids", expanding=True))
 _RENEW_LEASES = text(
     "UPDATE crawl_pages SET lease_until = :until WHERE crawl_id = :crawl_id AND state = 'fetching' AND lease = :owner"
 )
@@ -68,10 +74,12 @@ _EXPIRE_LEASES = text(
 )
 _SELECT_LEVELS = text(
     "SELECT (SELECT depth FROM crawl_pages WHERE crawl_id = :crawl_id AND state = 'queued' AND begun_at IS NULL"
-    " ORDER BY depth, id LIMIT 1),"
+    " AND depth <= :max_depth ORDER BY depth, id LIMIT 1),"
     " (SELECT depth FROM crawl_pages WHERE crawl_id = :crawl_id AND state = 'fetching' ORDER BY depth, id LIMIT 1),"
     " (SELECT MIN(COALESCE(retry_at, '')) FROM crawl_pages"
-    " WHERE crawl_id = :crawl_id AND state = 'queued' AND begun_at IS NOT NULL)"
+    " WHERE crawl_id = :crawl_id AND state = 'queued' AND begun_at IS NOT NULL AND is_last_retry = 0),"
+    " (SELECT MIN(COALESCE(retry_at, '')) FROM crawl_pages"
+    " WHERE crawl_id = :crawl_id AND state = 'queued' AND begun_at IS NOT NULL AND is_last_retry = 1)"
 )
 _SELECT_FRESH = (
     select(*_LEASED_COLUMNS)
@@ -83,7 +91,7 @@ _SELECT_FRESH = (
 _SELECT_RETRIES = (
     select(*_LEASED_COLUMNS)
     .where(crawl_pages.c.crawl_id == bindparam("of"), crawl_pages.c.state == PageState.QUEUED)
-    .where(crawl_pages.c.begun_at.is_not(None))
+    .where(crawl_pages.c.begun_at.is_not(None), crawl_pages.c.is_last_retry == bindparam("is_last"))
     .where(crawl_pages.c.retry_at.is_(None) | (crawl_pages.c.retry_at <= bindparam("now")))
     .order_by(crawl_pages.c.depth, crawl_pages.c.id)
     .limit(bindparam("count"))
@@ -100,6 +108,12 @@ class _Crawl(NamedTuple):
     state: str
     taken: int
     host: str
+    down_since: str | None
+    paused_until: str | None
+
+    @property
+    def outage(self) -> Outage | None:
+        return read_outage(self.down_since, self.paused_until)
 
 
 def record_and_lease(
@@ -109,19 +123,22 @@ def record_and_lease(
     results: Sequence[PageResult],
     want: int,
     now: datetime,
-    max_pages: int | None,
     *,
+    max_pages: int | None,
+    max_depth: int | None,
     renews: bool,
 ) -> FrontierBatch:
     """Record results and lease up to `want` more pages, in the caller's transaction; see `CrawlStore`."""
     # With the row lock, batches run one after the other: no two lease the same page or exceed the limit together.
     row = connection.execute(
-        select(crawls.c.state, crawls.c.taken, crawls.c.host).where(crawls.c.id == crawl_id).with_for_update()
+        select(*[crawls.c[name] for name in _Crawl._fields]).where(crawls.c.id == crawl_id).with_for_update()
     ).first()
     if row is None:  # the crawl was removed
         return FrontierBatch(is_over=True)
     crawl = _Crawl(*row)
-    recorded, ended = _record(connection, crawl_id, owner, results, stamp(now)) if results else ([], 0)
+    recorded, ended = (
+        _record(connection, crawl_id, owner, results, stamp(now), max_depth=max_depth) if results else ([], 0)
+    )
     if ended != len(recorded):  # a skipped page does not count towards the limit
         crawl = crawl._replace(taken=crawl.taken + len(recorded) - ended)
         _set_taken(connection, crawl_id, crawl.taken)
@@ -130,33 +147,32 @@ def record_and_lease(
     connection.execute(_EXPIRE_LEASES, {"crawl_id": crawl_id, "now": stamp(now)})
     if crawl.state != "running":
         return FrontierBatch(tuple(recorded), is_over=True)
-    levels = Levels(*connection.execute(_SELECT_LEVELS, {"crawl_id": crawl_id}).one())
-    leased = _lease(connection, crawl_id, owner, levels, want=want, taken=crawl.taken, max_pages=max_pages, now=now)
+    outage = crawl.outage
+    if outage is not None and now < outage.paused_until:
+        wait = (outage.paused_until - now).total_seconds()
+        return FrontierBatch(tuple(recorded), wait=wait, host=crawl.host, outage=outage)
+    levels = Levels(
+        *connection.execute(_SELECT_LEVELS, {"crawl_id": crawl_id, "max_depth": _limit_depth(max_depth)}).one()
+    )
+    leased = _lease(
+        connection,
+        crawl_id,
+        owner,
+        levels,
+        want=want,
+        taken=crawl.taken,
+        max_pages=max_pages,
+        max_depth=max_depth,
+        now=now,
+    )
     if leased:
-        return FrontierBatch(tuple(recorded), tuple(leased), host=crawl.host)
+        return FrontierBatch(tuple(recorded), tuple(leased), host=crawl.host, outage=outage)
     if want > 0 and is_exhausted(levels, taken=crawl.taken, max_pages=max_pages):
         connection.execute(update(crawls).where(crawls.c.id == crawl_id).values(state="done", finished_at=stamp(now)))
         return FrontierBatch(tuple(recorded), is_over=True)
-    wait = _count_seconds_until(levels.retry_at, now) if levels.open_depth is None else _POLL_SECONDS
-    return FrontierBatch(tuple(recorded), wait=wait)
-
-
-def add_pages(connection: Connection, crawl_id: int, pages: Iterable[PageUrl], depth: int, referrer: str) -> None:
-    """Queue pages that are not known yet."""
-    rows = [
-        {
-            "crawl_id": crawl_id,
-            "key": make_page_key(page.url),
-            "url": page.url,
-            "requested_url": page.requested_url,
-            "depth": depth,
-            "referrer": referrer,
-            "origin": str(page.origin),
-        }
-        for page in pages
-    ]
-    if rows:
-        connection.execute(_ADD_OR_IMPROVE, rows)
+    retry_at = levels.last_retry_at if levels.retry_at is None else levels.retry_at
+    wait = _count_seconds_until(retry_at, now) if levels.open_depth is None else _POLL_SECONDS
+    return FrontierBatch(tuple(recorded), wait=wait, outage=outage)
 
 
 def _lease(
@@ -168,15 +184,18 @@ def _lease(
     want: int,
     taken: int,
     max_pages: int | None,
+    max_depth: int | None,
     now: datetime,
 ) -> list[LeasedPage]:
     """Lease retries that are due and pages that were never opened."""
     leased: list[LeasedPage] = []
-    if want > 0 and levels.retry_at is not None and levels.retry_at <= stamp(now):
-        retries = connection.execute(_SELECT_RETRIES, {"of": crawl_id, "now": stamp(now), "count": want})
-        leased += [_make_leased_page(row) for row in retries]
-    if count := count_fresh(levels, want=want, retried=leased, taken=taken, max_pages=max_pages):
-        fresh = connection.execute(_SELECT_FRESH, {"of": crawl_id, "level": levels.fresh_depth, "count": count})
+    is_last = may_retry_last(levels, taken=taken, max_pages=max_pages)
+    retry_at = levels.last_retry_at if is_last else levels.retry_at
+    if want > 0 and retry_at is not None and retry_at <= stamp(now):
+        due = {"of": crawl_id, "now": stamp(now), "count": want, "is_last": int(is_last)}
+        leased += [_make_leased_page(row) for row in connection.execute(_SELECT_RETRIES, due)]
+    if count := count_fresh(levels, want=want - len(leased), taken=taken, max_pages=max_pages):
+        fresh = connection.execute(_SELECT_FRESH, {"of": crawl_id, "level": _limit_depth(max_depth), "count": count})
         new = [_make_leased_page(row) for row in fresh]
         _set_taken(connection, crawl_id, taken + len(new))
         leased += new
@@ -185,6 +204,10 @@ def _lease(
         rows = [{"id": page.id, "owner": owner, "until": until, "now": stamp(now)} for page in leased]
         connection.execute(_LEASE_PAGE, rows)
     return leased
+
+
+def _limit_depth(max_depth: int | None) -> int:
+    return _ANY_DEPTH if max_depth is None else max_depth
 
 
 def _make_leased_page(row: Row[Any]) -> LeasedPage:
@@ -199,12 +222,23 @@ def _count_seconds_until(retry_at: str | None, now: datetime) -> float:
     """Return the seconds until the first page may be retried."""
     if not retry_at:
         return 0.0
-    then = datetime.strptime(retry_at, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
-    return max(0.0, (then - now).total_seconds())
+    return max(0.0, (_parse_stamp(retry_at) - now).total_seconds())
+
+
+def read_outage(down_since: str | None, paused_until: str | None) -> Outage | None:
+    """Return the outage that the columns of a crawl tell, if there is one."""
+    if down_since is None or paused_until is None:
+        return None
+    return Outage(_parse_stamp(down_since), _parse_stamp(paused_until))
+
+
+def _parse_stamp(text: str) -> datetime:
+    """Return the time that `stamp` made a text of."""
+    return datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
 
 
 def _record(
-    connection: Connection, crawl_id: int, owner: str, results: Sequence[PageResult], now: str
+    connection: Connection, crawl_id: int, owner: str, results: Sequence[PageResult], now: str, *, max_depth: int | None
 ) -> tuple[list[RecordedPage], int]:
     """Record the results of pages that the owner still holds, and return them with the number of final results.
 
@@ -214,37 +248,48 @@ def _record(
     results = [each for each in results if each.page.id in owned]
     if not results:
         return [], 0
-    # https may have been found since the page was leased.
-    urls: dict[int, str] = {
-        row.id: row.url for row in connection.execute(_SELECT_URLS, {"ids": [each.page.id for each in results]})
-    }
+    # https, a shorter way or another spelling may have been found since the page was leased.
+    known = load_known_pages(connection, [each.page.id for each in results])
+    results = [each for each in results if not _try_next_spelling(connection, each, known[each.page.id])]
     plain = [each for each in results if not _is_redirect(each)]
     if plain:
         connection.execute(
-            _RECORD, [_make_row(each, _prefer_https(each.url, urls[each.page.id]), now) for each in plain]
+            _RECORD, [_make_row(each, _prefer_https(each.url, known[each.page.id].url), now) for each in plain]
         )
     recorded = [
-        RecordedPage(each, _prefer_https(each.url, urls[each.page.id]), each.page.depth)
+        RecordedPage(each, _prefer_https(each.url, known[each.page.id].url), known[each.page.id].depth)
         for each in plain
         if each.state in RECORDED
     ]
-    for each in sorted(results, key=lambda each: each.page.depth):
-        add_pages(connection, crawl_id, each.found, depth=each.page.depth + 1, referrer=each.url)
+    for each in sorted(results, key=lambda each: known[each.page.id].depth):
+        depth = known[each.page.id].depth + 1
+        add_pages(connection, crawl_id, each.found, depth, each.url, max_depth=max_depth)
     for each in results:
         if _is_redirect(each):
-            recorded += _record_redirect(connection, crawl_id, each, now)
+            recorded += _record_redirect(connection, crawl_id, each, now, depth=known[each.page.id].depth)
     return recorded, sum(each.state is not PageState.QUEUED for each in results)
+
+
+def _try_next_spelling(connection: Connection, result: PageResult, known: KnownPage) -> bool:
+    """Queue a page under another spelling of its URL if there is none at this one; return whether that was done."""
+    if not is_closed(result.state, result.status, result.skip_reason):
+        return False
+    following = try_next_spelling(known)
+    if following is not None:
+        save_known_page(connection, known, following)
+    return following is not None
 
 
 def _is_redirect(result: PageResult) -> bool:
     return bool(result.redirects_to) and result.state is PageState.DONE
 
 
-def _record_redirect(connection: Connection, crawl_id: int, result: PageResult, now: str) -> list[RecordedPage]:
+def _record_redirect(
+    connection: Connection, crawl_id: int, result: PageResult, now: str, *, depth: int
+) -> list[RecordedPage]:
     """Record a page that redirects to another page of the site: one of the two gets the record."""
     target = PageUrl(result.redirects_to, result.final_url, result.origin)
     by_key = {"crawl_id": crawl_id, "key": make_page_key(target.url)}
-    depth = result.page.depth
     if not result.is_target_read:  # the process that found the target may not have stored it yet
         add_pages(connection, crawl_id, [target], depth=depth, referrer=result.url)
     found = connection.execute(_SELECT_BY_KEY, by_key).first()
@@ -298,9 +343,11 @@ def _make_row(result: PageResult, url: str, now: str) -> dict[str, object]:
             [(link.href, link.url, link.text, link.verdict, link.reason) for link in result.links],
             separators=(",", ":"),
         ),
+        "link_origin": str(result.origin),
         "followed": result.followed,
-        "attempts": result.page.attempts + (result.state is PageState.QUEUED),
+        "attempts": result.page.attempts + (result.state is PageState.QUEUED and not result.is_free_retry),
         "retry_at": None if result.retry_at is None else stamp(result.retry_at),
+        "is_last_retry": int(result.is_last_retry),
         "finished_at": now,
     }
 

@@ -35,6 +35,14 @@ class _CachedVerdict(NamedTuple):
     reason: str
 
 
+class _FoundPage(NamedTuple):
+    """How this process put a page into the frontier: the requested URL, whether it is https, and the depth."""
+
+    requested_url: str
+    is_https: bool
+    depth: int
+
+
 class Judge:
     """Judges the pages of one host, and remembers which pages this process has put into the frontier."""
 
@@ -42,7 +50,8 @@ class Judge:
         self.host = host
         self._max_depth = max_depth
         self._verdicts: dict[str, _CachedVerdict] = {}
-        self._known: dict[str, bool] = {}  # URL without scheme → whether its https form was found
+        self._known: dict[str, _FoundPage] = {}  # by URL without scheme
+        self._spellings: set[str] = set()  # further requested URLs of known pages
         self._redirects: dict[str, str] = {}  # redirects that were not followed, without schemes
 
     def judge_page(
@@ -82,7 +91,7 @@ class Judge:
             failure=opened.failure,
             links=links,
             followed=sum([link.verdict is Verdict.CRAWL for link in links]),
-            found=self._find_pages(links, opened.origin) if may_follow(page.depth, self._max_depth) else (),
+            found=self._find_pages(links, opened.origin, depth=page.depth + 1),
             redirects_to="" if is_same else target,
             is_target_read=not is_unfollowed,
             origin=opened.origin,
@@ -110,8 +119,9 @@ class Judge:
         verdict = judge_target(url, page="", host=self.host)
         if verdict.verdict is not Verdict.CRAWL or verdict.url is None or not may_follow(0, self._max_depth):
             return None
-        self._known[_remove_scheme(verdict.url)] = verdict.url.startswith("https:")
-        return PageUrl(verdict.url, url.partition("#")[0], origin)
+        requested_url = url.partition("#")[0]
+        self._known[_remove_scheme(verdict.url)] = _FoundPage(requested_url, verdict.url.startswith("https:"), 1)
+        return PageUrl(verdict.url, requested_url, origin)
 
     def _judge_links(self, links: tuple[Link, ...], *, page: str) -> tuple[PageLink, ...]:
         judged: list[PageLink] = []
@@ -123,19 +133,26 @@ class Judge:
             judged.append(PageLink(link.url, verdict.url, link.text, verdict.verdict, verdict.reason))
         return tuple(judged)
 
-    def _find_pages(self, links: tuple[PageLink, ...], origin: Origin) -> tuple[PageUrl, ...]:
-        """Return the pages that the frontier does not have yet, or has without https."""
+    def _find_pages(self, links: tuple[PageLink, ...], origin: Origin, *, depth: int) -> tuple[PageUrl, ...]:
+        """Return the pages that the frontier does not have yet, or has deeper, without https or in another spelling."""
         found: list[PageUrl] = []
         for link in links:
             if link.verdict is not Verdict.CRAWL or link.url is None:
                 continue
-            key, is_https = _remove_scheme(link.url), link.url.startswith("https:")
-            was_https = self._known.get(key)
-            if was_https is None or (is_https and not was_https):
+            key = _remove_scheme(link.url)
+            page = _FoundPage(link.href.partition("#")[0], link.url.startswith("https:"), depth)
+            known = self._known.get(key)
+            if known is None or page.is_https > known.is_https or page.depth < known.depth:
                 if len(self._known) >= _MAX_KNOWN_PAGES:
                     self._known.clear()
-                self._known[key] = is_https
-                found.append(PageUrl(link.url, link.href.partition("#")[0], origin))
+                self._known[key] = page
+            elif page.requested_url == known.requested_url or page.requested_url in self._spellings:
+                continue
+            else:
+                if len(self._spellings) >= _MAX_KNOWN_PAGES:
+                    self._spellings.clear()
+                self._spellings.add(page.requested_url)
+            found.append(PageUrl(link.url, page.requested_url, origin))
         return tuple(found)
 
     def _judge_target(self, target: str) -> _CachedVerdict:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from canonry.core.scope import Verdict
 from canonry.crawler.decide import is_unusable
+from canonry.crawler.results import PageOutcome
 from canonry.errors import FailureKind, mask_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+_MAX_UNREAD_PAGES = 100_000  # that a summary keeps
 _MAX_EXTERNAL_URLS = 1_000_000  # external URLs that a summary counts
 
 
@@ -31,7 +33,8 @@ class PageLink:
 class Page:
     """A page of a crawl. `external` are the links to other sites.
 
-    `error` is the message for people and `failure` its kind; records that are written out have `error` only.
+    `error` is the message for people and `failure` its kind; records that are written out have `error` only. `outcome`
+    says in one word what became of the page.
     """
 
     url: str
@@ -45,6 +48,7 @@ class Page:
     external: tuple[PageLink, ...]
     error: str
     failure: FailureKind | None = None
+    outcome: PageOutcome = PageOutcome.READ
 
 
 RECORD_FIELDS = tuple(name for name in Page.__dataclass_fields__ if name != "failure")
@@ -52,20 +56,29 @@ RECORD_FIELDS = tuple(name for name in Page.__dataclass_fields__ if name != "fai
 
 @dataclass(slots=True)
 class Summary:
-    """What a crawl found; `skipped` counts links by reason, `externals` different URLs of other sites."""
+    """What a crawl found; `skipped` counts links by reason, `externals` different URLs of other sites.
+
+    A page that is added twice, because another spelling of its URL was found later, counts with its last result.
+    `failed` counts pages without a usable answer, also those that were refused before a request.
+    """
 
     pages: int = 0
     failed: int = 0
+    outcomes: Counter[PageOutcome] = field(default_factory=Counter[PageOutcome])
     skipped: Counter[str] = field(default_factory=Counter[str])
     externals: int = 0
     is_seed_failed: bool = False
+    _unread: dict[str, Page] = field(default_factory=dict[str, "Page"], repr=False)
     _external: set[int] = field(default_factory=set[int], repr=False)
 
     def add(self, page: Page) -> None:
         """Count a page and its links."""
-        self.pages += 1
-        is_failed = page.failure is not None and is_unusable(page.status)
-        self.failed += is_failed
+        if (before := self._unread.pop(page.url, None)) is not None:
+            self._count(before, -1)
+        self._count(page, 1)
+        is_failed = _is_failed(page)
+        if page.outcome is not PageOutcome.READ and len(self._unread) < _MAX_UNREAD_PAGES:
+            self._unread[page.url] = page
         self.is_seed_failed |= page.depth == 0 and (is_failed or page.status >= 400)
         for link in page.links:
             if link.verdict is Verdict.SKIP:
@@ -73,6 +86,20 @@ class Summary:
             elif link.verdict is Verdict.EXTERNAL and len(self._external) < _MAX_EXTERNAL_URLS:
                 self._external.add(hash(link.url))
         self.externals = len(self._external)
+
+    @property
+    def problems(self) -> list[Page]:
+        """The pages that were not read."""
+        return list(self._unread.values())
+
+    def _count(self, page: Page, number: int) -> None:
+        self.pages += number
+        self.failed += number * _is_failed(page)
+        self.outcomes[page.outcome] += number
+
+
+def _is_failed(page: Page) -> bool:
+    return page.failure is not None and is_unusable(page.status)
 
 
 def select_external(links: Iterable[PageLink]) -> tuple[PageLink, ...]:

@@ -13,11 +13,9 @@ if TYPE_CHECKING:
     from canonry.net.origin import Origin
     from canonry.net.response import Fetch
 
-_ROBOTS_ATTEMPTS = 3
-
 
 class Politeness:
-    """Fetches robots.txt of each origin once, and spaces requests; without `fetch` robots.txt is ignored.
+    """Fetches robots.txt of each origin until it is read, and spaces requests; without `fetch` robots.txt is ignored.
 
     `slots` is how many processes crawl the site at the same time, which share the delay that the site asks for. User
     and password of the seed are sent to its origin and stored nowhere.
@@ -30,14 +28,12 @@ class Politeness:
         token: str,
         delay: float = 0.0,
         slots: int = 1,
-        backoff: float = 1.0,
         seed: str = "",
     ) -> None:
         self._fetch = fetch
         self._token = token
         self._delay = delay
         self._slots = slots
-        self._backoff = backoff
         self._requests: dict[str, asyncio.Task[Robots]] = {}
         self._known: dict[str, Robots] = {}
         self._loop = asyncio.get_running_loop()
@@ -54,7 +50,7 @@ class Politeness:
         await asyncio.gather(*self._requests.values(), return_exceptions=True)
 
     async def get_rules(self, url: str, named_by: Origin) -> Robots:
-        """Return robots.txt of the URL's origin, fetched at the first call; `named_by` says who named the URL."""
+        """Return robots.txt of the URL's origin, fetched if it is not known; `named_by` says who named the URL."""
         if self._fetch is None:
             return Robots()
         origin = parse(url).get_origin()
@@ -92,13 +88,9 @@ class Politeness:
         return f"{scheme}{separator}{self._userinfo}@{rest}" if self._userinfo and is_same_origin else url
 
     async def _fetch_rules(self, fetch: Fetch, origin: str, named_by: Origin) -> Robots:
-        rules = Robots()
-        for attempt in range(_ROBOTS_ATTEMPTS):
-            url = self.add_credentials(origin)
-            rules = await fetch_robots(url, fetch, self._token, origin=named_by)
-            is_transient = rules.failure is not None and rules.failure.is_transient
-            if not is_transient or attempt == _ROBOTS_ATTEMPTS - 1:
-                break
-            await asyncio.sleep(self._backoff * 2**attempt)
-        self._known[origin] = rules
+        rules = await fetch_robots(self.add_credentials(origin), fetch, self._token, origin=named_by)
+        if rules.failure is not None and rules.failure.is_transient:
+            del self._requests[origin]  # no verdict: the next page, or the next attempt of this one, asks again
+        else:
+            self._known[origin] = rules
         return rules

@@ -30,15 +30,19 @@ _SKIP_SENTENCES = {
 
 
 class CrawlFailureKind(StrEnum):
-    """Why a crawl could not begin."""
+    """Why a crawl could not begin, or not continue."""
 
     START_MOVED = "start_moved"  # the start page redirects to another host
+    NO_ANSWER = "no_answer"  # the site stopped answering; the crawl can be resumed
     ENGINE = "engine"  # no page can be opened, for example because Chrome is not installed
 
 
 @dataclass(frozen=True, slots=True)
 class CrawlFailure:
-    """Why a crawl failed. `target` is the URL on the other host, `detail` the message of the engine."""
+    """Why a crawl failed or paused.
+
+    `target` is the URL on the other host, `detail` the message of the engine, or why the last request failed.
+    """
 
     kind: CrawlFailureKind
     detail: str = ""
@@ -47,4 +51,6 @@ class CrawlFailure:
     def __str__(self) -> str:
         if self.kind is CrawlFailureKind.START_MOVED:
             return f"the start page redirects to another host: {self.target}"
+        if self.kind is CrawlFailureKind.NO_ANSWER:
+            return f"the site stopped answering: {self.detail}"
         return self.detail

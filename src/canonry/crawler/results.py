@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from canonry.crawler.reasons import SkipReason
+from canonry.errors import FailureKind
 from canonry.net.origin import Origin
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from canonry.crawler.pages import PageLink
-    from canonry.crawler.reasons import SkipReason
     from canonry.net.engine import PageFailure
 
 
@@ -26,7 +27,33 @@ class PageState(StrEnum):
     SKIPPED = "skipped"
 
 
+class PageOutcome(StrEnum):
+    """What became of a page, in the words of all outputs."""
+
+    READ = "read"
+    MISSING = "missing"  # the server has no such page: status 4xx
+    FAILED = "failed"  # no usable answer
+    REFUSED = "refused"  # by robots.txt, by the guard, or by the server: status 401, 403 or 451
+    SKIPPED = "skipped"  # another page shows the same
+
+
 RECORDED = (PageState.DONE, PageState.FAILED)  # the states of pages that a crawl returns
+
+
+_REFUSED_STATUSES = frozenset({401, 403, 451})
+_REFUSED_FAILURES = frozenset({FailureKind.ROBOTS, FailureKind.REFUSED})
+_REFUSED_REASONS = frozenset({SkipReason.ROBOTS_DISALLOWED, SkipReason.REDIRECT_DISALLOWED})
+
+
+def judge_outcome(state: PageState, status: int, *, failure: str | None, skip_reason: str | None = None) -> PageOutcome:
+    """Return what became of a page that is done, failed or skipped."""
+    if failure in _REFUSED_FAILURES or skip_reason in _REFUSED_REASONS or status in _REFUSED_STATUSES:
+        return PageOutcome.REFUSED
+    if state is PageState.SKIPPED:
+        return PageOutcome.SKIPPED
+    if state is PageState.FAILED:
+        return PageOutcome.FAILED
+    return PageOutcome.MISSING if status >= 400 else PageOutcome.READ
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +81,9 @@ class LeasedPage:
 class PageResult:
     """The result of opening a page. The state QUEUED asks for another attempt at `retry_at`.
 
+    That attempt is free if the site was down, so that it says nothing about the page (`is_free_retry`), and waits until
+    all other pages are done if it is the last one (`is_last_retry`).
+
     `url` is the page's own URL, `redirects_to` the normalized URL of another page of the site. `is_target_read` is
     False if the redirect was not followed, so that its target has to be opened separately. `origin` is the origin of
     the URLs that the page names.
@@ -74,6 +104,8 @@ class PageResult:
     redirects_to: str = ""
     is_target_read: bool = True
     retry_at: datetime | None = None
+    is_free_retry: bool = False
+    is_last_retry: bool = False
     origin: Origin = Origin.UNKNOWN
 
 
@@ -87,11 +119,23 @@ class RecordedPage:
 
 
 @dataclass(frozen=True, slots=True)
+class Outage:
+    """A time in which the site does not answer: since when, and until when no page is opened."""
+
+    since: datetime
+    paused_until: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class FrontierBatch:
-    """What one transaction recorded and leased; without leases, `wait` is how many seconds to wait before the next."""
+    """What one transaction recorded and leased; without leases, `wait` is how many seconds to wait before the next.
+
+    `outage` is set while the site does not answer.
+    """
 
     recorded: tuple[RecordedPage, ...] = ()
     leased: tuple[LeasedPage, ...] = ()
     is_over: bool = False
     wait: float = 0.0
     host: str = ""
+    outage: Outage | None = None

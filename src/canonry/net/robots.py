@@ -81,7 +81,7 @@ async def fetch_robots(site: str, fetch: Fetch, token: str, *, origin: Origin) -
     try:
         response: Response = await fetch(f"{site}/robots.txt", origin=origin)
     except UnsafeUrl as error:
-        return _fail(FailureKind.REFUSED, error.reason)
+        return Robots(PageFailure(FailureKind.REFUSED, str(error)))  # the site is refused, not its robots.txt
     except InvalidUrl as error:
         return _fail(FailureKind.INVALID_URL, error.reason)
     except FetchFailed as error:

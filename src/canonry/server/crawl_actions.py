@@ -16,6 +16,7 @@ from canonry.crawler.crawl_options import CrawlOptions
 from canonry.crawler.crawl_store import Counts, CrawlState
 from canonry.errors import InvalidFields, InvalidUrl, UnsafeUrl
 from canonry.server.problems import RequestRefused
+from canonry.store.schema import stamp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,7 +57,10 @@ class PageCounts:
 
 @dataclass(frozen=True, slots=True)
 class CrawlSummary:
-    """A crawl and its progress; `failure` says why it could not start."""
+    """A crawl and its progress; `failure` says why it could not start, or why it paused.
+
+    `paused_until` is set while the site of a running crawl does not answer.
+    """
 
     id: int
     seed: str
@@ -67,6 +71,7 @@ class CrawlSummary:
     pages: PageCounts
     started_at: str
     finished_at: str | None
+    paused_until: str | None
 
 
 async def start_crawl(service: Service, seed: str, options: CrawlOptionsIn) -> Crawl:
@@ -88,9 +93,10 @@ async def start_crawl(service: Service, seed: str, options: CrawlOptionsIn) -> C
 
 
 async def resume_crawl(service: Service, crawl_id: int) -> Crawl:
-    """Queue a stopped crawl again; RequestRefused (409) if it is finished."""
+    """Queue a crawl again that was stopped, paused, or has pages to retry; RequestRefused (409) if it is finished."""
     crawl = await service.crawls.get(crawl_id)
-    if crawl.state is CrawlState.DONE or crawl.moved_to:
+    is_done = crawl.state is CrawlState.DONE and not await service.crawls.has_retries(crawl_id)
+    if is_done or crawl.moved_to:
         raise RequestRefused(409, f"Crawl {crawl_id} is finished. Start a new one to find new pages.")
     await reopen_crawl(service.crawls, crawl, replace(crawl.options, shared=True))
     crawl = await service.crawls.get(crawl_id)
@@ -112,6 +118,7 @@ async def summarize_crawls(service: Service, crawls: list[Crawl]) -> list[CrawlS
             pages=PageCounts(**counts[crawl.id]) if crawl.id in counts else PageCounts(),
             started_at=crawl.started_at,
             finished_at=crawl.finished_at,
+            paused_until=None if crawl.outage is None else stamp(crawl.outage.paused_until),
         )
         for crawl in crawls
     ]

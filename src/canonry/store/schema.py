@@ -390,14 +390,16 @@ crawls = Table(
     Column("seed", Text, nullable=False),  # normalized
     Column("host", Text, nullable=False),  # the host whose pages are crawled
     Column("options", Text, nullable=False, server_default="{}"),  # JSON
-    Column("state", Text, nullable=False, server_default="running"),  # running, done, failed, stopped
+    Column("state", Text, nullable=False, server_default="running"),  # running, done, failed, stopped, paused
     Column("failure", Text, nullable=False, server_default=""),
     Column("address", Text, nullable=False, server_default=""),  # IP address of the start page
     Column("taken", Integer, nullable=False, server_default="0"),  # number of pages started, for the page limit
     Column("started_at", Text, nullable=False),
     Column("finished_at", Text),
-    Column("failure_kind", Text, nullable=False, server_default=""),  # start_moved, engine
+    Column("failure_kind", Text, nullable=False, server_default=""),  # start_moved, engine, no_answer
     Column("moved_to", Text, nullable=False, server_default=""),  # where the start page redirects, on another host
+    Column("down_since", Text),  # when the site stopped answering, while it does not answer
+    Column("paused_until", Text),  # no page is opened before this time
     Index("crawls_by_seed", "seed", "id"),
 )
 
@@ -428,6 +430,9 @@ crawl_pages = Table(
     Column("failure", Text, nullable=False, server_default=""),  # a FailureKind; error is its text
     Column("skip_reason", Text, nullable=False, server_default=""),
     Column("origin", Text, nullable=False, server_default=""),  # who named requested_url, as in feeds
+    Column("is_last_retry", Integer, nullable=False, server_default="0"),  # a retry that waits for the end of the crawl
+    Column("spellings", Text, nullable=False, server_default="[]"),  # JSON: other URLs as found of this page
+    Column("link_origin", Text, nullable=False, server_default=""),  # who named the links: the server of the page
     Index("crawl_pages_by_key", "crawl_id", "key", unique=True),
     Index("crawl_pages_by_state", "crawl_id", "state", "depth", "id"),
     Index("crawl_pages_in_order", "crawl_id", "id"),

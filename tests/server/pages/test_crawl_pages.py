@@ -16,7 +16,7 @@ from sqlalchemy import insert
 
 from canonry.crawler.crawl_options import CrawlOptions
 from canonry.crawler.crawl_views import Node
-from canonry.crawler.frontier import make_page_key
+from canonry.crawler.known_pages import make_page_key
 from canonry.crawler.results import PageState, PageUrl
 from canonry.server.pages import crawl_graph
 from canonry.server.pages import crawls as crawls_page

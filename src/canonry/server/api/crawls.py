@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import Field, TypeAdapter
 
 from canonry.crawler.pages import Page, make_record
+from canonry.crawler.results import PageOutcome
 from canonry.server.bookmark_input import Url
 from canonry.server.crawl_actions import (
     CrawlOptionsIn,
@@ -39,6 +40,9 @@ class CrawlIn(CrawlOptionsIn):
 class CrawlDetail(CrawlSummary):
     """A crawl with all its counts; `pages_per_second` is the average since it started."""
 
+    outcomes: Annotated[
+        dict[PageOutcome, int], Field(description="What became of the pages: read, missing, failed, refused, skipped.")
+    ]
     skipped: Annotated[dict[str, int], Field(description="Skipped pages, by reason.")]
     duplicates_avoided: Annotated[int, Field(description="Links to pages that were already known.")]
     pages_per_second: float
@@ -78,6 +82,7 @@ async def get_crawl(request: Request, crawl_id: RowId) -> CrawlDetail:
     [summary] = await summarize_crawls(service, [crawl])
     return CrawlDetail(
         **{field.name: getattr(summary, field.name) for field in fields(summary)},
+        outcomes=dict(counts.outcomes),
         skipped={reason.sentence: count for reason, count in counts.skipped.items()},
         duplicates_avoided=counts.duplicates_avoided,
         pages_per_second=pages_per_second(crawl, counts, service.clock()),
