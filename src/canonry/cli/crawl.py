@@ -83,6 +83,13 @@ def require_writer(file: Path | None) -> None:
 @click.option("--no-robots", is_flag=True, help="Ignore robots.txt, for a site of your own.")
 @click.option("--sitemaps", is_flag=True, help="Also crawl the pages that the site's sitemaps name.")
 @click.option("--follow-start", is_flag=True, help="If the start page redirects to another host, crawl that host.")
+@click.option(
+    "--wait",
+    metavar="load|quiet|SELECTOR",
+    help="When Chrome reads the links of a page: after its load event, when scripts add nothing more (quiet, the "
+    "default, at most about 5 s), or when a CSS selector matches.",
+)
+@click.option("--scroll", is_flag=True, help="Let Chrome scroll to the end of each page, for lists that grow.")
 @click.option("--workers", is_flag=True, help="Let the `canonry worker` processes of the store open the pages.")
 @db_option
 @json_option

@@ -52,6 +52,8 @@ async def crawl(
     follow_start: bool | Unset = UNSET,
     retries: int | Unset = UNSET,
     backoff: float | Unset = UNSET,
+    wait: str | Unset = UNSET,
+    scroll: bool | Unset = UNSET,
 ) -> AsyncGenerator[Page]:
     """Yield the pages of the site of `seed`, each once, as they are read.
 
@@ -73,6 +75,8 @@ async def crawl(
         "follow_start": follow_start,
         "retries": retries,
         "backoff": backoff,
+        "wait": wait,
+        "scroll": scroll,
         "shared": False,
     }
     changes = cast("OptionChanges", {name: value for name, value in given.items() if value is not UNSET})

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Final, TypedDict
 
+from canonry.net.engine import WAIT_QUIET, ReadOptions
+
 
 class Unset(Enum):
     """The type of `UNSET`, the default of arguments for which None has a meaning."""
@@ -33,6 +35,13 @@ class CrawlOptions:
     retries: int = 2
     backoff: float = 1.0  # seconds before the first retry, doubled before each further one
     shared: bool = False  # opened by worker processes instead of the process that started the crawl
+    wait: str = WAIT_QUIET  # when Chrome reads the links: load, quiet, or a CSS selector that must match
+    scroll: bool = False  # Chrome scrolls to the end of each page
+
+    @property
+    def read_options(self) -> ReadOptions:
+        """How an engine reads the pages."""
+        return ReadOptions(wait=self.wait, scroll=self.scroll)
 
     @property
     def slots(self) -> int:
@@ -59,6 +68,8 @@ class OptionChanges(TypedDict, total=False):
     retries: int
     backoff: float
     shared: bool
+    wait: str
+    scroll: bool
 
 
 def parse_options(text: str) -> CrawlOptions:

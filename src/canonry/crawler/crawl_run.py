@@ -136,7 +136,8 @@ class CrawlRun:
 
         client = self._client
         guard, lookup = (make_guard(settings), resolve_name) if client is None else (client.guard, client.lookup)
-        return await self._stack.enter_async_context(ChromeEngine(settings, guard, lookup, tabs=self.options.slots))
+        chrome = ChromeEngine(settings, guard, lookup, tabs=self.options.slots, options=self.options.read_options)
+        return await self._stack.enter_async_context(chrome)
 
     async def crawl_pages(self) -> AsyncGenerator[Page]:
         """Yield the pages that this process records, until the frontier is empty or the time is up."""

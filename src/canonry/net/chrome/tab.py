@@ -12,8 +12,17 @@ from canonry.errors import FailureKind
 from canonry.net.chrome.link_script import LINK_SCRIPT, ScriptResult, parse_result
 from canonry.net.chrome.main_frame import ENDLESS_NAVIGATION, MainFrame
 from canonry.net.chrome.net_errors import ABORTED_CODE, make_failure, parse_error_code
+from canonry.net.chrome.pending_requests import PendingRequests
 from canonry.net.chrome.pipe import BROWSER_CLOSED_EVENT, BrowserClosed, CommandFailed, Pipe
-from canonry.net.engine import Opened, PageFailure
+from canonry.net.chrome.quiet_script import (
+    MAX_SCROLL_TICKS,
+    MAX_TICKS,
+    MAX_WAIT_SECONDS,
+    QUIET_SECONDS,
+    TICK_SECONDS,
+    make_quiet_script,
+)
+from canonry.net.engine import WAIT_LOAD, WAIT_QUIET, Opened, PageFailure, ReadOptions
 from canonry.net.origin import Origin
 from canonry.net.response import Response, find_host
 
@@ -57,11 +66,13 @@ class Tab:
         self._session = session
         self._proxy_token = proxy_token
         self._frame = self._make_frame()
+        self._requests = PendingRequests(self._frame_id)
         self._changed = asyncio.Event()
         self._credentials: tuple[str, str] | None = None
         self._idle_timer: asyncio.Task[None] | None = None
         self._document_check: asyncio.Task[None] | None = None
         self._is_blank = False
+        self._options = ReadOptions()
         self.endpoint = endpoint
         self.page_count = 0
         self.must_close = False
@@ -127,10 +138,14 @@ class Tab:
         self._idle_timer, self._is_blank = None, False
         return not self.must_close and not self.is_browser_closed
 
-    async def visit(self, url: str, *, load_seconds: float, script_seconds: float) -> Opened:
+    async def visit(
+        self, url: str, *, load_seconds: float, script_seconds: float, options: ReadOptions | None = None
+    ) -> Opened:
         """Open a page and return it with its links, or with its failure."""
         self.page_count += 1
+        self._options = options or ReadOptions()
         self._frame = self._make_frame()
+        self._requests = PendingRequests(self._frame_id)
         self._send("Network.clearBrowserCookies")
         challenges = self.endpoint.challenge_count
         try:
@@ -176,6 +191,7 @@ class Tab:
             if self._frame.document.is_from_proxy:
                 failure = self.endpoint.find_failure(self._frame.document.url) or _PROXY_REFUSED
                 return self._make_opened(url, failure)
+            is_quiet = False if is_late else await self._wait_for_content()
             try:
                 async with asyncio.timeout(script_seconds):
                     result = await self._read_document(script_seconds)
@@ -183,7 +199,8 @@ class Tab:
                 detail = f"Scripts of the page did not stop: its links could not be read within {script_seconds:g} s"
                 raise TabFailed(PageFailure(FailureKind.SCRIPT_TIMEOUT, detail)) from None
             if result is not None:
-                return self._make_page(url, result, load_seconds)
+                page = self._make_page(url, result, load_seconds)
+                return page if is_quiet else replace(page, is_still_changing=True)
             if is_late:
                 raise TabFailed(ENDLESS_NAVIGATION)
             try:  # another document has replaced the one that was read: wait for it, and read it instead
@@ -233,20 +250,48 @@ class Tab:
                 state.is_loading = False
                 self._changed.set()
 
+    async def _wait_for_content(self) -> bool:
+        """Wait as the options say, for a limited time; return False if the page was still changing at its end."""
+        wait, scrolls = self._options.wait, self._options.scroll
+        if wait == WAIT_LOAD and not scrolls:
+            return True
+        selector = "" if wait in {WAIT_LOAD, WAIT_QUIET} else wait
+        ticks = MAX_SCROLL_TICKS if scrolls else MAX_TICKS
+        loader_id = self._frame.loader_id
+        try:
+            async with asyncio.timeout(max(MAX_WAIT_SECONDS, ticks * TICK_SECONDS)):
+                while ticks > 0:
+                    script = make_quiet_script(max_ticks=ticks, selector=selector, scrolls=scrolls)
+                    answer = await self._evaluate(script, awaitPromise=True)
+                    state, used = answer.get("result", {}).get("value") or ("changing", ticks)
+                    if state == "invalid":
+                        detail = f"The selector to wait for is not valid CSS: {selector[:_MAX_MESSAGE_CHARACTERS]}"
+                        raise TabFailed(PageFailure(FailureKind.SELECTOR, detail))
+                    is_silent = self._requests.is_quiet(asyncio.get_running_loop().time(), QUIET_SECONDS)
+                    if state == "quiet" and (selector or not used or is_silent):
+                        return True
+                    ticks -= used
+        except TimeoutError:
+            return False
+        except CommandFailed:  # another document replaces this one: the caller finds out
+            return self._frame.loader_id == loader_id
+        return False
+
+    async def _evaluate(self, script: str, **params: object) -> dict[str, Any]:
+        """Run a script in an isolated world of the current document and return Chrome's answer."""
+        world = await self._call_page("Page.createIsolatedWorld", frameId=self._frame_id, worldName="canonry")
+        context = world["executionContextId"]
+        return await self._call_page(
+            "Runtime.evaluate", expression=script, contextId=context, returnByValue=True, **params
+        )
+
     async def _read_document(self, script_seconds: float) -> ScriptResult | None:
         """Run the script in the current document; return None if another document replaced it meanwhile."""
         loader_id = self._frame.loader_id
+        if not self._frame.is_settled() and self._frame.is_leaving:
+            return None
         try:
-            world = await self._call_page("Page.createIsolatedWorld", frameId=self._frame_id, worldName="canonry")
-            if self._frame.loader_id != loader_id:
-                return None
-            answer = await self._call_page(
-                "Runtime.evaluate",
-                expression=LINK_SCRIPT,
-                contextId=world["executionContextId"],
-                returnByValue=True,
-                timeout=script_seconds * 1000,
-            )
+            answer = await self._evaluate(LINK_SCRIPT, timeout=script_seconds * 1000)
         except CommandFailed as error:
             if self._frame.loader_id != loader_id or self._frame.is_leaving:
                 return None
@@ -299,6 +344,7 @@ class Tab:
 
     def _on_event(self, method: str, params: dict[str, Any]) -> None:
         frame = self._frame
+        self._requests.update(method, params, asyncio.get_running_loop().time())
         is_known = frame.update(method, params)
         if method == BROWSER_CLOSED_EVENT:
             self.is_browser_closed = is_known = True
