@@ -90,6 +90,7 @@ def require_writer(file: Path | None) -> None:
     "default, at most about 5 s), or when a CSS selector matches.",
 )
 @click.option("--scroll", is_flag=True, help="Let Chrome scroll to the end of each page, for lists that grow.")
+@click.option("--routes", is_flag=True, help="Crawl the hash routes (#/about, #!/about) of a site as pages, in Chrome.")
 @click.option("--workers", is_flag=True, help="Let the `canonry worker` processes of the store open the pages.")
 @db_option
 @json_option

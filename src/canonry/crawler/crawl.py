@@ -54,6 +54,7 @@ async def crawl(
     backoff: float | Unset = UNSET,
     wait: str | Unset = UNSET,
     scroll: bool | Unset = UNSET,
+    routes: bool | Unset = UNSET,
 ) -> AsyncGenerator[Page]:
     """Yield the pages of the site of `seed`, each once, as they are read.
 
@@ -77,6 +78,7 @@ async def crawl(
         "backoff": backoff,
         "wait": wait,
         "scroll": scroll,
+        "routes": routes,
         "shared": False,
     }
     changes = cast("OptionChanges", {name: value for name, value in given.items() if value is not UNSET})

@@ -37,6 +37,7 @@ class CrawlOptions:
     shared: bool = False  # opened by worker processes instead of the process that started the crawl
     wait: str = WAIT_QUIET  # when Chrome reads the links: load, quiet, or a CSS selector that must match
     scroll: bool = False  # Chrome scrolls to the end of each page
+    routes: bool = False  # `#/about` and `#!/about` are pages of their own
 
     @property
     def read_options(self) -> ReadOptions:
@@ -70,6 +71,7 @@ class OptionChanges(TypedDict, total=False):
     shared: bool
     wait: str
     scroll: bool
+    routes: bool
 
 
 def parse_options(text: str) -> CrawlOptions:

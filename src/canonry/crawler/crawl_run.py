@@ -93,7 +93,7 @@ class CrawlRun:
         self._fetch = fetch
         self._client = client
         self._seed = seed
-        self._judge = Judge(crawl.host, self.options.depth)
+        self._judge = self._make_judge(crawl.host)
         self._queue: asyncio.Queue[LeasedPage] = asyncio.Queue()
         self._results: list[PageResult] = []
         self._busy = 0
@@ -130,6 +130,10 @@ class CrawlRun:
 
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
+
+    def _make_judge(self, host: str) -> Judge:
+        # Without a browser all routes of a page would have the same links.
+        return Judge(host, self.options.depth, routes=self.options.routes and self.options.engine != "http")
 
     async def _start_chrome(self, settings: Settings) -> Engine:
         from canonry.net.chrome.chrome_engine import ChromeEngine
@@ -192,7 +196,7 @@ class CrawlRun:
             renews=renews,
         )
         if batch.host not in {"", self._judge.host}:  # another process followed the start page to this host
-            self._judge = Judge(batch.host, self.options.depth)
+            self._judge = self._make_judge(batch.host)
         self._busy += len(batch.leased)
         for page in batch.leased:
             self._queue.put_nowait(page)
@@ -246,7 +250,7 @@ class CrawlRun:
             raise StartMoved(self.crawl.seed, start.final_url)
         if decision is StartDecision.FOLLOW:
             host = parse(start.final_url).host
-            self._judge = Judge(host, self.options.depth)
+            self._judge = self._make_judge(host)
             # The host first: another process may lease the new start page at once.
             await self.crawls.set_start(self.crawl.id, host, start.origin.server)
             target = PageUrl(normalize(start.final_url, CRAWL_POLICY), start.final_url, start.origin)

@@ -11,6 +11,7 @@ from canonry.crawler.decide import is_unusable, may_follow
 from canonry.crawler.pages import PageLink
 from canonry.crawler.reasons import SkipReason
 from canonry.crawler.results import PageResult, PageState, PageUrl
+from canonry.crawler.routes import find_route
 from canonry.errors import FailureKind, InvalidUrl
 from canonry.net.engine import PageFailure
 from canonry.net.response import REDIRECTS
@@ -38,8 +39,9 @@ class _CachedVerdict(NamedTuple):
 class Judge:
     """Judges the pages of one host, and remembers which pages this process has put into the frontier."""
 
-    def __init__(self, host: str, max_depth: int | None) -> None:
+    def __init__(self, host: str, max_depth: int | None, *, routes: bool = False) -> None:
         self.host = host
+        self._routes = routes
         self._max_depth = max_depth
         self._verdicts: dict[str, _CachedVerdict] = {}
         self._known: dict[str, bool] = {}  # URL without scheme → whether its https form was found
@@ -61,6 +63,8 @@ class Judge:
             return PageResult(page, PageState.FAILED, url, opened.status, final_url, engine=engine, failure=failure)
         if parse(target).host != self.host:
             return _leave_host(page, opened.status, PageUrl(target, final_url, opened.origin), engine=engine)
+        if self._routes and (route := find_route(page.requested_url)):  # Chrome does not report fragments
+            target, final_url = target + route, final_url.partition("#")[0] + route
         is_same = _remove_scheme(target) == _remove_scheme(url)
         if is_same and target.startswith("https:"):
             url = target
@@ -70,7 +74,7 @@ class Judge:
         if is_unfollowed and is_disallowed(final_url):
             reason = SkipReason.REDIRECT_DISALLOWED
             return PageResult(page, PageState.SKIPPED, url, opened.status, final_url, engine=engine, skip_reason=reason)
-        links = self._judge_links(opened.links, page=target)
+        links = self._judge_links((*opened.links, *opened.added_links), page=target)
         return PageResult(
             page,
             PageState.DONE,
@@ -116,11 +120,11 @@ class Judge:
     def _judge_links(self, links: tuple[Link, ...], *, page: str) -> tuple[PageLink, ...]:
         judged: list[PageLink] = []
         for link in links:
-            unresolved = judge_unresolved(link.href)
+            unresolved = None if self._find_route(link.url) else judge_unresolved(link.href)
             verdict = self._judge_target(link.url) if unresolved is None else _make_cached(unresolved)
             if verdict.url == page and verdict.verdict is not Verdict.SKIP:
-                verdict = _make_cached(judge_target(link.url, page=page, host=self.host))
-            judged.append(PageLink(link.url, verdict.url, link.text, verdict.verdict, verdict.reason))
+                verdict = _make_cached(judge_target(link.url, page=page.partition("#")[0], host=self.host))
+            judged.append(PageLink(link.url, verdict.url, link.text, verdict.verdict, verdict.reason, link.source))
         return tuple(judged)
 
     def _find_pages(self, links: tuple[PageLink, ...], origin: Origin) -> tuple[PageUrl, ...]:
@@ -135,7 +139,7 @@ class Judge:
                 if len(self._known) >= _MAX_KNOWN_PAGES:
                     self._known.clear()
                 self._known[key] = is_https
-                found.append(PageUrl(link.url, link.href.partition("#")[0], origin))
+                found.append(PageUrl(link.url, link.href.partition("#")[0] + self._find_route(link.href), origin))
         return tuple(found)
 
     def _judge_target(self, target: str) -> _CachedVerdict:
@@ -144,8 +148,15 @@ class Judge:
         if verdict is None:
             if len(self._verdicts) >= _MAX_CACHED_VERDICTS:
                 self._verdicts.clear()
-            self._verdicts[target] = verdict = _make_cached(judge_target(target, page="", host=self.host))
+            verdict = _make_cached(judge_target(target, page="", host=self.host))
+            if verdict.verdict is Verdict.CRAWL and verdict.url is not None and (route := self._find_route(target)):
+                verdict = verdict._replace(url=verdict.url + route)
+            self._verdicts[target] = verdict
         return verdict
+
+    def _find_route(self, url: str) -> str:
+        """Return the route of a URL, if routes are pages of their own in this crawl."""
+        return find_route(url) if self._routes else ""
 
 
 def _make_cached(verdict: LinkVerdict) -> _CachedVerdict:

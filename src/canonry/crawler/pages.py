@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from canonry.core.scope import Verdict
 from canonry.crawler.decide import is_unusable
 from canonry.errors import FailureKind, mask_credentials
+from canonry.net.engine import LinkSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -18,13 +19,29 @@ _MAX_EXTERNAL_URLS = 1_000_000  # external URLs that a summary counts
 
 @dataclass(frozen=True, slots=True)
 class PageLink:
-    """A link of a page: absolute (`href`), normalized (`url`, None for a link without such a form), and its verdict."""
+    """A link of a page: absolute (`href`), normalized (`url`, None for a link without such a form), and its verdict.
+
+    `source` says where the link was found.
+    """
 
     href: str
     url: str | None
     text: str
     verdict: Verdict
     reason: str
+    source: LinkSource = LinkSource.ANCHOR
+
+    def to_row(self) -> list[str | None]:
+        """Return the link as it is stored; the usual source is left out."""
+        values = [self.href, self.url, self.text, self.verdict, self.reason]
+        return values if self.source is LinkSource.ANCHOR else [*values, self.source]
+
+    @classmethod
+    def from_row(
+        cls, href: str, url: str | None, text: str, verdict: str, reason: str, source: str = LinkSource.ANCHOR
+    ) -> PageLink:
+        """Return a stored link."""
+        return cls(href, url, text, Verdict(verdict), reason, LinkSource(source))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,4 +122,5 @@ def _make_link_record(link: PageLink) -> dict[str, str | None]:
         "text": link.text,
         "verdict": link.verdict,
         "reason": mask_url(link.reason),
+        "source": link.source,
     }

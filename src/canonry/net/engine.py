@@ -57,9 +57,9 @@ WAIT_QUIET = "quiet"
 class ReadOptions:
     """How an engine reads a page.
 
-    `wait` is when Chrome reads the links: at `load`, when the page is `quiet`, or when a CSS selector matches. Quiet means
-    that the page has loaded, adds no elements and requests nothing. With `scroll`, Chrome scrolls to the end of the
-    page first, which makes endless lists grow.
+    `wait` is when Chrome reads the links: at `load`, when the page is `quiet`, or when a CSS selector matches. Quiet
+    means that the page has loaded, adds no elements and requests nothing. With `scroll`, Chrome scrolls to the end of
+    the page first, which makes endless lists grow.
     """
 
     wait: str = WAIT_QUIET
@@ -69,6 +69,8 @@ class ReadOptions:
 @dataclass(frozen=True, slots=True)
 class Opened:
     """The result of opening a page; `failure` says why it has no links, or not all of them.
+
+    `links` are those of the contract's script, `added_links` those of other elements that a person can click.
 
     `address` is the IP address of the server, if the engine knows it, `origin` the origin of the URLs that the page
     names, and `retry_after` the seconds that the server asks to wait. `is_still_changing` says that scripts were still
@@ -87,6 +89,7 @@ class Opened:
     failure: PageFailure | None = None
     origin: Origin = Origin.UNKNOWN
     is_still_changing: bool = False
+    added_links: tuple[Link, ...] = ()
 
     @property
     def error(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -56,23 +57,24 @@ class HttpEngine:
             retry_after=response.retry_after(datetime.now(UTC)) if response.header("retry-after") else None,
             failure=content.failure,
             origin=response.origin,
+            added_links=content.added_links,
         )
 
     async def _read_content(self, response: Response) -> PageContent:
         content_type = response.header("content-type")
         if not response.is_ok:
             if _is_unfollowed_redirect(response):
-                return PageContent("", ())
+                return PageContent("")
             kind = FailureKind.UNAVAILABLE if response.is_unavailable else FailureKind.STATUS
-            return PageContent("", (), PageFailure(kind, f"the server answered {response.status}"))
+            return PageContent("", failure=PageFailure(kind, f"the server answered {response.status}"))
         if not is_html(content_type):
-            return PageContent("", ())
+            return PageContent("")
         body = response.body[: self._max_page_bytes]
         read = partial(read_page, body, url=_drop_userinfo(response.url), content_type=content_type)
         content = await asyncio.to_thread(read) if len(body) > _MIN_THREAD_BYTES else read()
         if len(body) == self._max_page_bytes:
             detail = f"only the first {self._max_page_bytes} bytes were read"
-            return PageContent(content.title, content.links, PageFailure(FailureKind.TRUNCATED, detail))
+            return replace(content, failure=PageFailure(FailureKind.TRUNCATED, detail))
         return content
 
 

@@ -175,6 +175,9 @@ class Tab:
         is_late = False
         try:
             async with asyncio.timeout(load_seconds):
+                if "#" in url and self.page_count > 1:  # from the same page, Chrome would only scroll to the fragment
+                    await self._navigate("about:blank")
+                    self._frame = self._make_frame()
                 navigation = await self._navigate(url)
                 if navigation.get("errorText") or navigation.get("isDownload"):
                     return self._make_opened(url, self._explain_navigation(navigation))
@@ -309,9 +312,11 @@ class Tab:
             return self._make_opened(url, PageFailure(FailureKind.TIMEOUT, detail))
         failure = None
         if result.skipped_links:
-            detail = f"Only the first {len(result.links)} links were read, {result.skipped_links} were not"
+            count = len(result.links) + len(result.added_links)
+            detail = f"Only the first {count} links were read, {result.skipped_links} were not"
             failure = PageFailure(FailureKind.TRUNCATED, detail)
-        return replace(self._make_opened(url, failure), title=result.title, links=result.links)
+        opened = self._make_opened(url, failure)
+        return replace(opened, title=result.title, links=result.links, added_links=result.added_links)
 
     def _make_opened(self, url: str, failure: PageFailure | None) -> Opened:
         document = self._frame.document
