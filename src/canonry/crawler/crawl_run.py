@@ -125,7 +125,9 @@ class CrawlRun:
         )
         if self._engine is None:
             is_http = self.options.engine == "http"
-            self._engine = HttpEngine(page_fetch) if is_http else await self._start_chrome(settings)
+            self._engine = (
+                HttpEngine(page_fetch, may_open=self._may_open) if is_http else await self._start_chrome(settings)
+            )
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -230,7 +232,7 @@ class CrawlRun:
         await self._politeness.wait_for_turn(rules)
         assert self._engine is not None
         url = self._politeness.add_credentials(page.requested_url)
-        opened = await self._engine.open(url, origin=page.origin)
+        opened = self._judge.ignore_foreign_answer(await self._engine.open(url, origin=page.origin))
         retry = decide_retry(opened, attempts=page.attempts, options=self.options, jitter=random.random())  # noqa: S311
         if retry is None:
             return self._judge.judge_page(
@@ -281,6 +283,10 @@ class CrawlRun:
                 await self.crawls.add(self.crawl.id, pages, depth=1, referrer=sitemaps[0].url)
                 pages = []
         await self.crawls.add(self.crawl.id, pages, depth=1, referrer=sitemaps[0].url)
+
+    def _may_open(self, url: str) -> bool:
+        """Return whether the target of a refresh is opened: not if robots.txt disallows it or it is off the site."""
+        return self._judge.may_open(url) and not self._politeness.is_disallowed(url)
 
     def _follows_redirect(self, url: str, target: str) -> bool:
         """Return whether to follow a redirect: not if robots.txt disallows the target, or the `Judge` refuses it."""

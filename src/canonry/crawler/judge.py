@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from canonry.core.native import normalize
@@ -14,7 +15,7 @@ from canonry.crawler.results import PageResult, PageState, PageUrl
 from canonry.crawler.routes import find_route
 from canonry.errors import FailureKind, InvalidUrl
 from canonry.net.engine import PageFailure
-from canonry.net.response import REDIRECTS
+from canonry.net.response import REDIRECTS, find_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from canonry.net.engine import Link, Opened
     from canonry.net.origin import Origin
 
+_REFUSED_TARGETS = frozenset({FailureKind.REFUSED, FailureKind.BAD_REDIRECT, FailureKind.INVALID_URL})
 _MAX_CACHED_VERDICTS = 50_000  # the links of a site repeat
 _MAX_KNOWN_PAGES = 1_000_000
 
@@ -68,7 +70,7 @@ class Judge:
         is_same = _remove_scheme(target) == _remove_scheme(url)
         if is_same and target.startswith("https:"):
             url = target
-        is_unfollowed = (
+        is_unfollowed = opened.is_target_unread or (
             opened.status in REDIRECTS and bool(opened.hops) and opened.hops[-1].location == opened.final_url
         )
         if is_unfollowed and is_disallowed(final_url):
@@ -91,6 +93,24 @@ class Judge:
             is_target_read=not is_unfollowed,
             origin=opened.origin,
         )
+
+    def ignore_foreign_answer(self, opened: Opened) -> Opened:
+        """Return a page that leads to another host without what that host answered: its status is that of the redirect.
+
+        A refused target stays a failure.
+        """
+        is_refused = opened.failure is not None and opened.failure.kind in _REFUSED_TARGETS
+        if is_refused or not opened.final_url or find_host(opened.final_url) == self.host.strip("[]"):
+            return opened
+        left = [hop.status for hop in opened.hops if find_host(hop.url) == self.host.strip("[]")]
+        status = left[-1] if left else opened.first_status
+        if not status:
+            return opened
+        return replace(opened, status=status, title="", links=(), added_links=(), failure=None, retry_after=None)
+
+    def may_open(self, url: str) -> bool:
+        """Return whether a URL is on the host of the crawl."""
+        return find_host(url) == self.host.strip("[]")
 
     def follows_redirect(self, url: str, target: str) -> bool:
         """Return whether to follow a redirect: not off the site, and not to a page that is opened anyway.

@@ -49,6 +49,9 @@ class PageFailure:
         return self.detail
 
 
+MAX_DOCUMENTS = 10  # that replace each other by script or refresh
+MAX_REFRESH_SECONDS = 1.0  # a refresh after more seconds is for readers who stay on the page
+ENDLESS_NAVIGATION = PageFailure(FailureKind.REDIRECT_LOOP, "The page keeps navigating to another page")
 WAIT_LOAD = "load"
 WAIT_QUIET = "quiet"
 
@@ -90,6 +93,8 @@ class Opened:
     origin: Origin = Origin.UNKNOWN
     is_still_changing: bool = False
     added_links: tuple[Link, ...] = ()
+    first_status: int = 0  # of the first document, if scripts or a refresh replaced it by another one
+    is_target_unread: bool = False  # the page refreshes to `final_url`, which was not opened
 
     @property
     def error(self) -> str:

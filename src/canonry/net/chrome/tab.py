@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from canonry.errors import FailureKind
 from canonry.net.chrome.link_script import LINK_SCRIPT, ScriptResult, parse_result
-from canonry.net.chrome.main_frame import ENDLESS_NAVIGATION, MainFrame
+from canonry.net.chrome.main_frame import MainFrame
 from canonry.net.chrome.net_errors import ABORTED_CODE, make_failure, parse_error_code
 from canonry.net.chrome.pending_requests import PendingRequests
 from canonry.net.chrome.pipe import BROWSER_CLOSED_EVENT, BrowserClosed, CommandFailed, Pipe
@@ -22,8 +22,9 @@ from canonry.net.chrome.quiet_script import (
     TICK_SECONDS,
     make_quiet_script,
 )
-from canonry.net.engine import WAIT_LOAD, WAIT_QUIET, Opened, PageFailure, ReadOptions
+from canonry.net.engine import ENDLESS_NAVIGATION, WAIT_LOAD, WAIT_QUIET, Opened, PageFailure, ReadOptions
 from canonry.net.origin import Origin
+from canonry.net.page_kind import DOWNLOAD, explain_status, has_links
 from canonry.net.response import Response, find_host
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ _IDLE_SECONDS = 0.2  # before an unused tab opens a blank page
 
 BROWSER_ENDED = PageFailure(FailureKind.BROWSER, "Chrome ended while the page was open")
 _PASSWORD_LOST = PageFailure(FailureKind.BROWSER, "Chrome lost the password of the proxy")
-_DOWNLOAD = PageFailure(FailureKind.DOWNLOAD, "The URL is a download, not a page")
 _ABORTED = PageFailure(FailureKind.ABORTED, "Chrome stopped loading before there was an answer")
 _PROXY_REFUSED = PageFailure(FailureKind.NOT_LOADED, "The proxy refused the request")
 
@@ -315,7 +315,10 @@ class Tab:
             count = len(result.links) + len(result.added_links)
             detail = f"Only the first {count} links were read, {result.skipped_links} were not"
             failure = PageFailure(FailureKind.TRUNCATED, detail)
-        opened = self._make_opened(url, failure)
+        status = self._frame.document.status
+        opened = self._make_opened(url, explain_status(status) or failure)
+        if status and not has_links(status):
+            return opened
         return replace(opened, title=result.title, links=result.links, added_links=result.added_links)
 
     def _make_opened(self, url: str, failure: PageFailure | None) -> Opened:
@@ -330,18 +333,19 @@ class Tab:
             address=address,
             retry_after=Response(0, "", {"retry-after": document.retry_after}).retry_after(datetime.now(UTC)),
             failure=failure,
+            first_status=self._frame.first_status,
             origin=Origin.from_server(address or find_host(document.url)),
         )
 
     def _explain_navigation(self, navigation: dict[str, Any]) -> PageFailure:
         """Return why `Page.navigate` opened no page."""
         if navigation.get("isDownload"):
-            return _DOWNLOAD
+            return DOWNLOAD
         code = parse_error_code(str(navigation.get("errorText", "")))
         if code == ABORTED_CODE:
             status = self._frame.document.status
             no_content = PageFailure(FailureKind.NO_CONTENT, f"The server sent no page (status {status})")
-            return no_content if status else _ABORTED
+            return explain_status(status) or (no_content if status else _ABORTED)
         return self.endpoint.find_failure(self._frame.document.url) or make_failure(code)
 
     def _make_frame(self) -> MainFrame:
