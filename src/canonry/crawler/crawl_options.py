@@ -37,12 +37,13 @@ class CrawlOptions:
     shared: bool = False  # opened by worker processes instead of the process that started the crawl
     wait: str = WAIT_QUIET  # when Chrome reads the links: load, quiet, or a CSS selector that must match
     scroll: bool = False  # Chrome scrolls to the end of each page
+    load_images: bool = False  # Chrome also loads pictures, media and fonts
     routes: bool = False  # `#/about` and `#!/about` are pages of their own
 
     @property
     def read_options(self) -> ReadOptions:
         """How an engine reads the pages."""
-        return ReadOptions(wait=self.wait, scroll=self.scroll)
+        return ReadOptions(wait=self.wait, scroll=self.scroll, load_images=self.load_images)
 
     @property
     def slots(self) -> int:
@@ -72,6 +73,7 @@ class OptionChanges(TypedDict, total=False):
     wait: str
     scroll: bool
     routes: bool
+    load_images: bool
 
 
 def parse_options(text: str) -> CrawlOptions:

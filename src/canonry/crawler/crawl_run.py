@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -42,6 +43,7 @@ from canonry.net.html import is_html
 from canonry.net.http_engine import MAX_PAGE_BYTES, HttpEngine
 from canonry.net.origin import Origin
 from canonry.net.robots import get_robots_token
+from canonry.net.site_access import add_access
 from canonry.net.sitemap import MAX_FILE_BYTES as MAX_SITEMAP_BYTES
 from canonry.net.sitemap import iter_sitemap_pages
 from canonry.settings import load_settings
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     from canonry.crawler.results import FrontierBatch, RecordedPage
     from canonry.net.engine import Engine
     from canonry.net.response import Fetch
+    from canonry.net.site_access import SiteAccess
     from canonry.settings import Settings
 
 _ACCEPT = "text/html, application/xhtml+xml, */*;q=0.8"
@@ -78,6 +81,7 @@ class CrawlRun:
         client: Client | None = None,
         clock: Callable[[], datetime],
         seed: str = "",
+        access: SiteAccess | None = None,
         seconds: float | None = None,
         slots: int = 1,
     ) -> None:
@@ -93,6 +97,7 @@ class CrawlRun:
         self._fetch = fetch
         self._client = client
         self._seed = seed
+        self._access = access
         self._judge = self._make_judge(crawl.host)
         self._queue: asyncio.Queue[LeasedPage] = asyncio.Queue()
         self._results: list[PageResult] = []
@@ -115,6 +120,10 @@ class CrawlRun:
             page_fetch: Fetch = partial(client.fetch, max_bytes=MAX_PAGE_BYTES, options=options)
         else:
             self._sitemap_fetch = page_fetch = fetch
+        if self._access is not None:
+            fetch = add_access(fetch, self._access)
+            page_fetch = add_access(page_fetch, self._access)
+            self._sitemap_fetch = add_access(self._sitemap_fetch, self._access)
         self._politeness = Politeness(
             fetch if self.options.robots else None,
             token=get_robots_token(settings.user_agent),
@@ -142,7 +151,8 @@ class CrawlRun:
 
         client = self._client
         guard, lookup = (make_guard(settings), resolve_name) if client is None else (client.guard, client.lookup)
-        chrome = ChromeEngine(settings, guard, lookup, tabs=self.options.slots, options=self.options.read_options)
+        options = replace(self.options.read_options, access=self._access)
+        chrome = ChromeEngine(settings, guard, lookup, tabs=self.options.slots, options=options)
         return await self._stack.enter_async_context(chrome)
 
     async def crawl_pages(self) -> AsyncGenerator[Page]:

@@ -11,6 +11,7 @@ from canonry.net.origin import Origin
 
 if TYPE_CHECKING:
     from canonry.net.response import Hop
+    from canonry.net.site_access import SiteAccess
 
 
 class LinkSource(StrEnum):
@@ -67,6 +68,8 @@ class ReadOptions:
 
     wait: str = WAIT_QUIET
     scroll: bool = False
+    load_images: bool = False  # Chrome also loads pictures, media and fonts
+    access: SiteAccess | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from canonry.errors import FailureKind
+from canonry.net.chrome.interception import Interception
 from canonry.net.chrome.link_script import LINK_SCRIPT, ScriptResult, parse_result
 from canonry.net.chrome.main_frame import MainFrame
 from canonry.net.chrome.net_errors import ABORTED_CODE, make_failure, parse_error_code
@@ -73,6 +74,7 @@ class Tab:
         self._document_check: asyncio.Task[None] | None = None
         self._is_blank = False
         self._options = ReadOptions()
+        self._interception = Interception()
         self.endpoint = endpoint
         self.page_count = 0
         self.must_close = False
@@ -147,6 +149,7 @@ class Tab:
         self._frame = self._make_frame()
         self._requests = PendingRequests(self._frame_id)
         self._send("Network.clearBrowserCookies")
+        self._interception.start_page(self._options, self._send)
         challenges = self.endpoint.challenge_count
         try:
             opened = await self._visit(url, load_seconds, script_seconds)
@@ -363,7 +366,7 @@ class Tab:
             case "Page.javascriptDialogOpening":
                 self._send("Page.handleJavaScriptDialog", accept=params["type"] == "beforeunload")
             case "Fetch.requestPaused":
-                self._send("Fetch.continueRequest", requestId=params["requestId"])
+                self._interception.answer(params, self._send)
             case "Fetch.authRequired":
                 self._answer_auth_challenge(params)
             case _:
