@@ -317,4 +317,5 @@ def _make_page(recorded: RecordedPage) -> Page:
         select_external(result.links),
         "" if result.failure is None else str(result.failure),
         None if result.failure is None else result.failure.kind,
+        result.facts,
     )

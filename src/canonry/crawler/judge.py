@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from canonry.core.native import normalize
@@ -14,7 +13,7 @@ from canonry.crawler.reasons import SkipReason
 from canonry.crawler.results import PageResult, PageState, PageUrl
 from canonry.crawler.routes import find_route
 from canonry.errors import FailureKind, InvalidUrl
-from canonry.net.engine import PageFailure
+from canonry.net.engine import Opened, PageFailure
 from canonry.net.response import REDIRECTS, find_host
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
     from canonry.core.scope import LinkVerdict
     from canonry.crawler.results import LeasedPage
-    from canonry.net.engine import Link, Opened
+    from canonry.net.engine import Link
     from canonry.net.origin import Origin
 
 _REFUSED_TARGETS = frozenset({FailureKind.REFUSED, FailureKind.BAD_REDIRECT, FailureKind.INVALID_URL})
@@ -92,6 +91,7 @@ class Judge:
             redirects_to="" if is_same else target,
             is_target_read=not is_unfollowed,
             origin=opened.origin,
+            facts=opened.facts,
         )
 
     def ignore_foreign_answer(self, opened: Opened) -> Opened:
@@ -106,7 +106,16 @@ class Judge:
         status = left[-1] if left else opened.first_status
         if not status:
             return opened
-        return replace(opened, status=status, title="", links=(), added_links=(), failure=None, retry_after=None)
+        return Opened(
+            opened.requested_url,
+            opened.final_url,
+            status,
+            hops=opened.hops,
+            address=opened.address,
+            origin=opened.origin,
+            first_status=opened.first_status,
+            is_target_unread=opened.is_target_unread,
+        )
 
     def may_open(self, url: str) -> bool:
         """Return whether a URL is on the host of the crawl."""

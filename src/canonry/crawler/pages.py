@@ -10,6 +10,7 @@ from canonry.core.scope import Verdict
 from canonry.crawler.decide import is_unusable
 from canonry.errors import FailureKind, mask_credentials
 from canonry.net.engine import LinkSource
+from canonry.net.page_facts import NO_FACTS, PageFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -49,6 +50,7 @@ class Page:
     """A page of a crawl. `external` are the links to other sites.
 
     `error` is the message for people and `failure` its kind; records that are written out have `error` only.
+    `facts` is what the page says about itself, as it was opened.
     """
 
     url: str
@@ -62,9 +64,34 @@ class Page:
     external: tuple[PageLink, ...]
     error: str
     failure: FailureKind | None = None
+    facts: PageFacts = NO_FACTS
+
+    @property
+    def content_type(self) -> str:
+        return self.facts.content_type
+
+    @property
+    def size(self) -> int | None:
+        return self.facts.size
+
+    @property
+    def robots_directives(self) -> tuple[str, ...]:
+        return self.facts.robots_directives
+
+    @property
+    def hreflangs(self) -> tuple[tuple[str, str], ...]:
+        return self.facts.hreflangs
+
+    @property
+    def canonical_url(self) -> str:
+        return self.facts.canonical_url
+
+    @property
+    def is_still_changing(self) -> bool:
+        return self.facts.is_still_changing
 
 
-RECORD_FIELDS = tuple(name for name in Page.__dataclass_fields__ if name != "failure")
+RECORD_FIELDS = tuple(name for name in Page.__dataclass_fields__ if name not in {"failure", "facts"})
 
 
 @dataclass(slots=True)

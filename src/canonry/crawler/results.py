@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from canonry.net.origin import Origin
+from canonry.net.page_facts import NO_FACTS, PageFacts
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -75,6 +76,7 @@ class PageResult:
     is_target_read: bool = True
     retry_at: datetime | None = None
     origin: Origin = Origin.UNKNOWN
+    facts: PageFacts = NO_FACTS
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from canonry.errors import TRANSIENT_FAILURES, FailureKind
 from canonry.net.origin import Origin
+from canonry.net.page_facts import PageFacts
 
 if TYPE_CHECKING:
     from canonry.net.response import Hop
@@ -97,7 +98,23 @@ class Opened:
     is_still_changing: bool = False
     added_links: tuple[Link, ...] = ()
     first_status: int = 0  # of the first document, if scripts or a refresh replaced it by another one
+    size: int | None = None
+    robots_directives: tuple[str, ...] = ()
+    hreflangs: tuple[tuple[str, str], ...] = ()
+    canonical_url: str = ""
     is_target_unread: bool = False  # the page refreshes to `final_url`, which was not opened
+
+    @property
+    def facts(self) -> PageFacts:
+        """What the page says about itself, to be stored with it."""
+        return PageFacts(
+            self.content_type,
+            self.size,
+            self.robots_directives,
+            self.hreflangs,
+            self.canonical_url,
+            self.is_still_changing,
+        )
 
     @property
     def error(self) -> str:

@@ -14,6 +14,7 @@ from canonry.errors import FailureKind, FetchFailed, InvalidUrl, UnsafeUrl, mask
 from canonry.net.engine import ENDLESS_NAVIGATION, MAX_DOCUMENTS, MAX_REFRESH_SECONDS, Opened, PageFailure
 from canonry.net.html import find_meta_refresh, is_html
 from canonry.net.links import PageContent, read_page
+from canonry.net.page_facts import read_declarations
 from canonry.net.page_kind import DOWNLOAD, explain_status, has_links, is_download
 
 if TYPE_CHECKING:
@@ -78,6 +79,12 @@ class HttpEngine:
             detail = f"could not fetch: {type(error).__name__}: {mask_credentials(str(error))}"
             return Opened(url, failure=PageFailure(FailureKind.OTHER, detail)), ""
         content = await self._read_content(response)
+        declared = read_declarations(
+            content.head,
+            url=_drop_userinfo(response.url),
+            link_header=response.header("link"),
+            robots_header=response.header("x-robots-tag"),
+        )
         opened = Opened(
             url,
             response.hops[-1].location if _is_unfollowed_redirect(response) else response.url,
@@ -91,6 +98,8 @@ class HttpEngine:
             failure=content.failure,
             origin=response.origin,
             added_links=content.added_links,
+            size=_find_size(response),
+            **declared._asdict(),
         )
         return opened, _find_refresh(response)
 
@@ -138,6 +147,14 @@ def _copy_userinfo(url: str, target: str) -> str:
     if source.get_origin() == parts.get_origin():
         parts.userinfo = source.userinfo
     return str(parts)
+
+
+def _find_size(response: Response) -> int | None:
+    """Return the bytes of the body; of a body that was not read, what the server says."""
+    length = response.header("content-length")
+    if response.body or not length.isdecimal() or response.header("content-encoding"):
+        return len(response.body) if response.body or length == "0" else None
+    return int(length[:18])
 
 
 def _drop_userinfo(url: str) -> str:

@@ -15,6 +15,7 @@ from canonry.core.url import UNCHANGED_URL, join
 from canonry.errors import FailureKind, InvalidUrl
 from canonry.net.charset import detect_charset
 from canonry.net.engine import Link, LinkSource, PageFailure
+from canonry.net.page_facts import MAX_HEAD_ELEMENTS, NO_HEAD, PageHead, make_head
 from canonry.net.response import find_host
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class PageContent:
     links: tuple[Link, ...] = ()
     added_links: tuple[Link, ...] = ()
     failure: PageFailure | None = None
+    head: PageHead = NO_HEAD
 
 
 def read_page(body: bytes, *, url: str, content_type: str = "", max_links: int = MAX_LINKS) -> PageContent:
@@ -70,7 +72,26 @@ def read_page(body: bytes, *, url: str, content_type: str = "", max_links: int =
     elif text is not whole:
         detail = f"elements are nested deeper than {_MAX_DEPTH}; the rest was not read"
         failure = PageFailure(FailureKind.TRUNCATED, detail)
-    return PageContent(read_title(page), *split_links(finder.links), failure)
+    return PageContent(read_title(page), *split_links(finder.links), failure, _read_head(page, url, charset))
+
+
+def _read_head(page: LexborHTMLParser, url: str, charset: str) -> PageHead:
+    """Return the elements of the head that say something about the page."""
+    base = _find_base(page, url, charset)
+    metas = [
+        (meta.attributes.get("name") or "", meta.attributes.get("content") or "")
+        for meta in page.css("head meta[name][content]")[:MAX_HEAD_ELEMENTS]
+    ]
+    links = [
+        (
+            link.attributes.get("rel") or "",
+            resolve(base, (link.attributes.get("href") or "").strip(_C0_AND_SPACE), charset),
+            link.attributes.get("hreflang") or "",
+        )
+        for link in page.css("head link[rel][href]")[:MAX_HEAD_ELEMENTS]
+        if (link.attributes.get("href") or "").strip(_C0_AND_SPACE)
+    ]
+    return make_head(metas, links)
 
 
 def split_links(links: Iterable[Link]) -> tuple[tuple[Link, ...], tuple[Link, ...]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from canonry.net.engine import Link, LinkSource
 from canonry.net.links import split_links
+from canonry.net.page_facts import MAX_HEAD_ELEMENTS, PageHead, make_head
 
 MAX_LINKS = 10_000
 _MAX_HREF_CHARACTERS = 100_000  # longer references hold data
@@ -15,7 +16,7 @@ _MAX_TOTAL_CHARACTERS = 8_000_000  # of all references together
 # The script runs in an isolated world, where scripts of the page cannot redefine the functions that it calls. Elements
 # of the page still hide properties of `document` (<img name=title> hides document.title), so these are read from the
 # prototypes. Links of other kinds than `a[href]` follow after these, in the same order as in links.py.
-_FUNCTION = """((maxLinks, maxHref, maxTotal) => {
+_FUNCTION = """((maxLinks, maxHref, maxTotal, maxHead) => {
   const get = (type, name, node = document) => Reflect.get(type.prototype, name, node);
   const findAll = (root, query) =>
     (root instanceof DocumentFragment ? DocumentFragment : Document).prototype.querySelectorAll.call(root, query);
@@ -62,9 +63,21 @@ _FUNCTION = """((maxLinks, maxHref, maxTotal) => {
   };
   collect(document, null);
   const title = get(Document, 'title').slice(0, 1000).toWellFormed();
-  return JSON.stringify([get(Document, 'readyState'), title, skipped, links]);
+  const attributes = (element, names) =>
+    names.map((name) => (element.getAttribute(name) ?? '').slice(0, 4000).toWellFormed());
+  const metas = [...findAll(document, 'head meta[name][content]')].slice(0, maxHead)
+    .map((meta) => attributes(meta, ['name', 'content']));
+  const headLinks = [...findAll(document, 'head link[rel][href]')].slice(0, maxHead)
+    .filter((link) => typeof link.href === 'string' && link.getAttribute('href').trim() && link.href.length < 4000)
+    .map((link) => {
+      const [rel, hreflang] = attributes(link, ['rel', 'hreflang']);
+      return [rel, link.href.toWellFormed(), hreflang];
+    });
+  const [entry] = performance.getEntriesByType('navigation');
+  const size = entry && entry.decodedBodySize > 0 ? entry.decodedBodySize : null;
+  return JSON.stringify([get(Document, 'readyState'), title, skipped, links, metas, headLinks, size]);
 })"""
-LINK_SCRIPT = f"{_FUNCTION}({MAX_LINKS}, {_MAX_HREF_CHARACTERS}, {_MAX_TOTAL_CHARACTERS})"
+LINK_SCRIPT = f"{_FUNCTION}({MAX_LINKS}, {_MAX_HREF_CHARACTERS}, {_MAX_TOTAL_CHARACTERS}, {MAX_HEAD_ELEMENTS})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +89,13 @@ class ScriptResult:
     skipped_links: int  # after the limits were reached
     links: tuple[Link, ...]
     added_links: tuple[Link, ...]
+    head: PageHead
+    size: int | None  # of the document, in bytes
 
 
 def parse_result(text: str) -> ScriptResult:
     """Return the JSON of the script as values."""
-    ready_state, title, skipped_links, links = json.loads(text)
+    ready_state, title, skipped_links, links, metas, head_links, size = json.loads(text)
     title = " ".join(title.split())
     found = (Link(href, url, text, LinkSource(source)) for href, url, text, source in links)
-    return ScriptResult(ready_state, title, skipped_links, *split_links(found))
+    return ScriptResult(ready_state, title, skipped_links, *split_links(found), make_head(metas, head_links), size)

@@ -24,6 +24,8 @@ class LoadedDocument:
     status: int = 0
     content_type: str = ""
     retry_after: str = ""
+    link_header: str = ""
+    robots_header: str = ""
     hops: list[Hop] = field(default_factory=list[Hop])
     is_from_proxy: bool = False  # an answer of this process' proxy, not of a server
 
@@ -137,4 +139,7 @@ class MainFrame:
         document.status = response["status"]
         document.content_type = headers.get("content-type", "").splitlines()[0] if headers.get("content-type") else ""
         document.retry_after = headers.get("retry-after", "")
+        # Chrome joins the fields of one name by line breaks.
+        document.link_header = ", ".join(headers.get("link", "").splitlines())
+        document.robots_header = ", ".join(headers.get("x-robots-tag", "").splitlines())
         document.is_from_proxy = headers.get("canonry-proxy") == self.proxy_token

@@ -25,6 +25,7 @@ from canonry.net.chrome.quiet_script import (
 )
 from canonry.net.engine import ENDLESS_NAVIGATION, WAIT_LOAD, WAIT_QUIET, Opened, PageFailure, ReadOptions
 from canonry.net.origin import Origin
+from canonry.net.page_facts import Declarations, PageHead, read_declarations
 from canonry.net.page_kind import DOWNLOAD, explain_status, has_links
 from canonry.net.response import Response, find_host
 
@@ -320,9 +321,19 @@ class Tab:
             failure = PageFailure(FailureKind.TRUNCATED, detail)
         status = self._frame.document.status
         opened = self._make_opened(url, explain_status(status) or failure)
+        opened = replace(opened, size=result.size)
         if status and not has_links(status):
             return opened
-        return replace(opened, title=result.title, links=result.links, added_links=result.added_links)
+        declared = self._read_declarations(result.head)
+        return replace(
+            opened, title=result.title, links=result.links, added_links=result.added_links, **declared._asdict()
+        )
+
+    def _read_declarations(self, head: PageHead) -> Declarations:
+        document = self._frame.document
+        return read_declarations(
+            head, url=document.url, link_header=document.link_header, robots_header=document.robots_header
+        )
 
     def _make_opened(self, url: str, failure: PageFailure | None) -> Opened:
         document = self._frame.document
