@@ -71,7 +71,7 @@ _PATHS: dict[str, dict[str, Any]] = {
     "/data": {"status": 200, "headers": {"Content-Type": "application/json"}, "body": '{"a": "<a href=/no>"}'},
     "/deep/1": html(links("/deep/2", "/gone", "/broken")),
     "/deep/2": html(links("/deep/1", "/")),
-    "/gone": {"status": 404, "headers": _HTML, "body": links("/never")},
+    "/gone": {"status": 404, "headers": _HTML, "body": links("/")},
     "/broken": {"status": 500, "headers": _HTML, "body": links("/never")},
     "/robots.txt": {"status": 404, "headers": {}, "body": ""},
     **{f"/calendar/{day}": html(links(f"/calendar/{day + 1}", f"/calendar/{max(day - 1, 0)}")) for day in range(60)},

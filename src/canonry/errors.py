@@ -71,6 +71,7 @@ class FailureKind(StrEnum):
     NOT_HTTP = "not_http"  # seen by Chrome's proxy: the server speaks another protocol
     NOT_LOADED = "not_loaded"  # Chrome or its proxy reported an error that another attempt does not change
     SCRIPT_TIMEOUT = "script_timeout"  # scripts of the page did not stop
+    SELECTOR = "selector"  # the CSS selector to wait for is invalid
     DIALOG_LOOP = "dialog_loop"  # the page opens one dialog after another
     ABORTED = "aborted"  # Chrome stopped loading the page before any answer
     BROWSER = "browser"  # Chrome refused a command, crashed or ended

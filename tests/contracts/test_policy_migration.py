@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -43,7 +44,5 @@ def test_a_store_with_rows_keeps_its_policies(empty_url: str, statements: list[s
             connection.execute(text(statement))
     engine.dispose()
     with Database(empty_url) as database:
-        found = [
-            database.read_now(lambda connection, p=purpose: get_policy(connection, p)) for purpose in (BOOKMARK, ENTRY)
-        ]  # type: ignore[misc]
+        found = [database.read_now(partial(get_policy, purpose=purpose)) for purpose in (BOOKMARK, ENTRY)]
     assert tuple(found) == wanted

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from canonry.cli import render
+from canonry.cli.access_options import access_options, hide_headers, read_access
 from canonry.cli.options import db_option, json_option
 from canonry.cli.signals import run_until_stopped
 from canonry.cli.stores import open_store
@@ -108,6 +109,16 @@ def require_writer(file: Path | None) -> None:
 @click.option("--no-robots", is_flag=True, help="Ignore robots.txt, for a site of your own.")
 @click.option("--sitemaps", is_flag=True, help="Also crawl the pages that the site's sitemaps name.")
 @click.option("--follow-start", is_flag=True, help="If the start page redirects to another host, crawl that host.")
+@click.option(
+    "--wait",
+    metavar="load|quiet|SELECTOR",
+    help="When Chrome reads the links of a page: after its load event, when scripts add nothing more (quiet, the "
+    "default, at most about 5 s), or when a CSS selector matches.",
+)
+@click.option("--scroll", is_flag=True, help="Let Chrome scroll to the end of each page, for lists that grow.")
+@click.option("--load-images", is_flag=True, help="Let Chrome load pictures, media and fonts, too.")
+@click.option("--routes", is_flag=True, help="Crawl the hash routes (#/about, #!/about) of a site as pages, in Chrome.")
+@access_options
 @click.option("--workers", is_flag=True, help="Let the `canonry worker` processes of the store open the pages.")
 @db_option
 @json_option
@@ -127,7 +138,12 @@ def crawl(
     canonry crawl https://example.com/ --resume --out site.jsonl
     """
     require_writer(out)
+    access = read_access(seed, given)
+    if workers and access is not None:
+        raise click.UsageError("--workers cannot be combined with credentials, which are not stored.")
     options = _read_options(given)
+    if access is not None:
+        options["access"] = access
     session = _Session(seed, database_url, out, is_shown=render.is_for_terminal(as_json=as_json))
     work = session.watch if workers else session.run
     sys.exit(run_until_stopped(work(options, resume=resume), session.report_interruption))
@@ -232,7 +248,7 @@ class _Session:
     def make_command(self, seed: str, *more: str) -> str:
         """Return the command that crawls a seed with the same options."""
         given = [word for word in sys.argv[1:] if word != "--resume"]
-        words = [seed if word == self.seed else word for word in given]
+        words = [seed if word == self.seed else word for word in hide_headers(given)]
         return "  " + shlex.join(["canonry", *words, *more])
 
     def _report_moved(self, target: str) -> int:

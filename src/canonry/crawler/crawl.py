@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from canonry.net.engine import Engine
     from canonry.net.fetch import Client
     from canonry.net.response import Fetch
+    from canonry.net.site_access import SiteAccess
 
 EngineName = Literal["chrome", "http"]
 
@@ -53,13 +54,19 @@ async def crawl(
     retries: int | Unset = UNSET,
     backoff: float | Unset = UNSET,
     patience: float | Unset = UNSET,
+    wait: str | Unset = UNSET,
+    scroll: bool | Unset = UNSET,
+    routes: bool | Unset = UNSET,
+    load_images: bool | Unset = UNSET,
+    access: SiteAccess | None = None,
 ) -> AsyncGenerator[Page]:
     """Yield the pages of the site of `seed`, each once, as they are read.
 
     `engine` is `chrome` (the default), `http`, or an engine of your own. `store` is a database URL (default: the one of
     the settings) or an open `Database`. `resume` continues the latest crawl of this seed: its pages come first, and
     options that are not given keep their values. `CrawlOptions` has the meaning and the defaults of the options.
-    `fetch` or `client` replace the guarded client for robots.txt, sitemaps and the `http` engine. Raises StartMoved if
+    `fetch` or `client` replace the guarded client for robots.txt, sitemaps and the `http` engine. `access` has
+    headers and cookies for the site, which are not stored. Raises StartMoved if
     the seed redirects to another host, unless `follow_start` is set.
     """
     given: dict[str, object] = {
@@ -75,6 +82,10 @@ async def crawl(
         "retries": retries,
         "backoff": backoff,
         "patience": patience,
+        "wait": wait,
+        "scroll": scroll,
+        "routes": routes,
+        "load_images": load_images,
         "shared": False,
     }
     changes = cast("OptionChanges", {name: value for name, value in given.items() if value is not UNSET})
@@ -90,7 +101,9 @@ async def crawl(
                 yield page
         own_engine = None if engine is None or isinstance(engine, str) else engine
         run = await stack.enter_async_context(
-            CrawlRun(crawls, started, engine=own_engine, fetch=fetch, client=client, clock=clock, seed=seed)
+            CrawlRun(
+                crawls, started, engine=own_engine, fetch=fetch, client=client, clock=clock, seed=seed, access=access
+            )
         )
         pages = run.crawl_pages()
         stack.push_async_callback(pages.aclose)

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Final, TypedDict
 
+from canonry.net.engine import WAIT_QUIET, ReadOptions
+
 
 class Unset(Enum):
     """The type of `UNSET`, the default of arguments for which None has a meaning."""
@@ -34,6 +36,15 @@ class CrawlOptions:
     backoff: float = 1.0  # seconds before the first retry, doubled before each further one
     patience: float = 300.0  # seconds to wait for a site that stopped answering
     shared: bool = False  # opened by worker processes instead of the process that started the crawl
+    wait: str = WAIT_QUIET  # when Chrome reads the links: load, quiet, or a CSS selector that must match
+    scroll: bool = False  # Chrome scrolls to the end of each page
+    load_images: bool = False  # Chrome also loads pictures, media and fonts
+    routes: bool = False  # `#/about` and `#!/about` are pages of their own
+
+    @property
+    def read_options(self) -> ReadOptions:
+        """How an engine reads the pages."""
+        return ReadOptions(wait=self.wait, scroll=self.scroll, load_images=self.load_images)
 
     @property
     def slots(self) -> int:
@@ -61,6 +72,10 @@ class OptionChanges(TypedDict, total=False):
     backoff: float
     patience: float
     shared: bool
+    wait: str
+    scroll: bool
+    routes: bool
+    load_images: bool
 
 
 def parse_options(text: str) -> CrawlOptions:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -44,6 +45,7 @@ from canonry.net.html import is_html
 from canonry.net.http_engine import MAX_PAGE_BYTES, HttpEngine
 from canonry.net.origin import Origin
 from canonry.net.robots import RobotsVerdict, get_robots_token
+from canonry.net.site_access import add_access
 from canonry.net.sitemap import MAX_FILE_BYTES as MAX_SITEMAP_BYTES
 from canonry.net.sitemap import iter_sitemap_pages
 from canonry.settings import load_settings
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from canonry.crawler.results import FrontierBatch, Outage, RecordedPage
     from canonry.net.engine import Engine
     from canonry.net.response import Fetch
+    from canonry.net.site_access import SiteAccess
     from canonry.settings import Settings
 
 _ACCEPT = "text/html, application/xhtml+xml, */*;q=0.8"
@@ -80,6 +83,7 @@ class CrawlRun:
         client: Client | None = None,
         clock: Callable[[], datetime],
         seed: str = "",
+        access: SiteAccess | None = None,
         seconds: float | None = None,
         slots: int = 1,
     ) -> None:
@@ -95,7 +99,8 @@ class CrawlRun:
         self._fetch = fetch
         self._client = client
         self._seed = seed
-        self._judge = Judge(crawl.host, self.options.depth)
+        self._access = access
+        self._judge = self._make_judge(crawl.host)
         self._queue: asyncio.Queue[LeasedPage] = asyncio.Queue()
         self._results: list[PageResult] = []
         self._busy = 0
@@ -117,6 +122,10 @@ class CrawlRun:
             page_fetch: Fetch = partial(client.fetch, max_bytes=MAX_PAGE_BYTES, options=options)
         else:
             self._sitemap_fetch = page_fetch = fetch
+        if self._access is not None:
+            fetch = add_access(fetch, self._access)
+            page_fetch = add_access(page_fetch, self._access)
+            self._sitemap_fetch = add_access(self._sitemap_fetch, self._access)
         self._politeness = Politeness(
             fetch if self.options.robots else None,
             token=get_robots_token(settings.user_agent),
@@ -126,7 +135,9 @@ class CrawlRun:
         )
         if self._engine is None:
             is_http = self.options.engine == "http"
-            self._engine = HttpEngine(page_fetch) if is_http else await self._start_chrome(settings)
+            self._engine = (
+                HttpEngine(page_fetch, may_open=self._may_open) if is_http else await self._start_chrome(settings)
+            )
         self._watch = SiteWatch(
             self.crawls,
             self.crawl.id,
@@ -140,12 +151,18 @@ class CrawlRun:
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
+    def _make_judge(self, host: str) -> Judge:
+        # Without a browser all routes of a page would have the same links.
+        return Judge(host, self.options.depth, routes=self.options.routes and self.options.engine != "http")
+
     async def _start_chrome(self, settings: Settings) -> Engine:
         from canonry.net.chrome.chrome_engine import ChromeEngine
 
         client = self._client
         guard, lookup = (make_guard(settings), resolve_name) if client is None else (client.guard, client.lookup)
-        return await self._stack.enter_async_context(ChromeEngine(settings, guard, lookup, tabs=self.options.slots))
+        options = replace(self.options.read_options, access=self._access)
+        chrome = ChromeEngine(settings, guard, lookup, tabs=self.options.slots, options=options)
+        return await self._stack.enter_async_context(chrome)
 
     async def crawl_pages(self) -> AsyncGenerator[Page]:
         """Yield the pages that this process records, until the frontier is empty or the time is up."""
@@ -205,7 +222,7 @@ class CrawlRun:
         )
         self._watch.adopt(batch.outage, version=version)
         if batch.host not in {"", self._judge.host}:  # another process followed the start page to this host
-            self._judge = Judge(batch.host, self.options.depth)
+            self._judge = self._make_judge(batch.host)
         self._busy += len(batch.leased)
         for page in batch.leased:
             self._queue.put_nowait(page)
@@ -268,7 +285,8 @@ class CrawlRun:
             return Opened(page.requested_url, failure=rules.failure)
         await self._politeness.wait_for_turn(rules)
         assert self._engine is not None
-        return await self._engine.open(self._politeness.add_credentials(page.requested_url), origin=page.origin)
+        url = self._politeness.add_credentials(page.requested_url)
+        return self._judge.ignore_foreign_answer(await self._engine.open(url, origin=page.origin))
 
     async def _check_start(self, start: PageResult) -> None:
         """Move to the host that the start page redirects to, or fail, before the start page is recorded."""
@@ -279,7 +297,7 @@ class CrawlRun:
             raise StartMoved(self.crawl.seed, start.final_url)
         if decision is StartDecision.FOLLOW:
             host = parse(start.final_url).host
-            self._judge = Judge(host, self.options.depth)
+            self._judge = self._make_judge(host)
             # The host first: another process may lease the new start page at once.
             await self.crawls.set_start(self.crawl.id, host, start.origin.server)
             target = PageUrl(normalize(start.final_url, CRAWL_POLICY), start.final_url, start.origin)
@@ -311,6 +329,10 @@ class CrawlRun:
                 await self.crawls.add(self.crawl.id, pages, depth=1, referrer=sitemaps[0].url)
                 pages = []
         await self.crawls.add(self.crawl.id, pages, depth=1, referrer=sitemaps[0].url)
+
+    def _may_open(self, url: str) -> bool:
+        """Return whether the target of a refresh is opened: not if robots.txt disallows it or it is off the site."""
+        return self._judge.may_open(url) and not self._politeness.is_disallowed(url)
 
     def _follows_redirect(self, url: str, target: str) -> bool:
         """Return whether to follow a redirect: not if robots.txt disallows the target, or the `Judge` refuses it."""
@@ -345,4 +367,5 @@ def _make_page(recorded: RecordedPage) -> Page:
         "" if result.failure is None else str(result.failure),
         None if result.failure is None else result.failure.kind,
         judge_outcome(result.state, result.status, failure=None if result.failure is None else result.failure.kind),
+        result.facts,
     )

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
-from canonry.core.scope import Verdict
 from canonry.crawler import frontier
 from canonry.crawler.crawl_options import parse_options
 from canonry.crawler.known_pages import add_pages, follow_deeper
@@ -359,7 +358,7 @@ def _make_crawl(row: Row[Any]) -> Crawl:
 
 def _make_page(row: Row[Any]) -> StoredPage:
     rows: list[list[Any]] = json.loads(row.links)
-    links = tuple([PageLink(href, url, text, Verdict(verdict), reason) for href, url, text, verdict, reason in rows])
+    links = tuple([PageLink.from_row(*values) for values in rows])
     page = Page(
         row.url,
         row.requested_url,

@@ -158,5 +158,5 @@ def _find_targets(links: str | None) -> tuple[str, ...] | None:
     """Return the URLs of links to pages of the site, each once."""
     if links is None:
         return None
-    rows: list[tuple[str, str, str, str, str]] = json.loads(links)
-    return tuple(dict.fromkeys(mask_url(url) for _, url, _, verdict, _ in rows if verdict == Verdict.CRAWL))
+    rows: list[list[str]] = json.loads(links)
+    return tuple(dict.fromkeys(mask_url(url) for _, url, _, verdict, *_ in rows if verdict == Verdict.CRAWL))

@@ -339,10 +339,7 @@ def _make_row(result: PageResult, url: str, now: str) -> dict[str, object]:
         "error": "" if result.failure is None else str(result.failure),
         "failure": "" if result.failure is None else result.failure.kind,
         "skip_reason": result.skip_reason or "",
-        "links": json.dumps(
-            [(link.href, link.url, link.text, link.verdict, link.reason) for link in result.links],
-            separators=(",", ":"),
-        ),
+        "links": json.dumps([link.to_row() for link in result.links], separators=(",", ":")),
         "link_origin": str(result.origin),
         "followed": result.followed,
         "attempts": result.page.attempts + (result.state is PageState.QUEUED and not result.is_free_retry),

@@ -11,18 +11,20 @@ from canonry.crawler.decide import is_unusable, may_follow
 from canonry.crawler.pages import PageLink
 from canonry.crawler.reasons import SkipReason
 from canonry.crawler.results import PageResult, PageState, PageUrl
+from canonry.crawler.routes import find_route
 from canonry.errors import FailureKind, InvalidUrl
-from canonry.net.engine import PageFailure
-from canonry.net.response import REDIRECTS
+from canonry.net.engine import Opened, PageFailure
+from canonry.net.response import REDIRECTS, find_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from canonry.core.scope import LinkVerdict
     from canonry.crawler.results import LeasedPage
-    from canonry.net.engine import Link, Opened
+    from canonry.net.engine import Link
     from canonry.net.origin import Origin
 
+_REFUSED_TARGETS = frozenset({FailureKind.REFUSED, FailureKind.BAD_REDIRECT, FailureKind.INVALID_URL})
 _MAX_CACHED_VERDICTS = 50_000  # the links of a site repeat
 _MAX_KNOWN_PAGES = 1_000_000
 
@@ -46,8 +48,9 @@ class _FoundPage(NamedTuple):
 class Judge:
     """Judges the pages of one host, and remembers which pages this process has put into the frontier."""
 
-    def __init__(self, host: str, max_depth: int | None) -> None:
+    def __init__(self, host: str, max_depth: int | None, *, routes: bool = False) -> None:
         self.host = host
+        self._routes = routes
         self._max_depth = max_depth
         self._verdicts: dict[str, _CachedVerdict] = {}
         self._known: dict[str, _FoundPage] = {}  # by URL without scheme
@@ -70,16 +73,18 @@ class Judge:
             return PageResult(page, PageState.FAILED, url, opened.status, final_url, engine=engine, failure=failure)
         if parse(target).host != self.host:
             return _leave_host(page, opened.status, PageUrl(target, final_url, opened.origin), engine=engine)
+        if self._routes and (route := find_route(page.requested_url)):  # Chrome does not report fragments
+            target, final_url = target + route, final_url.partition("#")[0] + route
         is_same = _remove_scheme(target) == _remove_scheme(url)
         if is_same and target.startswith("https:"):
             url = target
-        is_unfollowed = (
+        is_unfollowed = opened.is_target_unread or (
             opened.status in REDIRECTS and bool(opened.hops) and opened.hops[-1].location == opened.final_url
         )
         if is_unfollowed and is_disallowed(final_url):
             reason = SkipReason.REDIRECT_DISALLOWED
             return PageResult(page, PageState.SKIPPED, url, opened.status, final_url, engine=engine, skip_reason=reason)
-        links = self._judge_links(opened.links, page=target)
+        links = self._judge_links((*opened.links, *opened.added_links), page=target)
         return PageResult(
             page,
             PageState.DONE,
@@ -95,7 +100,35 @@ class Judge:
             redirects_to="" if is_same else target,
             is_target_read=not is_unfollowed,
             origin=opened.origin,
+            facts=opened.facts,
         )
+
+    def ignore_foreign_answer(self, opened: Opened) -> Opened:
+        """Return a page that leads to another host without what that host answered: its status is that of the redirect.
+
+        A refused target stays a failure.
+        """
+        is_refused = opened.failure is not None and opened.failure.kind in _REFUSED_TARGETS
+        if is_refused or not opened.final_url or find_host(opened.final_url) == self.host.strip("[]"):
+            return opened
+        left = [hop.status for hop in opened.hops if find_host(hop.url) == self.host.strip("[]")]
+        status = left[-1] if left else opened.first_status
+        if not status:
+            return opened
+        return Opened(
+            opened.requested_url,
+            opened.final_url,
+            status,
+            hops=opened.hops,
+            address=opened.address,
+            origin=opened.origin,
+            first_status=opened.first_status,
+            is_target_unread=opened.is_target_unread,
+        )
+
+    def may_open(self, url: str) -> bool:
+        """Return whether a URL is on the host of the crawl."""
+        return find_host(url) == self.host.strip("[]")
 
     def follows_redirect(self, url: str, target: str) -> bool:
         """Return whether to follow a redirect: not off the site, and not to a page that is opened anyway.
@@ -126,11 +159,11 @@ class Judge:
     def _judge_links(self, links: tuple[Link, ...], *, page: str) -> tuple[PageLink, ...]:
         judged: list[PageLink] = []
         for link in links:
-            unresolved = judge_unresolved(link.href)
+            unresolved = None if self._find_route(link.url) else judge_unresolved(link.href)
             verdict = self._judge_target(link.url) if unresolved is None else _make_cached(unresolved)
             if verdict.url == page and verdict.verdict is not Verdict.SKIP:
-                verdict = _make_cached(judge_target(link.url, page=page, host=self.host))
-            judged.append(PageLink(link.url, verdict.url, link.text, verdict.verdict, verdict.reason))
+                verdict = _make_cached(judge_target(link.url, page=page.partition("#")[0], host=self.host))
+            judged.append(PageLink(link.url, verdict.url, link.text, verdict.verdict, verdict.reason, link.source))
         return tuple(judged)
 
     def _find_pages(self, links: tuple[PageLink, ...], origin: Origin, *, depth: int) -> tuple[PageUrl, ...]:
@@ -140,7 +173,8 @@ class Judge:
             if link.verdict is not Verdict.CRAWL or link.url is None:
                 continue
             key = _remove_scheme(link.url)
-            page = _FoundPage(link.href.partition("#")[0], link.url.startswith("https:"), depth)
+            requested_url = link.href.partition("#")[0] + self._find_route(link.href)
+            page = _FoundPage(requested_url, link.url.startswith("https:"), depth)
             known = self._known.get(key)
             if known is None or page.is_https > known.is_https or page.depth < known.depth:
                 if len(self._known) >= _MAX_KNOWN_PAGES:
@@ -161,8 +195,15 @@ class Judge:
         if verdict is None:
             if len(self._verdicts) >= _MAX_CACHED_VERDICTS:
                 self._verdicts.clear()
-            self._verdicts[target] = verdict = _make_cached(judge_target(target, page="", host=self.host))
+            verdict = _make_cached(judge_target(target, page="", host=self.host))
+            if verdict.verdict is Verdict.CRAWL and verdict.url is not None and (route := self._find_route(target)):
+                verdict = verdict._replace(url=verdict.url + route)
+            self._verdicts[target] = verdict
         return verdict
+
+    def _find_route(self, url: str) -> str:
+        """Return the route of a URL, if routes are pages of their own in this crawl."""
+        return find_route(url) if self._routes else ""
 
 
 def _make_cached(verdict: LinkVerdict) -> _CachedVerdict:

@@ -10,6 +10,8 @@ from canonry.core.scope import Verdict
 from canonry.crawler.decide import is_unusable
 from canonry.crawler.results import PageOutcome
 from canonry.errors import FailureKind, mask_credentials
+from canonry.net.engine import LinkSource
+from canonry.net.page_facts import NO_FACTS, PageFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,13 +22,29 @@ _MAX_EXTERNAL_URLS = 1_000_000  # external URLs that a summary counts
 
 @dataclass(frozen=True, slots=True)
 class PageLink:
-    """A link of a page: absolute (`href`), normalized (`url`, None for a link without such a form), and its verdict."""
+    """A link of a page: absolute (`href`), normalized (`url`, None for a link without such a form), and its verdict.
+
+    `source` says where the link was found.
+    """
 
     href: str
     url: str | None
     text: str
     verdict: Verdict
     reason: str
+    source: LinkSource = LinkSource.ANCHOR
+
+    def to_row(self) -> list[str | None]:
+        """Return the link as it is stored; the usual source is left out."""
+        values = [self.href, self.url, self.text, self.verdict, self.reason]
+        return values if self.source is LinkSource.ANCHOR else [*values, self.source]
+
+    @classmethod
+    def from_row(
+        cls, href: str, url: str | None, text: str, verdict: str, reason: str, source: str = LinkSource.ANCHOR
+    ) -> PageLink:
+        """Return a stored link."""
+        return cls(href, url, text, Verdict(verdict), reason, LinkSource(source))
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +52,7 @@ class Page:
     """A page of a crawl. `external` are the links to other sites.
 
     `error` is the message for people and `failure` its kind; records that are written out have `error` only. `outcome`
-    says in one word what became of the page.
+    says in one word what became of the page, `facts` is what the page says about itself, as it was opened.
     """
 
     url: str
@@ -49,9 +67,34 @@ class Page:
     error: str
     failure: FailureKind | None = None
     outcome: PageOutcome = PageOutcome.READ
+    facts: PageFacts = NO_FACTS
+
+    @property
+    def content_type(self) -> str:
+        return self.facts.content_type
+
+    @property
+    def size(self) -> int | None:
+        return self.facts.size
+
+    @property
+    def robots_directives(self) -> tuple[str, ...]:
+        return self.facts.robots_directives
+
+    @property
+    def hreflangs(self) -> tuple[tuple[str, str], ...]:
+        return self.facts.hreflangs
+
+    @property
+    def canonical_url(self) -> str:
+        return self.facts.canonical_url
+
+    @property
+    def is_still_changing(self) -> bool:
+        return self.facts.is_still_changing
 
 
-RECORD_FIELDS = tuple(name for name in Page.__dataclass_fields__ if name != "failure")
+RECORD_FIELDS = tuple(name for name in Page.__dataclass_fields__ if name not in {"failure", "facts"})
 
 
 @dataclass(slots=True)
@@ -132,4 +175,5 @@ def _make_link_record(link: PageLink) -> dict[str, str | None]:
         "text": link.text,
         "verdict": link.verdict,
         "reason": mask_url(link.reason),
+        "source": link.source,
     }

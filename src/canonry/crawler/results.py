@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from canonry.crawler.reasons import SkipReason
 from canonry.errors import FailureKind
 from canonry.net.origin import Origin
+from canonry.net.page_facts import NO_FACTS, PageFacts
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -107,6 +108,7 @@ class PageResult:
     is_free_retry: bool = False
     is_last_retry: bool = False
     origin: Origin = Origin.UNKNOWN
+    facts: PageFacts = NO_FACTS
 
 
 @dataclass(frozen=True, slots=True)

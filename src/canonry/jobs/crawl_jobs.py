@@ -88,7 +88,10 @@ def make_crawl_kinds(jobs: Jobs, settings: Settings, client: Client, *, seconds:
         if crawl.state is not CrawlState.RUNNING:
             return True
         async with AsyncExitStack() as stack:
-            engine = await stack.enter_async_context(chrome.borrow()) if crawl.options.engine == "chrome" else None
+            engine = None
+            if crawl.options.engine == "chrome":
+                shared = await stack.enter_async_context(chrome.borrow())
+                engine = shared.configure(crawl.options.read_options)
             return await work_on_crawl(
                 crawls,
                 crawl,

@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 from canonry.errors import TRANSIENT_FAILURES, FailureKind
 from canonry.net.origin import Origin
+from canonry.net.page_facts import PageFacts
 
 if TYPE_CHECKING:
     from canonry.net.response import Hop
+    from canonry.net.site_access import SiteAccess
+
+
+class LinkSource(StrEnum):
+    """Where a link was found. `anchor` is what the script of the contract finds; the others are added to it."""
+
+    ANCHOR = "anchor"  # <a href>
+    AREA = "area"  # an area of an image map
+    SVG = "svg"  # <a xlink:href> in a picture
+    FRAME = "frame"  # the document of a frame of the same host, or a link inside of `srcdoc`
+    SHADOW = "shadow"  # inside of an open shadow root
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link of a page: as written, as an absolute URL, and the first 50 characters of its text."""
+    """A link of a page: as written, as an absolute URL, the first 50 characters of its text, and where it was found."""
 
     href: str
     url: str
     text: str
+    source: LinkSource = LinkSource.ANCHOR
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +51,37 @@ class PageFailure:
         return self.detail
 
 
+MAX_DOCUMENTS = 10  # that replace each other by script or refresh
+MAX_REFRESH_SECONDS = 1.0  # a refresh after more seconds is for readers who stay on the page
+ENDLESS_NAVIGATION = PageFailure(FailureKind.REDIRECT_LOOP, "The page keeps navigating to another page")
+WAIT_LOAD = "load"
+WAIT_QUIET = "quiet"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How an engine reads a page.
+
+    `wait` is when Chrome reads the links: at `load`, when the page is `quiet`, or when a CSS selector matches. Quiet
+    means that the page has loaded, adds no elements and requests nothing. With `scroll`, Chrome scrolls to the end of
+    the page first, which makes endless lists grow.
+    """
+
+    wait: str = WAIT_QUIET
+    scroll: bool = False
+    load_images: bool = False  # Chrome also loads pictures, media and fonts
+    access: SiteAccess | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Opened:
     """The result of opening a page; `failure` says why it has no links, or not all of them.
 
+    `links` are those of the contract's script, `added_links` those of other elements that a person can click.
+
     `address` is the IP address of the server, if the engine knows it, `origin` the origin of the URLs that the page
-    names, and `retry_after` the seconds that the server asks to wait.
+    names, and `retry_after` the seconds that the server asks to wait. `is_still_changing` says that scripts were still
+    adding elements or waiting for answers when the links were read, so that links may be missing.
     """
 
     requested_url: str
@@ -56,6 +95,26 @@ class Opened:
     retry_after: float | None = None
     failure: PageFailure | None = None
     origin: Origin = Origin.UNKNOWN
+    is_still_changing: bool = False
+    added_links: tuple[Link, ...] = ()
+    first_status: int = 0  # of the first document, if scripts or a refresh replaced it by another one
+    size: int | None = None
+    robots_directives: tuple[str, ...] = ()
+    hreflangs: tuple[tuple[str, str], ...] = ()
+    canonical_url: str = ""
+    is_target_unread: bool = False  # the page refreshes to `final_url`, which was not opened
+
+    @property
+    def facts(self) -> PageFacts:
+        """What the page says about itself, to be stored with it."""
+        return PageFacts(
+            self.content_type,
+            self.size,
+            self.robots_directives,
+            self.hreflangs,
+            self.canonical_url,
+            self.is_still_changing,
+        )
 
     @property
     def error(self) -> str:

@@ -46,6 +46,7 @@ MAX_CONNECTIONS = 100
 MAX_CONNECTIONS_PER_HOST = 8
 _MAX_KEPT_ORIGINS = 100  # origins whose connections stay open for the next request
 _KEEP_ALIVE_SECONDS = 15.0  # the default of aiohttp
+_LIST_HEADERS = frozenset({"link", "x-robots-tag"})  # their fields are joined, as RFC 9110 (5.3) allows
 _HEADERS = {
     "Accept": "application/atom+xml, application/rss+xml, application/feed+json, application/xml;q=0.9, */*;q=0.8",
     "Accept-Encoding": ACCEPT_ENCODING,
@@ -214,10 +215,10 @@ class Client:
                 is_read = not is_redirect and options.reads_body(answer.headers.get("Content-Type", ""))
                 body = await _read_body(answer, url, limit, truncates=options.truncates_body) if is_read else b""
                 address = _find_literal(parts.host) if self._settings.proxy else str(getattr(answer, "address", ""))
-                received = MappingProxyType(
-                    {name.lower(): _clean_header(value) for name, value in answer.headers.items()}
-                )
-                return Response(answer.status, url, received, body, (), address)
+                received = {name.lower(): _clean_header(value) for name, value in answer.headers.items()}
+                for name in _LIST_HEADERS & received.keys():
+                    received[name] = ", ".join(map(_clean_header, answer.headers.getall(name)))
+                return Response(answer.status, url, MappingProxyType(received), body, (), address)
         except TimeoutError:
             raise
         except UnsafeUrl as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from math import inf
 
 from selectolax.lexbor import LexborHTMLParser
 
@@ -25,7 +26,7 @@ _MAX_LINKS = 100
 _MAX_PAGE_BYTES = 1_000_000  # the rest of a page is not read; links to feeds are in its head
 # Seconds, then the URL: https://html.spec.whatwg.org/multipage/semantics.html#attr-meta-http-equiv-refresh
 _REFRESH = re.compile(
-    r"\s*[\d.]+(?>\s*[;,]|\s)\s*+(?>url\s*=\s*)?+(?:'([^']*)|\"([^\"]*)|(.+))", re.IGNORECASE | re.DOTALL
+    r"\s*([\d.]+)(?>\s*[;,]|\s)\s*+(?>url\s*=\s*)?+(?:'([^']*)|\"([^\"]*)|(.+))", re.IGNORECASE | re.DOTALL
 )
 
 
@@ -64,21 +65,51 @@ def find_feed_links(body: bytes, *, url: str, content_type: str = "") -> list[Fe
 
 def parse_refresh(content: str) -> str:
     """Return the reference of a `Refresh` header or meta element: `0; url=/next` → `/next`; empty if it has none."""
+    return _parse_refresh(content)[1]
+
+
+def _parse_refresh(content: str) -> tuple[float, str]:
+    """Return the seconds and the reference of a refresh; the reference is empty if it has none."""
     match = _REFRESH.match(content)
-    return next(filter(None, match.groups()), "").strip() if match else ""
+    if match is None:
+        return 0.0, ""
+    seconds, *references = match.groups()
+    whole = seconds.partition(".")[0]
+    return float(whole[:9] or 0), next(filter(None, references), "").strip()
 
 
-def find_meta_refresh(body: bytes, *, url: str, content_type: str = "") -> str:
-    """Return the target of `<meta http-equiv=refresh>`, a URL of any scheme; empty if the page has none."""
-    page = LexborHTMLParser(cut_deep_nesting(decode_html(body[:_MAX_PAGE_BYTES], content_type)))
+def find_meta_refresh(
+    body: bytes,
+    *,
+    url: str,
+    content_type: str = "",
+    header: str = "",
+    max_seconds: float = inf,
+    scripting: bool = False,
+) -> str:
+    """Return the target of `<meta http-equiv=refresh>`, a URL of any scheme; empty if the page has none.
+
+    `header` is the `Refresh` header, which comes first. A refresh after more than `max_seconds` does not count, nor
+    does one in `<noscript>` with `scripting`.
+    """
+    seconds, target = _parse_refresh(header)
+    if target and seconds <= max_seconds:
+        return _join_refresh(url, target)
+    page = LexborHTMLParser(cut_deep_nesting(decode_html(body[:_MAX_PAGE_BYTES], content_type)), scripting=scripting)
     for meta in page.css("meta[http-equiv][content]"):
-        is_refresh = (meta.attributes.get("http-equiv") or "").strip().lower() == "refresh"
-        if is_refresh and (target := parse_refresh(meta.attributes.get("content") or "")):
-            try:
-                return join(_find_base(page, url), target)
-            except InvalidUrl:
-                return target  # the caller refuses it
+        if (meta.attributes.get("http-equiv") or "").strip().lower() != "refresh":
+            continue
+        seconds, target = _parse_refresh(meta.attributes.get("content") or "")
+        if target and seconds <= max_seconds:
+            return _join_refresh(_find_base(page, url), target)
     return ""
+
+
+def _join_refresh(base: str, target: str) -> str:
+    try:
+        return join(base, target)
+    except InvalidUrl:
+        return target  # the caller refuses it
 
 
 def read_page_title(body: bytes, content_type: str = "") -> str:

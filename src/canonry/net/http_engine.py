@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
 from canonry.core.url import parse
 from canonry.errors import FailureKind, FetchFailed, InvalidUrl, UnsafeUrl, mask_credentials
-from canonry.net.engine import Opened, PageFailure
-from canonry.net.html import is_html
+from canonry.net.engine import ENDLESS_NAVIGATION, MAX_DOCUMENTS, MAX_REFRESH_SECONDS, Opened, PageFailure
+from canonry.net.html import find_meta_refresh, is_html
 from canonry.net.links import PageContent, read_page
+from canonry.net.page_facts import read_declarations
+from canonry.net.page_kind import DOWNLOAD, explain_status, has_links, is_download
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from canonry.net.origin import Origin
     from canonry.net.response import Fetch, Response
 
 MAX_PAGE_BYTES = 5 * 1024 * 1024
+_REFRESH_HINT = re.compile(rb"refresh|r\0e\0f\0r\0e\0s\0h", re.IGNORECASE)
 _MIN_THREAD_BYTES = 100_000  # larger pages are parsed in a thread
 
 
@@ -26,25 +33,59 @@ class HttpEngine:
 
     name = "http"
 
-    def __init__(self, fetch: Fetch, *, max_page_bytes: int = MAX_PAGE_BYTES) -> None:
+    def __init__(
+        self,
+        fetch: Fetch,
+        *,
+        max_page_bytes: int = MAX_PAGE_BYTES,
+        may_open: Callable[[str], bool] = lambda _: True,
+    ) -> None:
         self._fetch = fetch
         self._max_page_bytes = max_page_bytes
+        self._may_open = may_open  # whether the target of a refresh is fetched
 
     async def open(self, url: str, *, origin: Origin) -> Opened:
-        """Fetch a page and read its links."""
+        """Fetch a page and read its links; like a browser, follow a refresh after at most one second."""
+        opened, target = await self._open(url, origin)
+        first_status, hops = opened.status, opened.hops
+        seen = {opened.final_url}
+        while target:
+            if target in seen or len(seen) > MAX_DOCUMENTS:
+                return replace(opened, requested_url=url, hops=hops, failure=ENDLESS_NAVIGATION)
+            seen.add(target)
+            if not self._may_open(target):
+                return replace(
+                    Opened(url, target, opened.status, content_type=opened.content_type, hops=hops),
+                    address=opened.address,
+                    origin=opened.origin,
+                    first_status=first_status,
+                    is_target_unread=True,
+                )
+            opened, target = await self._open(_copy_userinfo(url, target), opened.origin)
+            hops += opened.hops
+        return replace(opened, requested_url=url, hops=hops, first_status=first_status)
+
+    async def _open(self, url: str, origin: Origin) -> tuple[Opened, str]:
+        """Return a page and the URL that it refreshes to, which is empty for most pages."""
         try:
             response = await self._fetch(url, origin=origin)
         except UnsafeUrl as error:
-            return Opened(url, failure=PageFailure(FailureKind.REFUSED, str(error)))
+            return Opened(url, failure=PageFailure(FailureKind.REFUSED, str(error))), ""
         except InvalidUrl as error:
-            return Opened(url, failure=PageFailure(FailureKind.INVALID_URL, str(error)))
+            return Opened(url, failure=PageFailure(FailureKind.INVALID_URL, str(error))), ""
         except FetchFailed as error:
-            return Opened(url, failure=PageFailure(error.kind, str(error)))
+            return Opened(url, failure=PageFailure(error.kind, str(error))), ""
         except OSError as error:  # a caller's own fetch may raise these
             detail = f"could not fetch: {type(error).__name__}: {mask_credentials(str(error))}"
-            return Opened(url, failure=PageFailure(FailureKind.OTHER, detail))
+            return Opened(url, failure=PageFailure(FailureKind.OTHER, detail)), ""
         content = await self._read_content(response)
-        return Opened(
+        declared = read_declarations(
+            content.head,
+            url=_drop_userinfo(response.url),
+            link_header=response.header("link"),
+            robots_header=response.header("x-robots-tag"),
+        )
+        opened = Opened(
             url,
             response.hops[-1].location if _is_unfollowed_redirect(response) else response.url,
             response.status,
@@ -56,24 +97,64 @@ class HttpEngine:
             retry_after=response.retry_after(datetime.now(UTC)) if response.header("retry-after") else None,
             failure=content.failure,
             origin=response.origin,
+            added_links=content.added_links,
+            size=_find_size(response),
+            **declared._asdict(),
         )
+        return opened, _find_refresh(response)
 
     async def _read_content(self, response: Response) -> PageContent:
         content_type = response.header("content-type")
-        if not response.is_ok:
-            if _is_unfollowed_redirect(response):
-                return PageContent("", ())
-            kind = FailureKind.UNAVAILABLE if response.is_unavailable else FailureKind.STATUS
-            return PageContent("", (), PageFailure(kind, f"the server answered {response.status}"))
-        if not is_html(content_type):
-            return PageContent("", ())
+        if _is_unfollowed_redirect(response):
+            return PageContent("")
+        failure = explain_status(response.status)
+        if failure is None and is_download(content_type, response.header("content-disposition")):
+            failure = DOWNLOAD
+        if failure is DOWNLOAD or not is_html(content_type) or not has_links(response.status):
+            return PageContent("", failure=failure)
         body = response.body[: self._max_page_bytes]
         read = partial(read_page, body, url=_drop_userinfo(response.url), content_type=content_type)
         content = await asyncio.to_thread(read) if len(body) > _MIN_THREAD_BYTES else read()
         if len(body) == self._max_page_bytes:
             detail = f"only the first {self._max_page_bytes} bytes were read"
-            return PageContent(content.title, content.links, PageFailure(FailureKind.TRUNCATED, detail))
-        return content
+            content = replace(content, failure=PageFailure(FailureKind.TRUNCATED, detail))
+        return content if failure is None else replace(content, failure=failure)
+
+
+def _find_refresh(response: Response) -> str:
+    """Return the URL that a page asks a browser to open instead of it at once; empty for most pages."""
+    header, content_type = response.header("refresh"), response.header("content-type")
+    is_page = is_html(content_type) and has_links(response.status)
+    if not is_page or not (header or _REFRESH_HINT.search(response.body)):
+        return ""
+    url = _drop_userinfo(response.url)
+    target = find_meta_refresh(
+        response.body,
+        url=url,
+        content_type=content_type,
+        header=header,
+        max_seconds=MAX_REFRESH_SECONDS,
+        scripting=True,
+    )
+    return target.partition("#")[0] if target.startswith(("http://", "https://")) else ""
+
+
+def _copy_userinfo(url: str, target: str) -> str:
+    """Return the target with the credentials of the URL, if both have the same origin."""
+    if "@" not in url:
+        return target
+    source, parts = parse(url), parse(target)
+    if source.get_origin() == parts.get_origin():
+        parts.userinfo = source.userinfo
+    return str(parts)
+
+
+def _find_size(response: Response) -> int | None:
+    """Return the bytes of the body; of a body that was not read, what the server says."""
+    length = response.header("content-length")
+    if response.body or not length.isdecimal() or response.header("content-encoding"):
+        return len(response.body) if response.body or length == "0" else None
+    return int(length[:18])
 
 
 def _drop_userinfo(url: str) -> str:

@@ -14,14 +14,19 @@ from selectolax.lexbor import LexborHTMLParser
 from canonry.core.url import UNCHANGED_URL, join
 from canonry.errors import FailureKind, InvalidUrl
 from canonry.net.charset import detect_charset
-from canonry.net.engine import Link, PageFailure
+from canonry.net.engine import Link, LinkSource, PageFailure
+from canonry.net.page_facts import MAX_HEAD_ELEMENTS, NO_HEAD, PageHead, make_head
+from canonry.net.response import find_host
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from selectolax.lexbor import LexborNode
 
 MAX_LINKS = 10_000
 _MAX_TITLE_CHARACTERS = 1_000
 _MAX_DEPTH = 2_000  # nested elements; the time to parse grows with the square of the depth
+_MAX_INNER_LEVEL = 10  # documents inside of documents: shadow roots and `srcdoc`
 _MAX_LINK_TEXT_UNITS = 50  # UTF-16 code units
 # Tags of elements that can nest: not those that are empty or end where the next one begins.
 _TAG = re.compile(
@@ -40,11 +45,16 @@ _MATHML_EXITS = frozenset({"mi", "mo", "mn", "ms", "mtext", "annotation-xml", "s
 
 @dataclass(frozen=True, slots=True)
 class PageContent:
-    """Title and links of a page, in document order; `failure` if not all of the page was read."""
+    """Title and links of a page, in document order; `failure` if not all of the page was read.
+
+    `added_links` are those of other elements than `<a href>`.
+    """
 
     title: str
-    links: tuple[Link, ...]
+    links: tuple[Link, ...] = ()
+    added_links: tuple[Link, ...] = ()
     failure: PageFailure | None = None
+    head: PageHead = NO_HEAD
 
 
 def read_page(body: bytes, *, url: str, content_type: str = "", max_links: int = MAX_LINKS) -> PageContent:
@@ -53,24 +63,110 @@ def read_page(body: bytes, *, url: str, content_type: str = "", max_links: int =
     whole = body.decode(charset, "replace").removeprefix("\ufeff")
     text = cut_deep_nesting(whole)
     page = LexborHTMLParser(text, scripting=True)
-    anchors = page.css("a[href]")
-    base = _find_base(page, url, charset)
-    has_math = page.css_first("math") is not None
-    links: list[Link] = []
-    for anchor in anchors[:max_links]:
-        attributes = anchor.attributes
-        if "href" not in attributes or (has_math and _is_mathml(anchor)):
-            continue  # xlink:href, which `a[href]` does not match in a browser, or MathML
-        href = attributes["href"] or ""  # None if the attribute has no value
-        links.append(Link(href, resolve(base, href, charset), _trim_link_text(anchor.text())))
+    finder = _LinkFinder(url, charset, max_links)
+    finder.add_document(page, url)
     failure: PageFailure | None = None
-    if len(anchors) > max_links:
-        detail = f"only the first {max_links} of {len(anchors)} links were read"
+    if finder.skipped_count:
+        detail = f"only the first {max_links} of {max_links + finder.skipped_count} links were read"
         failure = PageFailure(FailureKind.TRUNCATED, detail)
     elif text is not whole:
         detail = f"elements are nested deeper than {_MAX_DEPTH}; the rest was not read"
         failure = PageFailure(FailureKind.TRUNCATED, detail)
-    return PageContent(read_title(page), tuple(links), failure)
+    return PageContent(read_title(page), *split_links(finder.links), failure, _read_head(page, url, charset))
+
+
+def _read_head(page: LexborHTMLParser, url: str, charset: str) -> PageHead:
+    """Return the elements of the head that say something about the page."""
+    base = _find_base(page, url, charset)
+    metas = [
+        (meta.attributes.get("name") or "", meta.attributes.get("content") or "")
+        for meta in page.css("head meta[name][content]")[:MAX_HEAD_ELEMENTS]
+    ]
+    links = [
+        (
+            link.attributes.get("rel") or "",
+            resolve(base, (link.attributes.get("href") or "").strip(_C0_AND_SPACE), charset),
+            link.attributes.get("hreflang") or "",
+        )
+        for link in page.css("head link[rel][href]")[:MAX_HEAD_ELEMENTS]
+        if (link.attributes.get("href") or "").strip(_C0_AND_SPACE)
+    ]
+    return make_head(metas, links)
+
+
+def split_links(links: Iterable[Link]) -> tuple[tuple[Link, ...], tuple[Link, ...]]:
+    """Return the links of `<a href>` in the document itself, and those that were found elsewhere."""
+    anchors: list[Link] = []
+    added: list[Link] = []
+    for link in links:
+        (anchors if link.source is LinkSource.ANCHOR else added).append(link)
+    return tuple(anchors), tuple(added)
+
+
+class _LinkFinder:
+    """Collects the links of a document and of the documents inside of it, at most `max_links`."""
+
+    def __init__(self, url: str, charset: str, max_links: int) -> None:
+        self._host = find_host(url)
+        self._charset = charset
+        self._max_links = max_links
+        self.links: list[Link] = []
+        self.skipped_count = 0
+
+    def add_document(self, page: LexborHTMLParser, url: str, source: LinkSource | None = None, level: int = 0) -> None:
+        """Add the links of a document at `url`; `source` is given for a document inside of another one."""
+        base = _find_base(page, url, self._charset)
+        anchors = page.css("a[href]")
+        has_math = page.css_first("math") is not None
+        pictured: list[LexborNode] = []
+        for anchor in anchors:
+            attributes = anchor.attributes
+            if has_math and _is_mathml(anchor):
+                continue
+            if "href" not in attributes:  # xlink:href, which `a[href]` does not match in a browser
+                pictured.append(anchor)
+                continue
+            if self._has_room():
+                href = attributes["href"] or ""  # None if the attribute has no value
+                self._add(base, href, anchor.text(), source or LinkSource.ANCHOR)
+        for area in page.css("area[href]"):
+            if self._has_room():
+                attributes = area.attributes
+                self._add(base, attributes["href"] or "", attributes.get("alt") or "", source or LinkSource.AREA)
+        for anchor in pictured:
+            if self._has_room():
+                self._add(base, anchor.attributes["xlink:href"] or "", anchor.text(), source or LinkSource.SVG)
+        for frame in page.css("iframe, frame"):
+            self._add_frame(frame, base, source or LinkSource.FRAME, level)
+        for template in page.css("template[shadowrootmode]"):
+            if (template.attributes["shadowrootmode"] or "").lower() == "open" and level < _MAX_INNER_LEVEL:
+                inner = "<div" + (template.html or "").removeprefix("<template").removesuffix("</template>") + "</div>"
+                self.add_document(LexborHTMLParser(inner, scripting=True), base, LinkSource.SHADOW, level + 1)
+
+    def _add_frame(self, frame: LexborNode, base: str, source: LinkSource, level: int) -> None:
+        """Add the document of a frame if it is on the same host, or the links of a document in `srcdoc`."""
+        attributes = frame.attributes
+        if "srcdoc" in attributes and frame.tag == "iframe":
+            sandbox = attributes.get("sandbox", "allow-same-origin") or ""  # otherwise the page cannot look inside
+            if level < _MAX_INNER_LEVEL and "allow-same-origin" in sandbox.lower():
+                inner = LexborHTMLParser(cut_deep_nesting(attributes["srcdoc"] or ""), scripting=True)
+                self.add_document(inner, base, LinkSource.FRAME, level + 1)
+            return
+        src = attributes.get("src")
+        target = resolve(base, src.strip(_C0_AND_SPACE), self._charset) if src is not None else ""
+        is_page = target.startswith(("http://", "https://")) and find_host(target) == self._host
+        if is_page and self._has_room():
+            self._add(base, src or "", attributes.get("title") or "", source)
+
+    def _has_room(self) -> bool:
+        """Return whether one more link may be added, and count one that may not."""
+        if len(self.links) < self._max_links:
+            return True
+        self.skipped_count += 1
+        return False
+
+    def _add(self, base: str, href: str, text: str, source: LinkSource) -> None:
+        self.links.append(Link(href, resolve(base, href, self._charset), _trim_link_text(text), source))
 
 
 def resolve(base: str, href: str, charset: str = "utf-8") -> str:

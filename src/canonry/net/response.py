@@ -62,7 +62,7 @@ class Response:
     @property
     def is_unavailable(self) -> bool:
         """Whether the status says that the server may answer later: 429 or 5xx."""
-        return self.status == 429 or self.status >= 500
+        return is_unavailable_status(self.status)
 
     @property
     def is_not_modified(self) -> bool:
@@ -101,6 +101,11 @@ class Response:
             return max(0.0, (then - now).total_seconds())
         except (TypeError, ValueError, OverflowError):
             return None
+
+
+def is_unavailable_status(status: int) -> bool:
+    """Return whether a status says that the server may answer later: 429 or 5xx."""
+    return status == 429 or status >= 500
 
 
 def find_host(url: str) -> str:

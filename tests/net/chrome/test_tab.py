@@ -59,7 +59,8 @@ async def test_status_title_redirects_and_failures_of_pages() -> None:
         nowhere = await engine.open("http://elsewhere.example/", origin=Origin.PERSON)
         assert (nowhere.status, get_kind(nowhere)) == (0, FailureKind.CONNECT)
         busy = await engine.open("http://site.example/busy", origin=Origin.PERSON)
-        assert (busy.status, busy.retry_after, busy.address, busy.failure) == (503, 7.0, ADDRESS, None)
+        assert (busy.status, busy.retry_after, busy.address) == (503, 7.0, ADDRESS)
+        assert (get_kind(busy), busy.links) == (FailureKind.UNAVAILABLE, ())
         assert get_kind(await engine.open("ftp://site.example/", origin=Origin.PERSON)) is FailureKind.REFUSED
 
 

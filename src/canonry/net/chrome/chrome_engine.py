@@ -17,7 +17,7 @@ from canonry.net.chrome.process import Browser, find_chrome, finish_despite_canc
 from canonry.net.chrome.proxy import Proxy
 from canonry.net.chrome.tab import BROWSER_ENDED
 from canonry.net.dns import Lookup, resolve_name
-from canonry.net.engine import Opened, PageFailure
+from canonry.net.engine import Opened, PageFailure, ReadOptions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -53,7 +53,9 @@ class ChromeEngine:
         script_seconds: float = SCRIPT_SECONDS,
         pages_per_tab: int = PAGES_PER_TAB,
         limits: ProxyLimits | None = None,
+        options: ReadOptions | None = None,
     ) -> None:
+        self._options = options or ReadOptions()
         self._load_seconds = load_seconds
         self._script_seconds = script_seconds
         self._pages_per_tab = pages_per_tab
@@ -90,18 +92,23 @@ class ChromeEngine:
         await asyncio.gather(*self._closing, return_exceptions=True)
         await self.proxy.__aexit__()
 
-    async def open(self, url: str, *, origin: Origin) -> Opened:
+    def configure(self, options: ReadOptions) -> ConfiguredChrome:
+        """Return an engine that opens pages in this Chrome with other options."""
+        return ConfiguredChrome(self, options)
+
+    async def open(self, url: str, *, origin: Origin, options: ReadOptions | None = None) -> Opened:
         """Open a page and return it with its links or its failure; raise CanonryError only if Chrome does not run."""
+        options = options or self._options
         try:
             self.proxy.guard.for_origin(origin).check_url(url)
         except UnsafeUrl as error:
             return Opened(url, url, failure=PageFailure(FailureKind.REFUSED, str(error)))
         async with self._acquire_slot():
-            opened, tab = await self._visit(url, origin)
+            opened, tab = await self._visit(url, origin, options)
             if tab.should_retry_in_new_tab and not tab.is_browser_closed:
-                opened, tab = await self._visit(url, origin, needs_new_tab=True)
+                opened, tab = await self._visit(url, origin, options, needs_new_tab=True)
             if tab.is_browser_closed:
-                return await self._visit_in_new_browser(url, origin)
+                return await self._visit_in_new_browser(url, origin, options)
             return opened
 
     @asynccontextmanager
@@ -117,10 +124,12 @@ class ChromeEngine:
         finally:
             self._slots.release()
 
-    async def _visit(self, url: str, origin: Origin, *, needs_new_tab: bool = False) -> tuple[Opened, Tab]:
+    async def _visit(
+        self, url: str, origin: Origin, options: ReadOptions, *, needs_new_tab: bool = False
+    ) -> tuple[Opened, Tab]:
         tab = await self._acquire_tab(origin, needs_new_tab=needs_new_tab)
         try:
-            opened = await tab.visit(url, load_seconds=self._load_seconds, script_seconds=self._script_seconds)
+            opened = await self._visit_in_tab(tab, url, options)
         except BaseException:
             tab.must_close = True
             raise
@@ -128,14 +137,19 @@ class ChromeEngine:
             self._release(tab)
         return opened, tab
 
-    async def _visit_in_new_browser(self, url: str, origin: Origin) -> Opened:
+    async def _visit_in_tab(self, tab: Tab, url: str, options: ReadOptions) -> Opened:
+        return await tab.visit(
+            url, load_seconds=self._load_seconds, script_seconds=self._script_seconds, options=options
+        )
+
+    async def _visit_in_new_browser(self, url: str, origin: Origin, options: ReadOptions) -> Opened:
         """Open a page in a separate browser: any of the open pages may have ended the last browser."""
         _LOG.warning("Chrome ended and is started again")
         async with Browser(self.proxy, program=self._program) as browser:
             with suppress(CommandFailed, BrowserClosed):
                 tab = await browser.new_tab()
                 tab.endpoint.start_page(origin)
-                return await tab.visit(url, load_seconds=self._load_seconds, script_seconds=self._script_seconds)
+                return await self._visit_in_tab(tab, url, options)
         return Opened(url, url, failure=BROWSER_ENDED)
 
     async def _acquire_tab(self, origin: Origin, *, needs_new_tab: bool) -> Tab:
@@ -187,3 +201,17 @@ class ChromeEngine:
         task = asyncio.create_task(tab.close())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
+
+
+class ConfiguredChrome:
+    """A running Chrome with the options of one crawl."""
+
+    name = ChromeEngine.name
+
+    def __init__(self, engine: ChromeEngine, options: ReadOptions) -> None:
+        self._engine = engine
+        self._options = options
+
+    async def open(self, url: str, *, origin: Origin) -> Opened:
+        """Open a page in the shared Chrome."""
+        return await self._engine.open(url, origin=origin, options=self._options)

@@ -6,16 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from canonry.errors import FailureKind
-from canonry.net.engine import PageFailure
+from canonry.net.engine import ENDLESS_NAVIGATION, MAX_DOCUMENTS, MAX_REFRESH_SECONDS, PageFailure
 from canonry.net.response import Hop
 
-_MAX_DOCUMENTS = 10  # that replace each other by script or refresh
 _MAX_DIALOGS = 20
-_MAX_REFRESH_SECONDS = 1.0  # a refresh after more seconds is for readers who stay on the page
 
 TAB_CRASHED = PageFailure(FailureKind.BROWSER, "The tab crashed")
 TAB_CLOSED = PageFailure(FailureKind.BROWSER, "The tab was closed")
-ENDLESS_NAVIGATION = PageFailure(FailureKind.REDIRECT_LOOP, "The page keeps navigating to another page")
 ENDLESS_DIALOGS = PageFailure(FailureKind.DIALOG_LOOP, "The page keeps opening dialogs")
 
 
@@ -27,6 +24,8 @@ class LoadedDocument:
     status: int = 0
     content_type: str = ""
     retry_after: str = ""
+    link_header: str = ""
+    robots_header: str = ""
     hops: list[Hop] = field(default_factory=list[Hop])
     is_from_proxy: bool = False  # an answer of this process' proxy, not of a server
 
@@ -67,6 +66,12 @@ class MainFrame:
         """Whether the requested document was committed; a later one may have replaced it."""
         return self.requested_loader in self.committed
 
+    @property
+    def first_status(self) -> int:
+        """The status of the document that was navigated to; 0 if it had no answer."""
+        first = self.documents.get(self.requested_loader)
+        return 0 if first is None else first.status
+
     def is_settled(self) -> bool:
         """Whether the page has arrived, has loaded and is not about to be replaced."""
         return self.has_arrived and not self.is_loading and not self.is_leaving
@@ -91,7 +96,7 @@ class MainFrame:
             case "Page.frameStoppedLoading" if params["frameId"] == self.frame_id:
                 self.is_loading = False
             case "Page.frameScheduledNavigation" if params["frameId"] == self.frame_id:
-                self.is_leaving = self.is_leaving or params["delay"] <= _MAX_REFRESH_SECONDS
+                self.is_leaving = self.is_leaving or params["delay"] <= MAX_REFRESH_SECONDS
             case "Page.frameClearedScheduledNavigation" if params["frameId"] == self.frame_id:
                 self.is_leaving = False
             case "Page.frameStartedNavigating" if params["frameId"] == self.frame_id:
@@ -113,7 +118,7 @@ class MainFrame:
         self.committed.append(frame["loaderId"])
         self.unreachable_url = frame.get("unreachableUrl", "")
         self.is_loading, self.is_leaving = True, False
-        if len(self.committed) > _MAX_DOCUMENTS:
+        if len(self.committed) > MAX_DOCUMENTS:
             self.failure = ENDLESS_NAVIGATION
 
     def _add_request(self, params: dict[str, Any]) -> None:
@@ -134,4 +139,7 @@ class MainFrame:
         document.status = response["status"]
         document.content_type = headers.get("content-type", "").splitlines()[0] if headers.get("content-type") else ""
         document.retry_after = headers.get("retry-after", "")
+        # Chrome joins the fields of one name by line breaks.
+        document.link_header = ", ".join(headers.get("link", "").splitlines())
+        document.robots_header = ", ".join(headers.get("x-robots-tag", "").splitlines())
         document.is_from_proxy = headers.get("canonry-proxy") == self.proxy_token

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
@@ -18,9 +19,15 @@ BROWSER_CLOSED_EVENT = "canonry.browserClosed"  # every listener gets this when 
 _READ_BYTES = 2**18
 _MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 _MAX_ERROR_CHARACTERS = 200
-# Most network events of a page are about images and scripts, and only documents are needed. Skipping the others
-# before JSON is parsed saves most of the parsing.
-_NETWORK_EVENT, _DOCUMENT = b'{"method":"Network.', b'"Document"'
+# Most network events of a page are long and not needed: headers of images and scripts, and pieces of data. Skipping
+# them before JSON is parsed saves most of the parsing. Needed are the beginning and end of each request, and the
+# responses of documents and of streams, which have no end.
+_NETWORK_EVENT = b'{"method":"Network.'
+_NEEDED_EVENT = re.compile(
+    rb'\{"method":"Network\.(?:loadingFinished"|loadingFailed"|requestWillBeSent"(?!.*"type":"(?:Image|Font|Media)")'
+    rb'|responseReceived"(?=.*(?:"Document"|"text/event-stream")))',
+    re.DOTALL,
+)
 
 
 class CommandFailed(Exception):
@@ -90,7 +97,7 @@ class Pipe:
             self._close()
 
     def _dispatch(self, raw: bytes) -> None:
-        if raw.startswith(_NETWORK_EVENT) and _DOCUMENT not in raw:
+        if raw.startswith(_NETWORK_EVENT) and not _NEEDED_EVENT.match(raw):
             return
         message: dict[str, Any] = json.loads(raw)
         if "id" not in message:

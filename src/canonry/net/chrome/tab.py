@@ -9,12 +9,24 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from canonry.errors import FailureKind
+from canonry.net.chrome.interception import Interception
 from canonry.net.chrome.link_script import LINK_SCRIPT, ScriptResult, parse_result
-from canonry.net.chrome.main_frame import ENDLESS_NAVIGATION, MainFrame
+from canonry.net.chrome.main_frame import MainFrame
 from canonry.net.chrome.net_errors import ABORTED_CODE, make_failure, parse_error_code
+from canonry.net.chrome.pending_requests import PendingRequests
 from canonry.net.chrome.pipe import BROWSER_CLOSED_EVENT, BrowserClosed, CommandFailed, Pipe
-from canonry.net.engine import Opened, PageFailure
+from canonry.net.chrome.quiet_script import (
+    MAX_SCROLL_TICKS,
+    MAX_TICKS,
+    MAX_WAIT_SECONDS,
+    QUIET_SECONDS,
+    TICK_SECONDS,
+    make_quiet_script,
+)
+from canonry.net.engine import ENDLESS_NAVIGATION, WAIT_LOAD, WAIT_QUIET, Opened, PageFailure, ReadOptions
 from canonry.net.origin import Origin
+from canonry.net.page_facts import Declarations, PageHead, read_declarations
+from canonry.net.page_kind import DOWNLOAD, explain_status, has_links
 from canonry.net.response import Response, find_host
 
 if TYPE_CHECKING:
@@ -28,7 +40,6 @@ _IDLE_SECONDS = 0.2  # before an unused tab opens a blank page
 
 BROWSER_ENDED = PageFailure(FailureKind.BROWSER, "Chrome ended while the page was open")
 _PASSWORD_LOST = PageFailure(FailureKind.BROWSER, "Chrome lost the password of the proxy")
-_DOWNLOAD = PageFailure(FailureKind.DOWNLOAD, "The URL is a download, not a page")
 _ABORTED = PageFailure(FailureKind.ABORTED, "Chrome stopped loading before there was an answer")
 _PROXY_REFUSED = PageFailure(FailureKind.NOT_LOADED, "The proxy refused the request")
 
@@ -57,11 +68,14 @@ class Tab:
         self._session = session
         self._proxy_token = proxy_token
         self._frame = self._make_frame()
+        self._requests = PendingRequests(self._frame_id)
         self._changed = asyncio.Event()
         self._credentials: tuple[str, str] | None = None
         self._idle_timer: asyncio.Task[None] | None = None
         self._document_check: asyncio.Task[None] | None = None
         self._is_blank = False
+        self._options = ReadOptions()
+        self._interception = Interception()
         self.endpoint = endpoint
         self.page_count = 0
         self.must_close = False
@@ -127,11 +141,16 @@ class Tab:
         self._idle_timer, self._is_blank = None, False
         return not self.must_close and not self.is_browser_closed
 
-    async def visit(self, url: str, *, load_seconds: float, script_seconds: float) -> Opened:
+    async def visit(
+        self, url: str, *, load_seconds: float, script_seconds: float, options: ReadOptions | None = None
+    ) -> Opened:
         """Open a page and return it with its links, or with its failure."""
         self.page_count += 1
+        self._options = options or ReadOptions()
         self._frame = self._make_frame()
+        self._requests = PendingRequests(self._frame_id)
         self._send("Network.clearBrowserCookies")
+        self._interception.start_page(self._options, self._send)
         challenges = self.endpoint.challenge_count
         try:
             opened = await self._visit(url, load_seconds, script_seconds)
@@ -160,6 +179,9 @@ class Tab:
         is_late = False
         try:
             async with asyncio.timeout(load_seconds):
+                if "#" in url and self.page_count > 1:  # from the same page, Chrome would only scroll to the fragment
+                    await self._navigate("about:blank")
+                    self._frame = self._make_frame()
                 navigation = await self._navigate(url)
                 if navigation.get("errorText") or navigation.get("isDownload"):
                     return self._make_opened(url, self._explain_navigation(navigation))
@@ -176,6 +198,7 @@ class Tab:
             if self._frame.document.is_from_proxy:
                 failure = self.endpoint.find_failure(self._frame.document.url) or _PROXY_REFUSED
                 return self._make_opened(url, failure)
+            is_quiet = False if is_late else await self._wait_for_content()
             try:
                 async with asyncio.timeout(script_seconds):
                     result = await self._read_document(script_seconds)
@@ -183,7 +206,8 @@ class Tab:
                 detail = f"Scripts of the page did not stop: its links could not be read within {script_seconds:g} s"
                 raise TabFailed(PageFailure(FailureKind.SCRIPT_TIMEOUT, detail)) from None
             if result is not None:
-                return self._make_page(url, result, load_seconds)
+                page = self._make_page(url, result, load_seconds)
+                return page if is_quiet else replace(page, is_still_changing=True)
             if is_late:
                 raise TabFailed(ENDLESS_NAVIGATION)
             try:  # another document has replaced the one that was read: wait for it, and read it instead
@@ -233,20 +257,48 @@ class Tab:
                 state.is_loading = False
                 self._changed.set()
 
+    async def _wait_for_content(self) -> bool:
+        """Wait as the options say, for a limited time; return False if the page was still changing at its end."""
+        wait, scrolls = self._options.wait, self._options.scroll
+        if wait == WAIT_LOAD and not scrolls:
+            return True
+        selector = "" if wait in {WAIT_LOAD, WAIT_QUIET} else wait
+        ticks = MAX_SCROLL_TICKS if scrolls else MAX_TICKS
+        loader_id = self._frame.loader_id
+        try:
+            async with asyncio.timeout(max(MAX_WAIT_SECONDS, ticks * TICK_SECONDS)):
+                while ticks > 0:
+                    script = make_quiet_script(max_ticks=ticks, selector=selector, scrolls=scrolls)
+                    answer = await self._evaluate(script, awaitPromise=True)
+                    state, used = answer.get("result", {}).get("value") or ("changing", ticks)
+                    if state == "invalid":
+                        detail = f"The selector to wait for is not valid CSS: {selector[:_MAX_MESSAGE_CHARACTERS]}"
+                        raise TabFailed(PageFailure(FailureKind.SELECTOR, detail))
+                    is_silent = self._requests.is_quiet(asyncio.get_running_loop().time(), QUIET_SECONDS)
+                    if state == "quiet" and (selector or not used or is_silent):
+                        return True
+                    ticks -= used
+        except TimeoutError:
+            return False
+        except CommandFailed:  # another document replaces this one: the caller finds out
+            return self._frame.loader_id == loader_id
+        return False
+
+    async def _evaluate(self, script: str, **params: object) -> dict[str, Any]:
+        """Run a script in an isolated world of the current document and return Chrome's answer."""
+        world = await self._call_page("Page.createIsolatedWorld", frameId=self._frame_id, worldName="canonry")
+        context = world["executionContextId"]
+        return await self._call_page(
+            "Runtime.evaluate", expression=script, contextId=context, returnByValue=True, **params
+        )
+
     async def _read_document(self, script_seconds: float) -> ScriptResult | None:
         """Run the script in the current document; return None if another document replaced it meanwhile."""
         loader_id = self._frame.loader_id
+        if not self._frame.is_settled() and self._frame.is_leaving:
+            return None
         try:
-            world = await self._call_page("Page.createIsolatedWorld", frameId=self._frame_id, worldName="canonry")
-            if self._frame.loader_id != loader_id:
-                return None
-            answer = await self._call_page(
-                "Runtime.evaluate",
-                expression=LINK_SCRIPT,
-                contextId=world["executionContextId"],
-                returnByValue=True,
-                timeout=script_seconds * 1000,
-            )
+            answer = await self._evaluate(LINK_SCRIPT, timeout=script_seconds * 1000)
         except CommandFailed as error:
             if self._frame.loader_id != loader_id or self._frame.is_leaving:
                 return None
@@ -264,9 +316,24 @@ class Tab:
             return self._make_opened(url, PageFailure(FailureKind.TIMEOUT, detail))
         failure = None
         if result.skipped_links:
-            detail = f"Only the first {len(result.links)} links were read, {result.skipped_links} were not"
+            count = len(result.links) + len(result.added_links)
+            detail = f"Only the first {count} links were read, {result.skipped_links} were not"
             failure = PageFailure(FailureKind.TRUNCATED, detail)
-        return replace(self._make_opened(url, failure), title=result.title, links=result.links)
+        status = self._frame.document.status
+        opened = self._make_opened(url, explain_status(status) or failure)
+        opened = replace(opened, size=result.size)
+        if status and not has_links(status):
+            return opened
+        declared = self._read_declarations(result.head)
+        return replace(
+            opened, title=result.title, links=result.links, added_links=result.added_links, **declared._asdict()
+        )
+
+    def _read_declarations(self, head: PageHead) -> Declarations:
+        document = self._frame.document
+        return read_declarations(
+            head, url=document.url, link_header=document.link_header, robots_header=document.robots_header
+        )
 
     def _make_opened(self, url: str, failure: PageFailure | None) -> Opened:
         document = self._frame.document
@@ -280,18 +347,19 @@ class Tab:
             address=address,
             retry_after=Response(0, "", {"retry-after": document.retry_after}).retry_after(datetime.now(UTC)),
             failure=failure,
+            first_status=self._frame.first_status,
             origin=Origin.from_server(address or find_host(document.url)),
         )
 
     def _explain_navigation(self, navigation: dict[str, Any]) -> PageFailure:
         """Return why `Page.navigate` opened no page."""
         if navigation.get("isDownload"):
-            return _DOWNLOAD
+            return DOWNLOAD
         code = parse_error_code(str(navigation.get("errorText", "")))
         if code == ABORTED_CODE:
             status = self._frame.document.status
             no_content = PageFailure(FailureKind.NO_CONTENT, f"The server sent no page (status {status})")
-            return no_content if status else _ABORTED
+            return explain_status(status) or (no_content if status else _ABORTED)
         return self.endpoint.find_failure(self._frame.document.url) or make_failure(code)
 
     def _make_frame(self) -> MainFrame:
@@ -299,6 +367,7 @@ class Tab:
 
     def _on_event(self, method: str, params: dict[str, Any]) -> None:
         frame = self._frame
+        self._requests.update(method, params, asyncio.get_running_loop().time())
         is_known = frame.update(method, params)
         if method == BROWSER_CLOSED_EVENT:
             self.is_browser_closed = is_known = True
@@ -308,7 +377,7 @@ class Tab:
             case "Page.javascriptDialogOpening":
                 self._send("Page.handleJavaScriptDialog", accept=params["type"] == "beforeunload")
             case "Fetch.requestPaused":
-                self._send("Fetch.continueRequest", requestId=params["requestId"])
+                self._interception.answer(params, self._send)
             case "Fetch.authRequired":
                 self._answer_auth_challenge(params)
             case _:

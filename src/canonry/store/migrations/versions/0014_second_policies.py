@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0014"
-down_revision = "0011"
+down_revision = "0013"
 
 _ID = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 _PINS = (
