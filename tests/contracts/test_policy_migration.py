@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 from canonry.store.database import Database, _make_engine
 from canonry.store.migrations import migrate
@@ -42,8 +42,9 @@ def test_a_store_with_rows_keeps_its_policies(empty_url: str, statements: list[s
         for statement in statements:
             connection.execute(text(statement))
     engine.dispose()
+
+    def read(connection: Connection) -> tuple[str, str]:
+        return get_policy(connection, BOOKMARK), get_policy(connection, ENTRY)
+
     with Database(empty_url) as database:
-        found = [
-            database.read_now(lambda connection, p=purpose: get_policy(connection, p)) for purpose in (BOOKMARK, ENTRY)
-        ]  # type: ignore[misc]
-    assert tuple(found) == wanted
+        assert database.read_now(read) == wanted
