@@ -38,6 +38,12 @@ void add_name(struct names *names, const uint8_t *bytes, size_t length)
         names->lengths[bytes[0] - 'a' + 'A'] |= lengths;
 }
 
+static void mark_ending(uint64_t *endings, const uint8_t *end, size_t length)
+{
+    unsigned slot = hash_ending(end, length);
+    endings[slot / 64] |= (uint64_t)1 << (slot % 64);
+}
+
 void add_host(struct hosts *hosts, const uint8_t *bytes, size_t length, struct host host)
 {
     host.start = (uint32_t)hosts->text_bytes;
@@ -48,13 +54,25 @@ void add_host(struct hosts *hosts, const uint8_t *bytes, size_t length, struct h
     *chain = (uint32_t)++hosts->count;
     memcpy(hosts->text + hosts->text_bytes, bytes, length);
     hosts->text_bytes += length;
-    if (length < SHORT_ENDING_BYTES) { /* too short for either table: every host must be looked up */
-        memset(hosts->endings, 0xff, sizeof hosts->endings);
-    } else {
-        bool is_short = length < ENDING_BYTES;
-        unsigned slot = hash_ending(bytes + length, is_short ? SHORT_ENDING_BYTES : ENDING_BYTES);
-        (is_short ? hosts->short_endings : hosts->endings)[slot / 64] |= (uint64_t)1 << (slot % 64);
+    if (length >= ENDING_BYTES) {
+        mark_ending(hosts->endings, bytes + length, ENDING_BYTES);
+        return;
     }
+    /* A short host is recognised with what comes before it: the scheme or `www.` */
+    static const char *const before[] = {"https://", "http://", "//www.", "ww.www."};
+    for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
+        uint8_t text[2 * ENDING_BYTES];
+        size_t start = strlen(before[i]);
+        memcpy(text, before[i], start);
+        memcpy(text + start, bytes, length);
+        mark_ending(hosts->endings, text + start + length, ENDING_BYTES);
+    }
+    if (!(host.flags & (HOST_IS_DOMAIN | HOST_HAS_DOMAIN_TABLES)))
+        return;
+    if (length < SHORT_ENDING_BYTES) /* any label may come before it, and it is too short: look up every host */
+        memset(hosts->endings, 0xff, sizeof hosts->endings);
+    else
+        mark_ending(hosts->short_endings, bytes + length, SHORT_ENDING_BYTES);
 }
 
 const struct host *find_host(const struct hosts *hosts, const uint8_t *host, size_t length)

@@ -13,7 +13,7 @@ enum {
     HOST_SLOTS = 4096, /* chains of the table of hosts */
     ENDING_BITS = 16384, /* of a set of endings */
     ENDING_BYTES = 8,       /* a host of 8 or more bytes is recognised by its last 8 bytes, */
-    SHORT_ENDING_BYTES = 5, /* a shorter one by its last 5 */
+    SHORT_ENDING_BYTES = 5, /* a shorter one with its scheme or `www.`; one that takes any label by its last 5 */
 };
 
 enum fragment { FRAGMENT_DROP, FRAGMENT_KEEP, FRAGMENT_ROUTES, FRAGMENT_CLEAN };

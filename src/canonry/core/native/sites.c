@@ -1011,6 +1011,15 @@ static bool has_same_page(const struct located *url, const struct site_answer *a
     return end - from == before && memcmp(slash, url->text + url->path, before) == 0;
 }
 
+/* Return whether `http` follows the scheme, in any case. */
+static bool has_http(const struct site_answer *answer)
+{
+    for (size_t i = 8; i + 4 <= answer->length; i++)
+        if ((load4(answer->text + i) | 0x20202020) == load4((const uint8_t *)"http"))
+            return true;
+    return false;
+}
+
 enum site_outcome apply_sites(const struct rules *rules, const struct located *url, struct site_answer *answer)
 {
     uint8_t scratch[2 * MAX_URL_BYTES], lower[64], main_host[128];
@@ -1084,7 +1093,11 @@ enum site_outcome apply_sites(const struct rules *rules, const struct located *u
     }
     enum site_outcome outcome = write_url(&match, page, answer, &out);
     answer->length = out.length;
-    if (outcome == SITE_FINISH && page)
-        is_moved |= !has_same_page(url, answer);
+    if (outcome == SITE_FINISH && page && !is_moved && !has_same_page(url, answer)) {
+        is_moved = true;
+        /* The reference has asked before the page was written whether it embeds an address. */
+        if (rules->keep_embedded && has_http(answer))
+            return SITE_REFERENCE;
+    }
     return outcome == SITE_FINISH && is_moved ? SITE_MOVED : outcome;
 }
