@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from canonry.cli import render
-from canonry.cli.options import db_option, json_option
+from canonry.cli.options import complete_policy, db_option, json_option
 from canonry.cli.signals import run_until_stopped
 from canonry.cli.stores import open_store
 from canonry.core.url import parse
@@ -105,6 +105,12 @@ def require_writer(file: Path | None) -> None:
     type=click.FloatRange(min=0),
     help="How long to wait for a site that stops answering; then the crawl pauses.  [default: 300]",
 )
+@click.option(
+    "--policy",
+    metavar="NAME|FILE",
+    shell_complete=complete_policy,
+    help="The policy under which two URLs are one page: a shipped one or a TOML file.  [default: the newest crawl]",
+)
 @click.option("--no-robots", is_flag=True, help="Ignore robots.txt, for a site of your own.")
 @click.option("--sitemaps", is_flag=True, help="Also crawl the pages that the site's sitemaps name.")
 @click.option("--follow-start", is_flag=True, help="If the start page redirects to another host, crawl that host.")
@@ -193,13 +199,15 @@ class _Session:
         from datetime import UTC, datetime
 
         from canonry.crawler.crawl import read_pages, start_or_resume
+        from canonry.crawler.crawl_options import choose_crawl_policy
         from canonry.crawler.crawl_store import CrawlState, CrawlStore
         from canonry.jobs.crawl_jobs import enqueue_crawl
         from canonry.jobs.queues import Jobs
 
         with open_store(self.database_url, must_exist=False) as database:
             crawls = CrawlStore(database)
-            changes = cast("OptionChanges", {**options, "shared": True})
+            chosen = choose_crawl_policy(options["policy"]) if "policy" in options else {}
+            changes = cast("OptionChanges", {**options, **chosen, "shared": True})
             started = await start_or_resume(crawls, self.seed, changes, datetime.now(UTC), resume=resume)
             with Jobs(database) as jobs:
                 await enqueue_crawl(jobs, started)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Literal, cast
 from canonry.core.native import normalize
 from canonry.core.scope import CRAWL_POLICY
 from canonry.core.url import parse, read_url
-from canonry.crawler.crawl_options import UNSET, CrawlOptions, Unset
+from canonry.crawler.crawl_options import NEWEST_POLICY, UNSET, CrawlOptions, Unset, choose_crawl_policy
 from canonry.crawler.crawl_run import CrawlRun
 from canonry.crawler.crawl_store import Crawl, CrawlState, CrawlStore
 from canonry.crawler.lease_owners import find_dead_owners
 from canonry.crawler.results import PageUrl
-from canonry.errors import StartMoved
+from canonry.errors import PolicyError, StartMoved
 from canonry.net.origin import Origin
 from canonry.settings import load_settings
 from canonry.store.database import Database
@@ -23,6 +23,7 @@ from canonry.store.database import Database
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
+    from canonry.core.policy import Policy
     from canonry.crawler.crawl_options import OptionChanges
     from canonry.crawler.pages import Page
     from canonry.net.engine import Engine
@@ -53,12 +54,14 @@ async def crawl(
     retries: int | Unset = UNSET,
     backoff: float | Unset = UNSET,
     patience: float | Unset = UNSET,
+    policy: str | Unset = UNSET,
 ) -> AsyncGenerator[Page]:
     """Yield the pages of the site of `seed`, each once, as they are read.
 
     `engine` is `chrome` (the default), `http`, or an engine of your own. `store` is a database URL (default: the one of
     the settings) or an open `Database`. `resume` continues the latest crawl of this seed: its pages come first, and
-    options that are not given keep their values. `CrawlOptions` has the meaning and the defaults of the options.
+    options that are not given keep their values. `policy` names a shipped policy or a TOML file (default: the newest
+    `crawl`) and cannot change in a crawl. `CrawlOptions` has the meaning and the defaults of the options.
     `fetch` or `client` replace the guarded client for robots.txt, sitemaps and the `http` engine. Raises StartMoved if
     the seed redirects to another host, unless `follow_start` is set.
     """
@@ -78,6 +81,8 @@ async def crawl(
         "shared": False,
     }
     changes = cast("OptionChanges", {name: value for name, value in given.items() if value is not UNSET})
+    if not isinstance(policy, Unset):
+        changes |= choose_crawl_policy(policy)
     async with AsyncExitStack() as stack:
         database = store if isinstance(store, Database) else Database(store or load_settings().database_url)
         if database is not store:
@@ -102,15 +107,20 @@ async def start_or_resume(
     crawls: CrawlStore, seed: str, changes: OptionChanges, now: datetime, *, resume: bool = False
 ) -> Crawl:
     """Start a crawl, or with `resume` reopen the latest one of this seed if there is one."""
-    if resume and (latest := await crawls.find_latest(_parse_seed(seed).url)) is not None:
-        return await reopen_crawl(crawls, latest, replace(latest.options, **changes))
-    return await start_crawl(crawls, seed, replace(CrawlOptions(), **changes), now)
+    if resume and (latest := await crawls.find_latest(_parse_seed(seed, CRAWL_POLICY).url)) is not None:
+        options = replace(latest.options, **changes)
+        if (options.policy, options.policy_text) != (latest.options.policy, latest.options.policy_text):
+            reason = f"crawl {latest.id} uses {latest.options.policy}. Start a new crawl to use another policy."
+            raise PolicyError(reason, options.policy)
+        return await reopen_crawl(crawls, latest, options)
+    newest = choose_crawl_policy(NEWEST_POLICY)
+    return await start_crawl(crawls, seed, replace(CrawlOptions(), **(newest | changes)), now)
 
 
 async def start_crawl(crawls: CrawlStore, seed: str, options: CrawlOptions, now: datetime) -> Crawl:
     """Store a new crawl whose first page is queued."""
-    start = _parse_seed(seed)
-    return await crawls.start(start, parse(start.requested_url).host, options, now)
+    start, name = _parse_seed(seed, options.load_policy()), _parse_seed(seed, CRAWL_POLICY).url
+    return await crawls.start(start, parse(start.requested_url).host, options, now, name=name)
 
 
 async def reopen_crawl(crawls: CrawlStore, before: Crawl, options: CrawlOptions) -> Crawl:
@@ -120,11 +130,11 @@ async def reopen_crawl(crawls: CrawlStore, before: Crawl, options: CrawlOptions)
     return replace(await crawls.get(before.id), state=before.state)
 
 
-def _parse_seed(seed: str) -> PageUrl:
+def _parse_seed(seed: str, policy: Policy | str) -> PageUrl:
     """Return the URL that a person gave as the start page, without fragment and credentials, which are not stored."""
     start = parse(read_url(seed))
     start.userinfo = start.fragment = None
-    return PageUrl(normalize(str(start), CRAWL_POLICY), str(start), Origin.PERSON)
+    return PageUrl(normalize(str(start), policy), str(start), Origin.PERSON)
 
 
 async def read_pages(crawls: CrawlStore, crawl_id: int) -> AsyncGenerator[Page]:

@@ -5,7 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from enum import Enum
-from typing import Final, TypedDict
+from typing import TYPE_CHECKING, Final, TypedDict
+
+from canonry.core.policy_toml import parse_policy
+from canonry.core.presets import policy
+from canonry.core.scope import CRAWL_POLICY
+from canonry.policy_files import read_text
+
+if TYPE_CHECKING:
+    from canonry.core.policy import Policy
+
+NEWEST_POLICY = "crawl"
 
 
 class Unset(Enum):
@@ -33,12 +43,18 @@ class CrawlOptions:
     retries: int = 2
     backoff: float = 1.0  # seconds before the first retry, doubled before each further one
     patience: float = 300.0  # seconds to wait for a site that stopped answering
+    policy: str = CRAWL_POLICY  # an id; the default is that of crawls which were stored without one
+    policy_text: str = ""  # the TOML of a policy from a file
     shared: bool = False  # opened by worker processes instead of the process that started the crawl
 
     @property
     def slots(self) -> int:
         """How many pages of the site are open at the same time; a site is one host."""
         return min(self.concurrency, self.per_host)
+
+    def load_policy(self) -> Policy:
+        """Return the policy under which URLs are one page."""
+        return parse_policy(self.policy_text, file=self.policy) if self.policy_text else policy(self.policy)
 
     def to_json(self) -> str:
         """Return the options as the database stores them."""
@@ -60,7 +76,17 @@ class OptionChanges(TypedDict, total=False):
     retries: int
     backoff: float
     patience: float
+    policy: str
+    policy_text: str
     shared: bool
+
+
+def choose_crawl_policy(name: str) -> OptionChanges:
+    """Return the options for a policy that a user names: a shipped one, by default its newest version, or a file."""
+    if not name.endswith(".toml"):
+        return {"policy": policy(name).id, "policy_text": ""}
+    text = read_text(name)
+    return {"policy": parse_policy(text, file=name).id, "policy_text": text}
 
 
 def parse_options(text: str) -> CrawlOptions:

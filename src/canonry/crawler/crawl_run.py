@@ -95,7 +95,8 @@ class CrawlRun:
         self._fetch = fetch
         self._client = client
         self._seed = seed
-        self._judge = Judge(crawl.host, self.options.depth)
+        self._policy = self.options.load_policy() if self.options.policy != CRAWL_POLICY else CRAWL_POLICY
+        self._judge = Judge(crawl.host, self.options.depth, self._policy)
         self._queue: asyncio.Queue[LeasedPage] = asyncio.Queue()
         self._results: list[PageResult] = []
         self._busy = 0
@@ -205,7 +206,7 @@ class CrawlRun:
         )
         self._watch.adopt(batch.outage, version=version)
         if batch.host not in {"", self._judge.host}:  # another process followed the start page to this host
-            self._judge = Judge(batch.host, self.options.depth)
+            self._judge = Judge(batch.host, self.options.depth, self._policy)
         self._busy += len(batch.leased)
         for page in batch.leased:
             self._queue.put_nowait(page)
@@ -279,10 +280,10 @@ class CrawlRun:
             raise StartMoved(self.crawl.seed, start.final_url)
         if decision is StartDecision.FOLLOW:
             host = parse(start.final_url).host
-            self._judge = Judge(host, self.options.depth)
+            self._judge = Judge(host, self.options.depth, self._policy)
             # The host first: another process may lease the new start page at once.
             await self.crawls.set_start(self.crawl.id, host, start.origin.server)
-            target = PageUrl(normalize(start.final_url, CRAWL_POLICY), start.final_url, start.origin)
+            target = PageUrl(normalize(start.final_url.partition("#")[0], self._policy), start.final_url, start.origin)
             await self.crawls.add(self.crawl.id, [target], depth=0, referrer=start.url)
 
     async def _use_start(self, start: PageResult) -> None:

@@ -18,6 +18,7 @@ from canonry.net.response import REDIRECTS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from canonry.core.policy import Policy
     from canonry.core.scope import LinkVerdict
     from canonry.crawler.results import LeasedPage
     from canonry.net.engine import Link, Opened
@@ -46,8 +47,9 @@ class _FoundPage(NamedTuple):
 class Judge:
     """Judges the pages of one host, and remembers which pages this process has put into the frontier."""
 
-    def __init__(self, host: str, max_depth: int | None) -> None:
+    def __init__(self, host: str, max_depth: int | None, policy: Policy | str = CRAWL_POLICY) -> None:
         self.host = host
+        self.policy = policy
         self._max_depth = max_depth
         self._verdicts: dict[str, _CachedVerdict] = {}
         self._known: dict[str, _FoundPage] = {}  # by URL without scheme
@@ -64,11 +66,11 @@ class Judge:
                 page, PageState.FAILED, url, opened.status, final_url, engine=engine, failure=opened.failure
             )
         try:
-            target = normalize(final_url, CRAWL_POLICY)
+            target = self._normalize(final_url)
         except InvalidUrl as error:
             failure = PageFailure(FailureKind.INVALID_URL, str(error))
             return PageResult(page, PageState.FAILED, url, opened.status, final_url, engine=engine, failure=failure)
-        if parse(target).host != self.host:
+        if parse(final_url).host != self.host:
             return _leave_host(page, opened.status, PageUrl(target, final_url, opened.origin), engine=engine)
         is_same = _remove_scheme(target) == _remove_scheme(url)
         if is_same and target.startswith("https:"):
@@ -103,10 +105,10 @@ class Judge:
         Redirect loops are followed, so that the client reports them.
         """
         try:
-            source, destination = normalize(url, CRAWL_POLICY), normalize(target, CRAWL_POLICY)
+            source, destination = self._normalize(url), self._normalize(target)
         except InvalidUrl:
             return False
-        if parse(destination).host != self.host:
+        if parse(target).host != self.host:
             return False
         source, destination = _remove_scheme(source), _remove_scheme(destination)
         if source == destination or destination not in self._known or destination in self._redirects:
@@ -116,7 +118,7 @@ class Judge:
 
     def judge_sitemap_url(self, url: str, origin: Origin) -> PageUrl | None:
         """Return the page that a sitemap of this origin names, or None if it is not crawled; its depth is 1."""
-        verdict = judge_target(url, page="", host=self.host)
+        verdict = judge_target(url, page="", host=self.host, policy=self.policy)
         if verdict.verdict is not Verdict.CRAWL or verdict.url is None or not may_follow(0, self._max_depth):
             return None
         requested_url = url.partition("#")[0]
@@ -129,7 +131,7 @@ class Judge:
             unresolved = judge_unresolved(link.href)
             verdict = self._judge_target(link.url) if unresolved is None else _make_cached(unresolved)
             if verdict.url == page and verdict.verdict is not Verdict.SKIP:
-                verdict = _make_cached(judge_target(link.url, page=page, host=self.host))
+                verdict = _make_cached(judge_target(link.url, page=page, host=self.host, policy=self.policy))
             judged.append(PageLink(link.url, verdict.url, link.text, verdict.verdict, verdict.reason))
         return tuple(judged)
 
@@ -155,13 +157,18 @@ class Judge:
             found.append(PageUrl(link.url, page.requested_url, origin))
         return tuple(found)
 
+    def _normalize(self, url: str) -> str:
+        return normalize(url.partition("#")[0], self.policy)
+
     def _judge_target(self, target: str) -> _CachedVerdict:
         """Return the verdict on a link target that holds for every page."""
         verdict = self._verdicts.get(target)
         if verdict is None:
             if len(self._verdicts) >= _MAX_CACHED_VERDICTS:
                 self._verdicts.clear()
-            self._verdicts[target] = verdict = _make_cached(judge_target(target, page="", host=self.host))
+            self._verdicts[target] = verdict = _make_cached(
+                judge_target(target, page="", host=self.host, policy=self.policy)
+            )
         return verdict
 
 

@@ -12,7 +12,7 @@ from canonry.bookmarks.url_pipeline import read_http_url
 from canonry.core.url import parse
 from canonry.crawler.crawl import reopen_crawl
 from canonry.crawler.crawl import start_crawl as store_crawl
-from canonry.crawler.crawl_options import CrawlOptions
+from canonry.crawler.crawl_options import NEWEST_POLICY, CrawlOptions, choose_crawl_policy
 from canonry.crawler.crawl_store import Counts, CrawlState
 from canonry.errors import InvalidFields, InvalidUrl, UnsafeUrl
 from canonry.server.problems import RequestRefused
@@ -87,7 +87,13 @@ async def start_crawl(service: Service, seed: str, options: CrawlOptionsIn) -> C
         reason = "User names and passwords are not stored. To crawl with them, use `canonry crawl`."
         raise InvalidFields({"seed": reason})
     given = options.model_dump(exclude={"seed"})
-    crawl = await store_crawl(service.crawls, url, CrawlOptions(**given, shared=True), service.clock())
+    chosen = replace(CrawlOptions(**given, shared=True), **choose_crawl_policy(NEWEST_POLICY))
+    crawl = await store_crawl(
+        service.crawls,
+        url,
+        chosen,
+        service.clock(),
+    )
     await _enqueue(service, crawl)
     return crawl
 
