@@ -14,7 +14,7 @@ from canonry.crawler.crawl_options import choose_crawl_policy, parse_options
 from canonry.crawler.crawl_store import CrawlStore
 from canonry.crawler.known_pages import KnownPage, Spelling, improve_page, try_next_spelling
 from canonry.crawler.results import PageState, PageUrl
-from canonry.errors import PolicyError
+from canonry.errors import OptionsFixed
 from canonry.store.database import Database
 from crawl_site import html, links
 from loopback import LoopbackWeb, in_a_loop
@@ -190,7 +190,7 @@ async def test_the_policy_decides_which_urls_are_one_page(policy: str, count: in
             [stored] = await CrawlStore(database).list_crawls()
             assert stored.options.policy.startswith(policy)
             assert len(await run(web, database, resume=True)) == count
-            with pytest.raises(PolicyError):
+            with pytest.raises(OptionsFixed):
                 await run(web, database, resume=True, policy="article@0")
 
 

@@ -111,6 +111,13 @@ def require_writer(file: Path | None) -> None:
     shell_complete=complete_policy,
     help="The policy under which two URLs are one page: a shipped one or a TOML file.  [default: the newest crawl]",
 )
+@click.option(
+    "--include",
+    metavar="PATTERN",
+    multiple=True,
+    help="Crawl only pages whose path matches, as in robots.txt: /docs/ for a beginning, * and $. Repeatable.",
+)
+@click.option("--exclude", metavar="PATTERN", multiple=True, help="Leave out pages whose path matches. Repeatable.")
 @click.option("--no-robots", is_flag=True, help="Ignore robots.txt, for a site of your own.")
 @click.option("--sitemaps", is_flag=True, help="Also crawl the pages that the site's sitemaps name.")
 @click.option("--follow-start", is_flag=True, help="If the start page redirects to another host, crawl that host.")
@@ -141,7 +148,7 @@ def crawl(
 
 def _read_options(given: dict[str, Any]) -> dict[str, Any]:
     """Return the crawl options that were given on the command line."""
-    options = {name: value for name, value in given.items() if value is not None and value is not False}
+    options = {name: value for name, value in given.items() if value is not None and value is not False and value != ()}
     options |= {name: None for name in ("max_pages", "depth") if options.get(name) == _NO_LIMIT}
     if options.pop("no_robots", False):
         options["robots"] = False

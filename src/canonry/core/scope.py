@@ -37,6 +37,7 @@ class LinkRule(StrEnum):
     NOT_HTTP = "not_http"
     FILE_EXTENSION = "file_extension"
     INVALID_URL = "invalid_url"
+    LEFT_OUT = "left_out"
 
 
 # The sentence for each rule; the placeholders are `LinkVerdict.details`.
@@ -49,6 +50,7 @@ _SENTENCES = {
     LinkRule.NOT_HTTP: "scheme {}: is not http or https",
     LinkRule.FILE_EXTENSION: "a .{} file is not a page",
     LinkRule.INVALID_URL: "{}",
+    LinkRule.LEFT_OUT: "left out by {}",
 }
 
 

@@ -15,13 +15,13 @@ from canonry.crawler.crawl_run import CrawlRun
 from canonry.crawler.crawl_store import Crawl, CrawlState, CrawlStore
 from canonry.crawler.lease_owners import find_dead_owners
 from canonry.crawler.results import PageUrl
-from canonry.errors import PolicyError, StartMoved
+from canonry.errors import OptionsFixed, StartMoved
 from canonry.net.origin import Origin
 from canonry.settings import load_settings
 from canonry.store.database import Database
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import AsyncGenerator, Callable, Sequence
 
     from canonry.core.policy import Policy
     from canonry.crawler.crawl_options import OptionChanges
@@ -55,13 +55,16 @@ async def crawl(
     backoff: float | Unset = UNSET,
     patience: float | Unset = UNSET,
     policy: str | Unset = UNSET,
+    include: Sequence[str] | Unset = UNSET,
+    exclude: Sequence[str] | Unset = UNSET,
 ) -> AsyncGenerator[Page]:
     """Yield the pages of the site of `seed`, each once, as they are read.
 
     `engine` is `chrome` (the default), `http`, or an engine of your own. `store` is a database URL (default: the one of
     the settings) or an open `Database`. `resume` continues the latest crawl of this seed: its pages come first, and
     options that are not given keep their values. `policy` names a shipped policy or a TOML file (default: the newest
-    `crawl`) and cannot change in a crawl. `CrawlOptions` has the meaning and the defaults of the options.
+    `crawl`), `include` and `exclude` are patterns of paths as in robots.txt; resuming cannot change these.
+    `CrawlOptions` has the meaning and the defaults of the options.
     `fetch` or `client` replace the guarded client for robots.txt, sitemaps and the `http` engine. Raises StartMoved if
     the seed redirects to another host, unless `follow_start` is set.
     """
@@ -78,6 +81,8 @@ async def crawl(
         "retries": retries,
         "backoff": backoff,
         "patience": patience,
+        "include": include if isinstance(include, Unset) else tuple(include),
+        "exclude": exclude if isinstance(exclude, Unset) else tuple(exclude),
         "shared": False,
     }
     changes = cast("OptionChanges", {name: value for name, value in given.items() if value is not UNSET})
@@ -109,9 +114,8 @@ async def start_or_resume(
     """Start a crawl, or with `resume` reopen the latest one of this seed if there is one."""
     if resume and (latest := await crawls.find_latest(_parse_seed(seed, CRAWL_POLICY).url)) is not None:
         options = replace(latest.options, **changes)
-        if (options.policy, options.policy_text) != (latest.options.policy, latest.options.policy_text):
-            reason = f"crawl {latest.id} uses {latest.options.policy}. Start a new crawl to use another policy."
-            raise PolicyError(reason, options.policy)
+        if options.fixed != latest.options.fixed:
+            raise OptionsFixed(latest.id)
         return await reopen_crawl(crawls, latest, options)
     newest = choose_crawl_policy(NEWEST_POLICY)
     return await start_crawl(crawls, seed, replace(CrawlOptions(), **(newest | changes)), now)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from canonry.core.policy_toml import parse_policy
 from canonry.core.presets import policy
 from canonry.core.scope import CRAWL_POLICY
+from canonry.crawler.path_patterns import PathPatterns
 from canonry.policy_files import read_text
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class CrawlOptions:
     patience: float = 300.0  # seconds to wait for a site that stopped answering
     policy: str = CRAWL_POLICY  # an id; the default is that of crawls which were stored without one
     policy_text: str = ""  # the TOML of a policy from a file
+    include: tuple[str, ...] = ()  # patterns of paths, as in robots.txt; the start page is always read
+    exclude: tuple[str, ...] = ()
     shared: bool = False  # opened by worker processes instead of the process that started the crawl
 
     @property
@@ -55,6 +58,16 @@ class CrawlOptions:
     def load_policy(self) -> Policy:
         """Return the policy under which URLs are one page."""
         return parse_policy(self.policy_text, file=self.policy) if self.policy_text else policy(self.policy)
+
+    @property
+    def patterns(self) -> PathPatterns:
+        """Which pages are left out by their path."""
+        return PathPatterns(self.include, self.exclude)
+
+    @property
+    def fixed(self) -> tuple[object, ...]:
+        """The options that resuming cannot change, because pages were found under them."""
+        return self.policy, self.policy_text, self.include, self.exclude
 
     def to_json(self) -> str:
         """Return the options as the database stores them."""
@@ -78,6 +91,8 @@ class OptionChanges(TypedDict, total=False):
     patience: float
     policy: str
     policy_text: str
+    include: tuple[str, ...]
+    exclude: tuple[str, ...]
     shared: bool
 
 
@@ -91,4 +106,6 @@ def choose_crawl_policy(name: str) -> OptionChanges:
 
 def parse_options(text: str) -> CrawlOptions:
     """Read options from the JSON of the database; an option that is missing there has its default."""
-    return CrawlOptions(**json.loads(text))
+    values: dict[str, Any] = json.loads(text)
+    values |= {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+    return CrawlOptions(**values)

@@ -96,7 +96,7 @@ class CrawlRun:
         self._client = client
         self._seed = seed
         self._policy = self.options.load_policy() if self.options.policy != CRAWL_POLICY else CRAWL_POLICY
-        self._judge = Judge(crawl.host, self.options.depth, self._policy)
+        self._judge = Judge(crawl.host, self.options.depth, policy=self._policy, patterns=self.options.patterns)
         self._queue: asyncio.Queue[LeasedPage] = asyncio.Queue()
         self._results: list[PageResult] = []
         self._busy = 0
@@ -206,7 +206,7 @@ class CrawlRun:
         )
         self._watch.adopt(batch.outage, version=version)
         if batch.host not in {"", self._judge.host}:  # another process followed the start page to this host
-            self._judge = Judge(batch.host, self.options.depth, self._policy)
+            self._judge = Judge(batch.host, self.options.depth, policy=self._policy, patterns=self.options.patterns)
         self._busy += len(batch.leased)
         for page in batch.leased:
             self._queue.put_nowait(page)
@@ -280,7 +280,7 @@ class CrawlRun:
             raise StartMoved(self.crawl.seed, start.final_url)
         if decision is StartDecision.FOLLOW:
             host = parse(start.final_url).host
-            self._judge = Judge(host, self.options.depth, self._policy)
+            self._judge = Judge(host, self.options.depth, policy=self._policy, patterns=self.options.patterns)
             # The host first: another process may lease the new start page at once.
             await self.crawls.set_start(self.crawl.id, host, start.origin.server)
             target = PageUrl(normalize(start.final_url.partition("#")[0], self._policy), start.final_url, start.origin)

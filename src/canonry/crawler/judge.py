@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from canonry.core.native import normalize
-from canonry.core.scope import CRAWL_POLICY, Verdict, judge_target, judge_unresolved
+from canonry.core.scope import CRAWL_POLICY, LinkRule, LinkVerdict, Verdict, judge_target, judge_unresolved
 from canonry.core.url import parse
 from canonry.crawler.decide import is_unusable, may_follow
 from canonry.crawler.pages import PageLink
+from canonry.crawler.path_patterns import PathPatterns
 from canonry.crawler.reasons import SkipReason
 from canonry.crawler.results import PageResult, PageState, PageUrl
 from canonry.errors import FailureKind, InvalidUrl
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from canonry.core.policy import Policy
-    from canonry.core.scope import LinkVerdict
     from canonry.crawler.results import LeasedPage
     from canonry.net.engine import Link, Opened
     from canonry.net.origin import Origin
@@ -47,7 +47,15 @@ class _FoundPage(NamedTuple):
 class Judge:
     """Judges the pages of one host, and remembers which pages this process has put into the frontier."""
 
-    def __init__(self, host: str, max_depth: int | None, policy: Policy | str = CRAWL_POLICY) -> None:
+    def __init__(
+        self,
+        host: str,
+        max_depth: int | None,
+        *,
+        policy: Policy | str = CRAWL_POLICY,
+        patterns: PathPatterns | None = None,
+    ) -> None:
+        self._patterns = patterns or PathPatterns()
         self.host = host
         self.policy = policy
         self._max_depth = max_depth
@@ -118,7 +126,7 @@ class Judge:
 
     def judge_sitemap_url(self, url: str, origin: Origin) -> PageUrl | None:
         """Return the page that a sitemap of this origin names, or None if it is not crawled; its depth is 1."""
-        verdict = judge_target(url, page="", host=self.host, policy=self.policy)
+        verdict = self._judge_target(url)
         if verdict.verdict is not Verdict.CRAWL or verdict.url is None or not may_follow(0, self._max_depth):
             return None
         requested_url = url.partition("#")[0]
@@ -166,9 +174,10 @@ class Judge:
         if verdict is None:
             if len(self._verdicts) >= _MAX_CACHED_VERDICTS:
                 self._verdicts.clear()
-            self._verdicts[target] = verdict = _make_cached(
-                judge_target(target, page="", host=self.host, policy=self.policy)
-            )
+            found = judge_target(target, page="", host=self.host, policy=self.policy)
+            if found.verdict is Verdict.CRAWL and (obstacle := self._patterns.find_obstacle(target)) is not None:
+                found = LinkVerdict(Verdict.SKIP, LinkRule.LEFT_OUT, found.url, (obstacle,))
+            self._verdicts[target] = verdict = _make_cached(found)
         return verdict
 
 

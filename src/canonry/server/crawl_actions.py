@@ -39,6 +39,12 @@ class CrawlOptionsIn(BaseModel):
     delay: Annotated[float, Field(ge=0, le=3600)] = Field(0.0, description="Seconds between two pages.")
     robots: bool = Field(True, description="false: ignore robots.txt. Only for your own site.")
     sitemaps: bool = Field(False, description="Also crawl the pages listed in the site's sitemaps.")
+    include: tuple[Annotated[str, Field(max_length=500)], ...] = Field(
+        (), max_length=50, description="Only pages whose path matches one of these, as in robots.txt."
+    )
+    exclude: tuple[Annotated[str, Field(max_length=500)], ...] = Field(
+        (), max_length=50, description="No pages whose path matches one of these."
+    )
     follow_start: bool = Field(
         False, description="If the start page redirects to another host, crawl that host instead."
     )
