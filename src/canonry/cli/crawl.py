@@ -213,8 +213,9 @@ class _Session:
 
         with open_store(self.database_url, must_exist=False) as database:
             crawls = CrawlStore(database)
-            chosen = choose_crawl_policy(options["policy"]) if "policy" in options else {}
-            changes = cast("OptionChanges", {**options, **chosen, "shared": True})
+            changes = cast("OptionChanges", {**options, "shared": True})
+            if "policy" in options:
+                changes |= choose_crawl_policy(options["policy"])
             started = await start_or_resume(crawls, self.seed, changes, datetime.now(UTC), resume=resume)
             with Jobs(database) as jobs:
                 await enqueue_crawl(jobs, started)

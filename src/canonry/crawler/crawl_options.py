@@ -107,5 +107,5 @@ def choose_crawl_policy(name: str) -> OptionChanges:
 def parse_options(text: str) -> CrawlOptions:
     """Read options from the JSON of the database; an option that is missing there has its default."""
     values: dict[str, Any] = json.loads(text)
-    values |= {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+    values |= {name: tuple(values.get(name, ())) for name in ("include", "exclude")}
     return CrawlOptions(**values)
