@@ -234,6 +234,20 @@ class StartMoved(CanonryError):
         return f"{self.seed} redirects to another host: {self.target}"
 
 
+class OptionsFixed(CanonryError):
+    """A crawl was resumed with another policy or other patterns: its pages were found under the first ones."""
+
+    def __init__(self, crawl_id: int) -> None:
+        super().__init__(crawl_id)
+        self.crawl_id = crawl_id
+
+    def __str__(self) -> str:
+        return (
+            f"crawl {self.crawl_id} has another policy, or other include and exclude patterns. Resume it without these"
+            " options, or start a new crawl."
+        )
+
+
 class CrawlNotFound(CanonryError, LookupError):
     """No crawl has this id; it may have been removed."""
 

@@ -234,3 +234,16 @@ def test_a_refused_address_names_the_setting_and_not_robots_txt(user: User, site
     [record] = user.crawl_records(site.url, code=1)
     assert record["outcome"] == "refused"
     assert "CANONRY_ALLOW_NETWORKS" in record["error"] and "robots" not in record["error"]
+
+
+def test_a_policy_file_is_stored_with_the_crawl(user: User) -> None:
+    links = "".join(f"<a href=/page?sid={number}>x</a>" for number in range(5))
+    pages = {"/": links} | {f"/page?sid={number}": "" for number in range(5)}
+    file = user.folder / "mine.toml"
+    file.write_text('name = "mine"\nversion = 1\nbase = "crawl@1"\nwith_params = ["sid"]\n')
+    with serving(pages) as site:
+        assert len(user.crawl_records(site.url, "--policy", "mine.toml")) == 2
+        file.unlink()
+        assert len(user.crawl_records(site.url, "--resume")) == 2
+        assert len(user.crawl_records(site.url)) == 6
+    user.crawl(site.url, "--policy", "unknown", code=1)

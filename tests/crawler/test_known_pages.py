@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from canonry.core.presets import get_newest
 from canonry.crawler.crawl import crawl
+from canonry.crawler.crawl_options import choose_crawl_policy, parse_options
 from canonry.crawler.crawl_store import CrawlStore
 from canonry.crawler.known_pages import KnownPage, Spelling, improve_page, try_next_spelling
 from canonry.crawler.results import PageState, PageUrl
+from canonry.errors import OptionsFixed
 from canonry.store.database import Database
 from crawl_site import html, links
 from loopback import LoopbackWeb, in_a_loop
@@ -165,3 +168,41 @@ async def test_a_slow_page_does_not_stall_its_level_and_depths_stay_exact(depth:
     wanted = {"/": 0, "/slow": 1, "/a": 1, "/b": 2, "/c": 2, "/d": 3, "/e": 4, "/f": 5}
     assert stored == {path: each for path, each in wanted.items() if depth is None or each <= depth}
     assert order.index("/c") < order.index("/slow"), "the slow page held nothing up"
+
+
+DECORATED = make_site(
+    {
+        "/": html(links("/a?utm_source=x", "/a?utm_source=y#top", "/b?x=1&y=2", "/b?y=2&x=1")),
+        "/a?utm_source=x": html(""),
+        "/a?utm_source=y": html(""),
+        "/b?x=1&y=2": html(""),
+        "/b?y=2&x=1": html(""),
+    }
+)
+
+
+@pytest.mark.parametrize(("policy", "count"), [("crawl@1", 5), ("bookmark", 3)])
+@in_a_loop
+async def test_the_policy_decides_which_urls_are_one_page(policy: str, count: int) -> None:
+    async with LoopbackWeb(DECORATED) as web:
+        with Database("sqlite://") as database:
+            assert len(await run(web, database, policy=policy)) == count
+            [stored] = await CrawlStore(database).list_crawls()
+            assert stored.options.policy.startswith(policy)
+            assert len(await run(web, database, resume=True)) == count
+            with pytest.raises(OptionsFixed):
+                await run(web, database, resume=True, policy="article@0")
+
+
+@in_a_loop
+async def test_a_policy_that_strips_www_stays_on_the_host() -> None:
+    host = "http://www.site.example.com"
+    pages = {f"{host}/robots.txt": NO_ROBOTS, f"{host}/": html(links("/a", "http://site.example.com/b"))}
+    async with LoopbackWeb({**pages, f"{host}/a": html("")}) as web, web.client() as client:
+        read = crawl(f"{host}/", engine="http", store="sqlite://", client=client, policy="bookmark")
+        assert [page.requested_url async for page in read] == [f"{host}/", f"{host}/a"]
+
+
+def test_a_name_without_version_means_the_newest_policy() -> None:
+    assert choose_crawl_policy("crawl")["policy"] == get_newest("crawl").id
+    assert parse_options("{}").policy == "crawl@1", "crawls of older stores"

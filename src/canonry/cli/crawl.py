@@ -15,7 +15,7 @@ import click
 
 from canonry.cli import render
 from canonry.cli.access_options import access_options, hide_headers, read_access
-from canonry.cli.options import db_option, json_option
+from canonry.cli.options import complete_policy, db_option, json_option
 from canonry.cli.signals import run_until_stopped
 from canonry.cli.stores import open_store
 from canonry.core.url import parse
@@ -106,6 +106,19 @@ def require_writer(file: Path | None) -> None:
     type=click.FloatRange(min=0),
     help="How long to wait for a site that stops answering; then the crawl pauses.  [default: 300]",
 )
+@click.option(
+    "--policy",
+    metavar="NAME|FILE",
+    shell_complete=complete_policy,
+    help="The policy under which two URLs are one page: a shipped one or a TOML file.  [default: the newest crawl]",
+)
+@click.option(
+    "--include",
+    metavar="PATTERN",
+    multiple=True,
+    help="Crawl only pages whose path matches, as in robots.txt: /docs/ for a beginning, * and $. Repeatable.",
+)
+@click.option("--exclude", metavar="PATTERN", multiple=True, help="Leave out pages whose path matches. Repeatable.")
 @click.option("--no-robots", is_flag=True, help="Ignore robots.txt, for a site of your own.")
 @click.option("--sitemaps", is_flag=True, help="Also crawl the pages that the site's sitemaps name.")
 @click.option("--follow-start", is_flag=True, help="If the start page redirects to another host, crawl that host.")
@@ -151,7 +164,7 @@ def crawl(
 
 def _read_options(given: dict[str, Any]) -> dict[str, Any]:
     """Return the crawl options that were given on the command line."""
-    options = {name: value for name, value in given.items() if value is not None and value is not False}
+    options = {name: value for name, value in given.items() if value is not None and value is not False and value != ()}
     options |= {name: None for name in ("max_pages", "depth") if options.get(name) == _NO_LIMIT}
     if options.pop("no_robots", False):
         options["robots"] = False
@@ -209,6 +222,7 @@ class _Session:
         from datetime import UTC, datetime
 
         from canonry.crawler.crawl import read_pages, start_or_resume
+        from canonry.crawler.crawl_options import choose_crawl_policy
         from canonry.crawler.crawl_store import CrawlState, CrawlStore
         from canonry.jobs.crawl_jobs import enqueue_crawl
         from canonry.jobs.queues import Jobs
@@ -216,6 +230,8 @@ class _Session:
         with open_store(self.database_url, must_exist=False) as database:
             crawls = CrawlStore(database)
             changes = cast("OptionChanges", {**options, "shared": True})
+            if "policy" in options:
+                changes |= choose_crawl_policy(options["policy"])
             started = await start_or_resume(crawls, self.seed, changes, datetime.now(UTC), resume=resume)
             with Jobs(database) as jobs:
                 await enqueue_crawl(jobs, started)

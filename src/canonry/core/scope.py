@@ -10,6 +10,10 @@ from canonry.core.tables import SKIPPED_EXTENSIONS
 from canonry.core.url import join, parse
 from canonry.url_errors import InvalidUrl
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from canonry.core.policy import Policy
+
 CRAWL_POLICY = "crawl@2"
 _HTML_WHITESPACE = "\t\n\f\r "
 
@@ -33,6 +37,7 @@ class LinkRule(StrEnum):
     NOT_HTTP = "not_http"
     FILE_EXTENSION = "file_extension"
     INVALID_URL = "invalid_url"
+    LEFT_OUT = "left_out"
 
 
 # The sentence for each rule; the placeholders are `LinkVerdict.details`.
@@ -45,6 +50,7 @@ _SENTENCES = {
     LinkRule.NOT_HTTP: "scheme {}: is not http or https",
     LinkRule.FILE_EXTENSION: "a .{} file is not a page",
     LinkRule.INVALID_URL: "{}",
+    LinkRule.LEFT_OUT: "left out by {}",
 }
 
 
@@ -90,13 +96,16 @@ def judge_unresolved(href: str) -> LinkVerdict | None:
     return None
 
 
-def judge_target(target: str, *, page: str, host: str) -> LinkVerdict:
-    """Judge the absolute URL of a link; `page` is the normalized URL of its page, `host` the crawled host."""
+def judge_target(target: str, *, page: str, host: str, policy: Policy | str = CRAWL_POLICY) -> LinkVerdict:
+    """Judge the absolute URL of a link; `page` is the normalized URL of its page, `host` the crawled host.
+
+    The host of the link as found decides, because a policy may strip `www.`, which is significant here.
+    """
     scheme = target.partition(":")[0]
     if scheme not in ("http", "https"):
         return _skip(LinkRule.NOT_HTTP, scheme)
     try:
-        url = normalize(target, CRAWL_POLICY)
+        url = normalize(target.partition("#")[0], policy)
     except InvalidUrl as error:
         return _skip(LinkRule.INVALID_URL, error.reason)
     _, _, authority, path = url.split("/", 3)
@@ -106,7 +115,10 @@ def judge_target(target: str, *, page: str, host: str) -> LinkVerdict:
     if url == page:
         return _skip(LinkRule.PAGE_ITSELF, url=url)
     target_host = authority.rpartition("@")[2]
-    if target_host != host and (target_host := parse(url).host) != host:
+    is_crawl_policy = policy == CRAWL_POLICY
+    if (target_host != host or not is_crawl_policy) and (
+        target_host := parse(url if is_crawl_policy else target).host
+    ) != host:
         return LinkVerdict(Verdict.EXTERNAL, LinkRule.OTHER_HOST, url, (target_host, host))
     return LinkVerdict(Verdict.CRAWL, LinkRule.SAME_HOST, url, (host,))
 

@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING, Literal, cast
 from canonry.core.native import normalize
 from canonry.core.scope import CRAWL_POLICY
 from canonry.core.url import parse, read_url
-from canonry.crawler.crawl_options import UNSET, CrawlOptions, Unset
+from canonry.crawler.crawl_options import NEWEST_POLICY, UNSET, CrawlOptions, Unset, choose_crawl_policy
 from canonry.crawler.crawl_run import CrawlRun
 from canonry.crawler.crawl_store import Crawl, CrawlState, CrawlStore
 from canonry.crawler.lease_owners import find_dead_owners
 from canonry.crawler.results import PageUrl
-from canonry.errors import StartMoved
+from canonry.errors import OptionsFixed, StartMoved
 from canonry.net.origin import Origin
 from canonry.settings import load_settings
 from canonry.store.database import Database
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import AsyncGenerator, Callable, Sequence
 
+    from canonry.core.policy import Policy
     from canonry.crawler.crawl_options import OptionChanges
     from canonry.crawler.pages import Page
     from canonry.net.engine import Engine
@@ -54,6 +55,9 @@ async def crawl(
     retries: int | Unset = UNSET,
     backoff: float | Unset = UNSET,
     patience: float | Unset = UNSET,
+    policy: str | Unset = UNSET,
+    include: Sequence[str] | Unset = UNSET,
+    exclude: Sequence[str] | Unset = UNSET,
     wait: str | Unset = UNSET,
     scroll: bool | Unset = UNSET,
     routes: bool | Unset = UNSET,
@@ -64,7 +68,9 @@ async def crawl(
 
     `engine` is `chrome` (the default), `http`, or an engine of your own. `store` is a database URL (default: the one of
     the settings) or an open `Database`. `resume` continues the latest crawl of this seed: its pages come first, and
-    options that are not given keep their values. `CrawlOptions` has the meaning and the defaults of the options.
+    options that are not given keep their values. `policy` names a shipped policy or a TOML file (default: the newest
+    `crawl`), `include` and `exclude` are patterns of paths as in robots.txt; resuming cannot change these.
+    `CrawlOptions` has the meaning and the defaults of the options.
     `fetch` or `client` replace the guarded client for robots.txt, sitemaps and the `http` engine. `access` has
     headers and cookies for the site, which are not stored. Raises StartMoved if
     the seed redirects to another host, unless `follow_start` is set.
@@ -82,6 +88,8 @@ async def crawl(
         "retries": retries,
         "backoff": backoff,
         "patience": patience,
+        "include": include if isinstance(include, Unset) else tuple(include),
+        "exclude": exclude if isinstance(exclude, Unset) else tuple(exclude),
         "wait": wait,
         "scroll": scroll,
         "routes": routes,
@@ -89,6 +97,8 @@ async def crawl(
         "shared": False,
     }
     changes = cast("OptionChanges", {name: value for name, value in given.items() if value is not UNSET})
+    if not isinstance(policy, Unset):
+        changes |= choose_crawl_policy(policy)
     async with AsyncExitStack() as stack:
         database = store if isinstance(store, Database) else Database(store or load_settings().database_url)
         if database is not store:
@@ -115,15 +125,19 @@ async def start_or_resume(
     crawls: CrawlStore, seed: str, changes: OptionChanges, now: datetime, *, resume: bool = False
 ) -> Crawl:
     """Start a crawl, or with `resume` reopen the latest one of this seed if there is one."""
-    if resume and (latest := await crawls.find_latest(_parse_seed(seed).url)) is not None:
-        return await reopen_crawl(crawls, latest, replace(latest.options, **changes))
-    return await start_crawl(crawls, seed, replace(CrawlOptions(), **changes), now)
+    if resume and (latest := await crawls.find_latest(_parse_seed(seed, CRAWL_POLICY).url)) is not None:
+        options = replace(latest.options, **changes)
+        if options.fixed != latest.options.fixed:
+            raise OptionsFixed(latest.id)
+        return await reopen_crawl(crawls, latest, options)
+    newest = choose_crawl_policy(NEWEST_POLICY)
+    return await start_crawl(crawls, seed, replace(CrawlOptions(), **(newest | changes)), now)
 
 
 async def start_crawl(crawls: CrawlStore, seed: str, options: CrawlOptions, now: datetime) -> Crawl:
     """Store a new crawl whose first page is queued."""
-    start = _parse_seed(seed)
-    return await crawls.start(start, parse(start.requested_url).host, options, now)
+    start, name = _parse_seed(seed, options.load_policy()), _parse_seed(seed, CRAWL_POLICY).url
+    return await crawls.start(start, parse(start.requested_url).host, options, now, name=name)
 
 
 async def reopen_crawl(crawls: CrawlStore, before: Crawl, options: CrawlOptions) -> Crawl:
@@ -133,11 +147,11 @@ async def reopen_crawl(crawls: CrawlStore, before: Crawl, options: CrawlOptions)
     return replace(await crawls.get(before.id), state=before.state)
 
 
-def _parse_seed(seed: str) -> PageUrl:
+def _parse_seed(seed: str, policy: Policy | str) -> PageUrl:
     """Return the URL that a person gave as the start page, without fragment and credentials, which are not stored."""
     start = parse(read_url(seed))
     start.userinfo = start.fragment = None
-    return PageUrl(normalize(str(start), CRAWL_POLICY), str(start), Origin.PERSON)
+    return PageUrl(normalize(str(start), policy), str(start), Origin.PERSON)
 
 
 async def read_pages(crawls: CrawlStore, crawl_id: int) -> AsyncGenerator[Page]:

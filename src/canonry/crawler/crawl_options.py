@@ -5,7 +5,19 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from enum import Enum
-from typing import Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypedDict
+
+from canonry.core.policy_toml import parse_policy
+from canonry.core.presets import policy
+from canonry.core.scope import CRAWL_POLICY
+from canonry.crawler.path_patterns import PathPatterns
+from canonry.policy_files import read_text
+
+if TYPE_CHECKING:
+    from canonry.core.policy import Policy
+
+NEWEST_POLICY = "crawl"
+_FIRST_POLICY = "crawl@1"
 
 from canonry.net.engine import WAIT_QUIET, ReadOptions
 
@@ -35,6 +47,10 @@ class CrawlOptions:
     retries: int = 2
     backoff: float = 1.0  # seconds before the first retry, doubled before each further one
     patience: float = 300.0  # seconds to wait for a site that stopped answering
+    policy: str = CRAWL_POLICY  # an id
+    policy_text: str = ""  # the TOML of a policy from a file
+    include: tuple[str, ...] = ()  # patterns of paths, as in robots.txt; the start page is always read
+    exclude: tuple[str, ...] = ()
     shared: bool = False  # opened by worker processes instead of the process that started the crawl
     wait: str = WAIT_QUIET  # when Chrome reads the links: load, quiet, or a CSS selector that must match
     scroll: bool = False  # Chrome scrolls to the end of each page
@@ -50,6 +66,20 @@ class CrawlOptions:
     def slots(self) -> int:
         """How many pages of the site are open at the same time; a site is one host."""
         return min(self.concurrency, self.per_host)
+
+    def load_policy(self) -> Policy:
+        """Return the policy under which URLs are one page."""
+        return parse_policy(self.policy_text, file=self.policy) if self.policy_text else policy(self.policy)
+
+    @property
+    def patterns(self) -> PathPatterns:
+        """Which pages are left out by their path."""
+        return PathPatterns(self.include, self.exclude)
+
+    @property
+    def fixed(self) -> tuple[object, ...]:
+        """The options that resuming cannot change, because pages were found under them."""
+        return self.policy, self.policy_text, self.include, self.exclude
 
     def to_json(self) -> str:
         """Return the options as the database stores them."""
@@ -71,6 +101,10 @@ class OptionChanges(TypedDict, total=False):
     retries: int
     backoff: float
     patience: float
+    policy: str
+    policy_text: str
+    include: tuple[str, ...]
+    exclude: tuple[str, ...]
     shared: bool
     wait: str
     scroll: bool
@@ -78,6 +112,19 @@ class OptionChanges(TypedDict, total=False):
     load_images: bool
 
 
+def choose_crawl_policy(name: str) -> OptionChanges:
+    """Return the options for a policy that a user names: a shipped one, by default its newest version, or a file."""
+    if not name.endswith(".toml"):
+        return {"policy": policy(name).id, "policy_text": ""}
+    text = read_text(name)
+    return {"policy": parse_policy(text, file=name).id, "policy_text": text}
+
+
 def parse_options(text: str) -> CrawlOptions:
-    """Read options from the JSON of the database; an option that is missing there has its default."""
-    return CrawlOptions(**json.loads(text))
+    """Read options from the JSON of the database; an option that is missing there has its default.
+
+    A crawl without a policy was stored when crawl@1 was the only one.
+    """
+    values: dict[str, Any] = {"policy": _FIRST_POLICY, **json.loads(text)}
+    values |= {name: tuple(values.get(name, ())) for name in ("include", "exclude")}
+    return CrawlOptions(**values)

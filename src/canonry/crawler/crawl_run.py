@@ -100,6 +100,7 @@ class CrawlRun:
         self._client = client
         self._seed = seed
         self._access = access
+        self._policy = self.options.load_policy() if self.options.policy != CRAWL_POLICY else CRAWL_POLICY
         self._judge = self._make_judge(crawl.host)
         self._queue: asyncio.Queue[LeasedPage] = asyncio.Queue()
         self._results: list[PageResult] = []
@@ -153,7 +154,8 @@ class CrawlRun:
 
     def _make_judge(self, host: str) -> Judge:
         # Without a browser all routes of a page would have the same links.
-        return Judge(host, self.options.depth, routes=self.options.routes and self.options.engine != "http")
+        routes = self.options.routes and self.options.engine != "http"
+        return Judge(host, self.options.depth, policy=self._policy, patterns=self.options.patterns, routes=routes)
 
     async def _start_chrome(self, settings: Settings) -> Engine:
         from canonry.net.chrome.chrome_engine import ChromeEngine
@@ -300,7 +302,7 @@ class CrawlRun:
             self._judge = self._make_judge(host)
             # The host first: another process may lease the new start page at once.
             await self.crawls.set_start(self.crawl.id, host, start.origin.server)
-            target = PageUrl(normalize(start.final_url, CRAWL_POLICY), start.final_url, start.origin)
+            target = PageUrl(normalize(start.final_url.partition("#")[0], self._policy), start.final_url, start.origin)
             await self.crawls.add(self.crawl.id, [target], depth=0, referrer=start.url)
 
     async def _use_start(self, start: PageResult) -> None:

@@ -118,11 +118,11 @@ class CrawlStore:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    async def start(self, seed: PageUrl, host: str, options: CrawlOptions, now: datetime) -> Crawl:
-        """Store a new crawl whose first page is queued."""
+    async def start(self, seed: PageUrl, host: str, options: CrawlOptions, now: datetime, *, name: str = "") -> Crawl:
+        """Store a new crawl whose first page is queued; it is found by the URL `name`, or else by that of the page."""
 
         def work(connection: Connection) -> Crawl:
-            values = {"seed": seed.url, "host": host, "options": options.to_json(), "started_at": stamp(now)}
+            values = {"seed": name or seed.url, "host": host, "options": options.to_json(), "started_at": stamp(now)}
             crawl = _make_crawl(connection.execute(insert(crawls).values(values).returning(*_CRAWL_COLUMNS)).one())
             add_pages(connection, crawl.id, [seed], depth=0, referrer="")
             return crawl

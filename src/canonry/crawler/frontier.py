@@ -211,7 +211,8 @@ def _limit_depth(max_depth: int | None) -> int:
 
 
 def _make_leased_page(row: Row[Any]) -> LeasedPage:
-    return LeasedPage(row.id, row.url, row.requested_url, row.depth, row.attempts, Origin.parse(row.origin))
+    origin = Origin.parse(row.origin)
+    return LeasedPage(row.id, row.url, row.requested_url, row.depth, row.attempts, origin)
 
 
 def _set_taken(connection: Connection, crawl_id: int, taken: int) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from canonry.core.native import normalize
-from canonry.core.scope import CRAWL_POLICY, Verdict, judge_target, judge_unresolved
+from canonry.core.scope import CRAWL_POLICY, LinkRule, LinkVerdict, Verdict, judge_target, judge_unresolved
 from canonry.core.url import parse
 from canonry.crawler.decide import is_unusable, may_follow
 from canonry.crawler.pages import PageLink
+from canonry.crawler.path_patterns import PathPatterns
 from canonry.crawler.reasons import SkipReason
 from canonry.crawler.results import PageResult, PageState, PageUrl
 from canonry.crawler.routes import find_route
@@ -19,7 +20,7 @@ from canonry.net.response import REDIRECTS, find_host
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from canonry.core.scope import LinkVerdict
+    from canonry.core.policy import Policy
     from canonry.crawler.results import LeasedPage
     from canonry.net.engine import Link
     from canonry.net.origin import Origin
@@ -48,8 +49,18 @@ class _FoundPage(NamedTuple):
 class Judge:
     """Judges the pages of one host, and remembers which pages this process has put into the frontier."""
 
-    def __init__(self, host: str, max_depth: int | None, *, routes: bool = False) -> None:
+    def __init__(
+        self,
+        host: str,
+        max_depth: int | None,
+        *,
+        policy: Policy | str = CRAWL_POLICY,
+        patterns: PathPatterns | None = None,
+        routes: bool = False,
+    ) -> None:
+        self._patterns = patterns or PathPatterns()
         self.host = host
+        self.policy = policy
         self._routes = routes
         self._max_depth = max_depth
         self._verdicts: dict[str, _CachedVerdict] = {}
@@ -67,11 +78,11 @@ class Judge:
                 page, PageState.FAILED, url, opened.status, final_url, engine=engine, failure=opened.failure
             )
         try:
-            target = normalize(final_url, CRAWL_POLICY)
+            target = self._normalize(final_url)
         except InvalidUrl as error:
             failure = PageFailure(FailureKind.INVALID_URL, str(error))
             return PageResult(page, PageState.FAILED, url, opened.status, final_url, engine=engine, failure=failure)
-        if parse(target).host != self.host:
+        if parse(final_url).host != self.host:
             return _leave_host(page, opened.status, PageUrl(target, final_url, opened.origin), engine=engine)
         if self._routes and (route := find_route(page.requested_url)):  # Chrome does not report fragments
             target, final_url = target + route, final_url.partition("#")[0] + route
@@ -136,10 +147,10 @@ class Judge:
         Redirect loops are followed, so that the client reports them.
         """
         try:
-            source, destination = normalize(url, CRAWL_POLICY), normalize(target, CRAWL_POLICY)
+            source, destination = self._normalize(url), self._normalize(target)
         except InvalidUrl:
             return False
-        if parse(destination).host != self.host:
+        if parse(target).host != self.host:
             return False
         source, destination = _remove_scheme(source), _remove_scheme(destination)
         if source == destination or destination not in self._known or destination in self._redirects:
@@ -149,7 +160,7 @@ class Judge:
 
     def judge_sitemap_url(self, url: str, origin: Origin) -> PageUrl | None:
         """Return the page that a sitemap of this origin names, or None if it is not crawled; its depth is 1."""
-        verdict = judge_target(url, page="", host=self.host)
+        verdict = self._judge_target(url)
         if verdict.verdict is not Verdict.CRAWL or verdict.url is None or not may_follow(0, self._max_depth):
             return None
         requested_url = url.partition("#")[0]
@@ -162,7 +173,8 @@ class Judge:
             unresolved = None if self._find_route(link.url) else judge_unresolved(link.href)
             verdict = self._judge_target(link.url) if unresolved is None else _make_cached(unresolved)
             if verdict.url == page and verdict.verdict is not Verdict.SKIP:
-                verdict = _make_cached(judge_target(link.url, page=page.partition("#")[0], host=self.host))
+                found = judge_target(link.url, page=page.partition("#")[0], host=self.host, policy=self.policy)
+                verdict = _make_cached(found)
             judged.append(PageLink(link.url, verdict.url, link.text, verdict.verdict, verdict.reason, link.source))
         return tuple(judged)
 
@@ -189,13 +201,19 @@ class Judge:
             found.append(PageUrl(link.url, page.requested_url, origin))
         return tuple(found)
 
+    def _normalize(self, url: str) -> str:
+        return normalize(url.partition("#")[0], self.policy)
+
     def _judge_target(self, target: str) -> _CachedVerdict:
         """Return the verdict on a link target that holds for every page."""
         verdict = self._verdicts.get(target)
         if verdict is None:
             if len(self._verdicts) >= _MAX_CACHED_VERDICTS:
                 self._verdicts.clear()
-            verdict = _make_cached(judge_target(target, page="", host=self.host))
+            found = judge_target(target, page="", host=self.host, policy=self.policy)
+            if found.verdict is Verdict.CRAWL and (obstacle := self._patterns.find_obstacle(target)) is not None:
+                found = LinkVerdict(Verdict.SKIP, LinkRule.LEFT_OUT, found.url, (obstacle,))
+            verdict = _make_cached(found)
             if verdict.verdict is Verdict.CRAWL and verdict.url is not None and (route := self._find_route(target)):
                 verdict = verdict._replace(url=verdict.url + route)
             self._verdicts[target] = verdict

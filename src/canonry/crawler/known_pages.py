@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import Connection, Row, bindparam, text
 
 from canonry.core.native import normalize
-from canonry.core.scope import CRAWL_POLICY, Verdict
+from canonry.core.scope import Verdict
+from canonry.crawler.crawl_options import parse_options
 from canonry.crawler.reasons import SkipReason
 from canonry.crawler.results import PageState, PageUrl
 from canonry.errors import InvalidUrl
@@ -22,6 +23,8 @@ from canonry.net.origin import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from canonry.crawler.crawl_options import CrawlOptions
 
 _MAX_SPELLINGS = 5  # of one page
 _KEYS_PER_QUERY = 500
@@ -113,7 +116,10 @@ _SELECT_BY_KEYS = text(
 _SELECT_BY_IDS = text(f"SELECT {_KNOWN_COLUMNS} FROM crawl_pages WHERE id IN :ids").bindparams(  # noqa: S608
     bindparam("ids", expanding=True)
 )
-_SELECT_LINKS = text("SELECT state, url, final_url, links, link_origin, skip_reason FROM crawl_pages WHERE id = :id")
+_SELECT_LINKS = text(
+    "SELECT crawl_pages.state, url, final_url, links, link_origin, skip_reason, options"
+    " FROM crawl_pages JOIN crawls ON crawls.id = crawl_id WHERE crawl_pages.id = :id"
+)
 _INSERT = text(
     "INSERT INTO crawl_pages (crawl_id, key, url, requested_url, depth, referrer, origin)"
     " VALUES (:crawl_id, :key, :url, :requested_url, :depth, :referrer, :origin)"
@@ -225,7 +231,8 @@ def _find_followers(connection: Connection, page_id: int, depth: int) -> _FoundP
     origin = Origin.parse(row.link_origin)
     if row.state == PageState.SKIPPED:
         is_redirect = row.skip_reason == SkipReason.REDIRECT_TO_PAGE
-        return _FoundPages(_make_pages([row.final_url], origin) if is_redirect else [], depth, row.url)
+        target = [row.final_url] if is_redirect else []
+        return _FoundPages(_make_pages(target, origin, parse_options(row.options)), depth, row.url)
     links: list[tuple[str, str, str, str, str]] = json.loads(row.links)
     followed = [
         PageUrl(url, href.partition("#")[0], origin) for href, url, _, verdict, _ in links if _is_followed(verdict)
@@ -237,9 +244,9 @@ def _is_followed(verdict: str) -> bool:
     return verdict == Verdict.CRAWL
 
 
-def _make_pages(urls: Sequence[str], origin: Origin) -> list[PageUrl]:
+def _make_pages(urls: Sequence[str], origin: Origin, options: CrawlOptions) -> list[PageUrl]:
     try:
-        return [PageUrl(normalize(url, CRAWL_POLICY), url, origin) for url in urls if url]
+        return [PageUrl(normalize(url, options.load_policy()), url, origin) for url in urls if url]
     except InvalidUrl:
         return []
 

@@ -12,7 +12,7 @@ from canonry.bookmarks.url_pipeline import read_http_url
 from canonry.core.url import parse
 from canonry.crawler.crawl import reopen_crawl
 from canonry.crawler.crawl import start_crawl as store_crawl
-from canonry.crawler.crawl_options import CrawlOptions
+from canonry.crawler.crawl_options import NEWEST_POLICY, CrawlOptions, choose_crawl_policy
 from canonry.crawler.crawl_store import Counts, CrawlState
 from canonry.errors import InvalidFields, InvalidUrl, UnsafeUrl
 from canonry.server.problems import RequestRefused
@@ -39,6 +39,12 @@ class CrawlOptionsIn(BaseModel):
     delay: Annotated[float, Field(ge=0, le=3600)] = Field(0.0, description="Seconds between two pages.")
     robots: bool = Field(True, description="false: ignore robots.txt. Only for your own site.")
     sitemaps: bool = Field(False, description="Also crawl the pages listed in the site's sitemaps.")
+    include: tuple[Annotated[str, Field(max_length=500)], ...] = Field(
+        (), max_length=50, description="Only pages whose path matches one of these, as in robots.txt."
+    )
+    exclude: tuple[Annotated[str, Field(max_length=500)], ...] = Field(
+        (), max_length=50, description="No pages whose path matches one of these."
+    )
     follow_start: bool = Field(
         False, description="If the start page redirects to another host, crawl that host instead."
     )
@@ -87,7 +93,13 @@ async def start_crawl(service: Service, seed: str, options: CrawlOptionsIn) -> C
         reason = "User names and passwords are not stored. To crawl with them, use `canonry crawl`."
         raise InvalidFields({"seed": reason})
     given = options.model_dump(exclude={"seed"})
-    crawl = await store_crawl(service.crawls, url, CrawlOptions(**given, shared=True), service.clock())
+    chosen = replace(CrawlOptions(**given, shared=True), **choose_crawl_policy(NEWEST_POLICY))
+    crawl = await store_crawl(
+        service.crawls,
+        url,
+        chosen,
+        service.clock(),
+    )
     await _enqueue(service, crawl)
     return crawl
 
