@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from canonry.core.url import join
 from canonry.errors import InvalidUrl
@@ -54,9 +54,9 @@ NO_FACTS = PageFacts()
 
 def parse_facts(text: str) -> PageFacts:
     """Return facts from text; facts that it lacks, as in an empty text, have their defaults."""
-    values = json.loads(text or "{}")
-    for name in ("robots_directives", "hreflangs"):
-        values[name] = tuple(tuple(each) if isinstance(each, list) else each for each in values.get(name, ()))
+    values: dict[str, Any] = json.loads(text or "{}")
+    values["robots_directives"] = tuple(values.get("robots_directives", ()))
+    values["hreflangs"] = tuple((language, url) for language, url in values.get("hreflangs", ()))
     return PageFacts(**values)
 
 
