@@ -11,6 +11,7 @@ from canonry.core.policy_toml import parse_policy
 from canonry.core.presets import policy
 from canonry.core.scope import CRAWL_POLICY
 from canonry.crawler.path_patterns import PathPatterns
+from canonry.net.engine import WAIT_QUIET, ReadOptions
 from canonry.policy_files import read_text
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 NEWEST_POLICY = "crawl"
 _FIRST_POLICY = "crawl@1"
-
-from canonry.net.engine import WAIT_QUIET, ReadOptions
 
 
 class Unset(Enum):
