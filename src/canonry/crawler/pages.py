@@ -64,7 +64,7 @@ class Page:
     external: tuple[PageLink, ...]
     error: str
     failure: FailureKind | None = None
-    facts: PageFacts = NO_FACTS
+    facts: PageFacts = field(default=NO_FACTS, compare=False, repr=False)  # not stored yet
 
     @property
     def content_type(self) -> str:
