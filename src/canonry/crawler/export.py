@@ -84,7 +84,7 @@ class _Parquet:
     def __init__(self, file: Path) -> None:
         pa: Any = import_module("pyarrow")
         pq: Any = import_module("pyarrow.parquet")
-        link: Any = pa.struct([(name, pa.string()) for name in ("href", "url", "text", "verdict", "reason", "source")])
+        link: Any = pa.struct([(name, pa.string()) for name in ("href", "url", "text", "verdict", "reason")])
         kinds: dict[str, Any] = {"status": pa.int32(), "depth": pa.int32(), "links": pa.list_(link)}
         kinds["external"] = kinds["links"]
         self._schema: Any = pa.schema([(name, kinds.get(name, pa.string())) for name in RECORD_FIELDS])

@@ -67,7 +67,7 @@ class Page:
     error: str
     failure: FailureKind | None = None
     outcome: PageOutcome = PageOutcome.READ
-    facts: PageFacts = NO_FACTS
+    facts: PageFacts = field(default=NO_FACTS, compare=False, repr=False)  # not stored yet
 
     @property
     def content_type(self) -> str:
@@ -169,11 +169,11 @@ def make_record(page: Page) -> Mapping[str, Any]:
 
 
 def _make_link_record(link: PageLink) -> dict[str, str | None]:
-    return {
+    record: dict[str, str | None] = {
         "href": mask_url(link.href),
         "url": None if link.url is None else mask_url(link.url),
         "text": link.text,
         "verdict": link.verdict,
         "reason": mask_url(link.reason),
-        "source": link.source,
     }
+    return record if link.source is LinkSource.ANCHOR else record | {"source": link.source}
