@@ -145,8 +145,8 @@ def test_released_pages_can_be_leased_again(site: Site) -> None:
 def test_https_is_preferred(site: Site) -> None:
     a, b, c = site.lease_linked("/a", "/b", "/c")
     site.record(make_result(a))
-    site.record(make_result(b, found=(*make_urls("/a", "/c", scheme="https"), *make_urls("/d"))))
-    site.record(make_result(c, found=make_urls("/d", scheme="https")))
+    site.record(make_result(b, found=(*make_urls("/a", "/c", scheme="https"), *make_urls("/d"))), want=0)
+    site.record(make_result(c, found=make_urls("/d", scheme="https")), want=0)
     asyncio.run(site.store.release(site.id, ["me"]))
     [d] = site.lease()
     assert d.requested_url == "https://a.example/d", "it was not requested yet"
@@ -160,11 +160,10 @@ def test_https_is_preferred(site: Site) -> None:
     }
 
 
-def test_a_depth_waits_for_the_depth_before(site: Site) -> None:
-    a, b = site.lease_linked("/a", "/b")
-    assert site.record(make_result(a, "/a/1", "/b")).leased == ()
-    [a1] = site.record(make_result(b)).leased
-    assert a1.depth == 2
+def test_pages_do_not_wait_for_the_depth_before(site: Site) -> None:
+    a, _ = site.lease_linked("/a", "/b")
+    [a1] = site.record(make_result(a, "/a/1", "/b")).leased
+    assert (a1.url, a1.depth) == ("http://a.example/a/1", 2)
 
 
 def test_no_more_pages_than_the_limit_are_leased(site: Site) -> None:
@@ -278,7 +277,7 @@ def test_a_stopped_crawl_leases_no_pages_and_records_those_that_were_open(site: 
     assert (batch.is_over, batch.leased, [each.url for each in batch.recorded]) == (True, (), ["http://a.example/a"])
     asyncio.run(site.store.release(site.id, ["me"]))
     asyncio.run(site.store.reopen(site.id, CrawlOptions()))
-    assert {page.url for page in site.lease()} == {second.url}, "/c waits for its depth"
+    assert {page.url for page in site.lease()} == {second.url, "http://a.example/c"}
 
 
 def test_a_crawl_that_is_over_cannot_be_stopped(site: Site) -> None:

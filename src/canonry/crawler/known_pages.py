@@ -191,7 +191,10 @@ def _add_some(connection: Connection, crawl_id: int, found: _FoundPages) -> list
     """Add pages; return those that were read already and are nearer to the start page than they seemed."""
     keys = [make_page_key(page.url) for page in found.pages]
     known = _load_by_keys(connection, crawl_id, keys)
-    new = {key: page for key, page in zip(reversed(keys), reversed(found.pages), strict=True) if key not in known}
+    new: dict[str, PageUrl] = {}  # in the order in which they are first linked
+    for key, page in zip(keys, found.pages, strict=True):
+        if key not in known:
+            new.setdefault(key, page)
     if new:
         rows = [
             {
@@ -203,7 +206,7 @@ def _add_some(connection: Connection, crawl_id: int, found: _FoundPages) -> list
                 "referrer": found.referrer,
                 "origin": str(page.origin),
             }
-            for key, page in reversed(new.items())
+            for key, page in new.items()
         ]
         connection.execute(_INSERT, rows)
         if len(new) + len(known) < len(keys):  # one page links to several spellings of a new one
