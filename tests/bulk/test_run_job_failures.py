@@ -179,7 +179,7 @@ def test_the_command_prints_the_counts(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert json.loads(done.stdout) == {
         "out": "out.parquet", "rows": 4, "written": 1, "invalid": 1, "empty": 1, "files": 1, "kept": 0,
-        "invalid_file": "out.invalid.parquet",
+        "invalid_file": "out.invalid.parquet", "policy": "bookmark@2",
     }  # fmt: skip
     again = run_command("a.txt", "-o", "out.parquet", cwd=tmp_path)
     assert (again.returncode, again.stderr) == (1, "canonry: out.parquet exists. To replace it, use --overwrite.\n")

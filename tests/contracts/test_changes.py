@@ -115,7 +115,7 @@ def test_a_change_has_all_metadata_and_no_text(store: Store) -> None:
             "https://a.com/1?utm_source=x",
             (
                 Key(KeyType.GUID, "https://***@a.com/feed:id\ufffd-1"),
-                Key(KeyType.CANONICAL_URL, "https://a.com/1"),
+                Key(KeyType.CANONICAL_URL, "https://a.com/1", "entry@2"),
                 Key(KeyType.LEGACY_GUID, "guid:id\ufffd-1"),
             ),
             "guid:https://***@a.com/feed:id\ufffd-1",

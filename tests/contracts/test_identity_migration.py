@@ -31,6 +31,7 @@ URLS = [
     "https://www.com/x",
     "https://u:p@www.a.com:8080/",
     "https://a.com/empty?",
+    "https://a.com/slashes//?q",
     "sha256:0123",
     "",
 ]
@@ -122,5 +123,5 @@ def test_items_of_an_earlier_release_are_found_again(empty_url: str) -> None:
     with Database(empty_url) as database:
         merged = show(database, *items)
         assert [item.outcome for item in merged.items] == [UPDATED, DUPLICATE, DUPLICATE, DUPLICATE, DUPLICATE, NEW]
-        assert [item.entry_id for item in merged.items][:5] == [2, 9, 10, 11, 12]
+        assert [item.entry_id for item in merged.items][:5] == [2, *range(len(URLS) + 1, len(URLS) + 5)]
         assert {item.outcome for item in show(database, *items).items} == {DUPLICATE}

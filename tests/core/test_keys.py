@@ -11,6 +11,8 @@ import canonry
 from canonry.core.keys import (
     MAX_KEY_BYTES,
     Item,
+    loosen_place,
+    make_place,
     make_url_key,
     replace_unstorable,
     shorten_key,
@@ -120,6 +122,26 @@ def test_keys_that_are_too_long_for_an_index_become_digests() -> None:
 )
 def test_a_url_without_scheme_and_www(url: str, wanted: str) -> None:
     assert strip_scheme_and_www(url) == wanted
+
+
+@pytest.mark.parametrize(
+    ("url", "wanted"),
+    [
+        ("http://www.a.com/%7ex/?b", "//a.com/~x?b"),
+        ("https://a.com/x//", "//a.com/x"),
+        ("https://a.com/x//?b=/", "//a.com/x?b=/"),
+        ("https://a.com/x//y", "//a.com/x//y"),
+        ("https://a.com//", "//a.com"),
+        ("https://a.com/x/?", "//a.com/x"),
+        ("https://a.com/%252f/", "//a.com/%252f"),
+        ("sha256:0123", "sha256:0123"),
+        ("", ""),
+    ],
+)
+def test_a_place_stays_as_it_is(url: str, wanted: str) -> None:
+    """A rekey and its undo make places from places."""
+    assert make_place(url) == wanted
+    assert loosen_place(wanted) == wanted
 
 
 def test_content_hash_covers_what_readers_see() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 import command
 from canonry.feeds.feed_store import FeedStore
+from canonry.net.origin import Origin
 from canonry.server.service import ServiceOptions
 from canonry.store.database import Database
 from service import serving
@@ -58,7 +59,7 @@ def test_a_password_of_a_feed_is_never_shown(sqlite_url: str, site: str, tmp_pat
     async def add() -> None:
         with Database(sqlite_url) as database:
             for path in ("/feed", "/missing"):
-                await FeedStore(database).add(f"{site}{path}", datetime.now(UTC))
+                await FeedStore(database).add(f"{site}{path}", datetime.now(UTC), origin=Origin.PERSON)
 
     def run(*arguments: str) -> str:
         done = command.run(*arguments, "--db", sqlite_url, cwd=tmp_path, environment=ENVIRONMENT)

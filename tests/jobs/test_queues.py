@@ -29,6 +29,7 @@ from canonry.jobs.queues import POLL_JOB, REKEY_JOB, JobKind, Jobs
 from canonry.jobs.schedules import Schedule
 from canonry.jobs.worker import Worker, WorkerTimes
 from canonry.store.database import Database
+from canonry.store.pinned_policies import ENTRY, find_pinned
 from canonry.store.schema import cache
 
 if TYPE_CHECKING:
@@ -232,12 +233,13 @@ def test_the_retention_job_deletes_expired_cache_entries(jobs: Jobs) -> None:
 
 def test_a_rekey_runs_as_a_job(jobs: Jobs) -> None:
     async def story() -> None:
-        assert await jobs.enqueue_rekey("entry@2", "entry@2")
-        assert not await jobs.enqueue_rekey("entry@2", "entry@2")
+        assert await jobs.enqueue_rekey("entry@2", "entry@1")
+        assert not await jobs.enqueue_rekey("entry@2", "entry@1")
         async with Worker(jobs, make_feed_kinds(jobs, Polling(fail_to_fetch)), times=QUICK):
             await wait_for_counts(jobs, REKEY_JOB, {"SUCCESS": 1})
 
     asyncio.run(story())
+    assert jobs.database.read_now(lambda connection: find_pinned(connection, ENTRY)) == "entry@1"
 
 
 async def _run(kinds: list[JobKind], name: str) -> None:

@@ -45,6 +45,7 @@ def database(database_url: str) -> Generator[Database]:
 def fill(connection: Connection) -> None:
     """Save bookmarks as a store that is pinned to bookmark@1 has them."""
     repin_policy(connection, BOOKMARK, "bookmark@1")
+    connection.execute(update(pinned_policies).values(announced=""))  # bookmark@2 came later
     for number, (owner, url) in enumerate(URLS, 1):
         add(connection, owner, url, policy="bookmark@1", title=f"Title {number}")
 

@@ -169,19 +169,19 @@ def strip_scheme_and_www(canonical_url: str) -> str:
 def make_place(canonical_url: str) -> str:
     """Return where a link leads, without what publishers change while the item stays the same (contract I3).
 
-    `http://www.example.com/%7ea/?b` → `//example.com/~a?b`: no scheme, `www.`, trailing slash and needless escapes.
+    `http://www.example.com/%7ea/?b` → `//example.com/~a?b`: no scheme, `www.`, trailing slashes and needless escapes.
     """
     return loosen_place(strip_scheme_and_www(canonical_url))
 
 
 def loosen_place(address: str) -> str:
-    """Return an address without scheme and `www.` also without its trailing slash and needless escapes."""
+    """Return an address without scheme and `www.` also without trailing slashes and needless escapes."""
     if "%" in address:
         address = normalize_escapes(address)
     if not address.endswith(("/", "?")) and "/?" not in address:  # most addresses
         return address
     path, _, query = address.partition("?")
-    path = path.removesuffix("/")
+    path = path.rstrip("/")  # all, so that a place stays as it is
     return f"{path}?{query}" if query else path
 
 

@@ -77,7 +77,7 @@ def _strip_scheme_and_www(url: str) -> str:
 def _loosen(place: str) -> str:
     place = _ESCAPE.sub(_normalize_escape, place)
     path, _, query = place.partition("?")
-    path = path.removesuffix("/")
+    path = path.rstrip("/")
     return f"{path}?{query}" if query else path
 
 
