@@ -10,7 +10,7 @@ INPUTS := pyproject.toml setup.py constraints.txt $(wildcard src/canonry/core/na
 
 # Decisions without I/O: their tests must run every branch.
 PURE_TESTS := tests/core tests/crawler/test_decisions.py tests/feeds/test_canonicalize_decisions.py \
-	tests/feeds/test_item_matching.py tests/feeds/test_probes.py tests/rekey/test_entry_keys.py
+	tests/feeds/test_item_matching.py tests/feeds/test_keyed_items.py tests/feeds/test_probes.py tests/rekey/test_entry_keys.py
 FEEDS := src/canonry/feeds
 PURE_MODULES := src/canonry/core/*,src/canonry/crawler/decide.py,$(FEEDS)/item_matching.py,$(FEEDS)/keyed_items.py,$(FEEDS)/content.py,$(FEEDS)/canonicalize/decisions.py,$(FEEDS)/canonicalize/probes.py,src/canonry/rekey/entry_keys.py
 

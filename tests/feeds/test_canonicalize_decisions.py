@@ -11,7 +11,7 @@ from canonry.core.score import score
 from canonry.errors import FetchFailed, NotAFeed, UnsafeUrl
 from canonry.feeds.canonicalize import decisions
 from canonry.feeds.canonicalize.decisions import Best, CandidateSkip, Judgement, Trial
-from canonry.feeds.canonicalize.result import CandidateVerdict, Reason, Source
+from canonry.feeds.canonicalize.result import CandidateVerdict, DifferenceKind, FeedDifference, Reason, Source
 from canonry.net.response import Hop, Response
 
 SITES = ("blogger", "feedburner")
@@ -133,6 +133,34 @@ def test_self_url(declared: str, wanted: list[str]) -> None:
 )
 def test_only_a_self_url_elsewhere_is_fetched_on_its_own(self_url: str | None, wanted: bool) -> None:
     assert decisions.is_self_elsewhere(self_url, "https://a.com/feed") is wanted
+
+
+@pytest.mark.parametrize(
+    ("self_url", "prefer_https", "wanted"),
+    [
+        ("http://a.com/f", True, "https://a.com/f"),
+        ("http://a.com/f", False, None),
+        ("https://a.com/f", True, None),
+    ],
+)
+def test_only_an_http_self_url_has_a_twin_to_test(self_url: str, prefer_https: bool, wanted: str | None) -> None:
+    assert decisions.make_self_twin(self_url, prefer_https=prefer_https) == wanted
+
+
+TEMPORARY = [
+    # why                               response                                                                  wanted
+    ("no redirect", [(200, "https://a.com/f")], set()),
+    ("permanent", [(301, "https://a.com/f"), (200, "https://b.com/f")], set()),
+    ("temporary", [(302, "https://a.com/f"), (200, "https://b.com/f")], {"//b.com/f"}),
+    ("all after the first temporary one", [(301, "https://a.com/f"), (302, "https://b.com/f"), (301, "https://c.com/f"), (200, "https://d.com/f")], {"//c.com/f", "//d.com/f"}),
+    ("without cosmetics", [(302, "https://a.com/f"), (200, "http://www.b.com/f/")], {"//b.com/f"}),
+    ("another form of the kept URL", [(302, "http://a.com/f"), (200, "https://www.a.com/f/")], set()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("steps", "wanted"), [pytest.param(*row[1:], id=row[0]) for row in TEMPORARY])
+def test_the_targets_of_temporary_redirects(steps: list[tuple[int, str]], wanted: set[str]) -> None:
+    assert decisions.find_temporary_targets(make_response(*steps)) == wanted
 
 
 TRIALS = [
@@ -323,10 +351,12 @@ def test_swapping_the_scheme_twice_changes_nothing() -> None:
         assert decisions.swap_scheme(decisions.swap_scheme(url)) == url
 
 
+TITLE, ITEMS = FeedDifference(DifferenceKind.TITLE, "A", "B" * 81), FeedDifference(DifferenceKind.ITEMS, "2", "3")
 SENTENCES = [
     # judgement                                                                              tested  wanted
     (Judgement(CandidateVerdict.FETCHED), HTTPS, "first response"),
     (Judgement(CandidateVerdict.DIFFERENT), HTTPS, "a different feed"),
+    (Judgement(CandidateVerdict.DIFFERENT, differences=(TITLE, ITEMS)), HTTPS, f"a different feed: the title is '{'B' * 80}', not 'A'; 2 items are missing and 3 are new"),
     (Judgement(CandidateVerdict.SAME, make_best(HTTPS, Reason.CONTENT_VERIFIED)), HTTPS, "same content"),
     (Judgement(CandidateVerdict.SAME, make_best(HTTPS, Reason.SIGNATURE_VERIFIED)), HTTPS, "same items"),
     (Judgement(CandidateVerdict.SAME, make_best("https://u:p@b.com/f", Reason.CONTENT_VERIFIED)), HTTPS, "same content, moved to https://***@b.com/f"),

@@ -6,8 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from canonry.core.keys import Item, KeyType, make_url_key, replace_unstorable, shorten_key, strip_scheme_and_www
-from canonry.feeds.keyed_items import find_repeated_keys, make_keyed_items
+from canonry.core.keys import (
+    Item,
+    KeyType,
+    make_fallback_hash,
+    make_first_fallback_hash,
+    make_url_key,
+    replace_unstorable,
+    shorten_key,
+    strip_scheme_and_www,
+)
+from canonry.feeds.keyed_items import find_repeated_keys, make_fallback_hashes, make_keyed_items
 
 FEED = "https://a.com/feed"
 GUID, URL = KeyType.GUID, KeyType.CANONICAL_URL
@@ -60,3 +69,12 @@ def test_keys_that_several_items_carry_are_found() -> None:
     third, fourth = Item("3", "https://a.com/", "Three"), Item("4", "https://www.a.com/", "Four")
     items = make_keyed_items([first, second, third, fourth, Item(), Item(title="x")], FEED)
     assert find_repeated_keys(items) == {(GUID, "g"), (URL, "//a.com/")}
+
+
+def test_only_items_whose_url_is_no_key_have_fallback_hashes() -> None:
+    own, ambiguous = Item("1", "https://a.com/1", "One"), Item("2", "https://a.com/2", "Two")
+    third, fourth = Item("3", "https://a.com/3#a", "Three"), Item("4", "https://a.com/3#b", "Four")
+    items = make_keyed_items([own, ambiguous, third, fourth, BARE], FEED)
+    makers = make_fallback_hash, make_first_fallback_hash
+    wanted = [make(item, FEED) for item in (ambiguous, third, fourth, BARE) for make in makers]
+    assert make_fallback_hashes(items, FEED, {(URL, "//a.com/2")}) == wanted

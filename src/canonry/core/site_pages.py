@@ -202,8 +202,9 @@ class SiteTables:
                     _set_host(parts, entry)
                 return False
             if page.target:
-                if _has_unclear_slashes(parts, page) or not _set_target(parts, page, captures):
+                if _has_unclear_slashes(parts, page):
                     return True
+                parts.set_all(parse(_make_target(parts, page, captures)))
             elif page.whole:
                 _set_host(parts, entry)
                 return True
@@ -326,14 +327,6 @@ def _make_target(parts: Parts, page: SitePage, captures: dict[str, str]) -> str:
     except InvalidUrl:
         return ""
     return text
-
-
-def _set_target(parts: Parts, page: SitePage, captures: dict[str, str]) -> bool:
-    text = _make_target(parts, page, captures)
-    if not text:
-        return False
-    parts.set_all(parse(text))
-    return True
 
 
 def _write_page(parts: Parts, entry: SiteHost, page: SitePage, captures: dict[str, str]) -> None:
