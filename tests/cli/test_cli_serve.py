@@ -151,7 +151,12 @@ def test_hostile_connections_cost_little(tmp_path: Path) -> None:
         slow.sendall(b"PUT /api/bookmarks HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n")
         slow.sendall(b"Content-Length: 100\r\n\r\n{")
         assert slow.recv(12) == b"HTTP/1.1 408"
+        with connect() as leaving:
+            leaving.sendall(b"PUT /api/bookmarks HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n")
+            leaving.sendall(b"Content-Length: 100\r\n\r\n{")
         until(lambda: all(_is_closed(connection) for connection in silent))
+        # Answered after the requests that were not completed, whose ends are logged by then.
+        assert service.ask("GET", "/api/bookmarks").json() == []
         assert "Traceback" not in service.log.read_text()
 
 

@@ -18,8 +18,11 @@ _MOVED = 301
 PRIVATE_ADDRESS = "10.0.0.7"  # of intern.example.net; the guard must refuse it
 
 
-def _make_feed(title: str, *items: tuple[str, str, str]) -> str:
-    rows = "".join(f"<item><title>{a}</title><link>{b}</link><guid>{c}</guid></item>" for a, b, c in items)
+def _make_feed(title: str, *items: tuple[str, str, str, str]) -> str:
+    rows = "".join(
+        f"<item><title>{name}</title><link>{link}</link><guid>{guid}</guid><pubDate>{date}</pubDate></item>"
+        for name, link, guid, date in items
+    )
     return f'<rss version="2.0"><channel><title>{title}</title>{rows}</channel></rss>'
 
 
@@ -29,10 +32,11 @@ def _make_page(title: str, *links: str, head: str = "") -> str:
 
 
 _RSS, _HTML = "application/rss+xml", "text/html"
+_MONDAY, _TUESDAY = "Mon, 05 Jan 2026 09:00:00 GMT", "Tue, 06 Jan 2026 09:00:00 GMT"
 _BLOG = _make_feed(
     "A small blog",
-    ("First", "http://blog.example.org/1", "1"),
-    ("Second", "http://blog.example.org/2?utm_source=rss", "2"),
+    ("First", "http://blog.example.org/1", "1", _MONDAY),
+    ("Second", "http://blog.example.org/2?utm_source=rss", "2", _TUESDAY),
 )
 _FEED_LINK = '<link rel="alternate" type="application/rss+xml" href="/feed/">'
 # Host and path, without the query: status, content type or location, body.
@@ -46,8 +50,11 @@ _ANSWERS: dict[str, tuple[int, str, str]] = {
     "planet.example.org/feed": (
         200,
         _RSS,
+        # With another fragment, title and date must be equal for the same post.
         _make_feed(
-            "A planet", ("Second", "http://blog.example.org/2?utm_medium=planet#top", "x-2"), ("Own", "/own", "x-3")
+            "A planet",
+            ("Second", "http://blog.example.org/2?utm_medium=planet#top", "x-2", _TUESDAY),
+            ("Own", "/own", "x-3", _MONDAY),
         ),
     ),
     # Short links.
@@ -69,7 +76,7 @@ _ANSWERS: dict[str, tuple[int, str, str]] = {
     "evil.example.com/metadata": (_MOVED, "http://169.254.169.254/latest/meta-data/", ""),
     "evil.example.com/port": (_MOVED, "http://127.0.0.1:22/", ""),
     "evil.example.com/loop": (_MOVED, "http://evil.example.com/loop", ""),
-    "evil.example.com/bomb": (200, _RSS, _make_feed("Bomb", ("x" * 300_000, "http://evil.example.com/", "1"))),
+    "evil.example.com/bomb": (200, _RSS, _make_feed("Bomb", ("x" * 300_000, "http://evil.example.com/", "1", _MONDAY))),
 }
 
 

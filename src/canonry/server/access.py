@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
 
 from canonry.accounts import PERSONAL_OWNER
 from canonry.errors import CanonryError
@@ -110,6 +111,8 @@ class Access:
             return
         try:
             await self._app(scope, receive, send_with_headers)
+        except ClientDisconnect:
+            return  # the client left, or was refused, before its request was complete: nobody waits for an answer
         except Exception:
             if has_started:
                 raise  # part of the response is sent: only closing the connection tells the client

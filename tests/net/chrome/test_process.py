@@ -51,7 +51,7 @@ async def wait_for_request(web: LoopbackWeb, url: str) -> None:
 @in_a_loop
 async def test_a_page_whose_used_tab_crashed_is_opened_in_a_new_tab() -> None:
     slow = "http://site.example/slow"
-    pages = {PAGE: make_page(GOOD + "<img src=/slow>"), slow: {"delay_ms": 3000, "status": 404}}
+    pages = {PAGE: make_page(GOOD + "<script src=/slow></script>"), slow: {"delay_ms": 3000, "status": 404}}
     pages |= {f"http://site.example/{n}": make_page(GOOD) for n in range(4)}
     async with LoopbackWeb(pages) as web, run_engine(web.lookup, tabs=2) as engine:
         await engine.open("http://site.example/0", origin=Origin.PERSON)  # only a tab that was used before is replaced
@@ -69,7 +69,7 @@ async def test_a_page_whose_used_tab_crashed_is_opened_in_a_new_tab() -> None:
 @in_a_loop
 async def test_a_page_whose_tab_crashed_is_crawled_again() -> None:
     slow = "http://site.example/slow"
-    pages = {PAGE: make_page(GOOD + "<img src=/slow>"), slow: {"delay_ms": 1000, "status": 404}}
+    pages = {PAGE: make_page(GOOD + "<script src=/slow></script>"), slow: {"delay_ms": 1000, "status": 404}}
     async with LoopbackWeb(pages) as web, run_engine(web.lookup, tabs=1) as engine:
 
         async def kill_its_tab() -> None:
