@@ -14,6 +14,7 @@ import pytest
 
 import loopback
 from canonry.errors import FailureKind
+from canonry.net.engine import ReadOptions
 from canonry.net.guard import Guard
 from canonry.net.origin import Origin
 from chrome import GOOD, HTML, get_kind, make_page, make_redirect, needs_chrome, run_engine
@@ -34,6 +35,8 @@ class _Datagrams(asyncio.DatagramProtocol):
         self.received.append(data)
 
 
+# Images are requests too, and hold a page open; by default Chrome does not load them.
+WITH_IMAGES = ReadOptions(load_images=True)
 ROUTES = [
     "<img src='http://127.0.0.1:{port}/'>",
     "<iframe src='http://127.0.0.1:{port}/'></iframe>",
@@ -102,7 +105,7 @@ async def test_a_page_cannot_reach_private_addresses() -> None:
         }
         pages["http://site.example/slow"] = {"delay_ms": 900, "status": 404}  # holds each page open for its requests
         pages["http://site.example/to-private"] = make_redirect(f"http://127.0.0.1:{secret.port}/")
-        async with LoopbackWeb(pages) as web, run_engine(web.lookup, tabs=4) as engine:
+        async with LoopbackWeb(pages) as web, run_engine(web.lookup, tabs=4, options=WITH_IMAGES) as engine:
             opened = await asyncio.gather(
                 *(engine.open(url, origin=Origin.PERSON) for url in pages if url.rpartition("/")[2].isdecimal())
             )
@@ -126,7 +129,7 @@ async def test_a_page_at_a_private_address_is_refused() -> None:
             "http://site.example/script-tls": make_page(f"<script>location.href = 'https://{there}'</script>"),
             "http://site.example/good": make_page(GOOD),
         }
-        async with LoopbackWeb(pages) as web, run_engine(web.lookup) as engine:
+        async with LoopbackWeb(pages) as web, run_engine(web.lookup, options=WITH_IMAGES) as engine:
             for url in pages:
                 opened = await engine.open(url, origin=Origin.PERSON)
                 if url.endswith("good"):
@@ -165,7 +168,10 @@ def test_a_page_from_a_public_address_does_not_reach_an_allowed_range(monkeypatc
                 "http://public.example/go": make_redirect(f"{inside}evil"),
             }
             guard = Guard(["127.0.0.3/32"], EVERY_PORT)
-            async with LoopbackWeb(pages) as web, run_engine(web.lookup, tabs=1, guard=guard) as engine:
+            async with (
+                LoopbackWeb(pages) as web,
+                run_engine(web.lookup, tabs=1, guard=guard, options=WITH_IMAGES) as engine,
+            ):
                 assert len((await engine.open(inside, origin=Origin.PERSON)).links) == 1
                 assert {"/", "/more"} <= set(intranet_seen)
                 assert len((await engine.open("http://public.example/", origin=Origin.PERSON)).links) == 1
