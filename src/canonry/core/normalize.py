@@ -79,15 +79,23 @@ def apply_edits(plan: Plan, parts: Parts) -> None:
 
 def _apply_overrides(url: str, text: str, parts: Parts, policy: Policy) -> str:
     """Apply rule 12, then all rules again, until nothing changes."""
-    assert policy.overrides is not None
     for _ in limit_rounds(url, policy):
-        after = policy.overrides.apply(text, parts)
-        if after == text:
+        changed = apply_override_once(text, parts, policy)
+        if changed is None:
             return text
-        parts = parse(after)
-        apply_edits(get_plan(policy), parts)
-        text = str(parts)
+        parts, text = changed, str(changed)
     raise make_endless_error(url)
+
+
+def apply_override_once(text: str, parts: Parts, policy: Policy) -> Parts | None:
+    """Apply rule 12 and then all other rules to a normalized URL; None if no override changes it."""
+    assert policy.overrides is not None
+    after = policy.overrides.apply(text, parts)
+    if after == text:
+        return None
+    parts = parse(after)
+    apply_edits(get_plan(policy), parts)
+    return parts
 
 
 def normalize_many(urls: Iterable[str], policy: Policy | str = "bookmark") -> list[str | None]:

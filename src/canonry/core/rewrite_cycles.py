@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from canonry.core.normalize import normalize
+from canonry.core.normalize import apply_edits, apply_override_once, get_plan, limit_rounds, normalize
 from canonry.core.url import parse
-from canonry.url_errors import InvalidUrl, PolicyError
+from canonry.url_errors import PolicyError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from canonry.core.overrides import Overrides, Rewrite
     from canonry.core.policy import Policy
@@ -64,23 +64,32 @@ def refuse_cycles(overrides: Overrides, policy: Policy) -> None:
 
 def _find_undone_rewrite(rewrites: list[Rewrite], policy: Policy) -> list[Rewrite]:
     """Find a rewrite that a site rule undoes, by trying URLs: the beginning of a URL alone does not show it."""
+    settled: set[str] = set()
     for rewrite in rewrites if policy.sites else ():
         tries = [rewrite.from_prefix + ending for ending in _ENDINGS]
         tries += [page for page in _PAGES if page.startswith(rewrite.from_prefix)]
-        if not all(map(_make_settles_check(policy), tries)):
+        if not all(_settles(url, policy, settled) for url in tries):
             return [rewrite]
     return []
 
 
-def _make_settles_check(policy: Policy) -> Callable[[str], bool]:
-    def settles(url: str) -> bool:
-        try:
-            normalize(url, policy)
-        except InvalidUrl:
-            return False
-        return True
+def _settles(url: str, policy: Policy, settled: set[str]) -> bool:
+    """Return whether the rewrites of a URL end; `settled` has the URLs for which this is known already.
 
-    return settles
+    In a chain of rewrites each URL leads to the next one, so the rest of a chain is followed only once.
+    """
+    parts = parse(url)
+    apply_edits(get_plan(policy), parts)
+    passed: list[str] = []
+    for _ in limit_rounds(url, policy):
+        text = str(parts)
+        passed.append(text)
+        changed = None if text in settled else apply_override_once(text, parts, policy)
+        if changed is None:
+            settled.update(passed)
+            return True
+        parts = changed
+    return False
 
 
 def _make_prefix_policies(policy: Policy) -> tuple[Policy, Policy]:
