@@ -347,3 +347,14 @@ class RekeyNotFound(CanonryError):
 
 class BulkError(CanonryError):
     """A bulk job cannot continue; the message is one line that names the cause and what to do."""
+
+
+class BadInputFile(BulkError):
+    """An input file of a bulk job cannot be read; `file` is its name. `--skip-bad-files` leaves such files out."""
+
+    def __init__(self, file: str, message: str) -> None:
+        super().__init__(message)
+        self.file = file
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.file, str(self))

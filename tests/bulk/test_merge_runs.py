@@ -17,7 +17,7 @@ def test_a_hash_that_continues_in_the_next_table_is_one_row() -> None:
         pa.array([None if place != 1 else "first" for _, place in rows]), pa.array([place for _, place in rows]),
         pa.array([10**place for _, place in rows]),
     ]  # fmt: skip
-    table = pa.table(fields, schema=merge_runs.RUN_SCHEMA)
+    table = pa.table(fields, schema=merge_runs.MERGE_SCHEMA)
     for size in range(1, 8):
         pieces = [table.slice(at, size) for at in range(0, 6, size)]
         found = pa.concat_tables(list(merge_runs.merge_sorted_rows([table.slice(0, 0), *pieces]))).to_pylist()

@@ -33,10 +33,38 @@ def test_csv_records_that_do_not_fit_the_header_are_invalid(tmp_path: Path) -> N
     assert read_invalid_kinds(file) == {
         1: InvalidRowKind.WRONG_COLUMN_COUNT,
         2: InvalidRowKind.WRONG_COLUMN_COUNT,
-        3: InvalidRowKind.LINE_BREAK,
-        4: InvalidRowKind.NOT_CSV,
+        3: InvalidRowKind.UNCLOSED_QUOTE,
+        4: InvalidRowKind.WRONG_COLUMN_COUNT,
         5: InvalidRowKind.NOT_CSV,
+        6: InvalidRowKind.NOT_CSV,
     }
+
+
+@pytest.mark.parametrize(
+    ("stray", "invalid"),
+    [
+        ('https://a.com/stray,"text', 1),  # up to the next quote, in a column of text
+        ('"https://a.com/stray,text', 1),  # in the column of URLs
+        ('https://a.com/stray,"text\nhttps://a.com/stray,"text', 2),
+    ],
+)
+@pytest.mark.parametrize("end", ["", 'https://a.com/last,"closed"\n'])
+def test_a_stray_quote_costs_its_own_line_only(stray: str, invalid: int, end: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    lines = [f"https://a.com/{number},text {number}\n" for number in range(5000)]
+    file.write_text("url,text\n" + "".join(lines[:10]) + stray + "\n" + "".join(lines[10:]) + end)
+    job = BulkJob((str(file),), "out.parquet", canonry.policy("bookmark"))
+    batches = list(read_batches(job, str(file)))
+    reasons = [row.reason.kind for batch in batches for row in batch.invalid]
+    assert reasons == [InvalidRowKind.UNCLOSED_QUOTE] * invalid
+    assert sum(len(batch.urls) for batch in batches) == 5000 + bool(end)
+
+
+def test_a_text_of_several_lines_is_one_value(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    text = "\n".join(f"line {number}, of a poem; https://b.com/" for number in range(200))
+    file.write_text(f'url,text\nhttps://a.com/,"{text}"\nhttps://a.com/2,"a ""quoted""\nword"\n')
+    assert read_invalid_kinds(file) == {}
 
 
 def test_jsonl_lines_that_are_not_objects_with_the_column_are_invalid(tmp_path: Path) -> None:

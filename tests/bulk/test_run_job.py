@@ -44,7 +44,8 @@ def test_dedupe_equals_the_same_job_in_plain_python(
     policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job.BulkJob, "block_bytes", property(lambda _: 20_000))  # many runs
-    monkeypatch.setattr("canonry.bulk.duckdb._MEMORY_PER_RANGE_BYTE", 2_000)  # many ranges
+    monkeypatch.setattr(job.BulkJob, "flush_bytes", property(lambda _: 200_000))  # several slices of each bucket
+    monkeypatch.setattr("canonry.bulk.duckdb._MAX_GROUP_BYTES", 50_000)  # many groups of buckets
     files = write_lines(tmp_path, make_mixed_lines(20_000), 3)
     out = tmp_path / "out.parquet"
     report = bulk.run(reversed(files), out, policy=policy)
@@ -57,6 +58,26 @@ def test_dedupe_equals_the_same_job_in_plain_python(
     assert report.rows == sum(len(file.read_bytes().removesuffix(b"\n").split(b"\n")) for file in files)
     assert len(read_rows(str(report.invalid_file))) == report.invalid
     assert not list(tmp_path.glob(".*"))
+
+
+def test_a_bucket_that_does_not_fit_into_memory_is_sorted_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job.BulkJob, "block_bytes", property(lambda _: 20_000))
+    monkeypatch.setattr("canonry.bulk.duckdb._MAX_GROUP_BYTES", 1)  # no bucket fits
+    monkeypatch.setattr("canonry.bulk.duckdb._MAX_PIECE_ROWS", 100)
+    files = write_lines(tmp_path, make_mixed_lines(3_000), 2)
+    bulk.run(files, tmp_path / "out.parquet")
+    assert read_rows(tmp_path / "out.parquet") == dedupe(files)
+
+
+def test_the_output_names_its_policy_and_its_order(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("https://a.com/\n")
+    bulk.run([tmp_path / "a.txt"], tmp_path / "out.parquet")
+    metadata = pq.read_metadata(tmp_path / "out.parquet")
+    assert metadata.metadata[b"canonry.policy"] == canonry.policy("bookmark").id.encode()
+    [column] = metadata.row_group(0).sorting_columns
+    assert COLUMNS[column.column_index] == "canonical_hash" and not column.descending
 
 
 def test_the_first_variant_has_the_smallest_file_name_then_row(tmp_path: Path) -> None:
@@ -135,13 +156,14 @@ def test_invalid_rows_are_in_the_side_file_with_the_reason(tmp_path: Path) -> No
         b'7,https://a.com/\x00\n8,"https://a.com/c\n9,https://a.com/d\n'
     )
     report = bulk.run([tmp_path / "a.csv"], out)
-    assert (report.rows, report.written, report.invalid, report.empty) == (9, 1, 7, 1)
+    assert (report.rows, report.written, report.invalid, report.empty, report.malformed) == (11, 2, 8, 1, 3)
     assert read_invalid_reasons(out) == {
         1: "wrong number of columns: 1, but the header has 2", 2: "wrong number of columns: 3, but the header has 2",
         3: "the URL is empty", 5: "not UTF-8",
-        6: "a line break in the URL: lines 7 to 8; a quote may not be closed",
-        7: "not CSV: ',' expected after '\"'",
-        9: "not CSV: unexpected end of data (lines 11 to 12; a quote may not be closed)",
+        6: "a quote opens in this line and is not closed in it: the next quote is 1 lines below",
+        7: "wrong number of columns: 1, but the header has 2",
+        8: "not CSV: ',' expected after '\"'",
+        10: "a quote opens in this line and is not closed in it: unexpected end of data",
     }  # fmt: skip
     (tmp_path / "a.jsonl").write_bytes(
         b'{"url": "https://a.com/"}\n\nnope\n[1]\n{"id": 1}\n{"url": null}\n{"url": 5}\n{"url": ""}\n'
@@ -292,6 +314,7 @@ def test_jobs_that_cannot_run_are_refused_in_one_line(tmp_path: Path) -> None:
         (tmp_path / "no" / "x.parquet", "no such folder"),
         (tmp_path, "is a folder"),
         (file, "is an input"),
+        (tmp_path / "x.csv", "the output is a Parquet file"),
     ):
         with pytest.raises(bulk.BulkError, match=message):
             bulk.run([file], wrong_out, overwrite=True)

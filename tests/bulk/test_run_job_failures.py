@@ -17,6 +17,7 @@ import pytest
 from bulk_reference import dedupe, make_mixed_lines, write_lines
 from canonry import bulk
 
+pa: Any = pytest.importorskip("pyarrow")
 pq: Any = pytest.importorskip("pyarrow.parquet")
 
 if TYPE_CHECKING:
@@ -30,6 +31,13 @@ def kill_at(progress):
     if progress.stage == sys.argv[2] and progress.files >= int(sys.argv[3]):
         os.kill(os.getpid(), signal.SIGKILL)
 bulk.run(sys.argv[4:], sys.argv[1], on_progress=kill_at, overwrite=True)
+"""
+
+MEMORY_SCRIPT = """
+import pathlib, re, sys
+from canonry import bulk
+bulk.run(sys.argv[2:], sys.argv[1], memory="512MB")
+print(re.search(r"VmHWM:\\s+(\\d+)", pathlib.Path("/proc/self/status").read_text())[1])
 """
 
 
@@ -67,8 +75,55 @@ def test_changed_inputs_are_read_again_and_other_options_start_over(tmp_path: Pa
     assert pq.read_table(out).to_pylist() == dedupe(files, "exact")
     out.unlink()
     run_and_kill(out, files, "reading", 2)
-    (tmp_path / ".out.parquet.work" / "0000000.json").write_text('{"file": 0')  # the machine died, too
+    record = min(path for path in (tmp_path / ".out.parquet.work").glob("*.json") if path.name != "job.json")
+    record.write_text('{"file": 0')  # the machine died, too
     assert bulk.run(files, out, overwrite=True).kept == 1
+
+
+def test_added_and_removed_inputs_keep_the_parts_of_the_others(tmp_path: Path) -> None:
+    files, out = write_lines(tmp_path, make_mixed_lines(3000), 4), tmp_path / "out.parquet"
+    run_and_kill(out, files[1:], "reading", 3)
+    assert bulk.run(files[:3], out).kept == 2
+    assert pq.read_table(out).to_pylist() == dedupe(files[:3])
+
+
+def test_files_that_cannot_be_read_are_skipped_on_request_and_listed(tmp_path: Path) -> None:
+    files, out = write_lines(tmp_path, make_mixed_lines(900), 2), tmp_path / "out.parquet"
+    broken = tmp_path / "aaa.txt.gz"
+    broken.write_bytes(b"\x1f\x8b not gzip")
+    stopped = run_command(broken, *files, "-o", out)
+    assert (stopped.returncode, stopped.stderr.count("\n")) == (1, 1)
+    done = run_command(broken, *files, "-o", out, "--skip-bad-files")
+    assert done.returncode == 1
+    [skipped] = json.loads(done.stdout)["skipped"]
+    assert skipped["file"] == str(broken) and skipped["reason"] in done.stderr
+    assert pq.read_table(out).to_pylist() == dedupe(files)
+    with pytest.raises(bulk.BulkError, match="cannot be read"):
+        bulk.run([broken], tmp_path / "x.parquet", skip_bad_files=True)
+
+
+def test_damaged_csv_exits_with_1(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('url,x\nhttps://a.com/1,"y\nhttps://a.com/2,y\nhttps://a.com/3,y\n')
+    done = run_command("a.csv", "-o", "out.parquet", cwd=tmp_path)
+    assert done.returncode == 1
+    report = json.loads(done.stdout)
+    assert (report["written"], report["malformed"]) == (2, 1)
+    assert "out.invalid.parquet" in done.stderr
+
+
+@pytest.mark.slow
+def test_long_urls_stay_within_the_memory_limit(tmp_path: Path) -> None:
+    """30,000 URLs of 48 kB, from text and from Parquet, within 512 MB and what Python and its libraries need."""
+    urls = [f"https://example.com/{number}?{'x' * 48_000}" for number in range(6_000)]
+    text, table = tmp_path / "a.txt", tmp_path / "b.parquet"
+    with text.open("w") as file:
+        file.writelines(f"{url}\n" for url in urls * 5)
+    pq.write_table(pa.table({"url": urls}), table)
+    out = tmp_path / "out.parquet"
+    command = [sys.executable, "-c", MEMORY_SCRIPT, str(out), str(text), str(table)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(done.stdout) * 1024 < 700 * 1000**2
+    assert pq.read_metadata(out).num_rows == 6_000
 
 
 def test_a_run_killed_between_side_file_and_output_resumes(tmp_path: Path) -> None:
@@ -179,7 +234,7 @@ def test_the_command_prints_the_counts(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert json.loads(done.stdout) == {
         "out": "out.parquet", "rows": 4, "written": 1, "invalid": 1, "empty": 1, "files": 1, "kept": 0,
-        "invalid_file": "out.invalid.parquet", "policy": "bookmark@2",
+        "invalid_file": "out.invalid.parquet", "policy": "bookmark@2", "malformed": 0, "skipped": [], "core": "native",
     }  # fmt: skip
     again = run_command("a.txt", "-o", "out.parquet", cwd=tmp_path)
     assert (again.returncode, again.stderr) == (1, "canonry: out.parquet exists. To replace it, use --overwrite.\n")

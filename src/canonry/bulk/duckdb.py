@@ -1,12 +1,13 @@
-"""The engine for one machine: threads make the parts, DuckDB merges them within the memory limit.
+"""The engine for one machine: threads make the parts and merge them bucket by bucket.
 
-A part consists of runs sorted by hash, so a range of hashes lies in few row groups of each run. The merge goes range
-by range: each range fits into memory, and the results in order are the whole output in order.
+A group of buckets that fits into memory is merged there. DuckDB sorts a bucket that does not fit: it spills to disk.
 """
 
 from __future__ import annotations
 
 import os
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -14,9 +15,9 @@ import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 
 from canonry.bulk.disk_errors import get_first_line
 from canonry.bulk.make_part import make_part
-from canonry.bulk.merge_runs import merge_sorted_rows
-from canonry.bulk.work_folder import get_segment_paths
-from canonry.errors import BulkError
+from canonry.bulk.merge_runs import MERGE_SCHEMA, merge_in_memory, merge_sorted_rows
+from canonry.bulk.run_files import group_buckets, measure_buckets, read_buckets
+from canonry.errors import BadInputFile, BulkError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -26,16 +27,13 @@ if TYPE_CHECKING:
     from canonry.bulk.work_folder import FilePart
 
 pa: Any = pyarrow  # pyarrow has no type stubs
-# Memory of the process that DuckDB does not count: Python, Arrow and the batches.
+# Memory of the process besides the merge: Python, Arrow and the rows that are being written.
 _BASE_MEMORY_BYTES = 300 * 1000**2
-_MEMORY_PER_RANGE_BYTE = 5  # DuckDB gets this many times the memory of the rows of one range
-_MAX_RANGES = 4096
-_PIECE_ROWS = 1 << 14
-# Sorting spills to disk and reads back what it needs; DuckDB's hash table keeps texts in memory.
-_SORTED_ROWS_QUERY = """
-SELECT canonical_hash, url, first_variant, place, count FROM read_parquet($files)
-WHERE canonical_hash >= $low AND canonical_hash < $high ORDER BY canonical_hash, place
-"""
+_MEMORY_PER_BYTE = 5  # a merge needs this many times the memory of its rows
+_MAX_GROUP_BYTES = 1000**3  # the offsets of an Arrow column of text have 31 bits
+_PIECE_BYTES = 16 << 20
+_MAX_PIECE_ROWS = 1 << 14
+_SORTED_ROWS_QUERY = "SELECT * FROM rows ORDER BY canonical_hash, place"
 
 
 class DuckDBEngine:
@@ -46,40 +44,67 @@ class DuckDBEngine:
 
     def make_parts(
         self, job: BulkJob, files: Sequence[int], on_batch: Callable[[NormalizedBatch], None]
-    ) -> Iterator[FilePart]:
+    ) -> Iterator[FilePart | BadInputFile]:
         """Make the parts of these input files one by one, each on all threads."""
         for file in files:
-            yield make_part(job, file, threads=self._threads, on_batch=on_batch)
+            try:
+                yield make_part(job, file, threads=self._threads, on_batch=on_batch)
+            except BadInputFile as error:
+                yield error
 
     def close(self) -> None:
         """Do nothing: the engine holds no resources."""
 
     def merge(self, job: BulkJob, parts: Sequence[FilePart]) -> Iterator[Any]:
         """Yield the merged rows of all parts in ascending order of hashes, as tables."""
-        paths = [str(path) for part in parts for path in get_segment_paths(job, part)]
-        if not paths:
-            return
         memory = max(job.memory - _BASE_MEMORY_BYTES, job.memory // 4)
-        options: dict[str, str | bool | int | float | list[str]] = {
-            "memory_limit": f"{memory}B",
-            "temp_directory": str(job.work_folder / "spill"),
-            "threads": str(self._threads),
-        }
-        ranges = min(sum(part.bytes for part in parts) * _MEMORY_PER_RANGE_BYTE // memory + 1, _MAX_RANGES)
-        with duckdb.connect(":memory:", config=options) as connection:
-            for number in range(ranges):
-                bounds = {"low": _get_lower_bound(number, ranges), "high": _get_lower_bound(number + 1, ranges)}
-                try:
-                    result: Any = connection.sql(_SORTED_ROWS_QUERY, params={"files": paths, **bounds})
-                    batches = result.to_arrow_reader(_PIECE_ROWS)
-                    yield from merge_sorted_rows(pa.Table.from_batches([batch]) for batch in batches)
-                except duckdb.Error as error:
-                    raise _make_error(error, job) from None
+        sizes = measure_buckets(job, parts)
+        # One more group than threads is in memory: the one that is being written.
+        max_bytes = min(memory // _MEMORY_PER_BYTE // (self._threads + 1), _MAX_GROUP_BYTES)
+        pending: deque[Future[Any]] = deque()
+        with ThreadPoolExecutor(self._threads) as pool:
+            try:
+                for group in group_buckets(sizes, max_bytes):
+                    if sizes[group.start : group.stop].sum() > max_bytes:
+                        while pending:
+                            yield pending.popleft().result()
+                        yield from _merge_on_disk(job, parts, group, memory=memory, threads=self._threads)
+                        continue
+                    pending.append(pool.submit(_merge_group, job, parts, group))
+                    if len(pending) > self._threads:
+                        yield pending.popleft().result()
+                while pending:
+                    yield pending.popleft().result()
+            finally:
+                for future in pending:
+                    future.cancel()
 
 
-def _get_lower_bound(number: int, ranges: int) -> str:
-    """Return the first hash of a range; the bound after the last range is "g", greater than every hex digit."""
-    return "g" if number == ranges else f"{(number << 32) // ranges:08x}"
+def _merge_group(job: BulkJob, parts: Sequence[FilePart], group: range) -> Any:
+    return merge_in_memory(read_buckets(job, parts, group))
+
+
+def _merge_on_disk(
+    job: BulkJob, parts: Sequence[FilePart], group: range, *, memory: int, threads: int
+) -> Iterator[Any]:
+    """Yield the merged rows of a bucket that does not fit into memory."""
+    options: dict[str, str | bool | int | float | list[str]] = {
+        "memory_limit": f"{memory // 2}B",
+        "temp_directory": str(job.work_folder / "spill"),
+        "threads": str(threads),
+        "preserve_insertion_order": "false",
+    }
+    row_bytes = sum(part.bytes for part in parts) // max(sum(part.written for part in parts), 1)
+    piece_rows = max(min(_PIECE_BYTES // max(row_bytes, 1), _MAX_PIECE_ROWS), 64)
+    batches = (batch for table in read_buckets(job, parts, group) for batch in table.to_batches())
+    rows = pa.RecordBatchReader.from_batches(MERGE_SCHEMA, batches)
+    with duckdb.connect(":memory:", config=options) as connection:
+        try:
+            connection.register("rows", rows)
+            reader: Any = connection.sql(_SORTED_ROWS_QUERY).to_arrow_reader(piece_rows)
+            yield from merge_sorted_rows(pa.Table.from_batches([batch]) for batch in reader)
+        except duckdb.Error as error:
+            raise _make_error(error, job) from None
 
 
 def _make_error(error: duckdb.Error, job: BulkJob) -> BulkError:

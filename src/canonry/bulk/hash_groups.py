@@ -25,11 +25,11 @@ def view_hash_bytes(hashes: Any) -> NDArray[np.uint8]:
     return np.frombuffer(data, np.uint8)[start : start + len(hashes) * HASH_DIGITS].reshape(-1, HASH_DIGITS)
 
 
-def group_hashes(hashes: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return for each distinct hash, in ascending order, the index of its first row and the number of its rows."""
+def sort_hashes(hashes: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return an order in which the hashes ascend, and where in it each distinct hash starts."""
     if not len(hashes):
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    keys = _parse_leading_digits(hashes)
+    keys = parse_leading_digits(hashes)
     order = np.argsort(keys)
     keys = keys[order]
     is_same = keys[1:] == keys[:-1]
@@ -39,9 +39,15 @@ def group_hashes(hashes: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[
         whole = np.ascontiguousarray(hashes).view(f"S{HASH_DIGITS}").ravel()
         order = np.argsort(whole)
         is_same = whole[order[1:]] == whole[order[:-1]]
-    starts = np.concatenate(([0], np.flatnonzero(~is_same) + 1))
-    counts = np.diff(np.append(starts, len(order)))
-    return np.minimum.reduceat(order, starts), counts
+    return order, np.concatenate(([0], np.flatnonzero(~is_same) + 1))
+
+
+def group_hashes(hashes: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return for each distinct hash, in ascending order, the index of its first row and the number of its rows."""
+    order, starts = sort_hashes(hashes)
+    if not len(order):
+        return order, starts
+    return np.minimum.reduceat(order, starts), np.diff(np.append(starts, len(order)))
 
 
 def find_group_starts(hashes: NDArray[np.uint8]) -> NDArray[np.int64]:
@@ -57,12 +63,12 @@ def is_ascending(hashes: Any, after: str) -> bool:
     """Return whether each hash of an Arrow column is greater than the one before, and the first than `after`."""
     if not len(hashes):
         return True
-    keys = _parse_leading_digits(view_hash_bytes(hashes))
+    keys = parse_leading_digits(view_hash_bytes(hashes))
     unclear = np.flatnonzero(keys[1:] <= keys[:-1]).tolist()
     return hashes[0].as_py() > after and all(hashes[index].as_py() < hashes[index + 1].as_py() for index in unclear)
 
 
-def _parse_leading_digits(hashes: NDArray[np.uint8]) -> NDArray[np.uint64]:
+def parse_leading_digits(hashes: NDArray[np.uint8]) -> NDArray[np.uint64]:
     """Return the first 16 hex digits of each hash as a number."""
     halves = np.ascontiguousarray(hashes[:, :16]).view(">u8").astype(np.uint64)
     # Eight ASCII digits at once: the low half of a letter is 9 less than its value, and bit 6 marks letters.

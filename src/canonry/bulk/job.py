@@ -21,6 +21,10 @@ MIN_MEMORY_BYTES = 512 * 1000**2
 # A row's place is one 63-bit number: 23 bits for the file, 40 bits for the row.
 ROW_BITS = 40
 _MAX_FILES = 1 << 23
+# With so many bytes of input, 4096 buckets of runs instead of 256 keep each bucket small enough for memory.
+_MANY_INPUT_BYTES = 16 * 1000**3
+_COMPRESSED_SUFFIXES = (".gz", ".zst", ".bz2", ".parquet", ".pq")
+_COMPRESSION_FACTOR = 6
 _UNIT_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
@@ -54,6 +58,7 @@ class BulkJob:
     against: Policy | None = None
     format: Format | None = None
     memory: int = 1000**3
+    bucket_digits: int = 2  # hex digits of the hash by which runs are put into buckets
 
     @property
     def work_folder(self) -> Path:
@@ -71,6 +76,11 @@ class BulkJob:
     def block_bytes(self) -> int:
         """The input bytes of one batch; a few dozen times as much is in memory at once."""
         return min(max(self.memory // 128, 2 << 20), 16 << 20)
+
+    @property
+    def flush_bytes(self) -> int:
+        """The bytes of runs that are collected before they are written, so that slices of buckets are not tiny."""
+        return min(max(self.memory // 16, 32 << 20), 256 << 20)
 
 
 class Stage(StrEnum):
@@ -93,8 +103,19 @@ class BulkProgress:
 
 
 @dataclass(frozen=True, slots=True)
+class SkippedFile:
+    """An input file that was left out because it cannot be read."""
+
+    file: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class BulkReport:
-    """The counts of a finished job; `kept` input files were read by an earlier run that was interrupted."""
+    """The counts of a finished job; `kept` input files were read by an earlier run that was interrupted.
+
+    `malformed` counts the invalid rows that are not in the format of their file: the file may be damaged.
+    """
 
     out: str
     rows: int
@@ -105,6 +126,9 @@ class BulkReport:
     kept: int
     invalid_file: str | None
     policy: str = ""  # its id, which names the overrides file that was used
+    malformed: int = 0
+    skipped: tuple[SkippedFile, ...] = ()
+    core: str = "native"  # or "pure Python", which is slower, if a file was read without the C core
 
 
 def find_inputs(names: Iterable[str | os.PathLike[str]]) -> tuple[str, ...]:
@@ -125,6 +149,15 @@ def find_inputs(names: Iterable[str | os.PathLike[str]]) -> tuple[str, ...]:
     if len(found) >= _MAX_FILES:
         raise BulkError(f"{len(found)} input files are too many: one job reads at most {_MAX_FILES - 1}.")
     return tuple(sorted(found))
+
+
+def choose_bucket_digits(inputs: Iterable[str]) -> int:
+    """Return the hex digits by which the runs of these files are put into buckets."""
+    total = 0
+    for file in inputs:
+        size = os.path.getsize(file) if os.path.exists(file) else 0
+        total += size * (_COMPRESSION_FACTOR if file.lower().endswith(_COMPRESSED_SUFFIXES) else 1)
+    return 2 if total < _MANY_INPUT_BYTES else 3
 
 
 def parse_size(text: str | int) -> int:

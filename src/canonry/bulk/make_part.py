@@ -13,11 +13,13 @@ import pyarrow.parquet  # pyright: ignore[reportMissingTypeStubs]
 
 from canonry.atomic_files import sync
 from canonry.bulk.disk_errors import convert_disk_errors
-from canonry.bulk.merge_runs import RUN_SCHEMA
+from canonry.bulk.job import Mode
 from canonry.bulk.normalize_batch import NormalizedBatch, normalize_batch
 from canonry.bulk.read_inputs import read_batches
+from canonry.bulk.run_files import RunWriter
 from canonry.bulk.work_folder import FilePart, get_file_state, get_invalid_path, get_segment_path, save_record
-from canonry.errors import BulkError
+from canonry.core.native import CORE
+from canonry.errors import BadInputFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,8 +29,6 @@ if TYPE_CHECKING:
 
 pa: Any = pyarrow  # pyarrow has no type stubs
 pq: Any = pyarrow.parquet
-# The merge reads whole row groups for a range of hashes: small groups keep what it reads in vain small.
-_RUN_GROUP_ROWS = 1 << 13
 _ROW_GROUP_ROWS = 1 << 16
 
 
@@ -37,37 +37,30 @@ def make_part(
 ) -> FilePart:
     """Read an input file and save its part, completely or not at all."""
     state = get_file_state(job.inputs[file])
-    rows = invalid = empty = 0
-    # Two tasks of a cluster may work on the same file: each writes under its own names until the end.
-    with (
-        convert_disk_errors(f"{job.work_folder} cannot be written"),
-        _SegmentWriter(job, file) as valid_rows,
-        _SegmentWriter(job, file) as invalid_rows,
-    ):
+    rows = invalid = empty = malformed = 0
+    with convert_disk_errors(f"{job.work_folder} cannot be written"), _PartWriter(job, file) as writer:
         for batch in _normalize_file(job, file, threads):
-            valid_rows.add(batch.table)
-            invalid_rows.add(batch.invalid)
+            writer.add(batch)
             rows, empty, invalid = rows + batch.rows, empty + batch.empty, invalid + len(batch.invalid)
+            malformed += batch.malformed
             if on_batch is not None:
                 on_batch(batch)
         if get_file_state(job.inputs[file]) != state:
-            raise BulkError(f"{job.inputs[file]} changed while it was read. Run the command again.")
-        valid_rows.close()
-        invalid_rows.close()
-        for number, path in enumerate(valid_rows.paths):
-            path.replace(get_segment_path(job, file, number))
-        for path in invalid_rows.paths:
-            path.replace(get_invalid_path(job, file))
+            name = job.inputs[file]
+            raise BadInputFile(name, f"{name} changed while it was read. Run the command again.")
+        writer.move()
         part = FilePart(
             file=file,
             size=state.size,
             changed=state.changed,
             rows=rows,
-            written=valid_rows.rows,
+            written=writer.rows,
             invalid=invalid,
             empty=empty,
-            bytes=valid_rows.bytes,
-            segments=len(valid_rows.paths),
+            malformed=malformed,
+            bytes=writer.bytes,
+            segments=writer.segments,
+            is_native=CORE == "native",
         )
         save_record(job, part)
     return part
@@ -78,13 +71,13 @@ def _normalize_file(job: BulkJob, file: int, threads: int) -> Iterator[Normalize
     batches = read_batches(job, job.inputs[file])
     if threads == 1:
         for batch in batches:
-            yield normalize_batch(job, file, batch)
+            yield normalize_batch(job, batch)
         return
     pending: deque[Future[NormalizedBatch]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         try:
             for batch in batches:
-                pending.append(pool.submit(normalize_batch, job, file, batch))
+                pending.append(pool.submit(normalize_batch, job, batch))
                 del batch  # or it would stay in memory while the next one is read
                 if len(pending) >= threads:
                     yield pending.popleft().result()
@@ -95,44 +88,79 @@ def _normalize_file(job: BulkJob, file: int, threads: int) -> Iterator[Normalize
                 future.cancel()
 
 
+class _PartWriter:
+    """Write the rows of a part under temporary names; `move` gives them their final names.
+
+    Two tasks of a cluster may work on the same file, so each writes under names of its own until the end.
+    """
+
+    def __init__(self, job: BulkJob, file: int) -> None:
+        self._job, self._file = job, file
+        stem = f"{file:07}.{os.getpid()}.{os.urandom(4).hex()}"
+        self._runs = RunWriter(job, stem) if job.mode is Mode.DEDUPE else None
+        self._rows = _SegmentWriter(job, stem)
+        self._invalid = _SegmentWriter(job, f"{stem}.invalid")
+
+    def __enter__(self) -> _PartWriter:
+        return self
+
+    def __exit__(self, error: object, *_: object) -> None:
+        if error is not None:
+            self._rows.discard()
+            self._invalid.discard()
+            if self._runs is not None:
+                self._runs.discard()
+
+    def add(self, batch: NormalizedBatch) -> None:
+        (self._runs or self._rows).add(batch.table)
+        self._invalid.add(batch.invalid)
+
+    def move(self) -> None:
+        """Complete the files and give them their final names."""
+        for writer in (self._rows, self._invalid, self._runs):
+            if writer is not None:
+                writer.close()
+        for number, path in enumerate(self._rows.paths):
+            path.replace(get_segment_path(self._job, self._file, number))
+        for path in self._invalid.paths:
+            path.replace(get_invalid_path(self._job, self._file))
+        if self._runs is not None:
+            self._runs.move(self._file)
+
+    @property
+    def rows(self) -> int:
+        return (self._runs or self._rows).rows
+
+    @property
+    def bytes(self) -> int:
+        return (self._runs or self._rows).bytes
+
+    @property
+    def segments(self) -> int:
+        return len(self._rows.paths)
+
+
 class _SegmentWriter:
     """Write tables to Parquet files with temporary names; a table with other columns starts a new file."""
 
-    def __init__(self, job: BulkJob, file: int) -> None:
+    def __init__(self, job: BulkJob, stem: str) -> None:
         self._folder = job.work_folder
-        self._stem = f"{file:07}.{os.getpid()}.{os.urandom(4).hex()}"
+        self._stem = stem
         self._writer: Any = None
         self.paths: list[Path] = []
         self.rows = 0
         self.bytes = 0
 
-    def __enter__(self) -> _SegmentWriter:
-        return self
-
-    def __exit__(self, error: object, *_: object) -> None:
-        if error is None:
-            return
-        if self._writer is not None:
-            with suppress(OSError, pa.ArrowException):  # the disk may be full
-                self._writer.close()
-        for path in self.paths:
-            path.unlink(missing_ok=True)
-
     def add(self, table: Any) -> None:
         if not len(table):
             return
-        is_run = table.schema == RUN_SCHEMA
         if self._writer is None or self._writer.schema != table.schema:
             self.close()
             self.paths.append(self._folder / f"making-{self._stem}-{len(self.paths)}.parquet")
             self._writer = pq.ParquetWriter(
-                self.paths[-1],
-                table.schema,
-                compression="none",
-                use_dictionary=False,
-                write_statistics=["canonical_hash"] if is_run else False,
+                self.paths[-1], table.schema, compression="none", use_dictionary=False, write_statistics=False
             )
-        self._writer.write_table(table, row_group_size=_RUN_GROUP_ROWS if is_run else _ROW_GROUP_ROWS)
+        self._writer.write_table(table, row_group_size=_ROW_GROUP_ROWS)
         self.rows += len(table)
         self.bytes += table.nbytes
 
@@ -142,3 +170,11 @@ class _SegmentWriter:
             self._writer.close()
             sync(self.paths[-1])
             self._writer = None
+
+    def discard(self) -> None:
+        """Delete the files after an error."""
+        if self._writer is not None:
+            with suppress(OSError, pa.ArrowException):  # the disk may be full
+                self._writer.close()
+        for path in self.paths:
+            path.unlink(missing_ok=True)

@@ -8,24 +8,21 @@ import numpy as np
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow.compute  # pyright: ignore[reportMissingTypeStubs]
 
-from canonry.bulk.hash_groups import find_group_starts, view_hash_bytes
+from canonry.bulk.hash_groups import find_group_starts, sort_hashes, view_hash_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from numpy.typing import NDArray
+
 pa: Any = pyarrow  # pyarrow has no type stubs
 pc: Any = pyarrow.compute
-# A run: rows sorted by hash, each hash once. `first_variant` is null where it equals the canonical URL. `place` is
-# the file and the row in one number, so the smallest place is the first row.
-RUN_SCHEMA = pa.schema(
-    [
-        ("canonical_hash", pa.string()),
-        ("url", pa.string()),
-        ("first_variant", pa.string()),
-        ("place", pa.int64()),
-        ("count", pa.int64()),
-    ]
-)
+_RUN_FIELDS = [("canonical_hash", pa.string()), ("url", pa.string()), ("first_variant", pa.string())]
+# A run: rows sorted by hash, each hash once. `first_variant` is null where it equals the canonical URL.
+RUN_SCHEMA = pa.schema([*_RUN_FIELDS, ("row", pa.int64()), ("count", pa.int64())])
+# The rows of runs as they are merged. `place` is the file and the row in one number, so the smallest place is the
+# first row. Runs do not contain it, because the number of a file changes when files are added.
+MERGE_SCHEMA = pa.schema([*_RUN_FIELDS, ("place", pa.int64()), ("count", pa.int64())])
 # `runs` is the number of run rows that were merged into one row.
 MERGED_SCHEMA = pa.schema(
     [
@@ -39,8 +36,19 @@ MERGED_SCHEMA = pa.schema(
 )
 
 
+def merge_in_memory(tables: Iterable[Any]) -> Any:
+    """Merge rows of MERGE_SCHEMA; the rows of each hash must come in the order of their places."""
+    table = pa.concat_tables([MERGE_SCHEMA.empty_table(), *tables]).combine_chunks()
+    if not len(table):
+        return MERGED_SCHEMA.empty_table()
+    order, starts = sort_hashes(view_hash_bytes(table.column("canonical_hash").chunk(0)))
+    counts = table.column("count").to_numpy()[order]
+    firsts = table.take(pa.array(np.minimum.reduceat(order, starts)))
+    return _make_merged_rows(firsts, counts, starts)
+
+
 def merge_sorted_rows(tables: Iterable[Any]) -> Iterator[Any]:
-    """Merge run rows, sorted by hash and place, into rows with one hash each and their counts added up."""
+    """Merge rows of MERGE_SCHEMA, sorted by hash and place, into rows with one hash each and their counts added up."""
     last: Any = None  # the last merged row, whose hash may continue in the next table
     for table in tables:
         if not len(table):
@@ -62,13 +70,18 @@ def _merge_table(table: Any) -> Any:
     starts = find_group_starts(view_hash_bytes(table.column("canonical_hash").chunk(0)))
     counts = table.column("count").to_numpy()
     firsts = table if len(starts) == len(table) else table.take(pa.array(starts))
+    return _make_merged_rows(firsts, counts, starts)
+
+
+def _make_merged_rows(firsts: Any, counts: NDArray[np.int64], starts: NDArray[np.int64]) -> Any:
+    """Return one row for each group; `firsts` are the first rows, `starts` the groups in the sorted `counts`."""
     columns = {
         "url": firsts.column("url"),
         "canonical_hash": firsts.column("canonical_hash"),
         "count": pa.array(np.add.reduceat(counts, starts)),
         "first_variant": pc.coalesce(firsts.column("first_variant"), firsts.column("url")),
         "place": firsts.column("place"),
-        "runs": pa.array(np.diff(np.append(starts, len(table)))),
+        "runs": pa.array(np.diff(np.append(starts, len(counts)))),
     }
     return pa.table(columns, schema=MERGED_SCHEMA)
 

@@ -11,9 +11,9 @@ import pyarrow.compute  # pyright: ignore[reportMissingTypeStubs]
 
 from canonry.bulk import arrow
 from canonry.bulk.hash_groups import group_hashes, view_hash_bytes
-from canonry.bulk.job import ROW_BITS, BulkJob, Mode
+from canonry.bulk.job import BulkJob, Mode
 from canonry.bulk.merge_runs import RUN_SCHEMA
-from canonry.bulk.row_batches import InvalidRowKind, InvalidRowReason, make_invalid_row
+from canonry.bulk.row_batches import MALFORMED_KINDS, InvalidRowKind, InvalidRowReason, make_invalid_row
 from canonry.core.native import normalize
 from canonry.errors import BulkError, InvalidUrl
 
@@ -36,17 +36,18 @@ class NormalizedBatch:
     invalid: Any
     rows: int
     empty: int
+    malformed: int  # rows that are not in the format of the file
     position: int  # bytes of the file read so far
 
 
-def normalize_batch(job: BulkJob, file: int, batch: RowBatch) -> NormalizedBatch:
-    """Normalize the rows of a batch in the mode of the job; `file` is the index of the input file."""
+def normalize_batch(job: BulkJob, batch: RowBatch) -> NormalizedBatch:
+    """Normalize the rows of a batch in the mode of the job."""
     row_count = len(batch.rows) + len(batch.invalid) + batch.empty
     normalized = arrow.normalize(batch.urls, job.policy, hash=True)
     urls, hashes = normalized.field(0), normalized.field(1)
     is_valid: NDArray[np.bool_] = np.asarray(urls.is_valid())
     if job.mode is Mode.DEDUPE:
-        table = _make_run(file, batch, urls, hashes)
+        table = _make_run(batch, urls, hashes)
     elif job.mode is Mode.NORMALIZE:
         table = _make_rows(batch, urls, hashes)
     elif job.mode is Mode.JOIN:
@@ -55,7 +56,8 @@ def normalize_batch(job: BulkJob, file: int, batch: RowBatch) -> NormalizedBatch
         table, is_valid = _compare_policies(job, batch, urls, hashes)
     invalid = [*batch.invalid, *_find_invalid_rows(job.policy, batch, is_valid)]
     invalid.sort(key=lambda each: each.row)
-    return NormalizedBatch(table, _make_invalid_table(invalid), row_count, batch.empty, batch.position)
+    malformed = sum(each.reason.kind in MALFORMED_KINDS for each in batch.invalid)
+    return NormalizedBatch(table, _make_invalid_table(invalid), row_count, batch.empty, malformed, batch.position)
 
 
 def _find_invalid_rows(policy: Policy, batch: RowBatch, is_valid: NDArray[np.bool_]) -> list[InvalidRow]:
@@ -86,7 +88,7 @@ def _make_invalid_table(invalid: list[InvalidRow]) -> Any:
     return pa.table(arrays, _INVALID_SCHEMA)
 
 
-def _make_run(file: int, batch: RowBatch, urls: Any, hashes: Any) -> Any:
+def _make_run(batch: RowBatch, urls: Any, hashes: Any) -> Any:
     """Return the batch as a run: sorted by hash, each hash once, with its count and its first row."""
     variants, rows = batch.urls, batch.rows
     if urls.null_count:
@@ -97,8 +99,8 @@ def _make_run(file: int, batch: RowBatch, urls: Any, hashes: Any) -> Any:
     indices = pa.array(firsts)
     variants, urls = variants.take(indices), urls.take(indices)
     variants = pc.if_else(pc.equal(variants, urls), pa.scalar(None, pa.string()), variants)
-    places = (np.int64(file) << ROW_BITS) | rows[firsts]
-    return pa.table([hashes.take(indices), urls, variants, pa.array(places), pa.array(counts)], schema=RUN_SCHEMA)
+    columns = [hashes.take(indices), urls, variants, pa.array(rows[firsts]), pa.array(counts)]
+    return pa.table(columns, schema=RUN_SCHEMA)
 
 
 def _make_rows(batch: RowBatch, urls: Any, hashes: Any) -> Any:

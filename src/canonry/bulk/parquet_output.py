@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
+import pyarrow.compute  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow.parquet  # pyright: ignore[reportMissingTypeStubs]
 
 from canonry.atomic_files import sync
@@ -14,9 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
 pa: Any = pyarrow  # pyarrow has no type stubs
+pc: Any = pyarrow.compute
 pq: Any = pyarrow.parquet
+# A row group ends after so many rows or, if they are long, after so many bytes.
 _ROW_GROUP_ROWS = 1 << 17
+_ROW_GROUP_BYTES = 64 << 20
 # Columns whose values rarely repeat: Parquet would build a dictionary for them and throw it away.
 _DISTINCT_COLUMNS = frozenset(
     (
@@ -29,26 +36,55 @@ _DISTINCT_COLUMNS = frozenset(
 class ParquetRowWriter:
     """Write tables of any size as row groups of one size, so that the table sizes do not change the file."""
 
-    def __init__(self, file: Path, schema: Any) -> None:
+    def __init__(self, file: Path, schema: Any, *, is_sorted: bool = False) -> None:
+        names = schema.names
+        sorting = [pq.SortingColumn(names.index("canonical_hash"))] if is_sorted else None
         repeating = [name for name in schema.names if name not in _DISTINCT_COLUMNS]
-        self._file = pq.ParquetWriter(file, schema, compression="zstd", compression_level=1, use_dictionary=repeating)
+        self._file = pq.ParquetWriter(
+            file,
+            schema,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=repeating,
+            sorting_columns=sorting,
+        )
         self._schema = schema
         self._pending: list[Any] = []
-        self._pending_rows = 0
+        self._pending_rows = self._pending_bytes = 0
         self.rows = 0
 
     def add(self, table: Any) -> None:
         """Append a table with the columns of the schema."""
         self._pending.append(table.cast(self._schema))
         self._pending_rows += len(table)
+        self._pending_bytes += table.nbytes
         self.rows += len(table)
-        while self._pending_rows >= _ROW_GROUP_ROWS:
-            self._write_group(_ROW_GROUP_ROWS)
+        while self._pending_rows >= _ROW_GROUP_ROWS or self._pending_bytes >= _ROW_GROUP_BYTES:
+            count = self._find_group_end()
+            if not count:
+                return
+            self._write_group(count)
+
+    def _find_group_end(self) -> int:
+        """Return the rows of the next row group, which depend on the rows only; 0 if it is not complete yet."""
+        pending = pa.concat_tables(self._pending)
+        if self._pending_bytes >= _ROW_GROUP_BYTES:
+            totals = np.cumsum(_measure_rows(pending.slice(0, _ROW_GROUP_ROWS)))
+            count = int(np.searchsorted(totals, _ROW_GROUP_BYTES)) + 1
+            if count <= len(totals):
+                return count
+        return _ROW_GROUP_ROWS if len(pending) >= _ROW_GROUP_ROWS else 0
 
     def _write_group(self, count: int) -> None:
         pending = pa.concat_tables(self._pending)
         self._file.write_table(pending.slice(0, count).combine_chunks(), row_group_size=_ROW_GROUP_ROWS)
-        self._pending, self._pending_rows = [pending.slice(count)], len(pending) - count
+        rest = pending.slice(count)
+        self._pending, self._pending_rows, self._pending_bytes = [rest], len(rest), rest.nbytes
+
+    def abandon(self) -> None:
+        """Close the file after an error, without the remaining rows: the error is what matters."""
+        with suppress(OSError, pa.ArrowException):
+            self._file.close()
 
     def close(self) -> None:
         """Write the remaining rows and the footer."""
@@ -57,12 +93,26 @@ class ParquetRowWriter:
         self._file.close()
 
 
+def _measure_rows(table: Any) -> NDArray[np.int64]:
+    """Return the bytes of the texts in each row; other columns are short."""
+    sizes: NDArray[np.int64] = np.zeros(len(table), np.int64)
+    for column in table.columns:
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            sizes += pc.fill_null(pc.binary_length(column), 0).to_numpy()
+    return sizes
+
+
 @contextmanager
-def open_parquet_writer(file: Path, schema: Any) -> Generator[ParquetRowWriter]:
-    """Yield a writer for a new file; at the end the file is closed and synced to disk."""
-    writer = ParquetRowWriter(file, schema)
+def open_parquet_writer(file: Path, schema: Any, *, is_sorted: bool = False) -> Generator[ParquetRowWriter]:
+    """Yield a writer for a new file; at the end the file is closed and synced to disk.
+
+    The metadata of a sorted file say that its rows ascend by `canonical_hash`.
+    """
+    writer = ParquetRowWriter(file, schema, is_sorted=is_sorted)
     try:
         yield writer
-    finally:
-        writer.close()
+    except BaseException:
+        writer.abandon()
+        raise
+    writer.close()
     sync(file)

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import csv
+from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from canonry.bulk.job import BulkJob, Mode
 from canonry.bulk.line_blocks import MAX_LINE_BYTES, LongLine, read_line_blocks
 from canonry.bulk.row_batches import BatchBuilder, InvalidRowKind, InvalidRowReason, RowBatch, make_missing_column_error
-from canonry.errors import BulkError
+from canonry.errors import BadInputFile
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
 _BLOCK_BYTES = 1 << 20
+_MAX_CHECKED_LINES = 100  # of a record, to see whether it swallowed others
 
 
 def read_csv(job: BulkJob, file: str, stream: Any, *, delimiter: str) -> Iterator[RowBatch]:
-    """Yield the records after the header; a record with more or fewer columns than the header is invalid."""
-    builder, lines, number = BatchBuilder(job, "surrogateescape"), _RecordLines(stream), 0
+    """Yield the records after the header; a record with more or fewer columns than the header is invalid.
+
+    A quote that is not closed would swallow all lines up to the next quote. Such a line is reported as invalid, and
+    reading goes on with the next line.
+    """
+    builder, lines, number = BatchBuilder(job, "surrogateescape"), _RecordLines(stream, delimiter), 0
     with _limit_field_size(MAX_LINE_BYTES):
         reader = csv.reader(lines, delimiter=delimiter, strict=True)
         header = _read_header(reader, file)
@@ -27,16 +33,21 @@ def read_csv(job: BulkJob, file: str, stream: Any, *, delimiter: str) -> Iterato
         if job.column not in header:
             raise make_missing_column_error(file, job.column, header)
         if len(set(header)) < len(header) and job.mode is Mode.JOIN:
-            raise BulkError(f"{file} has several columns with the same name. Rename them: {', '.join(header)}")
+            message = f"{file} has several columns with the same name. Rename them: {', '.join(header)}"
+            raise BadInputFile(file, message)
         url_index = header.index(job.column)
         while (record := _read_record(reader, header, url_index, lines)) is not None:
             number += 1
-            builder.size += len(lines.text)
             if isinstance(record, InvalidRowReason):
+                if lines.count > 1:
+                    lines.return_all_but_first()
+                    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+                builder.size += len(lines.text)
                 builder.add_invalid(number, lines.text, record)
             elif not record:
                 builder.empty += 1
             else:
+                builder.size += len(lines.text)
                 columns = dict(zip(header, record, strict=True)) if builder.keeps_columns else {}
                 builder.add(number, record[url_index], columns)
             lines.start_record()
@@ -52,16 +63,19 @@ def _read_record(
     try:
         record = next(reader, None)
     except _LineTooLong:
+        if lines.count > 1:
+            return InvalidRowReason(InvalidRowKind.UNCLOSED_QUOTE)
         return InvalidRowReason(InvalidRowKind.LONG_LINE, f"more than {MAX_LINE_BYTES} bytes")
     except csv.Error as error:
-        return InvalidRowReason(InvalidRowKind.NOT_CSV, f"{error}{lines.describe_span()}")
+        kind = InvalidRowKind.UNCLOSED_QUOTE if lines.count > 1 else InvalidRowKind.NOT_CSV
+        return InvalidRowReason(kind, str(error))
     if not record:
         return record
+    is_whole = len(record) == len(header) and "\n" not in record[url_index]
+    if lines.count > 1 and (not is_whole or lines.contains_records(len(header), url_index)):
+        return InvalidRowReason(InvalidRowKind.UNCLOSED_QUOTE, f"the next quote is {lines.count - 1} lines below")
     if len(record) != len(header):
-        counts = f"{len(record)}, but the header has {len(header)}"
-        return InvalidRowReason(InvalidRowKind.WRONG_COLUMN_COUNT, f"{counts}{lines.describe_span()}")
-    if "\n" in record[url_index]:
-        return InvalidRowReason(InvalidRowKind.LINE_BREAK, lines.describe_span().strip(" ()"))
+        return InvalidRowReason(InvalidRowKind.WRONG_COLUMN_COUNT, f"{len(record)}, but the header has {len(header)}")
     return record
 
 
@@ -72,59 +86,84 @@ class _LineTooLong(csv.Error):
 class _RecordLines:
     """Give the csv module the lines of a stream as text, and remember the lines of the current record."""
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: Any, delimiter: str) -> None:
+        self._delimiter = delimiter
         self._blocks = read_line_blocks(stream, _BLOCK_BYTES)
-        self._block_lines: Iterator[bytes] = iter(())
-        self._record_lines: list[bytes] = []
-        self._line_number = 0
+        self._block_lines: Iterator[bytes | LongLine] = iter(())
+        self._returned: deque[bytes | LongLine] = deque()  # lines to read again
+        self._record_lines: list[bytes | LongLine] = []
 
     def __iter__(self) -> _RecordLines:
         return self
 
     def __next__(self) -> str:
-        line = next(self._block_lines, None)
-        while line is None:
+        line = self._returned.popleft() if self._returned else self._read_line()
+        self._record_lines.append(line)
+        if isinstance(line, LongLine):
+            raise _LineTooLong
+        return line.decode("utf-8", "surrogateescape")
+
+    def _read_line(self) -> bytes | LongLine:
+        while (line := next(self._block_lines, None)) is None:
             block = next(self._blocks)
             if isinstance(block, LongLine):
-                self._remember(block.start)
-                raise _LineTooLong
+                return block
             lines = block.split(b"\n")  # not splitlines: a CR alone may stand inside quotes
             last = lines.pop()
             self._block_lines = iter([each + b"\n" for each in lines] + ([last] if last else []))
-            line = next(self._block_lines, None)
-        self._remember(line)
-        return line.decode("utf-8", "surrogateescape")
-
-    def _remember(self, line: bytes) -> None:
-        self._line_number += 1
-        self._record_lines.append(line)
+        return line
 
     @property
     def text(self) -> bytes:
-        """The lines of the current record."""
-        lines = self._record_lines
+        """The lines of the current record; the start of a line that is too long."""
+        lines = [line.start if isinstance(line, LongLine) else line for line in self._record_lines]
         return (lines[0] if len(lines) == 1 else b"".join(lines)).rstrip(b"\r\n")
+
+    @property
+    def count(self) -> int:
+        """The number of lines of the current record."""
+        return len(self._record_lines)
+
+    def return_all_but_first(self) -> None:
+        """Keep the first line of the current record; the others are read again."""
+        first, *others = self._record_lines
+        self._record_lines = [first]
+        self._returned.extendleft(reversed(others))
+
+    def contains_records(self, column_count: int, url_index: int) -> bool:
+        """Return whether most lines inside the current record are records of their own: a quote swallowed them.
+
+        A text of several lines is a legitimate value; lines with the right number of columns and a URL in the right
+        one are not part of a text.
+        """
+        inner = self._record_lines[1:-1][:_MAX_CHECKED_LINES]
+        found = 0
+        for line in inner:
+            if isinstance(line, LongLine):
+                continue
+            try:
+                fields = next(csv.reader([line.decode("utf-8", "surrogateescape")], delimiter=self._delimiter), [])
+            except csv.Error:
+                continue
+            is_record = len(fields) == column_count and fields[url_index].lower().startswith(("http:", "https:"))
+            found += is_record
+        return found * 2 > len(inner)
 
     def start_record(self) -> None:
         """Forget the lines of the current record."""
         self._record_lines.clear()
-
-    def describe_span(self) -> str:
-        """Return the line numbers of a record of several lines: the usual cause is a quote without its pair."""
-        count = len(self._record_lines)
-        first = self._line_number - count + 1
-        return "" if count < 2 else f" (lines {first} to {self._line_number}; a quote may not be closed)"
 
 
 def _read_header(reader: Iterator[list[str]], file: str) -> list[str]:
     try:
         header = next((record for record in reader if record), None)
     except _LineTooLong:
-        raise BulkError(f"{file} cannot be read as csv: its header has more than {MAX_LINE_BYTES} bytes") from None
+        message = f"{file} cannot be read as csv: its header has more than {MAX_LINE_BYTES} bytes"
+        raise BadInputFile(file, message) from None
     except csv.Error as error:
-        raise BulkError(f"{file} cannot be read as csv: {error}") from None
+        raise BadInputFile(file, f"{file} cannot be read as csv: {error}") from None
     if header is None:
-        raise BulkError(f"{file} is empty. The first line of a CSV file must name its columns.")
+        raise BadInputFile(file, f"{file} is empty. The first line of a CSV file must name its columns.")
     return header
 
 

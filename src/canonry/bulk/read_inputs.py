@@ -26,7 +26,7 @@ from canonry.bulk.row_batches import (
     make_invalid_row,
     make_missing_column_error,
 )
-from canonry.errors import BulkError
+from canonry.errors import BadInputFile
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -39,7 +39,9 @@ _FORMATS = {
     ".parquet": Format.PARQUET, ".pq": Format.PARQUET,
 }  # fmt: skip
 _TEXT_TYPES = (pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.null())
-_PARQUET_PIECE_ROWS = 16_384
+_MAX_PIECE_ROWS = 16_384
+_MAX_DICTIONARY_PIECE_ROWS = 1_024  # of a column whose bytes are unknown until it is decoded
+_MIN_PIECE_ROWS = 64
 
 
 def read_batches(job: BulkJob, file: str) -> Generator[RowBatch]:
@@ -54,9 +56,9 @@ def read_batches(job: BulkJob, file: str) -> Generator[RowBatch]:
                 batch.position = raw_file.tell()
                 yield batch
     except pa.ArrowException as error:
-        raise BulkError(f"{file} cannot be read as {format_}: {get_first_line(error)}") from None
+        raise BadInputFile(file, f"{file} cannot be read as {format_}: {get_first_line(error)}") from None
     except OSError as error:
-        raise BulkError(f"{file} cannot be read: {error.strerror or get_first_line(error)}") from None
+        raise BadInputFile(file, f"{file} cannot be read: {error.strerror or get_first_line(error)}") from None
 
 
 def _read_stream(format_: Format, job: BulkJob, file: str, stream: Any) -> Iterator[RowBatch]:
@@ -105,12 +107,13 @@ def _read_parquet(job: BulkJob, file: str) -> Iterator[RowBatch]:
             raise make_missing_column_error(file, job.column, schema.names)
         column_type = schema.field(job.column).type
         if (column_type.value_type if pa.types.is_dictionary(column_type) else column_type) not in _TEXT_TYPES:
-            raise BulkError(f"{file}: column {job.column!r} holds {column_type}, not text. Choose one with --column.")
+            message = f"{file}: column {job.column!r} holds {column_type}, not text. Choose one with --column."
+            raise BadInputFile(file, message)
         bytes_per_row = Path(file).stat().st_size / max(total, 1)
         columns = None if job.mode is Mode.JOIN else [job.column]
         row, size = 1, 0
         pieces: list[Any] = []
-        for piece in opened.iter_batches(_PARQUET_PIECE_ROWS, columns=columns):
+        for piece in opened.iter_batches(_choose_piece_rows(opened.metadata, job), columns=columns):
             pieces.append(piece)
             size += piece.nbytes
             if size >= job.block_bytes:
@@ -120,6 +123,20 @@ def _read_parquet(job: BulkJob, file: str) -> Iterator[RowBatch]:
                 yield batch
         if pieces:
             yield _make_parquet_batch(job, pa.Table.from_batches(pieces), row)
+
+
+def _choose_piece_rows(metadata: Any, job: BulkJob) -> int:
+    """Return how many rows to decode at once, so that long values do not fill the memory."""
+    rows = _MAX_PIECE_ROWS
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        columns = [group.column(each) for each in range(group.num_columns)]
+        used = [each for each in columns if job.mode is Mode.JOIN or each.path_in_schema == job.column]
+        bytes_per_row = sum(each.total_uncompressed_size for each in used) / max(group.num_rows, 1)
+        rows = min(rows, int(job.block_bytes / max(bytes_per_row, 1)))
+        if any(each.has_dictionary_page for each in used):
+            rows = min(rows, _MAX_DICTIONARY_PIECE_ROWS)
+    return max(rows, _MIN_PIECE_ROWS)
 
 
 def _make_parquet_batch(job: BulkJob, table: Any, row: int) -> RowBatch:

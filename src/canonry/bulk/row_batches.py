@@ -11,7 +11,7 @@ import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 
 from canonry.bulk.job import BulkJob, Mode
 from canonry.bulk.line_blocks import make_unchecked_strings
-from canonry.errors import BulkError
+from canonry.errors import BadInputFile, BulkError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,9 +38,13 @@ class InvalidRowKind(StrEnum):
     NOT_AN_OBJECT = "not_an_object"
     MISSING_COLUMN = "missing_column"
     NOT_CSV = "not_csv"
+    UNCLOSED_QUOTE = "unclosed_quote"
     WRONG_COLUMN_COUNT = "wrong_column_count"
-    LINE_BREAK = "line_break"
     NOT_A_URL = "not_a_url"
+
+
+# A row of these kinds shows that the file is damaged, not only that a URL is wrong.
+MALFORMED_KINDS = frozenset({InvalidRowKind.NOT_CSV, InvalidRowKind.UNCLOSED_QUOTE})
 
 
 _SENTENCES = {
@@ -53,8 +57,8 @@ _SENTENCES = {
     InvalidRowKind.NOT_AN_OBJECT: "not a JSON object",
     InvalidRowKind.MISSING_COLUMN: "the column is missing",
     InvalidRowKind.NOT_CSV: "not CSV",
+    InvalidRowKind.UNCLOSED_QUOTE: "a quote opens in this line and is not closed in it",
     InvalidRowKind.WRONG_COLUMN_COUNT: "wrong number of columns",
-    InvalidRowKind.LINE_BREAK: "a line break in the URL",
     InvalidRowKind.NOT_A_URL: "not a URL",
 }
 
@@ -115,11 +119,12 @@ def drop_long_urls(batch: RowBatch) -> RowBatch:
     return RowBatch(batch.urls.filter(is_short), batch.rows[~is_long], table, batch.invalid, batch.empty)
 
 
-def make_missing_column_error(file: str, column: str, columns: list[str]) -> BulkError:
+def make_missing_column_error(file: str, column: str, columns: list[str]) -> BadInputFile:
     """Return the error for a file without the column, which lists the columns of the file."""
     shown = [name.encode("utf-8", "backslashreplace").decode()[:100] for name in columns[:_MAX_LISTED_COLUMNS]]
-    return BulkError(
-        f"{file} has no column {column!r}. Choose one with --column. Its columns are {', '.join(map(repr, shown))}."
+    return BadInputFile(
+        file,
+        f"{file} has no column {column!r}. Choose one with --column. Its columns are {', '.join(map(repr, shown))}.",
     )
 
 

@@ -15,14 +15,16 @@ from canonry.bulk.job import (
     BulkReport,
     Format,
     Mode,
+    SkippedFile,
     Stage,
+    choose_bucket_digits,
     find_inputs,
     parse_size,
 )
 from canonry.bulk.work_folder import load_finished_part, lock_work_folder
 from canonry.bulk.write_output import write_output
 from canonry.core.normalize import resolve_policy
-from canonry.errors import BulkError
+from canonry.errors import BadInputFile, BulkError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,12 +34,16 @@ if TYPE_CHECKING:
     from canonry.core.policy import Policy
 
 
+# Names that promise another format than Parquet.
+_OTHER_FORMATS = frozenset({".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".txt", ".gz", ".zst", ".bz2"})
+
+
 class BulkEngine(Protocol):
-    """Make the parts of a job, and merge them in dedupe mode."""
+    """Make the parts of a job, and merge them in dedupe mode; a file that cannot be read is returned as its error."""
 
     def make_parts(
         self, job: BulkJob, files: Sequence[int], on_batch: Callable[[NormalizedBatch], None]
-    ) -> Iterator[FilePart]: ...
+    ) -> Iterator[FilePart | BadInputFile]: ...
 
     def merge(self, job: BulkJob, parts: Sequence[FilePart]) -> Iterator[Any]: ...
 
@@ -57,14 +63,17 @@ def run(
     master: str | None = None,
     memory: int | str = "1GB",
     overwrite: bool = False,
+    skip_bad_files: bool = False,
     on_progress: Callable[[BulkProgress], None] | None = None,
 ) -> BulkReport:
     """Read files of URLs and write one Parquet file; invalid rows go to a side file.
 
-    The same call resumes a run that was killed: finished input files are not read again.
+    The same call resumes a run that was killed: finished input files are not read again, also if others are added
+    or left out. An input that cannot be read raises BadInputFile, or is left out if `skip_bad_files` is set.
     """
+    files = find_inputs(inputs)
     job = BulkJob(
-        inputs=find_inputs(inputs),
+        inputs=files,
         out=os.fspath(out),
         policy=resolve_policy(policy),
         mode=Mode(mode),
@@ -72,12 +81,13 @@ def run(
         against=None if against is None else resolve_policy(against),
         format=None if format is None else Format(format),
         memory=parse_size(memory),
+        bucket_digits=choose_bucket_digits(files),
     )
     _check_job(job, overwrite=overwrite)
     chosen_engine = _make_engine(engine, master)
     progress = _ProgressReporter(job, on_progress)
     with lock_work_folder(job), closing(chosen_engine):
-        parts, kept = _collect_parts(job, chosen_engine, progress)
+        parts, kept, skipped = _collect_parts(job, chosen_engine, progress, skip_bad_files=skip_bad_files)
         with convert_disk_errors(f"{job.out} cannot be written"):
             written = write_output(job, chosen_engine.merge, parts, progress.report_written)
     invalid = sum(part.invalid for part in parts)
@@ -91,6 +101,9 @@ def run(
         kept=kept,
         invalid_file=job.invalid_file if invalid else None,
         policy=job.policy.id,
+        malformed=sum(part.malformed for part in parts),
+        skipped=tuple(SkippedFile(error.file, str(error)) for error in skipped),
+        core="native" if all(part.is_native for part in parts) else "pure Python",
     )
 
 
@@ -112,6 +125,8 @@ def _check_job(job: BulkJob, *, overwrite: bool) -> None:
         is_own_side_file = file == job.invalid_file and job.work_folder.exists()
         if os.path.lexists(file) and not overwrite and not is_own_side_file:
             raise BulkError(f"{file} exists. To replace it, use --overwrite.")
+    if out.suffix.lower() in _OTHER_FORMATS:
+        raise BulkError(f"{out}: the output is a Parquet file. Name it {out.with_suffix('.parquet')}.")
 
 
 def _make_engine(name: str, master: str | None) -> BulkEngine:
@@ -164,15 +179,26 @@ class _ProgressReporter:
             self._on_progress(BulkProgress(stage, self._files, self._total_files, rows, done, total))
 
 
-def _collect_parts(job: BulkJob, engine: BulkEngine, progress: _ProgressReporter) -> tuple[list[FilePart], int]:
-    """Return all parts in the order of the inputs, and how many an earlier run made."""
+def _collect_parts(
+    job: BulkJob, engine: BulkEngine, progress: _ProgressReporter, *, skip_bad_files: bool
+) -> tuple[list[FilePart], int, list[BadInputFile]]:
+    """Return all parts in the order of the inputs, how many an earlier run made, and why files were left out."""
     indices = range(len(job.inputs))
     with convert_disk_errors("The state of the inputs cannot be read"):
         kept = {part.file: part for part in (load_finished_part(job, file) for file in indices) if part}
     for part in kept.values():
         progress.report_kept_part(part)
     made: dict[int, FilePart] = {}
-    for part in engine.make_parts(job, [file for file in indices if file not in kept], progress.report_batch):
-        made[part.file] = part
-        progress.report_part(part)
-    return [(kept | made)[file] for file in indices], len(kept)
+    skipped: list[BadInputFile] = []
+    for result in engine.make_parts(job, [file for file in indices if file not in kept], progress.report_batch):
+        if isinstance(result, BadInputFile):
+            if not skip_bad_files:
+                raise result
+            skipped.append(result)
+            continue
+        made[result.file] = result
+        progress.report_part(result)
+    if len(skipped) == len(indices):
+        raise skipped[0]
+    parts = kept | made
+    return [parts[file] for file in sorted(parts)], len(kept), skipped

@@ -1,7 +1,7 @@
 """The engine for many machines: Spark gives input files to workers and sorts their results.
 
 Inputs, output and the work folder must be on storage that all machines see under the same path. Workers run the same
-functions as a single machine: `make_part` for a file, `merge_sorted_rows` for a range of hashes.
+functions as a single machine: `make_part` for a file, `merge_in_memory` for a group of buckets.
 """
 
 from __future__ import annotations
@@ -9,18 +9,22 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import threading
 import warnings
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 
+from canonry.atomic_files import replace_file
 from canonry.bulk.make_part import make_part
-from canonry.bulk.merge_runs import MERGED_SCHEMA, merge_sorted_rows
-from canonry.bulk.work_folder import FilePart, get_segment_paths, read_row_groups
-from canonry.errors import BulkError
+from canonry.bulk.merge_runs import MERGED_SCHEMA, merge_in_memory
+from canonry.bulk.parquet_output import open_parquet_writer
+from canonry.bulk.run_files import group_buckets, measure_buckets, read_buckets
+from canonry.bulk.work_folder import FilePart, read_row_groups
+from canonry.errors import BadInputFile, BulkError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -31,10 +35,11 @@ if TYPE_CHECKING:
 pa: Any = pyarrow  # pyarrow has no type stubs
 _PART_FIELDS = [field.name for field in fields(FilePart)]
 # What a task returns: the fields of a part, or the message of a BulkError.
-_RESULT_SCHEMA = pa.schema([*((name, pa.int64()) for name in _PART_FIELDS), ("error", pa.string())])
-_RESULT_COLUMNS = ", ".join([*(f"{name} long" for name in _PART_FIELDS), "error string"])
-_MERGED_COLUMNS = "url string, canonical_hash string, count long, first_variant string, place long, runs long"
-_RANGE_BYTES = 64 << 20  # of parts, sorted by one task
+_NUMBERS = [*_PART_FIELDS, "is_bad_file"]
+_RESULT_SCHEMA = pa.schema([*((name, pa.int64()) for name in _NUMBERS), ("error", pa.string())])
+_RESULT_COLUMNS = ", ".join([*(f"{name} long" for name in _NUMBERS), "error string"])
+_GROUP_BYTES = 64 << 20  # of runs, merged by one task
+_WORKER_SECONDS = 120
 _LOG_NAME = "spark.log"
 _MAX_MESSAGE_CHARACTERS = 500
 
@@ -43,41 +48,53 @@ class SparkEngine:
     """Run a job on a Spark cluster, in the active session or in one of its own that starts when needed."""
 
     def __init__(self, master: str | None) -> None:
-        self._master = master or "local[*]"
+        self._master = master
         self._own_session: Any = None
         _require_java()
 
     def make_parts(
         self, job: BulkJob, files: Sequence[int], on_batch: Callable[[NormalizedBatch], None]
-    ) -> Iterator[FilePart]:
-        """Make the parts of these input files, one task for each file."""
+    ) -> Iterator[FilePart | BadInputFile]:
+        """Make the parts of these input files in one Spark job, one task for each file."""
         del on_batch  # the workers report a file when it is done
-        if not files:
-            return
-        with _convert_spark_errors(job):
-            numbered = self._get_session(job).createDataFrame(list(enumerate(files)), "at int, file long")
-            tasks = numbered.repartitionById(len(files), "at").select("file")
-            results = tasks.mapInArrow(_make_task(job), _RESULT_COLUMNS)
-            for row in results.toLocalIterator(prefetchPartitions=True):
-                result = row.asDict()
-                if (message := result.pop("error")) is not None:
-                    raise BulkError(message)
-                yield FilePart(**result)
+        job = _make_absolute(job)
+        results = self._run_tasks(job, [[file] for file in files], _make_part_task(job), _RESULT_COLUMNS)
+        for result in results:
+            message, is_bad_file = result.pop("error"), bool(result.pop("is_bad_file"))
+            if message is None:
+                yield FilePart(**{**result, "is_native": bool(result["is_native"])})
+            elif is_bad_file:
+                yield BadInputFile(job.inputs[result["file"]], message)
+            else:
+                raise BulkError(message)
 
     def merge(self, job: BulkJob, parts: Sequence[FilePart]) -> Iterator[Any]:
         """Yield the merged rows of all parts in ascending order of hashes, as tables."""
-        paths = [path.absolute().as_uri() for part in parts for path in get_segment_paths(job, part)]
-        if not paths:
-            return
-        folder = job.work_folder / "merged"
-        ranges = sum(part.bytes for part in parts) // _RANGE_BYTES + 1
+        job = _make_absolute(job)
+        groups = group_buckets(measure_buckets(job, parts), _GROUP_BYTES)
+        (job.work_folder / "merged").mkdir(exist_ok=True)
+        tasks = [[number, group.start, group.stop] for number, group in enumerate(groups)]
+        for _ in self._run_tasks(job, tasks, _make_merge_task(job, list(parts)), "number long"):
+            pass
+        for number in range(len(groups)):
+            yield from read_row_groups(_get_merged_path(job, number))
+
+    def _run_tasks(
+        self,
+        job: BulkJob,
+        tasks: Sequence[Sequence[int]],
+        function: Callable[[Iterator[Any]], Iterator[Any]],
+        columns: str,
+    ) -> list[dict[str, Any]]:
+        """Run a function on the workers, one task for each row of numbers, all in one Spark job."""
+        if not tasks:
+            return []
         with _convert_spark_errors(job):
-            rows = self._get_session(job).read.parquet(*paths).repartitionByRange(ranges, "canonical_hash")
-            merged = rows.sortWithinPartitions("canonical_hash", "place").mapInArrow(_merge_range, _MERGED_COLUMNS)
-            merged.write.mode("overwrite").parquet(folder.absolute().as_uri(), compression="lz4")
-        for file in sorted(folder.glob("part-*.parquet")):
-            for table in read_row_groups(file):
-                yield table.cast(MERGED_SCHEMA)
+            session = self._get_session(job)
+            rows = [(at, list(task)) for at, task in enumerate(tasks)]
+            numbered = session.createDataFrame(rows, "at int, task array<long>")
+            frame = numbered.repartitionById(len(tasks), "at").select("task")
+            return [row.asDict() for row in frame.mapInArrow(function, columns).collect()]
 
     def close(self) -> None:
         """Stop the engine's own session and its Java process, which would keep the folders of this job open."""
@@ -88,10 +105,13 @@ class SparkEngine:
         self._own_session.stop()
         context: Any = SparkContext
         gateway = context._gateway  # noqa: SLF001
+        process = getattr(gateway, "proc", None)
+        if process is None:
+            return  # spark-submit started Java, and ends it
         context._gateway = context._jvm = None  # noqa: SLF001
         gateway.shutdown()
-        gateway.proc.stdin.close()
-        gateway.proc.wait()
+        process.stdin.close()
+        process.wait()
 
     def _get_session(self, job: BulkJob) -> Any:
         from pyspark.sql import SparkSession
@@ -99,6 +119,7 @@ class SparkEngine:
         session: Any = SparkSession.getActiveSession()  # the caller's; it is not stopped
         if session is None:
             session = self._own_session = _start_session(self._master, job)
+            _check_workers(session)
         return session
 
 
@@ -128,11 +149,19 @@ def _require_java() -> None:
         )
 
 
-def _start_session(master: str, job: BulkJob) -> Any:
+def _make_absolute(job: BulkJob) -> BulkJob:
+    """Return the job with absolute paths: workers run in other folders."""
+    return replace(job, inputs=tuple(map(os.path.abspath, job.inputs)), out=os.path.abspath(job.out))
+
+
+def _start_session(master: str | None, job: BulkJob) -> Any:
     from pyspark.sql import SparkSession
 
-    # Workers must find canonry: by default they run this Python.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit runs this process and has set the master
+    if not is_submitted:
+        # Workers must find canonry: by default they run this Python.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        master = master or "local[*]"
     options = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -140,10 +169,10 @@ def _start_session(master: str, job: BulkJob) -> Any:
         "spark.sql.adaptive.enabled": "false",  # it would put several files into one task
         "spark.local.dir": str((job.work_folder / "spill").absolute()),
     }
-    if master.startswith("local"):
+    if master is not None and master.startswith("local"):
         options |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     builder: Any = SparkSession.builder
-    builder = builder.master(master).appName("canonry bulk")
+    builder = (builder if master is None else builder.master(master)).appName("canonry bulk")
     for name, value in options.items():
         builder = builder.config(name, value)
     with _redirect_stderr(job.work_folder / _LOG_NAME):
@@ -165,25 +194,81 @@ def _redirect_stderr(file: Path) -> Generator[None]:
         os.close(log)
 
 
-def _make_task(job: BulkJob) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """Return the function that workers run: it makes the part of each file it is given.
+def _check_workers(session: Any) -> None:
+    """Raise a BulkError if no worker accepts a task, or if canonry cannot be imported there."""
+
+    def find_canonry(batches: Iterator[Any]) -> Iterator[Any]:
+        import platform
+
+        import pyarrow  # pyright: ignore[reportMissingTypeStubs]
+
+        for batch in batches:
+            problem = None
+            try:
+                import canonry  # noqa: F401  # pyright: ignore[reportUnusedImport]
+            except ImportError as error:
+                problem = str(error)
+            columns = [[platform.node()] * len(batch), [problem] * len(batch)]
+            arrays = [pyarrow.array(column, pyarrow.string()) for column in columns]
+            yield pyarrow.RecordBatch.from_arrays(arrays, ["node", "problem"])
+
+    # Sent as code, not as a name to import: the worker may not have canonry.
+    find_canonry.__module__ = "__main__"
+    answers: list[Any] = []
+    frame = session.range(1).mapInArrow(find_canonry, "node string, problem string")
+    check = threading.Thread(target=lambda: answers.extend(frame.collect()), daemon=True)
+    check.start()
+    check.join(_WORKER_SECONDS)
+    if check.is_alive():
+        session.sparkContext.cancelAllJobs()
+        raise BulkError(
+            f"No Spark worker took a task within {_WORKER_SECONDS} s. Start workers, or ask for fewer cores and less "
+            "memory with spark.executor.cores and spark.executor.memory."
+        )
+    for node, problem in answers:
+        if problem is not None:
+            raise BulkError(
+                f"canonry cannot be imported on the worker {node} ({problem}). Install canonry[spark] there, or send "
+                "an environment with it (docs/howto/bulk.md)."
+            )
+
+
+def _make_part_task(job: BulkJob) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """Return the function that workers run to make the part of a file.
 
     A BulkError is returned as a value, not raised: Spark would retry the task and bury the message in a stack trace.
     """
 
     def make_parts(batches: Iterator[Any]) -> Iterator[Any]:
-        for batch in batches:
-            for file in batch.column(0).to_pylist():
-                result: dict[str, Any] = dict.fromkeys(_RESULT_SCHEMA.names)
-                try:
-                    result |= asdict(make_part(job, file))
-                except BulkError as error:
-                    result["error"] = str(error)
-                yield pa.RecordBatch.from_pylist([result], _RESULT_SCHEMA)
+        for [file] in _read_tasks(batches):
+            result: dict[str, Any] = dict.fromkeys(_RESULT_SCHEMA.names) | {"file": file, "is_bad_file": 0}
+            try:
+                part = asdict(make_part(job, file))
+                result |= part | {"is_native": int(part["is_native"])}
+            except BulkError as error:
+                result |= {"error": str(error), "is_bad_file": int(isinstance(error, BadInputFile))}
+            yield pa.RecordBatch.from_pylist([result], _RESULT_SCHEMA)
 
     return make_parts
 
 
-def _merge_range(batches: Iterator[Any]) -> Iterator[Any]:
-    for table in merge_sorted_rows(pa.Table.from_batches([batch]) for batch in batches):
-        yield from table.to_batches()
+def _make_merge_task(job: BulkJob, parts: list[FilePart]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """Return the function that workers run to merge a group of buckets into a file of the work folder."""
+
+    def merge_groups(batches: Iterator[Any]) -> Iterator[Any]:
+        for number, start, stop in _read_tasks(batches):
+            path = _get_merged_path(job, number)
+            with replace_file(path) as temporary, open_parquet_writer(temporary, MERGED_SCHEMA) as output:
+                output.add(merge_in_memory(read_buckets(job, parts, range(start, stop))))
+            yield pa.RecordBatch.from_pylist([{"number": number}])
+
+    return merge_groups
+
+
+def _read_tasks(batches: Iterator[Any]) -> Iterator[list[int]]:
+    for batch in batches:
+        yield from batch.column(0).to_pylist()
+
+
+def _get_merged_path(job: BulkJob, number: int) -> Path:
+    return job.work_folder / "merged" / f"{number:05}.parquet"

@@ -2,16 +2,18 @@
 
 The folder is hidden beside the output. `job.json` names the options; other options empty the folder. A part (the
 result of one input file) counts once its record, which names the size and modification time of the input, is in place.
+Parts are named after the path of their input, so they stay valid when input files are added or removed.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import shutil
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet  # pyright: ignore[reportMissingTypeStubs]
@@ -19,7 +21,7 @@ import pyarrow.parquet  # pyright: ignore[reportMissingTypeStubs]
 import canonry
 from canonry.atomic_files import replace_file
 from canonry.bulk.disk_errors import convert_disk_errors
-from canonry.errors import BulkError
+from canonry.errors import BadInputFile, BulkError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
     from canonry.bulk.job import BulkJob
 
 pq: Any = pyarrow.parquet
-_LAYOUT_VERSION = 1  # raise it when parts are written differently
+_NAME_DIGITS = 24
+_LAYOUT_VERSION = 2  # raise it when parts are written differently
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +45,10 @@ class FilePart:
     written: int
     invalid: int
     empty: int
-    bytes: int  # of the written rows, in memory
-    segments: int  # Parquet files, one for each set of columns; 0 if no row was written
+    malformed: int  # of the invalid rows, those that are not in the format of the file
+    bytes: int  # of the written rows
+    segments: int  # Parquet files, one for each set of columns; 0 in dedupe mode and if no row was written
+    is_native: bool  # whether the C core read the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +86,7 @@ def _delete_other_files(job: BulkJob) -> None:
     options = json.dumps(_describe_options(job), indent=1)
     is_same_job = options_file.exists() and options_file.read_text(encoding="utf-8") == options
     for path in job.work_folder.iterdir():
-        is_part = path.suffix in {".json", ".parquet"} and path.name[:7].isdecimal()
+        is_part = path.name[:_NAME_DIGITS].isalnum() and path.name[_NAME_DIGITS : _NAME_DIGITS + 1] in {".", "-"}
         if path.is_dir():
             shutil.rmtree(path)
         elif path.name != "lock" and not (is_same_job and (is_part or path == options_file)):
@@ -95,7 +100,7 @@ def _describe_options(job: BulkJob) -> dict[str, object]:
     return {
         "canonry": canonry.__version__,
         "layout": _LAYOUT_VERSION,
-        "inputs": job.inputs,
+        "bucket_digits": job.bucket_digits,
         "mode": job.mode,
         "column": job.column,
         "format": job.format,
@@ -110,7 +115,9 @@ def load_finished_part(job: BulkJob, file: int) -> FilePart | None:
         part = FilePart(**json.loads(_get_record_path(job, file).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
-    return part if FileState(part.size, part.changed) == get_file_state(job.inputs[file]) else None
+    if FileState(part.size, part.changed) != get_file_state(job.inputs[file]):
+        return None
+    return replace(part, file=file)  # its number is another if files were added or removed
 
 
 def save_record(job: BulkJob, part: FilePart) -> None:
@@ -124,17 +131,33 @@ def get_file_state(file: str) -> FileState:
     try:
         status = os.stat(file)
     except OSError as error:
-        raise BulkError(f"{file} cannot be read: {error.strerror}") from None
+        raise BadInputFile(file, f"{file} cannot be read: {error.strerror}") from None
     return FileState(status.st_size, status.st_mtime_ns)
 
 
+def _get_path(job: BulkJob, file: int, suffix: str) -> Path:
+    """Return the path of a file of a part, named after the absolute path of its input."""
+    name = hashlib.sha256(os.fsencode(os.path.abspath(job.inputs[file]))).hexdigest()[:_NAME_DIGITS]
+    return job.work_folder / f"{name}{suffix}"
+
+
 def _get_record_path(job: BulkJob, file: int) -> Path:
-    return job.work_folder / f"{file:07}.json"
+    return _get_path(job, file, ".json")
+
+
+def get_runs_path(job: BulkJob, file: int) -> Path:
+    """Return the path of the runs of a part in dedupe mode."""
+    return _get_path(job, file, ".runs")
+
+
+def get_index_path(job: BulkJob, file: int) -> Path:
+    """Return the path of the index of the runs."""
+    return _get_path(job, file, ".index.npy")
 
 
 def get_segment_path(job: BulkJob, file: int, number: int) -> Path:
     """Return the path of one Parquet file of a part."""
-    return job.work_folder / f"{file:07}-{number:03}.parquet"
+    return _get_path(job, file, f"-{number:03}.parquet")
 
 
 def get_segment_paths(job: BulkJob, part: FilePart) -> list[Path]:
@@ -144,7 +167,7 @@ def get_segment_paths(job: BulkJob, part: FilePart) -> list[Path]:
 
 def get_invalid_path(job: BulkJob, file: int) -> Path:
     """Return the path of the invalid rows of a part."""
-    return job.work_folder / f"{file:07}.invalid.parquet"
+    return _get_path(job, file, ".invalid.parquet")
 
 
 def read_part_rows(job: BulkJob, parts: Sequence[FilePart]) -> Iterator[tuple[int, Any]]:

@@ -58,7 +58,8 @@ def write_output(job: BulkJob, merge: Merge, parts: Sequence[FilePart], report_w
     """
     new_output, new_side_file = job.work_folder / "out.parquet", job.work_folder / "invalid.parquet"
     schema = _choose_schema(job, parts)
-    with open_parquet_writer(new_output, schema) as output:
+    schema = schema.with_metadata({"canonry.policy": job.policy.id, "canonry.policy_digest": job.policy.digest})
+    with open_parquet_writer(new_output, schema, is_sorted=job.mode is Mode.DEDUPE) as output:
         for table in _make_tables(job, merge, parts, report_written):
             output.add(_add_missing_columns(table, schema))
     if any(part.invalid for part in parts):

@@ -65,6 +65,11 @@ _FORMATS = ("text", "csv", "jsonl", "parquet")
     help="Memory limit of the process; more data goes to disk beside OUT.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace OUT and the file of invalid rows if they exist.")
+@click.option(
+    "--skip-bad-files",
+    is_flag=True,
+    help="Leave out input files that cannot be read, list them, and exit with 1; else the first one stops the job.",
+)
 @click.option("--quiet", "-q", is_flag=True, help="Print errors only, no progress and no summary.")
 @json_option
 def bulk(
@@ -112,6 +117,16 @@ def bulk(
         display.bar.clear()
     if not quiet:
         display.print_report(report, as_json=as_json)
+    for skipped in report.skipped:
+        click.echo(f"canonry: skipped: {skipped.reason}", err=True)
+    if report.malformed:
+        click.echo(
+            f"canonry: {report.malformed:,} rows are not valid CSV, so rows may be missing. They are listed in "
+            f"{report.invalid_file}.",
+            err=True,
+        )
+    if report.skipped or report.malformed:
+        sys.exit(1)
 
 
 _signals: list[int] = []
@@ -150,12 +165,13 @@ class _Display:
             render.print_json(report)
             return
         seconds = time.monotonic() - self._started
-        click.echo(f"policy {report.policy}")
+        click.echo(f"policy {report.policy}, {report.core} core")
         rows = [
             ("files", report.files, f"{report.kept} of them read by an earlier run" if report.kept else ""),
             ("rows", report.rows, f"{report.rows / max(seconds, 0.001):,.0f} rows/s"),
             ("empty", report.empty, "empty lines"),
             ("invalid", report.invalid, str(report.invalid_file)),
+            ("skipped", len(report.skipped), "files that cannot be read"),
             ("written", report.written, report.out),
         ]
         shown = [(name, f"{count:,}", note) for name, count, note in rows if count or name in {"rows", "written"}]
