@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 from canonry.core.presets import policy
 from canonry.core.rules import make_name_matcher
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 class Score:
     """The points of a URL, by part; `total` is their sum, and higher is cleaner."""
 
+    total: float = field(init=False)
     https: float
     no_www: float
     no_trailing_slash: float
@@ -26,13 +27,12 @@ class Score:
     no_fragment: float
     short: float
 
-    @property
-    def total(self) -> float:
-        return sum(self.parts().values())
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "total", sum(self.parts().values()))
 
     def parts(self) -> dict[str, float]:
         """Return the points of every part by name."""
-        return {part.name: getattr(self, part.name) for part in fields(self)}
+        return {part.name: getattr(self, part.name) for part in fields(self) if part.init}
 
 
 def score(url: str, *, tracking_params: Iterable[str] | None = None) -> Score:

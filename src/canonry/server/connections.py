@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from uvicorn.server import ServerState
 
 _OTHER_FILES = 128  # descriptors that the store, its readers and outgoing requests need
-_MAX_REFUSED = 64  # connections beyond the limit that are told so
+_MAX_REFUSED = 64  # connections beyond the limit that are answered with status 503 before they are closed
 _MIN_CONNECTIONS = 16
 _RETRY_AFTER_SECONDS = 5
 
