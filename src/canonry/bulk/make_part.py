@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 pa: Any = pyarrow  # pyarrow has no type stubs
 pq: Any = pyarrow.parquet
-# The merge reads whole row groups for a range of hashes: small groups keep what it reads in vain small.
+# The merge reads whole row groups for a range of hashes: with small groups it reads few rows of other ranges.
 _RUN_GROUP_ROWS = 1 << 13
 _ROW_GROUP_ROWS = 1 << 16
 

@@ -332,7 +332,7 @@ class LimitedProtocol(HttpToolsProtocol):
             if self.pipeline or cycle.response_started:
                 self.abort()
                 return
-            cycle.disconnected = True  # whoever waits for the body gets no more of it
+            cycle.disconnected = True  # the route that reads the body gets no more of it
             cycle.message_event.set()
         self._table.idle.pop(self, None)
         self._unset_keepalive_if_required()
