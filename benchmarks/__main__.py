@@ -1,7 +1,7 @@
-"""Run every benchmark: `python -m benchmarks` from the root of the repository.
+"""Run every benchmark, or those that are named: `python -m benchmarks [SCRIPT …]` from the root of the repository.
 
-Each script writes its JSON to benchmarks/results/. What the scripts print is collected in summary.md there, and
-docs/benchmarks.md is generated from the JSON.
+Each script writes its JSON to benchmarks/results/. If all are run, what the scripts print is collected in summary.md
+there, and docs/benchmarks.md is generated from the JSON. `python -m benchmarks.SCRIPT --help` lists the options of one.
 """
 
 from __future__ import annotations
@@ -19,15 +19,26 @@ RESULTS = FOLDER / "results"
 
 
 def main() -> int:
-    """Run all benchmarks and write the summary; return 1 if a script failed."""
-    argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__).parse_args()
+    """Run benchmarks, write the summary if all were run, and return 1 if a script failed."""
+    scripts = find_scripts()
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("scripts", nargs="*", metavar="SCRIPT", help=f"one of {', '.join(scripts)}; all by default")
+    chosen: list[str] = parser.parse_args().scripts
+    if unknown := sorted(set(chosen) - set(scripts)):
+        parser.error(f"no benchmark {', '.join(unknown)}; choose from {', '.join(scripts)}")
     RESULTS.mkdir(exist_ok=True)
-    reports = {script: run_script(script) for script in find_scripts()}
+    reports = {script: run_script(script) for script in chosen or scripts}
+    if not chosen:
+        write_summary(reports)
+    return 0 if all(reports.values()) else 1
+
+
+def write_summary(reports: dict[str, str | None]) -> None:
+    """Write what the scripts printed to summary.md, and generate docs/benchmarks.md."""
     about = ", ".join(f"{key}: {value}" for key, value in describe_machine().items())
     sections = [f"## {script}\n\n{report or 'failed'}" for script, report in reports.items()]
     (RESULTS / "summary.md").write_text("\n\n".join(["# Benchmarks", about, *sections]) + "\n", encoding="utf-8")
     report.main()
-    return 0 if all(reports.values()) else 1
 
 
 def find_scripts() -> list[str]:

@@ -127,7 +127,7 @@ def serving(
             thread.join(120)
 
 
-def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+def until(condition: Callable[[], object], seconds: float = 120.0) -> None:
     """Wait until a condition is true."""
     deadline = time.monotonic() + seconds
     while not condition():

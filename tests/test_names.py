@@ -1,10 +1,13 @@
-"""One name has one meaning: classes of canonry have different names, and functions are verbs."""
+"""One name has one meaning: classes and modules have different names, functions are verbs, errors have one place."""
 
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from pathlib import Path
+
+from canonry import errors
 
 SOURCE = Path(__file__).parents[1] / "src" / "canonry"
 # Words that look like participles of a verb and are not, or are verbs themselves.
@@ -53,6 +56,37 @@ def test_class_names_are_unique() -> None:
                 places[node.name].append(f"{module}:{node.lineno}")
     assert len(places) > 200
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def test_module_names_are_unique() -> None:
+    """A module of a command, of the API or of the pages may have the name of the capability that it shows."""
+    surfaces = {"cli", "server"}
+    names = Counter(Path(module).stem for module in MODULES if Path(module).parts[0] not in surfaces)
+    assert {name for name, count in names.items() if count > 1} == {"__init__"}
+
+
+def test_errors_says_where_every_error_is() -> None:
+    """Errors that callers can meet are in errors.py, or its docstring names their place."""
+    internal = {"jobs.worker.JobFailed", "server.problems.RequestRefused"}
+    named = set(re.findall(r"`([a-z_.]+\.[A-Z]\w+)`", errors.__doc__ or ""))
+    elsewhere = {place for place in find_errors() if place.rpartition(".")[0] not in {"errors", "url_errors"}}
+    assert elsewhere == named | internal
+
+
+def find_errors() -> set[str]:
+    """Return every class that has CanonryError among its bases, as `module.Class`; class names are unique."""
+    bases: dict[str, list[str]] = {}
+    places: dict[str, str] = {}
+    for module, tree in MODULES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                bases[node.name] = [each.id for each in node.bases if isinstance(each, ast.Name)]
+                places[node.name] = f"{module.removesuffix('.py').replace('/', '.')}.{node.name}"
+
+    def is_error(name: str) -> bool:
+        return name == "CanonryError" or any(map(is_error, bases.get(name, [])))
+
+    return {place for name, place in places.items() if is_error(name)}
 
 
 def test_functions_are_verbs() -> None:

@@ -1,8 +1,8 @@
 """The exceptions that canonry raises to its users, and the enums of their kinds.
 
-The errors of the core are defined in `url_errors.py` and exported from here. Two more are defined beside the tables
-of their kinds: `accounts.AccountError` and `bookmarks.import_problems.BadBookmarkFile`. Exceptions defined anywhere
-else never leave their package.
+The errors of the core are defined in `url_errors.py` and exported from here. Three more are defined beside
+their kinds: `accounts.AccountError`, `bookmarks.import_problems.BadBookmarkFile` and
+`rekey.entry_rekey_store.RekeyRefused`. Exceptions that are defined anywhere else never leave their package.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ SETTING_DESCRIPTIONS = {
         " `config/url_normalization_overrides.v0.json` if it exists; `none` for no file"
     ),
     "trusted_proxies": (
-        "proxies in front of the service whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed:"
+        "proxies in front of the service whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted:"
         " `127.0.0.1, 10.0.0.0/8`, or `unix` for a proxy on a Unix socket"
     ),
     "log_format": "the log of `serve` and `worker`: `json`, `text`, or `auto`: text on a terminal, else JSON",

@@ -517,4 +517,4 @@ def test_a_hostile_refresh_is_parsed_in_linear_time() -> None:
     begun = time.process_time()
     for hostile in ("0" + " " * 60_000, "0;" + " " * 60_000 + "\n", "0" * 60_000, "0;url" + " " * 60_000):
         parse_refresh(hostile)
-    assert time.process_time() - begun < 0.5
+    assert time.process_time() - begun < 5  # seconds of CPU; quadratic time takes minutes

@@ -187,6 +187,6 @@ def test_an_interrupt_ends_the_command(site: str) -> None:
     ) as process:
         assert Handler.hang_requested.wait(60)
         process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=240)
     assert process.returncode == 1
     assert stderr.strip() == b"Aborted!"

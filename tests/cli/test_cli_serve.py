@@ -40,7 +40,7 @@ class Served:
     path: str = ""
 
     def ask(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         try:
             if self.path:
                 connection.sock = socket.socket(socket.AF_UNIX)

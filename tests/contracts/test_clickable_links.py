@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from canonry.crawler.crawl import crawl
-from canonry.crawler.routes import find_route
+from canonry.crawler.hash_routes import find_route
 from canonry.net.engine import LinkSource
 from canonry.net.http_engine import HttpEngine
 from canonry.net.links import read_page

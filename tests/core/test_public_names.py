@@ -1,13 +1,20 @@
-"""The names that programs import from `canonry`: none is lost, and each one loads."""
+"""The names that programs rely on: none is lost, and each one loads."""
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
 import canonry
+from canonry.cli.group import canonry as cli
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PUBLIC_NAMES = """
     Candidate Canonical CanonryError Event Existing Explanation Feed FeedSignature FetchFailed Hop InvalidUrl Item Key
@@ -15,6 +22,31 @@ PUBLIC_NAMES = """
     UnsafeUrl Validators Variant Verdict canonical_hash canonicalize canonicalize_sync content_hash crawl dedupe_key
     explain feed_signature find_overrides identity_keys ingest judge_link load_policy normalize normalize_many policies policy
     read_url score variants
+""".split()
+# Arguments that programs pass by name, besides the first one.
+ARGUMENTS: list[tuple[Callable[..., object], str]] = [
+    (canonry.normalize, "policy"),
+    (canonry.normalize_many, "policy"),
+    (canonry.explain, "policy"),
+    (canonry.canonical_hash, "policy"),
+    (canonry.variants, "presets"),
+    (canonry.identity_keys, "feed_url"),
+    (canonry.dedupe_key, "feed_url"),
+    (canonry.judge_link, "page_url seed_url"),
+    (canonry.canonicalize, "fetch exists verify max_requests discover check_before_fetch"),
+    (canonry.ingest, "store fetch seen_ttl_days"),
+    (canonry.crawl, "engine store resume max_pages depth"),
+]
+# Names that programs import from modules.
+MODULE_NAMES = """
+    net.guard.Guard.check_url net.guard.Guard.check_address store.database.Database bulk.arrow.normalize bulk.run
+    bulk.functions.register_sqlite bulk.functions.register_duckdb bulk.functions.register_spark
+    integrations.scrapy.Fingerprinter integrations.scrapy.link_filter integrations.reader.init_reader
+    integrations.sqlalchemy.CanonicalUrl integrations.mcp.server
+""".split()
+COMMANDS = """
+    normalize explain policies rules policy canonicalize ingest feeds crawl serve worker user rekey bulk demo mcp crawls
+    config completion backup restore
 """.split()
 SUBMODULES = ("bulk.arrow", "net.guard")  # reached by `import canonry` alone
 
@@ -26,6 +58,27 @@ def test_dir_lists_the_public_names() -> None:
 @pytest.mark.parametrize("name", PUBLIC_NAMES)
 def test_every_public_name_loads(name: str) -> None:
     assert getattr(canonry, name).__doc__
+
+
+@pytest.mark.parametrize(("function", "names"), ARGUMENTS, ids=[each.__name__ for each, _ in ARGUMENTS])
+def test_the_arguments_of_a_function_keep_their_names(function: Callable[..., object], names: str) -> None:
+    assert {*names.split()} <= {*inspect.signature(function).parameters}
+
+
+@pytest.mark.parametrize("name", MODULE_NAMES)
+def test_names_stay_in_their_modules(name: str) -> None:
+    module, _, rest = name.partition(".")
+    found: object = importlib.import_module(f"canonry.{module}")
+    for part in rest.split("."):
+        if not hasattr(found, part):
+            found = importlib.import_module(f"{found.__name__}.{part}")  # type: ignore[attr-defined]
+        else:
+            found = getattr(found, part)
+    assert found.__doc__
+
+
+def test_every_command_is_there() -> None:
+    assert {*COMMANDS} <= {*cli.commands}
 
 
 @pytest.mark.parametrize("name", SUBMODULES)

@@ -132,7 +132,7 @@ def test_a_hostile_file_costs_little_time(body: bytes) -> None:
     started = time.process_time()
     with suppress(CanonryError):
         read_opml(body)
-    assert time.process_time() - started < 3
+    assert time.process_time() - started < 20  # seconds of CPU; linear time takes less than one
 
 
 def test_the_written_file_is_opml_2() -> None:

@@ -27,7 +27,7 @@ COMMAND = [sys.executable, "-m", "canonry", "mcp"]
 @asynccontextmanager
 async def connect(**environment: str) -> AsyncIterator[Client]:
     server = StdioServerParameters(command=COMMAND[0], args=COMMAND[1:], env=environment)
-    async with Client(server, read_timeout_seconds=60) as client:
+    async with Client(server, read_timeout_seconds=240) as client:
         yield client
 
 
@@ -134,7 +134,7 @@ def test_on_a_terminal_it_says_that_it_waits_and_ctrl_c_ends_it() -> None:
 
 
 def test_the_server_ends_when_its_input_is_closed() -> None:
-    done = subprocess.run(COMMAND, input="", capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(COMMAND, input="", capture_output=True, text=True, check=False, timeout=240)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

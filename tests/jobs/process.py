@@ -23,7 +23,7 @@ from canonry.store.database import Database
 
 DEFAULTS = {
     "heartbeat": 0.2,
-    "silent": 2.0,
+    "silent": 10.0,  # a busy machine delays the heartbeats of a living worker
     "poll": 0.05,
     "drain": 5.0,
     "seconds": 0.05,

@@ -60,7 +60,7 @@ class Workers:
 
     def stop(self, process: Forked) -> int:
         process.terminate()
-        return process.wait(120)
+        return process.wait(240)
 
     def close(self) -> None:
         for process in self._started:

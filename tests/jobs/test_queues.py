@@ -21,7 +21,6 @@ from canonry.jobs.kinds import (
     DELETE_ENDED_JOBS_JOB,
     DELETE_EXPIRED_CACHE_JOB,
     ENQUEUE_DUE_FEEDS_JOB,
-    find_host,
     make_feed_kinds,
     make_feed_schedules,
 )
@@ -309,15 +308,3 @@ def test_links_to_one_store_share_one_jobs_file(tmp_path: Path) -> None:
     (tmp_path / "link.db").symlink_to(tmp_path / "store.db")
     with Database(f"sqlite:///{tmp_path}/link.db") as database, Jobs(database) as jobs:
         assert jobs.file == tmp_path / "store.db.jobs"
-
-
-@pytest.mark.parametrize(
-    ("url", "host"),
-    [
-        ("https://a.example/feed", "a.example"),
-        ("http://user:secret@A.example:8080/", "a.example"),
-        ("not a url", ""),
-    ],
-)
-def test_find_host(url: str, host: str) -> None:
-    assert find_host(url) == host

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from jobs.running import Run, Workers
 
-SILENT = 5.0
+SILENT = 10.0  # a busy machine delays the heartbeats of a living worker
 
 
 @contextmanager
@@ -66,7 +66,7 @@ def test_a_job_that_a_living_worker_lost_runs_again(database_url: str, workers: 
     enqueue(database_url, 3, hosts=3)
     running = workers(database_url)
     with open_jobs(database_url) as jobs:
-        worker = running.start(silent=4.0, seconds=0.0)
+        worker = running.start(silent=8.0, seconds=0.0)
         running.wait_for_all(range(3))
         [executor] = [key for event, key, _, _ in running.events() if event == "open"]
         running.wait_for(lambda: asyncio.run(jobs.count_by_status(POLL_JOB)) == {"SUCCESS": 3})
@@ -215,7 +215,7 @@ def test_three_workers_run_a_schedule_once_in_a_period(
 def test_a_stopping_worker_lets_jobs_end(database_url: str, workers: Callable[[str], Workers]) -> None:
     enqueue(database_url, 40, hosts=40)
     running = workers(database_url)
-    worker = running.start(seconds=2.0, drain=20.0)
+    worker = running.start(seconds=2.0, drain=120.0)
     running.wait_for(lambda: len(running.runs()) >= 8)
     assert running.stop(worker) == 0
     assert all(run.end for run in running.runs())
@@ -228,11 +228,11 @@ def test_a_stopping_worker_lets_jobs_end(database_url: str, workers: Callable[[s
 def test_a_stopping_worker_requeues_long_jobs(database_url: str, workers: Callable[[str], Workers]) -> None:
     enqueue(database_url, 4, hosts=4)
     running = workers(database_url)
-    worker = running.start(seconds=60.0, drain=0.5)
+    worker = running.start(seconds=600.0, drain=0.5)
     running.wait_for(lambda: len(running.runs()) == 4)
     began = time.monotonic()
     assert running.stop(worker) == 0
-    assert time.monotonic() - began < 50, "it did not wait for the jobs, which take 60 seconds"
+    assert time.monotonic() - began < 300, "it did not wait for the jobs, which take 600 seconds"
     assert count_jobs(database_url) == {"ENQUEUED": 4}
     running.start(silent=60.0)
     running.wait_for_all(range(4))

@@ -91,7 +91,7 @@ def test_responses_match_the_openapi_description(running: tuple[Running, str], o
         hypothesis.assume(
             len(requests.Request("GET", url["url"], params=url.get("params")).prepare().url or "") < MAX_URL_CHARS
         )
-        answer = case.call(base_url=service.url, session=session, timeout=30)
+        answer = case.call(base_url=service.url, session=session, timeout=120)
         case.validate_response(answer, checks=CHECKS)
 
     with session:

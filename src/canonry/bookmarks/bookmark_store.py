@@ -140,7 +140,7 @@ class BookmarkStore:
         )
 
     async def restore(self, owner: int, bookmark_id: int, now: datetime) -> Bookmark:
-        """Move a bookmark out of the trash; AlreadySaved if another bookmark has its URL meanwhile."""
+        """Move a bookmark out of the trash; AlreadySaved if another bookmark has its URL now."""
         return await self.database.write(partial(_restore, owner=owner, bookmark_id=bookmark_id, now=stamp(now)))
 
     async def empty_trash(self, before: datetime) -> int:

@@ -30,7 +30,7 @@ pq: Any = pyarrow.parquet
 
 
 class ReportWritten(Protocol):
-    """Be told the number of written rows, and how many of all rows of the parts they stand for."""
+    """Called with the number of rows written, and how many of the `total` rows of all parts they stand for."""
 
     def __call__(self, rows: int, done: int, total: int) -> None: ...
 

@@ -89,7 +89,7 @@ def _print_plan(summary: RekeySummary, *, as_json: bool) -> None:
         render.print_json({"rows": "bookmarks", **dataclasses.asdict(summary)})
         return
     click.echo(f"{summary.before} → {summary.after}, would be rekeyed")
-    names = {"entries": "bookmarks", "changed": "changed", "merged": "URLs that several become", "split": "split"}
+    names = {"entries": "bookmarks", "changed": "changed", "merged": "URLs of several bookmarks", "split": "split"}
     render.print_table(("what", "count"), [(title, str(getattr(summary, name))) for name, title in names.items()])
     print_examples(summary)
 

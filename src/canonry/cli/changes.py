@@ -48,7 +48,7 @@ def _parse_after(_context: click.Context, _parameter: click.Parameter, text: str
 def changes(*, after: int | str | None, limit: int | None, follow: bool, database_url: str, as_json: bool) -> None:
     """Print new and updated items in the order in which they were stored, each with a number.
 
-    Whoever continues after the last number printed misses nothing, also with many writers. Changes are stored
+    A reader that continues after the last number printed misses nothing, also with many writers. Changes are stored
     for 365 days. Exits with 1 if changes after N are no longer stored.
 
     \b

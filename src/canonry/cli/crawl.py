@@ -142,7 +142,7 @@ def crawl(
 
     The site is the host of SEED: www.example.com is not example.com. When piped, pages are printed as JSON
     lines as they are read; --out writes them at the end. The store keeps the pages: --resume continues after an
-    interruption, tries pages again that failed for a passing reason, and its output has the pages of both runs.
+    interruption, retries pages that failed with a transient error, and its output has the pages of both runs.
     Exit 1 if the start page or some pages failed, or if the site stopped answering.
 
     \b

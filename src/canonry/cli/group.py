@@ -31,12 +31,12 @@ from canonry.errors import CanonryError
 
 # Which extra installs a module that a command misses.
 _MODULES_OF_EXTRAS = {
-    "feeds": "aiohttp alembic dbos psycopg selectolax sqlalchemy webencodings",
-    "crawl": "protego",
+    "feeds": "aiohttp alembic dbos psycopg selectolax sqlalchemy structlog webencodings",
+    "crawl": "h11 protego",
     "bulk": "duckdb numpy pyarrow",
     "spark": "pandas py4j pyspark",
     "mcp": "mcp",
-    "serve": "fastapi jinja2 prometheus_client pydantic python_multipart redis starlette structlog uvicorn",
+    "serve": "fastapi httptools jinja2 prometheus_client pydantic python_multipart redis starlette uvicorn",
 }
 _EXTRAS = {module: extra for extra, modules in _MODULES_OF_EXTRAS.items() for module in modules.split()}
 

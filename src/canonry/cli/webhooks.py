@@ -139,9 +139,10 @@ def test(webhook_id: int, *, database_url: str) -> None:
 
 async def _send_test(store: WebhookStore, webhook_id: int) -> DeliveryFailure | None:
     from canonry.feeds.webhooks import Deliveries
-    from canonry.net.fetch import Client
+    from canonry.settings import load_settings
+    from canonry.wiring import make_client
 
-    async with Client() as client:
+    async with make_client(load_settings()) as client:
         return await Deliveries(store, client.fetch).send_test(webhook_id)
 
 

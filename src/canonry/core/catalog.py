@@ -76,7 +76,7 @@ RULE_DESCRIPTIONS = (
     RuleDescription(
         "strip_params",
         'strip_params = ["utm_*", "fbclid"]',
-        "drop listed query parameters, everywhere or on one host (strip_params_on); never all of them",
+        "drop listed query parameters, everywhere or on one host (strip_params_on); all others stay",
         "https://example.com/?UTM_Source=x&id=1",
         "https://example.com/?id=1",
     ),
@@ -89,8 +89,8 @@ RULE_DESCRIPTIONS = (
     ),
     RuleDescription(
         "fragment",
-        'fragment = "drop" | "keep" | "routes"',
-        "drop the fragment, keep it, or keep it only if it selects content (#!…, #/…)",
+        'fragment = "drop" | "keep" | "routes" | "clean"',
+        "drop or keep the fragment, keep it if it selects content (#!…, #/…), or drop only tracking (#utm_…, :~:)",
         "https://example.com/a#intro",
         "https://example.com/a",
     ),

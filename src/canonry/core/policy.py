@@ -140,7 +140,7 @@ class Policy:
         return self._switch(switches, is_on=False)
 
     def with_fragment(self, fragment: str) -> Policy:
-        """Return a policy that treats fragments this way: `drop`, `keep` or `routes`."""
+        """Return a policy that treats fragments this way: `drop`, `keep`, `routes` or `clean`."""
         return self._derive({"fragment": fragment})
 
     def with_params(self, *names: str, host: str | None = None) -> Policy:

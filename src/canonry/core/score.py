@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 class Score:
     """The points of a URL, by part; `total` is their sum, and higher is cleaner."""
 
+    total: float
     https: float
     no_www: float
     no_trailing_slash: float
@@ -26,13 +27,9 @@ class Score:
     no_fragment: float
     short: float
 
-    @property
-    def total(self) -> float:
-        return sum(self.parts().values())
-
     def parts(self) -> dict[str, float]:
         """Return the points of every part by name."""
-        return {part.name: getattr(self, part.name) for part in fields(self)}
+        return {part.name: getattr(self, part.name) for part in fields(self) if part.name != "total"}
 
 
 def score(url: str, *, tracking_params: Iterable[str] | None = None) -> Score:
@@ -41,13 +38,14 @@ def score(url: str, *, tracking_params: Iterable[str] | None = None) -> Score:
     names = policy("feed-aggressive").strip_params if tracking_params is None else tuple(tracking_params)
     is_tracking = make_name_matcher(names)
     params = [param for param in (parts.query or "").split("&") if param]
-    return Score(
-        https=100.0 if parts.scheme == "https" else 0.0,
-        no_www=0.0 if parts.host.startswith("www.") else 50.0,
-        no_trailing_slash=20.0 if parts.path == "/" or not parts.path.endswith("/") else 0.0,
-        few_params=max(0.0, 30.0 - 5 * len(params)),
-        no_tracking=0.0 if any(is_tracking(param) for param in params) else 25.0,
-        no_userinfo=15.0 if parts.userinfo is None else 0.0,
-        no_fragment=10.0 if parts.fragment is None else 0.0,
-        short=max(0.0, (200 - len(url)) / 10),
-    )
+    points = {
+        "https": 100.0 if parts.scheme == "https" else 0.0,
+        "no_www": 0.0 if parts.host.startswith("www.") else 50.0,
+        "no_trailing_slash": 20.0 if parts.path == "/" or not parts.path.endswith("/") else 0.0,
+        "few_params": max(0.0, 30.0 - 5 * len(params)),
+        "no_tracking": 0.0 if any(is_tracking(param) for param in params) else 25.0,
+        "no_userinfo": 15.0 if parts.userinfo is None else 0.0,
+        "no_fragment": 10.0 if parts.fragment is None else 0.0,
+        "short": max(0.0, (200 - len(url)) / 10),
+    }
+    return Score(total=sum(points.values()), **points)

@@ -11,6 +11,7 @@ from canonry.crawler.reasons import SkipReason
 from canonry.crawler.results import PageResult, PageState
 from canonry.errors import FailureKind
 from canonry.net.engine import PageFailure
+from canonry.net.response import is_unavailable_status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,14 +24,9 @@ _MAX_RETRY_AFTER_SECONDS = 120.0
 _DISALLOWED = PageFailure(FailureKind.ROBOTS, "disallowed by robots.txt")
 
 
-def is_unavailable(status: int) -> bool:
-    """Return whether a status says that the server may answer later: 429 or 5xx."""
-    return status == 429 or status >= 500
-
-
 def is_unusable(status: int) -> bool:
     """Return whether there was no answer (status 0), or one that is not the page."""
-    return not status or is_unavailable(status)
+    return not status or is_unavailable_status(status)
 
 
 def may_follow(depth: int, max_depth: int | None) -> bool:
@@ -55,7 +51,7 @@ def decide_retry(opened: Opened, *, attempts: int, options: CrawlOptions, jitter
 
     `jitter` is a random number from 0 to 1: delays vary by a quarter, so that retries do not come all at once.
     """
-    is_transient = is_unavailable(opened.status) or (opened.failure is not None and opened.failure.is_transient)
+    is_transient = is_unavailable_status(opened.status) or (opened.failure is not None and opened.failure.is_transient)
     if not is_transient or attempts >= options.retries:
         return None
     seconds = options.backoff * 2**attempts * (0.75 + jitter / 2)

@@ -8,11 +8,11 @@ from canonry.core.native import normalize
 from canonry.core.scope import CRAWL_POLICY, LinkRule, LinkVerdict, Verdict, judge_target, judge_unresolved
 from canonry.core.url import parse
 from canonry.crawler.decide import is_unusable, may_follow
+from canonry.crawler.hash_routes import find_route
 from canonry.crawler.pages import PageLink
 from canonry.crawler.path_patterns import PathPatterns
 from canonry.crawler.reasons import SkipReason
 from canonry.crawler.results import PageResult, PageState, PageUrl
-from canonry.crawler.routes import find_route
 from canonry.errors import FailureKind, InvalidUrl
 from canonry.net.engine import Opened, PageFailure
 from canonry.net.response import REDIRECTS, find_host

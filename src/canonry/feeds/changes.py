@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from json.encoder import encode_basestring_ascii as quote
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from sqlalchemy import BigInteger, Connection, bindparam, delete, insert, select, update
 from sqlalchemy import cast as cast_sql
@@ -72,6 +72,17 @@ _SELECT_PAGE_OF_FEEDS = Prepared(
         .limit(bindparam("count"))
     )
 )
+
+
+class _ChangeRow(NamedTuple):
+    """A row of the table `changes`, in the order of its columns."""
+
+    number: int
+    entry_id: int
+    feed_id: int
+    outcome: str
+    changed_at: str
+    record: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,24 +195,25 @@ def _read_page(connection: Connection, after: int | None, limit: int, feed_ids: 
     start = _read_bounds(connection).deleted if after is None else after
     values: dict[str, object] = {"after": start, "last": max(last, start), "count": limit}
     if feed_ids is None:
-        rows = _SELECT_PAGE.fetch_all(connection, **values)
+        found = _SELECT_PAGE.fetch_all(connection, **values)
     else:
-        rows = _SELECT_PAGE_OF_FEEDS.fetch_all(connection, **values, feed_ids=tuple(feed_ids))
+        found = _SELECT_PAGE_OF_FEEDS.fetch_all(connection, **values, feed_ids=tuple(feed_ids))
+    rows = [_ChangeRow(*row) for row in found]
     replace(_read_bounds(connection), last=last).check(start)
     is_cut = len(rows) == limit
-    return ChangePage(_make_records(connection, rows), int(rows[-1][0]) if is_cut else last, last)
+    return ChangePage(_make_records(connection, rows), rows[-1].number if is_cut else last, last)
 
 
-def _make_records(connection: Connection, rows: list[tuple[Any, ...]]) -> tuple[ItemRecord, ...]:
-    ids = {int(row[1]) for row in rows}
+def _make_records(connection: Connection, rows: Sequence[_ChangeRow]) -> tuple[ItemRecord, ...]:
+    ids = {row.entry_id for row in rows}
     carriers = _select_carriers(connection, ids)
-    # An id may belong to another entry meanwhile: SQLite gives the ids of deleted entries again.
+    # In a SQLite store of an earlier release, the id of a deleted entry may belong to another entry now.
     first_seen = dict(_SELECT_FIRST_SEEN.fetch_all(connection, ids=tuple(ids))) if ids else {}
     found: list[ItemRecord] = []
-    for number, entry_id, _, outcome, _, text in rows:
-        record = _read_record(text, number=int(number), entry_id=int(entry_id), outcome=ItemOutcome(outcome))
-        is_stored = first_seen.get(entry_id) == record.first_seen_at
-        shown = carriers.get(entry_id, ()) if is_stored else ()
+    for row in rows:
+        record = _read_record(row.record, number=row.number, entry_id=row.entry_id, outcome=ItemOutcome(row.outcome))
+        is_stored = first_seen.get(row.entry_id) == record.first_seen_at
+        shown = carriers.get(row.entry_id, ()) if is_stored else ()
         found.append(replace(record, feeds=shown or (record.feed_url,)))
     return tuple(found)
 

@@ -184,7 +184,7 @@ class _Run:
             if store is not queued.store:  # the run has fallen back to another store since
                 feed, _ = await store.add(queued.url, self.polling.clock(), origin=self._get_origin(queued.url))
             if feed.url == queued.url and self._get_origin(feed.url) is Origin.PERSON:
-                feed = replace(feed, origin=Origin.PERSON)  # typed for this run, whoever named it before
+                feed = replace(feed, origin=Origin.PERSON)  # typed by a person for this run
             was_fetched = True
             try:
                 outcome, merged = await poll_feed(feed, store, self.polling)

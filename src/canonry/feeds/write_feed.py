@@ -68,7 +68,8 @@ def write_json_feed(items: Sequence[StoredItem], head: FeedHead) -> str:
 def make_item_id(item: StoredItem) -> str:
     """Return the id of an item in these documents.
 
-    SQLite gives the number of a deleted entry to a new one, so the id is made from the time as well.
+    In a SQLite store of an earlier release, a new entry may have the number of a deleted one, so the id is made from
+    the time as well.
     """
     return _make_id("entry", f"{item.entry_id} {item.first_seen_at}")
 

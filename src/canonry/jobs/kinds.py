@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from canonry.bookmarks.imports import IMPORT_JOB
 from canonry.bookmarks.missing_titles import FETCH_TITLE_JOB
 from canonry.bookmarks.pending_expansions import EXPAND_JOB
-from canonry.core.url import parse
-from canonry.errors import FeedNotFound, InvalidUrl, mask_credentials
+from canonry.errors import FeedNotFound, mask_credentials
 from canonry.feeds.changes import CHANGES_RETENTION, ChangeFeed
 from canonry.feeds.feed_store import FeedStore
 from canonry.feeds.feed_values import FeedStatus
@@ -24,6 +23,7 @@ from canonry.feeds.webhooks import WebhookStore
 from canonry.jobs.queues import POLL_JOB, REKEY_JOB, JobKind
 from canonry.jobs.schedules import ENDED_JOBS_RETENTION, Schedule
 from canonry.jobs.webhook_jobs import ENQUEUE_DELIVERIES_JOB, enqueue_deliveries
+from canonry.net.response import find_host
 from canonry.rekey.bookmark_rekey import BOOKMARK_REKEY_JOB
 from canonry.rekey.entry_rekey import rekey
 from canonry.rekey.entry_rekey_store import EntryRekeyStore
@@ -143,11 +143,3 @@ def make_bookmark_kinds(bookmarks: Bookmarks, rekeys: BookmarkRekeys) -> list[Jo
 def make_bookmark_schedules() -> list[Schedule]:
     """Return the schedules: unfinished bookmarks every minute, the trash once a day."""
     return [Schedule(ENQUEUE_UNFINISHED_JOB, _MINUTE_SECONDS), Schedule(EMPTY_TRASH_JOB, _DAY_SECONDS)]
-
-
-def find_host(url: str) -> str:
-    """Return the host of a URL without its port, empty for an invalid URL; a host is polled by one job at a time."""
-    try:
-        return parse(url).host
-    except InvalidUrl:
-        return ""

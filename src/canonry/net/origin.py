@@ -1,4 +1,4 @@
-"""Who named a URL: allowed networks are open to people and to servers inside them, to nobody else (contract G4, G4b).
+"""Who named a URL: only people and servers inside allowed networks may name URLs in them (contract G4, G4b).
 
 Every request takes an origin, and nothing assumes a person: code that does not know who named a URL says UNKNOWN,
 which reaches public addresses only.

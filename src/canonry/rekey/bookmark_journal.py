@@ -87,7 +87,7 @@ def _set_url(connection: Connection, now: RowMapping, before: Mapping[str, Any])
     values = {name: before[name] for name in _URL_COLUMNS}
     values["key"] = _find_free_key(connection, now["owner_id"], now["id"], before)
     values["haystack"] = make_search_text({**now, **values})
-    if values["haystack"] == before["haystack"]:  # nobody wrote in it since the rekey
+    if values["haystack"] == before["haystack"]:  # unchanged since the rekey
         values["updated_at"] = before["updated_at"]
     connection.execute(update(bookmarks).where(bookmarks.c.id == now["id"]).values(values))
 

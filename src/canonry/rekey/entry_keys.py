@@ -79,7 +79,7 @@ def undo_entry(entry: KeyedEntry, journaled: KeyedEntry | None, before: str, aft
     recomputed under `before`.
     """
     recomputed = rekey_entry(entry, after, before)
-    # A newer entry may have the id of an entry that was deleted.
+    # In a SQLite store of an earlier release, a newer entry may have the id of a deleted one.
     if journaled is None or journaled.first_seen_at != entry.first_seen_at:
         return recomputed
     rekeyed = rekey_entry(journaled, before, after)

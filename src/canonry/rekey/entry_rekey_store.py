@@ -306,7 +306,7 @@ def _check_ended(rekey: _RekeyRow, status: str) -> MovedBatch:
     """Return an empty last batch if another process has finished the work; RekeyRefused if it did the opposite."""
     if rekey.status != status:
         raise RekeyRefused(
-            RekeyProblem.ENDED_ELSEWHERE, f"Another process has set this rekey to {rekey.status} meanwhile."
+            RekeyProblem.ENDED_ELSEWHERE, f"Another process has set this rekey to {rekey.status}. This process stops."
         )
     return MovedBatch(0, is_last=True)
 

@@ -1,1 +1,1 @@
-"""The ways people reach canonry: command line, HTTP API, web pages."""
+"""The service: an HTTP API for programs (`api`) and web pages for people (`pages`)."""

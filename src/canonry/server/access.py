@@ -112,7 +112,7 @@ class Access:
         try:
             await self._app(scope, receive, send_with_headers)
         except ClientDisconnect:
-            return  # the client left, or was refused, before its request was complete: nobody waits for an answer
+            return  # the client left, or was refused, before its request was complete: no answer is expected
         except Exception:
             if has_started:
                 raise  # part of the response is sent: only closing the connection tells the client

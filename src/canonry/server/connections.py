@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from uvicorn.server import ServerState
 
 _OTHER_FILES = 128  # descriptors that the store, its readers and outgoing requests need
-_MAX_REFUSED = 64  # connections beyond the limit that are told so
+_MAX_REFUSED = 64  # connections beyond the limit that are answered with status 503 before they are closed
 _MIN_CONNECTIONS = 16
 _RETRY_AFTER_SECONDS = 5
 
@@ -332,7 +332,7 @@ class LimitedProtocol(HttpToolsProtocol):
             if self.pipeline or cycle.response_started:
                 self.abort()
                 return
-            cycle.disconnected = True  # whoever waits for the body gets no more of it
+            cycle.disconnected = True  # the route that reads the body gets no more of it
             cycle.message_event.set()
         self._table.idle.pop(self, None)
         self._unset_keepalive_if_required()

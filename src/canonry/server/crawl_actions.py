@@ -34,7 +34,9 @@ class CrawlOptionsIn(BaseModel):
     max_pages: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
         DEFAULT_MAX_PAGES, description="null: no limit."
     )
-    depth: Annotated[int, Field(ge=0, le=1000)] | None = Field(None, description="Clicks from the start page.")
+    depth: Annotated[int, Field(ge=0, le=1000)] | None = Field(
+        None, description="Links to follow from the start page. null: no limit."
+    )
     per_host: Annotated[int, Field(ge=1, le=16)] = Field(4, description="Pages open at the same time.")
     delay: Annotated[float, Field(ge=0, le=3600)] = Field(0.0, description="Seconds between two pages.")
     robots: bool = Field(True, description="false: ignore robots.txt. Only for your own site.")

@@ -48,7 +48,7 @@ class RequestSender:
 
 
 class TrustedProxies:
-    """The peers whose forwarded headers are believed."""
+    """The peers whose forwarded headers are trusted."""
 
     def __init__(self, names: Sequence[str]) -> None:
         """`names` are networks, and the word `unix` for peers of a Unix socket."""
@@ -56,7 +56,7 @@ class TrustedProxies:
         self._networks: tuple[Network, ...] = tuple(ipaddress.ip_network(name) for name in names if name != UNIX_SOCKET)
 
     def trusts(self, peer: str | None) -> bool:
-        """Return whether forwarded headers of this peer are believed; None is a peer on a Unix socket."""
+        """Return whether forwarded headers of this peer are trusted; None is a peer on a Unix socket."""
         if peer is None:
             return self._trusts_unix
         address = parse_address(peer) if self._networks else None

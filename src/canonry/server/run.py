@@ -112,7 +112,7 @@ def make_config(
         log_config=None,
         access_log=False,  # request_log.py logs more, and no secrets
         server_header=False,
-        proxy_headers=False,  # access.py believes configured proxies only
+        proxy_headers=False,  # access.py trusts configured proxies only
         timeout_graceful_shutdown=options.pop("timeout_graceful_shutdown", _SHUTDOWN_SECONDS),
         **options,
     )

@@ -87,7 +87,7 @@ def repin_policy(connection: Connection, purpose: str, policy_id: str) -> None:
     """Make new keys under another policy; the caller must move the old ones."""
     pin_policy(connection, purpose)
     store_overrides(connection, policy_id)
-    # Whoever chooses a version knows that there are others.
+    # No announcement: a user who chooses a version knows that there are others.
     values = {"policy": policy_id, "announced": find_newest(policy_id)}
     connection.execute(update(pinned_policies).where(pinned_policies.c.purpose == purpose).values(values))
 

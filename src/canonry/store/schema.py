@@ -196,7 +196,7 @@ pinned_policies = Table(
     Column("announced", Text, nullable=False, server_default=""),  # the newer version that the user was told about
 )
 
-# The overrides that keys of this store were made under, so that the file may change or vanish meanwhile.
+# The overrides that keys of this store were made under, so that the file may change or be deleted.
 overrides_texts = Table(
     "overrides_texts",
     metadata,

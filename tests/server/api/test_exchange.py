@@ -150,7 +150,7 @@ def test_a_body_over_the_limit_is_refused_also_if_it_is_chunked(tmp_path: Path) 
     with serving(f"sqlite:///{tmp_path / 'x.db'}", options) as service:
         for path, limit in (("/api/import", 1000), ("/api/normalize", 100)):
             assert service.ask("POST", path, b"x" * (limit + 1), headers=JSON).status == 413
-            connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=30)
+            connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=120)
             connection.request("POST", path, iter([b'{"url":"', b"x" * limit]), JSON, encode_chunked=True)
             answer = connection.getresponse()
             assert answer.status == 413 and str(limit) in json.load(answer)["detail"]

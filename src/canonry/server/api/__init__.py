@@ -1,1 +1,1 @@
-"""The service: bookmarks and all the rest over HTTP."""
+"""The HTTP API for programs: one module for each resource."""

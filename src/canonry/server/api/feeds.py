@@ -14,7 +14,7 @@ from canonry.feeds.feed_settings import mask_headers
 from canonry.feeds.feed_values import FeedNote, FeedState, FeedStatus
 from canonry.feeds.opml import OpmlFeed
 from canonry.feeds.subscriptions import AddOutcome, AddResult, add_feed, import_unfetched
-from canonry.jobs.kinds import find_host
+from canonry.net.response import find_host
 from canonry.server.bookmark_input import Url
 from canonry.server.dependencies import RowId, get_service, require_admin
 from canonry.server.problems import RequestRefused, describe_problems

@@ -15,7 +15,7 @@ from canonry.bookmarks.url_pipeline import Preview, read_http_url
 from canonry.core import presets
 from canonry.core.catalog import RULE_DESCRIPTIONS, RuleDescription
 from canonry.core.explain import Step, explain
-from canonry.core.score import score
+from canonry.core.score import Score, score
 from canonry.errors import PolicyError
 from canonry.feeds.canonicalize import canonicalize
 from canonry.feeds.canonicalize.result import Canonical
@@ -38,21 +38,6 @@ class NormalizeIn(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreWithTotal:
-    """How clean a URL is, in parts; `total` is their sum, higher is cleaner."""
-
-    total: float
-    https: float
-    no_www: float
-    no_trailing_slash: float
-    few_params: float
-    no_tracking: float
-    no_userinfo: float
-    no_fragment: float
-    short: float
-
-
-@dataclass(frozen=True, slots=True)
 class NormalizedUrl:
     """The normal form of a URL and the steps to it.
 
@@ -63,7 +48,7 @@ class NormalizedUrl:
     original_url: str | None
     policy: str
     steps: tuple[Step, ...]
-    score: ScoreWithTotal
+    score: Score
     hash: str
     is_short: bool
 
@@ -153,13 +138,12 @@ async def normalize_url(request: Request, body: NormalizeIn) -> NormalizedUrl:
     preview = await get_service(request).bookmarks.pipeline.preview(body.url, exact_url=body.exact_url)
     if body.policy is not None and not body.exact_url:
         preview = _preview_under(body.policy, preview, body.url)
-    points = score(preview.url)
     return NormalizedUrl(
         url=preview.url,
         original_url=preview.original_url,
         policy=preview.policy,
         steps=preview.steps,
-        score=ScoreWithTotal(total=points.total, **points.parts()),
+        score=score(preview.url),
         hash=make_key(preview.url),
         is_short=preview.is_short,
     )

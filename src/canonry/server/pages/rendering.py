@@ -39,7 +39,7 @@ def render(
         _ENVIRONMENT.get_template(template).render(_make_base_context(request), csrf=token, **context), status, headers
     )
     if request.cookies.get(CSRF_COOKIE, "") != token:
-        # Lax, not strict: the bookmarklet opens a page of ours from another site. A strict cookie would not be
+        # Lax, not strict: the bookmarklet opens our form from another site. A strict cookie would not be
         # sent then, and the new one set here would break the forms that are open in other tabs.
         answer.set_cookie(CSRF_COOKIE, token, httponly=True, samesite="lax", secure=is_secure(request))
     return answer

@@ -63,7 +63,7 @@ async def sign_out(request: Request) -> Response:
 
 
 def _choose_target(path: str) -> str:
-    """Return the page to open after signing in; anything but a path of ours becomes the start page."""
+    """Return the page to open after signing in; anything but a path of this service becomes the start page."""
     is_ours = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
     return path if is_ours else "/"
 

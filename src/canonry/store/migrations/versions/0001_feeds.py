@@ -1,4 +1,4 @@
-"""Feeds, their entries, and how each is known again."""
+"""Feeds, their entries, and the keys that identify each entry."""
 
 from __future__ import annotations
 

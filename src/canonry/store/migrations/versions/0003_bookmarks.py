@@ -1,4 +1,4 @@
-"""Users, bookmarks, and what the service counts."""
+"""Users, bookmarks, and usage counts of the service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ttl and the folder of feeds, the link of sightings, and an index that no search for kept bookmarks takes."""
+"""The ttl and the folder of feeds, the link of sightings, and an index of the bookmarks in the trash only."""
 
 from __future__ import annotations
 
