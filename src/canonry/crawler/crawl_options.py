@@ -55,6 +55,7 @@ class CrawlOptions:
     scroll: bool = False  # Chrome scrolls to the end of each page
     load_images: bool = False  # Chrome also loads pictures, media and fonts
     routes: bool = False  # `#/about` and `#!/about` are pages of their own
+    nofollow: bool = True  # links are not followed where the page or the link asks for that
 
     @property
     def read_options(self) -> ReadOptions:
@@ -109,6 +110,7 @@ class OptionChanges(TypedDict, total=False):
     scroll: bool
     routes: bool
     load_images: bool
+    nofollow: bool
 
 
 def choose_crawl_policy(name: str) -> OptionChanges:

@@ -38,12 +38,13 @@ from canonry.crawler.results import LeasedPage, PageResult, PageState, PageUrl, 
 from canonry.errors import FetchFailed, StartMoved
 from canonry.net import robots as robots_txt
 from canonry.net.dns import resolve_name
-from canonry.net.engine import Opened
+from canonry.net.engine import ConditionalEngine, Opened
 from canonry.net.fetch import Client, FetchOptions
 from canonry.net.guard import make_guard
 from canonry.net.html import is_html
 from canonry.net.http_engine import MAX_PAGE_BYTES, HttpEngine
 from canonry.net.origin import Origin
+from canonry.net.response import NO_VALIDATORS
 from canonry.net.robots import RobotsVerdict, get_robots_token
 from canonry.net.site_access import add_access
 from canonry.net.sitemap import MAX_FILE_BYTES as MAX_SITEMAP_BYTES
@@ -55,9 +56,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from canonry.crawler.crawl_store import Crawl, CrawlStore
+    from canonry.crawler.recrawl import History, StoredReading
     from canonry.crawler.results import FrontierBatch, Outage, RecordedPage
     from canonry.net.engine import Engine
-    from canonry.net.response import Fetch
+    from canonry.net.response import Fetch, Validators
     from canonry.net.site_access import SiteAccess
     from canonry.settings import Settings
 
@@ -65,12 +67,14 @@ _ACCEPT = "text/html, application/xhtml+xml, */*;q=0.8"
 _MAX_WAIT_SECONDS = 5.0  # how long to wait before looking at the frontier in any case
 _RENEW_SECONDS = LEASE_DURATION.total_seconds() / 4
 _SITEMAP_BATCH_URLS = 500  # queued in one transaction
+_NOT_MODIFIED = 304
 
 
 class CrawlRun:
     """The work of one process in a crawl; an async context manager.
 
-    No more pages are leased after `seconds`. `slots` is how many processes share the crawl.
+    No more pages are leased after `seconds`. `slots` is how many processes share the crawl. With `history`, pages are
+    requested only if they have changed since an earlier crawl.
     """
 
     def __init__(
@@ -86,7 +90,9 @@ class CrawlRun:
         access: SiteAccess | None = None,
         seconds: float | None = None,
         slots: int = 1,
+        history: History | None = None,
     ) -> None:
+        self._history = history
         self.crawls = crawls
         self.crawl = crawl
         self.options = crawl.options
@@ -155,7 +161,14 @@ class CrawlRun:
     def _make_judge(self, host: str) -> Judge:
         # Without a browser all routes of a page would have the same links.
         routes = self.options.routes and self.options.engine != "http"
-        return Judge(host, self.options.depth, policy=self._policy, patterns=self.options.patterns, routes=routes)
+        return Judge(
+            host,
+            self.options.depth,
+            policy=self._policy,
+            patterns=self.options.patterns,
+            routes=routes,
+            nofollow=self.options.nofollow,
+        )
 
     async def _start_chrome(self, settings: Settings) -> Engine:
         from canonry.net.chrome.chrome_engine import ChromeEngine
@@ -259,14 +272,16 @@ class CrawlRun:
         rules = await self._politeness.get_rules(page.requested_url, page.origin)
         if rules.judge(page.requested_url) is RobotsVerdict.DISALLOWED:
             return refuse_page(page, engine=self.options.engine)
-        opened = await self._request(target)
+        before = None if self._history is None else await self._history.find(page.url)
+        opened, before = await self._request_if_changed(target, before)
         if (outage := await self._watch.find_outage(target, opened, sent_at=sent_at)) is not None:
             return _wait_for_site(page, opened, outage)
         retry = decide_retry(opened, attempts=page.attempts, options=self.options, jitter=random.random())  # noqa: S311
         if retry is None:
-            return self._judge.judge_page(
+            result = self._judge.judge_page(
                 page, opened, engine=self.options.engine, is_disallowed=self._politeness.is_disallowed
             )
+            return result if before is None else before.restore_links(result, self._judge)
         if retry.pauses_site:
             self._politeness.pause(retry.seconds)
         retry_at = self.clock() + timedelta(seconds=retry.seconds)
@@ -280,7 +295,20 @@ class CrawlRun:
             is_last_retry=retry.is_last,
         )
 
-    async def _request(self, page: PageUrl) -> Opened:
+    async def _request_if_changed(
+        self, page: PageUrl, before: StoredReading | None
+    ) -> tuple[Opened, StoredReading | None]:
+        """Open a URL; if it is as the earlier crawl stored it, return that, and what was stored."""
+        if before is None:
+            return await self._request(page), None
+        opened = await self._request(page, before.validators)
+        if opened.status != _NOT_MODIFIED:
+            return opened, None
+        if before.is_meant_by(opened):
+            return before.restore(opened), before
+        return await self._request(page), None
+
+    async def _request(self, page: PageUrl, validators: Validators = NO_VALIDATORS) -> Opened:
         """Open a URL at its turn; if robots.txt cannot be read now, that is the failure."""
         rules = await self._politeness.get_rules(page.requested_url, page.origin)
         if rules.failure is not None:
@@ -288,7 +316,11 @@ class CrawlRun:
         await self._politeness.wait_for_turn(rules)
         assert self._engine is not None
         url = self._politeness.add_credentials(page.requested_url)
-        return self._judge.ignore_foreign_answer(await self._engine.open(url, origin=page.origin))
+        if validators and isinstance(self._engine, ConditionalEngine):
+            opened = await self._engine.open_if_changed(url, origin=page.origin, validators=validators)
+        else:
+            opened = await self._engine.open(url, origin=page.origin)
+        return self._judge.ignore_foreign_answer(opened)
 
     async def _check_start(self, start: PageResult) -> None:
         """Move to the host that the start page redirects to, or fail, before the start page is recorded."""
@@ -356,7 +388,7 @@ def _wait_for_site(page: LeasedPage, opened: Opened, outage: Outage) -> PageResu
 
 def _make_page(recorded: RecordedPage) -> Page:
     result = recorded.result
-    return Page(
+    page = Page(
         recorded.url,
         result.page.requested_url,
         result.final_url,
@@ -369,5 +401,8 @@ def _make_page(recorded: RecordedPage) -> Page:
         "" if result.failure is None else str(result.failure),
         None if result.failure is None else result.failure.kind,
         judge_outcome(result.state, result.status, failure=None if result.failure is None else result.failure.kind),
-        result.facts,
+        referrer=recorded.referrer,
+        fetched_at=recorded.fetched_at,
+        change=recorded.change,
     )
+    return page.add_facts(result.facts)

@@ -16,9 +16,10 @@ from canonry.crawler.crawl_options import parse_options
 from canonry.crawler.known_pages import add_pages, follow_deeper
 from canonry.crawler.pages import Page, PageLink, select_external
 from canonry.crawler.reasons import CrawlFailure, CrawlFailureKind, SkipReason
-from canonry.crawler.results import RECORDED, PageOutcome, PageState, PageUrl, judge_outcome
+from canonry.crawler.results import RECORDED, PageChange, PageOutcome, PageState, PageUrl, judge_outcome
 from canonry.errors import TRANSIENT_FAILURES, CrawlNotFound, FailureKind
 from canonry.net.origin import Origin
+from canonry.net.page_facts import parse_facts
 from canonry.store.schema import crawl_pages, crawls, stamp
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Crawl:
     started_at: str
     finished_at: str | None
     outage: Outage | None = None
+    previous_id: int | None = None  # the earlier crawl with which this one is compared
 
     @property
     def moved_to(self) -> str:
@@ -73,7 +75,8 @@ class StoredPage(NamedTuple):
 class Counts:
     """The progress of a crawl: pages by state, skipped ones by reason; `followed` counts links to pages of the site.
 
-    `outcomes` counts the pages that are done in the words of all outputs.
+    `outcomes` counts the pages that are done in the words of all outputs, `changes` those that differ from the earlier
+    crawl or do not.
     """
 
     queued: int = 0
@@ -83,6 +86,7 @@ class Counts:
     skipped: Mapping[SkipReason, int] = field(default_factory=dict[SkipReason, int])
     followed: int = 0
     outcomes: Mapping[PageOutcome, int] = field(default_factory=Counter[PageOutcome])
+    changes: Mapping[PageChange, int] = field(default_factory=Counter[PageChange])
 
     @property
     def known(self) -> int:
@@ -100,14 +104,14 @@ _CRAWL_COLUMNS = [
     crawls.c[name]
     for name in (
         *("id", "seed", "host", "options", "state", "failure", "failure_kind", "moved_to", "address", "taken"),
-        *("started_at", "finished_at", "down_since", "paused_until"),
+        *("started_at", "finished_at", "down_since", "paused_until", "previous_id"),
     )
 ]
 _PAGE_COLUMNS = [
     crawl_pages.c[name]
     for name in (
         *("id", "url", "requested_url", "final_url", "status", "title", "depth", "engine", "links", "error"),
-        *("failure", "state"),
+        *("failure", "state", "facts", "referrer", "finished_at", "change"),
     )
 ]
 
@@ -118,11 +122,24 @@ class CrawlStore:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    async def start(self, seed: PageUrl, host: str, options: CrawlOptions, now: datetime, *, name: str = "") -> Crawl:
-        """Store a new crawl whose first page is queued; it is found by the URL `name`, or else by that of the page."""
+    async def start(
+        self,
+        seed: PageUrl,
+        host: str,
+        options: CrawlOptions,
+        now: datetime,
+        *,
+        name: str = "",
+        previous_id: int | None = None,
+    ) -> Crawl:
+        """Store a new crawl whose first page is queued; it is found by the URL `name`, or else by that of the page.
+
+        Its pages are compared with those of the crawl `previous_id`.
+        """
 
         def work(connection: Connection) -> Crawl:
             values = {"seed": name or seed.url, "host": host, "options": options.to_json(), "started_at": stamp(now)}
+            values |= {} if previous_id is None else {"previous_id": previous_id}
             crawl = _make_crawl(connection.execute(insert(crawls).values(values).returning(*_CRAWL_COLUMNS)).one())
             add_pages(connection, crawl.id, [seed], depth=0, referrer="")
             return crawl
@@ -137,9 +154,11 @@ class CrawlStore:
             raise CrawlNotFound(crawl_id)
         return _make_crawl(row)
 
-    async def find_latest(self, seed: str) -> Crawl | None:
-        """Return the latest crawl that started at this normalized URL."""
+    async def find_latest(self, seed: str, *, state: CrawlState | None = None) -> Crawl | None:
+        """Return the latest crawl that started at this normalized URL; with `state`, the latest in that state."""
         query = select(*_CRAWL_COLUMNS).where(crawls.c.seed == seed).order_by(crawls.c.id.desc()).limit(1)
+        if state is not None:
+            query = query.where(crawls.c.state == state)
         row = await self.database.read(lambda connection: connection.execute(query).first())
         return None if row is None else _make_crawl(row)
 
@@ -316,7 +335,8 @@ class CrawlStore:
 
 
 def _count_pages(connection: Connection, crawl_id: int) -> Counts:
-    groups = (crawl_pages.c.state, crawl_pages.c.skip_reason, crawl_pages.c.failure, crawl_pages.c.status)
+    names = ("state", "skip_reason", "failure", "status", "change")
+    groups = [crawl_pages.c[name] for name in names]
     query = (
         select(*groups, func.count(), func.sum(crawl_pages.c.followed))
         .where(crawl_pages.c.crawl_id == crawl_id)
@@ -325,16 +345,19 @@ def _count_pages(connection: Connection, crawl_id: int) -> Counts:
     counts = Counter[str]()
     skipped = Counter[SkipReason]()
     outcomes = Counter(dict.fromkeys(PageOutcome, 0))
+    changes = Counter[PageChange]()
     followed = 0
-    for state, skip_reason, failure, status, count, links in connection.execute(query):
+    for state, skip_reason, failure, status, change, count, links in connection.execute(query):
         followed += int(links)
         if state == PageState.SKIPPED:
             skipped[SkipReason(skip_reason)] += count
         else:
             counts[state] += count
+        if change:
+            changes[PageChange(change)] += count
         if state not in {PageState.QUEUED, PageState.FETCHING}:
             outcomes[judge_outcome(PageState(state), status, failure=failure, skip_reason=skip_reason)] += count
-    return Counts(**counts, skipped=skipped, followed=followed, outcomes=outcomes)
+    return Counts(**counts, skipped=skipped, followed=followed, outcomes=outcomes, changes=changes)
 
 
 def _make_crawl(row: Row[Any]) -> Crawl:
@@ -353,6 +376,7 @@ def _make_crawl(row: Row[Any]) -> Crawl:
         row.started_at,
         row.finished_at,
         frontier.read_outage(row.down_since, row.paused_until),
+        row.previous_id,
     )
 
 
@@ -372,5 +396,8 @@ def _make_page(row: Row[Any]) -> StoredPage:
         row.error,
         FailureKind(row.failure) if row.failure else None,
         judge_outcome(PageState(row.state), row.status, failure=row.failure),
+        referrer=row.referrer,
+        fetched_at=row.finished_at or "",
+        change=PageChange(row.change) if row.change else None,
     )
-    return StoredPage(row.id, page)
+    return StoredPage(row.id, page.add_facts(parse_facts(row.facts)))

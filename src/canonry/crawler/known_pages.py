@@ -236,11 +236,16 @@ def _find_followers(connection: Connection, page_id: int, depth: int) -> _FoundP
         is_redirect = row.skip_reason == SkipReason.REDIRECT_TO_PAGE
         target = [row.final_url] if is_redirect else []
         return _FoundPages(_make_pages(target, origin, parse_options(row.options)), depth, row.url)
-    links: list[tuple[str, str, str, str, str]] = json.loads(row.links)
+    links: list[list[str]] = json.loads(row.links)  # a link has a source after these, if it is an unusual one
     followed = [
-        PageUrl(url, href.partition("#")[0], origin) for href, url, _, verdict, _ in links if _is_followed(verdict)
+        PageUrl(url, _cut_fragment(href, url), origin) for href, url, _, verdict, *_ in links if _is_followed(verdict)
     ]
     return _FoundPages(followed, depth + 1, row.url)
+
+
+def _cut_fragment(href: str, url: str) -> str:
+    """Return the URL to request for a link: with its fragment only if that is a route, which the page's URL has."""
+    return href if "#" in url else href.partition("#")[0]
 
 
 def _is_followed(verdict: str) -> bool:

@@ -38,6 +38,15 @@ class PageOutcome(StrEnum):
     SKIPPED = "skipped"  # another page shows the same
 
 
+class PageChange(StrEnum):
+    """How a page differs from what an earlier crawl of the site read."""
+
+    NEW = "new"  # the earlier crawl did not read it
+    CHANGED = "changed"  # text or title differ
+    GONE = "gone"  # it is missing now, or redirects to another page
+    SAME = "same"
+
+
 RECORDED = (PageState.DONE, PageState.FAILED)  # the states of pages that a crawl returns
 
 
@@ -76,6 +85,7 @@ class LeasedPage:
     depth: int
     attempts: int
     origin: Origin = Origin.UNKNOWN
+    referrer: str = ""  # the page, or the sitemap, on which it was found first
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +128,9 @@ class RecordedPage:
     result: PageResult
     url: str
     depth: int
+    referrer: str
+    fetched_at: str
+    change: PageChange | None = None
 
 
 @dataclass(frozen=True, slots=True)

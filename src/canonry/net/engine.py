@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from canonry.errors import TRANSIENT_FAILURES, FailureKind
 from canonry.net.origin import Origin
 from canonry.net.page_facts import PageFacts
+from canonry.net.response import NO_VALIDATORS, Validators
 
 if TYPE_CHECKING:
     from canonry.net.response import Hop
@@ -27,12 +28,16 @@ class LinkSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link of a page: as written, as an absolute URL, the first 50 characters of its text, and where it was found."""
+    """A link of a page: as written, as an absolute URL, the first 50 characters of its text, and where it was found.
+
+    `is_nofollow` says that the link asks crawlers not to follow it (`rel=nofollow`).
+    """
 
     href: str
     url: str
     text: str
     source: LinkSource = LinkSource.ANCHOR
+    is_nofollow: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +108,8 @@ class Opened:
     hreflangs: tuple[tuple[str, str], ...] = ()
     canonical_url: str = ""
     is_target_unread: bool = False  # the page refreshes to `final_url`, which was not opened
+    text_hash: str = ""
+    validators: Validators = NO_VALIDATORS
 
     @property
     def facts(self) -> PageFacts:
@@ -114,6 +121,9 @@ class Opened:
             self.hreflangs,
             self.canonical_url,
             self.is_still_changing,
+            self.text_hash,
+            self.validators.etag,
+            self.validators.last_modified,
         )
 
     @property
@@ -131,3 +141,10 @@ class Engine(Protocol):
     name: str
 
     async def open(self, url: str, *, origin: Origin) -> Opened: ...
+
+
+@runtime_checkable
+class ConditionalEngine(Protocol):
+    """An engine that can ask for a page only if it has changed: otherwise the status is 304."""
+
+    async def open_if_changed(self, url: str, *, origin: Origin, validators: Validators) -> Opened: ...

@@ -400,6 +400,8 @@ crawls = Table(
     Column("moved_to", Text, nullable=False, server_default=""),  # where the start page redirects, on another host
     Column("down_since", Text),  # when the site stopped answering, while it does not answer
     Column("paused_until", Text),  # no page is opened before this time
+    Column("previous_id", _Id),  # the crawl with which this one is compared; it may have been removed
+    Column("is_previous_queued", Integer, nullable=False, server_default="0"),  # pages that only that crawl had found
     Index("crawls_by_seed", "seed", "id"),
 )
 
@@ -433,6 +435,8 @@ crawl_pages = Table(
     Column("is_last_retry", Integer, nullable=False, server_default="0"),  # a retry that waits for the end of the crawl
     Column("spellings", Text, nullable=False, server_default="[]"),  # JSON: other URLs as found of this page
     Column("link_origin", Text, nullable=False, server_default=""),  # who named the links: the server of the page
+    Column("facts", Text, nullable=False, server_default="{}"),  # JSON: content type, size, text hash, validators, …
+    Column("change", Text, nullable=False, server_default=""),  # new, changed, gone or same since the previous crawl
     Index("crawl_pages_by_key", "crawl_id", "key", unique=True),
     Index("crawl_pages_by_state", "crawl_id", "state", "depth", "id"),
     Index("crawl_pages_in_order", "crawl_id", "id"),

@@ -27,6 +27,7 @@ from canonry.net.engine import ENDLESS_NAVIGATION, WAIT_LOAD, WAIT_QUIET, Opened
 from canonry.net.origin import Origin
 from canonry.net.page_facts import Declarations, PageHead, read_declarations
 from canonry.net.page_kind import DOWNLOAD, explain_status, has_links
+from canonry.net.page_text import hash_text
 from canonry.net.response import Response, find_host
 
 if TYPE_CHECKING:
@@ -326,7 +327,12 @@ class Tab:
             return opened
         declared = self._read_declarations(result.head)
         return replace(
-            opened, title=result.title, links=result.links, added_links=result.added_links, **declared._asdict()
+            opened,
+            title=result.title,
+            links=result.links,
+            added_links=result.added_links,
+            text_hash=hash_text(result.text),
+            **declared._asdict(),
         )
 
     def _read_declarations(self, head: PageHead) -> Declarations:
@@ -343,6 +349,7 @@ class Tab:
             final_url=document.url or url,
             status=0 if document.is_from_proxy else document.status,
             content_type=document.content_type,
+            validators=document.validators,
             hops=self._frame.list_hops(),
             address=address,
             retry_after=Response(0, "", {"retry-after": document.retry_after}).retry_after(datetime.now(UTC)),
