@@ -5,8 +5,10 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
+from canonry import __version__
 from canonry.core.native import normalize
 from canonry.core.scope import CRAWL_POLICY
 from canonry.core.url import parse, read_url
@@ -16,6 +18,7 @@ from canonry.crawler.crawl_store import Crawl, CrawlState, CrawlStore
 from canonry.crawler.lease_owners import find_dead_owners
 from canonry.crawler.recrawl import make_history
 from canonry.crawler.results import PageUrl
+from canonry.crawler.warc import open_warc
 from canonry.errors import CrawlNotFound, OptionsFixed, StartMoved
 from canonry.net.origin import Origin
 from canonry.settings import load_settings
@@ -67,6 +70,7 @@ async def crawl(
     load_images: bool | Unset = UNSET,
     nofollow: bool | Unset = UNSET,
     access: SiteAccess | None = None,
+    warc: str | Path | None = None,
 ) -> AsyncGenerator[Page]:
     """Yield the pages of the site of `seed`, each once, as they are read.
 
@@ -77,8 +81,9 @@ async def crawl(
     (default: the newest `crawl`), `include` and `exclude` are patterns of paths as in robots.txt; `resume` and `again`
     cannot change these. `CrawlOptions` has the meaning and the defaults of the options.
     `fetch` or `client` replace the guarded client for robots.txt, sitemaps and the `http` engine. `access` has
-    headers and cookies for the site, which are not stored. Raises StartMoved if
-    the seed redirects to another host, unless `follow_start` is set.
+    headers and cookies for the site, which are not stored. `warc` is a file, `….warc.gz`, for all requests and
+    answers; it must not exist, except with `resume`, which appends. Raises StartMoved if the seed redirects to another
+    host, unless `follow_start` is set.
     """
     given: dict[str, object] = {
         "engine": UNSET if engine is None else engine if isinstance(engine, str) else engine.name,
@@ -110,6 +115,14 @@ async def crawl(
         if database is not store:
             stack.callback(database.close)
         crawls = CrawlStore(database)
+        archive = None
+        if warc is not None:
+            secrets = () if access is None else tuple(access.headers)
+            is_private = access is not None or "@" in seed
+            info = {"software": f"canonry/{__version__}", "robots": "ignore" if robots is False else "obey"}
+            archive = stack.enter_context(
+                open_warc(Path(warc), appends=resume, is_private=is_private, secret_headers=secrets, info=info)
+            )
         started = await start_or_resume(crawls, seed, changes, clock(), resume=resume, again=again)
         on_start(started)
         if resume:
@@ -127,6 +140,7 @@ async def crawl(
                 seed=seed,
                 access=access,
                 history=await load_history(crawls, started),
+                archive=archive,
             )
         )
         pages = run.crawl_pages()

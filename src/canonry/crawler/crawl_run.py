@@ -39,6 +39,7 @@ from canonry.errors import FetchFailed, StartMoved
 from canonry.net import robots as robots_txt
 from canonry.net.dns import resolve_name
 from canonry.net.engine import ConditionalEngine, Opened
+from canonry.net.exchange import add_archive
 from canonry.net.fetch import Client, FetchOptions
 from canonry.net.guard import make_guard
 from canonry.net.html import is_html
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from canonry.crawler.recrawl import History, StoredReading
     from canonry.crawler.results import FrontierBatch, Outage, RecordedPage
     from canonry.net.engine import Engine
+    from canonry.net.exchange import Archive
     from canonry.net.response import Fetch, Validators
     from canonry.net.site_access import SiteAccess
     from canonry.settings import Settings
@@ -74,7 +76,7 @@ class CrawlRun:
     """The work of one process in a crawl; an async context manager.
 
     No more pages are leased after `seconds`. `slots` is how many processes share the crawl. With `history`, pages are
-    requested only if they have changed since an earlier crawl.
+    requested only if they have changed since an earlier crawl. `archive` keeps all requests and answers.
     """
 
     def __init__(
@@ -91,7 +93,9 @@ class CrawlRun:
         seconds: float | None = None,
         slots: int = 1,
         history: History | None = None,
+        archive: Archive | None = None,
     ) -> None:
+        self._archive = archive
         self._history = history
         self.crawls = crawls
         self.crawl = crawl
@@ -123,11 +127,20 @@ class CrawlRun:
             client = self._client
             if client is None:
                 client = await self._stack.enter_async_context(Client(settings=settings))
-            fetch = partial(client.fetch, max_bytes=robots_txt.MAX_BYTES, options=FetchOptions(truncates_body=True))
-            self._sitemap_fetch: Fetch = partial(client.fetch, max_bytes=MAX_SITEMAP_BYTES)
-            options = FetchOptions(self._follows_redirect, is_html, truncates_body=True, accept=_ACCEPT)
+            options = FetchOptions(truncates_body=True, archive=self._archive)
+            fetch = partial(client.fetch, max_bytes=robots_txt.MAX_BYTES, options=options)
+            options = FetchOptions(archive=self._archive)
+            self._sitemap_fetch: Fetch = partial(client.fetch, max_bytes=MAX_SITEMAP_BYTES, options=options)
+            options = FetchOptions(
+                self._follows_redirect,
+                is_html if self._archive is None else lambda _: True,
+                truncates_body=True,
+                accept=_ACCEPT,
+                archive=self._archive,
+            )
             page_fetch: Fetch = partial(client.fetch, max_bytes=MAX_PAGE_BYTES, options=options)
         else:
+            fetch = fetch if self._archive is None else add_archive(fetch, self._archive)
             self._sitemap_fetch = page_fetch = fetch
         if self._access is not None:
             fetch = add_access(fetch, self._access)
@@ -175,7 +188,7 @@ class CrawlRun:
 
         client = self._client
         guard, lookup = (make_guard(settings), resolve_name) if client is None else (client.guard, client.lookup)
-        options = replace(self.options.read_options, access=self._access)
+        options = replace(self.options.read_options, access=self._access, archive=self._archive)
         chrome = ChromeEngine(settings, guard, lookup, tabs=self.options.slots, options=options)
         return await self._stack.enter_async_context(chrome)
 

@@ -12,6 +12,7 @@ from canonry.net.page_facts import PageFacts
 from canonry.net.response import NO_VALIDATORS, Validators
 
 if TYPE_CHECKING:
+    from canonry.net.exchange import Archive
     from canonry.net.response import Hop
     from canonry.net.site_access import SiteAccess
 
@@ -76,6 +77,7 @@ class ReadOptions:
     scroll: bool = False
     load_images: bool = False  # Chrome also loads pictures, media and fonts
     access: SiteAccess | None = None
+    archive: Archive | None = None  # keeps what is requested and answered
 
 
 @dataclass(frozen=True, slots=True)
