@@ -30,6 +30,10 @@ def read(text_hash: str = "", title: str = "", etag: str = "", final_url: str = 
     return Reading(READ, final_url, title, PageFacts(text_hash=text_hash, etag=etag))
 
 
+def read_file(size: int | None, content_type: str = "application/pdf", etag: str = "") -> Reading:
+    return Reading(READ, "/a", "", PageFacts(content_type, size, etag=etag))
+
+
 # fmt: off
 CHANGES = [
     # why                              before                after                    wanted
@@ -43,6 +47,12 @@ CHANGES = [
     ("an etag decides without a text", read(etag="x"),       read(etag="x"),          PageChange.SAME),
     ("another etag",                   read(etag="x"),       read(etag="y"),          PageChange.CHANGED),
     ("nothing to compare",             read(),               read(),                  PageChange.CHANGED),
+    ("no text any more",               read("1"),            read(),                  PageChange.CHANGED),
+    ("a file of the same size",        read_file(7),         read_file(7),            PageChange.SAME),
+    ("a file of another size",         read_file(7),         read_file(8),            PageChange.CHANGED),
+    ("a file of another type",         read_file(7),         read_file(7, "image/x"), PageChange.CHANGED),
+    ("a file of unknown size",         read_file(None),      read_file(None),         PageChange.CHANGED),
+    ("an etag decides, not the size",  read_file(7, etag="x"), read_file(7, etag="y"), PageChange.CHANGED),
     ("missing now",                    read("1"),            Reading(MISSING),        PageChange.GONE),
     ("missing as before",              Reading(MISSING),     Reading(MISSING),        None),
     ("missing and never known",        None,                 Reading(MISSING),        None),
@@ -71,7 +81,7 @@ def site(pages: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
 BEFORE = site(
     {
         "/": make_page(link("/same", "/changed", "/gone", "/unlinked", "/moved", "/broken")),
-        "/same": make_page("<title>s</title>text" + link("/deep")),
+        "/same": make_page("<title>s</title><p>text</p>" + link("/deep")),
         "/deep": make_page("deep"),
         "/changed": make_page("old"),
         "/gone": make_page("gone"),
@@ -83,7 +93,7 @@ BEFORE = site(
 AFTER = site(
     {
         "/": make_page(link("/same", "/changed", "/gone", "/moved", "/broken", "/new")),
-        "/same": make_page("<title>s</title>\n<p>text</p>\n" + link("/deep")),
+        "/same": make_page("<title>s</title>\n<p class=x>\n text\n</p>\n" + link("/deep")),
         "/deep": make_page("deep"),
         "/changed": make_page("young"),
         "/gone": {"status": 410, "headers": {"Content-Type": "text/html"}, "body": "gone"},

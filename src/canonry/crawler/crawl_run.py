@@ -36,6 +36,7 @@ from canonry.crawler.politeness import Politeness
 from canonry.crawler.reasons import CrawlFailure, CrawlFailureKind
 from canonry.crawler.results import LeasedPage, PageResult, PageState, PageUrl, judge_outcome
 from canonry.errors import FetchFailed, StartMoved
+from canonry.evidence.fingerprint import fingerprint_text
 from canonry.net import robots as robots_txt
 from canonry.net.dns import resolve_name
 from canonry.net.engine import ConditionalEngine, Opened
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
 _ACCEPT = "text/html, application/xhtml+xml, */*;q=0.8"
 _MAX_WAIT_SECONDS = 5.0  # how long to wait before looking at the frontier in any case
 _RENEW_SECONDS = LEASE_DURATION.total_seconds() / 4
+_MIN_THREAD_CHARACTERS = 100_000  # longer texts are read in a thread
 _SITEMAP_BATCH_URLS = 500  # queued in one transaction
 _NOT_MODIFIED = 304
 
@@ -294,7 +296,9 @@ class CrawlRun:
             result = self._judge.judge_page(
                 page, opened, engine=self.options.engine, is_disallowed=self._politeness.is_disallowed
             )
-            return result if before is None else before.restore_links(result, self._judge)
+            if before is not None:
+                return before.restore_links(result, self._judge)
+            return await _add_text(result, opened.text)
         if retry.pauses_site:
             self._politeness.pause(retry.seconds)
         retry_at = self.clock() + timedelta(seconds=retry.seconds)
@@ -384,6 +388,15 @@ class CrawlRun:
     def _follows_redirect(self, url: str, target: str) -> bool:
         """Return whether to follow a redirect: not if robots.txt disallows the target, or the `Judge` refuses it."""
         return not self._politeness.is_disallowed(target) and self._judge.follows_redirect(url, target)
+
+
+async def _add_text(result: PageResult, text: str) -> PageResult:
+    """Return a result with the hash of the page's text."""
+    if not text or result.state is not PageState.DONE:
+        return result
+    is_long = len(text) > _MIN_THREAD_CHARACTERS
+    fingerprint = await asyncio.to_thread(fingerprint_text, text) if is_long else fingerprint_text(text)
+    return replace(result, facts=replace(result.facts, text_hash=fingerprint.text_hash))
 
 
 def _wait_for_site(page: LeasedPage, opened: Opened, outage: Outage) -> PageResult:

@@ -80,10 +80,17 @@ def decide_change(before: Reading | None, after: Reading) -> PageChange | None:
 
 
 def _shows_same(before: Reading, after: Reading) -> bool:
-    """Return whether two readings have the same text and title; without texts, whether the server says so."""
-    if before.facts.text_hash and after.facts.text_hash:
-        return (before.facts.text_hash, before.title) == (after.facts.text_hash, after.title)
-    return bool(before.facts.validators) and before.facts.validators == after.facts.validators
+    """Return whether two readings have the same text and title.
+
+    Pages without text are the same if they have the same validators or, without these, the same type and size.
+    """
+    old, new = before.facts, after.facts
+    if old.text_hash or new.text_hash:
+        return (old.text_hash, before.title) == (new.text_hash, after.title)
+    if old.validators or new.validators:
+        return old.validators == new.validators
+    is_known = bool(old.content_type) and old.size is not None
+    return is_known and (old.content_type, old.size, before.title) == (new.content_type, new.size, after.title)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +167,6 @@ class StoredReading:
             hreflangs=facts.hreflangs,
             canonical_url=facts.canonical_url,
             is_still_changing=facts.is_still_changing,
-            text_hash=facts.text_hash,
             validators=facts.validators,
         )
 
@@ -170,7 +176,7 @@ class StoredReading:
             return result
         followed = sum(link.verdict is Verdict.CRAWL for link in self.links)
         found = judge.find_pages(self.links, result.origin, depth=result.page.depth + 1)
-        return replace(result, links=self.links, followed=followed, found=found)
+        return replace(result, links=self.links, followed=followed, found=found, facts=self.facts)
 
 
 class History:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -110,7 +110,7 @@ class Opened:
     hreflangs: tuple[tuple[str, str], ...] = ()
     canonical_url: str = ""
     is_target_unread: bool = False  # the page refreshes to `final_url`, which was not opened
-    text_hash: str = ""
+    text: str = field(default="", repr=False)  # that a person can see
     validators: Validators = NO_VALIDATORS
 
     @property
@@ -123,9 +123,8 @@ class Opened:
             self.hreflangs,
             self.canonical_url,
             self.is_still_changing,
-            self.text_hash,
-            self.validators.etag,
-            self.validators.last_modified,
+            etag=self.validators.etag,
+            last_modified=self.validators.last_modified,
         )
 
     @property

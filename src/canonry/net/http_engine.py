@@ -17,6 +17,7 @@ from canonry.net.links import PageContent, read_page
 from canonry.net.page_facts import read_declarations
 from canonry.net.page_kind import DOWNLOAD, explain_status, has_links, is_download
 from canonry.net.response import NO_VALIDATORS
+from canonry.net.visible_text import extract_visible_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,7 +108,7 @@ class HttpEngine:
             origin=response.origin,
             added_links=content.added_links,
             size=_find_size(response),
-            text_hash=content.text_hash,
+            text=content.text,
             validators=response.validators,
             **declared._asdict(),
         )
@@ -123,7 +124,8 @@ class HttpEngine:
         if failure is DOWNLOAD or not is_html(content_type) or not has_links(response.status):
             return PageContent("", failure=failure)
         body = response.body[: self._max_page_bytes]
-        read = partial(read_page, body, url=_drop_userinfo(response.url), content_type=content_type)
+        url = _drop_userinfo(response.url)
+        read = partial(read_page, body, url=url, content_type=content_type, read_text=extract_visible_text)
         content = await asyncio.to_thread(read) if len(body) > _MIN_THREAD_BYTES else read()
         if len(body) == self._max_page_bytes:
             detail = f"only the first {self._max_page_bytes} bytes were read"

@@ -16,11 +16,10 @@ from canonry.errors import FailureKind, InvalidUrl
 from canonry.net.charset import detect_charset
 from canonry.net.engine import Link, LinkSource, PageFailure
 from canonry.net.page_facts import MAX_HEAD_ELEMENTS, NO_HEAD, PageHead, make_head
-from canonry.net.page_text import hash_text, read_text
 from canonry.net.response import find_host
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from selectolax.lexbor import LexborNode
 
@@ -56,11 +55,18 @@ class PageContent:
     added_links: tuple[Link, ...] = ()
     failure: PageFailure | None = None
     head: PageHead = NO_HEAD
-    text_hash: str = ""
+    text: str = ""  # that a person can see
 
 
-def read_page(body: bytes, *, url: str, content_type: str = "", max_links: int = MAX_LINKS) -> PageContent:
-    """Return the title and links of a web page."""
+def read_page(
+    body: bytes,
+    *,
+    url: str,
+    content_type: str = "",
+    max_links: int = MAX_LINKS,
+    read_text: Callable[[LexborHTMLParser], str] = lambda _: "",
+) -> PageContent:
+    """Return the title and links of a web page, and its text if `read_text` is given, which may change the document."""
     charset = detect_charset(body, content_type)
     whole = body.decode(charset, "replace").removeprefix("\ufeff")
     text = cut_deep_nesting(whole)
@@ -75,7 +81,7 @@ def read_page(body: bytes, *, url: str, content_type: str = "", max_links: int =
         detail = f"elements are nested deeper than {_MAX_DEPTH}; the rest was not read"
         failure = PageFailure(FailureKind.TRUNCATED, detail)
     title, head = read_title(page), _read_head(page, url, charset)
-    return PageContent(title, *split_links(finder.links), failure, head, hash_text(read_text(page)))
+    return PageContent(title, *split_links(finder.links), failure, head, read_text(page))
 
 
 def _read_head(page: LexborHTMLParser, url: str, charset: str) -> PageHead:

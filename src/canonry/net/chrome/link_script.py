@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from canonry.net.engine import Link, LinkSource
 from canonry.net.links import split_links
 from canonry.net.page_facts import MAX_HEAD_ELEMENTS, PageHead, make_head
-from canonry.net.page_text import MAX_TEXT_CHARACTERS, UNREAD_ELEMENTS
 
 MAX_LINKS = 10_000
 _MAX_HREF_CHARACTERS = 100_000  # longer references hold data
 _MAX_TOTAL_CHARACTERS = 8_000_000  # of all references together
+_MAX_HTML_CHARACTERS = 5_000_000
 
 # The script runs in an isolated world, where scripts of the page cannot redefine the functions that it calls. Elements
 # of the page still hide properties of `document` (<img name=title> hides document.title), so these are read from the
 # prototypes. Links of other kinds than `a[href]` follow after these, in the same order as in links.py.
-_FUNCTION = r"""((maxLinks, maxHref, maxTotal, maxHead, maxText, unread) => {
+_FUNCTION = r"""((maxLinks, maxHref, maxTotal, maxHead, maxHtml) => {
   const get = (type, name, node = document) => Reflect.get(type.prototype, name, node);
   const findAll = (root, query) =>
     (root instanceof DocumentFragment ? DocumentFragment : Document).prototype.querySelectorAll.call(root, query);
@@ -75,34 +75,14 @@ _FUNCTION = r"""((maxLinks, maxHref, maxTotal, maxHead, maxText, unread) => {
       const [rel, hreflang] = attributes(link, ['rel', 'hreflang']);
       return [rel, link.href.toWellFormed(), hreflang];
     });
-  const texts = [];
-  let textLength = 0;
-  const body = get(Document, 'body');
-  const judge = (node) =>
-    node instanceof Element && Element.prototype.matches.call(node, unread) ? NodeFilter.FILTER_REJECT
-      : NodeFilter.FILTER_ACCEPT;
-  const shown = NodeFilter.SHOW_ELEMENT | NodeFilter.SHOW_TEXT;
-  const walker = body && Document.prototype.createTreeWalker.call(document, body, shown, judge);
-  while (walker && textLength < maxText && walker.nextNode())
-    if (walker.currentNode instanceof Text) {
-      const data = walker.currentNode.data;
-      texts.push(data);
-      textLength += data.length;
-    }
-  const text = texts.join(' ').replace(/\s+/g, ' ').slice(0, maxText).toWellFormed();
   const [entry] = performance.getEntriesByType('navigation');
   const size = entry && entry.decodedBodySize > 0 ? entry.decodedBodySize : null;
-  return JSON.stringify([get(Document, 'readyState'), title, skipped, links, metas, headLinks, size, text]);
+  const root = get(Document, 'documentElement');
+  const html = root === null ? '' : get(Element, 'outerHTML', root).slice(0, maxHtml).toWellFormed();
+  return JSON.stringify([get(Document, 'readyState'), title, skipped, links, metas, headLinks, size, html]);
 })"""
-_ARGUMENTS = (
-    MAX_LINKS,
-    _MAX_HREF_CHARACTERS,
-    _MAX_TOTAL_CHARACTERS,
-    MAX_HEAD_ELEMENTS,
-    MAX_TEXT_CHARACTERS,
-    UNREAD_ELEMENTS,
-)
-LINK_SCRIPT = f"{_FUNCTION}({', '.join(map(json.dumps, _ARGUMENTS))})"
+_ARGUMENTS = (MAX_LINKS, _MAX_HREF_CHARACTERS, _MAX_TOTAL_CHARACTERS, MAX_HEAD_ELEMENTS, _MAX_HTML_CHARACTERS)
+LINK_SCRIPT = f"{_FUNCTION}({', '.join(map(str, _ARGUMENTS))})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +96,13 @@ class ScriptResult:
     added_links: tuple[Link, ...]
     head: PageHead
     size: int | None  # of the document, in bytes
-    text: str
+    html: str  # as scripts have made it
 
 
 def parse_result(text: str) -> ScriptResult:
     """Return the JSON of the script as values."""
-    ready_state, title, skipped_links, links, metas, head_links, size, page_text = json.loads(text)
+    ready_state, title, skipped_links, links, metas, head_links, size, html = json.loads(text)
     title = " ".join(title.split())
     found = (Link(href, url, text, LinkSource(source), is_nofollow) for href, url, text, source, is_nofollow in links)
     head = make_head(metas, head_links)
-    return ScriptResult(ready_state, title, skipped_links, *split_links(found), head, size, page_text)
+    return ScriptResult(ready_state, title, skipped_links, *split_links(found), head, size, html)

@@ -28,8 +28,8 @@ from canonry.net.engine import ENDLESS_NAVIGATION, WAIT_LOAD, WAIT_QUIET, Opened
 from canonry.net.origin import Origin
 from canonry.net.page_facts import Declarations, PageHead, read_declarations
 from canonry.net.page_kind import DOWNLOAD, explain_status, has_links
-from canonry.net.page_text import hash_text
 from canonry.net.response import Response, find_host
+from canonry.net.visible_text import read_visible_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -345,7 +345,7 @@ class Tab:
             title=result.title,
             links=result.links,
             added_links=result.added_links,
-            text_hash=hash_text(result.text),
+            text=read_visible_text(result.html.encode(), "text/html; charset=utf-8"),
             **declared._asdict(),
         )
 
