@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from canonry.cli import render
-from canonry.cli.crawl import parse_output_file, print_problems, print_summary, require_writer, write_pages
+from canonry.cli.crawl_output import (
+    MAX_SHOWN_PAGES,
+    parse_output_file,
+    print_changes,
+    print_problems,
+    print_summary,
+    require_writer,
+    write_pages,
+)
 from canonry.cli.options import db_option, json_option
 from canonry.cli.stores import open_store
 
@@ -20,9 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
     from pathlib import Path
 
-    from canonry.crawler.crawl_store import Counts, Crawl, CrawlStore
+    from canonry.crawler.crawl_store import Counts, Crawl, CrawlStore, StoredPage
+    from canonry.crawler.crawl_views import ChangedPage
     from canonry.crawler.pages import Summary
 
+_MAX_LISTED_PAGES = 10_000  # refused and changed pages, in JSON
 id_argument = click.argument("crawl_id", metavar="ID", type=click.IntRange(1, 2**63 - 1))
 
 
@@ -77,15 +87,19 @@ def list_crawls(*, limit: int, database_url: str, as_json: bool) -> None:
 @db_option
 @json_option
 def show(crawl_id: int, *, database_url: str, as_json: bool) -> None:
-    """Show what a crawl found: pages, and what was skipped and why.
+    """Show what a crawl found: pages, what changed since the crawl before, what was skipped or refused and why.
 
     \b
     canonry crawls show 3
     """
     from canonry.crawler.crawl import read_pages
-    from canonry.crawler.pages import Summary
+    from canonry.crawler.crawl_views import CrawlViews
+    from canonry.crawler.pages import Summary, mask_url
 
-    async def read(store: CrawlStore) -> tuple[Crawl, Counts, Summary]:
+    is_shown = render.is_for_terminal(as_json=as_json)
+    limit = MAX_SHOWN_PAGES + 1 if is_shown else _MAX_LISTED_PAGES
+
+    async def read(store: CrawlStore) -> tuple[Crawl, Counts, Summary, list[StoredPage], list[ChangedPage]]:
         crawl, summary = await store.get(crawl_id), Summary()
         counts = await store.count_pages(crawl_id)
         bar = render.ProgressBar(counts.done + counts.failed)
@@ -93,11 +107,13 @@ def show(crawl_id: int, *, database_url: str, as_json: bool) -> None:
             summary.add(page)
             bar.show(summary.pages, "pages")
         bar.clear()
-        return crawl, counts, summary
+        views = CrawlViews(store.database)
+        changes = await views.list_changes(crawl_id, limit) if crawl.previous_id is not None else []
+        return crawl, counts, summary, await views.list_refused(crawl_id, limit=limit), changes
 
     with _open_crawls(database_url) as store:
-        crawl, counts, summary = asyncio.run(read(store))
-    if not render.is_for_terminal(as_json=as_json):
+        crawl, counts, summary, refused, changes = asyncio.run(read(store))
+    if not is_shown:
         pages = {"queued": counts.queued, "fetching": counts.fetching, "done": counts.done, "failed": counts.failed}
         skipped = {reason.sentence: count for reason, count in counts.skipped.items()}
         render.print_json(
@@ -107,6 +123,8 @@ def show(crawl_id: int, *, database_url: str, as_json: bool) -> None:
                 "skipped": skipped,
                 "links_skipped": dict(summary.skipped),
                 "externals": summary.externals,
+                "refused": [{"url": mask_url(page.url), "reason": page.error} for _, page in refused],
+                "changes": {str(change): count for change, count in counts.changes.items()},
             }
         )
         return
@@ -114,15 +132,17 @@ def show(crawl_id: int, *, database_url: str, as_json: bool) -> None:
     if crawl.outage is not None:
         state = f"{state}, paused until {crawl.outage.paused_until.astimezone():%H:%M:%S}: the site does not answer"
     click.echo(f"{render.make_bold(render.escape_control(crawl.seed))}  {state}")
-    print_problems(summary)
+    print_changes(changes)
+    print_problems(summary, refused, counts)
     print_summary(summary, counts, f"started {crawl.started_at[:16].replace('T', ' ')}", err=False)
 
 
 @crawls.command()
 @id_argument
 @click.argument("file", callback=parse_output_file)
+@click.option("--refused", is_flag=True, help="Write the pages that were not requested because of robots.txt instead.")
 @db_option
-def export(crawl_id: int, file: Path, *, database_url: str) -> None:
+def export(crawl_id: int, file: Path, *, refused: bool, database_url: str) -> None:
     """Write the pages of a crawl, or its link graph, to FILE.
 
     The extension chooses the format: .jsonl, .csv, .parquet, .graphml or .dot. A crawl that still runs is
@@ -143,7 +163,7 @@ def export(crawl_id: int, file: Path, *, database_url: str) -> None:
             done += 1
             bar.show(done, "pages")
 
-        await write_pages(file, store, crawl_id, count)
+        await write_pages(file, store, crawl_id, count, refused=refused)
         bar.clear()
 
     with _open_crawls(database_url) as store:
@@ -206,6 +226,7 @@ def _make_record(crawl: Crawl, pages: Mapping[str, int]) -> dict[str, Any]:
         "paused_until": None if crawl.outage is None else stamp(crawl.outage.paused_until),
         "started_at": crawl.started_at,
         "finished_at": crawl.finished_at,
+        "previous_id": crawl.previous_id,
         "options": asdict(crawl.options),
         "pages": {state: pages.get(state, 0) for state in ("queued", "fetching", "done", "failed")},
     }

@@ -15,6 +15,7 @@ from canonry.core.url import parse, read_url
 from canonry.crawler.crawl_options import NEWEST_POLICY, UNSET, CrawlOptions, Unset, choose_crawl_policy
 from canonry.crawler.crawl_run import CrawlRun
 from canonry.crawler.crawl_store import Crawl, CrawlState, CrawlStore
+from canonry.crawler.crawl_views import CrawlViews
 from canonry.crawler.lease_owners import find_dead_owners
 from canonry.crawler.recrawl import make_history
 from canonry.crawler.results import PageUrl
@@ -220,6 +221,16 @@ async def read_pages(crawls: CrawlStore, crawl_id: int) -> AsyncGenerator[Page]:
     """Yield the pages that a crawl has recorded, in the order in which they were found."""
     after = 0
     while stored := await crawls.list_pages(crawl_id, after=after):
+        for each in stored:
+            yield each.page
+        after = stored[-1].id
+
+
+async def read_refused(crawls: CrawlStore, crawl_id: int) -> AsyncGenerator[Page]:
+    """Yield the pages that a crawl did not request because of robots.txt, in the order in which they were found."""
+    after = 0
+    views = CrawlViews(crawls.database)
+    while stored := await views.list_refused(crawl_id, after=after):
         for each in stored:
             yield each.page
         after = stored[-1].id

@@ -52,12 +52,12 @@ RECORDED = (PageState.DONE, PageState.FAILED)  # the states of pages that a craw
 
 _REFUSED_STATUSES = frozenset({401, 403, 451})
 _REFUSED_FAILURES = frozenset({FailureKind.ROBOTS, FailureKind.REFUSED})
-_REFUSED_REASONS = frozenset({SkipReason.ROBOTS_DISALLOWED, SkipReason.REDIRECT_DISALLOWED})
+REFUSED_REASONS = frozenset({SkipReason.ROBOTS_DISALLOWED, SkipReason.REDIRECT_DISALLOWED})
 
 
 def judge_outcome(state: PageState, status: int, *, failure: str | None, skip_reason: str | None = None) -> PageOutcome:
     """Return what became of a page that is done, failed or skipped."""
-    if failure in _REFUSED_FAILURES or skip_reason in _REFUSED_REASONS or status in _REFUSED_STATUSES:
+    if failure in _REFUSED_FAILURES or skip_reason in REFUSED_REASONS or status in _REFUSED_STATUSES:
         return PageOutcome.REFUSED
     if state is PageState.SKIPPED:
         return PageOutcome.SKIPPED
