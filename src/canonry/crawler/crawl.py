@@ -70,6 +70,8 @@ async def crawl(
     routes: bool | Unset = UNSET,
     load_images: bool | Unset = UNSET,
     nofollow: bool | Unset = UNSET,
+    sessions: bool | Unset = UNSET,
+    trap_pages: int | Unset | None = UNSET,
     access: SiteAccess | None = None,
     warc: str | Path | None = None,
 ) -> AsyncGenerator[Page]:
@@ -106,6 +108,8 @@ async def crawl(
         "routes": routes,
         "load_images": load_images,
         "nofollow": nofollow,
+        "sessions": sessions,
+        "trap_pages": trap_pages,
         "shared": False,
     }
     changes = cast("OptionChanges", {name: value for name, value in given.items() if value is not UNSET})

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from canonry.core.native import normalize
 from canonry.core.scope import CRAWL_POLICY
 from canonry.core.url import parse
+from canonry.crawler.crawl_rules import find_page_pattern
 from canonry.crawler.crawl_store import CrawlState
 from canonry.crawler.decide import (
     NextStep,
@@ -35,6 +36,7 @@ from canonry.crawler.pages import Page, select_external
 from canonry.crawler.politeness import Politeness
 from canonry.crawler.reasons import CrawlFailure, CrawlFailureKind
 from canonry.crawler.results import LeasedPage, PageResult, PageState, PageUrl, judge_outcome
+from canonry.crawler.traps import Phrases, sign_text
 from canonry.errors import FetchFailed, StartMoved
 from canonry.evidence.fingerprint import fingerprint_text
 from canonry.net import robots as robots_txt
@@ -116,6 +118,7 @@ class CrawlRun:
         self._judge = self._make_judge(crawl.host)
         self._queue: asyncio.Queue[LeasedPage] = asyncio.Queue()
         self._results: list[PageResult] = []
+        self._phrases = Phrases()
         self._busy = 0
         self._has_news = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -249,6 +252,8 @@ class CrawlRun:
             max_pages=self.options.max_pages,
             max_depth=self.options.depth,
             renews=renews,
+            sessions=self.options.sessions,
+            trap_pages=self.options.trap_pages,
         )
         self._watch.adopt(batch.outage, version=version)
         if batch.host not in {"", self._judge.host}:  # another process followed the start page to this host
@@ -298,7 +303,7 @@ class CrawlRun:
             )
             if before is not None:
                 return before.restore_links(result, self._judge)
-            return await _add_text(result, opened.text)
+            return await self._add_text(result, opened.text)
         if retry.pauses_site:
             self._politeness.pause(retry.seconds)
         retry_at = self.clock() + timedelta(seconds=retry.seconds)
@@ -311,6 +316,19 @@ class CrawlRun:
             retry_at=retry_at,
             is_last_retry=retry.is_last,
         )
+
+    async def _add_text(self, result: PageResult, text: str) -> PageResult:
+        """Return a result with what the text of the page tells."""
+        if not text or result.state is not PageState.DONE:
+            return result
+        is_long = len(text) > _MIN_THREAD_CHARACTERS
+        fingerprint = await asyncio.to_thread(fingerprint_text, text) if is_long else fingerprint_text(text)
+        pattern = find_page_pattern(result.url) if self.options.trap_pages is not None else None
+        sign = None
+        if pattern is not None:
+            sign = sign_text(text, title=result.title, url=result.url, pattern=pattern, phrases=self._phrases)
+        facts = replace(result.facts, text_hash=fingerprint.text_hash)
+        return replace(result, fingerprint=fingerprint, sign=sign, facts=facts)
 
     async def _request_if_changed(
         self, page: PageUrl, before: StoredReading | None
@@ -388,15 +406,6 @@ class CrawlRun:
     def _follows_redirect(self, url: str, target: str) -> bool:
         """Return whether to follow a redirect: not if robots.txt disallows the target, or the `Judge` refuses it."""
         return not self._politeness.is_disallowed(target) and self._judge.follows_redirect(url, target)
-
-
-async def _add_text(result: PageResult, text: str) -> PageResult:
-    """Return a result with the hash of the page's text."""
-    if not text or result.state is not PageState.DONE:
-        return result
-    is_long = len(text) > _MIN_THREAD_CHARACTERS
-    fingerprint = await asyncio.to_thread(fingerprint_text, text) if is_long else fingerprint_text(text)
-    return replace(result, facts=replace(result.facts, text_hash=fingerprint.text_hash))
 
 
 def _wait_for_site(page: LeasedPage, opened: Opened, outage: Outage) -> PageResult:

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from canonry.crawler import frontier
 from canonry.crawler.crawl_options import parse_options
+from canonry.crawler.crawl_rules import change_rules
 from canonry.crawler.known_pages import add_pages, follow_deeper
 from canonry.crawler.pages import Page, PageLink, select_external
 from canonry.crawler.reasons import CrawlFailure, CrawlFailureKind, SkipReason
@@ -208,6 +209,13 @@ class CrawlStore:
             connection.execute(retry)
             waiting = (crawl_pages.c.crawl_id == crawl_id, crawl_pages.c.state == PageState.QUEUED)
             connection.execute(update(crawl_pages).where(*waiting).values(retry_at=None))
+            change_rules(
+                connection,
+                crawl_id,
+                trap_pages=options.trap_pages,
+                sessions=options.sessions,
+                is_trap_change=options.trap_pages != before.trap_pages,
+            )
             if before.depth is not None and (options.depth is None or options.depth > before.depth):
                 follow_deeper(connection, crawl_id, before=before.depth, max_depth=options.depth)
 
@@ -276,11 +284,14 @@ class CrawlStore:
         max_pages: int | None = None,
         max_depth: int | None = None,
         renews: bool = False,
+        sessions: bool = False,
+        trap_pages: int | None = None,
     ) -> FrontierBatch:
         """Record the results of pages that this owner leased, and lease up to `want` more, in one transaction.
 
         No more than `max_pages` are leased in all, and none deeper than `max_depth`. `renews` extends the leases that
-        the owner holds. With `want` 0 the crawl does not end, even if no page is left: the owner may have more pages to
+        the owner holds. With `sessions`, a page that repeats another one under a different session identifier is skipped;
+        `trap_pages` is how many pages in a row without new text stop a pattern. With `want` 0 the crawl does not end, even if no page is left: the owner may have more pages to
         add.
         """
         work = partial(
@@ -293,6 +304,8 @@ class CrawlStore:
             now=now,
             max_pages=max_pages,
             renews=renews,
+            sessions=sessions,
+            trap_pages=trap_pages,
         )
         return await self.database.write(work)
 

@@ -7,11 +7,13 @@ results together with the pages they link to, and leases the next pages: a crash
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, Row, bindparam, select, text, update
 
+from canonry.crawler.crawl_rules import choose_pages, learn_sessions, learn_traps, load_active_rules
 from canonry.crawler.decide import (
     Levels,
     RedirectDecision,
@@ -24,6 +26,7 @@ from canonry.crawler.known_pages import (
     add_pages,
     is_closed,
     load_known_pages,
+    make_group_key,
     make_page_key,
     save_known_page,
     try_next_spelling,
@@ -52,6 +55,7 @@ if TYPE_CHECKING:
 
 LEASE_DURATION = timedelta(seconds=60)
 _ANY_DEPTH = 2**31 - 1
+_PAGES_PER_CHOICE = 200  # looked at together, if rules may skip them
 _POLL_SECONDS = 0.5  # how soon to look for pages that other processes have found
 
 
@@ -63,6 +67,7 @@ _RECORD = text(
     "UPDATE crawl_pages SET state = :state, key = :key, url = :url, status = :status, final_url = :final_url,"
     " title = :title, engine = :engine, error = :error, failure = :failure, skip_reason = :skip_reason,"
     " links = :links, link_origin = :link_origin, followed = :followed, facts = :facts, change = :change,"
+    " skipped_by = :skipped_by, text_hash = :text_hash, simhash = :simhash, words = :words, group_key = :group_key,"
     " requested_url = :requested_url, attempts = :attempts, retry_at = :retry_at, is_last_retry = :is_last_retry,"
     " finished_at = :finished_at,"
     " begun_at = COALESCE(begun_at, :finished_at), lease = '', lease_until = NULL WHERE id = :id"
@@ -90,6 +95,7 @@ _SELECT_FRESH = (
     select(*_LEASED_COLUMNS)
     .where(crawl_pages.c.crawl_id == bindparam("of"), crawl_pages.c.state == PageState.QUEUED)
     .where(crawl_pages.c.begun_at.is_(None), crawl_pages.c.depth <= bindparam("level"))
+    .where(crawl_pages.c.id.not_in(bindparam("held", expanding=True)))
     .order_by(crawl_pages.c.depth, crawl_pages.c.id)
     .limit(bindparam("count"))
 )
@@ -134,6 +140,8 @@ def record_and_lease(
     max_pages: int | None,
     max_depth: int | None,
     renews: bool,
+    sessions: bool = False,
+    trap_pages: int | None = None,
 ) -> FrontierBatch:
     """Record results and lease up to `want` more pages, in the caller's transaction; see `CrawlStore`."""
     # With the row lock, batches run one after the other: no two lease the same page or exceed the limit together.
@@ -145,7 +153,17 @@ def record_and_lease(
     crawl = _Crawl(*row)
     comparison = Comparison(connection, crawl.previous_id)
     recorded, ended = (
-        _record(connection, crawl_id, owner, results, stamp(now), max_depth=max_depth, comparison=comparison)
+        _record(
+            connection,
+            crawl_id,
+            owner,
+            results,
+            stamp(now),
+            max_depth=max_depth,
+            comparison=comparison,
+            sessions=sessions,
+            trap_pages=trap_pages,
+        )
         if results
         else ([], 0)
     )
@@ -209,8 +227,7 @@ def _lease(
         due = {"of": crawl_id, "now": stamp(now), "count": want, "is_last": int(is_last)}
         leased += [_make_leased_page(row) for row in connection.execute(_SELECT_RETRIES, due)]
     if count := count_fresh(levels, want=want - len(leased), taken=taken, max_pages=max_pages):
-        fresh = connection.execute(_SELECT_FRESH, {"of": crawl_id, "level": _limit_depth(max_depth), "count": count})
-        new = [_make_leased_page(row) for row in fresh]
+        new = _choose_fresh(connection, crawl_id, count, max_depth=max_depth)
         _set_taken(connection, crawl_id, taken + len(new))
         leased += new
     if leased:
@@ -218,6 +235,25 @@ def _lease(
         rows = [{"id": page.id, "owner": owner, "until": until, "now": stamp(now)} for page in leased]
         connection.execute(_LEASE_PAGE, rows)
     return leased
+
+
+def _choose_fresh(connection: Connection, crawl_id: int, count: int, *, max_depth: int | None) -> list[LeasedPage]:
+    """Return pages that were never opened, without those that the rules of the crawl skip."""
+    rules = load_active_rules(connection, crawl_id)
+    chosen: list[LeasedPage] = []
+    held: list[int] = [0]
+    while len(chosen) < count:
+        size = max(count - len(chosen), _PAGES_PER_CHOICE) if rules else count
+        fresh = {"of": crawl_id, "level": _limit_depth(max_depth), "count": size, "held": held}
+        pages = [_make_leased_page(row) for row in connection.execute(_SELECT_FRESH, fresh)]
+        if not rules:
+            return pages
+        if not pages:
+            break
+        choice = choose_pages(connection, crawl_id, pages, rules, count=count - len(chosen))
+        chosen += choice.leased
+        held += choice.seen
+    return chosen
 
 
 def _limit_depth(max_depth: int | None) -> int:
@@ -261,6 +297,8 @@ def _record(
     *,
     max_depth: int | None,
     comparison: Comparison,
+    sessions: bool,
+    trap_pages: int | None,
 ) -> tuple[list[RecordedPage], int]:
     """Record the results of pages that the owner still holds, and return them with the number of final results.
 
@@ -273,6 +311,8 @@ def _record(
     # https, a shorter way or another spelling may have been found since the page was leased.
     known = load_known_pages(connection, [each.page.id for each in results])
     results = [each for each in results if not _try_next_spelling(connection, each, known[each.page.id])]
+    if sessions:
+        results = _fold_repeats(connection, crawl_id, results)
     plain = [
         RecordedPage(each, url, known[each.page.id].depth, each.page.referrer, now, comparison.judge(each, url))
         for each in results
@@ -282,9 +322,14 @@ def _record(
     if plain:
         connection.execute(_RECORD, [_make_row(each.result, each.url, now, each.change) for each in plain])
     recorded = [each for each in plain if each.result.state in RECORDED]
-    for each in sorted(results, key=lambda each: known[each.page.id].depth):
-        depth = known[each.page.id].depth + 1
-        add_pages(connection, crawl_id, each.found, depth, each.url, max_depth=max_depth)
+    depths = {each.page.id: known[each.page.id].depth for each in results}
+    new_pages: dict[int, list[PageUrl]] = {}
+    for each in sorted(results, key=lambda each: depths[each.page.id]):
+        depth = depths[each.page.id] + 1
+        new_pages[each.page.id] = add_pages(connection, crawl_id, each.found, depth, each.url, max_depth=max_depth)
+    if trap_pages is not None:
+        read = [each.result for each in plain if each.result.state is PageState.DONE]
+        learn_traps(connection, crawl_id, read, new_pages=new_pages, depths=depths, trap_pages=trap_pages)
     for each in results:
         if _is_redirect(each):
             recorded += _record_redirect(comparison, crawl_id, each, now, depth=known[each.page.id].depth)
@@ -299,6 +344,29 @@ def _try_next_spelling(connection: Connection, result: PageResult, known: KnownP
     if following is not None:
         save_known_page(connection, known, following)
     return following is not None
+
+
+def _fold_repeats(connection: Connection, crawl_id: int, results: list[PageResult]) -> list[PageResult]:
+    """Return results in which a page that repeats another one under a different session identifier is skipped."""
+    read = [
+        each for each in results if each.state is PageState.DONE and each.status < 400 and not _is_redirect(each)
+    ]
+    repeats = learn_sessions(connection, crawl_id, read)
+    if not repeats:
+        return results
+    return [
+        replace(
+            each,
+            state=PageState.SKIPPED,
+            skip_reason=skip.reason,
+            skipped_by=skip.rule_key,
+            final_url=skip.target_url,
+            links=(),
+        )
+        if (skip := repeats.get(each.page.id)) is not None
+        else each
+        for each in results
+    ]
 
 
 def _is_redirect(result: PageResult) -> bool:
@@ -371,6 +439,11 @@ def _make_row(result: PageResult, url: str, now: str, change: PageChange | None)
         "attempts": result.page.attempts + (result.state is PageState.QUEUED and not result.is_free_retry),
         "retry_at": None if result.retry_at is None else stamp(result.retry_at),
         "is_last_retry": int(result.is_last_retry),
+        "skipped_by": result.skipped_by,
+        "text_hash": result.fingerprint.text_hash if result.fingerprint.words else "",
+        "simhash": f"{result.fingerprint.simhash:016x}" if result.fingerprint.words else "",
+        "words": result.fingerprint.words,
+        "group_key": make_group_key(url),
         "finished_at": now,
     }
 

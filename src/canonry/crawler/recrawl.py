@@ -42,8 +42,9 @@ _SELECT_STORED = text(
     " WHERE crawl_id = :crawl_id AND key = :key AND state = 'done' AND status < 400"
 )
 _QUEUE_UNLINKED = text(
-    "INSERT INTO crawl_pages (crawl_id, key, url, requested_url, depth, referrer, origin)"
-    " SELECT :crawl_id, earlier.key, earlier.url, earlier.requested_url, earlier.depth, '', earlier.origin"
+    "INSERT INTO crawl_pages (crawl_id, key, url, requested_url, depth, referrer, origin, group_key)"
+    " SELECT :crawl_id, earlier.key, earlier.url, earlier.requested_url, earlier.depth, '', earlier.origin,"
+    " earlier.group_key"
     " FROM crawl_pages AS earlier WHERE earlier.crawl_id = :previous_id AND earlier.state = 'done'"
     " AND earlier.status < 400 AND earlier.depth <= :max_depth AND NOT EXISTS"
     " (SELECT 1 FROM crawl_pages AS known WHERE known.crawl_id = :crawl_id AND known.key = earlier.key)"
@@ -102,7 +103,8 @@ class Comparison:
 
     def judge(self, result: PageResult, url: str) -> PageChange | None:
         """Return how the page `url` changed, which gets this result."""
-        if self.previous_id is None or result.state is PageState.QUEUED:
+        is_repeat = result.skip_reason is SkipReason.SESSION_ID
+        if self.previous_id is None or result.state is PageState.QUEUED or is_repeat:
             return None
         before = self._find(url) or (self._find(result.redirects_to) if result.redirects_to else None)
         failure = None if result.failure is None else result.failure.kind

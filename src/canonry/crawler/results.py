@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from canonry.crawler.reasons import SkipReason
 from canonry.errors import FailureKind
+from canonry.evidence.fingerprint import EMPTY_TEXT, Fingerprint
 from canonry.net.origin import Origin
 from canonry.net.page_facts import NO_FACTS, PageFacts
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from canonry.crawler.pages import PageLink
+    from canonry.crawler.traps import TextSign
     from canonry.net.engine import PageFailure
 
 
@@ -119,6 +121,9 @@ class PageResult:
     is_last_retry: bool = False
     origin: Origin = Origin.UNKNOWN
     facts: PageFacts = NO_FACTS
+    fingerprint: Fingerprint = EMPTY_TEXT
+    sign: TextSign | None = None  # the text as the pattern of the URL compares it
+    skipped_by: str = ""  # the key of the rule that skips the page
 
 
 @dataclass(frozen=True, slots=True)
