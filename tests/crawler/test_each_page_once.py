@@ -215,7 +215,9 @@ def test_paths_that_grow_are_stopped(store: Database) -> None:
 
 
 def test_filters_without_new_text_are_stopped(store: Database) -> None:
-    products = [f"shirt {number} of soft cotton with long sleeves {number * 7} euros add to cart" for number in range(40)]
+    products = [
+        f"shirt {number} of soft cotton with long sleeves {number * 7} euros add to cart" for number in range(40)
+    ]
     values = {"colour": 9, "size": 9, "sort": 9, "brand": 9}
 
     def answer(path: str) -> str:

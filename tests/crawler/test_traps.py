@@ -75,7 +75,9 @@ def test_entries_of_a_calendar_are_new_text() -> None:
 
 
 def test_numbers_are_content_unless_they_are_dates_of_the_url() -> None:
-    reports = [(f"/report?date=2031-05-{day:02}", "Report", f"{day % 7} mm of rain, {day * 3} %") for day in range(1, 29)]
+    reports = [
+        (f"/report?date=2031-05-{day:02}", "Report", f"{day % 7} mm of rain, {day * 3} %") for day in range(1, 29)
+    ]
     assert all(is_new(reports))
 
 
@@ -85,10 +87,12 @@ def test_a_numbered_page_is_new_if_text_or_title_differ() -> None:
 
 
 def test_filters_that_arrange_known_entries_show_nothing_new() -> None:
-    products = [f"shirt {number} of soft cotton with long sleeves {number * 7} euros add to cart" for number in range(40)]
+    products = [
+        f"shirt {number} of soft cotton with long sleeves {number * 7} euros add to cart" for number in range(40)
+    ]
     pages = [("/shop?colour=any&sort=price", "Shop", " ".join(products))]
     pages += [
-        (f"/shop?colour=c{first}&sort=s{second}", "Shop", " ".join(products[first::second] + [f"c{first}"]))
+        (f"/shop?colour=c{first}&sort=s{second}", "Shop", " ".join([*products[first::second], f"c{first}"]))
         for first in range(8)
         for second in range(1, 8)
     ]
@@ -98,14 +102,20 @@ def test_filters_that_arrange_known_entries_show_nothing_new() -> None:
 def test_tables_of_numbers_are_new_text() -> None:
     draw = random.Random(7)
     pages = [
-        (f"/data?station={place // 20}&sensor={place % 20}", "Data", " ".join(str(draw.randrange(100)) for _ in range(96)))
+        (
+            f"/data?station={place // 20}&sensor={place % 20}",
+            "Data",
+            " ".join(str(draw.randrange(100)) for _ in range(96)),
+        )
         for place in range(400)
     ]
     assert all(is_new(pages))
 
 
 def test_a_path_that_grows_shows_one_text() -> None:
-    pages = [("/" + "a/b/" * count + "a", "", "You are here: " + "a b " * count + "a. Contact") for count in range(2, 9)]
+    pages = [
+        ("/" + "a/b/" * count + "a", "", "You are here: " + "a b " * count + "a. Contact") for count in range(2, 9)
+    ]
     assert is_new(pages) == [True, *[False] * 6]
 
 

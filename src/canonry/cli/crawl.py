@@ -22,6 +22,7 @@ from canonry.cli.crawl_output import (
     parse_archive_file,
     parse_out,
     print_changes,
+    print_left_groups,
     print_problems,
     print_summary,
     require_writer,
@@ -126,6 +127,15 @@ class _Limit(click.ParamType[int | str]):
 @click.option("--exclude", metavar="PATTERN", multiple=True, help="Leave out pages whose path matches. Repeatable.")
 @click.option("--no-robots", is_flag=True, help="Ignore robots.txt, for a site of your own.")
 @click.option("--ignore-nofollow", is_flag=True, help="Also follow links that ask crawlers not to (nofollow).")
+@click.option(
+    "--trap-pages",
+    metavar="N|none",
+    type=_Limit(2),
+    help="Stop a pattern of URLs, such as a calendar, after N pages in a row without new text; `none` never stops one."
+    "  [default: 100]",
+)
+@click.option("--no-traps", is_flag=True, help="The same as --trap-pages none.")
+@click.option("--no-sessions", is_flag=True, help="Also read pages that differ only in a session identifier.")
 @click.option("--sitemaps", is_flag=True, help="Also crawl the pages that the site's sitemaps name.")
 @click.option("--follow-start", is_flag=True, help="If the start page redirects to another host, crawl that host.")
 @click.option(
@@ -183,11 +193,17 @@ def crawl(
 def _read_options(given: dict[str, Any]) -> dict[str, Any]:
     """Return the crawl options that were given on the command line."""
     options = {name: value for name, value in given.items() if value is not None and value is not False and value != ()}
-    options |= {name: None for name in ("max_pages", "depth") if options.get(name) == _NO_LIMIT}
+    options |= {name: None for name in ("max_pages", "depth", "trap_pages") if options.get(name) == _NO_LIMIT}
     if options.pop("no_robots", False):
         options["robots"] = False
     if options.pop("ignore_nofollow", False):
         options["nofollow"] = False
+    if options.pop("no_traps", False):
+        if options.get("trap_pages") is not None:
+            raise click.UsageError("--no-traps and --trap-pages contradict each other. Give one of them.")
+        options["trap_pages"] = None
+    if options.pop("no_sessions", False):
+        options["sessions"] = False
     return options
 
 
@@ -367,6 +383,7 @@ class _Session:
         """Print the pages and the summary, and return the exit code."""
         from canonry.crawler.crawl_store import CrawlState
         from canonry.crawler.crawl_views import CrawlViews
+        from canonry.crawler.left_pages import list_left_groups
 
         summary, counts, crawl = self.summary, await crawls.count_pages(crawl_id), await crawls.get(crawl_id)
         views = CrawlViews(crawls.database)
@@ -379,6 +396,7 @@ class _Session:
             print_changes(await views.list_changes(crawl_id, MAX_SHOWN_PAGES + 1) if crawl.previous_id else [])
             print_problems(summary, await views.list_refused(crawl_id, limit=MAX_SHOWN_PAGES), counts)
         seconds = time.monotonic() - self.started
+        print_left_groups(await list_left_groups(crawls.database, crawl_id, limit=MAX_SHOWN_PAGES), err=True)
         print_summary(summary, counts, f"{summary.pages / max(seconds, 0.001):.1f} pages/s", err=True)
         is_unfinished = crawl.state in {CrawlState.STOPPED, CrawlState.PAUSED}
         if is_unfinished:

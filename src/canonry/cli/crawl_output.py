@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from canonry.crawler.crawl_store import Counts, CrawlStore, StoredPage
     from canonry.crawler.crawl_views import ChangedPage
+    from canonry.crawler.left_pages import LeftGroup
     from canonry.crawler.pages import Summary
 
 EXTENSIONS = (".jsonl", ".csv", ".parquet", ".graphml", ".dot")
@@ -112,6 +113,16 @@ def print_changes(changes: Sequence[ChangedPage]) -> None:
         click.echo("and more; --out has all")
 
 
+def print_left_groups(groups: Sequence[LeftGroup], *, err: bool = False) -> None:
+    """Print which patterns of URLs were left out, and how many pages of each."""
+    if not groups:
+        return
+    click.echo(err=err)
+    rows = [(str(group.pages), group.pattern, group.reason.sentence, group.example) for group in groups]
+    render.print_table(("left out", "pattern", "why", "for example"), rows[:MAX_SHOWN_PAGES], err=err)
+    click.echo("To list them: canonry crawls export ID FILE --skipped. To read traps: --resume --no-traps", err=err)
+
+
 def print_summary(summary: Summary, counts: Counts, note: str, *, err: bool) -> None:
     """Print what a crawl found as a table; `note` stands beside the number of pages."""
     from canonry.crawler.results import PageOutcome
@@ -129,6 +140,7 @@ def print_summary(summary: Summary, counts: Counts, note: str, *, err: bool) -> 
         ("not fetched", counts.queued, "left in the queue"),
         *(("page skipped", count, reason.sentence) for reason, count in sorted(counts.skipped.items())),
         *(("link skipped", count, reason) for reason, count in summary.skipped.most_common(30)),
+        ("different texts", summary.texts, "that pages showed"),
         ("external", summary.externals, "URLs of other sites"),
         ("duplicates avoided", counts.duplicates_avoided, "links to pages already known"),
     ]
@@ -144,12 +156,18 @@ async def write_pages(
     on_page: Callable[[], object] = lambda: None,
     *,
     refused: bool = False,
+    skipped: bool = False,
 ) -> None:
-    """Write all pages of a crawl, or their link graph, to a file; with `refused` those that robots.txt disallows."""
+    """Write all pages of a crawl, or their link graph, to a file.
+
+    With `refused` those that robots.txt disallows, with `skipped` those that were left out as repeats or traps.
+    """
     from canonry.crawler.crawl import read_pages, read_refused
     from canonry.crawler.export import open_writer
+    from canonry.crawler.left_pages import read_left_pages
 
     with open_writer(file) as writer:
-        async for page in read_refused(crawls, crawl_id) if refused else read_pages(crawls, crawl_id):
+        pages = read_refused(crawls, crawl_id) if refused else read_pages(crawls, crawl_id)
+        async for page in read_left_pages(crawls.database, crawl_id) if skipped else pages:
             writer.add(page)
             on_page()

@@ -15,6 +15,7 @@ from canonry.cli.crawl_output import (
     MAX_SHOWN_PAGES,
     parse_output_file,
     print_changes,
+    print_left_groups,
     print_problems,
     print_summary,
     require_writer,
@@ -94,6 +95,7 @@ def show(crawl_id: int, *, database_url: str, as_json: bool) -> None:
     """
     from canonry.crawler.crawl import read_pages
     from canonry.crawler.crawl_views import CrawlViews
+    from canonry.crawler.left_pages import list_left_groups
     from canonry.crawler.pages import Summary, mask_url
 
     is_shown = render.is_for_terminal(as_json=as_json)
@@ -113,6 +115,7 @@ def show(crawl_id: int, *, database_url: str, as_json: bool) -> None:
 
     with _open_crawls(database_url) as store:
         crawl, counts, summary, refused, changes = asyncio.run(read(store))
+        left = asyncio.run(list_left_groups(store.database, crawl_id, limit=limit))
     if not is_shown:
         pages = {"queued": counts.queued, "fetching": counts.fetching, "done": counts.done, "failed": counts.failed}
         skipped = {reason.sentence: count for reason, count in counts.skipped.items()}
@@ -123,6 +126,8 @@ def show(crawl_id: int, *, database_url: str, as_json: bool) -> None:
                 "skipped": skipped,
                 "links_skipped": dict(summary.skipped),
                 "externals": summary.externals,
+                "texts": summary.texts,
+                "left": [asdict(group) for group in left],
                 "refused": [{"url": mask_url(page.url), "reason": page.error} for _, page in refused],
                 "changes": {str(change): count for change, count in counts.changes.items()},
             }
@@ -134,6 +139,7 @@ def show(crawl_id: int, *, database_url: str, as_json: bool) -> None:
     click.echo(f"{render.make_bold(render.escape_control(crawl.seed))}  {state}")
     print_changes(changes)
     print_problems(summary, refused, counts)
+    print_left_groups(left)
     print_summary(summary, counts, f"started {crawl.started_at[:16].replace('T', ' ')}", err=False)
 
 
@@ -141,8 +147,9 @@ def show(crawl_id: int, *, database_url: str, as_json: bool) -> None:
 @id_argument
 @click.argument("file", callback=parse_output_file)
 @click.option("--refused", is_flag=True, help="Write the pages that were not requested because of robots.txt instead.")
+@click.option("--skipped", is_flag=True, help="Write the pages that were left out as repeats or traps instead.")
 @db_option
-def export(crawl_id: int, file: Path, *, refused: bool, database_url: str) -> None:
+def export(crawl_id: int, file: Path, *, refused: bool, skipped: bool, database_url: str) -> None:
     """Write the pages of a crawl, or its link graph, to FILE.
 
     The extension chooses the format: .jsonl, .csv, .parquet, .graphml or .dot. A crawl that still runs is
@@ -152,6 +159,8 @@ def export(crawl_id: int, file: Path, *, refused: bool, database_url: str) -> No
     canonry crawls export 3 links.graphml
     """
     require_writer(file)
+    if refused and skipped:
+        raise click.UsageError("--refused and --skipped write different pages. Give one of them.")
 
     async def write(store: CrawlStore) -> None:
         await store.get(crawl_id)
@@ -163,7 +172,7 @@ def export(crawl_id: int, file: Path, *, refused: bool, database_url: str) -> No
             done += 1
             bar.show(done, "pages")
 
-        await write_pages(file, store, crawl_id, count, refused=refused)
+        await write_pages(file, store, crawl_id, count, refused=refused, skipped=skipped)
         bar.clear()
 
     with _open_crawls(database_url) as store:

@@ -111,9 +111,9 @@ _QUEUE_SKIPPED_FOR = text(
     " attempts = 0, retry_at = NULL, is_last_retry = 0"
     " WHERE crawl_id = :crawl_id AND state = 'skipped' AND skip_reason = :reason"
 )
-_SELECT_TEXTS = text(
-    "SELECT digest FROM crawl_texts WHERE crawl_id = :crawl_id AND digest IN :digests"
-).bindparams(bindparam("digests", expanding=True))
+_SELECT_TEXTS = text("SELECT digest FROM crawl_texts WHERE crawl_id = :crawl_id AND digest IN :digests").bindparams(
+    bindparam("digests", expanding=True)
+)
 _INSERT_TEXT = text("INSERT INTO crawl_texts (crawl_id, digest) VALUES (:crawl_id, :digest) ON CONFLICT DO NOTHING")
 
 
@@ -216,9 +216,7 @@ class _Folds:
         _save_rules(self._connection, self._crawl_id, [self.rules[key] for key in self._changed])
 
 
-def learn_sessions(
-    connection: Connection, crawl_id: int, results: Sequence[PageResult]
-) -> dict[int, Skip]:
+def learn_sessions(connection: Connection, crawl_id: int, results: Sequence[PageResult]) -> dict[int, Skip]:
     """Compare pages that were read with other spellings of theirs; return those that repeat a page, by id."""
     groups = {each.page.id: make_group_key(each.url) or make_page_key(each.url) for each in results}
     if not groups:
@@ -267,7 +265,9 @@ def _store_session_rules(
     """Save rules that changed; return to the queue what a rule skipped that is withdrawn now."""
     changed = [scope for scope, rule in rules.items() if before.get(scope) != rule]
     stored = [
-        StoredRule(make_rule_key(RuleKind.SESSION, scope), RuleKind.SESSION, scope, rules[scope].is_active, rules[scope])
+        StoredRule(
+            make_rule_key(RuleKind.SESSION, scope), RuleKind.SESSION, scope, rules[scope].is_active, rules[scope]
+        )
         for scope in changed
     ]
     _save_rules(connection, crawl_id, stored)
@@ -369,9 +369,7 @@ def _name_pattern(pattern: UrlPattern) -> str:
     return f"{pattern.kind} {pattern.text}"
 
 
-def _load_rules(
-    connection: Connection, crawl_id: int, kind: RuleKind, patterns: Collection[str]
-) -> dict[str, Any]:
+def _load_rules(connection: Connection, crawl_id: int, kind: RuleKind, patterns: Collection[str]) -> dict[str, Any]:
     """Return the states of rules by pattern, as far as they are known."""
     if not patterns:
         return {}

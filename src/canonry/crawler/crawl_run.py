@@ -439,5 +439,8 @@ def _make_page(recorded: RecordedPage) -> Page:
         referrer=recorded.referrer,
         fetched_at=recorded.fetched_at,
         change=recorded.change,
+        text_hash=result.text_hash,
+        simhash=result.simhash,
+        words=result.fingerprint.words,
     )
     return page.add_facts(result.facts)

@@ -112,7 +112,7 @@ _PAGE_COLUMNS = [
     crawl_pages.c[name]
     for name in (
         *("id", "url", "requested_url", "final_url", "status", "title", "depth", "engine", "links", "error"),
-        *("failure", "state", "facts", "referrer", "finished_at", "change"),
+        *("failure", "state", "facts", "referrer", "finished_at", "change", "text_hash", "simhash", "words"),
     )
 ]
 
@@ -290,9 +290,9 @@ class CrawlStore:
         """Record the results of pages that this owner leased, and lease up to `want` more, in one transaction.
 
         No more than `max_pages` are leased in all, and none deeper than `max_depth`. `renews` extends the leases that
-        the owner holds. With `sessions`, a page that repeats another one under a different session identifier is skipped;
-        `trap_pages` is how many pages in a row without new text stop a pattern. With `want` 0 the crawl does not end, even if no page is left: the owner may have more pages to
-        add.
+        the owner holds. With `want` 0 the crawl does not end, even if no page is left: the owner may have more pages to
+        add. With `sessions`, a page that repeats another one under a different session identifier is skipped;
+        `trap_pages` is how many pages in a row without new text stop a pattern.
         """
         work = partial(
             frontier.record_and_lease,
@@ -412,5 +412,8 @@ def _make_page(row: Row[Any]) -> StoredPage:
         referrer=row.referrer,
         fetched_at=row.finished_at or "",
         change=PageChange(row.change) if row.change else None,
+        text_hash=row.text_hash,
+        simhash=row.simhash,
+        words=row.words,
     )
     return StoredPage(row.id, page.add_facts(parse_facts(row.facts)))

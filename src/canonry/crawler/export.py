@@ -88,7 +88,7 @@ class _Parquet:
         links: Any = pa.list_(pa.struct([(name, pa.string()) for name in names]))
         texts: Any = pa.list_(pa.string())
         kinds: dict[str, Any] = {"status": pa.int32(), "depth": pa.int32(), "links": links, "external": links}
-        kinds |= {"size": pa.int64(), "is_still_changing": pa.bool_()}
+        kinds |= {"words": pa.int32(), "size": pa.int64(), "is_still_changing": pa.bool_()}
         kinds |= {"robots_directives": texts, "hreflangs": pa.list_(texts)}
         self._schema: Any = pa.schema([(name, kinds.get(name, pa.string())) for name in RECORD_FIELDS])
         self._table: Any = pa.Table

@@ -348,9 +348,7 @@ def _try_next_spelling(connection: Connection, result: PageResult, known: KnownP
 
 def _fold_repeats(connection: Connection, crawl_id: int, results: list[PageResult]) -> list[PageResult]:
     """Return results in which a page that repeats another one under a different session identifier is skipped."""
-    read = [
-        each for each in results if each.state is PageState.DONE and each.status < 400 and not _is_redirect(each)
-    ]
+    read = [each for each in results if each.state is PageState.DONE and each.status < 400 and not _is_redirect(each)]
     repeats = learn_sessions(connection, crawl_id, read)
     if not repeats:
         return results
@@ -440,8 +438,8 @@ def _make_row(result: PageResult, url: str, now: str, change: PageChange | None)
         "retry_at": None if result.retry_at is None else stamp(result.retry_at),
         "is_last_retry": int(result.is_last_retry),
         "skipped_by": result.skipped_by,
-        "text_hash": result.fingerprint.text_hash if result.fingerprint.words else "",
-        "simhash": f"{result.fingerprint.simhash:016x}" if result.fingerprint.words else "",
+        "text_hash": result.text_hash,
+        "simhash": result.simhash,
         "words": result.fingerprint.words,
         "group_key": make_group_key(url),
         "finished_at": now,

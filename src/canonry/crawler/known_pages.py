@@ -201,7 +201,7 @@ def save_known_page(connection: Connection, before: KnownPage, page: KnownPage) 
 
 
 def _add_some(connection: Connection, crawl_id: int, found: _FoundPages) -> tuple[list[KnownPage], list[PageUrl]]:
-    """Add pages; return those that were read already and are nearer to the start page than they seemed, and new ones."""
+    """Add pages; return those that were read and are nearer to the start page than they seemed, and the new ones."""
     keys = [make_page_key(page.url) for page in found.pages]
     known = _load_by_keys(connection, crawl_id, keys)
     new: dict[str, PageUrl] = {}  # in the order in which they are first linked

@@ -15,9 +15,11 @@ from canonry.net.engine import LinkSource
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from canonry.crawler.reasons import SkipReason
     from canonry.net.page_facts import PageFacts
 
 _MAX_UNREAD_PAGES = 100_000  # that a summary keeps
+_MAX_TEXTS = 1_000_000
 _MAX_EXTERNAL_URLS = 1_000_000  # external URLs that a summary counts
 
 
@@ -57,6 +59,8 @@ class Page:
     `size` is the number of bytes of the body, None if it is not known. `robots_directives`, `hreflangs` (pairs of
     language and URL) and `canonical_url` are what the page declares. `is_still_changing` says that scripts had not
     finished when the links were read. `change` is the difference to the crawl before, if this one repeats another.
+    `text_hash`, `simhash` (16 hexadecimal digits) and `words` are the fingerprint of the visible text. `skip_reason`
+    says why a page was left out.
     """
 
     url: str
@@ -80,6 +84,10 @@ class Page:
     referrer: str = ""
     fetched_at: str = ""
     change: PageChange | None = None
+    text_hash: str = ""
+    simhash: str = ""
+    words: int = 0
+    skip_reason: SkipReason | None = None
 
     def add_facts(self, facts: PageFacts) -> Page:
         """Return the page with what it says about itself."""
@@ -100,7 +108,8 @@ _URL_FIELDS = ("url", "requested_url", "final_url", "error", "canonical_url", "r
 
 @dataclass(slots=True)
 class Summary:
-    """What a crawl found; `skipped` counts links by reason, `externals` different URLs of other sites.
+    """What a crawl found; `skipped` counts links by reason, `externals` different URLs of other sites, `texts`
+    different visible texts.
 
     A page that is added twice, because another spelling of its URL was found later, counts with its last result.
     `failed` counts pages without a usable answer, also those that were refused before a request.
@@ -111,9 +120,11 @@ class Summary:
     outcomes: Counter[PageOutcome] = field(default_factory=Counter[PageOutcome])
     skipped: Counter[str] = field(default_factory=Counter[str])
     externals: int = 0
+    texts: int = 0
     is_seed_failed: bool = False
     _unread: dict[str, Page] = field(default_factory=dict[str, "Page"], repr=False)
     _external: set[int] = field(default_factory=set[int], repr=False)
+    _texts: set[int] = field(default_factory=set[int], repr=False)
 
     def add(self, page: Page) -> None:
         """Count a page and its links."""
@@ -130,6 +141,9 @@ class Summary:
             elif link.verdict is Verdict.EXTERNAL and len(self._external) < _MAX_EXTERNAL_URLS:
                 self._external.add(hash(link.url))
         self.externals = len(self._external)
+        if page.text_hash and len(self._texts) < _MAX_TEXTS:
+            self._texts.add(hash(page.text_hash))
+            self.texts = len(self._texts)
 
     @property
     def problems(self) -> list[Page]:

@@ -125,6 +125,16 @@ class PageResult:
     sign: TextSign | None = None  # the text as the pattern of the URL compares it
     skipped_by: str = ""  # the key of the rule that skips the page
 
+    @property
+    def text_hash(self) -> str:
+        """The hash of the visible text; empty for a page without text."""
+        return self.fingerprint.text_hash if self.fingerprint.words else ""
+
+    @property
+    def simhash(self) -> str:
+        """The simhash of the visible text as 16 hexadecimal digits; empty for a page without text."""
+        return f"{self.fingerprint.simhash:016x}" if self.fingerprint.words else ""
+
 
 @dataclass(frozen=True, slots=True)
 class RecordedPage:

@@ -7,6 +7,7 @@ one folder or script of the site. A pair with different texts withdraws it.
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass, replace
 from enum import Enum, auto
@@ -87,7 +88,7 @@ def looks_random(value: str) -> bool:
     if any(part.isalpha() and part.islower() and len(part) < 12 for part in re.split(r"[-_]", core) if part != core):
         return False  # words with hyphens: a slug
     kinds = ["digit" if character.isdigit() else "letter" for character in core if character.isalnum()]
-    changes = sum(before != after for before, after in zip(kinds, kinds[1:], strict=False))
+    changes = sum(before != after for before, after in itertools.pairwise(kinds))
     if _HEX.fullmatch(core) and len(core) >= _MIN_HEX_CHARACTERS:
         return changes >= 2
     return changes >= _MIN_CHANGES
@@ -195,6 +196,9 @@ def find_selectors(urls: list[str]) -> set[str]:
     found: set[str] = set()
     for url in urls:
         session = find_session_id(url)
-        if session is not None and values.setdefault((session.scope, session.stripped_url), session.value) != session.value:
+        if (
+            session is not None
+            and values.setdefault((session.scope, session.stripped_url), session.value) != session.value
+        ):
             found.add(session.scope)
     return found

@@ -14,6 +14,7 @@ from canonry.crawler.crawl import reopen_crawl
 from canonry.crawler.crawl import start_crawl as store_crawl
 from canonry.crawler.crawl_options import NEWEST_POLICY, CrawlOptions, choose_crawl_policy
 from canonry.crawler.crawl_store import Counts, CrawlState
+from canonry.crawler.traps import DEFAULT_TRAP_PAGES
 from canonry.errors import InvalidFields, InvalidUrl, UnsafeUrl
 from canonry.server.problems import RequestRefused
 from canonry.store.schema import stamp
@@ -45,6 +46,11 @@ class CrawlOptionsIn(BaseModel):
     exclude: tuple[Annotated[str, Field(max_length=500)], ...] = Field(
         (), max_length=50, description="No pages whose path matches one of these."
     )
+    trap_pages: Annotated[int, Field(ge=2, le=1_000_000)] | None = Field(
+        DEFAULT_TRAP_PAGES,
+        description="Pages in a row without new text after which a pattern of URLs is stopped. null: never.",
+    )
+    sessions: bool = Field(True, description="false: also read pages that differ only in a session identifier.")
     follow_start: bool = Field(
         False, description="If the start page redirects to another host, crawl that host instead."
     )

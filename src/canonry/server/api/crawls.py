@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import Field, TypeAdapter
 
+from canonry.crawler.left_pages import LeftGroup, list_left_groups
 from canonry.crawler.pages import Page, make_record
 from canonry.crawler.results import PageOutcome
 from canonry.server.bookmark_input import Url
@@ -44,6 +45,9 @@ class CrawlDetail(CrawlSummary):
         dict[PageOutcome, int], Field(description="What became of the pages: read, missing, failed, refused, skipped.")
     ]
     skipped: Annotated[dict[str, int], Field(description="Skipped pages, by reason.")]
+    left: Annotated[
+        tuple[LeftGroup, ...], Field(description="Pages that were left out as repeats or traps, by pattern of URLs.")
+    ]
     duplicates_avoided: Annotated[int, Field(description="Links to pages that were already known.")]
     pages_per_second: float
     open: Annotated[tuple[str, ...], Field(description="Pages being fetched now, at most 20.")]
@@ -84,6 +88,7 @@ async def get_crawl(request: Request, crawl_id: RowId) -> CrawlDetail:
         **{field.name: getattr(summary, field.name) for field in fields(summary)},
         outcomes=dict(counts.outcomes),
         skipped={reason.sentence: count for reason, count in counts.skipped.items()},
+        left=tuple(await list_left_groups(service.database, crawl_id)),
         duplicates_avoided=counts.duplicates_avoided,
         pages_per_second=pages_per_second(crawl, counts, service.clock()),
         open=glance.open,

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from canonry.bookmarks.url_pipeline import MAX_URL_CHARS
 from canonry.crawler.crawl_store import CrawlState
+from canonry.crawler.left_pages import list_left_groups
 from canonry.errors import CanonryError, InvalidFields, mask_credentials
 from canonry.net.chrome.process import find_chrome
 from canonry.server.crawl_actions import (
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 router = page_router()
 _CRAWLS_PER_PAGE = 20
+_MAX_LEFT_GROUPS = 20
 _NUMBER_FIELDS = ("max_pages", "depth")
 _NOTICES = {"removed": "The crawl and its pages were deleted."}
 
@@ -167,6 +169,7 @@ async def _load_progress(request: Request, crawl_id: int) -> dict[str, Any]:
         "rate": pages_per_second(crawl, counts, service.clock()),
         "avoided": counts.duplicates_avoided,
         "moved_to": crawl.moved_to,
+        "left": await list_left_groups(service.database, crawl_id, limit=_MAX_LEFT_GROUPS),
     }
 
 
