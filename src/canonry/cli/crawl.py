@@ -396,7 +396,8 @@ class _Session:
             print_changes(await views.list_changes(crawl_id, MAX_SHOWN_PAGES + 1) if crawl.previous_id else [])
             print_problems(summary, await views.list_refused(crawl_id, limit=MAX_SHOWN_PAGES), counts)
         seconds = time.monotonic() - self.started
-        print_left_groups(await list_left_groups(crawls.database, crawl_id, limit=MAX_SHOWN_PAGES), err=True)
+        left = await list_left_groups(crawls.database, crawl_id, limit=MAX_SHOWN_PAGES)
+        print_left_groups(crawl_id, left, err=True)
         print_summary(summary, counts, f"{summary.pages / max(seconds, 0.001):.1f} pages/s", err=True)
         is_unfinished = crawl.state in {CrawlState.STOPPED, CrawlState.PAUSED}
         if is_unfinished:

@@ -113,14 +113,18 @@ def print_changes(changes: Sequence[ChangedPage]) -> None:
         click.echo("and more; --out has all")
 
 
-def print_left_groups(groups: Sequence[LeftGroup], *, err: bool = False) -> None:
+def print_left_groups(crawl_id: int, groups: Sequence[LeftGroup], *, err: bool = False) -> None:
     """Print which patterns of URLs were left out, and how many pages of each."""
+    from canonry.crawler.reasons import SkipReason
+
     if not groups:
         return
     click.echo(err=err)
     rows = [(str(group.pages), group.pattern, group.reason.sentence, group.example) for group in groups]
     render.print_table(("left out", "pattern", "why", "for example"), rows[:MAX_SHOWN_PAGES], err=err)
-    click.echo("To list them: canonry crawls export ID FILE --skipped. To read traps: --resume --no-traps", err=err)
+    click.echo(f"To list these pages: canonry crawls export {crawl_id} FILE --skipped", err=err)
+    if any(group.reason is SkipReason.TRAP for group in groups):
+        click.echo("To read what was taken for a trap: --resume --no-traps", err=err)
 
 
 def print_summary(summary: Summary, counts: Counts, note: str, *, err: bool) -> None:

@@ -139,7 +139,7 @@ def show(crawl_id: int, *, database_url: str, as_json: bool) -> None:
     click.echo(f"{render.make_bold(render.escape_control(crawl.seed))}  {state}")
     print_changes(changes)
     print_problems(summary, refused, counts)
-    print_left_groups(left)
+    print_left_groups(crawl_id, left)
     print_summary(summary, counts, f"started {crawl.started_at[:16].replace('T', ' ')}", err=False)
 
 
