@@ -450,8 +450,8 @@ Index(
     "crawl_pages_by_group",
     crawl_pages.c.crawl_id,
     crawl_pages.c.group_key,
-    sqlite_where=crawl_pages.c.group_key != "",
-    postgresql_where=crawl_pages.c.group_key != "",
+    sqlite_where=text("group_key <> ''"),
+    postgresql_where=text("group_key <> ''"),
 )
 
 crawl_rules = Table(  # what a crawl has learned about the URLs of its site

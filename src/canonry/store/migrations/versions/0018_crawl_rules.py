@@ -12,9 +12,14 @@ _ID = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 
 def upgrade() -> None:
-    for name in ("text_hash", "simhash", "group_key", "skipped_by"):
-        op.add_column("crawl_pages", sa.Column(name, sa.Text, nullable=False, server_default=""))
-    op.add_column("crawl_pages", sa.Column("words", sa.Integer, nullable=False, server_default="0"))
+    for name, kind, default in (
+        ("text_hash", sa.Text, ""),
+        ("simhash", sa.Text, ""),
+        ("words", sa.Integer, "0"),
+        ("group_key", sa.Text, ""),
+        ("skipped_by", sa.Text, ""),
+    ):
+        op.add_column("crawl_pages", sa.Column(name, kind, nullable=False, server_default=default))
     has_group = sa.text("group_key <> ''")
     op.create_index(
         "crawl_pages_by_group",
