@@ -27,11 +27,15 @@ REFUSED, SKIPPED = PageOutcome.REFUSED, PageOutcome.SKIPPED
 
 
 def read(text_hash: str = "", title: str = "", etag: str = "", final_url: str = "/a") -> Reading:
-    return Reading(READ, final_url, title, PageFacts(text_hash=text_hash, etag=etag))
+    return Reading(READ, final_url, title, text_hash, PageFacts(etag=etag))
+
+
+def leave(final_url: str) -> Reading:
+    return Reading(READ, final_url, leaves_site=True)
 
 
 def read_file(size: int | None, content_type: str = "application/pdf", etag: str = "") -> Reading:
-    return Reading(READ, "/a", "", PageFacts(content_type, size, etag=etag))
+    return Reading(READ, "/a", facts=PageFacts(content_type, size, etag=etag))
 
 
 # fmt: off
@@ -60,6 +64,10 @@ CHANGES = [
     ("refused now",                    read("1"),            Reading(REFUSED),        None),
     ("redirects now",                  read("1"),            Reading(SKIPPED, "/b"),  PageChange.GONE),
     ("redirects as before",            read("1", final_url="/b"), Reading(SKIPPED, "/b"), None),
+    ("leaves the site now",            read("1"),            leave("//x/"),           PageChange.GONE),
+    ("leaves the site as before",      leave("//x/"),        leave("//x/"),           PageChange.SAME),
+    ("leaves the site elsewhere",      leave("//x/"),        leave("//y/"),           PageChange.CHANGED),
+    ("a page of its own again",        leave("//x/"),        read("1"),               PageChange.CHANGED),
     ("skipped and never known",        None,                 Reading(SKIPPED, "/b"),  None),
 ]
 # fmt: on

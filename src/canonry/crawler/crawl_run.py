@@ -327,8 +327,7 @@ class CrawlRun:
         sign = None
         if pattern is not None:
             sign = sign_text(text, title=result.title, url=result.url, pattern=pattern, phrases=self._phrases)
-        facts = replace(result.facts, text_hash=fingerprint.text_hash)
-        return replace(result, fingerprint=fingerprint, sign=sign, facts=facts)
+        return replace(result, fingerprint=fingerprint, sign=sign)
 
     async def _request_if_changed(
         self, page: PageUrl, before: StoredReading | None

@@ -20,8 +20,10 @@ from canonry.crawler.pages import PageLink
 from canonry.crawler.reasons import SkipReason
 from canonry.crawler.results import PageChange, PageOutcome, PageResult, PageState, judge_outcome
 from canonry.errors import FailureKind
+from canonry.evidence.fingerprint import EMPTY_TEXT, Fingerprint
 from canonry.net.engine import Opened, PageFailure
 from canonry.net.page_facts import NO_FACTS, PageFacts, parse_facts
+from canonry.net.response import REDIRECTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,14 +33,14 @@ if TYPE_CHECKING:
     from canonry.net.response import Validators
     from canonry.store.database import Database
 
-_COLUMNS = "state, status, failure, skip_reason, requested_url, final_url, title, facts"
+_COLUMNS = "state, status, failure, skip_reason, requested_url, final_url, title, text_hash, facts"
 _SELECT_BY_KEY = text(f"SELECT {_COLUMNS} FROM crawl_pages WHERE crawl_id = :crawl_id AND key = :key")  # noqa: S608
 _SELECT_BY_TARGET = text(
     f"SELECT {_COLUMNS} FROM crawl_pages"  # noqa: S608
     " WHERE crawl_id = :crawl_id AND state = 'done' AND final_url = :final_url ORDER BY id LIMIT 1"
 )
 _SELECT_STORED = text(
-    "SELECT status, final_url, title, links, facts, error, failure FROM crawl_pages"
+    "SELECT status, final_url, title, links, facts, error, failure, text_hash, simhash, words FROM crawl_pages"
     " WHERE crawl_id = :crawl_id AND key = :key AND state = 'done' AND status < 400"
 )
 _QUEUE_UNLINKED = text(
@@ -60,7 +62,9 @@ class Reading:
     outcome: PageOutcome
     final_url: str = ""
     title: str = ""
+    text_hash: str = ""
     facts: PageFacts = NO_FACTS
+    leaves_site: bool = False  # it redirects to another host
 
 
 def decide_change(before: Reading | None, after: Reading) -> PageChange | None:
@@ -68,13 +72,12 @@ def decide_change(before: Reading | None, after: Reading) -> PageChange | None:
 
     A page that now redirects to another one is gone, unless it did so before.
     """
-    was_read = before is not None and before.outcome is PageOutcome.READ
+    if before is None or before.outcome is not PageOutcome.READ:
+        return PageChange.NEW if after.outcome is PageOutcome.READ else None
     if after.outcome is PageOutcome.READ:
-        if before is None or not was_read:
-            return PageChange.NEW
+        if after.leaves_site and not before.leaves_site:
+            return PageChange.GONE
         return PageChange.SAME if _shows_same(before, after) else PageChange.CHANGED
-    if before is None or not was_read:
-        return None
     if after.outcome is PageOutcome.SKIPPED:
         return None if after.final_url == before.final_url else PageChange.GONE
     return PageChange.GONE if after.outcome is PageOutcome.MISSING else None
@@ -86,8 +89,10 @@ def _shows_same(before: Reading, after: Reading) -> bool:
     Pages without text are the same if they have the same validators or, without these, the same type and size.
     """
     old, new = before.facts, after.facts
-    if old.text_hash or new.text_hash:
-        return (old.text_hash, before.title) == (new.text_hash, after.title)
+    if before.leaves_site or after.leaves_site:
+        return before.final_url == after.final_url
+    if before.text_hash or after.text_hash:
+        return (before.text_hash, before.title) == (after.text_hash, after.title)
     if old.validators or new.validators:
         return old.validators == new.validators
     is_known = bool(old.content_type) and old.size is not None
@@ -109,7 +114,9 @@ class Comparison:
         before = self._find(url) or (self._find(result.redirects_to) if result.redirects_to else None)
         failure = None if result.failure is None else result.failure.kind
         outcome = judge_outcome(result.state, result.status, failure=failure, skip_reason=result.skip_reason)
-        return decide_change(before, Reading(outcome, result.final_url, result.title, result.facts))
+        leaves_site = result.state is PageState.DONE and result.status in REDIRECTS
+        after = Reading(outcome, result.final_url, result.title, result.text_hash, result.facts, leaves_site)
+        return decide_change(before, after)
 
     def _find(self, url: str) -> Reading | None:
         keys = {"crawl_id": self.previous_id, "key": make_page_key(url)}
@@ -125,7 +132,8 @@ def _make_reading(row: Row[Any]) -> Reading | None:
     if state in {PageState.QUEUED, PageState.FETCHING}:
         return None
     outcome = judge_outcome(state, row.status, failure=row.failure, skip_reason=row.skip_reason)
-    return Reading(outcome, row.final_url, row.title, parse_facts(row.facts))
+    leaves_site = state is PageState.DONE and row.status in REDIRECTS
+    return Reading(outcome, row.final_url, row.title, row.text_hash, parse_facts(row.facts), leaves_site)
 
 
 def queue_unlinked(connection: Connection, crawl_id: int, previous_id: int, *, max_depth: int) -> bool:
@@ -146,6 +154,7 @@ class StoredReading:
     links: tuple[PageLink, ...]
     facts: PageFacts
     failure: PageFailure | None
+    fingerprint: Fingerprint
 
     @property
     def validators(self) -> Validators:
@@ -178,7 +187,14 @@ class StoredReading:
             return result
         followed = sum(link.verdict is Verdict.CRAWL for link in self.links)
         found = judge.find_pages(self.links, result.origin, depth=result.page.depth + 1)
-        return replace(result, links=self.links, followed=followed, found=found, facts=self.facts)
+        return replace(
+            result,
+            links=self.links,
+            followed=followed,
+            found=found,
+            facts=self.facts,
+            fingerprint=self.fingerprint,
+        )
 
 
 class History:
@@ -210,4 +226,5 @@ def _load_stored(connection: Connection, keys: Mapping[str, object]) -> StoredRe
         return None
     failure = PageFailure(FailureKind(row.failure), row.error) if row.failure else None
     links = tuple(PageLink.from_row(*values) for values in json.loads(row.links))
-    return StoredReading(row.status, row.final_url, row.title, links, parse_facts(row.facts), failure)
+    fingerprint = Fingerprint(row.text_hash, int(row.simhash, 16), row.words) if row.text_hash else EMPTY_TEXT
+    return StoredReading(row.status, row.final_url, row.title, links, parse_facts(row.facts), failure, fingerprint)

@@ -30,8 +30,8 @@ class PageFacts:
     """What is known about a page besides its links.
 
     `size` is the number of bytes of the body after decompression, None if it is not known. `hreflangs` are pairs of
-    language and URL. `canonical_url` is the one that the page declares, which may be wrong. `text_hash` is empty for a
-    page whose text was not read. `etag` and `last_modified` are its validators (RFC 9110, 8.8).
+    language and URL. `canonical_url` is the one that the page declares, which may be wrong. `etag` and
+    `last_modified` are its validators (RFC 9110, 8.8).
     """
 
     content_type: str = ""
@@ -40,7 +40,6 @@ class PageFacts:
     hreflangs: tuple[tuple[str, str], ...] = ()
     canonical_url: str = ""
     is_still_changing: bool = False
-    text_hash: str = ""
     etag: str = ""
     last_modified: str = ""
 
