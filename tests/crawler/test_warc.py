@@ -71,9 +71,9 @@ PAGES = {
 
 
 async def run(web: LoopbackWeb, file: Path, engine: str = "http", **options: Any) -> list[str]:
-    given: dict[str, Any] = {"store": "sqlite://", "retries": 0, "warc": file, **options}
+    given: dict[str, Any] = {"engine": engine, "store": "sqlite://", "retries": 0, "warc": file, **options}
     async with web.client() as client:
-        return [page.url async for page in crawl(f"{SITE}/", engine=engine, client=client, **given)]
+        return [page.url async for page in crawl(f"{SITE}/", client=client, **given)]
 
 
 @pytest.mark.parametrize("engine", ENGINES)

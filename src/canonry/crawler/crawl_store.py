@@ -139,8 +139,8 @@ class CrawlStore:
         """
 
         def work(connection: Connection) -> Crawl:
-            values = {"seed": name or seed.url, "host": host, "options": options.to_json(), "started_at": stamp(now)}
-            values |= {} if previous_id is None else {"previous_id": previous_id}
+            texts = {"seed": name or seed.url, "host": host, "options": options.to_json(), "started_at": stamp(now)}
+            values = {**texts, "previous_id": previous_id}
             crawl = _make_crawl(connection.execute(insert(crawls).values(values).returning(*_CRAWL_COLUMNS)).one())
             add_pages(connection, crawl.id, [seed], depth=0, referrer="")
             return crawl
@@ -348,8 +348,8 @@ class CrawlStore:
 
 
 def _count_pages(connection: Connection, crawl_id: int) -> Counts:
-    names = ("state", "skip_reason", "failure", "status", "change")
-    groups = [crawl_pages.c[name] for name in names]
+    columns = crawl_pages.c
+    groups = (columns.state, columns.skip_reason, columns.failure, columns.status, columns.change)
     query = (
         select(*groups, func.count(), func.sum(crawl_pages.c.followed))
         .where(crawl_pages.c.crawl_id == crawl_id)
