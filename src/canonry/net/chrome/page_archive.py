@@ -42,7 +42,7 @@ class _Request:
 
     @property
     def content_type(self) -> str:
-        headers = {} if self.response is None else self.response["headers"]
+        headers: dict[str, str] = {} if self.response is None else self.response["headers"]
         return next((value for name, value in headers.items() if name.lower() == "content-type"), "")
 
 
