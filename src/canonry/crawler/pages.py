@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from canonry.core.scope import Verdict
 from canonry.crawler.decide import is_unusable
+from canonry.crawler.reasons import SkipReason  # noqa: TC001 (FastAPI reads the annotations of Page)
 from canonry.crawler.results import PageChange, PageOutcome
 from canonry.errors import FailureKind, mask_credentials
 from canonry.net.engine import LinkSource
@@ -15,7 +16,6 @@ from canonry.net.engine import LinkSource
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from canonry.crawler.reasons import SkipReason
     from canonry.net.page_facts import PageFacts
 
 _MAX_UNREAD_PAGES = 100_000  # that a summary keeps
