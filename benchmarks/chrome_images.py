@@ -55,7 +55,9 @@ def main(arguments: list[str]) -> None:
         print(json.dumps(asdict(asyncio.run(_crawl(options.pages, load_images=options.run == "with")))))
         return
     rounds = [_run_round(kind, options.pages) for _ in range(options.rounds) for kind in ("with", "without")]
-    best = [min((one for one in rounds if one.load_images is kind), key=lambda one: one.seconds) for kind in (True, False)]
+    best = [
+        min((one for one in rounds if one.load_images is kind), key=lambda one: one.seconds) for kind in (True, False)
+    ]
     rows = [
         (
             "loaded (--load-images)" if one.load_images else "blocked (the default)",
@@ -67,7 +69,9 @@ def main(arguments: list[str]) -> None:
     print(format_table(("pictures, media, fonts", "pages", "links", "requests", "MB", "pages/s", "CPU s"), rows))
     if options.json:
         load = os.getloadavg()[0]
-        write_json(options.json, {"machine": describe_machine(), "load": load, "rounds": [asdict(one) for one in rounds]})
+        write_json(
+            options.json, {"machine": describe_machine(), "load": load, "rounds": [asdict(one) for one in rounds]}
+        )
 
 
 def _run_round(kind: str, pages: int) -> ImageRound:
@@ -92,7 +96,9 @@ async def _crawl(pages: int, *, load_images: bool) -> ImageRound:
                 pass
             kind, body = _make_response(request.split(b" ")[1].decode())
             sent.append(len(body))
-            writer.write(f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+            writer.write(
+                f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+            )
         writer.close()
 
     server = await asyncio.start_server(answer, ADDRESS, 0)
@@ -123,7 +129,10 @@ def _make_response(target: str) -> tuple[str, bytes]:
         pictures = "".join(f"<img src=/picture/{number}/{place}.png>" for place in range(PICTURES))
         links = "".join(f"<li><a href=/page/{number * 20 + place}>Page {place}</a>" for place in range(20))
         style = f"<style>@font-face {{ font-family: x; src: url(/font/{number}.woff2) }} p {{ font-family: x }}</style>"
-        return "text/html", f"<!doctype html>{style}<p>Text</p>{pictures}<video src=/video/{number}></video>{links}".encode()
+        return (
+            "text/html",
+            f"<!doctype html>{style}<p>Text</p>{pictures}<video src=/video/{number}></video>{links}".encode(),
+        )
     return "text/plain", b""
 
 

@@ -30,7 +30,7 @@ from urllib.parse import urljoin
 from benchmarks.machine import describe_machine, find_versions, format_table, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 ADDRESS, HOST = "127.0.0.1", "localhost"  # a name, because sites have names
 PORTS = range(8000, 9000)
@@ -248,11 +248,14 @@ def run_server(pages: int) -> Iterator[int]:
 
 def run_here(library: str, seed: str, policy: str = "") -> dict[str, Any]:
     """Crawl in this process, and measure from the first request to the last record."""
-    ours = partial(crawl_canonry, policy=policy)
-    crawl = {"canonry": ours, "scrapy": crawl_scrapy, "crawlee": crawl_crawlee}[library]
+    crawls: dict[str, Callable[[str, Path], tuple[int, int]]] = {
+        "canonry": partial(crawl_canonry, policy=policy),
+        "scrapy": crawl_scrapy,
+        "crawlee": crawl_crawlee,
+    }
     with tempfile.TemporaryDirectory() as folder:
         cpu, wall = time.process_time(), time.perf_counter()
-        pages, links = crawl(seed, Path(folder))
+        pages, links = crawls[library](seed, Path(folder))
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"pages": pages, "links": links, "cpu_seconds": cpu, "wall_seconds": wall, "peak_mib": peak}

@@ -1,6 +1,6 @@
 """Crawl documentation from Debian packages, served on loopback: pages, requests, different texts, CPU and memory.
 
-    python -m benchmarks.documentation_sites [--rounds N] [--folder FOLDER] [--json FILE]
+    python -m benchmarks.documentation_sites [--rounds N] [--sites SITE…] [--folder FOLDER] [--json FILE]
 
 The packages are downloaded with `apt-get download` and unpacked, not installed. One process serves a site as it is;
 another one serves the Django documentation as real sites link it: with campaign parameters, a new session in each
@@ -64,15 +64,18 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.documentation_sites", description=__doc__)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--folder", type=Path, default=Path("build/documentation"), help="where packages are unpacked")
+    parser.add_argument("--sites", nargs="*", choices=[*SITES, DECORATED], default=[*SITES, DECORATED])
     parser.add_argument("--json", metavar="FILE", help="also write the result to FILE")
     options = parser.parse_args(arguments)
     programs = [name for name in ("canonry", *PEERS) if find_versions([name])[name] is not None]
     measured: list[SiteMeasurement] = []
-    for site, (package, folder) in SITES.items():
+    for site in options.sites:
+        package, folder = SITES["django" if site == DECORATED else site]
         root = unpack(package, options.folder) / folder
-        measured += [_measure_best(site, program, root, options.rounds) for program in programs]
-    root = options.folder / SITES["django"][0] / SITES["django"][1]
-    measured += [_measure(DECORATED, "canonry", root, policy) for policy in ("crawl@1", "crawl@2")]
+        if site == DECORATED:
+            measured += [_measure(site, "canonry", root, policy) for policy in ("crawl@1", "crawl@2")]
+        else:
+            measured += [_measure_best(site, program, root, options.rounds) for program in programs]
     print(format_result(measured))
     if options.json:
         result = {"machine": describe_machine(), "versions": find_versions(programs), "load": os.getloadavg()[0]}
@@ -101,7 +104,9 @@ def _measure(site: str, program: str, root: Path, policy: str = "") -> SiteMeasu
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=3600)
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     name = f"{program} {policy}".strip()
-    return SiteMeasurement(site, name, requests=server.requests, texts=server.texts, **result)
+    measured = SiteMeasurement(site, name, requests=server.requests, texts=server.texts, **result)
+    print(measured, file=sys.stderr, flush=True)
+    return measured
 
 
 def format_result(measured: list[SiteMeasurement]) -> str:

@@ -26,7 +26,7 @@ _MIN_WORDS = 30
 _MAX_WORDS = 20_000  # of a page
 _MAX_PHRASES = 200_000  # that are remembered of all pages with filters
 _NEW_SHARE = 0.5
-_SUSPECTS = frozenset({UrlKind.CALENDAR, UrlKind.GROWING_PATH, UrlKind.FACETS})
+_DOUBTFUL_KINDS = frozenset({UrlKind.CALENDAR, UrlKind.GROWING_PATH, UrlKind.FACETS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def _make_digest(kind: UrlKind, words: Iterable[str]) -> str:
 
 def leads_on(own: UrlPattern, found: UrlPattern | None) -> bool:
     """Return whether a new page, linked from a page of the pattern `own`, is a reason to go on."""
-    return found is None or (found != own and found.kind not in _SUSPECTS)
+    return found is None or (found != own and found.kind not in _DOUBTFUL_KINDS)
 
 
 @dataclass(frozen=True, slots=True)
