@@ -40,7 +40,7 @@ class ImageRound:
     requests: int
     megabytes: float
     seconds: float
-    cpu_seconds: float  # of canonry and Chrome
+    cpu_seconds: float  # of this process and of the children that it waited for, not of all processes of Chrome
 
 
 def main(arguments: list[str]) -> None:

@@ -367,7 +367,7 @@ def crawl_crawlee(seed: str, folder: Path) -> tuple[int, int]:
 
         await crawler.run([seed])
 
-    logging.disable(logging.INFO)
+    logging.disable(logging.ERROR)  # it logs a traceback for every missing page
     asyncio.run(run())
     return counts["pages"], counts["links"]
 

@@ -62,6 +62,8 @@ def test_pages_are_printed_as_json_lines(user: User, site: Site) -> None:
     assert {record["url"] for record in records} == {f"{site.url}/", *(f"{site.url}/{n}" for n in range(COUNT))}
     home = next(record for record in records if record["depth"] == 0)
     assert home.pop("fetched_at").endswith("Z")
+    assert (len(home.pop("text_hash")), len(home.pop("simhash")), home.pop("skip_reason")) == (64, 16, None)
+    assert home.pop("words") == 1
     assert home == {
         "url": f"{site.url}/",
         "requested_url": f"{site.url}/",
