@@ -16,10 +16,24 @@ SOURCES = [
     "rules",
     "scan",
     "sha256",
+    "simhash",
     "sites",
     "url",
 ]
-HEADERS = ["_fast", "answer", "bytes", "column", "repair", "policy_rules", "rules", "scan", "sha256", "sites", "url"]
+HEADERS = [
+    "_fast",
+    "answer",
+    "bytes",
+    "column",
+    "repair",
+    "policy_rules",
+    "rules",
+    "scan",
+    "sha256",
+    "simhash",
+    "sites",
+    "url",
+]
 
 setup(
     ext_modules=[

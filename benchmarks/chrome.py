@@ -21,6 +21,7 @@ import tempfile
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -128,12 +129,16 @@ def _make_urls(port: int, pages: int) -> list[str]:
 
 async def _run_canonry(port: int, pages: int, tabs: int) -> Round:
     from canonry.net.chrome.chrome_engine import ChromeEngine
+    from canonry.net.engine import WAIT_LOAD, ReadOptions
     from canonry.net.guard import Guard
+    from canonry.net.origin import Origin
 
-    async with ChromeEngine(Settings(), Guard([f"{ADDRESS}/32"], range(1, 65536)), tabs=tabs) as engine:
-        await asyncio.gather(*(engine.open(url) for url in _make_urls(port, WARM_UP)))
+    guard, options = Guard([f"{ADDRESS}/32"], range(1, 65536)), ReadOptions(wait=WAIT_LOAD, load_images=True)
+    async with ChromeEngine(Settings(), guard, tabs=tabs, options=options) as engine:
+        open_page = partial(engine.open, origin=Origin.PERSON)
+        await asyncio.gather(*(open_page(url) for url in _make_urls(port, WARM_UP)))
         started = time.perf_counter()
-        opened = await asyncio.gather(*(engine.open(url) for url in _make_urls(port, pages)))
+        opened = await asyncio.gather(*(open_page(url) for url in _make_urls(port, pages)))
         seconds = time.perf_counter() - started
         assert not any(one.error for one in opened)
         links = sum(len(one.links) for one in opened)

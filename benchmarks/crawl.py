@@ -22,13 +22,15 @@ import tempfile
 import time
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urljoin
 
 from benchmarks.machine import describe_machine, find_versions, format_table, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 ADDRESS, HOST = "127.0.0.1", "localhost"  # a name, because sites have names
 PORTS = range(8000, 9000)
@@ -37,6 +39,7 @@ MIN_SPEED_RATIO = 1.5  # to the pages per second of each peer
 MAX_MEMORY_RATIO = 1.5  # of the largest site to the smallest
 DEFAULT_PAGES, DEFAULT_ROUNDS, PARALLEL_REQUESTS = 2000, 3, 8
 MEMORY_PAGES = (2000, 20_000)
+FILES = re.compile(r".*\.(?:pdf|jpe?g|png|gif|svg|webp|css|js|ico|zip|tar|gz|mp4|mov|avi|mp3|wav)(?:[?#]|$)")
 TEXT = "<p>The harbour was quiet that morning; only the pilot boat went out, twice, and came back empty.</p>\n" * 12
 
 
@@ -76,7 +79,7 @@ def main(arguments: list[str]) -> None:
         return
     if arguments[:1] == ["run"]:
         with redirect_stdout(sys.stderr):
-            result = run_here(arguments[1], int(arguments[2]))
+            result = run_here(arguments[1], arguments[2], *arguments[3:])
         print(json.dumps(result))
         return
     parser = argparse.ArgumentParser(prog="python -m benchmarks.crawl", description=__doc__)
@@ -106,7 +109,7 @@ def main(arguments: list[str]) -> None:
 
 def measure(library: str, port: int) -> CrawlMeasurement:
     """Crawl in a separate process."""
-    command = [sys.executable, "-m", "benchmarks.crawl", "run", library, str(port)]
+    command = [sys.executable, "-m", "benchmarks.crawl", "run", library, f"http://{HOST}:{port}/page/0"]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=1800)
     return CrawlMeasurement(library, **json.loads(done.stdout.splitlines()[-1]))
 
@@ -243,19 +246,22 @@ def run_server(pages: int) -> Iterator[int]:
         process.stdout.close()
 
 
-def run_here(library: str, port: int) -> dict[str, Any]:
+def run_here(library: str, seed: str, policy: str = "") -> dict[str, Any]:
     """Crawl in this process, and measure from the first request to the last record."""
-    seed = f"http://{HOST}:{port}/page/0"
-    crawl = {"canonry": crawl_canonry, "scrapy": crawl_scrapy, "crawlee": crawl_crawlee}[library]
+    crawls: dict[str, Callable[[str, Path], tuple[int, int]]] = {
+        "canonry": partial(crawl_canonry, policy=policy),
+        "scrapy": crawl_scrapy,
+        "crawlee": crawl_crawlee,
+    }
     with tempfile.TemporaryDirectory() as folder:
         cpu, wall = time.process_time(), time.perf_counter()
-        pages, links = crawl(seed, Path(folder))
+        pages, links = crawls[library](seed, Path(folder))
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"pages": pages, "links": links, "cpu_seconds": cpu, "wall_seconds": wall, "peak_mib": peak}
 
 
-def crawl_canonry(seed: str, folder: Path) -> tuple[int, int]:
+def crawl_canonry(seed: str, folder: Path, policy: str = "") -> tuple[int, int]:
     from canonry.crawler.crawl import crawl
     from canonry.net.fetch import Client
     from canonry.net.guard import Guard
@@ -271,6 +277,8 @@ def crawl_canonry(seed: str, folder: Path) -> tuple[int, int]:
                 "client": client,
                 "store": f"sqlite:///{folder}/crawl.db",
             }
+            if policy:
+                options["policy"] = policy
             async for each in crawl(seed, engine="http", **options):
                 pages += 1
                 links += len(each.links)
@@ -284,7 +292,7 @@ def crawl_scrapy(seed: str, _: Path) -> tuple[int, int]:
     from scrapy.crawler import CrawlerProcess
     from scrapy.linkextractors import LinkExtractor
 
-    counts, site = {"pages": 0, "links": 0}, seed.removesuffix("page/0")
+    counts, site = {"pages": 0, "links": 0}, urljoin(seed, "/")
     extractor = LinkExtractor(deny_extensions=(), unique=False)
 
     class Site(scrapy.Spider):
@@ -302,7 +310,7 @@ def crawl_scrapy(seed: str, _: Path) -> tuple[int, int]:
                 "links": links,
             }
             for link in links:
-                if link["href"].startswith(site) and ".pdf" not in link["href"]:
+                if link["href"].startswith(site) and not FILES.search(link["href"]):
                     yield scrapy.Request(link["href"], self.parse)
 
     process = CrawlerProcess(
@@ -355,11 +363,11 @@ def crawl_crawlee(seed: str, folder: Path) -> tuple[int, int]:
             await context.push_data(
                 {"url": context.request.url, "title": context.selector.css("title::text").get(), "links": links}
             )
-            await context.enqueue_links(strategy="same-hostname", exclude=[re.compile(r".*\.pdf")])
+            await context.enqueue_links(strategy="same-hostname", exclude=[FILES])
 
         await crawler.run([seed])
 
-    logging.disable(logging.INFO)
+    logging.disable(logging.ERROR)  # it logs a traceback for every missing page
     asyncio.run(run())
     return counts["pages"], counts["links"]
 

@@ -149,6 +149,7 @@ class LoopbackWeb:
         # Requests for unknown pages, whose connection was closed without a response. aiohttp retries once on a new
         # connection, so each URL is listed twice.
         self.refused: list[tuple[str, str]] = []
+        self.not_modified: set[str] = set()  # URLs that were answered with 304
         self.peak = 0
 
     @property
@@ -205,6 +206,10 @@ class LoopbackWeb:
             page = {**page, **turns[min(turn, len(turns) - 1)]}
         if delay := page.get("delay_ms"):
             await _pause(delay / 1000, reader)
+        etag = page.get("headers", {}).get("ETag")
+        if page.get("revalidates") and etag and request.headers.get("if-none-match") == etag:
+            self.not_modified.add(request.url)
+            return make_http_response(304, {"ETag": etag}, request.method)
         wanted = page.get("require_auth")
         if wanted and request.headers.get("authorization") != f"Basic {base64.b64encode(wanted.encode()).decode()}":
             return make_http_response(401, {"WWW-Authenticate": "Basic realm=loopback"}, request.method)

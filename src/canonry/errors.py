@@ -235,7 +235,7 @@ class StartMoved(CanonryError):
 
 
 class OptionsFixed(CanonryError):
-    """A crawl was resumed with another policy or other patterns: its pages were found under the first ones."""
+    """A crawl was resumed or repeated with another policy or other patterns than those its pages were found under."""
 
     def __init__(self, crawl_id: int) -> None:
         super().__init__(crawl_id)
@@ -243,8 +243,8 @@ class OptionsFixed(CanonryError):
 
     def __str__(self) -> str:
         return (
-            f"crawl {self.crawl_id} has another policy, or other include and exclude patterns. Resume it without these"
-            " options, or start a new crawl."
+            f"crawl {self.crawl_id} has another policy, or other include and exclude patterns. Leave these options"
+            " out, or start a new crawl."
         )
 
 

@@ -61,6 +61,9 @@ def test_pages_are_printed_as_json_lines(user: User, site: Site) -> None:
     records = user.crawl_records(site.url)
     assert {record["url"] for record in records} == {f"{site.url}/", *(f"{site.url}/{n}" for n in range(COUNT))}
     home = next(record for record in records if record["depth"] == 0)
+    assert home.pop("fetched_at").endswith("Z")
+    assert (len(home.pop("text_hash")), len(home.pop("simhash")), home.pop("skip_reason")) == (64, 16, None)
+    assert home.pop("words") == 1
     assert home == {
         "url": f"{site.url}/",
         "requested_url": f"{site.url}/",
@@ -81,6 +84,14 @@ def test_pages_are_printed_as_json_lines(user: User, site: Site) -> None:
         "external": [],
         "error": "",
         "outcome": "read",
+        "content_type": "text/html; charset=utf-8",
+        "size": len(site.pages["/"]),
+        "robots_directives": [],
+        "hreflangs": [],
+        "canonical_url": "",
+        "is_still_changing": False,
+        "referrer": "",
+        "change": None,
     }
     zero = next(record for record in records if record["title"] == "Page 0")
     assert [link["url"] for link in zero["external"]] == ["https://other.example.org/"]

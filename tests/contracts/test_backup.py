@@ -19,6 +19,8 @@ from sqlalchemy import delete, insert, select, text
 
 import postgres
 from canonry.core.keys import Item
+from canonry.crawler.crawl_store import CrawlState
+from canonry.crawler.results import PageChange
 from canonry.errors import StoreError
 from canonry.feeds.feed_store import FeedStore
 from canonry.feeds.feed_values import FeedDocument
@@ -26,7 +28,7 @@ from canonry.store import backup as backup_module
 from canonry.store.backup import backup, read_header, restore
 from canonry.store.database import Database, _make_engine
 from canonry.store.migrations.migrate import upgrade
-from canonry.store.schema import cache, entries, feeds, metadata, rekeyed_rows, rekeys
+from canonry.store.schema import cache, crawl_pages, crawls, entries, feeds, metadata, rekeyed_rows, rekeys
 from canonry.store.schema_versions import VERSIONS
 
 if TYPE_CHECKING:
@@ -69,6 +71,13 @@ def fill(database: Database, count: int = 5) -> None:
             insert(rekeys).values(id=7, from_policy="a", to_policy="b", status="done", started_at="x", position=2**40)
         )
         connection.execute(insert(rekeyed_rows).values(rekey_id=7, entry_id=1, row="{}"))
+        for state in CrawlState:
+            seed = f"https://{state}.example/"
+            crawl = insert(crawls).values(seed=seed, host="a", state=state, started_at="x", previous_id=1)
+            crawl_id = connection.execute(crawl.returning(crawls.c.id)).scalar_one()
+            page = {"crawl_id": crawl_id, "url": seed, "requested_url": seed, "depth": 0}
+            for change in ("", *PageChange):
+                connection.execute(insert(crawl_pages).values(**page, key=f"k{change}", change=change))
 
     database.write_now(more)
 

@@ -74,7 +74,9 @@ def test_sentences_become_reasons(empty_url: str) -> None:
         ]
         crawls = reversed(asyncio.run(store.list_crawls()))
         assert [crawl.failure for crawl in crawls] == [failure for *_, failure in CRAWLS]
-        assert asyncio.run(store.count_pages(1)).skipped == dict.fromkeys(SkipReason, 1)
+        assert asyncio.run(store.count_pages(1)).skipped == {
+            SkipReason(reason): 1 for state, _, _, reason, _ in PAGES if state == "skipped"
+        }
         assert [each.page.failure for each in asyncio.run(store.list_pages(1))] == [
             reason or None for state, _, _, reason, _ in PAGES if state in ("done", "failed")
         ]

@@ -134,6 +134,16 @@ async def test_a_higher_maximum_depth_continues_a_crawl() -> None:
 
 
 @in_a_loop
+async def test_a_higher_maximum_depth_follows_links_of_every_source() -> None:
+    body = "<a href=/a>a</a><map><area href=/b></map><iframe src=/c></iframe><svg><a xlink:href=/d>d</a></svg>"
+    site = make_site({"/": html(body), **{f"/{name}": html("") for name in "abcd"}})
+    async with LoopbackWeb(site) as web:
+        with Database("sqlite://") as database:
+            assert (await run(web, database, depth=0)).keys() == {"/"}
+            assert (await run(web, database, depth=1, resume=True)).keys() == {"/", "/a", "/b", "/c", "/d"}
+
+
+@in_a_loop
 async def test_a_lower_maximum_depth_leaves_queued_pages() -> None:
     async with LoopbackWeb(CHAIN) as web:
         with Database("sqlite://") as database:

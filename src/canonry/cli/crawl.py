@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import shlex
 import sys
 import time
-from importlib import import_module
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from canonry.cli import render
 from canonry.cli.access_options import access_options, hide_headers, read_access
+from canonry.cli.crawl_output import (
+    EXTENSIONS,
+    MAX_SHOWN_PAGES,
+    WARC_EXTENSION,
+    parse_archive_file,
+    parse_out,
+    print_changes,
+    print_left_groups,
+    print_problems,
+    print_summary,
+    require_writer,
+    take_archive_file,
+    write_pages,
+)
 from canonry.cli.options import complete_policy, db_option, json_option
 from canonry.cli.signals import run_until_stopped
 from canonry.cli.stores import open_store
@@ -22,16 +36,15 @@ from canonry.core.url import parse
 from canonry.errors import CanonryError, CrawlNotFound, mask_credentials
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from pathlib import Path
 
     from canonry.crawler.crawl_options import OptionChanges
     from canonry.crawler.crawl_store import Counts, Crawl, CrawlStore
     from canonry.crawler.pages import Page, Summary
     from canonry.crawler.results import Outage
 
-_EXTENSIONS = (".jsonl", ".csv", ".parquet", ".graphml", ".dot")
+_NO_WORKER_SECONDS = 5.0  # after which a crawl for workers says that none has opened a page
 _NO_LIMIT = "none"
-_MAX_SHOWN_PAGES = 20  # on a terminal
 
 
 class _Limit(click.ParamType[int | str]):
@@ -44,24 +57,6 @@ class _Limit(click.ParamType[int | str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
         return _NO_LIMIT if value == _NO_LIMIT else self._number.convert(value, param, ctx)
-
-
-def parse_output_file(_context: click.Context, _parameter: click.Parameter, given: str | None) -> Path | None:
-    """Return the file to write, after a check of its extension and folder."""
-    if given is None:
-        return None
-    file = Path(given)
-    if file.suffix.lower() not in _EXTENSIONS:
-        raise click.BadParameter(f"{given}: the file name must end in {', '.join(_EXTENSIONS)}")
-    if not file.parent.is_dir():
-        raise click.BadParameter(f"{file.parent}: the folder does not exist")
-    return file
-
-
-def require_writer(file: Path | None) -> None:
-    """Fail before the crawl, not after it, if the library for the file is missing."""
-    if file is not None and file.suffix.lower() == ".parquet":
-        import_module("pyarrow.parquet")
 
 
 @click.command()
@@ -83,10 +78,21 @@ def require_writer(file: Path | None) -> None:
 @click.option(
     "--out",
     metavar="FILE",
-    callback=parse_output_file,
-    help=f"Write all pages, or the link graph, to FILE; its extension is one of {', '.join(_EXTENSIONS)}.",
+    callback=parse_out,
+    help=f"Write all pages, or the link graph, to FILE; its extension is one of {', '.join(EXTENSIONS)}.",
+)
+@click.option(
+    "--warc",
+    metavar="FILE",
+    callback=parse_archive_file,
+    help=f"Write all requests and answers to FILE for web archives; its extension is {WARC_EXTENSION}.",
 )
 @click.option("--resume", is_flag=True, help="Continue the latest crawl of this start page.")
+@click.option(
+    "--again",
+    is_flag=True,
+    help="Repeat the latest finished crawl of this start page: each page is new, changed, gone or the same.",
+)
 @click.option(
     "--concurrency",
     metavar="N",
@@ -120,6 +126,16 @@ def require_writer(file: Path | None) -> None:
 )
 @click.option("--exclude", metavar="PATTERN", multiple=True, help="Leave out pages whose path matches. Repeatable.")
 @click.option("--no-robots", is_flag=True, help="Ignore robots.txt, for a site of your own.")
+@click.option("--ignore-nofollow", is_flag=True, help="Also follow links that ask crawlers not to (nofollow).")
+@click.option(
+    "--trap-pages",
+    metavar="N|none",
+    type=_Limit(2),
+    help="Stop a pattern of URLs, such as a calendar, after N pages in a row without new text; `none` never stops one."
+    "  [default: 100]",
+)
+@click.option("--no-traps", is_flag=True, help="The same as --trap-pages none.")
+@click.option("--no-sessions", is_flag=True, help="Also read pages that differ only in a session identifier.")
 @click.option("--sitemaps", is_flag=True, help="Also crawl the pages that the site's sitemaps name.")
 @click.option("--follow-start", is_flag=True, help="If the start page redirects to another host, crawl that host.")
 @click.option(
@@ -136,7 +152,15 @@ def require_writer(file: Path | None) -> None:
 @db_option
 @json_option
 def crawl(
-    seed: str, *, out: Path | None, resume: bool, database_url: str, as_json: bool, workers: bool, **given: Any
+    seed: str,
+    *,
+    out: Path | None,
+    resume: bool,
+    again: bool,
+    database_url: str,
+    as_json: bool,
+    workers: bool,
+    **given: Any,
 ) -> None:
     """Crawl a site: each page once, with the links a person could click.
 
@@ -149,7 +173,11 @@ def crawl(
     canonry crawl https://example.com/ --out site.jsonl
     canonry crawl https://example.com/ --engine http --max-pages 1000 --out links.graphml
     canonry crawl https://example.com/ --resume --out site.jsonl
+    canonry crawl https://example.com/ --again --warc site.warc.gz
     """
+    if resume and again:
+        raise click.UsageError("--again starts a new crawl, --resume continues one. Give one of them.")
+    out = take_archive_file(out, given, resume=resume, workers=workers)
     require_writer(out)
     access = read_access(seed, given)
     if workers and access is not None:
@@ -159,15 +187,23 @@ def crawl(
         options["access"] = access
     session = _Session(seed, database_url, out, is_shown=render.is_for_terminal(as_json=as_json))
     work = session.watch if workers else session.run
-    sys.exit(run_until_stopped(work(options, resume=resume), session.report_interruption))
+    sys.exit(run_until_stopped(work(options, resume=resume, again=again), session.report_interruption))
 
 
 def _read_options(given: dict[str, Any]) -> dict[str, Any]:
     """Return the crawl options that were given on the command line."""
     options = {name: value for name, value in given.items() if value is not None and value is not False and value != ()}
-    options |= {name: None for name in ("max_pages", "depth") if options.get(name) == _NO_LIMIT}
+    options |= {name: None for name in ("max_pages", "depth", "trap_pages") if options.get(name) == _NO_LIMIT}
     if options.pop("no_robots", False):
         options["robots"] = False
+    if options.pop("ignore_nofollow", False):
+        options["nofollow"] = False
+    if options.pop("no_traps", False):
+        if options.get("trap_pages") is not None:
+            raise click.UsageError("--no-traps and --trap-pages contradict each other. Give one of them.")
+        options["trap_pages"] = None
+    if options.pop("no_sessions", False):
+        options["sessions"] = False
     return options
 
 
@@ -185,7 +221,9 @@ class _Session:
         self.summary: Summary = Summary()
         self.shown: list[Page] = []
         self.started = time.monotonic()
+        self._done = 0
         self._outage: Outage | None = None
+        self._idle_since: float | None = None  # since when no worker has opened a page; infinite after a warning
 
     def report_interruption(self) -> None:
         """Print the command that continues the crawl."""
@@ -193,7 +231,7 @@ class _Session:
         click.echo(f"canonry: stopped after {self.summary.pages} pages. To continue:", err=True)
         click.echo(self.make_command(self.seed, "--resume"), err=True)
 
-    async def run(self, options: dict[str, Any], *, resume: bool) -> int:
+    async def run(self, options: dict[str, Any], *, resume: bool, again: bool) -> int:
         """Crawl in this process."""
         from canonry.crawler.crawl import crawl as crawl_site
         from canonry.crawler.crawl_store import CrawlStore
@@ -203,7 +241,8 @@ class _Session:
         with open_store(self.database_url, must_exist=False) as database:
             crawls = CrawlStore(database)
             progress = asyncio.create_task(self._show_progress(crawls, started))
-            pages = crawl_site(self.seed, store=database, resume=resume, on_start=started.append, **options)
+            on_start = partial(self._report_start, started, again=again)
+            pages = crawl_site(self.seed, store=database, resume=resume, again=again, on_start=on_start, **options)
             try:
                 async for page in pages:
                     self.add_page(page)
@@ -217,7 +256,7 @@ class _Session:
             await self._write_out(crawls, started[0].id)
             return await self._finish(crawls, started[0].id)
 
-    async def watch(self, options: dict[str, Any], *, resume: bool) -> int:
+    async def watch(self, options: dict[str, Any], *, resume: bool, again: bool) -> int:
         """Let workers crawl, and show their progress."""
         from datetime import UTC, datetime
 
@@ -232,12 +271,15 @@ class _Session:
             changes = cast("OptionChanges", {**options, "shared": True})
             if "policy" in options:
                 changes |= choose_crawl_policy(options["policy"])
-            started = await start_or_resume(crawls, self.seed, changes, datetime.now(UTC), resume=resume)
+            started = await start_or_resume(crawls, self.seed, changes, datetime.now(UTC), resume=resume, again=again)
+            self._report_start([], started, again=again)
             with Jobs(database) as jobs:
                 await enqueue_crawl(jobs, started)
             while (now := await crawls.get(started.id)).state is CrawlState.RUNNING:
                 self._report_outage(now)
-                self._show_counts(await crawls.count_pages(started.id), now)
+                counts = await crawls.count_pages(started.id)
+                self._report_missing_worker(counts, now)
+                self._show_counts(counts, now)
                 await asyncio.sleep(0.5)
             self.bar.clear()
             if target := now.moved_to:
@@ -255,7 +297,7 @@ class _Session:
 
         self.summary.add(page)
         if self.is_shown:
-            if len(self.shown) < _MAX_SHOWN_PAGES:
+            if len(self.shown) < MAX_SHOWN_PAGES:
                 self.shown.append(page)
         elif self.out is None:
             self.bar.clear()
@@ -286,6 +328,28 @@ class _Session:
             self._report_outage(crawl)
             if sys.stderr.isatty():
                 self._show_counts(await crawls.count_pages(crawl.id), crawl)
+
+    def _report_start(self, started: list[Crawl], crawl: Crawl, *, again: bool) -> None:
+        """Remember the crawl that was started, and say if there is none to compare it with."""
+        started.append(crawl)
+        if again and crawl.previous_id is None:
+            click.echo("canonry: no finished crawl of this start page to compare with. This is the first.", err=True)
+
+    def _report_missing_worker(self, counts: Counts, crawl: Crawl) -> None:
+        """Print a line if no worker opens the pages."""
+        now = time.monotonic()
+        is_idle = not counts.fetching and not self._worked(counts) and crawl.outage is None
+        self._idle_since = (self._idle_since or now) if is_idle else None
+        if self._idle_since is not None and now - self._idle_since >= _NO_WORKER_SECONDS:
+            self._idle_since = math.inf
+            self.bar.clear()
+            what = "no worker has opened a page yet. Is one running for this store? To start one:"
+            click.echo(f"canonry: {what}\n  canonry worker", err=True)
+
+    def _worked(self, counts: Counts) -> bool:
+        """Return whether more pages are done than at the last call."""
+        before, self._done = self._done, counts.known - counts.queued
+        return self._done > before
 
     def _report_outage(self, crawl: Crawl) -> None:
         """Print a line when the site stops answering, and when it answers again."""
@@ -318,69 +382,25 @@ class _Session:
     async def _finish(self, crawls: CrawlStore, crawl_id: int) -> int:
         """Print the pages and the summary, and return the exit code."""
         from canonry.crawler.crawl_store import CrawlState
+        from canonry.crawler.crawl_views import CrawlViews
+        from canonry.crawler.left_pages import list_left_groups
 
         summary, counts, crawl = self.summary, await crawls.count_pages(crawl_id), await crawls.get(crawl_id)
+        views = CrawlViews(crawls.database)
         if self.shown:
             rows = [(str(page.status), page.title[:40], page.url) for page in self.shown]
             render.print_table(("status", "title", "url"), rows)
             if summary.pages > len(self.shown):
                 click.echo(f"and {summary.pages - len(self.shown)} more")
-            print_problems(summary)
+        if self.is_shown:
+            print_changes(await views.list_changes(crawl_id, MAX_SHOWN_PAGES + 1) if crawl.previous_id else [])
+            print_problems(summary, await views.list_refused(crawl_id, limit=MAX_SHOWN_PAGES), counts)
         seconds = time.monotonic() - self.started
+        left = await list_left_groups(crawls.database, crawl_id, limit=MAX_SHOWN_PAGES)
+        print_left_groups(crawl_id, left, err=True)
         print_summary(summary, counts, f"{summary.pages / max(seconds, 0.001):.1f} pages/s", err=True)
         is_unfinished = crawl.state in {CrawlState.STOPPED, CrawlState.PAUSED}
         if is_unfinished:
             reason = f"is paused: {mask_credentials(str(crawl.failure))}" if crawl.failure else "was stopped"
             click.echo(f"canonry: the crawl {reason}. To continue, add --resume.", err=True)
         return 1 if is_unfinished or summary.failed or summary.is_seed_failed or not summary.pages else 0
-
-
-def print_problems(summary: Summary) -> None:
-    """Print why pages were not read."""
-    from canonry.crawler.pages import mask_url
-
-    problems = summary.problems
-    if not problems:
-        return
-    rows = [(page.outcome, mask_url(page.url), mask_url(page.error)) for page in problems[:_MAX_SHOWN_PAGES]]
-    click.echo()
-    render.print_table(("", "not read", "why"), rows)
-    if len(problems) > len(rows):
-        click.echo(f"and {len(problems) - len(rows)} more; --out has all")
-
-
-def print_summary(summary: Summary, counts: Counts, note: str, *, err: bool) -> None:
-    """Print what a crawl found as a table; `note` stands beside the number of pages."""
-    from canonry.crawler.results import PageOutcome
-
-    notes = {
-        PageOutcome.READ: "",
-        PageOutcome.MISSING: "the server has no such page",
-        PageOutcome.FAILED: "no usable answer",
-        PageOutcome.REFUSED: "by the server, robots.txt or the guard",
-    }
-    table = [
-        ("pages", summary.pages, note),
-        *((outcome.value, summary.outcomes[outcome], why) for outcome, why in notes.items()),
-        ("not fetched", counts.queued, "left in the queue"),
-        *(("page skipped", count, reason.sentence) for reason, count in sorted(counts.skipped.items())),
-        *(("link skipped", count, reason) for reason, count in summary.skipped.most_common(30)),
-        ("external", summary.externals, "URLs of other sites"),
-        ("duplicates avoided", counts.duplicates_avoided, "links to pages already known"),
-    ]
-    always = {"pages", PageOutcome.READ.value, "external", "duplicates avoided"}
-    shown = [(name, str(count), reason) for name, count, reason in table if count or name in always]
-    render.print_table(("", "count", ""), shown, err=err)
-
-
-async def write_pages(
-    file: Path, crawls: CrawlStore, crawl_id: int, on_page: Callable[[], object] = lambda: None
-) -> None:
-    """Write all pages of a crawl, or their link graph, to a file."""
-    from canonry.crawler.crawl import read_pages
-    from canonry.crawler.export import open_writer
-
-    with open_writer(file) as writer:
-        async for page in read_pages(crawls, crawl_id):
-            writer.add(page)
-            on_page()

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from canonry.cli import render
-from canonry.cli.crawl import parse_output_file, print_problems, print_summary, require_writer, write_pages
+from canonry.cli.crawl_output import (
+    MAX_SHOWN_PAGES,
+    parse_output_file,
+    print_changes,
+    print_left_groups,
+    print_problems,
+    print_summary,
+    require_writer,
+    write_pages,
+)
 from canonry.cli.options import db_option, json_option
 from canonry.cli.stores import open_store
 
@@ -20,9 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
     from pathlib import Path
 
-    from canonry.crawler.crawl_store import Counts, Crawl, CrawlStore
+    from canonry.crawler.crawl_store import Counts, Crawl, CrawlStore, StoredPage
+    from canonry.crawler.crawl_views import ChangedPage
     from canonry.crawler.pages import Summary
 
+_MAX_LISTED_PAGES = 10_000  # refused and changed pages, in JSON
 id_argument = click.argument("crawl_id", metavar="ID", type=click.IntRange(1, 2**63 - 1))
 
 
@@ -77,15 +88,20 @@ def list_crawls(*, limit: int, database_url: str, as_json: bool) -> None:
 @db_option
 @json_option
 def show(crawl_id: int, *, database_url: str, as_json: bool) -> None:
-    """Show what a crawl found: pages, and what was skipped and why.
+    """Show what a crawl found: pages, what changed since the crawl before, what was skipped or refused and why.
 
     \b
     canonry crawls show 3
     """
     from canonry.crawler.crawl import read_pages
-    from canonry.crawler.pages import Summary
+    from canonry.crawler.crawl_views import CrawlViews
+    from canonry.crawler.left_pages import list_left_groups
+    from canonry.crawler.pages import Summary, mask_url
 
-    async def read(store: CrawlStore) -> tuple[Crawl, Counts, Summary]:
+    is_shown = render.is_for_terminal(as_json=as_json)
+    limit = MAX_SHOWN_PAGES + 1 if is_shown else _MAX_LISTED_PAGES
+
+    async def read(store: CrawlStore) -> tuple[Crawl, Counts, Summary, list[StoredPage], list[ChangedPage]]:
         crawl, summary = await store.get(crawl_id), Summary()
         counts = await store.count_pages(crawl_id)
         bar = render.ProgressBar(counts.done + counts.failed)
@@ -93,11 +109,14 @@ def show(crawl_id: int, *, database_url: str, as_json: bool) -> None:
             summary.add(page)
             bar.show(summary.pages, "pages")
         bar.clear()
-        return crawl, counts, summary
+        views = CrawlViews(store.database)
+        changes = await views.list_changes(crawl_id, limit) if crawl.previous_id is not None else []
+        return crawl, counts, summary, await views.list_refused(crawl_id, limit=limit), changes
 
     with _open_crawls(database_url) as store:
-        crawl, counts, summary = asyncio.run(read(store))
-    if not render.is_for_terminal(as_json=as_json):
+        crawl, counts, summary, refused, changes = asyncio.run(read(store))
+        left = asyncio.run(list_left_groups(store.database, crawl_id, limit=limit))
+    if not is_shown:
         pages = {"queued": counts.queued, "fetching": counts.fetching, "done": counts.done, "failed": counts.failed}
         skipped = {reason.sentence: count for reason, count in counts.skipped.items()}
         render.print_json(
@@ -107,6 +126,10 @@ def show(crawl_id: int, *, database_url: str, as_json: bool) -> None:
                 "skipped": skipped,
                 "links_skipped": dict(summary.skipped),
                 "externals": summary.externals,
+                "texts": summary.texts,
+                "left": [asdict(group) for group in left],
+                "refused": [{"url": mask_url(page.url), "reason": page.error} for _, page in refused],
+                "changes": {str(change): count for change, count in counts.changes.items()},
             }
         )
         return
@@ -114,15 +137,19 @@ def show(crawl_id: int, *, database_url: str, as_json: bool) -> None:
     if crawl.outage is not None:
         state = f"{state}, paused until {crawl.outage.paused_until.astimezone():%H:%M:%S}: the site does not answer"
     click.echo(f"{render.make_bold(render.escape_control(crawl.seed))}  {state}")
-    print_problems(summary)
+    print_changes(changes)
+    print_problems(summary, refused, counts)
+    print_left_groups(crawl_id, left)
     print_summary(summary, counts, f"started {crawl.started_at[:16].replace('T', ' ')}", err=False)
 
 
 @crawls.command()
 @id_argument
 @click.argument("file", callback=parse_output_file)
+@click.option("--refused", is_flag=True, help="Write the pages that were not requested because of robots.txt instead.")
+@click.option("--skipped", is_flag=True, help="Write the pages that were left out as repeats or traps instead.")
 @db_option
-def export(crawl_id: int, file: Path, *, database_url: str) -> None:
+def export(crawl_id: int, file: Path, *, refused: bool, skipped: bool, database_url: str) -> None:
     """Write the pages of a crawl, or its link graph, to FILE.
 
     The extension chooses the format: .jsonl, .csv, .parquet, .graphml or .dot. A crawl that still runs is
@@ -132,6 +159,8 @@ def export(crawl_id: int, file: Path, *, database_url: str) -> None:
     canonry crawls export 3 links.graphml
     """
     require_writer(file)
+    if refused and skipped:
+        raise click.UsageError("--refused and --skipped write different pages. Give one of them.")
 
     async def write(store: CrawlStore) -> None:
         await store.get(crawl_id)
@@ -143,7 +172,7 @@ def export(crawl_id: int, file: Path, *, database_url: str) -> None:
             done += 1
             bar.show(done, "pages")
 
-        await write_pages(file, store, crawl_id, count)
+        await write_pages(file, store, crawl_id, count, refused=refused, skipped=skipped)
         bar.clear()
 
     with _open_crawls(database_url) as store:
@@ -206,6 +235,7 @@ def _make_record(crawl: Crawl, pages: Mapping[str, int]) -> dict[str, Any]:
         "paused_until": None if crawl.outage is None else stamp(crawl.outage.paused_until),
         "started_at": crawl.started_at,
         "finished_at": crawl.finished_at,
+        "previous_id": crawl.previous_id,
         "options": asdict(crawl.options),
         "pages": {state: pages.get(state, 0) for state in ("queued", "fetching", "done", "failed")},
     }

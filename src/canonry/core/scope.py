@@ -38,6 +38,8 @@ class LinkRule(StrEnum):
     FILE_EXTENSION = "file_extension"
     INVALID_URL = "invalid_url"
     LEFT_OUT = "left_out"
+    NOFOLLOW_LINK = "nofollow_link"
+    NOFOLLOW_PAGE = "nofollow_page"
 
 
 # The sentence for each rule; the placeholders are `LinkVerdict.details`.
@@ -51,6 +53,8 @@ _SENTENCES = {
     LinkRule.FILE_EXTENSION: "a .{} file is not a page",
     LinkRule.INVALID_URL: "{}",
     LinkRule.LEFT_OUT: "left out by {}",
+    LinkRule.NOFOLLOW_LINK: "the link asks not to be followed (nofollow)",
+    LinkRule.NOFOLLOW_PAGE: "the page asks that its links are not followed (nofollow)",
 }
 
 

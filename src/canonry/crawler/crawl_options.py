@@ -11,6 +11,7 @@ from canonry.core.policy_toml import parse_policy
 from canonry.core.presets import policy
 from canonry.core.scope import CRAWL_POLICY
 from canonry.crawler.path_patterns import PathPatterns
+from canonry.crawler.traps import DEFAULT_TRAP_PAGES
 from canonry.net.engine import WAIT_QUIET, ReadOptions
 from canonry.policy_files import read_text
 
@@ -55,6 +56,9 @@ class CrawlOptions:
     scroll: bool = False  # Chrome scrolls to the end of each page
     load_images: bool = False  # Chrome also loads pictures, media and fonts
     routes: bool = False  # `#/about` and `#!/about` are pages of their own
+    nofollow: bool = True  # links are not followed where the page or the link asks for that
+    sessions: bool = True  # a page is read once under different session identifiers
+    trap_pages: int | None = DEFAULT_TRAP_PAGES  # pages in a row without new text that stop a pattern; None: no limit
 
     @property
     def read_options(self) -> ReadOptions:
@@ -109,6 +113,9 @@ class OptionChanges(TypedDict, total=False):
     scroll: bool
     routes: bool
     load_images: bool
+    nofollow: bool
+    sessions: bool
+    trap_pages: int | None
 
 
 def choose_crawl_policy(name: str) -> OptionChanges:

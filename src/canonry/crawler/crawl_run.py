@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from canonry.core.native import normalize
 from canonry.core.scope import CRAWL_POLICY
 from canonry.core.url import parse
+from canonry.crawler.crawl_rules import find_page_pattern
 from canonry.crawler.crawl_store import CrawlState
 from canonry.crawler.decide import (
     NextStep,
@@ -35,15 +36,19 @@ from canonry.crawler.pages import Page, select_external
 from canonry.crawler.politeness import Politeness
 from canonry.crawler.reasons import CrawlFailure, CrawlFailureKind
 from canonry.crawler.results import LeasedPage, PageResult, PageState, PageUrl, judge_outcome
+from canonry.crawler.traps import Phrases, sign_text
 from canonry.errors import FetchFailed, StartMoved
+from canonry.evidence.fingerprint import fingerprint_text
 from canonry.net import robots as robots_txt
 from canonry.net.dns import resolve_name
-from canonry.net.engine import Opened
+from canonry.net.engine import ConditionalEngine, Opened
+from canonry.net.exchange import add_archive
 from canonry.net.fetch import Client, FetchOptions
 from canonry.net.guard import make_guard
 from canonry.net.html import is_html
 from canonry.net.http_engine import MAX_PAGE_BYTES, HttpEngine
 from canonry.net.origin import Origin
+from canonry.net.response import NO_VALIDATORS
 from canonry.net.robots import RobotsVerdict, get_robots_token
 from canonry.net.site_access import add_access
 from canonry.net.sitemap import MAX_FILE_BYTES as MAX_SITEMAP_BYTES
@@ -55,22 +60,27 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from canonry.crawler.crawl_store import Crawl, CrawlStore
+    from canonry.crawler.recrawl import History, StoredReading
     from canonry.crawler.results import FrontierBatch, Outage, RecordedPage
     from canonry.net.engine import Engine
-    from canonry.net.response import Fetch
+    from canonry.net.exchange import Archive
+    from canonry.net.response import Fetch, Validators
     from canonry.net.site_access import SiteAccess
     from canonry.settings import Settings
 
 _ACCEPT = "text/html, application/xhtml+xml, */*;q=0.8"
 _MAX_WAIT_SECONDS = 5.0  # how long to wait before looking at the frontier in any case
 _RENEW_SECONDS = LEASE_DURATION.total_seconds() / 4
+_MIN_THREAD_CHARACTERS = 100_000  # longer texts are read in a thread
 _SITEMAP_BATCH_URLS = 500  # queued in one transaction
+_NOT_MODIFIED = 304
 
 
 class CrawlRun:
     """The work of one process in a crawl; an async context manager.
 
-    No more pages are leased after `seconds`. `slots` is how many processes share the crawl.
+    No more pages are leased after `seconds`. `slots` is how many processes share the crawl. With `history`, pages are
+    requested only if they have changed since an earlier crawl. `archive` keeps all requests and answers.
     """
 
     def __init__(
@@ -86,7 +96,11 @@ class CrawlRun:
         access: SiteAccess | None = None,
         seconds: float | None = None,
         slots: int = 1,
+        history: History | None = None,
+        archive: Archive | None = None,
     ) -> None:
+        self._archive = archive
+        self._history = history
         self.crawls = crawls
         self.crawl = crawl
         self.options = crawl.options
@@ -104,6 +118,7 @@ class CrawlRun:
         self._judge = self._make_judge(crawl.host)
         self._queue: asyncio.Queue[LeasedPage] = asyncio.Queue()
         self._results: list[PageResult] = []
+        self._phrases = Phrases()
         self._busy = 0
         self._has_news = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -117,11 +132,20 @@ class CrawlRun:
             client = self._client
             if client is None:
                 client = await self._stack.enter_async_context(Client(settings=settings))
-            fetch = partial(client.fetch, max_bytes=robots_txt.MAX_BYTES, options=FetchOptions(truncates_body=True))
-            self._sitemap_fetch: Fetch = partial(client.fetch, max_bytes=MAX_SITEMAP_BYTES)
-            options = FetchOptions(self._follows_redirect, is_html, truncates_body=True, accept=_ACCEPT)
+            options = FetchOptions(truncates_body=True, archive=self._archive)
+            fetch = partial(client.fetch, max_bytes=robots_txt.MAX_BYTES, options=options)
+            options = FetchOptions(archive=self._archive)
+            self._sitemap_fetch: Fetch = partial(client.fetch, max_bytes=MAX_SITEMAP_BYTES, options=options)
+            options = FetchOptions(
+                self._follows_redirect,
+                is_html if self._archive is None else lambda _: True,
+                truncates_body=True,
+                accept=_ACCEPT,
+                archive=self._archive,
+            )
             page_fetch: Fetch = partial(client.fetch, max_bytes=MAX_PAGE_BYTES, options=options)
         else:
+            fetch = fetch if self._archive is None else add_archive(fetch, self._archive)
             self._sitemap_fetch = page_fetch = fetch
         if self._access is not None:
             fetch = add_access(fetch, self._access)
@@ -155,14 +179,21 @@ class CrawlRun:
     def _make_judge(self, host: str) -> Judge:
         # Without a browser all routes of a page would have the same links.
         routes = self.options.routes and self.options.engine != "http"
-        return Judge(host, self.options.depth, policy=self._policy, patterns=self.options.patterns, routes=routes)
+        return Judge(
+            host,
+            self.options.depth,
+            policy=self._policy,
+            patterns=self.options.patterns,
+            routes=routes,
+            nofollow=self.options.nofollow,
+        )
 
     async def _start_chrome(self, settings: Settings) -> Engine:
         from canonry.net.chrome.chrome_engine import ChromeEngine
 
         client = self._client
         guard, lookup = (make_guard(settings), resolve_name) if client is None else (client.guard, client.lookup)
-        options = replace(self.options.read_options, access=self._access)
+        options = replace(self.options.read_options, access=self._access, archive=self._archive)
         chrome = ChromeEngine(settings, guard, lookup, tabs=self.options.slots, options=options)
         return await self._stack.enter_async_context(chrome)
 
@@ -221,6 +252,8 @@ class CrawlRun:
             max_pages=self.options.max_pages,
             max_depth=self.options.depth,
             renews=renews,
+            sessions=self.options.sessions,
+            trap_pages=self.options.trap_pages,
         )
         self._watch.adopt(batch.outage, version=version)
         if batch.host not in {"", self._judge.host}:  # another process followed the start page to this host
@@ -259,14 +292,18 @@ class CrawlRun:
         rules = await self._politeness.get_rules(page.requested_url, page.origin)
         if rules.judge(page.requested_url) is RobotsVerdict.DISALLOWED:
             return refuse_page(page, engine=self.options.engine)
-        opened = await self._request(target)
+        before = None if self._history is None else await self._history.find(page.url)
+        opened, before = await self._request_if_changed(target, before)
         if (outage := await self._watch.find_outage(target, opened, sent_at=sent_at)) is not None:
             return _wait_for_site(page, opened, outage)
         retry = decide_retry(opened, attempts=page.attempts, options=self.options, jitter=random.random())  # noqa: S311
         if retry is None:
-            return self._judge.judge_page(
+            result = self._judge.judge_page(
                 page, opened, engine=self.options.engine, is_disallowed=self._politeness.is_disallowed
             )
+            if before is not None:
+                return before.restore_links(result, self._judge)
+            return await self._add_text(result, opened.text)
         if retry.pauses_site:
             self._politeness.pause(retry.seconds)
         retry_at = self.clock() + timedelta(seconds=retry.seconds)
@@ -280,7 +317,32 @@ class CrawlRun:
             is_last_retry=retry.is_last,
         )
 
-    async def _request(self, page: PageUrl) -> Opened:
+    async def _add_text(self, result: PageResult, text: str) -> PageResult:
+        """Return a result with what the text of the page tells."""
+        if not text or result.state is not PageState.DONE:
+            return result
+        is_long = len(text) > _MIN_THREAD_CHARACTERS
+        fingerprint = await asyncio.to_thread(fingerprint_text, text) if is_long else fingerprint_text(text)
+        pattern = find_page_pattern(result.url) if self.options.trap_pages is not None else None
+        sign = None
+        if pattern is not None:
+            sign = sign_text(text, title=result.title, url=result.url, pattern=pattern, phrases=self._phrases)
+        return replace(result, fingerprint=fingerprint, sign=sign)
+
+    async def _request_if_changed(
+        self, page: PageUrl, before: StoredReading | None
+    ) -> tuple[Opened, StoredReading | None]:
+        """Open a URL; if it is as the earlier crawl stored it, return that, and what was stored."""
+        if before is None:
+            return await self._request(page), None
+        opened = await self._request(page, before.validators)
+        if opened.status != _NOT_MODIFIED:
+            return opened, None
+        if before.is_meant_by(opened):
+            return before.restore(opened), before
+        return await self._request(page), None
+
+    async def _request(self, page: PageUrl, validators: Validators = NO_VALIDATORS) -> Opened:
         """Open a URL at its turn; if robots.txt cannot be read now, that is the failure."""
         rules = await self._politeness.get_rules(page.requested_url, page.origin)
         if rules.failure is not None:
@@ -288,7 +350,11 @@ class CrawlRun:
         await self._politeness.wait_for_turn(rules)
         assert self._engine is not None
         url = self._politeness.add_credentials(page.requested_url)
-        return self._judge.ignore_foreign_answer(await self._engine.open(url, origin=page.origin))
+        if validators and isinstance(self._engine, ConditionalEngine):
+            opened = await self._engine.open_if_changed(url, origin=page.origin, validators=validators)
+        else:
+            opened = await self._engine.open(url, origin=page.origin)
+        return self._judge.ignore_foreign_answer(opened)
 
     async def _check_start(self, start: PageResult) -> None:
         """Move to the host that the start page redirects to, or fail, before the start page is recorded."""
@@ -356,7 +422,7 @@ def _wait_for_site(page: LeasedPage, opened: Opened, outage: Outage) -> PageResu
 
 def _make_page(recorded: RecordedPage) -> Page:
     result = recorded.result
-    return Page(
+    page = Page(
         recorded.url,
         result.page.requested_url,
         result.final_url,
@@ -369,5 +435,11 @@ def _make_page(recorded: RecordedPage) -> Page:
         "" if result.failure is None else str(result.failure),
         None if result.failure is None else result.failure.kind,
         judge_outcome(result.state, result.status, failure=None if result.failure is None else result.failure.kind),
-        result.facts,
+        referrer=recorded.referrer,
+        fetched_at=recorded.fetched_at,
+        change=recorded.change,
+        text_hash=result.text_hash,
+        simhash=result.simhash,
+        words=result.fingerprint.words,
     )
+    return page.add_facts(result.facts)

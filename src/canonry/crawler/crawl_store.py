@@ -13,12 +13,14 @@ from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from canonry.crawler import frontier
 from canonry.crawler.crawl_options import parse_options
+from canonry.crawler.crawl_rules import change_rules
 from canonry.crawler.known_pages import add_pages, follow_deeper
 from canonry.crawler.pages import Page, PageLink, select_external
 from canonry.crawler.reasons import CrawlFailure, CrawlFailureKind, SkipReason
-from canonry.crawler.results import RECORDED, PageOutcome, PageState, PageUrl, judge_outcome
+from canonry.crawler.results import RECORDED, PageChange, PageOutcome, PageState, PageUrl, judge_outcome
 from canonry.errors import TRANSIENT_FAILURES, CrawlNotFound, FailureKind
 from canonry.net.origin import Origin
+from canonry.net.page_facts import parse_facts
 from canonry.store.schema import crawl_pages, crawls, stamp
 
 if TYPE_CHECKING:
@@ -55,6 +57,7 @@ class Crawl:
     started_at: str
     finished_at: str | None
     outage: Outage | None = None
+    previous_id: int | None = None  # the earlier crawl with which this one is compared
 
     @property
     def moved_to(self) -> str:
@@ -73,7 +76,8 @@ class StoredPage(NamedTuple):
 class Counts:
     """The progress of a crawl: pages by state, skipped ones by reason; `followed` counts links to pages of the site.
 
-    `outcomes` counts the pages that are done in the words of all outputs.
+    `outcomes` counts the pages that are done in the words of all outputs, `changes` those that differ from the earlier
+    crawl or do not.
     """
 
     queued: int = 0
@@ -83,6 +87,7 @@ class Counts:
     skipped: Mapping[SkipReason, int] = field(default_factory=dict[SkipReason, int])
     followed: int = 0
     outcomes: Mapping[PageOutcome, int] = field(default_factory=Counter[PageOutcome])
+    changes: Mapping[PageChange, int] = field(default_factory=Counter[PageChange])
 
     @property
     def known(self) -> int:
@@ -100,14 +105,14 @@ _CRAWL_COLUMNS = [
     crawls.c[name]
     for name in (
         *("id", "seed", "host", "options", "state", "failure", "failure_kind", "moved_to", "address", "taken"),
-        *("started_at", "finished_at", "down_since", "paused_until"),
+        *("started_at", "finished_at", "down_since", "paused_until", "previous_id"),
     )
 ]
 _PAGE_COLUMNS = [
     crawl_pages.c[name]
     for name in (
         *("id", "url", "requested_url", "final_url", "status", "title", "depth", "engine", "links", "error"),
-        *("failure", "state"),
+        *("failure", "state", "facts", "referrer", "finished_at", "change", "text_hash", "simhash", "words"),
     )
 ]
 
@@ -118,11 +123,24 @@ class CrawlStore:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    async def start(self, seed: PageUrl, host: str, options: CrawlOptions, now: datetime, *, name: str = "") -> Crawl:
-        """Store a new crawl whose first page is queued; it is found by the URL `name`, or else by that of the page."""
+    async def start(
+        self,
+        seed: PageUrl,
+        host: str,
+        options: CrawlOptions,
+        now: datetime,
+        *,
+        name: str = "",
+        previous_id: int | None = None,
+    ) -> Crawl:
+        """Store a new crawl whose first page is queued; it is found by the URL `name`, or else by that of the page.
+
+        Its pages are compared with those of the crawl `previous_id`.
+        """
 
         def work(connection: Connection) -> Crawl:
-            values = {"seed": name or seed.url, "host": host, "options": options.to_json(), "started_at": stamp(now)}
+            texts = {"seed": name or seed.url, "host": host, "options": options.to_json(), "started_at": stamp(now)}
+            values = {**texts, "previous_id": previous_id}
             crawl = _make_crawl(connection.execute(insert(crawls).values(values).returning(*_CRAWL_COLUMNS)).one())
             add_pages(connection, crawl.id, [seed], depth=0, referrer="")
             return crawl
@@ -137,9 +155,11 @@ class CrawlStore:
             raise CrawlNotFound(crawl_id)
         return _make_crawl(row)
 
-    async def find_latest(self, seed: str) -> Crawl | None:
-        """Return the latest crawl that started at this normalized URL."""
+    async def find_latest(self, seed: str, *, state: CrawlState | None = None) -> Crawl | None:
+        """Return the latest crawl that started at this normalized URL; with `state`, the latest in that state."""
         query = select(*_CRAWL_COLUMNS).where(crawls.c.seed == seed).order_by(crawls.c.id.desc()).limit(1)
+        if state is not None:
+            query = query.where(crawls.c.state == state)
         row = await self.database.read(lambda connection: connection.execute(query).first())
         return None if row is None else _make_crawl(row)
 
@@ -189,6 +209,13 @@ class CrawlStore:
             connection.execute(retry)
             waiting = (crawl_pages.c.crawl_id == crawl_id, crawl_pages.c.state == PageState.QUEUED)
             connection.execute(update(crawl_pages).where(*waiting).values(retry_at=None))
+            change_rules(
+                connection,
+                crawl_id,
+                trap_pages=options.trap_pages,
+                sessions=options.sessions,
+                is_trap_change=options.trap_pages != before.trap_pages,
+            )
             if before.depth is not None and (options.depth is None or options.depth > before.depth):
                 follow_deeper(connection, crawl_id, before=before.depth, max_depth=options.depth)
 
@@ -257,12 +284,15 @@ class CrawlStore:
         max_pages: int | None = None,
         max_depth: int | None = None,
         renews: bool = False,
+        sessions: bool = False,
+        trap_pages: int | None = None,
     ) -> FrontierBatch:
         """Record the results of pages that this owner leased, and lease up to `want` more, in one transaction.
 
         No more than `max_pages` are leased in all, and none deeper than `max_depth`. `renews` extends the leases that
         the owner holds. With `want` 0 the crawl does not end, even if no page is left: the owner may have more pages to
-        add.
+        add. With `sessions`, a page that repeats another one under a different session identifier is skipped;
+        `trap_pages` is how many pages in a row without new text stop a pattern.
         """
         work = partial(
             frontier.record_and_lease,
@@ -274,6 +304,8 @@ class CrawlStore:
             now=now,
             max_pages=max_pages,
             renews=renews,
+            sessions=sessions,
+            trap_pages=trap_pages,
         )
         return await self.database.write(work)
 
@@ -316,7 +348,8 @@ class CrawlStore:
 
 
 def _count_pages(connection: Connection, crawl_id: int) -> Counts:
-    groups = (crawl_pages.c.state, crawl_pages.c.skip_reason, crawl_pages.c.failure, crawl_pages.c.status)
+    columns = crawl_pages.c
+    groups = (columns.state, columns.skip_reason, columns.failure, columns.status, columns.change)
     query = (
         select(*groups, func.count(), func.sum(crawl_pages.c.followed))
         .where(crawl_pages.c.crawl_id == crawl_id)
@@ -325,16 +358,19 @@ def _count_pages(connection: Connection, crawl_id: int) -> Counts:
     counts = Counter[str]()
     skipped = Counter[SkipReason]()
     outcomes = Counter(dict.fromkeys(PageOutcome, 0))
+    changes = Counter[PageChange]()
     followed = 0
-    for state, skip_reason, failure, status, count, links in connection.execute(query):
+    for state, skip_reason, failure, status, change, count, links in connection.execute(query):
         followed += int(links)
         if state == PageState.SKIPPED:
             skipped[SkipReason(skip_reason)] += count
         else:
             counts[state] += count
+        if change:
+            changes[PageChange(change)] += count
         if state not in {PageState.QUEUED, PageState.FETCHING}:
             outcomes[judge_outcome(PageState(state), status, failure=failure, skip_reason=skip_reason)] += count
-    return Counts(**counts, skipped=skipped, followed=followed, outcomes=outcomes)
+    return Counts(**counts, skipped=skipped, followed=followed, outcomes=outcomes, changes=changes)
 
 
 def _make_crawl(row: Row[Any]) -> Crawl:
@@ -353,6 +389,7 @@ def _make_crawl(row: Row[Any]) -> Crawl:
         row.started_at,
         row.finished_at,
         frontier.read_outage(row.down_since, row.paused_until),
+        row.previous_id,
     )
 
 
@@ -372,5 +409,11 @@ def _make_page(row: Row[Any]) -> StoredPage:
         row.error,
         FailureKind(row.failure) if row.failure else None,
         judge_outcome(PageState(row.state), row.status, failure=row.failure),
+        referrer=row.referrer,
+        fetched_at=row.finished_at or "",
+        change=PageChange(row.change) if row.change else None,
+        text_hash=row.text_hash,
+        simhash=row.simhash,
+        words=row.words,
     )
-    return StoredPage(row.id, page)
+    return StoredPage(row.id, page.add_facts(parse_facts(row.facts)))

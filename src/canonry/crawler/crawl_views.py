@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, bindparam, func, select, text
 
 from canonry.core.scope import Verdict
-from canonry.crawler.pages import mask_url
-from canonry.crawler.results import RECORDED, PageOutcome, PageState, judge_outcome
+from canonry.crawler.crawl_store import StoredPage
+from canonry.crawler.pages import Page, mask_url
+from canonry.crawler.reasons import SkipReason
+from canonry.crawler.results import RECORDED, REFUSED_REASONS, PageChange, PageOutcome, PageState, judge_outcome
+from canonry.errors import FailureKind
 from canonry.store.schema import crawl_pages
 
 if TYPE_CHECKING:
@@ -75,8 +78,30 @@ _SELECT_NODES_WITHOUT_LINKS = text(
 ).bindparams(bindparam("ids", expanding=True))
 
 
+@dataclass(frozen=True, slots=True)
+class ChangedPage:
+    """A page that differs from the earlier crawl; `moved_to` is where it redirects, if it is gone because of that."""
+
+    change: PageChange
+    url: str
+    title: str
+    status: int
+    moved_to: str
+
+
+_SELECT_REFUSED = text(
+    "SELECT id, url, requested_url, final_url, depth, engine, skip_reason, referrer FROM crawl_pages"
+    " WHERE crawl_id = :crawl_id AND state = 'skipped' AND skip_reason IN :reasons AND id > :after"
+    " ORDER BY id LIMIT :count"
+).bindparams(bindparam("reasons", expanding=True))
+_SELECT_CHANGES = text(
+    "SELECT change, url, title, status, final_url, state FROM crawl_pages"
+    " WHERE crawl_id = :crawl_id AND change IN ('new', 'changed', 'gone') ORDER BY id LIMIT :count"
+)
+
+
 class CrawlViews:
-    """The crawls of a database, as the service shows them."""
+    """The crawls of a database, as commands and the service show them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -106,6 +131,34 @@ class CrawlViews:
 
         return await self._database.read(work)
 
+    async def list_refused(self, crawl_id: int, *, after: int = 0, limit: int = 200) -> list[StoredPage]:
+        """Return pages with an id above `after` that were not requested because of robots.txt.
+
+        A crawl does not yield them. A start page that robots.txt disallows is a recorded page, which failed.
+        """
+        values = {"crawl_id": crawl_id, "after": after, "count": limit, "reasons": list(REFUSED_REASONS)}
+        return await self._database.read(
+            lambda connection: [_make_refused(*row) for row in connection.execute(_SELECT_REFUSED, values)]
+        )
+
+    async def list_changes(self, crawl_id: int, limit: int) -> list[ChangedPage]:
+        """Return pages that are new, changed or gone since the earlier crawl, in the order in which they were found."""
+
+        def work(connection: Connection) -> list[ChangedPage]:
+            rows = connection.execute(_SELECT_CHANGES, {"crawl_id": crawl_id, "count": limit})
+            return [
+                ChangedPage(
+                    PageChange(row.change),
+                    mask_url(row.url),
+                    row.title,
+                    row.status,
+                    mask_url(row.final_url) if row.state == PageState.SKIPPED else "",
+                )
+                for row in rows
+            ]
+
+        return await self._database.read(work)
+
     async def get_activity(self, crawl_id: int, limit: int = 10) -> CrawlActivity:
         """Return the open pages and the latest recorded ones, which are the deepest: pages are opened by depth."""
 
@@ -117,6 +170,27 @@ class CrawlViews:
             )
 
         return await self._database.read(work)
+
+
+def _make_refused(
+    page_id: int, url: str, requested_url: str, final_url: str, depth: int, engine: str, reason: str, referrer: str
+) -> StoredPage:
+    page = Page(
+        url,
+        requested_url,
+        final_url,
+        status=0,
+        title="",
+        depth=depth,
+        engine=engine,
+        links=(),
+        external=(),
+        error=SkipReason(reason).sentence,
+        failure=FailureKind.ROBOTS,
+        outcome=PageOutcome.REFUSED,
+        referrer=referrer,
+    )
+    return StoredPage(page_id, page)
 
 
 def _list_places(connection: Connection, crawl_id: int, limit: int, *, from_end: bool = False) -> list[tuple[int, int]]:

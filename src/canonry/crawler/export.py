@@ -84,9 +84,12 @@ class _Parquet:
     def __init__(self, file: Path) -> None:
         pa: Any = import_module("pyarrow")
         pq: Any = import_module("pyarrow.parquet")
-        link: Any = pa.struct([(name, pa.string()) for name in ("href", "url", "text", "verdict", "reason")])
-        kinds: dict[str, Any] = {"status": pa.int32(), "depth": pa.int32(), "links": pa.list_(link)}
-        kinds["external"] = kinds["links"]
+        names = ("href", "url", "text", "verdict", "reason", "source")
+        links: Any = pa.list_(pa.struct([(name, pa.string()) for name in names]))
+        texts: Any = pa.list_(pa.string())
+        kinds: dict[str, Any] = {"status": pa.int32(), "depth": pa.int32(), "links": links, "external": links}
+        kinds |= {"words": pa.int32(), "size": pa.int64(), "is_still_changing": pa.bool_()}
+        kinds |= {"robots_directives": texts, "hreflangs": pa.list_(texts)}
         self._schema: Any = pa.schema([(name, kinds.get(name, pa.string())) for name in RECORD_FIELDS])
         self._table: Any = pa.Table
         self._out: Any = pq.ParquetWriter(file, self._schema)

@@ -7,11 +7,13 @@ results together with the pages they link to, and leases the next pages: a crash
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, Row, bindparam, select, text, update
 
+from canonry.crawler.crawl_rules import choose_pages, learn_sessions, learn_traps, load_active_rules
 from canonry.crawler.decide import (
     Levels,
     RedirectDecision,
@@ -24,11 +26,13 @@ from canonry.crawler.known_pages import (
     add_pages,
     is_closed,
     load_known_pages,
+    make_group_key,
     make_page_key,
     save_known_page,
     try_next_spelling,
 )
 from canonry.crawler.reasons import SkipReason
+from canonry.crawler.recrawl import Comparison, queue_unlinked
 from canonry.crawler.results import (
     RECORDED,
     FrontierBatch,
@@ -40,15 +44,18 @@ from canonry.crawler.results import (
     RecordedPage,
 )
 from canonry.net.origin import Origin
+from canonry.net.page_facts import NO_FACTS
 from canonry.store.schema import crawl_pages, crawls, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from canonry.crawler.known_pages import KnownPage
+    from canonry.crawler.results import PageChange
 
 LEASE_DURATION = timedelta(seconds=60)
 _ANY_DEPTH = 2**31 - 1
+_PAGES_PER_CHOICE = 200  # looked at together, if rules may skip them
 _POLL_SECONDS = 0.5  # how soon to look for pages that other processes have found
 
 
@@ -59,12 +66,15 @@ _SELECT_OWNED_IDS = text(
 _RECORD = text(
     "UPDATE crawl_pages SET state = :state, key = :key, url = :url, status = :status, final_url = :final_url,"
     " title = :title, engine = :engine, error = :error, failure = :failure, skip_reason = :skip_reason,"
-    " links = :links, link_origin = :link_origin, followed = :followed,"
+    " links = :links, link_origin = :link_origin, followed = :followed, facts = :facts, change = :change,"
+    " skipped_by = :skipped_by, text_hash = :text_hash, simhash = :simhash, words = :words, group_key = :group_key,"
     " requested_url = :requested_url, attempts = :attempts, retry_at = :retry_at, is_last_retry = :is_last_retry,"
     " finished_at = :finished_at,"
     " begun_at = COALESCE(begun_at, :finished_at), lease = '', lease_until = NULL WHERE id = :id"
 )
-_SELECT_BY_KEY = text("SELECT id, state, depth, url FROM crawl_pages WHERE crawl_id = :crawl_id AND key = :key")
+_SELECT_BY_KEY = text(
+    "SELECT id, state, depth, url, referrer FROM crawl_pages WHERE crawl_id = :crawl_id AND key = :key"
+)
 _RENEW_LEASES = text(
     "UPDATE crawl_pages SET lease_until = :until WHERE crawl_id = :crawl_id AND state = 'fetching' AND lease = :owner"
 )
@@ -85,6 +95,7 @@ _SELECT_FRESH = (
     select(*_LEASED_COLUMNS)
     .where(crawl_pages.c.crawl_id == bindparam("of"), crawl_pages.c.state == PageState.QUEUED)
     .where(crawl_pages.c.begun_at.is_(None), crawl_pages.c.depth <= bindparam("level"))
+    .where(crawl_pages.c.id.not_in(bindparam("held", expanding=True)))
     .order_by(crawl_pages.c.depth, crawl_pages.c.id)
     .limit(bindparam("count"))
 )
@@ -110,6 +121,8 @@ class _Crawl(NamedTuple):
     host: str
     down_since: str | None
     paused_until: str | None
+    previous_id: int | None
+    is_previous_queued: int
 
     @property
     def outage(self) -> Outage | None:
@@ -127,6 +140,8 @@ def record_and_lease(
     max_pages: int | None,
     max_depth: int | None,
     renews: bool,
+    sessions: bool = False,
+    trap_pages: int | None = None,
 ) -> FrontierBatch:
     """Record results and lease up to `want` more pages, in the caller's transaction; see `CrawlStore`."""
     # With the row lock, batches run one after the other: no two lease the same page or exceed the limit together.
@@ -136,8 +151,21 @@ def record_and_lease(
     if row is None:  # the crawl was removed
         return FrontierBatch(is_over=True)
     crawl = _Crawl(*row)
+    comparison = Comparison(connection, crawl.previous_id)
     recorded, ended = (
-        _record(connection, crawl_id, owner, results, stamp(now), max_depth=max_depth) if results else ([], 0)
+        _record(
+            connection,
+            crawl_id,
+            owner,
+            results,
+            stamp(now),
+            max_depth=max_depth,
+            comparison=comparison,
+            sessions=sessions,
+            trap_pages=trap_pages,
+        )
+        if results
+        else ([], 0)
     )
     if ended != len(recorded):  # a skipped page does not count towards the limit
         crawl = crawl._replace(taken=crawl.taken + len(recorded) - ended)
@@ -168,6 +196,10 @@ def record_and_lease(
     if leased:
         return FrontierBatch(tuple(recorded), tuple(leased), host=crawl.host, outage=outage)
     if want > 0 and is_exhausted(levels, taken=crawl.taken, max_pages=max_pages):
+        if crawl.previous_id is not None and not crawl.is_previous_queued:
+            limit = _limit_depth(max_depth)
+            if queue_unlinked(connection, crawl_id, crawl.previous_id, max_depth=limit):
+                return FrontierBatch(tuple(recorded))
         connection.execute(update(crawls).where(crawls.c.id == crawl_id).values(state="done", finished_at=stamp(now)))
         return FrontierBatch(tuple(recorded), is_over=True)
     retry_at = levels.last_retry_at if levels.retry_at is None else levels.retry_at
@@ -195,8 +227,7 @@ def _lease(
         due = {"of": crawl_id, "now": stamp(now), "count": want, "is_last": int(is_last)}
         leased += [_make_leased_page(row) for row in connection.execute(_SELECT_RETRIES, due)]
     if count := count_fresh(levels, want=want - len(leased), taken=taken, max_pages=max_pages):
-        fresh = connection.execute(_SELECT_FRESH, {"of": crawl_id, "level": _limit_depth(max_depth), "count": count})
-        new = [_make_leased_page(row) for row in fresh]
+        new = _choose_fresh(connection, crawl_id, count, max_depth=max_depth)
         _set_taken(connection, crawl_id, taken + len(new))
         leased += new
     if leased:
@@ -206,13 +237,32 @@ def _lease(
     return leased
 
 
+def _choose_fresh(connection: Connection, crawl_id: int, count: int, *, max_depth: int | None) -> list[LeasedPage]:
+    """Return pages that were never opened, without those that the rules of the crawl skip."""
+    rules = load_active_rules(connection, crawl_id)
+    chosen: list[LeasedPage] = []
+    held: list[int] = [0]
+    while len(chosen) < count:
+        size = max(count - len(chosen), _PAGES_PER_CHOICE) if rules else count
+        fresh = {"of": crawl_id, "level": _limit_depth(max_depth), "count": size, "held": held}
+        pages = [_make_leased_page(row) for row in connection.execute(_SELECT_FRESH, fresh)]
+        if not rules:
+            return pages
+        if not pages:
+            break
+        choice = choose_pages(connection, crawl_id, pages, rules, count=count - len(chosen))
+        chosen += choice.leased
+        held += choice.seen
+    return chosen
+
+
 def _limit_depth(max_depth: int | None) -> int:
     return _ANY_DEPTH if max_depth is None else max_depth
 
 
 def _make_leased_page(row: Row[Any]) -> LeasedPage:
     origin = Origin.parse(row.origin)
-    return LeasedPage(row.id, row.url, row.requested_url, row.depth, row.attempts, origin)
+    return LeasedPage(row.id, row.url, row.requested_url, row.depth, row.attempts, origin, row.referrer)
 
 
 def _set_taken(connection: Connection, crawl_id: int, taken: int) -> None:
@@ -239,7 +289,16 @@ def _parse_stamp(text: str) -> datetime:
 
 
 def _record(
-    connection: Connection, crawl_id: int, owner: str, results: Sequence[PageResult], now: str, *, max_depth: int | None
+    connection: Connection,
+    crawl_id: int,
+    owner: str,
+    results: Sequence[PageResult],
+    now: str,
+    *,
+    max_depth: int | None,
+    comparison: Comparison,
+    sessions: bool,
+    trap_pages: int | None,
 ) -> tuple[list[RecordedPage], int]:
     """Record the results of pages that the owner still holds, and return them with the number of final results.
 
@@ -252,22 +311,28 @@ def _record(
     # https, a shorter way or another spelling may have been found since the page was leased.
     known = load_known_pages(connection, [each.page.id for each in results])
     results = [each for each in results if not _try_next_spelling(connection, each, known[each.page.id])]
-    plain = [each for each in results if not _is_redirect(each)]
-    if plain:
-        connection.execute(
-            _RECORD, [_make_row(each, _prefer_https(each.url, known[each.page.id].url), now) for each in plain]
-        )
-    recorded = [
-        RecordedPage(each, _prefer_https(each.url, known[each.page.id].url), known[each.page.id].depth)
-        for each in plain
-        if each.state in RECORDED
+    if sessions:
+        results = _fold_repeats(connection, crawl_id, results)
+    plain = [
+        RecordedPage(each, url, known[each.page.id].depth, each.page.referrer, now, comparison.judge(each, url))
+        for each in results
+        if not _is_redirect(each)
+        for url in [_prefer_https(each.url, known[each.page.id].url)]
     ]
-    for each in sorted(results, key=lambda each: known[each.page.id].depth):
-        depth = known[each.page.id].depth + 1
-        add_pages(connection, crawl_id, each.found, depth, each.url, max_depth=max_depth)
+    if plain:
+        connection.execute(_RECORD, [_make_row(each.result, each.url, now, each.change) for each in plain])
+    recorded = [each for each in plain if each.result.state in RECORDED]
+    depths = {each.page.id: known[each.page.id].depth for each in results}
+    new_pages: dict[int, list[PageUrl]] = {}
+    for each in sorted(results, key=lambda each: depths[each.page.id]):
+        depth = depths[each.page.id] + 1
+        new_pages[each.page.id] = add_pages(connection, crawl_id, each.found, depth, each.url, max_depth=max_depth)
+    if trap_pages is not None:
+        read = [each.result for each in plain if each.result.state is PageState.DONE]
+        learn_traps(connection, crawl_id, read, new_pages=new_pages, depths=depths, trap_pages=trap_pages)
     for each in results:
         if _is_redirect(each):
-            recorded += _record_redirect(connection, crawl_id, each, now, depth=known[each.page.id].depth)
+            recorded += _record_redirect(comparison, crawl_id, each, now, depth=known[each.page.id].depth)
     return recorded, sum(each.state is not PageState.QUEUED for each in results)
 
 
@@ -281,14 +346,36 @@ def _try_next_spelling(connection: Connection, result: PageResult, known: KnownP
     return following is not None
 
 
+def _fold_repeats(connection: Connection, crawl_id: int, results: list[PageResult]) -> list[PageResult]:
+    """Return results in which a page that repeats another one under a different session identifier is skipped."""
+    read = [each for each in results if each.state is PageState.DONE and each.status < 400 and not _is_redirect(each)]
+    repeats = learn_sessions(connection, crawl_id, read)
+    if not repeats:
+        return results
+    return [
+        replace(
+            each,
+            state=PageState.SKIPPED,
+            skip_reason=skip.reason,
+            skipped_by=skip.rule_key,
+            final_url=skip.target_url,
+            links=(),
+        )
+        if (skip := repeats.get(each.page.id)) is not None
+        else each
+        for each in results
+    ]
+
+
 def _is_redirect(result: PageResult) -> bool:
     return bool(result.redirects_to) and result.state is PageState.DONE
 
 
 def _record_redirect(
-    connection: Connection, crawl_id: int, result: PageResult, now: str, *, depth: int
+    comparison: Comparison, crawl_id: int, result: PageResult, now: str, *, depth: int
 ) -> list[RecordedPage]:
     """Record a page that redirects to another page of the site: one of the two gets the record."""
+    connection = comparison.connection
     target = PageUrl(result.redirects_to, result.final_url, result.origin)
     by_key = {"crawl_id": crawl_id, "key": make_page_key(target.url)}
     if not result.is_target_read:  # the process that found the target may not have stored it yet
@@ -301,14 +388,15 @@ def _record_redirect(
         has_queued_url=result.page.url == result.url,
     )
     if decision in (RedirectDecision.RECORD_PAGE, RedirectDecision.RECORD_PAGE_AND_RESERVE_TARGET):
-        connection.execute(_RECORD, _make_row(result, result.url, now))
+        change = comparison.judge(result, result.url)
+        connection.execute(_RECORD, _make_row(result, result.url, now, change))
         if decision is RedirectDecision.RECORD_PAGE_AND_RESERVE_TARGET:
             add_pages(connection, crawl_id, [target], depth=depth, referrer=result.url)
             alias = connection.execute(_SELECT_BY_KEY, by_key).one()
             skip = update(crawl_pages).where(crawl_pages.c.id == alias.id)
             values = {"state": PageState.SKIPPED, "skip_reason": SkipReason.DUPLICATE, "begun_at": now}
             connection.execute(skip.values(values))
-        return [RecordedPage(result, result.url, depth)]
+        return [RecordedPage(result, result.url, depth, result.page.referrer, now, change)]
     skipped = PageResult(
         result.page,
         PageState.SKIPPED,
@@ -318,15 +406,16 @@ def _record_redirect(
         engine=result.engine,
         skip_reason=SkipReason.REDIRECT_TO_PAGE,
     )
-    connection.execute(_RECORD, _make_row(skipped, result.url, now))
+    connection.execute(_RECORD, _make_row(skipped, result.url, now, comparison.judge(skipped, result.url)))
     if decision is RedirectDecision.SKIP_PAGE or other is None:
         return []
     url = _prefer_https(target.url, other.url)
-    connection.execute(_RECORD, {**_make_row(result, url, now), "id": other.id})
-    return [RecordedPage(result, url, other.depth)]
+    change = comparison.judge(result, url)
+    connection.execute(_RECORD, {**_make_row(result, url, now, change), "id": other.id})
+    return [RecordedPage(result, url, other.depth, other.referrer, now, change)]
 
 
-def _make_row(result: PageResult, url: str, now: str) -> dict[str, object]:
+def _make_row(result: PageResult, url: str, now: str, change: PageChange | None) -> dict[str, object]:
     return {
         "id": result.page.id,
         "state": result.state,
@@ -343,9 +432,16 @@ def _make_row(result: PageResult, url: str, now: str) -> dict[str, object]:
         "links": json.dumps([link.to_row() for link in result.links], separators=(",", ":")),
         "link_origin": str(result.origin),
         "followed": result.followed,
+        "facts": "{}" if result.facts is NO_FACTS else result.facts.to_json(),
+        "change": change or "",
         "attempts": result.page.attempts + (result.state is PageState.QUEUED and not result.is_free_retry),
         "retry_at": None if result.retry_at is None else stamp(result.retry_at),
         "is_last_retry": int(result.is_last_retry),
+        "skipped_by": result.skipped_by,
+        "text_hash": result.text_hash,
+        "simhash": result.simhash,
+        "words": result.fingerprint.words,
+        "group_key": make_group_key(url),
         "finished_at": now,
     }
 

@@ -57,11 +57,13 @@ class Judge:
         policy: Policy | str = CRAWL_POLICY,
         patterns: PathPatterns | None = None,
         routes: bool = False,
+        nofollow: bool = True,
     ) -> None:
         self._patterns = patterns or PathPatterns()
         self.host = host
         self.policy = policy
         self._routes = routes
+        self._nofollow = nofollow
         self._max_depth = max_depth
         self._verdicts: dict[str, _CachedVerdict] = {}
         self._known: dict[str, _FoundPage] = {}  # by URL without scheme
@@ -95,7 +97,8 @@ class Judge:
         if is_unfollowed and is_disallowed(final_url):
             reason = SkipReason.REDIRECT_DISALLOWED
             return PageResult(page, PageState.SKIPPED, url, opened.status, final_url, engine=engine, skip_reason=reason)
-        links = self._judge_links((*opened.links, *opened.added_links), page=target)
+        is_nofollow = self._nofollow and opened.facts.is_nofollow
+        links = self._judge_links((*opened.links, *opened.added_links), page=target, is_nofollow=is_nofollow)
         return PageResult(
             page,
             PageState.DONE,
@@ -107,7 +110,7 @@ class Judge:
             failure=opened.failure,
             links=links,
             followed=sum([link.verdict is Verdict.CRAWL for link in links]),
-            found=self._find_pages(links, opened.origin, depth=page.depth + 1),
+            found=self.find_pages(links, opened.origin, depth=page.depth + 1),
             redirects_to="" if is_same else target,
             is_target_read=not is_unfollowed,
             origin=opened.origin,
@@ -167,7 +170,7 @@ class Judge:
         self._known[_remove_scheme(verdict.url)] = _FoundPage(requested_url, verdict.url.startswith("https:"), 1)
         return PageUrl(verdict.url, requested_url, origin)
 
-    def _judge_links(self, links: tuple[Link, ...], *, page: str) -> tuple[PageLink, ...]:
+    def _judge_links(self, links: tuple[Link, ...], *, page: str, is_nofollow: bool) -> tuple[PageLink, ...]:
         judged: list[PageLink] = []
         for link in links:
             unresolved = None if self._find_route(link.url) else judge_unresolved(link.href)
@@ -175,10 +178,13 @@ class Judge:
             if verdict.url == page and verdict.verdict is not Verdict.SKIP:
                 found = judge_target(link.url, page=page.partition("#")[0], host=self.host, policy=self.policy)
                 verdict = _make_cached(found)
+            if verdict.verdict is Verdict.CRAWL and (is_nofollow or (link.is_nofollow and self._nofollow)):
+                rule = LinkRule.NOFOLLOW_PAGE if is_nofollow else LinkRule.NOFOLLOW_LINK
+                verdict = _make_cached(LinkVerdict(Verdict.SKIP, rule, verdict.url))
             judged.append(PageLink(link.url, verdict.url, link.text, verdict.verdict, verdict.reason, link.source))
         return tuple(judged)
 
-    def _find_pages(self, links: tuple[PageLink, ...], origin: Origin, *, depth: int) -> tuple[PageUrl, ...]:
+    def find_pages(self, links: tuple[PageLink, ...], origin: Origin, *, depth: int) -> tuple[PageUrl, ...]:
         """Return the pages that the frontier does not have yet, or has deeper, without https or in another spelling."""
         found: list[PageUrl] = []
         for link in links:

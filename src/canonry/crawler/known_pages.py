@@ -18,6 +18,7 @@ from canonry.core.scope import Verdict
 from canonry.crawler.crawl_options import parse_options
 from canonry.crawler.reasons import SkipReason
 from canonry.crawler.results import PageState, PageUrl
+from canonry.crawler.session_ids import find_session_id
 from canonry.errors import InvalidUrl
 from canonry.net.origin import Origin
 
@@ -109,6 +110,12 @@ def make_page_key(url: str) -> str:
     return blake2b(url.partition(":")[2].encode(), digest_size=16).hexdigest()
 
 
+def make_group_key(url: str) -> str:
+    """Return the key that a page has without what looks like a session identifier; empty if there is none."""
+    session = find_session_id(url)
+    return "" if session is None else make_page_key(session.stripped_url)
+
+
 _KNOWN_COLUMNS = "id, key, url, requested_url, origin, depth, state, status, skip_reason, begun_at, spellings"
 _SELECT_BY_KEYS = text(
     f"SELECT {_KNOWN_COLUMNS} FROM crawl_pages WHERE crawl_id = :crawl_id AND key IN :keys"  # noqa: S608
@@ -121,8 +128,8 @@ _SELECT_LINKS = text(
     " FROM crawl_pages JOIN crawls ON crawls.id = crawl_id WHERE crawl_pages.id = :id"
 )
 _INSERT = text(
-    "INSERT INTO crawl_pages (crawl_id, key, url, requested_url, depth, referrer, origin)"
-    " VALUES (:crawl_id, :key, :url, :requested_url, :depth, :referrer, :origin)"
+    "INSERT INTO crawl_pages (crawl_id, key, url, requested_url, depth, referrer, origin, group_key)"
+    " VALUES (:crawl_id, :key, :url, :requested_url, :depth, :referrer, :origin, :group_key)"
     " ON CONFLICT (crawl_id, key) DO NOTHING"
 )
 _UPDATE = text(
@@ -154,8 +161,12 @@ def add_pages(
     referrer: str,
     *,
     max_depth: int | None = None,
-) -> None:
-    """Queue pages that are not known yet, and improve known ones; the caller holds the row lock of the crawl."""
+) -> list[PageUrl]:
+    """Queue pages that are not known yet, and improve known ones; the caller holds the row lock of the crawl.
+
+    Return those of the pages that are new.
+    """
+    added: list[PageUrl] = []
     waiting = [_FoundPages(pages, depth, referrer)]
     while waiting:
         found = waiting.pop()
@@ -163,8 +174,10 @@ def add_pages(
             continue
         for start in range(0, len(found.pages), _KEYS_PER_QUERY):
             some = found._replace(pages=found.pages[start : start + _KEYS_PER_QUERY])
-            nearer = _add_some(connection, crawl_id, some)
+            nearer, new = _add_some(connection, crawl_id, some)
+            added += new
             waiting += [_find_followers(connection, page.id, page.depth) for page in nearer]
+    return added
 
 
 def follow_deeper(connection: Connection, crawl_id: int, *, before: int, max_depth: int | None) -> None:
@@ -187,8 +200,8 @@ def save_known_page(connection: Connection, before: KnownPage, page: KnownPage) 
         connection.execute(_QUEUE_AGAIN, {"id": page.id})
 
 
-def _add_some(connection: Connection, crawl_id: int, found: _FoundPages) -> list[KnownPage]:
-    """Add pages; return those that were read already and are nearer to the start page than they seemed."""
+def _add_some(connection: Connection, crawl_id: int, found: _FoundPages) -> tuple[list[KnownPage], list[PageUrl]]:
+    """Add pages; return those that were read and are nearer to the start page than they seemed, and the new ones."""
     keys = [make_page_key(page.url) for page in found.pages]
     known = _load_by_keys(connection, crawl_id, keys)
     new: dict[str, PageUrl] = {}  # in the order in which they are first linked
@@ -205,6 +218,7 @@ def _add_some(connection: Connection, crawl_id: int, found: _FoundPages) -> list
                 "depth": found.depth,
                 "referrer": found.referrer,
                 "origin": str(page.origin),
+                "group_key": make_group_key(page.url),
             }
             for key, page in new.items()
         ]
@@ -220,7 +234,7 @@ def _add_some(connection: Connection, crawl_id: int, found: _FoundPages) -> list
         known[key] = after
         if after.depth < before.depth and before.state in {PageState.DONE, PageState.SKIPPED}:
             nearer[key] = after
-    return list(nearer.values())
+    return list(nearer.values()), list(new.values())
 
 
 def _load_by_keys(connection: Connection, crawl_id: int, keys: Sequence[str]) -> dict[str, KnownPage]:
@@ -236,11 +250,16 @@ def _find_followers(connection: Connection, page_id: int, depth: int) -> _FoundP
         is_redirect = row.skip_reason == SkipReason.REDIRECT_TO_PAGE
         target = [row.final_url] if is_redirect else []
         return _FoundPages(_make_pages(target, origin, parse_options(row.options)), depth, row.url)
-    links: list[tuple[str, str, str, str, str]] = json.loads(row.links)
+    links: list[list[str]] = json.loads(row.links)  # a link has a source after these, if it is an unusual one
     followed = [
-        PageUrl(url, href.partition("#")[0], origin) for href, url, _, verdict, _ in links if _is_followed(verdict)
+        PageUrl(url, _cut_fragment(href, url), origin) for href, url, _, verdict, *_ in links if _is_followed(verdict)
     ]
     return _FoundPages(followed, depth + 1, row.url)
+
+
+def _cut_fragment(href: str, url: str) -> str:
+    """Return the URL to request for a link: with its fragment only if that is a route, which the page's URL has."""
+    return href if "#" in url else href.partition("#")[0]
 
 
 def _is_followed(verdict: str) -> bool:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from canonry.core.scope import Verdict
 from canonry.crawler.decide import is_unusable
-from canonry.crawler.results import PageOutcome
+from canonry.crawler.reasons import SkipReason  # noqa: TC001 (FastAPI reads the annotations of Page)
+from canonry.crawler.results import PageChange, PageOutcome
 from canonry.errors import FailureKind, mask_credentials
 from canonry.net.engine import LinkSource
-from canonry.net.page_facts import NO_FACTS, PageFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from canonry.net.page_facts import PageFacts
+
 _MAX_UNREAD_PAGES = 100_000  # that a summary keeps
+_MAX_TEXTS = 1_000_000
 _MAX_EXTERNAL_URLS = 1_000_000  # external URLs that a summary counts
 
 
@@ -52,7 +55,12 @@ class Page:
     """A page of a crawl. `external` are the links to other sites.
 
     `error` is the message for people and `failure` its kind; records that are written out have `error` only. `outcome`
-    says in one word what became of the page, `facts` is what the page says about itself, as it was opened.
+    says in one word what became of the page. `referrer` is the page or sitemap on which the page was found first.
+    `size` is the number of bytes of the body, None if it is not known. `robots_directives`, `hreflangs` (pairs of
+    language and URL) and `canonical_url` are what the page declares. `is_still_changing` says that scripts had not
+    finished when the links were read. `change` is the difference to the crawl before, if this one repeats another.
+    `text_hash`, `simhash` (16 hexadecimal digits) and `words` are the fingerprint of the visible text. `skip_reason`
+    says why a page was left out.
     """
 
     url: str
@@ -67,39 +75,41 @@ class Page:
     error: str
     failure: FailureKind | None = None
     outcome: PageOutcome = PageOutcome.READ
-    facts: PageFacts = field(default=NO_FACTS, compare=False, repr=False)  # not stored yet
+    content_type: str = ""
+    size: int | None = None
+    robots_directives: tuple[str, ...] = ()
+    hreflangs: tuple[tuple[str, str], ...] = ()
+    canonical_url: str = ""
+    is_still_changing: bool = False
+    referrer: str = ""
+    fetched_at: str = ""
+    change: PageChange | None = None
+    text_hash: str = ""
+    simhash: str = ""
+    words: int = 0
+    skip_reason: SkipReason | None = None
 
-    @property
-    def content_type(self) -> str:
-        return self.facts.content_type
-
-    @property
-    def size(self) -> int | None:
-        return self.facts.size
-
-    @property
-    def robots_directives(self) -> tuple[str, ...]:
-        return self.facts.robots_directives
-
-    @property
-    def hreflangs(self) -> tuple[tuple[str, str], ...]:
-        return self.facts.hreflangs
-
-    @property
-    def canonical_url(self) -> str:
-        return self.facts.canonical_url
-
-    @property
-    def is_still_changing(self) -> bool:
-        return self.facts.is_still_changing
+    def add_facts(self, facts: PageFacts) -> Page:
+        """Return the page with what it says about itself."""
+        return replace(
+            self,
+            content_type=facts.content_type,
+            size=facts.size,
+            robots_directives=facts.robots_directives,
+            hreflangs=facts.hreflangs,
+            canonical_url=facts.canonical_url,
+            is_still_changing=facts.is_still_changing,
+        )
 
 
-RECORD_FIELDS = tuple(name for name in Page.__dataclass_fields__ if name not in {"failure", "facts"})
+RECORD_FIELDS = tuple(name for name in Page.__dataclass_fields__ if name != "failure")
+_URL_FIELDS = ("url", "requested_url", "final_url", "error", "canonical_url", "referrer")
 
 
 @dataclass(slots=True)
 class Summary:
-    """What a crawl found; `skipped` counts links by reason, `externals` different URLs of other sites.
+    """What a crawl found; `skipped` counts links by reason, `externals` different URLs of other sites, `texts`
+    different visible texts.
 
     A page that is added twice, because another spelling of its URL was found later, counts with its last result.
     `failed` counts pages without a usable answer, also those that were refused before a request.
@@ -110,9 +120,11 @@ class Summary:
     outcomes: Counter[PageOutcome] = field(default_factory=Counter[PageOutcome])
     skipped: Counter[str] = field(default_factory=Counter[str])
     externals: int = 0
+    texts: int = 0
     is_seed_failed: bool = False
     _unread: dict[str, Page] = field(default_factory=dict[str, "Page"], repr=False)
     _external: set[int] = field(default_factory=set[int], repr=False)
+    _texts: set[int] = field(default_factory=set[int], repr=False)
 
     def add(self, page: Page) -> None:
         """Count a page and its links."""
@@ -129,6 +141,9 @@ class Summary:
             elif link.verdict is Verdict.EXTERNAL and len(self._external) < _MAX_EXTERNAL_URLS:
                 self._external.add(hash(link.url))
         self.externals = len(self._external)
+        if page.text_hash and len(self._texts) < _MAX_TEXTS:
+            self._texts.add(hash(page.text_hash))
+            self.texts = len(self._texts)
 
     @property
     def problems(self) -> list[Page]:
@@ -162,7 +177,9 @@ def mask_url(url: str) -> str:
 def make_record(page: Page) -> Mapping[str, Any]:
     """Return a page as files and responses of the API have it; user names and passwords in URLs are masked."""
     record: dict[str, Any] = {name: getattr(page, name) for name in RECORD_FIELDS}
-    record |= {name: mask_url(getattr(page, name)) for name in ("url", "requested_url", "final_url", "error")}
+    record |= {name: mask_url(getattr(page, name)) for name in _URL_FIELDS}
+    record["robots_directives"] = list(page.robots_directives)
+    record["hreflangs"] = [[language, mask_url(url)] for language, url in page.hreflangs]
     record["links"] = [_make_link_record(link) for link in page.links]
     record["external"] = [_make_link_record(link) for link in page.external]
     return record

@@ -14,6 +14,8 @@ class SkipReason(StrEnum):
     REDIRECT_TO_PAGE = "redirect_to_page"  # the target has a record, or will have one
     DUPLICATE = "duplicate"  # a redirect showed that another URL, which is recorded, serves this page
     OTHER_HOST = "other_host"  # a start page that redirects to another host
+    SESSION_ID = "session_id"  # differs from a page that was read only in its session identifier
+    TRAP = "trap"  # its pattern showed nothing new for many pages
 
     @property
     def sentence(self) -> str:
@@ -26,6 +28,8 @@ _SKIP_SENTENCES = {
     SkipReason.REDIRECT_TO_PAGE: "redirects to another page of the site",
     SkipReason.DUPLICATE: "the same page as another URL",
     SkipReason.OTHER_HOST: "redirects to another host",
+    SkipReason.SESSION_ID: "differs from another page only in its session identifier",
+    SkipReason.TRAP: "many URLs of this pattern showed no new text",
 }
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from canonry.crawler.reasons import SkipReason
 from canonry.errors import FailureKind
+from canonry.evidence.fingerprint import EMPTY_TEXT, Fingerprint
 from canonry.net.origin import Origin
 from canonry.net.page_facts import NO_FACTS, PageFacts
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from canonry.crawler.pages import PageLink
+    from canonry.crawler.traps import TextSign
     from canonry.net.engine import PageFailure
 
 
@@ -38,17 +40,26 @@ class PageOutcome(StrEnum):
     SKIPPED = "skipped"  # another page shows the same
 
 
+class PageChange(StrEnum):
+    """How a page differs from what an earlier crawl of the site read."""
+
+    NEW = "new"  # the earlier crawl did not read it
+    CHANGED = "changed"  # text or title differ
+    GONE = "gone"  # it is missing now, or redirects to another page
+    SAME = "same"
+
+
 RECORDED = (PageState.DONE, PageState.FAILED)  # the states of pages that a crawl returns
 
 
 _REFUSED_STATUSES = frozenset({401, 403, 451})
 _REFUSED_FAILURES = frozenset({FailureKind.ROBOTS, FailureKind.REFUSED})
-_REFUSED_REASONS = frozenset({SkipReason.ROBOTS_DISALLOWED, SkipReason.REDIRECT_DISALLOWED})
+REFUSED_REASONS = frozenset({SkipReason.ROBOTS_DISALLOWED, SkipReason.REDIRECT_DISALLOWED})
 
 
 def judge_outcome(state: PageState, status: int, *, failure: str | None, skip_reason: str | None = None) -> PageOutcome:
     """Return what became of a page that is done, failed or skipped."""
-    if failure in _REFUSED_FAILURES or skip_reason in _REFUSED_REASONS or status in _REFUSED_STATUSES:
+    if failure in _REFUSED_FAILURES or skip_reason in REFUSED_REASONS or status in _REFUSED_STATUSES:
         return PageOutcome.REFUSED
     if state is PageState.SKIPPED:
         return PageOutcome.SKIPPED
@@ -76,6 +87,7 @@ class LeasedPage:
     depth: int
     attempts: int
     origin: Origin = Origin.UNKNOWN
+    referrer: str = ""  # the page, or the sitemap, on which it was found first
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +121,19 @@ class PageResult:
     is_last_retry: bool = False
     origin: Origin = Origin.UNKNOWN
     facts: PageFacts = NO_FACTS
+    fingerprint: Fingerprint = EMPTY_TEXT
+    sign: TextSign | None = None  # the text as the pattern of the URL compares it
+    skipped_by: str = ""  # the key of the rule that skips the page
+
+    @property
+    def text_hash(self) -> str:
+        """The hash of the visible text; empty for a page without text."""
+        return self.fingerprint.text_hash if self.fingerprint.words else ""
+
+    @property
+    def simhash(self) -> str:
+        """The simhash of the visible text as 16 hexadecimal digits; empty for a page without text."""
+        return f"{self.fingerprint.simhash:016x}" if self.fingerprint.words else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +143,9 @@ class RecordedPage:
     result: PageResult
     url: str
     depth: int
+    referrer: str
+    fetched_at: str
+    change: PageChange | None = None
 
 
 @dataclass(frozen=True, slots=True)

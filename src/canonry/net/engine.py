@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from canonry.errors import TRANSIENT_FAILURES, FailureKind
 from canonry.net.origin import Origin
 from canonry.net.page_facts import PageFacts
+from canonry.net.response import NO_VALIDATORS, Validators
 
 if TYPE_CHECKING:
+    from canonry.net.exchange import Archive
     from canonry.net.response import Hop
     from canonry.net.site_access import SiteAccess
 
@@ -27,12 +29,16 @@ class LinkSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link of a page: as written, as an absolute URL, the first 50 characters of its text, and where it was found."""
+    """A link of a page: as written, as an absolute URL, the first 50 characters of its text, and where it was found.
+
+    `is_nofollow` says that the link asks crawlers not to follow it (`rel=nofollow`).
+    """
 
     href: str
     url: str
     text: str
     source: LinkSource = LinkSource.ANCHOR
+    is_nofollow: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,7 @@ class ReadOptions:
     scroll: bool = False
     load_images: bool = False  # Chrome also loads pictures, media and fonts
     access: SiteAccess | None = None
+    archive: Archive | None = None  # keeps what is requested and answered
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +110,8 @@ class Opened:
     hreflangs: tuple[tuple[str, str], ...] = ()
     canonical_url: str = ""
     is_target_unread: bool = False  # the page refreshes to `final_url`, which was not opened
+    text: str = field(default="", repr=False)  # that a person can see
+    validators: Validators = NO_VALIDATORS
 
     @property
     def facts(self) -> PageFacts:
@@ -114,6 +123,8 @@ class Opened:
             self.hreflangs,
             self.canonical_url,
             self.is_still_changing,
+            etag=self.validators.etag,
+            last_modified=self.validators.last_modified,
         )
 
     @property
@@ -131,3 +142,10 @@ class Engine(Protocol):
     name: str
 
     async def open(self, url: str, *, origin: Origin) -> Opened: ...
+
+
+@runtime_checkable
+class ConditionalEngine(Protocol):
+    """An engine that can ask for a page only if it has changed: otherwise the status is 304."""
+
+    async def open_if_changed(self, url: str, *, origin: Origin, validators: Validators) -> Opened: ...

@@ -11,6 +11,7 @@ import re
 import socket
 from base64 import b64encode
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Self, cast
 from urllib.parse import unquote_to_bytes
@@ -23,6 +24,7 @@ from canonry.core.url import join
 from canonry.errors import FailureKind, FetchFailed, InvalidUrl, UnsafeUrl, mask_credentials
 from canonry.net.content_encoding import ACCEPT_ENCODING, DecodeError, make_decoder
 from canonry.net.dns import MAX_ADDRESSES, Lookup, resolve_checked, resolve_name
+from canonry.net.exchange import Exchange
 from canonry.net.fetch_errors import classify_error
 from canonry.net.guard import Guard, make_guard, parse_address
 from canonry.net.response import REDIRECTS, Hop, Response, Validators
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from aiohttp.connector import Connection
 
     from canonry.core.url import Parts
+    from canonry.net.exchange import Archive
     from canonry.net.guard import Network
     from canonry.net.origin import Origin
 
@@ -69,6 +72,7 @@ class FetchOptions:
     # Further headers. Servers that a redirect leads to get the user agent only.
     headers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     body: bytes | None = None  # of a POST
+    archive: Archive | None = None  # keeps each request and its answer, redirects included
 
 
 class Client:
@@ -201,7 +205,7 @@ class Client:
             headers["If-None-Match"] = validators.etag
         if validators.last_modified:
             headers["If-Modified-Since"] = validators.last_modified
-        url = str(parts)
+        url, began_at = str(parts), datetime.now(UTC)
         try:
             async with self._get_session(guard, keeps_alive=self._should_keep(parts.get_origin())).request(
                 method,
@@ -218,6 +222,9 @@ class Client:
                 received = {name.lower(): _clean_header(value) for name, value in answer.headers.items()}
                 for name in _LIST_HEADERS & received.keys():
                     received[name] = ", ".join(map(_clean_header, answer.headers.getall(name)))
+                if options.archive is not None:
+                    is_cut = (not is_read and not is_redirect) or (options.truncates_body and len(body) == limit)
+                    await options.archive.add(_make_exchange(answer, url, body, address, began_at, is_cut=is_cut))
                 return Response(answer.status, url, MappingProxyType(received), body, (), address)
         except TimeoutError:
             raise
@@ -348,6 +355,15 @@ async def _read_body(answer: aiohttp.ClientResponse, url: str, limit: int, *, tr
         reason = "the body is not in the content encoding that the server named"
         raise FetchFailed(url, reason, kind=FailureKind.ENCODING) from None
     return bytes(body)
+
+
+def _make_exchange(
+    answer: aiohttp.ClientResponse, url: str, body: bytes, address: str, began_at: datetime, *, is_cut: bool
+) -> Exchange:
+    headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in answer.raw_headers)
+    sent = tuple(answer.request_info.headers.items())
+    reason = answer.reason or ""
+    return Exchange(url, answer.status, began_at, answer.method, reason, sent, headers, body, address, is_cut)
 
 
 def _find_literal(host: str) -> str:

@@ -16,12 +16,14 @@ from canonry.net.html import find_meta_refresh, is_html
 from canonry.net.links import PageContent, read_page
 from canonry.net.page_facts import read_declarations
 from canonry.net.page_kind import DOWNLOAD, explain_status, has_links, is_download
+from canonry.net.response import NO_VALIDATORS
+from canonry.net.visible_text import extract_visible_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from canonry.net.origin import Origin
-    from canonry.net.response import Fetch, Response
+    from canonry.net.response import Fetch, Response, Validators
 
 MAX_PAGE_BYTES = 5 * 1024 * 1024
 _REFRESH_HINT = re.compile(rb"refresh|r\0e\0f\0r\0e\0s\0h", re.IGNORECASE)
@@ -46,7 +48,11 @@ class HttpEngine:
 
     async def open(self, url: str, *, origin: Origin) -> Opened:
         """Fetch a page and read its links; like a browser, follow a refresh after at most one second."""
-        opened, target = await self._open(url, origin)
+        return await self.open_if_changed(url, origin=origin, validators=NO_VALIDATORS)
+
+    async def open_if_changed(self, url: str, *, origin: Origin, validators: Validators) -> Opened:
+        """Open a page; if it still has these validators, the status is 304 and there are no links."""
+        opened, target = await self._open(url, origin, validators)
         first_status, hops = opened.status, opened.hops
         seen = {opened.final_url}
         while target:
@@ -65,10 +71,13 @@ class HttpEngine:
             hops += opened.hops
         return replace(opened, requested_url=url, hops=hops, first_status=first_status)
 
-    async def _open(self, url: str, origin: Origin) -> tuple[Opened, str]:
+    async def _open(self, url: str, origin: Origin, validators: Validators = NO_VALIDATORS) -> tuple[Opened, str]:
         """Return a page and the URL that it refreshes to, which is empty for most pages."""
         try:
-            response = await self._fetch(url, origin=origin)
+            if validators:
+                response = await self._fetch(url, origin=origin, validators=validators)
+            else:
+                response = await self._fetch(url, origin=origin)
         except UnsafeUrl as error:
             return Opened(url, failure=PageFailure(FailureKind.REFUSED, str(error))), ""
         except InvalidUrl as error:
@@ -99,6 +108,8 @@ class HttpEngine:
             origin=response.origin,
             added_links=content.added_links,
             size=_find_size(response),
+            text=content.text,
+            validators=response.validators,
             **declared._asdict(),
         )
         return opened, _find_refresh(response)
@@ -113,7 +124,8 @@ class HttpEngine:
         if failure is DOWNLOAD or not is_html(content_type) or not has_links(response.status):
             return PageContent("", failure=failure)
         body = response.body[: self._max_page_bytes]
-        read = partial(read_page, body, url=_drop_userinfo(response.url), content_type=content_type)
+        url = _drop_userinfo(response.url)
+        read = partial(read_page, body, url=url, content_type=content_type, read_text=extract_visible_text)
         content = await asyncio.to_thread(read) if len(body) > _MIN_THREAD_BYTES else read()
         if len(body) == self._max_page_bytes:
             detail = f"only the first {self._max_page_bytes} bytes were read"

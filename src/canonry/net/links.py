@@ -19,7 +19,7 @@ from canonry.net.page_facts import MAX_HEAD_ELEMENTS, NO_HEAD, PageHead, make_he
 from canonry.net.response import find_host
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from selectolax.lexbor import LexborNode
 
@@ -55,10 +55,18 @@ class PageContent:
     added_links: tuple[Link, ...] = ()
     failure: PageFailure | None = None
     head: PageHead = NO_HEAD
+    text: str = ""  # that a person can see
 
 
-def read_page(body: bytes, *, url: str, content_type: str = "", max_links: int = MAX_LINKS) -> PageContent:
-    """Return the title and links of a web page."""
+def read_page(
+    body: bytes,
+    *,
+    url: str,
+    content_type: str = "",
+    max_links: int = MAX_LINKS,
+    read_text: Callable[[LexborHTMLParser], str] = lambda _: "",
+) -> PageContent:
+    """Return the title and links of a web page, and its text if `read_text` is given, which may change the document."""
     charset = detect_charset(body, content_type)
     whole = body.decode(charset, "replace").removeprefix("\ufeff")
     text = cut_deep_nesting(whole)
@@ -72,7 +80,8 @@ def read_page(body: bytes, *, url: str, content_type: str = "", max_links: int =
     elif text is not whole:
         detail = f"elements are nested deeper than {_MAX_DEPTH}; the rest was not read"
         failure = PageFailure(FailureKind.TRUNCATED, detail)
-    return PageContent(read_title(page), *split_links(finder.links), failure, _read_head(page, url, charset))
+    title, head = read_title(page), _read_head(page, url, charset)
+    return PageContent(title, *split_links(finder.links), failure, head, read_text(page))
 
 
 def _read_head(page: LexborHTMLParser, url: str, charset: str) -> PageHead:
@@ -128,14 +137,16 @@ class _LinkFinder:
                 continue
             if self._has_room():
                 href = attributes["href"] or ""  # None if the attribute has no value
-                self._add(base, href, anchor.text(), source or LinkSource.ANCHOR)
+                self._add(base, href, anchor.text(), source or LinkSource.ANCHOR, attributes.get("rel"))
         for area in page.css("area[href]"):
             if self._has_room():
                 attributes = area.attributes
-                self._add(base, attributes["href"] or "", attributes.get("alt") or "", source or LinkSource.AREA)
+                alt, rel = attributes.get("alt") or "", attributes.get("rel")
+                self._add(base, attributes["href"] or "", alt, source or LinkSource.AREA, rel)
         for anchor in pictured:
             if self._has_room():
-                self._add(base, anchor.attributes["xlink:href"] or "", anchor.text(), source or LinkSource.SVG)
+                href, rel = anchor.attributes["xlink:href"] or "", anchor.attributes.get("rel")
+                self._add(base, href, anchor.text(), source or LinkSource.SVG, rel)
         for frame in page.css("iframe, frame"):
             self._add_frame(frame, base, source or LinkSource.FRAME, level)
         for template in page.css("template[shadowrootmode]"):
@@ -165,8 +176,10 @@ class _LinkFinder:
         self.skipped_count += 1
         return False
 
-    def _add(self, base: str, href: str, text: str, source: LinkSource) -> None:
-        self.links.append(Link(href, resolve(base, href, self._charset), _trim_link_text(text), source))
+    def _add(self, base: str, href: str, text: str, source: LinkSource, rel: str | None = None) -> None:
+        is_nofollow = rel is not None and "nofollow" in rel.lower().split()
+        url = resolve(base, href, self._charset)
+        self.links.append(Link(href, url, _trim_link_text(text), source, is_nofollow))
 
 
 def resolve(base: str, href: str, charset: str = "utf-8") -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from canonry.core.url import join
 from canonry.errors import InvalidUrl
+from canonry.net.response import Validators
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,7 +30,8 @@ class PageFacts:
     """What is known about a page besides its links.
 
     `size` is the number of bytes of the body after decompression, None if it is not known. `hreflangs` are pairs of
-    language and URL. `canonical_url` is the one that the page declares, which may be wrong.
+    language and URL. `canonical_url` is the one that the page declares, which may be wrong. `etag` and
+    `last_modified` are its validators (RFC 9110, 8.8).
     """
 
     content_type: str = ""
@@ -38,6 +40,13 @@ class PageFacts:
     hreflangs: tuple[tuple[str, str], ...] = ()
     canonical_url: str = ""
     is_still_changing: bool = False
+    etag: str = ""
+    last_modified: str = ""
+
+    @property
+    def validators(self) -> Validators:
+        """The validators of a conditional request for the page."""
+        return Validators(self.etag, self.last_modified)
 
     @property
     def is_nofollow(self) -> bool:
@@ -54,7 +63,8 @@ NO_FACTS = PageFacts()
 
 def parse_facts(text: str) -> PageFacts:
     """Return facts from text; facts that it lacks, as in an empty text, have their defaults."""
-    values: dict[str, Any] = json.loads(text or "{}")
+    stored: dict[str, Any] = json.loads(text or "{}")
+    values = {name: stored[name] for name in PageFacts.__dataclass_fields__ if name in stored}
     values["robots_directives"] = tuple(values.get("robots_directives", ()))
     values["hreflangs"] = tuple((language, url) for language, url in values.get("hreflangs", ()))
     return PageFacts(**values)

@@ -35,6 +35,12 @@ class Validators:
     etag: str = ""
     last_modified: str = ""
 
+    def __bool__(self) -> bool:
+        return bool(self.etag or self.last_modified)
+
+
+NO_VALIDATORS = Validators()
+
 
 @dataclass(frozen=True, slots=True)
 class Response:

@@ -11,10 +11,13 @@ from pydantic import BaseModel, Field
 from canonry.bookmarks.url_pipeline import read_http_url
 from canonry.core.url import parse
 from canonry.crawler.crawl import reopen_crawl
+from canonry.crawler.crawl import repeat_crawl as store_repeated_crawl
 from canonry.crawler.crawl import start_crawl as store_crawl
 from canonry.crawler.crawl_options import NEWEST_POLICY, CrawlOptions, choose_crawl_policy
 from canonry.crawler.crawl_store import Counts, CrawlState
+from canonry.crawler.traps import DEFAULT_TRAP_PAGES
 from canonry.errors import InvalidFields, InvalidUrl, UnsafeUrl
+from canonry.net.engine import WAIT_QUIET
 from canonry.server.problems import RequestRefused
 from canonry.store.schema import stamp
 
@@ -47,8 +50,22 @@ class CrawlOptionsIn(BaseModel):
     exclude: tuple[Annotated[str, Field(max_length=500)], ...] = Field(
         (), max_length=50, description="No pages whose path matches one of these."
     )
+    trap_pages: Annotated[int, Field(ge=2, le=1_000_000)] | None = Field(
+        DEFAULT_TRAP_PAGES,
+        description="Pages in a row without new text after which a pattern of URLs is stopped. null: never.",
+    )
+    sessions: bool = Field(True, description="false: also read pages that differ only in a session identifier.")
     follow_start: bool = Field(
         False, description="If the start page redirects to another host, crawl that host instead."
+    )
+    nofollow: bool = Field(True, description="false: also follow links that ask crawlers not to (nofollow).")
+    routes: bool = Field(False, description="Hash routes (#/about, #!/about) are pages of their own, in Chrome.")
+    scroll: bool = Field(False, description="Chrome scrolls to the end of each page, for lists that grow.")
+    wait: Annotated[str, Field(min_length=1, max_length=500)] = Field(
+        WAIT_QUIET, description="When Chrome reads the links: load, quiet, or a CSS selector that must match."
+    )
+    patience: Annotated[float, Field(ge=0, le=86_400)] = Field(
+        300.0, description="Seconds to wait for a site that stops answering; then the crawl pauses."
     )
 
 
@@ -80,6 +97,7 @@ class CrawlSummary:
     started_at: str
     finished_at: str | None
     paused_until: str | None
+    previous_id: int | None  # the crawl that this one repeats
 
 
 async def start_crawl(service: Service, seed: str, options: CrawlOptionsIn) -> Crawl:
@@ -118,6 +136,18 @@ async def resume_crawl(service: Service, crawl_id: int) -> Crawl:
     return crawl
 
 
+async def repeat_crawl(service: Service, crawl_id: int) -> Crawl:
+    """Crawl a site again with the same options, to compare its pages; RequestRefused (409) if it is not finished."""
+    previous = await service.crawls.get(crawl_id)
+    if previous.state is not CrawlState.DONE:
+        raise RequestRefused(409, f"Crawl {crawl_id} is {previous.state}. Only a finished crawl can be repeated.")
+    crawl = await store_repeated_crawl(
+        service.crawls, previous, replace(previous.options, shared=True), service.clock()
+    )
+    await _enqueue(service, crawl)
+    return crawl
+
+
 async def summarize_crawls(service: Service, crawls: list[Crawl]) -> list[CrawlSummary]:
     """Return crawls with their page counts."""
     counts: Mapping[int, Mapping[str, int]] = await service.crawl_views.count_states([crawl.id for crawl in crawls])
@@ -133,6 +163,7 @@ async def summarize_crawls(service: Service, crawls: list[Crawl]) -> list[CrawlS
             started_at=crawl.started_at,
             finished_at=crawl.finished_at,
             paused_until=None if crawl.outage is None else stamp(crawl.outage.paused_until),
+            previous_id=crawl.previous_id,
         )
         for crawl in crawls
     ]

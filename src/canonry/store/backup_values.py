@@ -15,7 +15,8 @@ _STATES: dict[tuple[str, str], frozenset[str]] = {
     ("entries", "match_confidence"): frozenset({"high", "low"}),
     ("bookmarks", "expansion"): frozenset({"none", "pending", "expanded", "failed"}),
     ("rekeys", "status"): frozenset({"running", "done", "undoing", "undone"}),
-    ("crawls", "state"): frozenset({"running", "done", "failed", "stopped"}),
+    ("crawls", "state"): frozenset({"running", "done", "failed", "stopped", "paused"}),
+    ("crawl_pages", "change"): frozenset({"", "new", "changed", "gone", "same"}),
     ("crawl_pages", "state"): frozenset({"queued", "fetching", "done", "failed", "skipped"}),
 }
 _JSON: dict[tuple[str, str], type[list[Any]] | type[dict[Any, Any]]] = {
@@ -26,6 +27,8 @@ _JSON: dict[tuple[str, str], type[list[Any]] | type[dict[Any, Any]]] = {
     ("imports", "refused"): list,
     ("crawls", "options"): dict,
     ("crawl_pages", "links"): list,
+    ("crawl_pages", "spellings"): list,
+    ("crawl_pages", "facts"): dict,
 }
 
 

@@ -422,6 +422,8 @@ crawls = Table(
     Column("moved_to", Text, nullable=False, server_default=""),  # where the start page redirects, on another host
     Column("down_since", Text),  # when the site stopped answering, while it does not answer
     Column("paused_until", Text),  # no page is opened before this time
+    Column("previous_id", _Id),  # the crawl with which this one is compared; it may have been removed
+    Column("is_previous_queued", Integer, nullable=False, server_default="0"),  # pages that only that crawl had found
     Index("crawls_by_seed", "seed", "id"),
 )
 
@@ -455,9 +457,41 @@ crawl_pages = Table(
     Column("is_last_retry", Integer, nullable=False, server_default="0"),  # a retry that waits for the end of the crawl
     Column("spellings", Text, nullable=False, server_default="[]"),  # JSON: other URLs as found of this page
     Column("link_origin", Text, nullable=False, server_default=""),  # who named the links: the server of the page
+    Column("facts", Text, nullable=False, server_default="{}"),  # JSON: content type, size, text hash, validators, …
+    Column("change", Text, nullable=False, server_default=""),  # new, changed, gone or same since the previous crawl
+    Column("text_hash", Text, nullable=False, server_default=""),  # of the visible text, as in evidence/fingerprint.py
+    Column("simhash", Text, nullable=False, server_default=""),  # 16 hexadecimal digits
+    Column("words", Integer, nullable=False, server_default="0"),
+    Column("group_key", Text, nullable=False, server_default=""),  # the key without what looks like a session id
+    Column("skipped_by", Text, nullable=False, server_default=""),  # the key of the rule that skipped the page
     Index("crawl_pages_by_key", "crawl_id", "key", unique=True),
     Index("crawl_pages_by_state", "crawl_id", "state", "depth", "id"),
     Index("crawl_pages_in_order", "crawl_id", "id"),
+)
+Index(
+    "crawl_pages_by_group",
+    crawl_pages.c.crawl_id,
+    crawl_pages.c.group_key,
+    sqlite_where=text("group_key <> ''"),
+    postgresql_where=text("group_key <> ''"),
+)
+
+crawl_rules = Table(  # what a crawl has learned about the URLs of its site
+    "crawl_rules",
+    metadata,
+    Column("crawl_id", _Id, ForeignKey("crawls.id", ondelete="CASCADE"), primary_key=True),
+    Column("key", Text, primary_key=True),  # a digest of kind and pattern
+    Column("kind", Text, nullable=False),  # session or trap
+    Column("pattern", Text, nullable=False),
+    Column("is_active", Integer, nullable=False, server_default="0"),  # pages are skipped because of it
+    Column("state", Text, nullable=False),  # JSON: what was counted
+)
+
+crawl_texts = Table(  # the texts that pages of a crawl have shown, as their patterns compare them
+    "crawl_texts",
+    metadata,
+    Column("crawl_id", _Id, ForeignKey("crawls.id", ondelete="CASCADE"), primary_key=True),
+    Column("digest", Text, primary_key=True),
 )
 
 # An id is never given twice, also after its row is deleted: merges, journals, queued jobs and clients remember ids.

@@ -89,6 +89,50 @@ def test_a_crawl_is_exported_in_every_format(running: Running, site: Site) -> No
     assert running.get(f"{where}/export?format=exe").status == 400
 
 
+def test_a_crawl_is_repeated_and_its_pages_say_how_they_changed(database_url: str, site: Site) -> None:
+    with service_of(database_url, client=client) as running:
+        where = start(running, f"{site.url}/0", exclude=["/9"])
+        ended(running, where)
+        site.pages["/1"] += "<p>more</p>"
+        del site.pages["/26"]
+        again = running.ask("POST", f"{where}/again")
+        assert (again.status, again.json()["previous_id"]) == (201, 1)
+        crawl = ended(running, again.headers["location"])
+        assert crawl["changes"] == {"changed": 1, "gone": 1, "same": COUNT - 5}, "without /9 and its children"
+        assert crawl["options"]["exclude"] == ["/9"]
+        pages = running.get(f"{again.headers['location']}/pages?limit=200").json()
+        changed = {page["url"].removeprefix(site.url): page["change"] for page in pages if page["change"] != "same"}
+        assert changed == {"/1": "changed", "/26": "gone"}
+        assert all(page["fetched_at"] and page["size"] is not None for page in pages if page["status"] == 200)
+        other = start(running, f"{site.url}/0", delay=5, per_host=1)
+        assert running.ask("POST", f"{other}/again").status == 409, "it is not finished"
+        assert running.ask("DELETE", other).status == 204
+        assert running.ask("POST", "/api/crawls/99/again").status == 404
+
+
+def test_urls_that_robots_txt_refuses_are_listed(running: Running, site: Site) -> None:
+    site.pages["/robots.txt"] = "User-agent: *\nDisallow: /1\nDisallow: /2\n"
+    where = start(running, f"{site.url}/0")
+    assert ended(running, where)["outcomes"]["refused"] > 1
+    first = running.get(f"{where}/refused?limit=1")
+    assert first.json()[0]["url"] == f"{site.url}/1" and first.json()[0]["outcome"] == "refused"
+    following = running.get(first.headers["link"].partition(">")[0].lstrip("<")).json()
+    assert following[0]["url"] == f"{site.url}/2" and following[0]["referrer"] == f"{site.url}/0"
+    assert running.get("/api/crawls/9/refused").status == 404
+
+
+def test_an_outage_loses_no_page(database_url: str) -> None:
+    with service_of(database_url, client=client) as running:
+        with serving(tree(60)) as site:
+            where = start(running, f"{site.url}/0", delay=0.02)
+            until(lambda: running.get(where).json()["pages"]["done"] >= 15)
+        until(lambda: running.get(where).json()["paused_until"] is not None)
+        port = site.server_address[1]
+        with serving(tree(60), port):
+            crawl = ended(running, where)
+    assert (crawl["state"], crawl["pages"]["done"], crawl["outcomes"]["read"]) == ("done", 60, 60)
+
+
 def run_another_crawl(running: Running) -> None:
     """Crawl another site to its end: meanwhile, a crawl that was not stopped would have requested pages."""
     with serving(tree(5)) as other:

@@ -285,3 +285,22 @@ def test_graphs_of_no_page_one_page_and_unknown_referrers() -> None:
     graph = crawl_graph.make_graph(lost)
     assert [row.found_on for row in graph.rows] == [None, 1, 1, 2]
     assert graph.rows[3].out is None
+
+
+def test_a_crawl_is_repeated_and_the_page_shows_changes_and_refused_urls(
+    visitor: Visitor, running: Running, site: Site
+) -> None:
+    site.pages["/robots.txt"] = "User-agent: *\nDisallow: /3\n"
+    options = {"seed": f"{site.url}/0", "engine": "http", "max_pages": "", "depth": "", "exclude": "/19$\n/18$"}
+    visitor.post("/crawls", {**options, "ignore_nofollow": "1"})
+    until(lambda: is_over(running))
+    stored = running.get("/api/crawls/1").json()["options"]
+    assert (stored["exclude"], stored["nofollow"]) == (["/19$", "/18$"], False)
+    assert f"{site.url}/3" in visitor.get("/crawls/1").words
+    site.pages["/1"] += "<p>more</p>"
+    again = visitor.post("/crawls/1/again", {})
+    assert again.answer.headers["location"] == "/crawls/2"
+    until(lambda: is_over(running, 2))
+    page = visitor.get("/crawls/2")
+    assert "Changes since crawl 1" in page.words and f"changed {site.url}/1" in page.words
+    assert visitor.post("/crawls", {**options, "delay": "soon"}).answer.status == 400

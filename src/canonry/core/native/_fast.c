@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 
+#include "simhash.h"
+
 static State *get_state(PyObject *module)
 {
     return (State *)PyModule_GetState(module);
@@ -307,6 +309,16 @@ static PyObject *is_simple(PyObject *module, PyObject *const *args, Py_ssize_t c
     return PyBool_FromLong(length != NEEDS_REFERENCE);
 }
 
+PyDoc_STRVAR(simhash_doc, "simhash($module, text, /)\n--\n\n"
+"Return the simhash of a text whose words are separated by single spaces; 0 for an empty text.");
+
+static PyObject *simhash(PyObject *module, PyObject *text)
+{
+    Py_ssize_t length;
+    const char *bytes = PyUnicode_AsUTF8AndSize(text, &length);
+    return bytes == NULL ? NULL : PyLong_FromUnsignedLongLong(simhash_text((const uint8_t *)bytes, (size_t)length));
+}
+
 /* --- the module ----------------------------------------------------------------------------- */
 
 static bool import_name(PyObject **place, const char *module_name, const char *name)
@@ -402,6 +414,7 @@ static PyMethodDef methods[] = {
     METHOD(canonical_hash),
     METHOD(is_simple),
     {"normalize_column", normalize_column, METH_VARARGS, normalize_column_doc},
+    {"simhash", simhash, METH_O, simhash_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -12,11 +12,12 @@ from canonry.net.page_facts import MAX_HEAD_ELEMENTS, PageHead, make_head
 MAX_LINKS = 10_000
 _MAX_HREF_CHARACTERS = 100_000  # longer references hold data
 _MAX_TOTAL_CHARACTERS = 8_000_000  # of all references together
+_MAX_HTML_CHARACTERS = 5_000_000
 
 # The script runs in an isolated world, where scripts of the page cannot redefine the functions that it calls. Elements
 # of the page still hide properties of `document` (<img name=title> hides document.title), so these are read from the
 # prototypes. Links of other kinds than `a[href]` follow after these, in the same order as in links.py.
-_FUNCTION = """((maxLinks, maxHref, maxTotal, maxHead) => {
+_FUNCTION = r"""((maxLinks, maxHref, maxTotal, maxHead, maxHtml) => {
   const get = (type, name, node = document) => Reflect.get(type.prototype, name, node);
   const findAll = (root, query) =>
     (root instanceof DocumentFragment ? DocumentFragment : Document).prototype.querySelectorAll.call(root, query);
@@ -24,10 +25,11 @@ _FUNCTION = """((maxLinks, maxHref, maxTotal, maxHead) => {
   const links = [];
   let room = maxTotal, skipped = 0, isFull = false;
   const cut = (text) => [...text.trim().slice(0, 100)].slice(0, 50).join('').toWellFormed();
-  const add = (href, url, text, source) => {
+  const add = (href, url, text, source, rel) => {
     room -= href.length + url.length;
     if (room < 0 || links.length >= maxLinks) { isFull = true; skipped += 1; return; }
-    links.push([href.toWellFormed(), url.toWellFormed(), cut(text), source]);
+    const isNofollow = /(^|[ \t\n\f\r])nofollow([ \t\n\f\r]|$)/i.test(rel ?? '');
+    links.push([href.toWellFormed(), url.toWellFormed(), cut(text), source, isNofollow]);
   };
   const addElement = (element, href, text, source) => {
     if (isFull) { skipped += 1; return; }
@@ -37,7 +39,7 @@ _FUNCTION = """((maxLinks, maxHref, maxTotal, maxHead) => {
       if (!(element instanceof SVGElement)) return;
       try { url = new URL(href, get(Node, 'baseURI', element)).href; } catch { return; }
     }
-    add(href, url, text ?? element.textContent, source);
+    add(href, url, text ?? element.textContent, source, element.getAttribute('rel'));
   };
   const addFrame = (frame, source) => {
     let inner = null;
@@ -48,7 +50,7 @@ _FUNCTION = """((maxLinks, maxHref, maxTotal, maxHead) => {
     let url;
     try { url = new URL(src, get(Node, 'baseURI', frame)); } catch { return; }
     if (!/^https?:$/.test(url.protocol) || url.hostname !== location.hostname) return;
-    if (isFull) skipped += 1; else add(src, url.href, frame.getAttribute('title') ?? '', source);
+    if (isFull) skipped += 1; else add(src, url.href, frame.getAttribute('title') ?? '', source, null);
   };
   const collect = (root, source) => {
     for (const a of findAll(root, 'a[href]')) addElement(a, a.getAttribute('href'), null, source ?? 'anchor');
@@ -75,9 +77,12 @@ _FUNCTION = """((maxLinks, maxHref, maxTotal, maxHead) => {
     });
   const [entry] = performance.getEntriesByType('navigation');
   const size = entry && entry.decodedBodySize > 0 ? entry.decodedBodySize : null;
-  return JSON.stringify([get(Document, 'readyState'), title, skipped, links, metas, headLinks, size]);
+  const root = get(Document, 'documentElement');
+  const html = root === null ? '' : get(Element, 'outerHTML', root).slice(0, maxHtml).toWellFormed();
+  return JSON.stringify([get(Document, 'readyState'), title, skipped, links, metas, headLinks, size, html]);
 })"""
-LINK_SCRIPT = f"{_FUNCTION}({MAX_LINKS}, {_MAX_HREF_CHARACTERS}, {_MAX_TOTAL_CHARACTERS}, {MAX_HEAD_ELEMENTS})"
+_ARGUMENTS = (MAX_LINKS, _MAX_HREF_CHARACTERS, _MAX_TOTAL_CHARACTERS, MAX_HEAD_ELEMENTS, _MAX_HTML_CHARACTERS)
+LINK_SCRIPT = f"{_FUNCTION}({', '.join(map(str, _ARGUMENTS))})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +96,13 @@ class ScriptResult:
     added_links: tuple[Link, ...]
     head: PageHead
     size: int | None  # of the document, in bytes
+    html: str  # as scripts have made it
 
 
 def parse_result(text: str) -> ScriptResult:
     """Return the JSON of the script as values."""
-    ready_state, title, skipped_links, links, metas, head_links, size = json.loads(text)
+    ready_state, title, skipped_links, links, metas, head_links, size, html = json.loads(text)
     title = " ".join(title.split())
-    found = (Link(href, url, text, LinkSource(source)) for href, url, text, source in links)
-    return ScriptResult(ready_state, title, skipped_links, *split_links(found), make_head(metas, head_links), size)
+    found = (Link(href, url, text, LinkSource(source), is_nofollow) for href, url, text, source, is_nofollow in links)
+    head = make_head(metas, head_links)
+    return ScriptResult(ready_state, title, skipped_links, *split_links(found), head, size, html)

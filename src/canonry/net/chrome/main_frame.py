@@ -7,7 +7,7 @@ from typing import Any
 
 from canonry.errors import FailureKind
 from canonry.net.engine import ENDLESS_NAVIGATION, MAX_DOCUMENTS, MAX_REFRESH_SECONDS, PageFailure
-from canonry.net.response import Hop
+from canonry.net.response import NO_VALIDATORS, Hop, Validators
 
 _MAX_DIALOGS = 20
 
@@ -26,6 +26,7 @@ class LoadedDocument:
     retry_after: str = ""
     link_header: str = ""
     robots_header: str = ""
+    validators: Validators = NO_VALIDATORS
     hops: list[Hop] = field(default_factory=list[Hop])
     is_from_proxy: bool = False  # an answer of this process' proxy, not of a server
 
@@ -142,4 +143,5 @@ class MainFrame:
         # Chrome joins the fields of one name by line breaks.
         document.link_header = ", ".join(headers.get("link", "").splitlines())
         document.robots_header = ", ".join(headers.get("x-robots-tag", "").splitlines())
+        document.validators = Validators(headers.get("etag", ""), headers.get("last-modified", ""))
         document.is_from_proxy = headers.get("canonry-proxy") == self.proxy_token

@@ -13,6 +13,7 @@ from canonry.net.chrome.interception import Interception
 from canonry.net.chrome.link_script import LINK_SCRIPT, ScriptResult, parse_result
 from canonry.net.chrome.main_frame import MainFrame
 from canonry.net.chrome.net_errors import ABORTED_CODE, make_failure, parse_error_code
+from canonry.net.chrome.page_archive import MAX_BODY_BYTES, MAX_BUFFER_BYTES, PageArchive
 from canonry.net.chrome.pending_requests import PendingRequests
 from canonry.net.chrome.pipe import BROWSER_CLOSED_EVENT, BrowserClosed, CommandFailed, Pipe
 from canonry.net.chrome.quiet_script import (
@@ -28,6 +29,7 @@ from canonry.net.origin import Origin
 from canonry.net.page_facts import Declarations, PageHead, read_declarations
 from canonry.net.page_kind import DOWNLOAD, explain_status, has_links
 from canonry.net.response import Response, find_host
+from canonry.net.visible_text import read_visible_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,6 +78,7 @@ class Tab:
         self._is_blank = False
         self._options = ReadOptions()
         self._interception = Interception()
+        self._archive: PageArchive | None = None
         self.endpoint = endpoint
         self.page_count = 0
         self.must_close = False
@@ -151,6 +154,7 @@ class Tab:
         self._requests = PendingRequests(self._frame_id)
         self._send("Network.clearBrowserCookies")
         self._interception.start_page(self._options, self._send)
+        self._start_archive()
         challenges = self.endpoint.challenge_count
         try:
             opened = await self._visit(url, load_seconds, script_seconds)
@@ -166,6 +170,9 @@ class Tab:
         except BrowserClosed:
             self.must_close = self.is_browser_closed = True
             return self._make_opened(url, BROWSER_ENDED)
+        finally:
+            if self._archive is not None:
+                await self._archive.finish()
         # If Chrome's network process was killed, its requests end without an answer, and the new process does not
         # know the password of the proxy. A new tab sends it again.
         is_challenged = self.endpoint.challenge_count > challenges and opened.failure is not None
@@ -174,6 +181,14 @@ class Tab:
         if opened.status == 407 and opened.failure is None:
             return replace(opened, status=0, failure=_PASSWORD_LOST)
         return opened
+
+    def _start_archive(self) -> None:
+        """Let Chrome keep the bodies of the next page, if there is an archive for them."""
+        archive = self._options.archive
+        self._archive = None if archive is None else PageArchive(archive, self._call, self.endpoint.get_address)
+        if archive is not None:
+            sizes = {"maxTotalBufferSize": MAX_BUFFER_BYTES, "maxResourceBufferSize": MAX_BODY_BYTES}
+            self._send("Network.enable", **sizes, maxPostDataSize=0)
 
     async def _visit(self, url: str, load_seconds: float, script_seconds: float) -> Opened:
         is_late = False
@@ -326,7 +341,12 @@ class Tab:
             return opened
         declared = self._read_declarations(result.head)
         return replace(
-            opened, title=result.title, links=result.links, added_links=result.added_links, **declared._asdict()
+            opened,
+            title=result.title,
+            links=result.links,
+            added_links=result.added_links,
+            text=read_visible_text(result.html.encode(), "text/html; charset=utf-8"),
+            **declared._asdict(),
         )
 
     def _read_declarations(self, head: PageHead) -> Declarations:
@@ -343,6 +363,7 @@ class Tab:
             final_url=document.url or url,
             status=0 if document.is_from_proxy else document.status,
             content_type=document.content_type,
+            validators=document.validators,
             hops=self._frame.list_hops(),
             address=address,
             retry_after=Response(0, "", {"retry-after": document.retry_after}).retry_after(datetime.now(UTC)),
@@ -368,6 +389,8 @@ class Tab:
     def _on_event(self, method: str, params: dict[str, Any]) -> None:
         frame = self._frame
         self._requests.update(method, params, asyncio.get_running_loop().time())
+        if self._archive is not None:
+            self._archive.update(method, params)
         is_known = frame.update(method, params)
         if method == BROWSER_CLOSED_EVENT:
             self.is_browser_closed = is_known = True

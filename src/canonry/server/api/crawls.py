@@ -10,13 +10,15 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import Field, TypeAdapter
 
+from canonry.crawler.left_pages import LeftGroup, list_left_groups
 from canonry.crawler.pages import Page, make_record
-from canonry.crawler.results import PageOutcome
+from canonry.crawler.results import PageChange, PageOutcome
 from canonry.server.bookmark_input import Url
 from canonry.server.crawl_actions import (
     CrawlOptionsIn,
     CrawlSummary,
     pages_per_second,
+    repeat_crawl,
     resume_crawl,
     start_crawl,
     summarize_crawls,
@@ -43,7 +45,13 @@ class CrawlDetail(CrawlSummary):
     outcomes: Annotated[
         dict[PageOutcome, int], Field(description="What became of the pages: read, missing, failed, refused, skipped.")
     ]
+    changes: Annotated[
+        dict[PageChange, int], Field(description="In a repeated crawl, pages that are new, changed, gone or the same.")
+    ]
     skipped: Annotated[dict[str, int], Field(description="Skipped pages, by reason.")]
+    left: Annotated[
+        tuple[LeftGroup, ...], Field(description="Pages that were left out as repeats or traps, by pattern of URLs.")
+    ]
     duplicates_avoided: Annotated[int, Field(description="Links to pages that were already known.")]
     pages_per_second: float
     open: Annotated[tuple[str, ...], Field(description="Pages being fetched now, at most 20.")]
@@ -83,7 +91,9 @@ async def get_crawl(request: Request, crawl_id: RowId) -> CrawlDetail:
     return CrawlDetail(
         **{field.name: getattr(summary, field.name) for field in fields(summary)},
         outcomes=dict(counts.outcomes),
+        changes=dict(counts.changes),
         skipped={reason.sentence: count for reason, count in counts.skipped.items()},
+        left=tuple(await list_left_groups(service.database, crawl_id)),
         duplicates_avoided=counts.duplicates_avoided,
         pages_per_second=pages_per_second(crawl, counts, service.clock()),
         open=glance.open,
@@ -115,6 +125,41 @@ async def resume_stopped_crawl(request: Request, crawl_id: RowId) -> CrawlSummar
     service = get_service(request)
     [summary] = await summarize_crawls(service, [await resume_crawl(service, crawl_id)])
     return summary
+
+
+@router.post(
+    "/{crawl_id}/again",
+    response_model=CrawlSummary,
+    status_code=201,
+    responses=describe_problems(404, 409),
+    summary="Repeat a crawl",
+)
+async def crawl_again(request: Request, crawl_id: RowId, response: Response) -> CrawlSummary:
+    """For admins. Starts a crawl with the same options, whose pages say how they changed; 409 if it is not finished."""
+    require_admin(request)
+    service = get_service(request)
+    crawl = await repeat_crawl(service, crawl_id)
+    response.headers["Location"] = f"/api/crawls/{crawl.id}"
+    [summary] = await summarize_crawls(service, [crawl])
+    return summary
+
+
+@router.get(
+    "/{crawl_id}/refused",
+    response_model=list[Page],
+    responses=describe_problems(400, 404),
+    summary="Pages that robots.txt disallows",
+)
+async def list_refused_pages(
+    request: Request, crawl_id: RowId, cursor: Cursor = None, limit: Annotated[int, Query(ge=1, le=200)] = 50
+) -> Response:
+    """For admins. They were not requested, and are not among the pages of the crawl."""
+    require_admin(request)
+    service = get_service(request)
+    await service.crawls.get(crawl_id)
+    pages = await service.crawl_views.list_refused(crawl_id, after=cursor or 0, limit=limit)
+    records = [make_record(each.page) for each in pages]
+    return JSONResponse(records, headers=_link_next(request, pages[-1].id if len(pages) == limit else None))
 
 
 @router.get(

@@ -10,12 +10,15 @@ from pydantic import ValidationError
 
 from canonry.bookmarks.url_pipeline import MAX_URL_CHARS
 from canonry.crawler.crawl_store import CrawlState
+from canonry.crawler.left_pages import list_left_groups
+from canonry.crawler.results import REFUSED_REASONS
 from canonry.errors import CanonryError, InvalidFields, mask_credentials
 from canonry.net.chrome.process import find_chrome
 from canonry.server.crawl_actions import (
     DEFAULT_MAX_PAGES,
     CrawlOptionsIn,
     pages_per_second,
+    repeat_crawl,
     resume_crawl,
     start_crawl,
     summarize_crawls,
@@ -29,9 +32,18 @@ from canonry.server.pages.rendering import render, wants_fragment
 if TYPE_CHECKING:
     from starlette.datastructures import FormData
 
+    from canonry.crawler.crawl_store import Counts, Crawl
+    from canonry.crawler.crawl_views import ChangedPage
+    from canonry.crawler.pages import Page
+    from canonry.server.service import Service
+
 router = page_router()
 _CRAWLS_PER_PAGE = 20
+_MAX_LEFT_GROUPS = 20
 _NUMBER_FIELDS = ("max_pages", "depth")
+_PATTERN_FIELDS = ("include", "exclude")
+_TICKS = ("sitemaps", "ignore_nofollow", "routes", "scroll")
+_LISTED_PAGES = 50  # changed and refused pages
 _NOTICES = {"removed": "The crawl and its pages were deleted."}
 
 
@@ -50,7 +62,8 @@ async def start(request: Request) -> Response:
     """Start a crawl in the background."""
     require_admin(request)
     form = await request.form()
-    given = {name: get_text(form, name) for name in ("seed", "engine", *_NUMBER_FIELDS, "sitemaps")}
+    names = ("seed", "engine", *_NUMBER_FIELDS, "delay", *_PATTERN_FIELDS, *_TICKS)
+    given = {name: get_text(form, name) for name in names}
     try:
         options = _parse_options(form)
         crawl = await start_crawl(get_service(request), given["seed"], options)
@@ -99,6 +112,13 @@ async def resume(request: Request, crawl_id: RowId) -> Response:
     return redirect(f"/crawls/{crawl_id}")
 
 
+@router.post("/crawls/{crawl_id}/again")
+async def crawl_again(request: Request, crawl_id: RowId) -> Response:
+    require_admin(request)
+    crawl = await repeat_crawl(get_service(request), crawl_id)
+    return redirect(f"/crawls/{crawl.id}")
+
+
 @router.post("/crawls/{crawl_id}/remove")
 async def remove(request: Request, crawl_id: RowId) -> Response:
     require_admin(request)
@@ -130,7 +150,7 @@ async def _render_list(
         "seed": "",
         "engine": "chrome" if has_chrome else "http",
         "max_pages": str(DEFAULT_MAX_PAGES),
-        "depth": "",
+        **dict.fromkeys(("depth", "delay", *_PATTERN_FIELDS, *_TICKS), ""),
     }
     return render(
         request,
@@ -139,7 +159,7 @@ async def _render_list(
         crawls=await summarize_crawls(service, found[:_CRAWLS_PER_PAGE]),
         following=found[_CRAWLS_PER_PAGE - 1].id if len(found) > _CRAWLS_PER_PAGE else None,
         is_later=before is not None,
-        given={**defaults, "sitemaps": "", **given},
+        given={**defaults, **given},
         errors=errors or {},
         has_chrome=has_chrome,
         notice=_NOTICES.get(notice, ""),
@@ -149,10 +169,12 @@ async def _render_list(
 
 def _parse_options(form: FormData) -> CrawlOptionsIn:
     """Parse the form; ValidationError if a number is invalid."""
-    given: dict[str, Any] = {"engine": get_text(form, "engine"), "sitemaps": bool(get_text(form, "sitemaps"))}
-    return CrawlOptionsIn.model_validate(
-        {**given, **{name: get_text(form, name).strip() or None for name in _NUMBER_FIELDS}}
-    )
+    ticks = {name: bool(get_text(form, name)) for name in _TICKS}
+    given: dict[str, Any] = {"engine": get_text(form, "engine"), "nofollow": not ticks.pop("ignore_nofollow"), **ticks}
+    given |= {name: get_text(form, name).strip() or None for name in _NUMBER_FIELDS}
+    given |= {name: get_text(form, name).split() for name in _PATTERN_FIELDS}
+    given["delay"] = get_text(form, "delay").strip() or 0
+    return CrawlOptionsIn.model_validate(given)
 
 
 async def _load_progress(request: Request, crawl_id: int) -> dict[str, Any]:
@@ -164,10 +186,26 @@ async def _load_progress(request: Request, crawl_id: int) -> dict[str, Any]:
         "is_running": crawl.state is CrawlState.RUNNING,
         "counts": counts,
         "glance": await service.crawl_views.get_activity(crawl_id),
+        "changes": await _list_changes(service, crawl),
+        "refused": await _list_refused(service, crawl_id, counts),
         "rate": pages_per_second(crawl, counts, service.clock()),
         "avoided": counts.duplicates_avoided,
         "moved_to": crawl.moved_to,
+        "left": await list_left_groups(service.database, crawl_id, limit=_MAX_LEFT_GROUPS),
     }
+
+
+async def _list_changes(service: Service, crawl: Crawl) -> list[ChangedPage]:
+    """Return pages that differ from the crawl before, when all are known: the list is not read again every second."""
+    if crawl.previous_id is None or crawl.state is CrawlState.RUNNING:
+        return []
+    return await service.crawl_views.list_changes(crawl.id, _LISTED_PAGES)
+
+
+async def _list_refused(service: Service, crawl_id: int, counts: Counts) -> list[Page]:
+    if REFUSED_REASONS.isdisjoint(counts.skipped):
+        return []
+    return [each.page for each in await service.crawl_views.list_refused(crawl_id, limit=_LISTED_PAGES)]
 
 
 async def _load_graph(request: Request, crawl_id: int) -> dict[str, Any]:

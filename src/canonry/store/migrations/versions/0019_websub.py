@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0019"
-down_revision = "0014"
+down_revision = "0018"
 
 _ID = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 

@@ -1,0 +1,1 @@
+"""Evidence for pages: which URLs show the same page (contract E)."""
