@@ -104,6 +104,7 @@ static bool read_hosts(struct rules *rules, PyObject *tuple)
         if (!read_host(rules, PyTuple_GET_ITEM(tuple, i), &bytes, &length, &host))
             return false;
         add_host(hosts, (const uint8_t *)bytes, (size_t)length, host);
+        rules->has_code_sites |= (host.flags & (HOST_IS_SITE | HOST_IS_DOMAIN)) != 0;
     }
     return true;
 }
