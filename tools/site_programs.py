@@ -25,7 +25,7 @@ SEGMENT_TEXT, SEGMENT_CAPTURE, SEGMENT_MIXED = range(3)
 # In the place of a template: the address is found by code, target_code (FILTER_ADDRESS in native/site_program.h).
 _ADDRESS = bytes([1, 0xFE])
 _SECTIONS = ("query", "without", "not", "keep", "drop", "defaults", "rename", "fragments", "write", "target")
-_PAGE_HEAD_BYTES, _BLOCK_HEAD_BYTES, _ENTRY_BYTES = 6, 4, 12
+_BLOCK_HEAD_BYTES, _ENTRY_BYTES = 4, 24
 _MAX_SEGMENTS, _MAX_CAPTURES = 31, 16  # as in native/site_match.h
 _NAME_FILTER_BITS = 64
 
@@ -85,19 +85,20 @@ def _compile_block(block: dict[str, Any]) -> bytes:
             compiled = _compile_path(path, captures)
             behind += compiled
             flags = (HAS_REST if compiled[1] else 0) | (IGNORE_CASE if page.get("ignore_case") else 0)
-            first, key = _make_key(path)
-            entries += struct.pack("<BBBBIHH", compiled[0], flags, first, 0, key, page_at, path_at)
+            least = compiled[0] + bool(compiled[1])
+            entries += struct.pack("<QQHHBBH", *_make_shape(path, least, flags), page_at, path_at, flags, least, 0)
     sections.append(struct.pack("<H", count) + entries + bytes(behind))
     return _join_sections(head, sections)
 
 
-def _make_key(path: str) -> tuple[int, int]:
-    """Return the length of the first segment and its first four bytes in lower case; zeros if it is not a fixed text."""
-    first = path[1:].partition("/")[0]
-    if not first or "{" in first:
-        return 0, 0
-    start = first.encode()[:4]
-    return len(first), int.from_bytes(start, "little") | 0x20202020
+def _make_shape(path: str, segments: int, flags: int) -> tuple[int, int]:
+    """Return the shape of the URLs that a path matches, and which of its bits count (native/site_program.h)."""
+    shape, mask = (0, 0) if flags & HAS_REST else (segments, 0xFF)
+    first = path[1:].partition("/")[0].encode()
+    if first and b"{" not in first:
+        shape |= len(first) << 8 | (int.from_bytes(first[:4], "little") | 0x20202020) << 32
+        mask |= 0xFFFFFFFF_0000FF00
+    return shape, mask
 
 
 def _join_sections(head: bytes, sections: list[bytes]) -> bytes:

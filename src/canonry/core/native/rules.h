@@ -61,8 +61,19 @@ struct host {
     uint16_t length;
     uint16_t names; /* the index of its list of parameters in `names` of struct rules */
     uint8_t flags;  /* HOST_… */
-    uint32_t table_record;   /* with HOST_HAS_TABLE: the place of its record in `site_program` */
-    uint32_t domain_records; /* with HOST_HAS_DOMAIN_TABLES: where `domain_records` has a count and as many places */
+    uint32_t record; /* with HOST_HAS_TABLE: the index of its record in `records` of struct rules */
+    uint32_t domain_record, domain_count; /* with HOST_HAS_DOMAIN_TABLES: the first record, and how many follow */
+};
+
+/* What a site table says about a host, read from its program (site_program.h). */
+struct site_record {
+    const uint8_t *block;
+    const uint8_t *prefix; /* `https://` and the main host */
+    const uint8_t *label;  /* which first labels it accepts; NULL: every one */
+    const struct names *names; /* what rule 9 drops on the main host; NULL if it depends on the URL */
+    uint8_t prefix_bytes;      /* 0: the host stays as it is */
+    uint8_t group;
+    bool takes_label; /* the main host takes over the first label: `*.example.com` */
 };
 
 struct hosts {
@@ -82,8 +93,8 @@ struct rules {
     enum fragment fragment;
     const uint8_t *site_program;    /* the programs of all sites, one after the other (sites.h) */
     size_t program_bytes;
-    const uint32_t *domain_records; /* lists of places of records */
-    size_t domain_records_count;
+    struct site_record *records;    /* of hosts that have a table, in any order */
+    size_t record_count;
     const struct rules *whole;      /* for an address that is kept whole: every rule off, except a dropped fragment */
     struct hosts hosts;
     struct names *names; /* names[0] is the list for all hosts, the others are for hosts with HOST_HAS_NAMES */

@@ -186,27 +186,25 @@ static bool match_path(struct site_match *match, const uint8_t *at, bool ignore_
 
 /* --- the host ------------------------------------------------------------------------------------ */
 
-/* Read the record of a host. Returns whether it accepts the first label. */
-static bool read_record(struct site_match *match, uint32_t place, struct piece label, struct piece host,
+/* Take the record of a host. Returns whether it accepts the first label. */
+static bool take_record(struct site_match *match, const struct site_record *record, struct piece label, struct piece host,
                         uint8_t main[MAIN_HOST_BYTES])
 {
-    const uint8_t *at = match->rules->site_program + place;
     struct piece captures[1];
-    enum { SCHEME_BYTES = 8 }; /* https:// */
-    match->block = at - read_u32(at);
-    match->group = at[4];
-    match->may_change_table = false;
-    bool accepts_all = at[5];
-    at += 6;
-    match->prefix = read_text(&at);
-    match->main = match->prefix.length ? (struct piece){match->prefix.at + SCHEME_BYTES, match->prefix.length - SCHEME_BYTES}
-                                       : match->prefix;
-    if (!accepts_all && (!match_capture(captures, &at, label, false) || has_text(at, label)))
+    const uint8_t *at = record->label;
+    if (at && (!match_capture(captures, &at, label, false) || has_text(at, label)))
         return false;
-    if (match->main.length && match->main.at[0] == '*') { /* take over the first label */
-        if (SCHEME_BYTES + label.length + match->main.length > MAIN_HOST_BYTES)
+    match->block = record->block;
+    match->group = record->group;
+    match->names = record->names;
+    match->prefix = (struct piece){record->prefix, record->prefix_bytes};
+    match->main = record->prefix_bytes ? (struct piece){record->prefix + SCHEME_BYTES, record->prefix_bytes - SCHEME_BYTES}
+                                       : match->prefix;
+    match->may_change_table = false;
+    if (record->takes_label) {
+        if (label.length + record->prefix_bytes > MAIN_HOST_BYTES)
             return false;
-        memcpy(main, match->prefix.at, SCHEME_BYTES);
+        memcpy(main, record->prefix, SCHEME_BYTES);
         memcpy(main + SCHEME_BYTES, label.at, label.length);
         memcpy(main + SCHEME_BYTES + label.length, match->main.at + 1, match->main.length - 1);
         match->main = (struct piece){main + SCHEME_BYTES, label.length + match->main.length - 1};
@@ -219,18 +217,31 @@ static bool read_record(struct site_match *match, uint32_t place, struct piece l
 bool find_table(struct site_match *match, struct piece lower, uint8_t main[MAIN_HOST_BYTES])
 {
     const struct located *url = match->url;
+    const struct rules *rules = match->rules;
     size_t bare = url->bare - url->host;
     uint64_t dots = url->dots >> url->bare;
     struct piece label = {lower.at + bare, dots ? (size_t)__builtin_ctzll(dots) : lower.length - bare};
     if (url->exact && url->exact->flags & HOST_HAS_TABLE)
-        return read_record(match, url->exact->table_record, label, lower, main);
+        return take_record(match, &rules->records[url->exact->record], label, lower, main);
     if (url->domain == NULL || !(url->domain->flags & HOST_HAS_DOMAIN_TABLES))
         return false;
-    const uint32_t *records = match->rules->domain_records + url->domain->domain_records;
-    for (uint32_t left = *records++; left; left--, records++)
-        if (read_record(match, *records, label, lower, main))
+    const struct site_record *record = &rules->records[url->domain->domain_record];
+    for (uint32_t left = url->domain->domain_count; left; left--, record++)
+        if (take_record(match, record, label, lower, main))
             return true;
     return false;
+}
+
+void read_record(const uint8_t *at, struct site_record *record)
+{
+    *record = (struct site_record){.block = at - read_u32(at), .group = at[4]};
+    bool accepts_all = at[5];
+    at += 6;
+    struct piece prefix = read_text(&at);
+    record->prefix = prefix.at;
+    record->prefix_bytes = (uint8_t)prefix.length;
+    record->takes_label = prefix.length > SCHEME_BYTES && prefix.at[SCHEME_BYTES] == '*';
+    record->label = accepts_all ? NULL : at;
 }
 
 /* --- the path and the parameters ----------------------------------------------------------------- */
@@ -252,14 +263,21 @@ static struct piece clean_path(struct bytes *out, struct piece raw)
 /* Split text[start .. end) at its slashes, which are marked. */
 static size_t split_marked(struct piece segments[MAX_SEGMENTS], const struct located *url, size_t start, size_t end)
 {
-    size_t count = 0;
-    for (size_t word = start / 64; word * 64 < end; word++) {
-        uint64_t bits = url->marks->slash[word] & mask_between(word == start / 64 ? start % 64 : 0, end - word * 64);
-        for (; bits && count < MAX_SEGMENTS - 1; bits &= bits - 1) {
-            size_t at = word * 64 + (size_t)__builtin_ctzll(bits);
-            segments[count++] = (struct piece){url->text + start, at - start};
-            start = at + 1;
+    size_t count = 0, word = start / 64;
+    uint64_t bits = url->marks->slash[word] & ~(uint64_t)0 << (start % 64);
+    while (count < MAX_SEGMENTS - 1) {
+        if (bits == 0) {
+            if (++word * 64 >= end)
+                break;
+            bits = url->marks->slash[word];
+            continue;
         }
+        size_t at = word * 64 + (size_t)__builtin_ctzll(bits);
+        if (at >= end)
+            break;
+        segments[count++] = (struct piece){url->text + start, at - start};
+        start = at + 1;
+        bits &= bits - 1;
     }
     segments[count++] = (struct piece){url->text + start, end - start};
     return count;
@@ -511,21 +529,18 @@ static bool match_conditions(struct site_match *match, const uint8_t *page)
 
 const uint8_t *find_page(struct site_match *match, const uint8_t **entry)
 {
-    struct piece first = match->segment_count ? match->segments[0] : (struct piece){0};
-    uint32_t key = make_key(first);
+    uint64_t shape = make_shape(match->segment_count, match->segment_count ? match->segments[0] : (struct piece){0});
     const uint8_t *at = *entry, *end = get_entries_end(match->block);
     for (; at < end; at += ENTRY_BYTES) {
-        if (at[1] & ENTRY_HAS_REST ? match->segment_count <= at[0] : match->segment_count != at[0])
+        if ((shape ^ read_u64(at)) & read_u64(at + 8) || match->segment_count < at[ENTRY_LEAST])
             continue;
-        if (at[2] && (at[2] != first.length || read_u32(at + 4) != key))
-            continue;
-        const uint8_t *page = match->block + read_u16(at + 8);
+        const uint8_t *page = match->block + read_u16(at + ENTRY_PAGE);
         if (!(read_u32(page) >> match->group & 1) ||
-            !match_path(match, match->block + read_u16(at + 10), at[1] & ENTRY_IGNORE_CASE))
+            !match_path(match, match->block + read_u16(at + ENTRY_PATH), at[ENTRY_FLAGS] & ENTRY_IGNORE_CASE))
             continue;
         /* The first path that matches counts: the others of the page are not tried. */
         const uint8_t *next = at + ENTRY_BYTES;
-        while (next < end && match->block + read_u16(next + 8) == page)
+        while (next < end && match->block + read_u16(next + ENTRY_PAGE) == page)
             next += ENTRY_BYTES;
         *entry = next;
         if (match_conditions(match, page))

@@ -7,7 +7,8 @@
 enum {
     MAX_SEGMENTS = 32, /* more are one: tools/site_programs.py allows fewer in a pattern */
     MAX_CAPTURES = 16,
-    MAIN_HOST_BYTES = 128,
+    MAIN_HOST_BYTES = 320, /* `https://`, a label and a host of up to 255 bytes */
+    SCHEME_BYTES = 8,      /* `https://` */
 };
 
 /* What a page does with a parameter. */

@@ -8,10 +8,10 @@
  *     block         https · slash · has needs · 0 · u16 offsets of its sections (enum block_section)
  *     entries       u16 count · for each path of each page, in order:
  *
- *                       0        1       2             3   4         8         10        12
- *                       segments · flags · first length · 0 · u32 key · u16 page · u16 path
+ *                       0         8        16       18       20      21                22      24
+ *                       u64 shape · u64 mask · u16 page · u16 path · flags · least segments · u16 0
  *
- *                   first length and key are those of the first segment (make_key), 0 if it is not a fixed text
+ *                   a URL may match if the bits of its shape (make_shape) that are in the mask are those of the entry
  *     page          u32 groups · u16 flags · u16 offsets of its sections (enum section)
  *     names         u64 filter · u64 filter of prefixes · u16 offset of the prefixes · list of texts · list of texts
  *     capture       index · kind · shortest · longest       or   index · KIND_CHOICE · list of texts
@@ -31,7 +31,7 @@ enum section {
     SECTION_FRAGMENTS, SECTION_WRITE, SECTION_TARGET,
 };
 enum block_section { BLOCK_DROP, BLOCK_NEEDS, BLOCK_DEFAULTS, BLOCK_FRAGMENTS, BLOCK_ENTRIES };
-enum { BLOCK_HEAD_BYTES = 4, PAGE_HEAD_BYTES = 6, ENTRY_BYTES = 12 };
+enum { BLOCK_HEAD_BYTES = 4, PAGE_HEAD_BYTES = 6, ENTRY_BYTES = 24, ENTRY_PAGE = 16, ENTRY_PATH = 18, ENTRY_FLAGS = 20, ENTRY_LEAST = 21 };
 enum page_flag {
     FLAG_NO_OTHERS = 1, FLAG_TARGET_QUERY = 2, FLAG_WHOLE = 4, FLAG_DROP_FRAGMENT = 8, FLAG_HAS_KEEP = 16,
     FLAG_HAS_TARGET = 32, FLAG_HAS_WRITE = 64, FLAG_HAS_CONDITIONS = 128, /* on parameters */
@@ -164,15 +164,21 @@ ALWAYS_INLINE bool find_site_name(const uint8_t *names, struct piece lower)
     return false;
 }
 
-/* The first four bytes of a segment in lower case, as entries have them. */
-ALWAYS_INLINE uint32_t make_key(struct piece segment)
+/* What entries compare first: the number of segments, and the length and the first four bytes of the first one.
+ *
+ *     byte    0          1              2  3  4 5 6 7
+ *             segments   first length   0  0  the bytes, with the bit 0x20 in each
+ */
+ALWAYS_INLINE uint64_t make_shape(size_t segments, struct piece first)
 {
     uint32_t key = 0;
-    if (segment.length >= 4)
-        return read_u32(segment.at) | 0x20202020;
-    for (size_t i = 0; i < segment.length; i++)
-        key |= (uint32_t)segment.at[i] << (8 * i);
-    return key | 0x20202020;
+    if (first.length >= 4)
+        key = read_u32(first.at);
+    else
+        for (size_t i = 0; i < first.length; i++)
+            key |= (uint32_t)first.at[i] << (8 * i);
+    size_t length = first.length < 255 ? first.length : 255;
+    return segments | (uint64_t)length << 8 | (uint64_t)(key | 0x20202020) << 32;
 }
 
 #endif

@@ -381,11 +381,14 @@ enum site_outcome write_page(struct site_match *match, const uint8_t *page, stru
     struct written written;
     written.names = NULL;
     written.count = 0;
-    if (!match->are_params_read && !read_params(match))
-        return SITE_REFERENCE;
-    struct verdict verdict = judge_params(match, page);
-    if (match->needs_reference)
-        return SITE_REFERENCE;
+    struct verdict verdict = {true, true, false};
+    if (url->path_end + 1 < url->query_end) {
+        if (!match->are_params_read && !read_params(match))
+            return SITE_REFERENCE;
+        verdict = judge_params(match, page);
+        if (match->needs_reference)
+            return SITE_REFERENCE;
+    }
     struct piece elsewhere = {0};
     const uint8_t *template = NULL;
     if (has_write) {
@@ -408,7 +411,10 @@ enum site_outcome write_page(struct site_match *match, const uint8_t *page, stru
         write_final_path(match, out);
     else if (!has_write)
         write_given_path(match, out);
-    if (is_final ? !write_final_query(match, verdict.is_same, &written, dropped, out)
+    bool has_params = match->param_count || written.count;
+    if (!has_params)
+        ; /* nothing to write */
+    else if (is_final ? !write_final_query(match, verdict.is_same, &written, dropped, out)
                  : !write_query(match, verdict.is_same, &written, out))
         return SITE_REFERENCE;
     if (url->query_end + 1 < url->length && !is_fragment_dropped(match, page)) {

@@ -31,10 +31,12 @@ bool embeds_address(const struct located *url)
     return url->may_embed && find_address(url);
 }
 
-/* What rule 9 drops on the main host. NULL if the overrides name it. */
+/* What rule 9 drops on the main host, which the record knows for most. NULL if the overrides name it. */
 static const struct names *find_main_names(const struct site_match *match, struct piece host)
 {
     const struct rules *rules = match->rules;
+    if (match->names)
+        return match->names;
     bool is_main = match->main.length == 0 || are_equal(match->main, host);
     if (is_main && !rules->strip_www)
         return match->url->names;

@@ -59,6 +59,9 @@ enum site_outcome apply_sites(const struct rules *rules, const struct located *u
 /* Return whether another address follows the host: `/web/2020/https://a.com/`, `?https://a.com/`. */
 bool embeds_address(const struct located *url);
 
+/* Read the record of a host in a program; `names` is left for the caller to set. */
+void read_record(const uint8_t *place, struct site_record *record);
+
 /* Return whether a program's list of names has this parameter, as is_name_listed does for a list of a policy. */
 bool is_site_name(const uint8_t *names, const uint8_t *name, size_t length);
 
