@@ -18,8 +18,8 @@ FILTER_NUMBERS = {name: number for number, name in enumerate(FILTERS)}
 SLASHES = {"keep": 0, "strip": 1, "add": 2}
 (
     NO_OTHERS, TARGET_QUERY, WHOLE, DROP_FRAGMENT, HAS_KEEP, HAS_TARGET, HAS_WRITE, HAS_CONDITIONS, WRITES_HOST, STABLE,
-    STABLE_PATH, HAS_PARAM_RULES, HAS_RENAMES,
-) = (1 << number for number in range(13))  # fmt: skip
+    STABLE_PATH, HAS_PARAM_RULES, HAS_RENAMES, GONE,
+) = (1 << number for number in range(14))  # fmt: skip
 HAS_REST, IGNORE_CASE = 1, 2
 SEGMENT_TEXT, SEGMENT_CAPTURE, SEGMENT_MIXED = range(3)
 # In the place of a template: the address is found by code, target_code (FILTER_ADDRESS in native/site_program.h).
@@ -165,6 +165,7 @@ def _compile_page(page: dict[str, Any], captures: dict[str, int], stability: Sta
             (HAS_CONDITIONS, query or "without" in page or page.get("no_other_params")),
             (WRITES_HOST, page.get("write", "").startswith("https://")),
             (STABLE, stability is Stability.ALWAYS),
+            (GONE, stability is Stability.GONE),
             (STABLE_PATH, stability is Stability.SAME_PATH),
             (HAS_PARAM_RULES, any(key in page for key in ("keep", "drop", "defaults", "rename"))),
             (HAS_RENAMES, page.get("rename")),

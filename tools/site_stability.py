@@ -22,6 +22,7 @@ class Stability(enum.Enum):
     """When a page is found again in what it writes."""
 
     ALWAYS = enum.auto()
+    GONE = enum.auto()  # what it writes shows no kind of page at all
     SAME_PATH = enum.auto()  # if its path stays, and it renames no parameter and drops none for its value
     UNKNOWN = enum.auto()
 
@@ -29,20 +30,27 @@ class Stability(enum.Enum):
 def judge_stability(pages: tuple[dict[str, Any], ...], number: int) -> Stability:
     """Judge a page of a block; the pages before it are tried first."""
     page = pages[number]
-    if _leaves(page) or _MAIN_GROUP not in page.get("groups", (_MAIN_GROUP,)):
+    if _leaves(page):
         return Stability.UNKNOWN
-    before = [each for each in pages[:number] if _MAIN_GROUP in each.get("groups", (_MAIN_GROUP,))]
-    if not _keeps_own_conditions(page):
-        return Stability.UNKNOWN
-    if "write" not in page:
+    on_main = [each for each in pages if _is_on_main_host(each)]
+    before = [each for each in pages[:number] if _is_on_main_host(each)]
+    if "write" in page:
+        output = _read_template(page)
+        if "?" not in page["write"] and all(_are_apart(output, each) for each in on_main):
+            return Stability.GONE
+        is_apart = _matches_itself(output, page) and all(_are_apart(output, each) for each in before)
+    else:
         rivals = [each for each in before if _has_conditions(each)]
         is_apart = all(_are_apart(_read_path(path, page), each) for path in page["path"] for each in rivals)
-    else:
-        output = _read_template(page)
-        is_apart = _matches_itself(output, page) and all(_are_apart(output, each) for each in before)
+    if not _is_on_main_host(page) or not _keeps_own_conditions(page):
+        return Stability.UNKNOWN
     if is_apart and not (page.get("rename") and _has_conditions(page)):
         return Stability.ALWAYS
     return Stability.SAME_PATH if all(_fails_as_before(page, each) for each in before) else Stability.UNKNOWN
+
+
+def _is_on_main_host(page: dict[str, Any]) -> bool:
+    return _MAIN_GROUP in page.get("groups", (_MAIN_GROUP,))
 
 
 def _leaves(page: dict[str, Any]) -> bool:

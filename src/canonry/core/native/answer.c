@@ -11,7 +11,7 @@ size_t write_clean_path(const struct rules *rules, const uint8_t *text, size_t l
 {
     if (rules->normalize_escapes)
         length = normalize_escapes(text, length, path);
-    else
+    else if (path != text)
         memcpy(path, text, length);
     if (rules->collapse_slashes) {
         size_t kept = 0;

@@ -51,7 +51,7 @@ ALWAYS_INLINE void append_byte(struct answer *answer, uint8_t c)
 /* Rules 5 to 7 for the path text[from .. to), which has escapes or double slashes. */
 void append_path(const struct rules *rules, struct answer *answer, size_t from, size_t to);
 
-/* Rules 5 to 7 for a path. Returns the new length; `path` has room for `length` bytes. */
+/* Rules 5 to 7 for a path. Returns the new length; `path` has room for `length` bytes, and may be the text. */
 size_t write_clean_path(const struct rules *rules, const uint8_t *text, size_t length, uint8_t *path);
 
 /* The parameters that rule 9 drops on a host, and those that it must not drop because the site needs them. */

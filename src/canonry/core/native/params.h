@@ -27,10 +27,10 @@ size_t split_params(const uint8_t *text, size_t from, size_t to, struct param pa
 bool insert_sorted(struct param params[MAX_PARAMS], size_t count, struct param param);
 
 /* Rule 5: write every escape in one way, as normalize_escapes of rules.py does. Returns the new length; out has
- * `length` bytes. */
+ * `length` bytes, and may be the text. */
 size_t normalize_escapes(const uint8_t *text, size_t length, uint8_t *out);
 
-/* Decode each escape of a name once; out has `length` bytes. Returns the new length. */
+/* Decode each escape of a name once; out has `length` bytes, and may be the name. Returns the new length. */
 size_t decode_name(const uint8_t *name, size_t length, uint8_t *out);
 
 #endif

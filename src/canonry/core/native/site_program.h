@@ -40,6 +40,7 @@ enum page_flag {
     FLAG_STABLE_PATH = 1024, /* if its path stays, and no parameter is renamed or dropped for its value */
     FLAG_HAS_PARAM_RULES = 2048, /* keep, drop, defaults or rename */
     FLAG_HAS_RENAMES = 4096,
+    FLAG_GONE = 8192, /* once written, the URL shows no kind of page */
 };
 enum entry_flag { ENTRY_HAS_REST = 1, ENTRY_IGNORE_CASE = 2 };
 enum segment_kind { SEGMENT_TEXT, SEGMENT_CAPTURE, SEGMENT_MIXED };

@@ -141,13 +141,28 @@ static void write_given_path(const struct site_match *match, struct bytes *out)
         write_bytes(out, url->text + url->path, url->path_end - url->path);
 }
 
+static void strip_slashes(struct bytes *out, size_t start)
+{
+    while (out->length > start + 1 && out->at[out->length - 1] == '/')
+        out->length--;
+}
+
+/* Strip or add slashes at the end of the path that was written from `start` on, as the block says. */
+static void set_slash(const struct site_match *match, struct bytes *out, size_t start)
+{
+    enum slash slash = match->block[1];
+    if (slash != SLASH_KEEP)
+        strip_slashes(out, start);
+    if (slash == SLASH_ADD && out->length > start + 1)
+        write_one(out, '/');
+}
+
 /* Write the path after rules 5 to 8, for a page that does not write it. */
 static void write_final_path(const struct site_match *match, struct bytes *out)
 {
     const struct rules *rules = match->rules;
     const struct located *url = match->url;
     size_t start = out->length, length = url->path_end - url->path;
-    enum slash slash = match->block[1];
     if (length == 0 || url->is_plain_path) {
         write_given_path(match, out);
     } else if (length > out->size - start) {
@@ -156,11 +171,17 @@ static void write_final_path(const struct site_match *match, struct bytes *out)
     } else {
         out->length += write_clean_path(rules, url->text + url->path, length, out->at + start);
     }
-    if (rules->strip_trailing_slash || slash != SLASH_KEEP)
-        while (out->length > start + 1 && out->at[out->length - 1] == '/')
-            out->length--;
-    if (slash == SLASH_ADD && out->length > start + 1)
-        write_one(out, '/');
+    if (rules->strip_trailing_slash)
+        strip_slashes(out, start);
+    set_slash(match, out, start);
+}
+
+/* Finish a path that a template has written from `start` on, if no page matches the URL that it belongs to. */
+static void finish_path(const struct site_match *match, struct bytes *out, size_t start)
+{
+    if (match->group != 0) /* rule 2 has written it, and rules 5 to 7 follow */
+        out->length = start + write_clean_path(match->rules, out->at + start, out->length - start, out->at + start);
+    set_slash(match, out, start);
 }
 
 /* --- parameters and fragment --------------------------------------------------------------------------- */
@@ -345,7 +366,7 @@ static bool is_fragment_dropped(const struct site_match *match, const uint8_t *p
 static bool is_stable(const uint8_t *page, const struct verdict *verdict, bool is_path_same, bool is_query_same)
 {
     unsigned flags = page ? get_flags(page) : FLAG_STABLE;
-    if (flags & FLAG_STABLE)
+    if (flags & (FLAG_STABLE | FLAG_GONE))
         return true;
     return is_path_same && ((verdict->is_untouched && is_query_same) || (flags & FLAG_STABLE_PATH && !verdict->is_revalued));
 }
@@ -377,7 +398,9 @@ enum site_outcome write_page(struct site_match *match, const uint8_t *page, stru
     const struct located *url = match->url;
     bool has_write = page && get_flags(page) & FLAG_HAS_WRITE, is_path_same = true;
     /* A host that takes over a label may belong to another table than its mirror. */
-    bool must_move = (page && (match->group != 0 || get_flags(page) & FLAG_WRITES_HOST)) || match->may_change_table;
+    bool must_move = match->may_change_table || (page && get_flags(page) & FLAG_WRITES_HOST) ||
+                     (match->group != 0 && !(get_flags(page) & (FLAG_STABLE | FLAG_GONE) &&
+                                             !(match->rules->keep_embedded && url->may_embed)));
     struct written written;
     written.names = NULL;
     written.count = 0;
@@ -403,6 +426,8 @@ enum site_outcome write_page(struct site_match *match, const uint8_t *page, stru
         if (!write_template(match, template + 2, out))
             return SITE_REFERENCE;
         is_path_same = are_equal((struct piece){out->at + start, out->length - start}, match->path);
+        if (get_flags(page) & FLAG_GONE && !must_move)
+            finish_path(match, out, start);
     }
     bool is_query_same = !has_write || is_stable(page, &verdict, false, false) || are_written_as_given(match, page, &written);
     bool is_final = !must_move && is_stable(page, &verdict, is_path_same, is_query_same);
