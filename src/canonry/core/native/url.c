@@ -249,7 +249,7 @@ COLD static ptrdiff_t rewrite_repaired(const struct rules *rules, const uint8_t 
 }
 
 /* Rewrite the URL that a redirect page leads to, or that a site writes on another host. */
-static ptrdiff_t rewrite_moved(const struct rules *rules, const uint8_t *text, size_t length, uint8_t out[ANSWER_BYTES],
+static __attribute__((noinline)) ptrdiff_t rewrite_moved(const struct rules *rules, const uint8_t *text, size_t length, uint8_t out[ANSWER_BYTES],
                                scan_function scan, unsigned moves)
 {
     struct marks marks;
@@ -260,12 +260,20 @@ static ptrdiff_t rewrite_moved(const struct rules *rules, const uint8_t *text, s
     return answer == NEEDS_REPAIR ? rewrite_repaired(rules, text, length, out, scan, moves) : answer;
 }
 
+/* Rewrite an address that is kept whole. */
+COLD static ptrdiff_t rewrite_whole(const struct rules *rules, const uint8_t *text, size_t length,
+                                    uint8_t out[ANSWER_BYTES], scan_function scan)
+{
+    struct marks marks;
+    scan(text, length, &marks);
+    return rewrite_marked(rules->whole, text, length, out, &marks, true, scan, 0);
+}
+
 static __attribute__((noinline)) ptrdiff_t rewrite_site(const struct rules *rules, const struct located *url,
                                                         const uint8_t **needs, uint8_t out[ANSWER_BYTES],
                                                         scan_function scan, unsigned moves)
 {
     struct site_answer site;
-    struct marks marks;
     ptrdiff_t answer;
     switch (apply_sites(rules, url, &site, out)) {
     case SITE_NONE:
@@ -277,8 +285,7 @@ static __attribute__((noinline)) ptrdiff_t rewrite_site(const struct rules *rule
         answer = rewrite_moved(rules, site.text, site.length, out, scan, moves + 1);
         break;
     case SITE_WHOLE:
-        scan(site.text, site.length, &marks);
-        answer = rewrite_marked(rules->whole, site.text, site.length, out, &marks, true, scan, moves);
+        answer = rewrite_whole(rules, site.text, site.length, out, scan);
         break;
     default:
         return NEEDS_REFERENCE;
