@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from random import Random
 from typing import Any
 
@@ -27,7 +28,14 @@ _ALPHABETS = {
     "name": _DIGITS + _LOWER + _UPPER + "_-.",
 }
 _WORDS = ("Ray_tracing", "the-long-way-home", "caf%C3%A9", "en", "News", "a-b_c", "C%2B%2B", "42", "index", "X")
-_TRACKING = ("utm_source=newsletter", "utm_medium=social", "fbclid=IwAR0a9d8Jq2", "gclid=EAIaIQobChMI", "ref=share", "id=7")
+_TRACKING = (
+    "utm_source=newsletter",
+    "utm_medium=social",
+    "fbclid=IwAR0a9d8Jq2",
+    "gclid=EAIaIQobChMI",
+    "ref=share",
+    "id=7",
+)
 _TARGET = "https%3A%2F%2Fexample.com%2Fnews%2F2024%3Fid%3D{}"
 _FRAGMENTS = ("comments", "section-2", ":~:text=a%20word", "top", "utm_source=a")
 
@@ -46,7 +54,7 @@ def make_site_url(random: Random, block: Table) -> str:
     groups = page.get("groups", (0,))
     hosts = [host for host in block["hosts"] if host[2] in groups] or list(block["hosts"])
     scheme = "https" if random.random() < 0.9 else "http"
-    path = _fill(random, random.choice(page["path"])) if page else "/" + random.choice(_WORDS)
+    path = _fill(random, random.choice(page["path"]), page) if page else "/" + random.choice(_WORDS)
     params = [f"{name}={_fill(random, value, page)}" for name, value in page.get("query", {}).items()]
     params += _choose_params(random, block, page)
     if random.random() < 0.2:
@@ -90,11 +98,15 @@ def _fill(random: Random, pattern: str, page: Table | None = None) -> str:
 def _make_capture(random: Random, capture: Capture, page: Table | None) -> str:
     if capture.choices:
         return random.choice(capture.choices)
+    if page and "target" in page and capture.spans:
+        return f"example.com/news/{random.randrange(1000)}"
     if capture.spans:
         return "/".join(random.choice(_WORDS) for _ in range(random.randrange(1, 3)))
+    if page and "target" in page and capture.kind == "id":
+        return base64.urlsafe_b64encode(b"https://example.com/news").decode().rstrip("=")
     if page and "target" in page and capture.kind == "any":
         return _TARGET.format(random.randrange(1000))
     if capture.kind in ("any", "text"):
         return random.choice(_WORDS)
-    longest = capture.longest or max(capture.shortest, 9)
+    longest = max(capture.shortest, min(capture.longest or 9, 12))
     return "".join(random.choices(_ALPHABETS[capture.kind], k=random.randint(capture.shortest, longest)))

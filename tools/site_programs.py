@@ -1,7 +1,7 @@
 """Compile site tables into the bytes that native/site_match.c runs in place (docs/decisions/0020-site-tables.md).
 
-A program holds the blocks of one site and a record for each of its hosts; native/site_program.h draws the layout. Numbers have
-one byte unless they are marked: u16 and u32 are little-endian. A text has its length before it.
+A program holds the blocks of one site and a record for each of its hosts; native/site_program.h draws the layout.
+Numbers have one byte unless they are marked: u16, u32 and u64 are little-endian. A text has its length before it.
 """
 
 from __future__ import annotations

@@ -114,8 +114,8 @@ def _list_added(page: dict[str, Any]) -> set[str]:
 def _fails_as_before(page: dict[str, Any], rival: dict[str, Any]) -> bool:
     """Return whether a page that is tried before does not match, if the path stays as it was.
 
-    It did not match the URL. If its path did, a parameter was missing or had another value; what the page drops makes no
-    new one, and what it writes back stays.
+    It did not match the URL. If its path did, a parameter was missing or had another value; what the page drops makes
+    no new one, and what it writes back stays.
     """
     if rival.get("without") or rival.get("no_other_params"):
         return False
@@ -285,6 +285,13 @@ def _has_equal_captures(page: dict[str, Any]) -> bool:
 _CASELESS = {"any", "text", "letters", "hex", "alnum", "word", "id", "name"}
 _LOWERED = _CASELESS | {"digits", "lower", "base36", "label"}
 _RAISED = _CASELESS | {"digits", "code"}
+_KEPT_CLASSES = {
+    "lower": _LOWERED,
+    "upper": _RAISED,
+    "capital": _RAISED,
+    "underscores": {"any", "text"},
+    "unescape": {"text"},
+}
 
 
 def _stays_in_class(page: dict[str, Any], name: str, filters: tuple[str, ...]) -> bool:
@@ -300,5 +307,11 @@ def _stays_in_class(page: dict[str, Any], name: str, filters: tuple[str, ...]) -
         )  # fmt: skip
     if filters and (capture.shortest, capture.longest) != (1, 0) and set(filters) & {"underscores", "unescape"}:
         return False
-    allowed = {"lower": _LOWERED, "upper": _RAISED, "capital": _RAISED, "underscores": {"any", "text"}, "unescape": {"text"}}
+    allowed = {
+        "lower": _LOWERED,
+        "upper": _RAISED,
+        "capital": _RAISED,
+        "underscores": {"any", "text"},
+        "unescape": {"text"},
+    }
     return all(capture.kind in allowed.get(each, ()) for each in filters)

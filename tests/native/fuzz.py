@@ -34,7 +34,19 @@ def main() -> int:
     sanitize = "-fsanitize=fuzzer,address,undefined"
     core = ROOT / "src/canonry/core/native"
     # The files that do not use Python.
-    names = ("answer", "params", "repair", "rules", "scan", "sha256", "site_match", "site_target", "site_write", "sites", "url")
+    names = (
+        "answer",
+        "params",
+        "repair",
+        "rules",
+        "scan",
+        "sha256",
+        "site_match",
+        "site_target",
+        "site_write",
+        "sites",
+        "url",
+    )
     parts = [str(core / f"{part}.c") for part in names]
     write_site_tables(BUILD / "site_tables.h")
     sources = ["-I", str(core), "-I", str(BUILD), str(ROOT / "tests/native/fuzz_url.c"), *parts]
