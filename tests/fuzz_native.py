@@ -19,7 +19,7 @@ from benchmarks.site_corpus import make_site_urls
 import corpora
 from canonry.core import normalize as reference
 from canonry.core.policy import Policy
-from canonry.core.presets import policies
+from canonry.core.presets import policies, policy
 from canonry.errors import InvalidUrl
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ PIECES = ("a", "/", "//", "%41", "%2e", "%", "&", "b=1", "&utm_x=1", "é", "www.
 
 
 def all_policies() -> list[Policy]:
-    """Return every shipped policy, and two more with options that no shipped policy has."""
+    """Return every shipped policy, and three more with options that no shipped policy has."""
     own = Policy(
         "own",
         1,
@@ -61,7 +61,19 @@ def all_policies() -> list[Policy]:
         fragment="routes",
         sites=["youtube@1", "x@1", "blogger@1", "feedburner@1"],
     )
-    return [*policies(), own, with_sites.with_overrides(corpora.SEED_003_OVERRIDES)]
+    all_sites = Policy(
+        "all-sites",
+        1,
+        strip_www=True,
+        normalize_escapes=True,
+        sort_params=True,
+        keep_embedded=True,
+        fragment="routes",
+        strip_params=["id", "t", "utm_*"],
+        strip_params_on={"www.youtube.com": ["index"], "x.com": ["s"], "en.wikipedia.org": ["action"]},
+        sites=policy("bookmark").sites,
+    )
+    return [*policies(), own, with_sites.with_overrides(corpora.SEED_003_OVERRIDES), all_sites]
 
 
 def inputs(choose: random.Random, count: int) -> Iterator[str]:

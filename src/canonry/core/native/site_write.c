@@ -417,6 +417,8 @@ enum site_outcome write_page(struct site_match *match, const uint8_t *page, stru
     if (has_write) {
         template = get_section(page, SECTION_WRITE);
         elsewhere = read_text(&template);
+        if (match->rules->strip_www && elsewhere.length > 4 && load4(elsewhere.at) == load4((const uint8_t *)"www."))
+            return SITE_REFERENCE; /* rule 3 leaves it, also if no table lists it */
         if (!write_template_params(match, template + read_u16(template), &written))
             return SITE_REFERENCE;
     }
