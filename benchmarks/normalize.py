@@ -309,7 +309,8 @@ def _refuses(run: Run, url: str) -> bool:
 
 def _load_canonry(policy: str) -> Run:
     normalize = canonry.normalize
-    return lambda urls: [normalize(url, policy) for url in urls]
+    chosen = canonry.policy(policy)  # a name alone may mean to look for an overrides file at every call: `article`
+    return lambda urls: [normalize(url, chosen) for url in urls]
 
 
 def make_batch_runs() -> dict[str, Run]:
