@@ -156,7 +156,7 @@ def measure_threads(given: list[str]) -> Threads:
 def measure_native_share(given: list[str], policy: str) -> float:
     """Return the share of the URLs that the C code answers without the reference."""
     is_simple = _get_function("canonry.core.native._fast", "is_simple")
-    return sum(is_simple(url, policy) for url in given) / len(given)
+    return float(sum(is_simple(url, policy) for url in given) / len(given))
 
 
 def measure(corpus: str, given: list[str], runs: Mapping[str, Run], work: Mapping[str, str]) -> CorpusResult:
@@ -236,8 +236,8 @@ def format_text(
     blocks = [f"canonry.normalize with the {'native' if is_native() else 'pure Python'} core"]
     blocks += [f"{_make_heading(result)}\n\n{_make_rates_table(result)}" for result in results]
     if claims := check_claims(results):
-        rows = [(claim.corpus, claim.peer, f"{claim.ratio:.1f}", f"{claim.bar:g}") for claim in claims]
-        blocks.append("Slowest policy\n\n" + format_table(("URLs", "against", "times as fast", "bar"), rows))
+        claimed = [(claim.corpus, claim.peer, f"{claim.ratio:.1f}", f"{claim.bar:g}") for claim in claims]
+        blocks.append("Slowest policy\n\n" + format_table(("URLs", "against", "times as fast", "bar"), claimed))
     if shares:
         rows = [(policy, f"{share:.2%}", f"{SHARE_BAR:.0%}") for policy, share in shares.items()]
         blocks.append(

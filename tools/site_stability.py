@@ -98,7 +98,7 @@ class _Names:
 
 def _is_written_back(page: dict[str, Any], name: str) -> bool:
     """Return whether the template writes a parameter of the URL with the value that it has."""
-    _, _, written = page["write"].partition("?")
+    written = str(page["write"]).partition("?")[2]
     pieces = list(split_pattern(page["query"][name]))
     if len(pieces) != 1 or not isinstance(pieces[0], Capture):
         return False
