@@ -11,29 +11,20 @@ SOURCES = [
     "_fast_column",
     "answer",
     "column",
+    "params",
     "repair",
     "policy_rules",
     "rules",
     "scan",
     "sha256",
     "simhash",
+    "site_match",
+    "site_target",
+    "site_write",
     "sites",
     "url",
 ]
-HEADERS = [
-    "_fast",
-    "answer",
-    "bytes",
-    "column",
-    "repair",
-    "policy_rules",
-    "rules",
-    "scan",
-    "sha256",
-    "simhash",
-    "sites",
-    "url",
-]
+HEADERS = [*(source for source in SOURCES if source != "_fast_column"), "bytes", "site_program"]
 
 setup(
     ext_modules=[

@@ -38,10 +38,12 @@ def _report_normalize(result: dict[str, Any]) -> list[str]:
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items() if version)
     core = "native" if result["native"] else "pure Python"
     blocks = ["## Normalizing", f"With the {core} core. {machine}. {versions}."]
-    rows = [(claim["peer"], f"{claim['ratio']:.1f}", f"{claim['bar']:g}") for claim in result["claims"]]
+    rows = [
+        (claim["corpus"], claim["peer"], f"{claim['ratio']:.1f}", f"{claim['bar']:g}") for claim in result["claims"]
+    ]
     blocks += [
-        "The slowest policy compared with other libraries, on real URLs:",
-        format_table(("compared with", "times as fast", "goal"), rows),
+        "The slowest policy compared with other libraries, on real URLs and on URLs of listed sites:",
+        format_table(("URLs", "compared with", "times as fast", "goal"), rows),
     ]
     if result.get("native_share"):
         shares = [(policy, f"{share:.2%}") for policy, share in result["native_share"].items()]

@@ -8,15 +8,18 @@ One URL at a time, as a list, and as Arrow columns of every layout: texts, None 
 from __future__ import annotations
 
 import argparse
+import functools
 import hashlib
 import random
 import time
 from typing import TYPE_CHECKING
 
+from benchmarks.site_corpus import make_site_urls
+
 import corpora
 from canonry.core import normalize as reference
 from canonry.core.policy import Policy
-from canonry.core.presets import policies
+from canonry.core.presets import policies, policy
 from canonry.errors import InvalidUrl
 
 if TYPE_CHECKING:
@@ -39,7 +42,7 @@ PIECES = ("a", "/", "//", "%41", "%2e", "%", "&", "b=1", "&utm_x=1", "é", "www.
 
 
 def all_policies() -> list[Policy]:
-    """Return every shipped policy, and two more with options that no shipped policy has."""
+    """Return every shipped policy, and three more with options that no shipped policy has."""
     own = Policy(
         "own",
         1,
@@ -58,18 +61,35 @@ def all_policies() -> list[Policy]:
         fragment="routes",
         sites=["youtube@1", "x@1", "blogger@1", "feedburner@1"],
     )
-    return [*policies(), own, with_sites.with_overrides(corpora.SEED_003_OVERRIDES)]
+    all_sites = Policy(
+        "all-sites",
+        1,
+        strip_www=True,
+        normalize_escapes=True,
+        sort_params=True,
+        keep_embedded=True,
+        fragment="routes",
+        strip_params=["id", "t", "utm_*"],
+        strip_params_on={"www.youtube.com": ["index"], "x.com": ["s"], "en.wikipedia.org": ["action"]},
+        sites=policy("bookmark").sites,
+    )
+    return [*policies(), own, with_sites.with_overrides(corpora.SEED_003_OVERRIDES), all_sites]
 
 
 def inputs(choose: random.Random, count: int) -> Iterator[str]:
     """Make inputs: mostly mutated real URLs; also built URLs, random text, raw bytes and long URLs."""
     real = corpora.get_real_or_generated_urls()
     rows = list_site_urls()
-    for _ in range(count):
+    made = make_site_urls(count, choose.randrange(1 << 30))
+    for number in range(count):
         kind = choose.random()
-        if kind < 0.25:
+        if kind < 0.15:
             yield corpora.mutate_url(choose, choose.choice(rows))
-        elif kind < 0.5:
+        elif kind < 0.3:
+            yield corpora.mutate_url(choose, made[number])
+        elif kind < 0.4:
+            yield _mix(choose, made[number], made[choose.randrange(count)])
+        elif kind < 0.55:
             yield corpora.mutate_url(choose, choose.choice(real))
         elif kind < 0.75:
             yield corpora.build_url(choose) + choose.choice(ENDS)
@@ -81,6 +101,15 @@ def inputs(choose: random.Random, count: int) -> Iterator[str]:
             yield choose.choice(STARTS) + "".join(choose.choices(PIECES, k=choose.randrange(1, 200)))
 
 
+def _mix(choose: random.Random, url: str, other: str) -> str:
+    """Add the query of another URL, or put its path on the host of this one."""
+    if choose.random() < 0.5:
+        return url + ("&" if "?" in url else "?") + other.partition("?")[2]
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}/{other.partition('://')[2].partition('/')[2]}"
+
+
+@functools.cache
 def list_site_urls() -> list[str]:
     """Return the URLs of the rows of every site table, and pieces of them put together."""
     import site_format

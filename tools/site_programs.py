@@ -1,7 +1,7 @@
-"""Compile site tables into the bytes that native/sites.c runs in place (docs/decisions/0020-site-tables.md).
+"""Compile site tables into the bytes that native/site_match.c runs in place (docs/decisions/0020-site-tables.md).
 
-A program holds the blocks of one site and a record for each of its hosts; native/sites.h draws the layout. Numbers have
-one byte unless they are marked: u16 and u32 are little-endian. A text has its length before it.
+A program holds the blocks of one site and a record for each of its hosts; native/site_program.h draws the layout.
+Numbers have one byte unless they are marked: u16, u32 and u64 are little-endian. A text has its length before it.
 """
 
 from __future__ import annotations
@@ -10,15 +10,24 @@ import struct
 from typing import Any
 
 from canonry.core.site_patterns import CLASSES, FILTERS, Capture, list_fields, split_pattern
+from site_stability import Stability, judge_stability
 
 ANY, TEXT, CHOICE, SPANS = 0, 1, 0x7F, 0x80
 KINDS = {"any": ANY, "text": TEXT, **{name: number for number, name in enumerate(CLASSES, 2)}}
 FILTER_NUMBERS = {name: number for number, name in enumerate(FILTERS)}
 SLASHES = {"keep": 0, "strip": 1, "add": 2}
-IGNORE_CASE, NO_OTHERS, TARGET_QUERY, WHOLE, DROP_FRAGMENT, HAS_KEEP, HAS_TARGET, HAS_WRITE = (1 << n for n in range(8))
-# A template with a filter that the C core does not know: the reference answers.
-_REFERENCE = bytes([1, 1, 0, 1, 0xFF])
-_SECTIONS = ("paths", "query", "without", "not", "keep", "drop", "defaults", "rename", "fragments", "write", "target")
+(
+    NO_OTHERS, TARGET_QUERY, WHOLE, DROP_FRAGMENT, HAS_KEEP, HAS_TARGET, HAS_WRITE, HAS_CONDITIONS, WRITES_HOST, STABLE,
+    STABLE_PATH, HAS_PARAM_RULES, HAS_RENAMES, GONE,
+) = (1 << number for number in range(14))  # fmt: skip
+HAS_REST, IGNORE_CASE = 1, 2
+SEGMENT_TEXT, SEGMENT_CAPTURE, SEGMENT_MIXED = range(3)
+# In the place of a template: the address is found by code, target_code (FILTER_ADDRESS in native/site_program.h).
+_ADDRESS = bytes([1, 0xFE])
+_SECTIONS = ("query", "without", "not", "keep", "drop", "defaults", "rename", "fragments", "write", "target")
+_BLOCK_HEAD_BYTES, _ENTRY_BYTES = 4, 24
+_MAX_SEGMENTS, _MAX_CAPTURES = 31, 16  # as in native/site_match.h
+_NAME_FILTER_BITS = 64
 
 
 class Program:
@@ -42,7 +51,9 @@ def compile_site(blocks: list[dict[str, Any]]) -> Program:
         place = program.add(_compile_block(block))
         known: dict[bytes, int] = {}
         for host, main, group, label, excluded in block["hosts"]:
-            record = bytes([group]) + _text(main) + _compile_label(label) + _texts(excluded)
+            accepts_all = not label and not excluded
+            prefix = f"https://{main}" if main else ""
+            record = bytes([group, accepts_all]) + _text(prefix) + _compile_label(label) + _texts(excluded)
             if record not in known:
                 known[record] = program.add(struct.pack("<I", len(program.data) - place) + record)
             program.hosts.append((host, known[record]))
@@ -50,22 +61,44 @@ def compile_site(blocks: list[dict[str, Any]]) -> Program:
 
 
 def _compile_block(block: dict[str, Any]) -> bytes:
-    pages = b"".join(_sized(_compile_page(page)) for page in block.get("pages", ()))
+    pages: tuple[dict[str, Any], ...] = block.get("pages", ())
     sections = [
         _names(block.get("drop", ())),
         _names(block.get("needs", ())),
         _defaults(block),
         _texts(block.get("drop_fragments", ())),
-        pages,
     ]
     head = struct.pack(
-        "<BBBB",
-        int(block.get("https", False)),
-        SLASHES[block.get("slash", "keep")],
-        len(block.get("pages", ())),
-        int("needs" in block),
+        "<BBBB", int(block.get("https", False)), SLASHES[block.get("slash", "keep")], int("needs" in block), 0
     )
+    # The entries come last, then the paths and pages that they point to.
+    entries_at = _BLOCK_HEAD_BYTES + 2 * (len(sections) + 1) + sum(map(len, sections))
+    count = sum(len(page["path"]) for page in pages)
+    behind, start = bytearray(), entries_at + 2 + _ENTRY_BYTES * count
+    entries = b""
+    for number, page in enumerate(pages):
+        captures = _number_captures(page)
+        page_at = start + len(behind)
+        behind += _compile_page(page, captures, judge_stability(pages, number))
+        for path in page["path"]:
+            path_at = start + len(behind)
+            compiled = _compile_path(path, captures)
+            behind += compiled
+            flags = (HAS_REST if compiled[1] else 0) | (IGNORE_CASE if page.get("ignore_case") else 0)
+            least = compiled[0] + bool(compiled[1])
+            entries += struct.pack("<QQHHBBH", *_make_shape(path, least, flags), page_at, path_at, flags, least, 0)
+    sections.append(struct.pack("<H", count) + entries + bytes(behind))
     return _join_sections(head, sections)
+
+
+def _make_shape(path: str, segments: int, flags: int) -> tuple[int, int]:
+    """Return the shape of the URLs that a path matches, and which of its bits count (native/site_program.h)."""
+    shape, mask = (0, 0) if flags & HAS_REST else (segments, 0xFF)
+    first = path[1:].partition("/")[0].encode()
+    if first and b"{" not in first:
+        shape |= len(first) << 8 | (int.from_bytes(first[:4], "little") | 0x20202020) << 32
+        mask |= 0xFFFFFFFF_0000FF00
+    return shape, mask
 
 
 def _join_sections(head: bytes, sections: list[bytes]) -> bytes:
@@ -92,16 +125,17 @@ def _texts(texts: tuple[str, ...]) -> bytes:
 
 
 def _names(names: tuple[str, ...]) -> bytes:
-    """Write parameter names: u64 with a bit for each first character and length, then the names."""
-    bits = 0
-    for name in names:
-        if name.endswith("*"):
-            for length in range(len(name) - 1, len(name) - 1 + 64):
-                bits |= 1 << ((ord(name[0]) + length) & 63)
-        else:
-            bits |= 1 << ((ord(name[0]) + len(name)) & 63)
-    words = b"".join(_text(name.removesuffix("*")) + bytes([name.endswith("*")]) for name in names)
-    return struct.pack("<Q", bits) + bytes([len(names)]) + words
+    """Write parameter names: a filter for the names, one for the prefixes, then the names and the prefixes."""
+    exact = tuple(name for name in names if not name.endswith("*"))
+    prefixes = tuple(name[:-1] for name in names if name.endswith("*"))
+    bits = starts = 0
+    for name in exact:
+        data = name.encode()
+        bits |= 1 << ((data[0] * 7 + data[-1] * 3 + len(data)) % _NAME_FILTER_BITS)
+    for prefix in prefixes:
+        starts |= 1 << (prefix.encode()[0] % _NAME_FILTER_BITS)
+    words = _texts(exact)
+    return struct.pack("<QQH", bits, starts, 18 + len(words)) + words + _texts(prefixes)
 
 
 def _defaults(table: dict[str, Any]) -> bytes:
@@ -109,18 +143,18 @@ def _defaults(table: dict[str, Any]) -> bytes:
     return bytes([len(defaults)]) + b"".join(_text(name) + _texts(values) for name, values in defaults.items())
 
 
-def _compile_page(page: dict[str, Any]) -> bytes:
-    first = [piece for piece in split_pattern(page["path"][0]) if isinstance(piece, Capture)]
-    captures = {piece.name: number for number, piece in enumerate(first)}
+def _number_captures(page: dict[str, Any]) -> dict[str, int]:
+    patterns = [page["path"][0], *page.get("query", {}).values()]
+    found = [piece.name for pattern in patterns for piece in split_pattern(pattern) if isinstance(piece, Capture)]
+    assert len(found) <= _MAX_CAPTURES
+    return {name: number for number, name in enumerate(found)}
+
+
+def _compile_page(page: dict[str, Any], captures: dict[str, int], stability: Stability) -> bytes:
     query: dict[str, str] = page.get("query", {})
-    for pattern in query.values():
-        for piece in split_pattern(pattern):
-            if isinstance(piece, Capture):
-                captures[piece.name] = len(captures)
     flags = sum(
         flag
         for flag, is_on in (
-            (IGNORE_CASE, page.get("ignore_case")),
             (NO_OTHERS, page.get("no_other_params")),
             (TARGET_QUERY, page.get("target_query")),
             (WHOLE, page.get("whole")),
@@ -128,6 +162,13 @@ def _compile_page(page: dict[str, Any]) -> bytes:
             (HAS_KEEP, "keep" in page),
             (HAS_TARGET, "target" in page or "target_code" in page),
             (HAS_WRITE, "write" in page),
+            (HAS_CONDITIONS, query or "without" in page or page.get("no_other_params")),
+            (WRITES_HOST, page.get("write", "").startswith("https://")),
+            (STABLE, stability is Stability.ALWAYS),
+            (GONE, stability is Stability.GONE),
+            (STABLE_PATH, stability is Stability.SAME_PATH),
+            (HAS_PARAM_RULES, any(key in page for key in ("keep", "drop", "defaults", "rename"))),
+            (HAS_RENAMES, page.get("rename")),
         )
         if is_on
     )
@@ -135,7 +176,6 @@ def _compile_page(page: dict[str, Any]) -> bytes:
     excluded: dict[str, tuple[str, ...]] = page.get("not", {})
     rename: dict[str, str] = page.get("rename", {})
     sections = {
-        "paths": bytes([len(page["path"])]) + b"".join(_sized(_compile_path(path, captures)) for path in page["path"]),
         "query": bytes([len(query)])
         + b"".join(_text(name) + _sized(_compile_segment(value, captures)) for name, value in query.items()),
         "without": _texts(page.get("without", ())),
@@ -147,9 +187,9 @@ def _compile_page(page: dict[str, Any]) -> bytes:
         "rename": bytes([len(rename)]) + b"".join(_text(old) + _text(new) for old, new in rename.items()),
         "fragments": _texts(page.get("drop_fragments", ())),
         "write": _compile_write(page.get("write", ""), captures),
-        "target": _compile_template(page.get("target", ""), captures) if "target_code" not in page else _REFERENCE,
+        "target": _compile_template(page.get("target", ""), captures) if "target_code" not in page else _ADDRESS,
     }
-    head = struct.pack("<IBB", groups, flags, len(captures))
+    head = struct.pack("<IH", groups, flags)
     return _join_sections(head, [sections[name] for name in _SECTIONS])
 
 
@@ -162,6 +202,7 @@ def _compile_path(path: str, captures: dict[str, int]) -> bytes:
         if isinstance(last, Capture) and last.spans:
             rest = bytes([1, captures[last.name], KINDS[last.kind]])
             segments.pop()
+    assert len(segments) < _MAX_SEGMENTS
     return bytes([len(segments)]) + rest + b"".join(_compile_segment(segment, captures) for segment in segments)
 
 
@@ -173,9 +214,11 @@ def _compile_segment(text: str, captures: dict[str, int]) -> bytes:
     found = [piece for piece in pieces if isinstance(piece, Capture)]
     assert isinstance(prefix, str)
     assert isinstance(suffix, str)
-    data = _text(prefix) + bytes([len(found)])
-    if found:
-        data += _compile_capture(found[0], captures)
+    if not found:
+        return bytes([SEGMENT_TEXT]) + _text(prefix)
+    if len(found) == 1 and not prefix and not suffix:
+        return bytes([SEGMENT_CAPTURE]) + _compile_capture(found[0], captures)
+    data = bytes([SEGMENT_MIXED]) + _text(prefix) + bytes([len(found)]) + _compile_capture(found[0], captures)
     if len(found) == 2:
         between = pieces[1]
         assert isinstance(between, str)

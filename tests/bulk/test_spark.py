@@ -113,7 +113,7 @@ def test_a_killed_executor_does_not_change_the_output(tmp_path: Path) -> None:
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **FAST_JAVA}
         ) as process:
             deadline = time.monotonic() + 240
-            while not (spark.get_executors() and any(work.glob("000*.json"))):
+            while not (spark.get_executors() and any(path.name != "job.json" for path in work.glob("*.json"))):
                 assert time.monotonic() < deadline and process.poll() is None, process.communicate()
                 time.sleep(0.01)
             victim = spark.get_executors()[0]

@@ -10,7 +10,6 @@ from canonry.core import rules
 from canonry.core.policy import Policy
 from canonry.core.presets import policy as shipped_policy
 from canonry.core.site_pages import SiteTables
-from canonry.core.site_tables import SITE_PAGES
 from canonry.core.sites import SITES, SiteRules
 from canonry.core.tables import SITE_TABLES
 from canonry.core.url import Parts, parse
@@ -150,6 +149,8 @@ def make_endless_error(url: str) -> InvalidUrl:
 
 
 def _make_edits(policy: Policy) -> dict[str, Edit]:
+    from canonry.core.site_tables import SITE_PAGES  # large, and not needed for what the C core answers itself
+
     edits: dict[str, Edit] = {}
     get_dropped = _make_get_dropped(policy)
     code_sites = SiteRules([SITES[site](SITE_TABLES[site]) for site in policy.sites if site in SITES])

@@ -51,15 +51,33 @@ static int is_fixed(State *state, PyObject *name, PyObject *policy)
     return takes_overrides < 0 ? -1 : !takes_overrides;
 }
 
+/* Remember the rules of a name in rules_by_name for the next call. */
+static void remember_rules(State *state, PyObject *name, Rules *rules)
+{
+#ifndef Py_GIL_DISABLED
+    Py_XSETREF(state->last_name, Py_NewRef(name));
+    Py_XSETREF(state->last_rules, (Rules *)Py_NewRef(rules));
+#endif
+}
+
 /* The rules of the shipped policy with this name or id. A new reference; NULL with an exception set. */
 static Rules *get_named_rules(State *state, PyObject *name)
 {
+#ifndef Py_GIL_DISABLED
+    if (name == state->last_name)
+        return (Rules *)Py_NewRef(state->last_rules);
+#endif
 #if PY_VERSION_HEX >= 0x030d0000
     PyObject *known;
-    if (PyDict_GetItemRef(state->rules_by_name, name, &known) != 0)
+    int found = PyDict_GetItemRef(state->rules_by_name, name, &known);
+    if (found > 0)
+        remember_rules(state, name, (Rules *)known);
+    if (found != 0)
         return (Rules *)known;
 #else
     PyObject *known = PyDict_GetItemWithError(state->rules_by_name, name);
+    if (known != NULL)
+        remember_rules(state, name, (Rules *)known);
     if (known != NULL || PyErr_Occurred())
         return (Rules *)Py_XNewRef(known);
 #endif
@@ -377,6 +395,7 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->policy_type);
     Py_VISIT(state->rules_type);
     Py_VISIT(state->rules_by_name);
+    Py_VISIT(state->last_rules);
     return 0;
 }
 
@@ -393,6 +412,8 @@ static int clear(PyObject *module)
     Py_CLEAR(state->policy_type);
     Py_CLEAR(state->rules_type);
     Py_CLEAR(state->rules_by_name);
+    Py_CLEAR(state->last_name);
+    Py_CLEAR(state->last_rules);
     Py_CLEAR(state->native);
     Py_CLEAR(state->policy);
     Py_CLEAR(state->bookmark);

@@ -15,6 +15,8 @@ typedef struct {
     PyTypeObject *policy_type, *rules_type;
     PyObject *takes_overrides; /* frozenset of the names that depend on the overrides file */
     PyObject *rules_by_name; /* dict of name or id to Rules; only shipped policies, so it stays small */
+    PyObject *last_name; /* of the last call, a key of rules_by_name: most programs name one policy again and again */
+    Rules *last_rules;
     PyObject *native, *policy, *bookmark, *article; /* interned strings */
     rewrite_function rewrite;
     sha256_function sha256;

@@ -90,7 +90,9 @@ static bool normalize_batches(const State *state, const struct column *column, c
     PyThreadState *thread = PyEval_SaveThread();
     for (int64_t from = 0; is_done && from < column->rows; from += BATCH_ROWS) {
         int count = column->rows - from < BATCH_ROWS ? (int)(column->rows - from) : BATCH_ROWS;
-        enum batch_error error = rewrite_batch(column, from, count, call->rules->rules, state->rewrite, batch);
+        uint8_t *place = (uint8_t *)PyBytes_AS_STRING(output->data) + output->data_length;
+        size_t room = (size_t)PyBytes_GET_SIZE(output->data) - output->data_length;
+        enum batch_error error = rewrite_batch(column, from, count, call->rules->rules, state->rewrite, batch, place, room);
         PyObject *owner = NULL;
         if (error != BATCH_OK || batch->deferred_count > 0 || !has_room(output, measure_need(output, batch, count, answers))) {
             PyEval_RestoreThread(thread);
@@ -126,6 +128,15 @@ static PyObject *new_zeros(size_t size)
     return bytes;
 }
 
+/* Offsets for `rows` rows, of which only the first is set. */
+static PyObject *new_offsets(size_t rows, size_t size)
+{
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)((rows + 1) * size));
+    if (bytes != NULL)
+        memset(PyBytes_AS_STRING(bytes), 0, size);
+    return bytes;
+}
+
 /* Estimate how many bytes the texts of a column have; 0 for views, whose lengths are in the single entries. */
 static size_t estimate_bytes(const struct column *column)
 {
@@ -153,14 +164,14 @@ static PyObject *rewrite_column(const State *state, const struct column *column,
     }
     if (is_done) {
         output.validity = new_zeros((rows + 7) / 8);
-        output.offsets = new_zeros((rows + 1) * output.offset_size);
-        output.data = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(estimate_bytes(column) + rows / 8 + ANSWER_BYTES));
+        output.offsets = new_offsets(rows, output.offset_size);
+        output.data = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(estimate_bytes(column) + rows / 8 + 2 * ANSWER_BYTES));
         is_done = output.validity && output.offsets && output.data;
     } else {
         PyErr_NoMemory();
     }
     if (is_done && with_hash) {
-        output.hash_offsets = new_zeros((rows + 1) * output.offset_size);
+        output.hash_offsets = new_offsets(rows, output.offset_size);
         output.hashes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(rows * SHA256_HEX + 1));
         is_done = output.hash_offsets && output.hashes;
     }

@@ -11,6 +11,7 @@
 #ifndef CANONRY_ANSWER_H
 #define CANONRY_ANSWER_H
 
+#include "params.h"
 #include "rules.h"
 #include "scan.h"
 #include "sites.h"
@@ -47,8 +48,11 @@ ALWAYS_INLINE void append_byte(struct answer *answer, uint8_t c)
     answer->out[answer->length++] = c;
 }
 
-/* Rules 5 to 7 for the path text[from .. to), which has escapes or double slashes. False: the reference answers. */
-bool append_path(const struct rules *rules, struct answer *answer, size_t from, size_t to);
+/* Rules 5 to 7 for the path text[from .. to), which has escapes or double slashes. */
+void append_path(const struct rules *rules, struct answer *answer, size_t from, size_t to);
+
+/* Rules 5 to 7 for a path. Returns the new length; `path` has room for `length` bytes, and may be the text. */
+size_t write_clean_path(const struct rules *rules, const uint8_t *text, size_t length, uint8_t *path);
 
 /* The parameters that rule 9 drops on a host, and those that it must not drop because the site needs them. */
 struct dropped {
@@ -56,14 +60,16 @@ struct dropped {
     const uint8_t *needs; /* a list of a site program, or NULL */
 };
 
+bool is_param_dropped(struct dropped dropped, const uint8_t *name, size_t length, bool has_percent);
+
+/* Rule 5 for one parameter, which is then in `escaped`, from *used on. Returns whether nothing has changed. The
+ * parameters of one query fit: an escape never becomes longer. */
+bool normalize_param(struct param *param, uint8_t escaped[MAX_URL_BYTES], size_t *used);
+
 /* Rules 5, 9 and 10 for the query text[from .. to), which is not empty. False: the reference answers. */
 bool append_query(const struct rules *rules, struct dropped dropped, struct answer *answer, size_t from, size_t to);
 
-/* Rule 11 with `fragment = "routes"` for the fragment text[from .. to), which is not empty. */
-COLD void append_route(struct answer *answer, size_t from, size_t to);
-
-/* Rule 11 with `fragment = "clean"`. */
-COLD void append_clean_fragment(const struct rules *rules, struct dropped dropped, struct answer *answer, size_t from,
-                                size_t to);
+/* Rule 11 for the fragment text[from .. to), which is not empty: the end of what is kept, `from` if nothing is. */
+size_t cut_fragment(const struct rules *rules, struct dropped dropped, const uint8_t *text, size_t from, size_t to);
 
 #endif

@@ -69,6 +69,45 @@ ALWAYS_INLINE uint32_t load4(const uint8_t *at)
     return value;
 }
 
+/* Return whether two texts of the same length are equal; without a call for up to 16 bytes. */
+ALWAYS_INLINE bool are_same(const uint8_t *a, const uint8_t *b, size_t length)
+{
+    if (length > 16)
+        return memcmp(a, b, length) == 0;
+    if (length >= 8)
+        return load8(a) == load8(b) && load8(a + length - 8) == load8(b + length - 8);
+    if (length >= 4)
+        return load4(a) == load4(b) && load4(a + length - 4) == load4(b + length - 4);
+    return length == 0 || (a[0] == b[0] && a[length / 2] == b[length / 2] && a[length - 1] == b[length - 1]);
+}
+
+/* Copy bytes to `out`, which has room for `length`; without a call for up to 32 bytes. */
+ALWAYS_INLINE void copy_short(uint8_t *out, const uint8_t *from, size_t length)
+{
+    if (length > 32) {
+        memcpy(out, from, length);
+    } else if (length >= 16) {
+        uint8_t first[16], last[16];
+        memcpy(first, from, 16);
+        memcpy(last, from + length - 16, 16);
+        memcpy(out, first, 16);
+        memcpy(out + length - 16, last, 16);
+    } else if (length >= 8) {
+        uint64_t first = load8(from), last = load8(from + length - 8);
+        memcpy(out, &first, 8);
+        memcpy(out + length - 8, &last, 8);
+    } else if (length >= 4) {
+        uint32_t first = load4(from), last = load4(from + length - 4);
+        memcpy(out, &first, 4);
+        memcpy(out + length - 4, &last, 4);
+    } else if (length) {
+        uint8_t first = from[0], middle = from[length / 2], last = from[length - 1];
+        out[0] = first;
+        out[length / 2] = middle;
+        out[length - 1] = last;
+    }
+}
+
 /* A mask of the bits from … to - 1, where 0 <= from < 64 and from <= to:
  *
  *     mask_between(2, 5) = 0…011100     bits 2, 3 and 4

@@ -65,29 +65,78 @@ ALWAYS_INLINE bool read_row(const struct column *column, int64_t row, struct tex
     return slice_buffer(column, view[2], view[3], (int64_t)view[3] + view[0], text);
 }
 
-enum batch_error rewrite_batch(const struct column *column, int64_t from, int count, const struct rules *rules,
-                               rewrite_function rewrite, struct batch *batch)
+/* Make room for one more answer in `bytes` of the batch; the first `written` bytes are in `bytes` and move there. */
+static bool make_batch_room(struct batch *batch, const uint8_t *bytes, size_t written)
 {
+    if (written + ANSWER_BYTES > batch->bytes_size) {
+        size_t size = 2 * (written + ANSWER_BYTES);
+        uint8_t *grown = PyMem_RawRealloc(batch->bytes, size);
+        if (grown == NULL)
+            return false;
+        batch->bytes = grown;
+        batch->bytes_size = size;
+    }
+    if (batch->is_in_place)
+        memcpy(batch->bytes, bytes, written);
+    batch->is_in_place = false;
+    return true;
+}
+
+/* Rows that stay as they are, next to each other in the column and in the answers, are copied together:
+ *
+ *     column    [row 0][row 1][row 2    ][row 3]        row 2 changes
+ *     answers   [row 0][row 1][row 2][row 3]
+ *               ^to    ^ one copy of 2 rows
+ */
+struct run {
+    const uint8_t *from;
+    uint8_t *to;
+    size_t length;
+};
+
+ALWAYS_INLINE void copy_run(struct run *run)
+{
+    memcpy(run->to, run->from, run->length);
+    run->length = 0;
+}
+
+ALWAYS_INLINE void add_to_run(struct run *run, const struct text *text, uint8_t *to)
+{
+    if (run->length && (run->from + run->length != text->start || run->to + run->length != to))
+        copy_run(run);
+    if (run->length == 0)
+        *run = (struct run){text->start, to, 0};
+    run->length += text->length;
+}
+
+enum batch_error rewrite_batch(const struct column *column, int64_t from, int count, const struct rules *rules,
+                               rewrite_function rewrite, struct batch *batch, uint8_t *place, size_t room)
+{
+    static uint8_t nothing[1];
+    struct run run = {nothing, nothing, 0};
     size_t written = 0;
     batch->deferred_count = 0;
+    batch->has_nulls = false;
+    batch->is_in_place = place != NULL;
+    uint8_t *bytes = place ? place : batch->bytes;
     for (int i = 0; i < count; i++) {
         int64_t row = column->start + from + i;
         batch->is_null[i] = column->validity && !read_bit(column->validity, row);
+        batch->has_nulls |= batch->is_null[i];
         if (!batch->is_null[i]) {
             struct text *text = &batch->texts[i];
             if (!read_row(column, row, text))
                 return BATCH_MALFORMED;
-            if (batch->bytes_size - written < ANSWER_BYTES) {
-                size_t size = batch->bytes_size * 2;
-                uint8_t *bytes = PyMem_RawRealloc(batch->bytes, size);
-                if (bytes == NULL)
+            size_t size = batch->is_in_place ? room : batch->bytes_size;
+            if (size - written < ANSWER_BYTES) {
+                copy_run(&run);
+                if (!make_batch_room(batch, bytes, written))
                     return BATCH_NO_MEMORY;
-                batch->bytes = bytes;
-                batch->bytes_size = size;
+                bytes = batch->bytes;
             }
-            ptrdiff_t length = rules ? rewrite(rules, text->start, text->length, batch->bytes + written) : NEEDS_REFERENCE;
+            ptrdiff_t length = rules ? rewrite(rules, text->start, text->length, bytes + written) : NEEDS_REFERENCE;
             if (length == UNCHANGED) {
-                memcpy(batch->bytes + written, text->start, text->length);
+                add_to_run(&run, text, bytes + written);
                 written += text->length;
             } else if (length > 0) {
                 written += (size_t)length;
@@ -97,6 +146,9 @@ enum batch_error rewrite_batch(const struct column *column, int64_t from, int co
         }
         batch->ends[i] = written;
     }
+    copy_run(&run);
+    if (batch->is_in_place && batch->deferred_count && !make_batch_room(batch, bytes, written))
+        return BATCH_NO_MEMORY; /* the answers of the reference come between them */
     return BATCH_OK;
 }
 
@@ -115,6 +167,15 @@ void write_batch(struct output *output, int64_t from, int count, const struct ba
     uint8_t *valid = (uint8_t *)PyBytes_AS_STRING(output->validity);
     size_t run = 0, shift = output->data_length;
     int deferred = 0;
+    if (batch->is_in_place && !batch->has_nulls && from % 8 == 0) { /* nearly always: nothing to copy, every row valid */
+        for (int i = 0; i < count; i++)
+            store_offset(output->offsets, output->offset_size, from + i + 1, shift + batch->ends[i]);
+        memset(valid + from / 8, 0xff, (size_t)count / 8);
+        if (count % 8)
+            valid[(from + count) / 8] = (uint8_t)((1 << (count % 8)) - 1);
+        output->data_length = shift + (count ? batch->ends[count - 1] : 0);
+        return;
+    }
     for (int i = 0; i < count; i++) {
         bool is_null = batch->is_null[i];
         if (deferred < batch->deferred_count && batch->deferred[deferred] == i) {
@@ -134,7 +195,8 @@ void write_batch(struct output *output, int64_t from, int count, const struct ba
             valid[(from + i) / 8] |= (uint8_t)(1 << ((from + i) % 8));
     }
     size_t all = count ? batch->ends[count - 1] : 0;
-    memcpy(data + shift + run, batch->bytes + run, all - run);
+    if (!batch->is_in_place)
+        memcpy(data + shift + run, batch->bytes + run, all - run);
     output->data_length = shift + all;
 }
 

@@ -1,8 +1,8 @@
 /* Normalize a column of URLs in Arrow's memory layout: https://arrow.apache.org/docs/format/Columnar.html
  *
  * Rows are normalized in batches, in three steps: rewrite_batch answers every simple URL without the
- * GIL; the caller takes the GIL and calls the reference for the others; write_batch puts both in order,
- * again without the GIL.
+ * GIL, where possible at its place in the output; the caller takes the GIL and calls the reference for
+ * the others; write_batch puts both in order, again without the GIL.
  *
  * A column of strings is an array of entries, one of three kinds:
  *
@@ -45,6 +45,8 @@ struct batch {
     struct text texts[BATCH_ROWS];
     int deferred[BATCH_ROWS]; /* the rows that are left to the reference, in order */
     int deferred_count;
+    bool has_nulls;
+    bool is_in_place; /* the answers are at the end of the output already, none is deferred, and `bytes` holds nothing */
 };
 
 /* The resulting column: bytes objects that grow, and the number of bytes used in them. */
@@ -62,9 +64,10 @@ enum batch_error { BATCH_OK, BATCH_NO_MEMORY, BATCH_MALFORMED };
 /* The offset at `place`; the column is of a kind with offsets. */
 int64_t read_offset(const struct column *column, int64_t place);
 
-/* Answer every simple row of a batch. Needs no GIL. BATCH_MALFORMED: the column points outside its own memory. */
+/* Answer every simple row of a batch, at `place` if its `room` is enough and no row is deferred, otherwise in `bytes` of
+ * the batch. Needs no GIL. BATCH_MALFORMED: the column points outside its own memory. */
 enum batch_error rewrite_batch(const struct column *column, int64_t from, int count, const struct rules *rules,
-                               rewrite_function rewrite, struct batch *batch);
+                               rewrite_function rewrite, struct batch *batch, uint8_t *place, size_t room);
 
 /* Write the answers of a batch in order; `answers` are those of the deferred rows, with start NULL for null.
  * Needs no GIL. The output must have room for the answers. */

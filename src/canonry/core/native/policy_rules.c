@@ -1,6 +1,8 @@
 #define PY_SSIZE_T_CLEAN
 #include "policy_rules.h"
 
+#include "sites.h"
+
 static void free_rules(struct rules *rules)
 {
     if (rules == NULL)
@@ -14,7 +16,7 @@ static void free_rules(struct rules *rules)
     PyMem_Free(rules->hosts.each);
     PyMem_Free(rules->hosts.text);
     PyMem_Free((void *)rules->site_program);
-    PyMem_Free((void *)rules->domain_records);
+    PyMem_Free(rules->records);
     PyMem_Free((void *)rules->whole);
     PyMem_Free(rules);
 }
@@ -56,20 +58,22 @@ static bool read_names(struct names *names, PyObject *tuple)
     return true;
 }
 
-/* Read (host as bytes, its HOST_ flags, the index of its list of names, its two records) and check it. */
+/* Read (host as bytes, its HOST_ flags, the index of its list of names, its first record, its first record and the
+ * number of records as a domain) and check it. */
 static bool read_host(const struct rules *rules, PyObject *tuple, const char **bytes, Py_ssize_t *length, struct host *host)
 {
     unsigned char flags;
     unsigned short names;
-    unsigned int table, domain;
-    if (!PyArg_ParseTuple(tuple, "y#bHII:host", bytes, length, &flags, &names, &table, &domain))
+    unsigned int record, domain, count;
+    if (!PyArg_ParseTuple(tuple, "y#bHIII:host", bytes, length, &flags, &names, &record, &domain, &count))
         return false;
-    if (*length < 1 || *length > UINT16_MAX || names >= rules->names_count || table > rules->program_bytes ||
-        domain > rules->domain_records_count) {
+    if (*length < 1 || *length > UINT16_MAX || names >= rules->names_count || (record && record >= rules->record_count) ||
+        domain > rules->record_count || count > rules->record_count - domain) {
         PyErr_SetString(PyExc_ValueError, "invalid rule table: a host must have 1 to 65535 bytes and existing lists");
         return false;
     }
-    *host = (struct host){.names = names, .flags = flags, .table_record = table, .domain_records = domain};
+    *host = (struct host){
+        .names = names, .flags = flags, .record = record, .domain_record = domain, .domain_count = count};
     return true;
 }
 
@@ -104,6 +108,7 @@ static bool read_hosts(struct rules *rules, PyObject *tuple)
         if (!read_host(rules, PyTuple_GET_ITEM(tuple, i), &bytes, &length, &host))
             return false;
         add_host(hosts, (const uint8_t *)bytes, (size_t)length, host);
+        rules->has_code_sites |= (host.flags & (HOST_IS_SITE | HOST_IS_DOMAIN)) != 0;
     }
     return true;
 }
@@ -117,14 +122,36 @@ static void *copy_bytes(const char *bytes, Py_ssize_t length)
     return copy;
 }
 
-/* Read numbers of four bytes, the lowest first. */
-static uint32_t *read_numbers(const char *bytes, size_t count)
+/* Read the records at these places of the program, each a number of four bytes, the lowest first. */
+static bool read_records(struct rules *rules, const char *places, size_t count)
 {
-    uint32_t *numbers = new_array(count, sizeof *numbers);
-    for (size_t i = 0; numbers != NULL && i < count; i++)
-        for (unsigned j = 4; j-- > 0;)
-            numbers[i] = numbers[i] << 8 | (uint8_t)bytes[4 * i + j];
-    return numbers;
+    rules->records = new_array(count, sizeof *rules->records);
+    if (rules->records == NULL)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t place = read_u32((const uint8_t *)places + 4 * i);
+        if (place >= rules->program_bytes) {
+            PyErr_SetString(PyExc_ValueError, "invalid rule table: a record must be inside the program");
+            return false;
+        }
+        read_record(rules->site_program + place, &rules->records[i]);
+    }
+    rules->record_count = count;
+    return true;
+}
+
+/* Look up what rule 9 drops on each main host that does not depend on the URL. */
+static void set_record_names(struct rules *rules)
+{
+    enum { SCHEME = 8 }; /* https:// */
+    for (size_t i = 0; i < rules->record_count; i++) {
+        struct site_record *record = &rules->records[i];
+        if (record->prefix_bytes == 0 || record->takes_label)
+            continue;
+        const struct host *main = find_host(&rules->hosts, record->prefix + SCHEME, record->prefix_bytes - (size_t)SCHEME);
+        if (main == NULL || !(main->flags & HOST_HAS_OVERRIDE))
+            record->names = &rules->names[main && main->flags & HOST_HAS_NAMES ? main->names : 0];
+    }
 }
 
 /* The rules for an address that is kept whole: those of `rules` with every switch off. They use its names. */
@@ -169,9 +196,8 @@ struct rules *new_rules(PyObject *tables)
     rules->names = new_array((size_t)count, sizeof *rules->names);
     rules->site_program = copy_bytes(program, program_bytes);
     rules->program_bytes = (size_t)program_bytes;
-    rules->domain_records_count = (size_t)record_bytes / 4;
-    rules->domain_records = read_numbers(records, rules->domain_records_count);
-    bool is_valid = rules->names != NULL && rules->site_program != NULL && rules->domain_records != NULL;
+    bool is_valid = rules->names != NULL && rules->site_program != NULL &&
+                    read_records(rules, records, (size_t)record_bytes / 4);
     if (is_valid)
         rules->names_count = (size_t)count;
     for (Py_ssize_t i = 0; is_valid && i < count; i++) {
@@ -179,8 +205,10 @@ struct rules *new_rules(PyObject *tables)
         is_valid = PyTuple_Check(list) && read_names(&rules->names[i], list);
         rules->strip_params |= is_valid && PyTuple_GET_SIZE(list) > 0;
     }
-    if (is_valid && read_hosts(rules, hosts) && (rules->whole = new_whole_rules(rules)) != NULL)
+    if (is_valid && read_hosts(rules, hosts) && (rules->whole = new_whole_rules(rules)) != NULL) {
+        set_record_names(rules);
         return rules;
+    }
     if (!PyErr_Occurred())
         PyErr_SetString(PyExc_TypeError, "invalid rule table: names must be tuples");
     free_rules(rules);

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     Names = tuple[bytes, ...]
     Switches = tuple[bool, ...]
-    Hosts = tuple[tuple[bytes, int, int, int, int], ...]
+    Hosts = tuple[tuple[bytes, int, int, int, int, int], ...]
     Tables = tuple[Switches, int, tuple[Names, ...], Hosts, bytes, bytes]
     Program = tuple[tuple[tuple[str, int], ...], bytes]
 
@@ -33,7 +33,7 @@ def make_tables(policy: Policy) -> Tables | None:
     # Longer hosts need no entry: the C code leaves their URLs to the reference without a lookup.
     program, records, by_host = link_programs(policy)
     hosts = tuple(
-        (host, flags, names, *by_host.get(host, (0, 0)))
+        (host, flags, names, *by_host.get(host, (0, 0, 0)))
         for host, flags, names in list_special_hosts(policy)
         if len(host) <= _MAX_NAME_BYTES
     )
@@ -74,8 +74,11 @@ def list_special_hosts(policy: Policy) -> list[tuple[bytes, int, int]]:
     return [(host.encode(), kind, places.get(host, 0)) for host, kind in kinds.items()]
 
 
-def link_programs(policy: Policy) -> tuple[bytes, bytes, dict[bytes, tuple[int, int]]]:
-    """Join the programs of the sites; return them, lists of records, and for each host its record and its list."""
+def link_programs(policy: Policy) -> tuple[bytes, bytes, dict[bytes, tuple[int, int, int]]]:
+    """Join the programs of the sites; return them, the places of records, and which records each host has.
+
+    A host has the index of its own record, and the index and number of the records for hosts with one more label.
+    """
     programs: list[bytes] = []
     tables: dict[str, int] = {}
     domains: dict[str, list[int]] = {}
@@ -89,10 +92,11 @@ def link_programs(policy: Policy) -> tuple[bytes, bytes, dict[bytes, tuple[int, 
                 tables[host] = start + place
         programs.append(program)
         start += len(program)
-    records: list[int] = []
-    lists: dict[str, int] = {}
-    for domain, places in domains.items():
-        lists[domain] = len(records)
-        records += [len(places), *places]
-    by_host = {host.encode(): (tables.get(host, 0), lists.get(host, 0)) for host in {**tables, **lists}}
-    return b"".join(programs), b"".join(place.to_bytes(4, "little") for place in records), by_host
+    indexes: dict[int, int] = {}
+    by_host = {host: (indexes.setdefault(place, len(indexes)), 0, 0) for host, place in tables.items()}
+    places = list(indexes)
+    for domain, listed in domains.items():
+        by_host[domain] = (by_host.get(domain, (0, 0, 0))[0], len(places), len(listed))
+        places += listed
+    records = b"".join(place.to_bytes(4, "little") for place in places)
+    return b"".join(programs), records, {host.encode(): found for host, found in by_host.items()}

@@ -1,7 +1,6 @@
 #include "repair.h"
 
-/* The number of bytes of the character beyond ASCII at the start of the text; 0 if it is not valid UTF-8. */
-static size_t utf8_length(const uint8_t *text, size_t length)
+size_t utf8_length(const uint8_t *text, size_t length)
 {
     uint8_t a = text[0], least = 0x80, most = 0xbf;
     size_t size = a >= 0xc2 && a <= 0xdf ? 2 : a >= 0xe0 && a <= 0xef ? 3 : a >= 0xf0 && a <= 0xf4 ? 4 : 0;

@@ -14,4 +14,7 @@
  * not fit or the reference must parse it. The text starts with `http:` or `https:`. */
 ptrdiff_t repair(const uint8_t *text, size_t length, uint8_t out[MAX_URL_BYTES]);
 
+/* The number of bytes of the character beyond ASCII at the start of the text; 0 if it is not valid UTF-8. */
+size_t utf8_length(const uint8_t *text, size_t length);
+
 #endif

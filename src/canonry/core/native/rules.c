@@ -1,14 +1,21 @@
 #include "rules.h"
 
-/* A multiplicative hash of eight bytes at a time; the last bytes are padded with zeros. */
-static unsigned hash_host(const uint8_t *host, size_t length)
+/* A multiplicative hash of the first and the last eight bytes, which overlap in most hosts; of all bytes of a short one. */
+ALWAYS_INLINE uint32_t hash_host(const uint8_t *host, size_t length)
 {
-    uint64_t hash = length, last = 0;
-    for (; length >= 8; host += 8, length -= 8)
-        hash = (hash ^ load8(host)) * 0x9e3779b97f4a7c15;
-    memcpy(&last, host, length);
-    hash = ((hash ^ hash >> 29) ^ last) * 0x9e3779b97f4a7c15;
-    return (unsigned)(hash >> 40) % HOST_SLOTS;
+    uint64_t first = 0, last = 0;
+    if (length >= 8) {
+        first = load8(host);
+        last = load8(host + length - 8);
+    } else if (length >= 4) {
+        first = load4(host);
+        last = load4(host + length - 4);
+    } else {
+        for (size_t i = 0; i < length; i++)
+            first = first << 8 | host[i];
+    }
+    uint64_t hash = (first + length) * 0x9e3779b97f4a7c15 ^ last;
+    return (uint32_t)((hash ^ hash >> 29) * 0x9e3779b97f4a7c15 >> 32);
 }
 
 ALWAYS_INLINE unsigned hash_name(const uint8_t *name, size_t length)
@@ -48,14 +55,18 @@ void add_host(struct hosts *hosts, const uint8_t *bytes, size_t length, struct h
 {
     host.start = (uint32_t)hosts->text_bytes;
     host.length = (uint16_t)length;
-    uint32_t *chain = &hosts->chains[hash_host(bytes, length)];
+    host.hash = hash_host(bytes, length);
+    uint32_t *chain = &hosts->chains[host.hash % HOST_SLOTS];
     host.next = *chain;
     hosts->each[hosts->count] = host;
     *chain = (uint32_t)++hosts->count;
     memcpy(hosts->text + hosts->text_bytes, bytes, length);
     hosts->text_bytes += length;
+    bool has_own = host.flags & (HOST_HAS_NAMES | HOST_HAS_OVERRIDE);
     if (length >= ENDING_BYTES) {
         mark_ending(hosts->endings, bytes + length, ENDING_BYTES);
+        if (has_own)
+            mark_ending(hosts->own_endings, bytes + length, ENDING_BYTES);
         return;
     }
     /* A short host is recognised with what comes before it: the scheme or `www.` */
@@ -66,6 +77,8 @@ void add_host(struct hosts *hosts, const uint8_t *bytes, size_t length, struct h
         memcpy(text, before[i], start);
         memcpy(text + start, bytes, length);
         mark_ending(hosts->endings, text + start + length, ENDING_BYTES);
+        if (has_own)
+            mark_ending(hosts->own_endings, text + start + length, ENDING_BYTES);
     }
     if (!(host.flags & (HOST_IS_DOMAIN | HOST_HAS_DOMAIN_TABLES)))
         return;
@@ -77,9 +90,10 @@ void add_host(struct hosts *hosts, const uint8_t *bytes, size_t length, struct h
 
 const struct host *find_host(const struct hosts *hosts, const uint8_t *host, size_t length)
 {
-    for (uint32_t at = hosts->chains[hash_host(host, length)]; at; at = hosts->each[at - 1].next) {
+    uint32_t hash = hash_host(host, length);
+    for (uint32_t at = hosts->chains[hash % HOST_SLOTS]; at; at = hosts->each[at - 1].next) {
         const struct host *each = &hosts->each[at - 1];
-        if (each->length == length && memcmp(hosts->text + each->start, host, length) == 0)
+        if (each->hash == hash && each->length == length && are_same(hosts->text + each->start, host, length))
             return each;
     }
     return NULL;
@@ -90,12 +104,12 @@ static bool find_name(const struct names *names, const uint8_t *name, size_t len
 {
     for (unsigned at = names->chains[hash_name(name, length)]; at; at = names->exact[at - 1].next) {
         const struct name *each = &names->exact[at - 1];
-        if (each->length == length && memcmp(names->text + each->start, name, length) == 0)
+        if (each->length == length && are_same(names->text + each->start, name, length))
             return true;
     }
     for (size_t i = 0; i < names->prefix_count; i++) {
         const struct name *each = &names->prefixes[i];
-        if (each->length <= length && memcmp(names->text + each->start, name, each->length) == 0)
+        if (each->length <= length && are_same(names->text + each->start, name, each->length))
             return true;
     }
     return false;
@@ -106,6 +120,11 @@ bool is_name_listed(const struct names *names, const uint8_t *name, size_t lengt
     /* One byte more than the longest listed name: a name that fills the buffer can only match a prefix. */
     uint8_t decoded[MAX_NAME_BYTES + 1];
     size_t decoded_length = 0;
+    unsigned changes = 0;
+    for (size_t i = 0; i < length; i++)
+        changes |= (unsigned)(name[i] == '%') | ((uint8_t)(name[i] - 'A') < 26);
+    if (!changes)
+        return find_name(names, name, length);
     for (size_t i = 0; i < length && decoded_length < sizeof decoded; i++) {
         uint8_t c = name[i];
         if (c == '%' && length - i > 2 && hex_value(name[i + 1]) >= 0 && hex_value(name[i + 2]) >= 0) {

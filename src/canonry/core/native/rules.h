@@ -57,15 +57,28 @@ enum {
 
 struct host {
     uint32_t start, next; /* as in struct name */
+    uint32_t hash;
     uint16_t length;
     uint16_t names; /* the index of its list of parameters in `names` of struct rules */
     uint8_t flags;  /* HOST_… */
-    uint32_t table_record;   /* with HOST_HAS_TABLE: the place of its record in `site_program` */
-    uint32_t domain_records; /* with HOST_HAS_DOMAIN_TABLES: where `domain_records` has a count and as many places */
+    uint32_t record; /* with HOST_HAS_TABLE: the index of its record in `records` of struct rules */
+    uint32_t domain_record, domain_count; /* with HOST_HAS_DOMAIN_TABLES: the first record, and how many follow */
+};
+
+/* What a site table says about a host, read from its program (site_program.h). */
+struct site_record {
+    const uint8_t *block;
+    const uint8_t *prefix; /* `https://` and the main host */
+    const uint8_t *label;  /* which first labels it accepts; NULL: every one */
+    const struct names *names; /* what rule 9 drops on the main host; NULL if it depends on the URL */
+    uint8_t prefix_bytes;      /* 0: the host stays as it is */
+    uint8_t group;
+    bool takes_label; /* the main host takes over the first label: `*.example.com` */
 };
 
 struct hosts {
     uint64_t endings[ENDING_BITS / 64], short_endings[ENDING_BITS / 64]; /* bit hash_ending(…) is set for each host */
+    uint64_t own_endings[ENDING_BITS / 64]; /* the same for hosts with HOST_HAS_NAMES or HOST_HAS_OVERRIDE */
     uint32_t chains[HOST_SLOTS];
     struct host *each; /* room for every host */
     size_t count;
@@ -76,11 +89,12 @@ struct hosts {
 struct rules {
     bool parse, strip_www, normalize_escapes, collapse_slashes, strip_trailing_slash, sort_params, strip_params;
     bool keep_embedded;
+    bool has_code_sites;  /* some host belongs to a site that is code */
     enum fragment fragment;
     const uint8_t *site_program;    /* the programs of all sites, one after the other (sites.h) */
     size_t program_bytes;
-    const uint32_t *domain_records; /* lists of places of records */
-    size_t domain_records_count;
+    struct site_record *records;    /* of hosts that have a table, in any order */
+    size_t record_count;
     const struct rules *whole;      /* for an address that is kept whole: every rule off, except a dropped fragment */
     struct hosts hosts;
     struct names *names; /* names[0] is the list for all hosts, the others are for hosts with HOST_HAS_NAMES */
@@ -95,6 +109,17 @@ void add_host(struct hosts *hosts, const uint8_t *bytes, size_t length, struct h
 
 /* The entry of a host in lower case, or NULL. */
 const struct host *find_host(const struct hosts *hosts, const uint8_t *host, size_t length);
+
+/* Rule 3: the offset of the host text[from .. to) without its leading `www.`; the last one stays if no dot would come
+ * after it. `dots` has a bit for each dot of the host, at its offset in the text; to <= 64. */
+ALWAYS_INLINE size_t skip_www(const uint8_t *text, size_t from, size_t to, uint64_t dots)
+{
+    static const uint8_t www[5] = "www.";
+    size_t at = from;
+    while (to - at >= 4 && (load4(text + at) | 0x20202020) == load4(www)) /* a dot has the bit 0x20 already */
+        at += 4;
+    return at == from || (at < 64 && dots >> at) ? at : at - 4;
+}
 
 /* Return whether a list has this parameter; the name is percent-decoded once and compared in lower case. */
 bool is_name_listed(const struct names *names, const uint8_t *name, size_t length);
@@ -114,6 +139,13 @@ ALWAYS_INLINE bool may_be_special(const struct hosts *hosts, const uint8_t *end)
 {
     unsigned slot = hash_ending(end, ENDING_BYTES), short_slot = hash_ending(end, SHORT_ENDING_BYTES);
     return (hosts->endings[slot / 64] >> (slot % 64) | hosts->short_endings[short_slot / 64] >> (short_slot % 64)) & 1;
+}
+
+/* Return whether the host that ends before `end` may have its own list of parameters or an override. */
+ALWAYS_INLINE bool may_have_names(const struct hosts *hosts, const uint8_t *end)
+{
+    unsigned slot = hash_ending(end, ENDING_BYTES);
+    return hosts->own_endings[slot / 64] >> (slot % 64) & 1;
 }
 
 /* Return whether a parameter is dropped. For most, the first byte and the length show that it is not. */

@@ -10,7 +10,7 @@ static const uint64_t IN_HOST[2] = {0x2bff7fd600000000, 0x6fffffff87fffffe};
 
 /* The bits of one word, that is, of 64 bytes of text. */
 struct word {
-    uint64_t uncommon, slash, dot, percent, question, hash, host, dash, upper;
+    uint64_t uncommon, slash, dot, percent, question, hash, colon, host, dash, upper;
 };
 
 ALWAYS_INLINE void store_word(struct marks *marks, size_t at, const struct word *word)
@@ -21,6 +21,7 @@ ALWAYS_INLINE void store_word(struct marks *marks, size_t at, const struct word 
     marks->percent[at] = word->percent;
     marks->question[at] = word->question;
     marks->hash[at] = word->hash;
+    marks->colon[at] = word->colon;
     marks->any_uncommon |= word->uncommon;
     if (at == 0) {
         marks->host = word->host;
@@ -49,6 +50,7 @@ void scan_plain(const uint8_t *text, size_t length, struct marks *marks)
             case '%': word.percent |= bit; break;
             case '?': word.question |= bit; break;
             case '#': word.hash |= bit; break;
+            case ':': word.colon |= bit; break;
             case '-': word.dash |= bit; break;
             default:
                 if (c >= 'A' && c <= 'Z')
@@ -105,6 +107,7 @@ AVX2_INLINE struct word classify_32(__m256i bytes)
         .percent = find_byte(bytes, '%'),
         .question = find_byte(bytes, '?'),
         .hash = find_byte(bytes, '#'),
+        .colon = find_byte(bytes, ':'),
         .dash = find_byte(bytes, '-'),
     };
 }
@@ -119,6 +122,7 @@ AVX2_INLINE struct word classify_32(__m256i bytes)
         bits = (from).percent, (to).percent = (expression); \
         bits = (from).question, (to).question = (expression); \
         bits = (from).hash, (to).hash = (expression); \
+        bits = (from).colon, (to).colon = (expression); \
         bits = (from).host, (to).host = (expression); \
         bits = (from).dash, (to).dash = (expression); \
         bits = (from).upper, (to).upper = (expression); \
@@ -133,6 +137,7 @@ AVX2_INLINE struct word merge_words(const struct word *low, const struct word *h
         .percent = low->percent | high->percent << shift,
         .question = low->question | high->question << shift,
         .hash = low->hash | high->hash << shift,
+        .colon = low->colon | high->colon << shift,
         .host = low->host | high->host << shift,
         .dash = low->dash | high->dash << shift,
         .upper = low->upper | high->upper << shift,

@@ -5,6 +5,7 @@
  *     dot       0 0 0 0 0 0 0 0 1 0 0 0 0 0 0 0 0 0 0
  *     question  0 0 0 0 0 0 0 0 0 0 0 0 0 1 0 0 0 0 0
  *     hash      0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1 0
+ *     colon     0 0 0 0 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0
  *
  * Byte i of the text is bit i % 64 of word i / 64. url.c then finds the end of the path, double
  * slashes and dot segments with a few operations on words instead of a loop over bytes.
@@ -39,6 +40,7 @@ struct marks {
     uint64_t percent[MARK_WORDS];
     uint64_t question[MARK_WORDS];
     uint64_t hash[MARK_WORDS];
+    uint64_t colon[MARK_WORDS];
     uint64_t host, dash, upper; /* only the first 64 bytes: a host that ends later is left to the reference */
     uint64_t any_uncommon;      /* 0 if no bit of `uncommon` is set */
 };

@@ -2,32 +2,32 @@
 
 #include "repair.h"
 
-/* Rule 3: the offset of the host without its leading `www.`; the last one stays if no dot would come after it. */
-static size_t skip_www(const uint8_t *text, size_t from, size_t to)
-{
-    static const uint8_t www[5] = "www.";
-    size_t at = from;
-    while (to - at >= 4 && (load4(text + at) | 0x20202020) == load4(www)) /* a dot has the bit 0x20 already */
-        at += 4;
-    return at == from || memchr(text + at, '.', to - at) ? at : at - 4;
-}
-
 /* Look up a host. Sets `names`, `exact` and `domain` of the URL; `names` is NULL if the reference has to answer because of
  * a site that is code or an override. */
-COLD static void look_up_host(const struct rules *rules, struct located *url)
+static __attribute__((noinline)) void look_up_host(const struct rules *rules, struct located *url)
 {
-    uint8_t host[64]; /* a host ends within the first 64 bytes of the text */
-    size_t length = url->host_end - url->host, bare = skip_www(url->text, url->host, url->host_end) - url->host;
-    for (size_t i = 0; i < length; i++)
-        host[i] = to_lower(url->text[url->host + i]);
+    uint8_t lowered[64]; /* a host ends within the first 64 bytes of the text */
+    const uint8_t *text = url->text; /* with the host in lower case at its offset */
+    if (url->has_upper) {
+        for (size_t i = url->host; i < url->host_end; i++)
+            lowered[i] = to_lower(text[i]);
+        text = lowered;
+    }
+    size_t bare = skip_www(text, url->host, url->host_end, url->dots);
+    uint64_t dots = url->dots & ~(uint64_t)0 << bare;
+    url->bare = bare;
     url->names = NULL;
-    url->exact = find_host(&rules->hosts, host + bare, length - bare);
-    const uint8_t *dot = memchr(host + bare, '.', length - bare);
-    url->domain = dot ? find_host(&rules->hosts, dot + 1, (size_t)(host + length - dot) - 1) : NULL;
+    url->exact = find_host(&rules->hosts, text + bare, url->host_end - bare);
+    if (dots && (rules->has_code_sites || !(url->exact && url->exact->flags & HOST_HAS_TABLE))) {
+        size_t domain = (size_t)__builtin_ctzll(dots) + 1;
+        url->domain = find_host(&rules->hosts, text + domain, url->host_end - domain);
+    }
     if ((url->exact && url->exact->flags & HOST_IS_SITE) || (url->domain && url->domain->flags & HOST_IS_DOMAIN))
         return;
-    size_t final = rules->strip_www ? bare : 0;
-    const struct host *own = final == bare ? url->exact : find_host(&rules->hosts, host + final, length - final);
+    size_t final = rules->strip_www ? bare : url->host;
+    const struct host *own = NULL;
+    if (may_have_names(&rules->hosts, url->text + url->host_end))
+        own = final == bare ? url->exact : find_host(&rules->hosts, text + final, url->host_end - final);
     if (own && own->flags & HOST_HAS_OVERRIDE)
         return;
     url->names = &rules->names[own && own->flags & HOST_HAS_NAMES ? own->names : 0];
@@ -47,7 +47,7 @@ COLD static bool are_kept(const uint8_t *text, size_t host_end, size_t path_end,
 
 /* What a path contains: a field is not 0 if the path contains it. */
 struct path_bits {
-    uint64_t dot_segment, escaped_start, double_slash, percent;
+    uint64_t dot_segment, escaped_start, double_slash, percent, colon;
 };
 
 /* Shifting the marks of the next byte by one puts them below the slash before it:
@@ -69,6 +69,7 @@ ALWAYS_INLINE struct path_bits inspect_path(const struct marks *marks, size_t fr
         found.escaped_start |= slash & (marks->percent[at] >> 1 | marks->percent[at + 1] << 63);
         found.double_slash |= slash & (marks->slash[at] >> 1 | marks->slash[at + 1] << 63);
         found.percent |= marks->percent[at] & here;
+        found.colon |= marks->colon[at] & here;
     }
     return found;
 }
@@ -83,23 +84,12 @@ COLD static bool has_escaped_dot(const uint8_t *text, size_t from, size_t to)
 }
 
 /* Rules 2 and 8 for a host that a site table may describe, then the other rules. Returns SITE_FALLS_THROUGH if the
- * tables do not change the URL; *known is then what the other rules need to know. */
+ * tables do not change the URL; *needs is then what rule 9 must not drop. */
 enum { SITE_FALLS_THROUGH = -3 };
-static ptrdiff_t rewrite_site(const struct rules *rules, const struct located *url, struct site_effect *known,
+static ptrdiff_t rewrite_site(const struct rules *rules, const struct located *url, const uint8_t **needs,
                               uint8_t out[ANSWER_BYTES], scan_function scan, unsigned moves);
 
-/* Add or strip slashes at the end of the path that the answer ends with, as a site table says. */
-COLD static void set_slash(struct answer *answer, size_t path, enum slash slash)
-{
-    size_t length = answer->length;
-    while (length > path + 1 && answer->out[length - 1] == '/')
-        length--;
-    if (slash == SLASH_ADD && length > path + 1)
-        answer->out[length++] = '/';
-    answer->length = length;
-}
-
-/* Rewrite a text with its marks; `site` is what a site table made of it, NULL if none was asked. The offsets, each the end of one part and the start of the next:
+/* Rewrite a text with its marks. The offsets, each the end of one part and the start of the next:
  *
  *     https://www.example.com:8080/a/b?c=1#d
  *             |   |          |    |   |   | |
@@ -113,7 +103,7 @@ COLD static void set_slash(struct answer *answer, size_t path, enum slash slash)
  */
 ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t *text, size_t length,
                                        uint8_t out[ANSWER_BYTES], const struct marks *marks, bool is_repaired,
-                                       const struct site_effect *site, scan_function scan, unsigned moves)
+                                       scan_function scan, unsigned moves)
 {
     /* The scheme, compared in lower case: 0x20 is the bit that makes a letter lower-case. */
     static const uint8_t https[9] = "https://", http[9] = "http://", letters[9] = "\x20\x20\x20\x20\x20\0\0";
@@ -164,32 +154,34 @@ ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t 
         return UNCHANGED;
 
     /* Rules 2, 3 and 12: hosts that have rules of a site or an override, or their own parameters. */
-    struct dropped dropped = {.names = site ? site->names : rules->names, .needs = site ? site->needs : NULL};
-    struct site_effect known = {0};
-    if (site)
-        known = *site;
-    if (!site) {
-        struct located url = {text, length, host, host_end, path, path_end, query_end, is_https, NULL, NULL, NULL};
-        if (may_be_special(&rules->hosts, text + host_end)) {
+    struct dropped dropped = {.names = rules->names, .needs = NULL};
+    bool may_embed = rules->keep_embedded && (in_path.colon | in_path.percent ||
+                                              (path_end + 5 < query_end && (text[path_end + 1] | 0x20) == 'h'));
+    bool is_special = may_be_special(&rules->hosts, text + host_end);
+    if (is_special || may_embed) {
+        struct located url = {
+            .text = text, .length = length, .host = host, .host_end = host_end, .path = path, .path_end = path_end,
+            .query_end = query_end, .is_https = is_https, .has_upper = marks->upper & here,
+            .is_plain_path = !(in_path.percent | in_path.double_slash), .may_embed = may_embed, .dots = dots, .marks = marks,
+        };
+        if (is_special) {
             look_up_host(rules, &url);
-            dropped.names = url.names;
-            if (!dropped.names)
+            if (!url.names)
                 return NEEDS_REFERENCE;
+            dropped.names = url.names;
             if ((url.exact && url.exact->flags & HOST_HAS_TABLE) ||
                 (url.domain && url.domain->flags & HOST_HAS_DOMAIN_TABLES)) {
                 if (path != host_end && !has_default_port)
                     return NEEDS_REFERENCE;
-                ptrdiff_t answered = rewrite_site(rules, &url, &known, out, scan, moves);
+                ptrdiff_t answered = rewrite_site(rules, &url, &dropped.needs, out, scan, moves);
                 if (answered != SITE_FALLS_THROUGH)
                     return answered;
-                dropped = (struct dropped){known.names, known.needs};
             }
         }
-        if (rules->keep_embedded && !known.is_settled && embeds_address(&url))
+        if (embeds_address(&url))
             rules = rules->whole;
     }
-    bool may_strip_www = rules->strip_www && !known.keeps_host;
-    size_t bare = may_strip_www && (text[host] | 0x20) == 'w' ? skip_www(text, host, host_end) : host;
+    size_t bare = rules->strip_www && (text[host] | 0x20) == 'w' ? skip_www(text, host, host_end, dots) : host;
     if (marks->upper & mask_between(0, host_end)) {
         for (size_t i = 0; i < host_end; i++) /* the scheme, then the host without `www.` */
             if (i < host || i >= bare)
@@ -209,17 +201,8 @@ ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t 
     /* Rules 5 to 7. */
     if (path == path_end) {
         append_byte(&answer, '/');
-    } else if (known.is_path_final) {
-        append_piece(&answer, path, path_end);
-    } else if (known.slash != SLASH_KEEP) {
-        write_piece(&answer);
-        size_t written = answer.length;
-        if (!append_path(rules, &answer, path, path_end))
-            return NEEDS_REFERENCE;
-        set_slash(&answer, written, known.slash);
     } else if ((in_path.percent && rules->normalize_escapes) || (in_path.double_slash && rules->collapse_slashes)) {
-        if (!append_path(rules, &answer, path, path_end))
-            return NEEDS_REFERENCE;
+        append_path(rules, &answer, path, path_end);
     } else {
         size_t end = path_end;
         if (rules->strip_trailing_slash)
@@ -237,13 +220,10 @@ ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t 
     }
 
     /* Rule 11. */
-    if (query_end + 1 < length) {
-        if (rules->fragment == FRAGMENT_KEEP)
-            append_piece(&answer, query_end, length);
-        else if (rules->fragment == FRAGMENT_ROUTES)
-            append_route(&answer, query_end + 1, length);
-        else if (rules->fragment == FRAGMENT_CLEAN)
-            append_clean_fragment(rules, dropped, &answer, query_end + 1, length);
+    if (query_end + 1 < length && rules->fragment != FRAGMENT_DROP) {
+        size_t end = cut_fragment(rules, dropped, text, query_end + 1, length);
+        if (end > query_end + 1)
+            append_piece(&answer, query_end, end);
     }
     if (answer.length == 0 && answer.from == 0 && answer.to == length)
         return UNCHANGED;
@@ -261,7 +241,7 @@ COLD static ptrdiff_t rewrite_repaired(const struct rules *rules, const uint8_t 
     if (repaired_length < MIN_URL_BYTES)
         return NEEDS_REFERENCE;
     scan(repaired, (size_t)repaired_length, &marks);
-    ptrdiff_t answer = rewrite_marked(rules, repaired, (size_t)repaired_length, out, &marks, true, NULL, scan, moves);
+    ptrdiff_t answer = rewrite_marked(rules, repaired, (size_t)repaired_length, out, &marks, true, scan, moves);
     if (answer != UNCHANGED || !rules->parse)
         return answer;
     memcpy(out, repaired, (size_t)repaired_length);
@@ -269,46 +249,43 @@ COLD static ptrdiff_t rewrite_repaired(const struct rules *rules, const uint8_t 
 }
 
 /* Rewrite the URL that a redirect page leads to, or that a site writes on another host. */
-static ptrdiff_t rewrite_moved(const struct rules *rules, const uint8_t *text, size_t length, uint8_t out[ANSWER_BYTES],
+static __attribute__((noinline)) ptrdiff_t rewrite_moved(const struct rules *rules, const uint8_t *text, size_t length, uint8_t out[ANSWER_BYTES],
                                scan_function scan, unsigned moves)
 {
     struct marks marks;
     if (length < MIN_URL_BYTES || length > MAX_URL_BYTES || moves > MAX_SITE_MOVES)
         return NEEDS_REFERENCE;
     scan(text, length, &marks);
-    ptrdiff_t answer = rewrite_marked(rules, text, length, out, &marks, false, NULL, scan, moves);
+    ptrdiff_t answer = rewrite_marked(rules, text, length, out, &marks, false, scan, moves);
     return answer == NEEDS_REPAIR ? rewrite_repaired(rules, text, length, out, scan, moves) : answer;
 }
 
+/* Rewrite an address that is kept whole. */
+COLD static ptrdiff_t rewrite_whole(const struct rules *rules, const uint8_t *text, size_t length,
+                                    uint8_t out[ANSWER_BYTES], scan_function scan)
+{
+    struct marks marks;
+    scan(text, length, &marks);
+    return rewrite_marked(rules->whole, text, length, out, &marks, true, scan, 0);
+}
+
 static __attribute__((noinline)) ptrdiff_t rewrite_site(const struct rules *rules, const struct located *url,
-                                                        struct site_effect *known, uint8_t out[ANSWER_BYTES],
+                                                        const uint8_t **needs, uint8_t out[ANSWER_BYTES],
                                                         scan_function scan, unsigned moves)
 {
     struct site_answer site;
-    struct marks marks;
     ptrdiff_t answer;
-    switch (apply_sites(rules, url, &site)) {
+    switch (apply_sites(rules, url, &site, out)) {
     case SITE_NONE:
-        known->names = url->names;
-        known->needs = site.effect.needs;
+        *needs = site.needs;
         return SITE_FALLS_THROUGH;
+    case SITE_DONE:
+        return site.length == url->length && memcmp(out, url->text, site.length) == 0 ? UNCHANGED : (ptrdiff_t)site.length;
     case SITE_MOVED:
         answer = rewrite_moved(rules, site.text, site.length, out, scan, moves + 1);
         break;
     case SITE_WHOLE:
-        scan(site.text, site.length, &marks);
-        answer = rewrite_marked(rules->whole, site.text, site.length, out, &marks, true, &site.effect, scan, moves);
-        break;
-    case SITE_FINISH:
-        if (!site.effect.keeps_host)
-            site.effect.names = url->names;
-        if (site.length == url->length && memcmp(site.text, url->text, site.length) == 0) {
-            *known = site.effect;
-            known->is_settled = true;
-            return SITE_FALLS_THROUGH;
-        }
-        scan(site.text, site.length, &marks);
-        answer = rewrite_marked(rules, site.text, site.length, out, &marks, true, &site.effect, scan, moves);
+        answer = rewrite_whole(rules, site.text, site.length, out, scan);
         break;
     default:
         return NEEDS_REFERENCE;
@@ -327,7 +304,7 @@ ptrdiff_t rewrite_plain(const struct rules *rules, const uint8_t *text, size_t l
     if (length < MIN_URL_BYTES || length > MAX_URL_BYTES)
         return NEEDS_REFERENCE;
     scan_plain(text, length, &marks);
-    ptrdiff_t answer = rewrite_marked(rules, text, length, out, &marks, false, NULL, scan_plain, 0);
+    ptrdiff_t answer = rewrite_marked(rules, text, length, out, &marks, false, scan_plain, 0);
     return answer == NEEDS_REPAIR ? rewrite_repaired(rules, text, length, out, scan_plain, 0) : answer;
 }
 
@@ -339,7 +316,7 @@ AVX2 static ptrdiff_t rewrite_avx2(const struct rules *rules, const uint8_t *tex
     if (length < MIN_URL_BYTES || length > MAX_URL_BYTES)
         return NEEDS_REFERENCE;
     scan_avx2(text, length, &marks);
-    ptrdiff_t answer = rewrite_marked(rules, text, length, out, &marks, false, NULL, scan_avx2, 0);
+    ptrdiff_t answer = rewrite_marked(rules, text, length, out, &marks, false, scan_avx2, 0);
     return answer == NEEDS_REPAIR ? rewrite_repaired(rules, text, length, out, scan_avx2, 0) : answer;
 }
 #endif
