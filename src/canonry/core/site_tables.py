@@ -691,13 +691,26 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
  'bluesky@1': {
   'blocks': (
    {
-    'hosts': (('bsky.app', 'bsky.app', 0, '', ()),),
+    'hosts': (('bsky.app', 'bsky.app', 0, '', ()), ('embed.bsky.app', 'bsky.app', 1, '', ())),
     'https': True,
     'slash': 'strip',
     'drop': ('ref_src', 'ref_url'),
     'pages': (
      {'path': ('/profile/{handle:name}',), 'write': '/profile/{handle|lower}'},
      {'path': ('/profile/{handle:name}/{rest+}',), 'write': '/profile/{handle|lower}/{rest}'},
+     {
+      'path': (
+       '/embed/did:plc:{did:base36}/app.bsky.feed.post/{id:base36}',
+       '/embed/did%3Aplc%3A{did:base36}/app.bsky.feed.post/{id:base36}',
+      ),
+      'groups': (1,),
+      'write': '/profile/did:plc:{did}/post/{id}',
+      'keep': (),
+     },
+     {
+      'path': ('/profile/did:plc:{did:base36}/post/{id:base36}', '/profile/did%3Aplc%3A{did:base36}/post/{id:base36}'),
+      'write': '/profile/did:plc:{did}/post/{id}',
+     },
     ),
    },
   ),
@@ -1119,12 +1132,12 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'slash': 'strip',
     'drop': (
-     '__cft__*', '__rv__', '__so__', '__tn__', '__xts__*', '_ft_', '_rdc', '_rdr', 'acontext', 'eav', 'extid',
-     'fref', 'hc_location', 'hc_ref', 'idorvanity', 'mibextid', 'notif_id', 'notif_t', 'paipv', 'rdid', 'ref',
-     'refid', 'refsrc', 'sfnsn', 'share_url', 'wtsid',
+     '__cft__*', '__eep__', '__rv__', '__so__', '__tn__', '__xts__*', '_ft_', '_rdc', '_rdr', 'acontext',
+     'comment_tracking', 'eav', 'extid', 'fref', 'hc_location', 'hc_ref', 'idorvanity', 'locale', 'mibextid',
+     'notif_id', 'notif_t', 'paipv', 'rdid', 'ref', 'refid', 'refsrc', 'sfnsn', 'share_url', 'wtsid',
     ),
     'pages': (
-     {'path': ('/l.php',), 'query': {'u': '{url}'}, 'groups': (0, 1, 2), 'target': '{url|decode}'},
+     {'path': ('/l.php', '/flx/warn'), 'query': {'u': '{url}'}, 'groups': (0, 1, 2), 'target': '{url|decode}'},
      {
       'path': ('/permalink.php', '/story.php'),
       'query': {'story_fbid': '{story:alnum}', 'id': '{owner:digits}'},
@@ -1171,9 +1184,11 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      },
      {'path': ('/reel/{id:digits}',), 'ignore_case': True, 'drop': ('fs', 's')},
      {'path': ('/marketplace/item/{id:digits}',), 'ignore_case': True, 'keep': ()},
+     {'path': ('/people/{slug}/{id:digits}',), 'write': '/profile.php?id={id}'},
      {'path': ('/{user:name}',), 'write': '/{user|lower}'},
     ),
    },
+   {'hosts': (('fb.watch', 'fb.watch', 0, '', ()),), 'https': True, 'slash': 'strip', 'drop': ('mibextid',)},
   ),
  },
  'fandom@1': {
@@ -1795,25 +1810,29 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     ),
     'https': True,
     'slash': 'strip',
-    'drop': ('ig_mid', 'ig_rid', 'igsh', 'igshid'),
+    'drop': ('hl', 'ig_mid', 'ig_rid', 'igsh', 'igshid'),
     'pages': (
      {
-      'path': ('/{kind=p|reel|reels|tv}/{id:id:5-60}',),
+      'path': (
+       '/{kind=p|reel|reels|tv}/{id:id:5-60}', '/{kind=p|reel|reels|tv}/{id:id:5-60}/embed',
+       '/{kind=p|reel|reels|tv}/{id:id:5-60}/embed/captioned',
+      ),
       'write': '/p/{id}',
       'keep': ('img_index',),
       'defaults': {'img_index': ('1',)},
      },
      {
       'path': ('/{user:name}/{kind=p|reel|tv}/{id:id:5-60}',),
+      'not': {'user': ('share',)},
       'write': '/p/{id}',
       'keep': ('img_index',),
       'defaults': {'img_index': ('1',)},
      },
+     {'path': ('/explore/locations/{id:digits}/{slug}',), 'write': '/explore/locations/{id}'},
      {
-      'path': ('/{user:name:1-30}',),
+      'path': ('/{user:name:1-30}', '/_u/{user:name:1-30}'),
       'not': {'user': ('explore', 'accounts', 'direct', 'reels', 'about', 'legal', 'web', 'api')},
       'write': '/{user|lower}',
-      'drop': ('hl',),
      },
      {'path': ('/',), 'query': {'u': '{url}'}, 'groups': (1,), 'target': '{url|decode}'},
     ),
@@ -1846,12 +1865,16 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'slash': 'strip',
     'drop': (
      'ebp', 'lici', 'licu', 'lipi', 'midsig', 'midtoken', 'miniprofileurn', 'original_referer',
-     'originalreferer', 'originalsubdomain', 'otptoken', 'rcm', 'refid', 'trackingid', 'trk*',
+     'originalreferer', 'originalsubdomain', 'otptoken', 'rcm', 'refid', 'trackingid', 'trk*', 'viewasmember',
     ),
     'pages': (
      {'path': ('/redir/redirect', '/safety/go'), 'query': {'url': '{url}'}, 'target': '{url|decode}'},
      {'path': ('/authwall',), 'query': {'sessionRedirect': '{url}'}, 'target': '{url|decode}'},
-     {'path': ('/in/{name}', '/comm/in/{name}'), 'groups': (0, 1), 'write': '/in/{name|lower}'},
+     {
+      'path': ('/in/{name}', '/comm/in/{name}', '/mwlite/in/{name}'),
+      'groups': (0, 1),
+      'write': '/in/{name|lower}',
+     },
      {'path': ('/{kind=company|school|showcase}/{name}',), 'groups': (0, 1), 'write': '/{kind}/{name|lower}'},
      {
       'path': ('/jobs/view/{id:digits}', '/comm/jobs/view/{id:digits}'),
@@ -1860,7 +1883,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'keep': (),
      },
      {'path': ('/jobs/view/{slug}-{id:digits}',), 'groups': (0, 1), 'write': '/jobs/view/{id}', 'keep': ()},
-     {'path': ('/feed/update/{urn}',), 'write': '/feed/update/{urn|unescape}'},
+     {'path': ('/feed/update/{urn}', '/embed/feed/update/{urn}'), 'write': '/feed/update/{urn|unescape}'},
      {'path': ('/{kind=posts|pulse}/{slug}',), 'groups': (0, 1)},
     ),
    },
@@ -2490,14 +2513,15 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('i.reddit.com', 'www.reddit.com', 0, '', ()),
      ('amp.reddit.com', 'www.reddit.com', 0, '', ()),
      ('sh.reddit.com', 'www.reddit.com', 0, '', ()),
+     ('*.reddit.com', 'www.reddit.com', 0, '{language=de|es|fr|it|nl|pl|pt|sv}', ()),
      ('redd.it', 'www.reddit.com', 1, '', ()),
      ('out.reddit.com', 'www.reddit.com', 2, '', ()),
     ),
     'https': True,
     'slash': 'strip',
     'drop': (
-     '$3p', '$deep_link', '$original_url', 'correlation_id', 'entry_point', 'js_challenge', 'rdt', 'ref',
-     'ref_campaign', 'ref_source', 'share_id', 'solution',
+     '$3p', '$deep_link', '$original_url', 'correlation_id', 'entry_point', 'js_challenge', 'one_tap',
+     'onetap_auto', 'rdt', 'ref', 'ref_campaign', 'ref_source', 'share_id', 'solution',
     ),
     'pages': (
      {
@@ -2507,9 +2531,9 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       ),
      },
      {
-      'path': ('/comments/{id:base36}', '/gallery/{id:base36}'),
+      'path': ('/comments/{id:base36}', '/gallery/{id:base36}', '/tb/{id:base36}'),
       'write': '/comments/{id}',
-      'drop': ('sh', 'st'),
+      'drop': ('context', 'sh', 'st'),
      },
      {
       'path': (
@@ -2517,7 +2541,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
        '/user/{name:id}/comments/{id:base36}', '/comments/{id:base36}/{name:id}',
       ),
       'write': '/comments/{id}',
-      'drop': ('sh', 'st'),
+      'drop': ('context', 'sh', 'st'),
      },
      {
       'path': (
@@ -2526,7 +2550,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       ),
       'not': {'slug': ('.compact', '.json', '.rss', '.xml')},
       'write': '/comments/{id}',
-      'drop': ('sh', 'st'),
+      'drop': ('context', 'sh', 'st'),
      },
      {
       'path': ('/comments/{id:base36}/{slug}/{comment:base36}',),
@@ -2966,7 +2990,10 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'slash': 'strip',
     'drop': ('igsh', 'igshid', 'slof', 'xmt'),
     'pages': (
-     {'path': ('/@{user:name}/post/{id:id}',), 'write': '/@{user|lower}/post/{id}'},
+     {
+      'path': ('/@{user:name}/post/{id:id}', '/@{user:name}/post/{id:id}/embed'),
+      'write': '/@{user|lower}/post/{id}',
+     },
      {'path': ('/@{user:name}',), 'write': '/@{user|lower}'},
      {'path': ('/',), 'query': {'u': '{url}'}, 'groups': (1, 2), 'target': '{url|decode}'},
     ),
@@ -2979,7 +3006,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('tiktok.com', 'www.tiktok.com', 0, '', ()), ('m.tiktok.com', 'www.tiktok.com', 0, '', ())),
     'https': True,
     'slash': 'strip',
-    'drop': ('_r', '_t', 'is_copy_url', 'is_from_webapp', 'sender_device', 'sender_web_id', 'web_id'),
+    'drop': ('_r', '_t', 'is_copy_url', 'is_from_webapp', 'lang', 'sender_device', 'sender_web_id', 'web_id'),
     'pages': (
      {
       'path': ('/@{user:name}/{kind=video|photo}/{id:digits}',),
@@ -2988,7 +3015,14 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      },
      {'path': ('/@{user:name}',), 'write': '/@{user|lower}', 'keep': ()},
      {'path': ('/search',), 'drop': ('t',)},
+     {'path': ('/link/v2',), 'query': {'target': '{url}'}, 'target': '{url|decode}'},
     ),
+   },
+   {
+    'hosts': (('vm.tiktok.com', '', 0, '', ()), ('vt.tiktok.com', '', 0, '', ())),
+    'https': True,
+    'slash': 'strip',
+    'drop': ('_r', '_t'),
    },
   ),
  },
@@ -3293,7 +3327,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'path': ('/{user:word:1-20}/status/{id:digits}', '/{user:word:1-20}/statuses/{id:digits}'),
       'ignore_case': True,
       'write': '/{user|lower}/status/{id}',
-      'drop': ('cn', 'currenttweet', 'currenttweetuser', 'cxt', 'ref_src', 'ref_url', 'refsrc', 's', 't'),
+      'drop': ('cn', 'currenttweet', 'currenttweetuser', 'cxt', 'lang', 'ref_src', 'ref_url', 'refsrc', 's', 't'),
      },
      {
       'path': (
@@ -3302,32 +3336,38 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       ),
       'ignore_case': True,
       'write': '/{user|lower}/status/{id}',
-      'drop': ('cn', 'currenttweet', 'currenttweetuser', 'cxt', 'ref_src', 'ref_url', 'refsrc', 's', 't'),
+      'drop': ('cn', 'currenttweet', 'currenttweetuser', 'cxt', 'lang', 'ref_src', 'ref_url', 'refsrc', 's', 't'),
      },
      {
       'path': ('/{user:word:1-20}/status/{id:digits}/mediaviewer',),
       'ignore_case': True,
       'write': '/{user|lower}/status/{id}',
-      'drop': ('cn', 'currenttweet', 'currenttweetuser', 'cxt', 'ref_src', 'ref_url', 'refsrc', 's', 't'),
+      'drop': ('cn', 'currenttweet', 'currenttweetuser', 'cxt', 'lang', 'ref_src', 'ref_url', 'refsrc', 's', 't'),
      },
      {
       'path': ('/{user:word:1-20}/status/{id:digits}/mediaviewer/{rest+}',),
       'ignore_case': True,
       'write': '/{user|lower}/status/{id}',
-      'drop': ('cn', 'currenttweet', 'currenttweetuser', 'cxt', 'ref_src', 'ref_url', 'refsrc', 's', 't'),
+      'drop': ('cn', 'currenttweet', 'currenttweetuser', 'cxt', 'lang', 'ref_src', 'ref_url', 'refsrc', 's', 't'),
      },
      {
       'path': ('/i/web/status/{id:digits}',),
       'ignore_case': True,
       'write': '/i/status/{id}',
-      'drop': ('cn', 'currenttweet', 'currenttweetuser', 'cxt', 'ref_src', 'ref_url', 'refsrc', 's', 't'),
+      'drop': ('cn', 'currenttweet', 'currenttweetuser', 'cxt', 'lang', 'ref_src', 'ref_url', 'refsrc', 's', 't'),
      },
      {
-      'path': ('/{user:word:1-20}',),
+      'path': ('/{user:word:1-20}', '/@{user:word:1-20}'),
       'not': {'user': ('search', 'home', 'explore', 'i', 'intent', 'share', 'settings', 'login')},
       'write': '/{user|lower}',
-      'drop': ('lang', 'ref_src', 'ref_url'),
+      'drop': ('lang', 'ref_src', 'ref_url', 's', 't'),
      },
+     {
+      'path': ('/i/{kind=lists|spaces|broadcasts|communities|events}/{id:alnum}',),
+      'drop': ('ref_src', 'ref_url', 's', 't'),
+     },
+     {'path': ('/search',), 'drop': ('lang', 'ref_src', 'ref_url', 'src')},
+     {'path': ('/hashtag/{tag}',), 'drop': ('lang', 'ref_src', 'ref_url', 'src')},
     ),
    },
   ),
@@ -3375,7 +3415,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'rename': {'start': 't'},
      },
      {
-      'path': ('/{folder=shorts|embed|live|v|e}/{id:id:1-20}',),
+      'path': ('/{folder=shorts|embed|live|v|e|watch}/{id:id:1-20}',),
       'groups': (0, 2),
       'not': {'id': ('live_stream', 'videoseries', 'watch', 'playlist')},
       'write': '/watch?v={id}',
@@ -3402,10 +3442,14 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      {
       'path': ('/@{handle:name}', '/@{handle:name}/featured'),
       'write': '/@{handle|lower}',
-      'drop': ('sub_confirmation',),
+      'drop': ('sub_confirmation', 'view_as'),
      },
      {'path': ('/@{handle:name}/{rest+}',), 'write': '/@{handle|lower}/{rest}'},
-     {'path': ('/{kind=channel|c|user}/{name}',), 'write': '/{kind}/{name}', 'drop': ('sub_confirmation',)},
+     {
+      'path': ('/{kind=channel|c|user}/{name}', '/{kind=channel|c|user}/{name}/featured'),
+      'write': '/{kind}/{name}',
+      'drop': ('sub_confirmation', 'view_as'),
+     },
     ),
    },
   ),
