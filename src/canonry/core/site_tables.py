@@ -48,7 +48,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'slash': 'strip',
     'pages': (
      {
-      'path': ('/rooms/{id:digits}',),
+      'path': ('/rooms/{id:digits}', '/rooms/plus/{id:digits}'),
       'groups': (
        0,
        1,
@@ -86,7 +86,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'write': '/rooms/{id}',
       'drop': (
        '_set_bev_on_new_domain', 'category_tag', 'federated_search_id', 'federated_search_session_id',
-       'impression_id', 'previous_page_section_name', 'ref_device_id', 's', 'search_mode',
+       'impression_id', 'photo_id', 'previous_page_section_name', 'ref_device_id', 's', 'search_mode',
        'set_bev_on_new_domain', 'shared_item_type', 'sharer_id', 'source_impression_id', 'unique_share_id',
        'virality_entry_point', 'viralityentrypoint',
       ),
@@ -268,10 +268,21 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'keep': ('m', 'smid'),
      },
      {
+      'path': ('/dp/b0{id:base36:8}', '/gp/product/b0{id:base36:8}'),
+      'write': '/dp/B0{id|upper}',
+      'keep': ('m', 'smid'),
+     },
+     {'path': ('/product-reviews/{id:code:10}',), 'defaults': {'reviewertype': ('all_reviews',)}},
+     {
       'path': ('/{a}/product-reviews/{id:code:10}', '/product-reviews/{id:code:10}/ref={a}'),
       'write': '/product-reviews/{id}',
+      'defaults': {'reviewertype': ('all_reviews',)},
      },
-     {'path': ('/{a}/product-reviews/{id:code:10}/ref={b}',), 'write': '/product-reviews/{id}'},
+     {
+      'path': ('/{a}/product-reviews/{id:code:10}/ref={b}',),
+      'write': '/product-reviews/{id}',
+      'defaults': {'reviewertype': ('all_reviews',)},
+     },
      {'path': ('/{a}/b', '/b/ref={a}'), 'query': {'node': '{id:digits}'}, 'write': '/b?node={id}'},
      {'path': ('/{a}/b/ref={b}',), 'query': {'node': '{id:digits}'}, 'write': '/b?node={id}'},
      {'path': ('/s/ref={a}',), 'write': '/s'},
@@ -286,6 +297,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       ),
       'write': '/hz/wishlist/ls/{id}',
      },
+     {'path': ('/gp/customer-reviews/{id:code}/ref={a}',), 'write': '/gp/customer-reviews/{id}'},
     ),
    },
    {
@@ -422,12 +434,17 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('arxiv.org', 'arxiv.org', 0, '', ()),
      ('export.arxiv.org', 'arxiv.org', 1, '', ()),
      ('xxx.lanl.gov', 'arxiv.org', 2, '', ()),
-     ('lanl.arxiv.org', 'arxiv.org', 3, '', ()),
+     ('*.arxiv.org', 'arxiv.org', 3, '{mirror=cn|de|es|fr|in|lanl}', ()),
     ),
     'https': True,
     'slash': 'strip',
     'pages': (
-     {'path': ('/abs/{id:name}',), 'groups': (0, 1, 2, 3), 'write': '/abs/{id}', 'drop': ('context',)},
+     {
+      'path': ('/abs/{id:name}', '/abs/arXiv:{id:name}'),
+      'groups': (0, 1, 2, 3),
+      'write': '/abs/{id}',
+      'drop': ('context',),
+     },
      {
       'path': ('/abs/{archive:name}/{id:alnum}',),
       'groups': (0, 1, 2, 3),
@@ -469,6 +486,8 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'groups': (0, 1, 2, 3),
       'write': '/{section}/articles/{id}',
      },
+     {'path': ('/news/{id:label}.amp',), 'groups': (0, 1, 2, 3), 'write': '/news/{id}'},
+     {'path': ('/sport/amp/{rest+}',), 'groups': (0, 1, 2, 3), 'write': '/sport/{rest}'},
      {'path': ('/news/amp/{id:label}',), 'groups': (0, 1, 2, 3), 'write': '/news/{id}'},
      {
       'path': ('/{section=news|sport}/{rest+}',),
@@ -717,7 +736,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('bloomberg.com', 'www.bloomberg.com', 0, '', ()),),
     'https': True,
     'slash': 'strip',
-    'drop': ('embedded-checkout', 'in_source', 'leadsource', 'sref', 'srnd'),
+    'drop': ('embedded-checkout', 'in_source', 'leadsource', 'sref', 'srnd', 'taid'),
     'pages': ({'path': ('/amp/news/{rest+}',), 'write': '/news/{rest}'},),
    },
   ),
@@ -752,7 +771,11 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
  'booking@1': {
   'blocks': (
    {
-    'hosts': (('booking.com', 'www.booking.com', 0, '', ()), ('m.booking.com', 'www.booking.com', 0, '', ())),
+    'hosts': (
+     ('booking.com', 'www.booking.com', 0, '', ()),
+     ('m.booking.com', 'www.booking.com', 0, '', ()),
+     ('secure.booking.com', 'www.booking.com', 0, '', ()),
+    ),
     'https': True,
     'slash': 'strip',
     'drop': (
@@ -765,6 +788,11 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
        '/hotel/{country:lower:2}/{name:id}.{language=ar|bg|ca|cs|da|de|el|en-gb|en-us|es|es-ar|es-mx|et|fi|fr|he|hr|hu|id|is|it|ja|ko|lt|lv|ms|nl|no|pl|pt-br|pt-pt|ro|ru|sk|sl|sr|sv|th|tr|uk|vi|zh-cn|zh-tw}.html',
       ),
       'write': '/hotel/{country}/{name}.html',
+      'drop': ('chal_t', 'dest_id', 'dest_type', 'force_referer', 'from', 'lang', 'type'),
+     },
+     {
+      'path': ('/hotel/{country:lower:2}/{name:id}.html',),
+      'drop': ('chal_t', 'dest_id', 'dest_type', 'force_referer', 'from', 'lang', 'type'),
      },
     ),
    },
@@ -829,18 +857,20 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('cnn.com', 'www.cnn.com', 0, '', ()),
      ('edition.cnn.com', 'www.cnn.com', 1, '', ()),
      ('us.cnn.com', 'www.cnn.com', 2, '', ()),
-     ('amp.cnn.com', 'www.cnn.com', 3, '', ()),
+     ('m.cnn.com', 'www.cnn.com', 3, '', ()),
+     ('lite.cnn.com', 'www.cnn.com', 4, '', ()),
+     ('amp.cnn.com', 'www.cnn.com', 5, '', ()),
     ),
     'https': True,
     'slash': 'strip',
-    'drop': ('hpt', 'iref'),
+    'drop': ('cid', 'hpt', 'iid', 'iref'),
     'pages': (
      {
       'path': (
        '/{year:digits:4}/{month:digits:2}/{day:digits:2}/{section:id}/{slug:id}',
        '/{year:digits:4}/{month:digits:2}/{day:digits:2}/{section:id}/{slug:id}/index.html',
       ),
-      'groups': (0, 1, 2),
+      'groups': (0, 1, 2, 3, 4),
       'write': '/{year}/{month}/{day}/{section}/{slug}',
      },
      {
@@ -848,7 +878,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
        '/cnn/{year:digits:4}/{month:digits:2}/{day:digits:2}/{section:id}/{slug:id}',
        '/cnn/{year:digits:4}/{month:digits:2}/{day:digits:2}/{section:id}/{slug:id}/index.html',
       ),
-      'groups': (3,),
+      'groups': (5,),
       'write': '/{year}/{month}/{day}/{section}/{slug}',
      },
      {
@@ -856,9 +886,10 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
        '/{section:id}/{kind=article|live-news}/{slug:id}',
        '/{section:id}/{kind=article|live-news}/{slug:id}/index.html',
       ),
-      'groups': (0, 1, 2),
+      'groups': (0, 1, 2, 3, 4),
       'write': '/{section}/{kind}/{slug}',
      },
+     {'path': ('/videos/{rest+}',), 'groups': (0, 1, 2, 3, 4)},
     ),
    },
   ),
@@ -956,6 +987,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('discogs.com', 'www.discogs.com', 0, '', ()),),
     'https': True,
     'slash': 'strip',
+    'drop': ('ev',),
     'pages': (
      {'path': ('/{kind=release|master|artist|label}/{id:digits}-{slug}',), 'write': '/{kind}/{id}'},
      {
@@ -967,6 +999,11 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'write': '/{kind}/{id}',
      },
      {'path': ('/{artist:alnum}-{title}/{kind=release|master}/{id:digits}',), 'write': '/{kind}/{id}'},
+     {
+      'path': ('/{language=de|es|fr|it|ja|ko|pt_BR|ru}/{slug}/{kind=release|master}/{id:digits}',),
+      'write': '/{kind}/{id}',
+     },
+     {'path': ('/{language=de|es|fr|it|ja|ko|pt_BR|ru}/sell/item/{id:digits}',), 'write': '/sell/item/{id}'},
     ),
    },
   ),
@@ -1024,11 +1061,18 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'pages': (
      {
+      'path': ('/10.48550/arxiv.{id:name}',),
+      'ignore_case': True,
+      'write': 'https://arxiv.org/abs/{id}',
+      'keep': (),
+     },
+     {
       'path': ('/10.{prefix:name}/{suffix+}', '/doi:10.{prefix:name}/{suffix+}'),
       'ignore_case': True,
       'write': '/10.{prefix}/{suffix|unescape|lower}',
      },
     ),
+    'written_hosts': ('arxiv.org',),
    },
   ),
  },
@@ -1094,8 +1138,13 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'slash': 'strip',
     'drop': ('_from', '_trkparms', '_trksid', 'campid', 'customid', 'mkcid', 'mkevt', 'mkrid', 'sspagename', 'toolid'),
     'pages': (
-     {'path': ('/itm/{id:digits}',), 'write': '/itm/{id}', 'keep': ('var',)},
-     {'path': ('/itm/{slug}/{id:digits}',), 'write': '/itm/{id}', 'keep': ('var',)},
+     {'path': ('/itm/{id:digits}',), 'write': '/itm/{id}', 'keep': ('var',), 'defaults': {'var': ('0',)}},
+     {
+      'path': ('/itm/{slug}/{id:digits}',),
+      'write': '/itm/{id}',
+      'keep': ('var',),
+      'defaults': {'var': ('0',)},
+     },
     ),
    },
    {
@@ -1123,6 +1172,12 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'path': ('/{a:label:2-5}/listing/{id:digits}/{b}',),
       'write': '/listing/{id}',
       'keep': ('variation0', 'variation1'),
+     },
+     {
+      'path': (
+       '/{a=at|au|ca|ch|de|dk|es|fr|hk|ie|in|it|jp|mx|nl|no-en|nz|pl|pt|ru|se-en|sg-en|uk}/shop/{name:alnum}',
+      ),
+      'write': '/shop/{name}',
      },
     ),
    },
@@ -1269,6 +1324,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'path': ('/photos/{user}/albums/{id:digits}', '/photos/{user}/sets/{id:digits}'),
       'write': '/photos/{user}/albums/{id}',
      },
+     {'path': ('/photos/{user}/{id:digits}/lightbox',), 'write': '/photos/{user}/{id}'},
     ),
    },
   ),
@@ -1279,7 +1335,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('forbes.com', 'www.forbes.com', 0, '', ()),),
     'https': True,
     'slash': 'strip',
-    'drop': ('ctpv', 'sh', 'ss', 'swb_redirect'),
+    'drop': ('ctpv', 'partner', 'sh', 'ss', 'streamindex', 'swb_redirect', 'yptr'),
     'pages': (
      {
       'path': ('/sites/{author:id}/{year:digits:4}/{month:digits:2}/{day:digits:2}/{slug}/amp',),
@@ -1298,10 +1354,15 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'drop': ('email_source', 'email_token', 'notification_referrer_id', 'ref_cta', 'ref_loc', 'ref_page'),
     'pages': (
      {
+      'path': ('/{owner:id}/{repo:name}/raw/{rest+}',),
+      'write': 'https://raw.githubusercontent.com/{owner}/{repo}/{rest}',
+     },
+     {
       'path': ('/{owner:id}/{repo:id}.git',),
       'ignore_case': True,
       'write': '/{owner|lower}/{repo|lower}',
       'defaults': {'tab': ('readme-ov-file',)},
+      'drop_fragments': ('readme',),
      },
      {
       'path': ('/{owner:id}/{repo:name}',),
@@ -1313,6 +1374,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       },
       'write': '/{owner|lower}/{repo|lower}',
       'defaults': {'tab': ('readme-ov-file',)},
+      'drop_fragments': ('readme',),
      },
      {
       'path': ('/{owner:id}/{repo:name}/{rest+}',),
@@ -1326,6 +1388,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      },
      {'path': ('/{owner:id}',), 'write': '/{owner|lower}', 'defaults': {'tab': ('overview',)}},
     ),
+    'written_hosts': ('raw.githubusercontent.com',),
    },
    {
     'hosts': (('gist.github.com', 'gist.github.com', 0, '', ()),),
@@ -1336,6 +1399,11 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      {'path': ('/{owner:id}/{id:hex:32}/{rest+}', '/{owner:id}/{id:hex:20}/{rest+}'), 'write': '/{id}/{rest}'},
     ),
    },
+   {
+    'hosts': (('raw.githubusercontent.com', 'raw.githubusercontent.com', 0, '', ()),),
+    'https': True,
+    'pages': ({'path': ('/{owner:id}/{repo:name}/refs/heads/{rest+}',), 'write': '/{owner}/{repo}/{rest}'},),
+   },
   ),
  },
  'gitlab@1': {
@@ -1344,9 +1412,19 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('gitlab.com', 'gitlab.com', 0, '', ()),),
     'https': True,
     'slash': 'strip',
+    'defaults': {'ref_type': ('heads',)},
     'pages': (
      {'path': ('/{group:name}/{project:id}.git',), 'write': '/{group}/{project}'},
      {'path': ('/{group:name}/{subgroup:name}/{project:id}.git',), 'write': '/{group}/{subgroup}/{project}'},
+     {
+      'path': ('/{group:name}/{project:name}/{kind=issues|merge_requests}/{id:digits}',),
+      'write': '/{group}/{project}/-/{kind}/{id}',
+     },
+     {
+      'path': ('/{group:name}/{project:name}/{kind=blob|tree|raw|commits|blame}/{rest+}',),
+      'write': '/{group}/{project}/-/{kind}/{rest}',
+      'defaults': {'ref_type': ('heads',)},
+     },
     ),
    },
   ),
@@ -1357,7 +1435,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('goodreads.com', 'www.goodreads.com', 0, '', ()),),
     'https': True,
     'slash': 'strip',
-    'drop': ('ac', 'from_choice', 'from_search', 'from_srp', 'qid', 'rank', 'ref'),
+    'drop': ('ac', 'book_show_action', 'from_choice', 'from_search', 'from_srp', 'qid', 'rank', 'ref'),
     'pages': (
      {
       'path': ('/{kind=book|author|list|user|review}/show/{id:digits}', '/en/{kind=book}/show/{id:digits}'),
@@ -1373,6 +1451,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'write': '/{kind}/show/{id}',
      },
      {'path': ('/series/{id:digits}-{slug}',), 'write': '/series/{id}'},
+     {'path': ('/quotes/{id:digits}-{slug}',), 'write': '/quotes/{id}'},
     ),
    },
   ),
@@ -1907,7 +1986,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     ),
     'https': True,
     'slash': 'strip',
-    'drop': ('cmp', 'intcmp'),
+    'drop': ('cmp', 'dcr', 'intcmp'),
    },
   ),
  },
@@ -1917,17 +1996,25 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('news.ycombinator.com', 'news.ycombinator.com', 0, '', ()),),
     'https': True,
     'slash': 'strip',
-    'pages': ({'path': ('/', '/news'), 'write': '/'},),
+    'pages': ({'path': ('/', '/news'), 'write': '/', 'defaults': {'p': ('1',)}},),
    },
   ),
  },
  'imdb@1': {
   'blocks': (
    {
-    'hosts': (('imdb.com', 'www.imdb.com', 0, '', ()), ('m.imdb.com', 'www.imdb.com', 0, '', ())),
+    'hosts': (
+     ('imdb.com', 'www.imdb.com', 0, '', ()),
+     ('m.imdb.com', 'www.imdb.com', 0, '', ()),
+     ('us.imdb.com', 'www.imdb.com', 0, '', ()),
+     ('uk.imdb.com', 'www.imdb.com', 0, '', ()),
+     ('german.imdb.com', 'www.imdb.com', 0, '', ()),
+     ('akas.imdb.com', 'www.imdb.com', 0, '', ()),
+    ),
     'https': True,
     'slash': 'strip',
     'drop': ('pf_rd_*', 'ref_'),
+    'pages': ({'path': ('/{language=de|es|es-es|fr|fr-ca|hi|it|pt}/{rest+}',), 'write': '/{rest}'},),
    },
   ),
  },
@@ -1939,6 +2026,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'slash': 'strip',
     'pages': ({'path': ('/{kind=gallery|a}/{slug}-{id:alnum:5-7}',), 'write': '/{kind}/{id}'},),
    },
+   {'hosts': (('i.imgur.com', 'i.imgur.com', 0, '', ()),), 'https': True},
   ),
  },
  'indeed@1': {
@@ -2267,6 +2355,14 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'slash': 'strip',
     'defaults': {'activetab': ('readme',)},
+    'pages': (
+     {'path': ('/package/{name:name}',), 'drop_fragments': ('readme',)},
+     {
+      'path': ('/package/@{scope:name}/{name:name}', '/package/%40{scope:name}/{name:name}'),
+      'write': '/package/@{scope}/{name}',
+      'drop_fragments': ('readme',),
+     },
+    ),
    },
   ),
  },
@@ -2290,11 +2386,11 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'slash': 'strip',
     'drop': (
-     'action', 'algo', 'block', 'campaign_id', 'contentcollection', 'contentplacement', 'emc', 'fellback',
-     'hp', 'hpgrp', 'imp_id', 'impression_id', 'instance_id', 'module', 'nl', 'partner', 'pgtype', 'pool',
-     'pvid', 'referringsource', 'regi_id', 'region', 'req_id', 'ribbon-ad-idx', 'rref',
-     'searchresultposition', 'segment_id', 'smid', 'smtyp', 'surface', 'te', 'ugrp', 'user_id', 'wt.nav',
-     'wt.z_sma',
+     '_r', 'action', 'algo', 'auth', 'block', 'campaign_id', 'contentcollection', 'contentplacement', 'emc',
+     'fellback', 'hp', 'hpgrp', 'imp_id', 'impression_id', 'instance_id', 'mcubz', 'module', 'nl', 'partner',
+     'pgtype', 'pool', 'pvid', 'ref', 'referringsource', 'regi_id', 'region', 'req_id', 'ribbon-ad-idx',
+     'rref', 'rsrc', 'searchresultposition', 'segment_id', 'sgrp', 'smid', 'smtyp', 'surface', 'te', 'ugrp',
+     'user_id', 'wt.nav', 'wt.z_sma',
     ),
     'pages': (
      {
@@ -2601,7 +2697,10 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
  'pubmed@1': {
   'blocks': (
    {
-    'hosts': (('pubmed.ncbi.nlm.nih.gov', 'pubmed.ncbi.nlm.nih.gov', 0, '', ()),),
+    'hosts': (
+     ('pubmed.ncbi.nlm.nih.gov', 'pubmed.ncbi.nlm.nih.gov', 0, '', ()),
+     ('pubmed.gov', 'pubmed.ncbi.nlm.nih.gov', 0, '', ()),
+    ),
     'https': True,
     'slash': 'strip',
     'pages': ({'path': ('/{id:digits}',), 'write': '/{id}', 'drop': ('dopt', 'fc', 'ff', 'from_*', 'v')},),
@@ -2610,7 +2709,14 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('pmc.ncbi.nlm.nih.gov', 'pmc.ncbi.nlm.nih.gov', 0, '', ()),),
     'https': True,
     'slash': 'strip',
-    'pages': ({'path': ('/articles/PMC{id:digits}',), 'write': '/articles/PMC{id}'},),
+    'pages': (
+     {
+      'path': ('/articles/PMC{id:digits}',),
+      'ignore_case': True,
+      'write': '/articles/PMC{id}',
+      'drop': ('report',),
+     },
+    ),
    },
    {
     'hosts': (('ncbi.nlm.nih.gov', 'www.ncbi.nlm.nih.gov', 0, '', ()),),
@@ -2623,7 +2729,12 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'drop': ('dopt',),
      },
      {'path': ('/pubmed',), 'write': 'https://pubmed.ncbi.nlm.nih.gov/'},
-     {'path': ('/pmc/articles/PMC{id:digits}',), 'write': 'https://pmc.ncbi.nlm.nih.gov/articles/PMC{id}'},
+     {
+      'path': ('/pmc/articles/PMC{id:digits}', '/labs/pmc/articles/PMC{id:digits}'),
+      'ignore_case': True,
+      'write': 'https://pmc.ncbi.nlm.nih.gov/articles/PMC{id}',
+      'drop': ('report',),
+     },
     ),
     'written_hosts': ('pmc.ncbi.nlm.nih.gov', 'pubmed.ncbi.nlm.nih.gov'),
    },
@@ -2843,7 +2954,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('researchgate.net', 'www.researchgate.net', 0, '', ()),),
     'https': True,
     'slash': 'strip',
-    'drop': ('_iepl*', '_sg*', '_tp', 'el', 'enrichid', 'rgutm_*'),
+    'drop': ('_iepl*', '_sg*', '_tp', 'el', 'enrichid', 'enrichsource', 'esc', 'ev', 'rgutm_*'),
     'pages': (
      {'path': ('/publication/{id:digits}_{slug}',), 'write': '/publication/{id}'},
      {'path': ('/publication/{id:digits}_{slug}/{rest+}',), 'write': '/publication/{id}/{rest}'},
@@ -2854,7 +2965,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
  'reuters@1': {
   'blocks': (
    {
-    'hosts': (('reuters.com', 'www.reuters.com', 0, '', ()),),
+    'hosts': (('reuters.com', 'www.reuters.com', 0, '', ()), ('mobile.reuters.com', 'www.reuters.com', 0, '', ())),
     'https': True,
     'slash': 'strip',
     'drop': ('edition-redirect', 'feedname', 'feedtype', 'il', 'rpc', 'taid', 'virtualbrandchannel'),
@@ -2935,7 +3046,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('spiegel.de', 'www.spiegel.de', 0, '', ()), ('m.spiegel.de', 'www.spiegel.de', 0, '', ())),
     'https': True,
     'slash': 'strip',
-    'drop': ('sara_*',),
+    'drop': ('sara_*', 'xing_share'),
     'drop_fragments': ('ref=*',),
     'pages': (
      {'path': ('/{section:id}/{slug}-{id:hex:12}-amp',), 'write': '/{section}/{slug}-{id}'},
@@ -3090,6 +3201,12 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      {'path': ('/linkfilter',), 'query': {'url': '{url}'}, 'target': '{url|decode}'},
     ),
    },
+   {
+    'hosts': (('s.team', 's.team', 0, '', ()),),
+    'https': True,
+    'pages': ({'path': ('/a/{id:digits}',), 'write': 'https://store.steampowered.com/app/{id}', 'keep': ()},),
+    'written_hosts': ('store.steampowered.com',),
+   },
   ),
  },
  'substack@1': {
@@ -3105,9 +3222,10 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'path': ('/p/{slug}',),
       'drop': (
        'isfreemail', 'just_signed_up', 'open', 'post_id', 'publication_id', 'r', 's', 'showwelcome',
-       'showwelcomeonshare', 'triedredirect',
+       'showwelcomeonshare', 'triedredirect', 'triedsigningin',
       ),
      },
+     {'path': ('/',), 'drop': ('r',)},
     ),
    },
    {
@@ -3120,11 +3238,18 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'write': 'https://{name}.substack.com/p/{slug}',
       'drop': (
        'isfreemail', 'just_signed_up', 'open', 'post_id', 'publication_id', 'r', 's', 'showwelcome',
-       'showwelcomeonshare', 'triedredirect',
+       'showwelcomeonshare', 'triedredirect', 'triedsigningin',
       ),
      },
     ),
     'written_hosts': ('{name}.substack.com',),
+   },
+   {
+    'hosts': (('substack.com', 'substack.com', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'drop': ('r',),
+    'pages': ({'path': ('/home/post/p-{id:digits}',), 'drop': ('source',)},),
    },
   ),
  },
@@ -3162,7 +3287,15 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('ted.com', 'www.ted.com', 0, '', ()), ('embed.ted.com', 'www.ted.com', 1, '', ())),
     'https': True,
     'slash': 'strip',
-    'pages': ({'path': ('/talks/{slug}',), 'groups': (0, 1), 'write': '/talks/{slug}', 'drop': ('referrer',)},),
+    'pages': (
+     {
+      'path': ('/talks/{slug:id}', '/talks/{slug:id}.html'),
+      'groups': (0, 1),
+      'write': '/talks/{slug}',
+      'drop': ('autoplay', 'referrer', 'rss', 'share'),
+      'defaults': {'language': ('en',)},
+     },
+    ),
    },
   ),
  },
@@ -3366,6 +3499,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('walmart.com', 'www.walmart.com', 0, '', ()),),
     'https': True,
     'slash': 'strip',
+    'drop': ('povid',),
     'pages': (
      {'path': ('/ip/{id:digits}',), 'write': '/ip/{id}', 'keep': ('conditiongroupcode', 'selectedsellerid')},
      {
@@ -3380,11 +3514,15 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
  'washingtonpost@1': {
   'blocks': (
    {
-    'hosts': (('washingtonpost.com', 'www.washingtonpost.com', 0, '', ()),),
+    'hosts': (
+     ('washingtonpost.com', 'www.washingtonpost.com', 0, '', ()),
+     ('m.washingtonpost.com', 'www.washingtonpost.com', 0, '', ()),
+    ),
     'https': True,
     'slash': 'strip',
-    'drop': ('hpid', 'itid', 'nid', 'tid', 'wpisrc', 'wpmm'),
+    'drop': ('arc404', 'carta-url', 'hpid', 'itid', 'nid', 'noredirect', 's_l', 'tid', 'wpisrc', 'wpmm'),
     'defaults': {'outputtype': ('amp',)},
+    'pages': ({'path': ('/amphtml/{rest+}',), 'write': '/{rest}'},),
    },
   ),
  },
@@ -3395,6 +3533,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'pages': ({'path': ('/{kind=web|save}/{rest+}',), 'whole': True},),
    },
+   {'hosts': (('archive.org', 'archive.org', 0, '', ()),), 'https': True, 'slash': 'strip'},
   ),
  },
  'weibo@1': {
@@ -3462,7 +3601,8 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('*.m.wikivoyage.org', '*.wikivoyage.org', 0, '{lang:label}', ('jbo',)),
     ),
     'https': True,
-    'drop': ('mobileaction', 'oldformat', 'useskin'),
+    'drop': ('mobileaction', 'oldformat', 'uselang', 'useskin'),
+    'defaults': {'action': ('view',)},
     'pages': (
      {'path': ('/wiki/{title+:text}',), 'write': '/wiki/{title|unescape|underscores|capital}'},
      {
@@ -3479,7 +3619,8 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('*.m.wiktionary.org', '*.wiktionary.org', 0, '{lang:label}', ()),
     ),
     'https': True,
-    'drop': ('mobileaction', 'oldformat', 'useskin'),
+    'drop': ('mobileaction', 'oldformat', 'uselang', 'useskin'),
+    'defaults': {'action': ('view',)},
     'pages': (
      {'path': ('/wiki/{title+:text}',), 'write': '/wiki/{title|unescape|underscores}'},
      {
@@ -3496,7 +3637,8 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('*.m.wikimedia.org', '*.wikimedia.org', 0, '{name=commons|incubator|meta|species}', ()),
     ),
     'https': True,
-    'drop': ('mobileaction', 'oldformat', 'useskin'),
+    'drop': ('mobileaction', 'oldformat', 'uselang', 'useskin'),
+    'defaults': {'action': ('view',)},
     'pages': (
      {'path': ('/wiki/{title+:text}',), 'write': '/wiki/{title|unescape|underscores|capital}'},
      {
@@ -3515,7 +3657,8 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('m.mediawiki.org', 'www.mediawiki.org', 0, '', ()),
     ),
     'https': True,
-    'drop': ('mobileaction', 'oldformat', 'useskin'),
+    'drop': ('mobileaction', 'oldformat', 'uselang', 'useskin'),
+    'defaults': {'action': ('view',)},
     'pages': (
      {'path': ('/wiki/{title+:text}',), 'write': '/wiki/{title|unescape|underscores|capital}'},
      {
@@ -3526,15 +3669,16 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      },
     ),
    },
+   {'hosts': (('wikipedia.org', 'www.wikipedia.org', 0, '', ()),), 'https': True},
   ),
  },
  'wsj@1': {
   'blocks': (
    {
-    'hosts': (('wsj.com', 'www.wsj.com', 0, '', ()),),
+    'hosts': (('wsj.com', 'www.wsj.com', 0, '', ()), ('online.wsj.com', 'www.wsj.com', 0, '', ())),
     'https': True,
     'slash': 'strip',
-    'drop': ('mod', 'reflink'),
+    'drop': ('mod', 'ns', 'reflink', 'siteid', 'yptr'),
     'pages': ({'path': ('/amp/articles/{slug}',), 'write': '/articles/{slug}'},),
    },
   ),
