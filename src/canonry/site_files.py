@@ -64,7 +64,11 @@ def read_data(name: str) -> dict[str, Any]:
 def _describe(file: Traversable) -> SiteDescription:
     table = tomllib.loads(file.read_text(encoding="utf-8"))
     sites = cast("list[dict[str, Any]]", table["site"])
-    hosts = [host for site in sites for host in [site.get("host", ""), *_list_texts(site.get("mirrors", []))] if host]
+    values = cast("dict[str, list[str]]", table.get("values", {}))
+    patterns = [
+        each for site in sites for each in [site.get("host", ""), *_list_texts(site.get("mirrors", []))] if each
+    ]
+    hosts = [host for pattern in patterns for host in _list_hosts(pattern, values)]
     pages = [page for site in sites for page in site.get("page", [])]
     return SiteDescription(
         site=f"{file.name.removesuffix('.toml')}@{table.get('version', 1)}",
@@ -90,6 +94,14 @@ def _list_examples(rows: list[dict[str, Any]]) -> Iterator[SiteExample]:
             if after != url:
                 yield SiteExample(url, after)
                 break
+
+
+def _list_hosts(pattern: str, values: dict[str, list[str]]) -> list[str]:
+    """Return the hosts of a pattern whose list holds whole hosts (`www.{news}`), or the pattern (`amazon.{shop}`)."""
+    start, brace, name = pattern.partition("{")
+    if not brace or start not in ("", "www.") or name.removesuffix("}") not in values:
+        return [pattern]
+    return [start + host for host in values[name.removesuffix("}")]]
 
 
 def _list_texts(value: str | list[str]) -> list[str]:

@@ -69,8 +69,8 @@ POLICIES: dict[str, dict[str, Any]] = {
             "quora@1", "reddit@1", "redirects@1", "researchgate@1", "reuters@1", "semanticscholar@1",
             "shops@1", "soundcloud@1", "spiegel@1", "spotify@1", "stackexchange@1", "steam@1", "substack@1",
             "taobao@1", "ted@1", "threads@1", "tiktok@1", "tmdb@1", "tumblr@1", "twitch@1", "vimeo@1",
-            "walmart@1", "washingtonpost@1", "webarchive@1", "weibo@1", "wikipedia@1", "wsj@1", "x@2",
-            "youtube@2", "zenodo@1", "zhihu@1",
+            "walmart@1", "washingtonpost@1", "webarchive@1", "weibo@1", "wellknown@1", "wikipedia@1", "wsj@1",
+            "x@2", "youtube@2", "zenodo@1", "zhihu@1",
         ),
         "strip_params_on": {
             "apps.apple.com": (
@@ -143,8 +143,8 @@ POLICIES: dict[str, dict[str, Any]] = {
             "quora@1", "reddit@1", "redirects@1", "researchgate@1", "reuters@1", "semanticscholar@1",
             "shops@1", "soundcloud@1", "spiegel@1", "spotify@1", "stackexchange@1", "steam@1", "substack@1",
             "taobao@1", "ted@1", "threads@1", "tiktok@1", "tmdb@1", "tumblr@1", "twitch@1", "vimeo@1",
-            "walmart@1", "washingtonpost@1", "webarchive@1", "weibo@1", "wikipedia@1", "wsj@1", "x@2",
-            "youtube@2", "zenodo@1", "zhihu@1",
+            "walmart@1", "washingtonpost@1", "webarchive@1", "weibo@1", "wellknown@1", "wikipedia@1", "wsj@1",
+            "x@2", "youtube@2", "zenodo@1", "zhihu@1",
         ),
         "strip_params": (
             "__hsfp", "__hssc", "__hstc", "__s", "__twitter_impression", "_bhlid", "_branch_match_id",
@@ -300,8 +300,8 @@ POLICIES: dict[str, dict[str, Any]] = {
             "quora@1", "reddit@1", "redirects@1", "researchgate@1", "reuters@1", "semanticscholar@1",
             "shops@1", "soundcloud@1", "spiegel@1", "spotify@1", "stackexchange@1", "steam@1", "substack@1",
             "taobao@1", "ted@1", "threads@1", "tiktok@1", "tmdb@1", "tumblr@1", "twitch@1", "vimeo@1",
-            "walmart@1", "washingtonpost@1", "webarchive@1", "weibo@1", "wikipedia@1", "wsj@1", "x@2",
-            "youtube@2", "zenodo@1", "zhihu@1",
+            "walmart@1", "washingtonpost@1", "webarchive@1", "weibo@1", "wellknown@1", "wikipedia@1", "wsj@1",
+            "x@2", "youtube@2", "zenodo@1", "zhihu@1",
         ),
         "strip_params_on": {
             "apps.apple.com": (
