@@ -81,6 +81,20 @@ async def test_a_document_that_was_cut_short_is_fetched_again_as_a_whole(tmp_pat
 
 
 @in_a_loop
+async def test_a_document_that_was_cut_between_two_items_is_fetched_again_and_deletes_nothing(tmp_path: Path) -> None:
+    first, second = (item(name, f"https://posts.example.com/{name}", f"id-{name}") for name in ("1", "2"))
+    whole = feed_of(first, second)
+    cut = whole[: whole.index("</item>") + len("</item>")]
+    pages = {URL: turns(ok(whole), ok(cut, etag='"1"'), ok(whole, etag='"1"'))}
+    async with running(pages, tmp_path) as runs_:
+        await runs_.run()
+        assert counts(await runs_.later(days=40)) == (0, 0, 1)
+        assert (await runs_.feed()).etag == "" and len(await runs_.rows(entries)) == 2
+        assert counts(await runs_.later()) == (0, 0, 2)
+        assert runs_.web.seen[-1].headers.get("if-none-match") is None
+
+
+@in_a_loop
 async def test_a_document_that_was_cut_deletes_nothing(tmp_path: Path) -> None:
     first, second = (item(name, f"https://posts.example.com/{name}", f"id-{name}") for name in ("1", "2"))
     cut = feed_of(first, second)[:-60]

@@ -102,6 +102,13 @@ CASES: list[tuple[str, Stored, Item, ItemOutcome, int | None]] = [
     ("place, other guid, both untitled", Stored(place={"//a.com/1": [known(item=replace(ITEM, title="", published=""))]}), replace(ITEM, guid="g2", title="", published=""), NEW, None),
     ("place, the second of two", Stored(place={"//a.com/1": [known(2, Item("g2", ITEM.link, "Two")), known(1)]}), ITEM, DUPLICATE, 1),
     ("ambiguous place", Stored(place={"//a.com/1": [known()]}, ambiguous={(URL, "//a.com/1")}), replace(ITEM, guid="g2"), NEW, None),
+    ("ambiguous guid and place, unchanged", Stored(place={"//a.com/1": [known()]}, ambiguous={(GUID, "g1"), (URL, "//a.com/1")}), ITEM, DUPLICATE, 1),
+    ("ambiguous place, unchanged, no guid, title, date", Stored(place={"//a.com/1": [known(item=Item(link=ITEM.link))]}, ambiguous={(URL, "//a.com/1")}), Item(link=ITEM.link), DUPLICATE, 1),
+    ("ambiguous guid and place, other text", Stored(place={"//a.com/1": [known()]}, ambiguous={(GUID, "g1"), (URL, "//a.com/1")}), replace(ITEM, text="x"), UPDATED, 1),
+    ("ambiguous guid and place, other title", Stored(place={"//a.com/1": [known()]}, ambiguous={(GUID, "g1"), (URL, "//a.com/1")}), replace(ITEM, title="x"), NEW, None),
+    ("ambiguous guid and place, other date", Stored(place={"//a.com/1": [known()]}, ambiguous={(GUID, "g1"), (URL, "//a.com/1")}), replace(ITEM, published="x"), NEW, None),
+    ("ambiguous place, no date, other text", Stored(place={"//a.com/1": [known(item=Item(link=ITEM.link, title="One"))]}, ambiguous={(URL, "//a.com/1")}), Item(link=ITEM.link, title="One", text="x"), NEW, None),
+    ("ambiguous guid and place, other guid", Stored(place={"//a.com/1": [known()]}, ambiguous={(GUID, "g2"), (URL, "//a.com/1")}), replace(ITEM, guid="g2"), NEW, None),
     ("trailing slash, same title", Stored(place={"//a.com/1": [known()]}), replace(ITEM, guid="", link="https://a.com/1/", published=""), UPDATED, 1),
     ("trailing slash, same date", Stored(place={"//a.com/1": [known()]}), replace(ITEM, guid="", link="https://a.com/1/", title="x"), UPDATED, 1),
     ("trailing slash, nothing else", Stored(place={"//a.com/1": [known()]}), Item(link="https://a.com/1/", title="x"), NEW, None),
@@ -304,6 +311,20 @@ def test_equal_titles_and_dates_of_one_document_are_no_identity() -> None:
     match = stored.match(replace(DATED, text="x"), replace(DATED, text="y"))
     assert [each.outcome for each in match.items] == [NEW, NEW]
     assert [each.item.older_keys for each in match.items] == [(), ()]
+
+
+def test_a_known_item_is_not_new_when_another_one_takes_its_guid_and_url() -> None:
+    stored = Stored(guid={"g1": known()}, place={"//a.com/1": [known()]})
+    found = stored.match(replace(ITEM, title="Other"), ITEM)
+    assert [(match.outcome, match.entry_id) for match in found.items] == [(NEW, None), (DUPLICATE, 1)]
+
+
+def test_of_several_items_with_the_same_title_and_date_only_the_unchanged_one_is_known() -> None:
+    bare = replace(ITEM, guid="")
+    found = Stored(place={"//a.com/1": [known(item=bare)]}).match(
+        replace(ITEM, guid="a", text="x"), replace(ITEM, guid="b", text="y"), bare
+    )
+    assert [match.entry_id for match in found.items] == [None, None, 1]
 
 
 def test_characters_that_no_database_stores_are_replaced() -> None:

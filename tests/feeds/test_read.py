@@ -346,6 +346,36 @@ def test_a_document_cut_anywhere_has_whole_items_or_none(size: int) -> None:
     assert found.items == whole[: len(found.items)]
     begun = len(re.findall(r"<item(?:>|\Z)", TWO[:size]))
     assert found.cut_items == begun - len(found.items)
+    # Also if it ends between two items: otherwise its ETag would be stored, and a 304 would hide the rest.
+    assert found.is_cut_short or len(found.items) == len(whole)
+
+
+ATTRIBUTES = [
+    ("RDF", '<rdf:RDF xmlns="http://purl.org/rss/1.0/" xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">', "rdf:RDF", "rdf:about"),
+    ("Atom", '<feed xmlns="http://www.w3.org/2005/Atom" xml:base="https://a.example/">', "feed", "xml:base"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("start", "root", "attribute"), [row[1:] for row in ATTRIBUTES], ids=["RDF", "Atom"])
+def test_an_item_cut_inside_its_own_tag_is_not_read(start: str, root: str, attribute: str) -> None:
+    name = "entry" if root == "feed" else "item"
+    items = "".join(f'<{name} {attribute}="https://a.example/{n}/"><title>{n}</title></{name}>' for n in range(3))
+    document = f"{start}{items}</{root}>"
+    whole = read(document).items
+    assert len(whole) == 3
+    for size in range(len(start), len(document)):
+        found = read(document[:size])
+        assert found.items == whole[: len(found.items)], document[:size]
+
+
+@pytest.mark.parametrize("group", [False, True])
+def test_items_with_nothing_but_media_are_told_apart(group: bool) -> None:
+    media = [f'<media:content url="/{n}.mp4"/>' for n in range(3)]
+    items = "".join(
+        f"<item><media:group>{one}</media:group></item>" if group else f"<item>{one}</item>" for one in media
+    )
+    document = RSS.format(items).replace("<rss ", '<rss xmlns:media="http://search.yahoo.com/mrss/" ')
+    assert [item.enclosures for item in read(document).items] == [(f"/{n}.mp4",) for n in range(3)]
 
 
 # --- Charsets -----------------------------------------------------------------------------------------------------

@@ -169,6 +169,7 @@ class _Matcher:
         if known.by_place:
             self._apply(self._find_at_exact_place)
             self._apply(self._find_near_place)
+            self._apply(self._find_identical, is_last_resort=True)
         if known.by_legacy_guid or known.by_dedupe_key:
             self._apply(self._find_by_legacy_key)
         if known.by_url:
@@ -244,6 +245,22 @@ class _Matcher:
                 found.append(entry)
         return found
 
+    def _find_identical(self, item: KeyedItem) -> Sequence[KnownEntry]:
+        """Rule 2, for an item whose guid and URL have become ambiguous: it is shown as before, with the same content.
+
+        Title and date are enough if no other item of the document has them. Otherwise known items would be new when
+        a second item with their guid and URL appears.
+        """
+        if self._has_identity(item):
+            return ()
+        return [
+            entry
+            for entry in self.known.by_place.get(item.place, ())
+            if entry.guid == item.guid
+            and self._is_at_exact_place(item, entry)
+            and (entry.content_hash == item.content_hash or self._has_same_title_and_date(item, entry))
+        ]
+
     def _find_by_legacy_key(self, item: KeyedItem) -> Sequence[KnownEntry]:
         """Rules 3 and 4: the guid without a feed, in this feed or on an entry without one; an imported dedupe key."""
         found: list[KnownEntry] = []
@@ -298,6 +315,12 @@ class _Matcher:
         return (entry,) if is_same else ()
 
     # What the rules share.
+
+    def _has_same_title_and_date(self, item: KeyedItem, entry: KnownEntry) -> bool:
+        """Return whether title and date are equal and not empty, and no other ambiguous item has both."""
+        if not is_same_text(item.title, entry.title) or not is_same_text(item.published, entry.published):
+            return False
+        return self._count_first_hashes()[make_first_fallback_hash(item.parsed, self.feed_url)] == 1
 
     def _list_at_place(self, item: KeyedItem) -> Sequence[KnownEntry]:
         is_identifying = self._is_identifying(KeyType.CANONICAL_URL, item.exact_place)

@@ -110,7 +110,7 @@ async def _fetch_and_store(
         "" if read.is_cut_short else response.validators.last_modified,
         _compute_next_check(response, feed, read.ttl, now, polling),
         read.ttl,
-        is_cut=read.cut_items > 0,
+        is_cut=read.cut_items > 0 or read.is_cut_short,
     )
     merged = await store.merge(feed.id, document, now, seen_ttl_days=polling.seen_ttl_days)
     await _follow_move(feed, response, merged, store)

@@ -26,7 +26,7 @@ class Feed:
     `self_url` is as declared, resolved only against an xml:base of the document. `ttl` is in minutes.
     `is_recovered` means that the document is not well-formed and was read by the lenient parser.
     `cut_items` counts the items that were left out: those beyond a limit, and one that the end of the document cuts;
-    `is_cut_short` means that there is such an item, because only a part of the document was received.
+    `is_cut_short` means that the document ends before the end of its root: only a part of it was received.
     """
 
     title: str

@@ -25,7 +25,8 @@ _XML_BASE = "xml:base"
 _IANA_RELATION_PREFIX = "http://www.iana.org/assignments/relation/"  # rel="…/self" is rel="self" (RFC 4287 4.2.7.2)
 _HTML_TYPES = frozenset({"html", "xhtml", "text/html", "application/xhtml+xml"})
 _CHILDREN_WITH_OTHER_TITLES = frozenset({"image", "textinput", "author", "contributor", "source"})
-_GROUPS = frozenset({"media:group", "media:content"})
+_MEDIA_GROUP, _MEDIA_CONTENT = "media:group", "media:content"
+_GROUPS = frozenset({_MEDIA_GROUP, _MEDIA_CONTENT})
 _GROUP_FIELDS = frozenset({"media:title", "media:description"})
 # The name of an element (see Names) → the field that it fills.
 _FIELDS = {
@@ -125,10 +126,14 @@ class TreeReader:
                         self._add_field(fields, _FIELDS[media_name], grandchild, base)
             elif name in ITEMS:
                 pending.append(child)
+        link = self._choose_link(fields, base)
+        if not link and not fields.enclosures and not fields.get_text("guid"):
+            # Nothing else may tell such items apart. Other items are not compared by their media (contract I2).
+            self._add_media(fields.enclosures, element, base)
         details = read_details(element, names, lambda child, url: self._make_absolute(self._get_base(child, base), url))
         return Item(
             guid=fields.get_text("guid"),
-            link=self._choose_link(fields, base),
+            link=link,
             title=_fix_mojibake(fields.get_text("title", "dc_title", "media_title")),
             published=fields.get_text("published", "date"),
             text=fields.get_text("content", "summary", "other_summary"),
@@ -187,6 +192,15 @@ class TreeReader:
     def _add_url(self, urls: list[str], reference: str, base: str) -> None:
         if reference and len(urls) < _MAX_LINKS:
             urls.append(self._make_absolute(base, reference))
+
+    def _add_media(self, urls: list[str], element: Element, base: str) -> None:
+        """Add the URLs of the media of an item, also of those in a group."""
+        for child in element:
+            name = self._names[child.tag]
+            if name == _MEDIA_CONTENT:
+                self._add_url(urls, self._get_attributes(child).get("url", ""), base)
+            elif name == _MEDIA_GROUP:
+                self._add_media(urls, child, base)
 
     def _decode_text(self, name: str, child: Element) -> str:
         """Return a text, decoded from base64 or without scripts if the attributes of the element ask for it."""

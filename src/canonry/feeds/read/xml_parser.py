@@ -88,7 +88,7 @@ class LenientTree(NamedTuple):
 
     root: Element
     cut_items: int
-    is_cut_short: bool  # an item was left out because the document ends inside it
+    is_cut_short: bool  # the document ends before the end tag of its root
 
 
 class Names(dict[str, str]):
@@ -180,6 +180,7 @@ class _Scanner:
         self._outer_prefixes: list[dict[str, str]] = []  # of each open element: those that apply again after its end
         self._count: Counter[str] = Counter()
         self._steps = MAX_STEPS
+        self._root_tag = ""  # as written
         self._has_ended = False  # the end tag of the root was read
 
     def scan(self) -> LenientTree:
@@ -190,12 +191,12 @@ class _Scanner:
             if tag > at:
                 self._tree.data(self._unescape(text[at:tag]))
             at = self._read_markup(tag)
-        cut_items, is_over_limit = 0, self._steps <= 0 and not self._has_ended
-        if not self._has_ended and (is_over_limit or not self._ends_with_root()):
-            cut_items = self._drop_unfinished() + count_items(text[at:])
+        is_over_limit = self._steps <= 0 and not self._has_ended
+        is_cut = not self._has_ended and (is_over_limit or not self._ends_with_root())
+        cut_items = self._drop_unfinished() + count_items(text[at:]) if is_cut else 0
         while self._open:
             self._close()
-        return LenientTree(self._tree.close(), cut_items, bool(cut_items) and not is_over_limit)
+        return LenientTree(self._tree.close(), cut_items, is_cut and not is_over_limit)
 
     def _read_markup(self, at: int) -> int:
         """Read the markup that begins at a <; return the position after it."""
@@ -213,12 +214,14 @@ class _Scanner:
             return at + 1
         slash, qualified, rest = match.groups()
         if slash:
-            self._end(self._names[self._add_namespace(qualified)])
+            self._end(qualified)
         else:
-            self._start(qualified, rest)
+            # A tag that the end of the document cuts, as in `<item about="http:/`, is no empty element.
+            is_empty = rest.rstrip().endswith("/") and match[0].endswith(">")
+            self._start(qualified, rest, is_empty=is_empty)
         return match.end()
 
-    def _start(self, qualified: str, rest: str) -> None:
+    def _start(self, qualified: str, rest: str, *, is_empty: bool) -> None:
         outer = self._prefixes
         attributes = self._read_attributes(rest) if "=" in rest else {}
         tag = self._add_namespace(qualified)
@@ -233,17 +236,19 @@ class _Scanner:
             self._close()
         if len(self._open) >= MAX_DEPTH:
             return
+        self._root_tag = self._root_tag or qualified
         self._open.append((name, self._tree.start(tag, attributes)))
         self._outer_prefixes.append(self._prefixes)
         if inner is not outer:
             self._prefixes = {**self._prefixes, **inner}
         self._count[name] += 1
-        if len(self._open) > 1 and (rest.rstrip().endswith("/") or name in _HTML_VOID_ELEMENTS):
+        if len(self._open) > 1 and (is_empty or name in _HTML_VOID_ELEMENTS):
             self._close()
 
-    def _end(self, name: str) -> None:
+    def _end(self, qualified: str) -> None:
         """Close the innermost element of this name and all within it; ignore an end tag without a start tag."""
-        if name == self._open[0][0]:
+        name = self._names[self._add_namespace(qualified)]
+        if self._is_root(qualified):
             self._steps = 0  # whatever follows the root is not part of the document
             self._has_ended = True
         elif name in self._count:
@@ -265,11 +270,11 @@ class _Scanner:
     def _ends_with_root(self) -> bool:
         """Whether the text ends with the end tag of the root, which an unclosed CDATA section may hide."""
         end = self._text.rstrip()[-_MAX_END_TAG_CHARACTERS:].rpartition("</")[2]
-        return (
-            bool(self._open)
-            and end.endswith(">")
-            and self._names[self._add_namespace(end[:-1].rstrip())] == self._open[0][0]
-        )
+        return bool(self._open) and end.endswith(">") and self._is_root(end[:-1].rstrip())
+
+    def _is_root(self, qualified: str) -> bool:
+        """Whether an end tag is that of the root; a default namespace is part of the name of the root only."""
+        return qualified == self._root_tag or self._names[self._add_namespace(qualified)] == self._open[0][0]
 
     def _drop_unfinished(self) -> int:
         """Remove the item or the value that the end of the document cuts, and return the number of items removed."""
