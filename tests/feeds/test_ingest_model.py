@@ -37,7 +37,7 @@ VOLATILE = 2  # documents in a row in which nearly all known items change
 START = datetime(2026, 1, 1, tzinfo=UTC)
 ADOPT_AFTER = 3
 # The rules of I3 by which a post may be an entry, the strongest first.
-GUID, PLACE, LEGACY, ELSEWHERE, HASH, FIRST_HASH = range(6)
+GUID, PLACE, LEGACY, ELSEWHERE, IDENTICAL, HASH, FIRST_HASH = range(7)
 
 TextPair: TypeAlias = tuple[str, str]
 
@@ -245,6 +245,16 @@ class Model:
             return ELSEWHERE
         if has_guid or has_place:
             return None
+        is_shown_alike = is_in_feed and (known.guid, known.place) == (post.guid, post.place)
+        has_key = bool(post.place) or (feed, post.guid) in entry.guids
+        is_dated_alike = (known.title, known.published) == (post.title, post.published)
+        is_unchanged = known.fingerprint[1] == post.fingerprint[1]
+        if (
+            is_shown_alike
+            and has_key
+            and (is_unchanged or (is_dated_alike and self._has_first_hash(feed, post, posts)))
+        ):
+            return IDENTICAL
         if (feed, post.fallback_name) in entry.hashes:
             return HASH
         is_same = self._has_first_hash(feed, post, posts) or known.fingerprint[1] == post.fingerprint[1]
@@ -377,7 +387,7 @@ def _check_choice(
 ) -> None:
     """Assert that the post got one of its strongest entries that no other post may claim as strongly, or a new one."""
     mine = chosen[fingerprint]
-    for level in (GUID, PLACE, LEGACY, ELSEWHERE, HASH, FIRST_HASH):
+    for level in (GUID, PLACE, LEGACY, ELSEWHERE, IDENTICAL, HASH, FIRST_HASH):
         possible = {entry for entry, strength in levels[fingerprint].items() if strength == level}
         if mine in possible:
             return

@@ -169,6 +169,7 @@ class _Matcher:
         if known.by_place:
             self._apply(self._find_at_exact_place)
             self._apply(self._find_near_place)
+        if self.ambiguous:
             self._apply(self._find_identical, is_last_resort=True)
         if known.by_legacy_guid or known.by_dedupe_key:
             self._apply(self._find_by_legacy_key)
@@ -255,8 +256,9 @@ class _Matcher:
             return ()
         return [
             entry
-            for entry in self.known.by_place.get(item.place, ())
-            if entry.guid == item.guid
+            for entry in self._list_with_same_keys(item)
+            if entry.is_in_feed
+            and entry.guid == item.guid
             and self._is_at_exact_place(item, entry)
             and (entry.content_hash == item.content_hash or self._has_same_title_and_date(item, entry))
         ]
@@ -315,6 +317,13 @@ class _Matcher:
         return (entry,) if is_same else ()
 
     # What the rules share.
+
+    def _list_with_same_keys(self, item: KeyedItem) -> Sequence[KnownEntry]:
+        """Return the entries of this feed at the URL of an item, or with its guid if it has no URL."""
+        if item.place:
+            return self.known.by_place.get(item.place, ())
+        entry = self.known.by_guid.get(item.get_key(KeyType.GUID))
+        return () if entry is None or entry.place else (entry,)
 
     def _has_same_title_and_date(self, item: KeyedItem, entry: KnownEntry) -> bool:
         """Return whether title and date are equal and not empty, and no other ambiguous item has both."""
