@@ -3308,13 +3308,13 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'path': ('/{user:word:1-20}/status/{id:digits}/mediaviewer',),
       'ignore_case': True,
       'write': '/{user|lower}/status/{id}',
-      'drop': ('cn', 'currenttweet', 'currenttweetuser', 'cxt', 'ref_src', 'ref_url', 'refsrc', 's', 't'),
+      'keep': (),
      },
      {
       'path': ('/{user:word:1-20}/status/{id:digits}/mediaviewer/{rest+}',),
       'ignore_case': True,
       'write': '/{user|lower}/status/{id}',
-      'drop': ('cn', 'currenttweet', 'currenttweetuser', 'cxt', 'ref_src', 'ref_url', 'refsrc', 's', 't'),
+      'keep': (),
      },
      {
       'path': ('/i/web/status/{id:digits}',),
