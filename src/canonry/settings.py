@@ -55,6 +55,7 @@ class Settings:
     overrides: str = ""
     trusted_proxies: tuple[str, ...] = ()
     log_format: str = "auto"
+    public_url: str = ""
 
 
 SETTING_DESCRIPTIONS = {
@@ -77,6 +78,10 @@ SETTING_DESCRIPTIONS = {
     "trusted_proxies": (
         "proxies in front of the service whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted:"
         " `127.0.0.1, 10.0.0.0/8`, or `unix` for a proxy on a Unix socket"
+    ),
+    "public_url": (
+        "the address at which other servers reach the service, such as `https://feeds.example.com`: hubs then push"
+        " changes of feeds to it (WebSub); by default feeds are only polled"
     ),
     "log_format": "the log of `serve` and `worker`: `json`, `text`, or `auto`: text on a terminal, else JSON",
 }
@@ -182,6 +187,14 @@ def _parse_log_format(value: object) -> str:
     return str(value)
 
 
+def _parse_public_url(value: object) -> str:
+    """Parse the beginning of URLs: scheme, host and perhaps a path."""
+    text = _parse_text(value).strip()
+    if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", text, re.IGNORECASE):
+        raise ValueError(f"{text!r} is not a URL such as https://feeds.example.com, without user, query and fragment")
+    return text.rstrip("/")
+
+
 def _parse_ports(value: object) -> Collection[int]:
     """Parse ports and ranges: `80, 443, 8000-8999`."""
     ranges: list[range] = []
@@ -208,5 +221,6 @@ _PARSERS: dict[str, Callable[[object], object]] = {
     "overrides": _parse_text,
     "trusted_proxies": _parse_proxies,
     "log_format": _parse_log_format,
+    "public_url": _parse_public_url,
 }
 assert set(_PARSERS) == set(SETTING_DESCRIPTIONS) == {each.name for each in fields(Settings)}

@@ -155,19 +155,23 @@ def make_worker(components: Components, *, concurrency: int = 32, due_interval: 
         make_feed_schedules,
     )
     from canonry.jobs.webhook_jobs import make_webhook_kinds, make_webhook_schedules
+    from canonry.jobs.websub_jobs import make_websub_kinds, make_websub_schedules
     from canonry.jobs.worker import Worker
 
+    public_url = components.settings.public_url
     kinds = [
         *make_feed_kinds(components.jobs, Polling(components.client.fetch, clock=components.clock)),
         *make_bookmark_kinds(components.bookmarks, components.bookmark_rekeys),
         *make_crawl_kinds(components.jobs, components.settings, components.client),
         *make_webhook_kinds(components.jobs, components.client.fetch, components.clock),
+        *make_websub_kinds(components.jobs, components.client.fetch, components.clock, public_url),
     ]
     schedules = [
         *make_feed_schedules(due_interval=due_interval),
         *make_bookmark_schedules(),
         *make_crawl_schedules(),
         *make_webhook_schedules(),
+        *make_websub_schedules(public_url),
     ]
     return Worker(components.jobs, kinds, schedules=schedules, concurrency=concurrency)
 

@@ -19,6 +19,7 @@ from canonry.cli.feed_settings import make_settings_record, pause, resume, set_f
 from canonry.cli.options import db_option, json_option
 from canonry.cli.stores import find_feed, open_feeds
 from canonry.cli.webhooks import webhook
+from canonry.cli.websub import websub
 from canonry.errors import mask_credentials
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ feeds.add_command(pause)
 feeds.add_command(resume)
 feeds.add_command(changes)
 feeds.add_command(webhook)
+feeds.add_command(websub)
 
 
 @feeds.command("list")

@@ -125,6 +125,8 @@ class FeedDocument:
     next_check_at: datetime | None = None
     ttl: int | None = None  # minutes
     is_cut: bool = False  # some items of the document were left out
+    topic: str = ""  # the URL under which the hubs know the feed
+    hubs_origin: Origin = Origin.UNKNOWN  # who named the hubs
 
 
 class MergedItem(NamedTuple):

@@ -94,6 +94,8 @@ def merge_document(
         title=replace_unstorable(document.title),
         format=str(document.format),
         hubs=replace_unstorable("\n".join(document.hubs)),
+        topic=replace_unstorable(document.topic),
+        hubs_origin=str(document.hubs_origin) if document.hubs else "",
         ttl=document.ttl,
         etag=replace_unstorable(document.etag),
         last_modified=replace_unstorable(document.last_modified),

@@ -30,6 +30,7 @@ from canonry.feeds.feed_settings import get_interval, make_fetch_options
 from canonry.feeds.feed_values import FeedDocument, FeedStatus, MergedFeed
 from canonry.feeds.ingest_report import FeedOutcome, FeedResult
 from canonry.feeds.item_matching import ItemOutcome
+from canonry.feeds.websub_links import find_hub_links
 from canonry.net.response import Validators
 
 if TYPE_CHECKING:
@@ -100,10 +101,11 @@ async def _fetch_and_store(
         await _follow_move(feed, response, MergedFeed(), store)
         return FeedOutcome(feed.url, FeedResult.NO_CHANGE, milliseconds=_measure_milliseconds(started)), MergedFeed()
     feed, response, read = await _read_document(feed, response, store, polling)
+    links = find_hub_links(response, read)
     document = FeedDocument(
         read.title,
         read.format,
-        read.hubs,
+        links.hubs,
         read.items,
         # After a document that was cut short, the whole one must be fetched: a 304 would hide the rest of it.
         "" if read.is_cut_short else response.validators.etag,
@@ -111,6 +113,8 @@ async def _fetch_and_store(
         _compute_next_check(response, feed, read.ttl, now, polling),
         read.ttl,
         is_cut=read.cut_items > 0 or read.is_cut_short,
+        topic=links.topic,
+        hubs_origin=response.origin,
     )
     merged = await store.merge(feed.id, document, now, seen_ttl_days=polling.seen_ttl_days)
     await _follow_move(feed, response, merged, store)

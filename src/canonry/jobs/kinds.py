@@ -20,9 +20,11 @@ from canonry.feeds.feed_store import FeedStore
 from canonry.feeds.feed_values import FeedStatus
 from canonry.feeds.polling import poll_feed
 from canonry.feeds.webhooks import WebhookStore
+from canonry.feeds.websub_store import WebSubStore
 from canonry.jobs.queues import POLL_JOB, REKEY_JOB, JobKind
 from canonry.jobs.schedules import ENDED_JOBS_RETENTION, Schedule
 from canonry.jobs.webhook_jobs import ENQUEUE_DELIVERIES_JOB, enqueue_deliveries
+from canonry.jobs.websub_jobs import REQUEST_SUBSCRIPTIONS_JOB, note_poll
 from canonry.net.response import find_host
 from canonry.rekey.bookmark_rekey import BOOKMARK_REKEY_JOB
 from canonry.rekey.entry_rekey import rekey
@@ -51,7 +53,7 @@ _log = logging.getLogger("canonry.jobs")
 def make_feed_kinds(jobs: Jobs, polling: Polling) -> list[JobKind]:
     """Return the jobs for feeds, rekeys, caches and for the job tables themselves."""
     database, clock = jobs.database, polling.clock
-    feeds, webhooks = FeedStore(database), WebhookStore(database)
+    feeds, webhooks, subscriptions = FeedStore(database), WebhookStore(database), WebSubStore(database)
 
     async def poll(key: str) -> None:
         try:
@@ -60,6 +62,7 @@ def make_feed_kinds(jobs: Jobs, polling: Polling) -> list[JobKind]:
             return  # removed after the poll was queued
         if feed.status is not FeedStatus.PAUSED:
             outcome, _ = await poll_feed(feed, feeds, polling)
+            await note_poll(subscriptions, feed, outcome, clock())
             summary = outcome.reason or f"{outcome.new} new, {outcome.updated} updated"
             _log.info("feed %d at %s %s: %s", feed.id, mask_credentials(outcome.feed_url), outcome.result, summary)
             if outcome.new or outcome.updated:
@@ -81,7 +84,7 @@ def make_feed_kinds(jobs: Jobs, polling: Polling) -> list[JobKind]:
 
     async def delete_ended_jobs(_: str) -> None:
         now = datetime.now(UTC)  # DBOS uses the real time too
-        for kind in (POLL_JOB, ENQUEUE_DELIVERIES_JOB):
+        for kind in (POLL_JOB, ENQUEUE_DELIVERIES_JOB, REQUEST_SUBSCRIPTIONS_JOB):
             await asyncio.to_thread(jobs.delete_ended, now - _FREQUENT_JOBS_RETENTION, kind)
         await asyncio.to_thread(jobs.delete_ended, now - ENDED_JOBS_RETENTION)
 

@@ -25,6 +25,7 @@ from starlette.requests import ClientDisconnect
 
 from canonry.accounts import PERSONAL_OWNER
 from canonry.errors import CanonryError
+from canonry.feeds.websub import CALLBACK_PATH, MAX_PUSH_BYTES
 from canonry.server.peers import TrustedProxies, is_loopback, judge_personal_request, list_forwarded
 from canonry.server.problems import RequestRefused, make_problem, problem_for_error
 
@@ -129,12 +130,16 @@ class Access:
 
     async def _admit(self, scope: Scope, headers: Headers, peer: str | None) -> None:
         """Store the user in the scope; raise RequestRefused if the request must not go on."""
-        has_users = await self._load_has_users(scope["path"])
-        if not has_users and not self._service.options.require_token and scope["path"] not in _PROBES:
-            self._check_personal(scope, headers, peer)
-        _check_source(scope, headers, is_personal=not has_users, allowed=self._service.options.allowed_hosts)
         path: str = scope["path"]
         state = scope["state"]
+        if self._service.settings.public_url and path.startswith(CALLBACK_PATH):
+            # Hubs have no account, and reach the service under its public name. The path itself is a secret.
+            state["user"], state["has_users"] = None, True
+            return
+        has_users = await self._load_has_users(path)
+        if not has_users and not self._service.options.require_token and path not in _PROBES:
+            self._check_personal(scope, headers, peer)
+        _check_source(scope, headers, is_personal=not has_users, allowed=self._service.options.allowed_hosts)
         state["user"], state["has_users"] = None, has_users
         if path in _PUBLIC or path.startswith("/static/"):
             return
@@ -210,6 +215,8 @@ class Access:
         options = self._service.options
         is_upload = scope["path"] in {"/import", "/api/import"}
         limit = options.max_upload if is_upload else options.max_body
+        if scope["path"].startswith(CALLBACK_PATH):
+            limit = MAX_PUSH_BYTES
         detail = f"The body is too long. The limit is {limit} bytes."
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length[:18]) > limit:

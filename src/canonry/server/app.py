@@ -11,7 +11,19 @@ from fastapi import FastAPI
 import canonry
 from canonry.server import metrics
 from canonry.server.access import Access, RateLimiter
-from canonry.server.api import admin, bookmarks, changes, crawls, duplicates, exchange, feeds, items, pinboard, tools
+from canonry.server.api import (
+    admin,
+    bookmarks,
+    changes,
+    crawls,
+    duplicates,
+    exchange,
+    feeds,
+    items,
+    pinboard,
+    tools,
+    websub,
+)
 from canonry.server.pages.routes import add_pages
 from canonry.server.problems import add_error_handlers, describe_problems, problem_schemas
 from canonry.server.request_log import RequestLog
@@ -36,6 +48,7 @@ _ROUTERS = (
     admin.router,
     metrics.router,
     pinboard.router,
+    websub.router,
 )
 # Fields of dataclasses that are for Python callers only; no response has them.
 _UNSERVED_FIELDS = {"Canonical": "data", "Page": "failure"}

@@ -60,6 +60,8 @@ feeds = Table(
     Column("user_agent", Text, nullable=False, server_default=""),
     Column("headers", Text, nullable=False, server_default="{}"),  # JSON; may hold secrets
     Column("origin", Text, nullable=False, server_default=""),  # who named url: person, server:ADDRESS, or unknown
+    Column("topic", Text, nullable=False, server_default=""),  # the URL under which its hubs know the feed
+    Column("hubs_origin", Text, nullable=False, server_default=""),  # who named the hubs, as in origin
     Index("feeds_by_url", "url"),
     Index("feeds_by_next_check", "status", "next_check_at"),
 )
@@ -176,6 +178,26 @@ webhooks = Table(
     Column("retry_at", Text),
     Column("delivered_at", Text),
     Column("created_at", Text, nullable=False),
+)
+
+websub_subscriptions = Table(
+    "websub_subscriptions",
+    metadata,
+    Column("feed_id", _Id, ForeignKey("feeds.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("hub", Text, nullable=False),
+    Column("topic", Text, nullable=False),
+    Column("callback", Text, nullable=False, unique=True),
+    Column("secret", Text, nullable=False),
+    Column("state", Text, nullable=False),  # a SubscriptionState
+    Column("is_requested", Integer, nullable=False),  # 1 while the hub has to confirm a request
+    Column("failures", Integer, nullable=False, server_default="0"),  # in a row
+    Column("failure", Text, nullable=False, server_default=""),
+    Column("next_at", Text, nullable=False),  # when to ask the hub again
+    Column("expires_at", Text),
+    Column("pushed_at", Text),
+    Column("missed_at", Text),
+    Column("named_hubs", Text, nullable=False),  # hubs and topic of the feed when the hub was asked
+    Column("named_topic", Text, nullable=False),
 )
 
 runs = Table(

@@ -15,7 +15,22 @@ if TYPE_CHECKING:
     from canonry.store.database import Database
 
 # One file of `migrations/versions` for each, the newest last.
-VERSIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0013", "0014")
+VERSIONS = (
+    "0001",
+    "0002",
+    "0003",
+    "0004",
+    "0005",
+    "0006",
+    "0007",
+    "0008",
+    "0009",
+    "0010",
+    "0011",
+    "0013",
+    "0014",
+    "0019",
+)
 
 
 def bring_up_to_date(database: Database, say: Callable[[str], object]) -> None:

@@ -1,0 +1,52 @@
+"""The job that subscribes feeds at their hubs and renews subscriptions; what a poll means for them (contract I11)."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from canonry.feeds.websub import PUSHED_POLL_INTERVAL, HubRequests, judge_poll
+from canonry.feeds.websub_store import WebSubStore
+from canonry.jobs.queues import JobKind
+from canonry.jobs.schedules import Schedule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from canonry.feeds.feed_values import FeedState
+    from canonry.feeds.ingest_report import FeedOutcome
+    from canonry.jobs.queues import Jobs
+    from canonry.net.response import Fetch
+
+# Names are stored with every queued job.
+REQUEST_SUBSCRIPTIONS_JOB = "websub"
+_INTERVAL_SECONDS = 60.0
+_log = logging.getLogger("canonry.jobs")
+
+
+def make_websub_kinds(jobs: Jobs, fetch: Fetch, clock: Callable[[], datetime], public_url: str) -> list[JobKind]:
+    """Return the job that asks hubs for subscriptions; without a public URL it does nothing."""
+    requests = HubRequests(WebSubStore(jobs.database), fetch, public_url, clock=clock)
+
+    async def request_due(_: str) -> None:
+        if public_url and (accepted := await requests.request_due()):
+            _log.info("%d hubs accepted subscriptions", accepted)
+
+    return [JobKind(REQUEST_SUBSCRIPTIONS_JOB, request_due)]
+
+
+def make_websub_schedules(public_url: str, *, interval: float = _INTERVAL_SECONDS) -> list[Schedule]:
+    """Return the schedule of the requests to hubs; none without a public URL."""
+    return [Schedule(REQUEST_SUBSCRIPTIONS_JOB, interval)] if public_url else []
+
+
+async def note_poll(store: WebSubStore, feed: FeedState, outcome: FeedOutcome, now: datetime) -> None:
+    """Poll a feed less often while its pushes arrive; `feed` is the feed as it was before the poll."""
+    subscription = await store.find(feed.id) if feed.hubs else None
+    if subscription is None:
+        return
+    judged = await store.change(subscription.callback, partial(judge_poll, feed=feed, outcome=outcome, now=now))
+    if judged is not None and judged.is_trusted(now) and not outcome.reason:
+        await store.delay_poll(feed.id, now + PUSHED_POLL_INTERVAL)
