@@ -7,6 +7,7 @@ own, which nobody can guess, and a secret that signs the pushes.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import logging
@@ -178,10 +179,38 @@ def judge_poll(subscription: Subscription, *, feed: FeedState, outcome: FeedOutc
 
     `feed` is the feed as it was before the poll.
     """
-    has_news = outcome.result is FeedResult.INGESTED and bool(outcome.new or outcome.updated)
-    is_announced = (subscription.pushed_at or "") > (feed.last_checked_at or "")
-    is_missed = has_news and not is_announced and subscription.state is SubscriptionState.ACTIVE
-    return replace(subscription, missed_at=stamp(now)) if is_missed else subscription
+    is_missed = _has_news(outcome) and not _is_announced(subscription, feed)
+    is_active = subscription.state is SubscriptionState.ACTIVE
+    return replace(subscription, missed_at=stamp(now)) if is_missed and is_active else subscription
+
+
+class NextPoll(StrEnum):
+    """When a feed is polled again after a poll."""
+
+    SOON = "soon"  # a push came while the feed was read
+    AS_USUAL = "as usual"
+    LATER = "later"  # pushes arrive
+
+
+def choose_next_poll(
+    subscription: Subscription, *, feed: FeedState, outcome: FeedOutcome, started: datetime, now: datetime
+) -> NextPoll:
+    """Return when to poll again; `feed` is the feed as it was before the poll, which began at `started`."""
+    if outcome.result not in {FeedResult.INGESTED, FeedResult.NO_CHANGE}:
+        return NextPoll.AS_USUAL
+    if (subscription.pushed_at or "") > stamp(started):
+        return NextPoll.SOON
+    # A push without news: the server of the feed may not have the change yet.
+    is_early = _is_announced(subscription, feed) and not _has_news(outcome)
+    return NextPoll.LATER if subscription.is_trusted(now) and not is_early else NextPoll.AS_USUAL
+
+
+def _has_news(outcome: FeedOutcome) -> bool:
+    return bool(outcome.new or outcome.updated)
+
+
+def _is_announced(subscription: Subscription, feed: FeedState) -> bool:
+    return (subscription.pushed_at or "") > (feed.last_checked_at or "")
 
 
 class HubRequests:
@@ -205,18 +234,20 @@ class HubRequests:
     async def request_due(self) -> int:
         """Send the requests that are due, and return how many hubs accepted one."""
         due = await self._store.list_due(self._clock(), self._callbacks)
-        return sum([await self._request(feed) for feed in due])
+        return sum(await asyncio.gather(*map(self._request, due)))
 
     async def _request(self, feed: DueFeed) -> bool:
         topic = choose_topic(feed.url, feed.topic)
-        if not topic:
-            return False
         failures = 0 if feed.subscription is None else feed.subscription.failures
         hubs = feed.hubs.split()
         hub = hubs[failures % len(hubs)]  # after a failure, the next one
         wait = choose_retry(failures, self._chance())
         # Stored before the request, because hubs may confirm it before they answer.
         asked = await self._store.start(feed, hub, topic, callbacks=self._callbacks, next_at=self._clock() + wait)
+        if not topic:
+            refuse = partial(deny, reason="the URL of the feed contains a password", now=self._clock())
+            await self._store.change(asked.callback, refuse)
+            return False
         failure = await self._post(asked, feed.origin)
         if not failure:
             return True

@@ -65,9 +65,7 @@ class WebSubStore:
         query = (
             select(feeds.c.id, feeds.c.url, feeds.c.hubs, feeds.c.topic, feeds.c.hubs_origin)
             .outerjoin(table, table.c.feed_id == feeds.c.id)
-            # A password in the URL must not reach a hub.
             .where(feeds.c.status == FeedStatus.ACTIVE.value, feeds.c.hubs != "", is_due)
-            .where(or_(feeds.c.topic != "", ~feeds.c.url.contains("@")))
             .order_by(table.c.next_at, feeds.c.id)
             .limit(_MAX_REQUESTS)
         )

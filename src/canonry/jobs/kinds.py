@@ -61,8 +61,9 @@ def make_feed_kinds(jobs: Jobs, polling: Polling) -> list[JobKind]:
         except FeedNotFound:
             return  # removed after the poll was queued
         if feed.status is not FeedStatus.PAUSED:
+            started = clock()
             outcome, _ = await poll_feed(feed, feeds, polling)
-            await note_poll(subscriptions, feed, outcome, clock())
+            await note_poll(subscriptions, feed, outcome, started=started, now=clock())
             summary = outcome.reason or f"{outcome.new} new, {outcome.updated} updated"
             _log.info("feed %d at %s %s: %s", feed.id, mask_credentials(outcome.feed_url), outcome.result, summary)
             if outcome.new or outcome.updated:

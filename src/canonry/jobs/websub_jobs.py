@@ -6,7 +6,14 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from canonry.feeds.websub import PUSHED_POLL_INTERVAL, HubRequests, judge_poll
+from canonry.feeds.websub import (
+    MIN_POLL_DISTANCE,
+    PUSHED_POLL_INTERVAL,
+    HubRequests,
+    NextPoll,
+    choose_next_poll,
+    judge_poll,
+)
 from canonry.feeds.websub_store import WebSubStore
 from canonry.jobs.queues import JobKind
 from canonry.jobs.schedules import Schedule
@@ -42,11 +49,20 @@ def make_websub_schedules(public_url: str, *, interval: float = _INTERVAL_SECOND
     return [Schedule(REQUEST_SUBSCRIPTIONS_JOB, interval)] if public_url else []
 
 
-async def note_poll(store: WebSubStore, feed: FeedState, outcome: FeedOutcome, now: datetime) -> None:
+async def note_poll(
+    store: WebSubStore, feed: FeedState, outcome: FeedOutcome, *, started: datetime, now: datetime
+) -> None:
     """Poll a feed less often while its pushes arrive; `feed` is the feed as it was before the poll."""
     subscription = await store.find(feed.id) if feed.hubs else None
     if subscription is None:
         return
     judged = await store.change(subscription.callback, partial(judge_poll, feed=feed, outcome=outcome, now=now))
-    if judged is not None and judged.is_trusted(now) and not outcome.reason:
-        await store.delay_poll(feed.id, now + PUSHED_POLL_INTERVAL)
+    if judged is None:
+        return
+    match choose_next_poll(judged, feed=feed, outcome=outcome, started=started, now=now):
+        case NextPoll.SOON:
+            await store.hasten_poll(feed.id, now + MIN_POLL_DISTANCE)
+        case NextPoll.LATER:
+            await store.delay_poll(feed.id, now + PUSHED_POLL_INTERVAL)
+        case NextPoll.AS_USUAL:
+            pass
