@@ -23,6 +23,9 @@ from canonry.core.keys import Item
 from canonry.feeds.changes import ChangeFeed
 from canonry.feeds.feed_store import FeedStore
 from canonry.feeds.feed_values import FeedDocument
+from canonry.feeds.websub import DueFeed, Subscription
+from canonry.feeds.websub_store import WebSubStore
+from canonry.net.origin import Origin
 from canonry.store.database import Database
 from feed_texts import rss
 from webhook_server import run_webhook_server
@@ -300,3 +303,22 @@ def test_webhooks_that_cannot_be_reached_are_refused(shell: Shell) -> None:
         shell.run("feeds", "webhook", "add", url, code=1)
     shell.run("feeds", "webhook", "add", "https://a.com/", "--after", "7", code=1)
     assert shell.run_for_json("feeds", "webhook", "list") == []
+
+
+def test_subscriptions_at_hubs_are_listed_without_their_secrets(shell: Shell) -> None:
+    assert shell.run("feeds", "websub").stdout == ""
+
+    async def subscribe() -> Subscription:
+        with Database(shell.url) as database:
+            now = datetime.now(UTC)
+            feed, _ = await FeedStore(database).add("https://a.com/feed", now)
+            hub = "https://me:pass@hub.example.com/"
+            due = DueFeed(feed.id, feed.url, hub, "", Origin.UNKNOWN, None)
+            callbacks = "https://feeds.example.net/websub/"
+            return await WebSubStore(database).start(due, hub, feed.url, callbacks=callbacks, next_at=now)
+
+    made = asyncio.run(subscribe())
+    output = shell.run("feeds", "websub").stdout
+    [shown] = map(json.loads, output.splitlines())
+    assert (shown["feed_id"], shown["topic"], shown["state"]) == (made.feed_id, "https://a.com/feed", "pending")
+    assert made.secret not in output and made.callback not in output and "pass" not in output
