@@ -31,6 +31,7 @@ EVERY = [
     ("overrides", '"config/o.json"', "config/o.json", None),
     ("trusted_proxies", '["127.0.0.1", "unix"]', "127.0.0.1, unix", ("127.0.0.1/32", "unix")),
     ("log_format", '"json"', "json", None),
+    ("public_url", '"https://feeds.example.org"', "https://feeds.example.org", None),
 ]
 PROGRAMS = [("chrome", "/opt/chrome/chrome")]  # read from their variables only
 
@@ -123,6 +124,8 @@ MISTAKES: list[tuple[str, dict[str, str], str, list[str]]] = [
         ["canonry.toml: unknown setting 'user_agents'", "known settings: allow_networks, "],
     ),
     ("not TOML", {}, "proxy = ''\nuser agent = 'x'", ["canonry.toml: ", "line 2"]),
+    ("public URL", {"CANONRY_PUBLIC_URL": "feeds.example.org"}, "", ["CANONRY_PUBLIC_URL", "feeds.example.org"]),
+    ("public URL with a user", {}, 'public_url = "https://me@example.org/"', ["public_url", "me@example.org"]),
 ]
 
 
