@@ -24,7 +24,7 @@ from canonry.feeds.websub import (
     verify,
 )
 from canonry.feeds.websub_store import WebSubStore
-from canonry.jobs.kinds import find_host
+from canonry.net.response import find_host
 from canonry.server.dependencies import get_service
 from canonry.server.problems import RequestRefused
 
