@@ -358,3 +358,7 @@ class BadInputFile(BulkError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.file, str(self))
+
+
+class LearnError(CanonryError):
+    """Rules cannot be learned from a source; the message is one line that names the cause and what to do."""

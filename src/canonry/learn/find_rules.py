@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from canonry.learn import split_urls
@@ -27,19 +26,23 @@ _MAX_URLS_OF_GROUP = 60
 _TOLERATED = 0.002
 _Z = 1.96
 # Features of two kinds can explain the same groups; the simpler kind is kept.
-_FAR_FETCHED = ("slug-head", "id-start", "id-end", "slug", "shape", "seg", "ext", "host", "value", "folder", "sem", "case")
+_FAR_FETCHED = (
+    "slug-head",
+    "id-start",
+    "id-end",
+    "slug",
+    "shape",
+    "seg",
+    "ext",
+    "host",
+    "value",
+    "folder",
+    "sem",
+    "case",
+)
 _SAMPLED_GROUPS = 400
 _MAX_TRIALS = 60
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What the evidence says about one feature of one site."""
-
-    site: str
-    fid: str
-    support: int
-    against: int
+_EXAMPLES = 2
 
 
 def compute_confidence(support: int, against: int) -> float:
@@ -55,7 +58,8 @@ def compute_confidence(support: int, against: int) -> float:
 def find_rules(connection: duckdb.DuckDBPyConnection, min_confidence: float) -> None:
     """Leave the features that can be dropped in the table `active`, and those that cannot in `refused`."""
     connection.execute("""
-        CREATE OR REPLACE TABLE refused (site VARCHAR, fid VARCHAR, against BIGINT);
+        CREATE OR REPLACE TABLE refused (
+            site VARCHAR, fid VARCHAR, against BIGINT, support BIGINT, one UBIGINT, other UBIGINT);
         CREATE OR REPLACE TEMP TABLE edited_sites AS
         SELECT site FROM (
             SELECT site, uid FROM seen GROUP BY site, uid HAVING min(cid) <> max(cid))
@@ -82,7 +86,9 @@ def _find_moves(connection: duckdb.DuckDBPyConnection, min_confidence: float) ->
     connection.execute("CREATE OR REPLACE TEMP TABLE proven_names (site VARCHAR, path VARCHAR, name VARCHAR)")
     if proven:
         connection.executemany("INSERT INTO proven_names VALUES (?, ?, ?)", proven)
-    connection.execute("CREATE OR REPLACE TABLE proven AS SELECT * FROM moves SEMI JOIN proven_names USING (site, path, name)")
+    connection.execute(
+        "CREATE OR REPLACE TABLE proven AS SELECT * FROM moves SEMI JOIN proven_names USING (site, path, name)"
+    )
     if proven:
         connection.execute(split_urls.APPLY_MOVES)
 
@@ -165,13 +171,13 @@ def _settle(connection: duckdb.DuckDBPyConnection, *, blame: str) -> None:
         if not _vote(connection, blame):
             return
         connection.execute("""
-            INSERT INTO refused SELECT site, fid, votes FROM losers;
+            INSERT INTO refused SELECT site, fid, votes, support, one, other FROM losers;
             DELETE FROM active USING losers WHERE active.site = losers.site AND active.fid = losers.fid;
             CREATE OR REPLACE TEMP TABLE open_sites AS SELECT DISTINCT site FROM losers
         """)
     # Still in conflict after many rounds: nothing is proposed for these sites.
     connection.execute("""
-        INSERT INTO refused SELECT site, fid, 0 FROM active SEMI JOIN open_sites USING (site);
+        INSERT INTO refused SELECT site, fid, 0, 0, NULL, NULL FROM active SEMI JOIN open_sites USING (site);
         DELETE FROM active WHERE site IN (SELECT site FROM open_sites)
     """)
 
@@ -274,9 +280,10 @@ def _vote(connection: duckdb.DuckDBPyConnection, blame: str) -> bool:
     make_support(connection)
     connection.execute(f"""
         CREATE OR REPLACE TEMP TABLE in_conflict AS SELECT * FROM urls SEMI JOIN conflicts USING (uid, site);
-        CREATE OR REPLACE TEMP TABLE blamed AS
-        WITH pieces AS (SELECT * FROM ({split_urls.make_pieces_query("in_conflict", retries=True)}) SEMI JOIN active USING (site, fid)),
-        placed AS (SELECT DISTINCT c.site, c.key, p.fid FROM conflicts c JOIN pieces p USING (uid, site)),
+        CREATE OR REPLACE TEMP TABLE conflict_pieces AS
+        SELECT * FROM ({split_urls.make_pieces_query("in_conflict", retries=True)}) SEMI JOIN active USING (site, fid);
+        CREATE OR REPLACE TEMP TABLE best AS
+        WITH pieces AS (FROM conflict_pieces), placed AS (SELECT DISTINCT c.site, c.key, p.fid FROM conflicts c JOIN pieces p USING (uid, site)),
         valued AS (
             SELECT c.site, c.key, f.fid, c.part, coalesce(p.value, '') AS value, count(*) AS n
             FROM conflicts c JOIN placed f USING (site, key)
@@ -291,19 +298,32 @@ def _vote(connection: duckdb.DuckDBPyConnection, blame: str) -> bool:
             SELECT site, key, fid, round(sum(n * ln(n * total / (of_value * of_part)))
                 / greatest(sum(n * ln(total / n)), 1e-9), 6) AS score
             FROM totals GROUP BY site, key, fid),
-        best AS (
-            SELECT *, count(*) OVER (PARTITION BY site, key) AS ties FROM (
-                SELECT *, max(score) OVER (PARTITION BY site, key) AS highest FROM scores
-                WHERE score > 0.001 AND ({blame})) WHERE score >= highest - 0.001)
+        highest AS (
+            SELECT *, max(score) OVER (PARTITION BY site, key) AS highest FROM scores
+            WHERE score > 0.001 AND ({blame}))
+        SELECT *, count(*) OVER (PARTITION BY site, key) AS ties FROM highest WHERE score >= highest - 0.001;
+        CREATE OR REPLACE TEMP TABLE blamed AS
         SELECT site, fid, count(DISTINCT key) AS groups, sum(1 / ties) AS votes, count(*) FILTER (ties = 1) AS sole
         FROM best GROUP BY site, fid;
-        CREATE OR REPLACE TEMP TABLE losers AS
-        SELECT site, fid, groups AS votes FROM (
+        CREATE OR REPLACE TEMP TABLE worst AS
+        SELECT site, fid, groups AS votes, support FROM (
             SELECT b.*, max(votes) OVER (PARTITION BY b.site) AS most, coalesce(p.support, 0) AS support,
                 row_number() OVER (PARTITION BY b.site ORDER BY round(votes, 6) DESC, coalesce(p.support, 0), b.fid)
                     AS place
             FROM blamed b LEFT JOIN support p ON p.site = b.site AND p.fid = b.fid)
-        WHERE (place = 1 OR 2 * sole >= most) AND groups > {_TOLERATED} * support
+        WHERE (place = 1 OR 2 * sole >= most) AND groups > {_TOLERATED} * support;
+        -- with each a counter-example: two URLs of one group with different values and different contents
+        CREATE OR REPLACE TEMP TABLE losers AS
+        WITH places AS (
+            SELECT w.site, w.fid, min(b.key) AS key FROM worst w JOIN best b USING (site, fid) GROUP BY ALL),
+        valued AS (
+            SELECT p.site, p.fid, c.uid, c.part, coalesce(v.value, '') AS value
+            FROM places p JOIN conflicts c USING (site, key)
+            LEFT JOIN conflict_pieces v ON v.uid = c.uid AND v.site = c.site AND v.fid = p.fid),
+        firsts AS (SELECT site, fid, arg_min(struct_pack(uid, part, value), (value, uid)) AS a FROM valued GROUP BY ALL)
+        SELECT w.site, w.fid, any_value(w.votes) AS votes, any_value(w.support) AS support, any_value(f.a.uid) AS one,
+            arg_min(v.uid, (v.value, v.uid)) FILTER (v.part <> f.a.part AND v.value <> f.a.value) AS other
+        FROM worst w LEFT JOIN firsts f USING (site, fid) LEFT JOIN valued v USING (site, fid) GROUP BY w.site, w.fid
     """)
     row = connection.execute("SELECT count(*) FROM losers").fetchone()
     return bool(row and row[0])
@@ -319,14 +339,44 @@ def make_support(connection: duckdb.DuckDBPyConnection) -> None:
         CREATE OR REPLACE TEMP TABLE in_clean AS
         SELECT DISTINCT k.key, c.cid, c.n, c.orders, c.cases, u.* FROM keyed k JOIN clean c USING (site, key)
         JOIN urls u ON u.uid = k.uid;
+        CREATE OR REPLACE TEMP TABLE proofs AS
+        SELECT p.site, p.fid, n.key, any_value(n.cid) AS cid
+        FROM (SELECT * FROM ({split_urls.make_pieces_query("in_clean", retries=True)})
+            SEMI JOIN active USING (site, fid)) p
+        JOIN (SELECT uid, key, cid, n, orders, cases FROM in_clean) n USING (uid)
+        WHERE (fid NOT LIKE 'case:%' OR cases) AND (fid <> 'order' OR orders)
+        GROUP BY p.site, p.fid, n.key
+        HAVING count(*) < any_value(n.n) OR min(value) <> max(value);
         CREATE OR REPLACE TEMP TABLE support AS
-        SELECT site, fid, count(DISTINCT cid) AS support FROM (
-            SELECT p.site, p.fid, n.key, any_value(n.cid) AS cid
-            FROM (SELECT * FROM ({split_urls.make_pieces_query("in_clean", retries=True)})
-                SEMI JOIN active USING (site, fid)) p
-            JOIN (SELECT uid, key, cid, n, orders, cases FROM in_clean) n USING (uid)
-            WHERE (fid NOT LIKE 'case:%' OR cases) AND (fid <> 'order' OR orders)
-            GROUP BY p.site, p.fid, n.key
-            HAVING count(*) < any_value(n.n) OR min(value) <> max(value))
-        GROUP BY site, fid
+        SELECT site, fid, count(DISTINCT cid) AS support FROM proofs GROUP BY site, fid
+    """)
+
+
+def collect_evidence(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make the tables of what was found: `found`, `pairs` (example URLs of a rule), `rule_hosts`."""
+    connection.execute("CREATE OR REPLACE TEMP TABLE all_sites AS SELECT DISTINCT site FROM active")
+    group_urls(connection, "all_sites")
+    _vote(connection, "true")
+    connection.execute(f"""
+        CREATE OR REPLACE TEMP TABLE found AS
+        SELECT s.site, s.fid, s.support, coalesce(b.groups, 0) AS against
+        FROM support s LEFT JOIN blamed b ON b.site = s.site AND b.fid = s.fid;
+        CREATE OR REPLACE TEMP TABLE shown AS
+        SELECT site, fid, key FROM proofs
+        QUALIFY row_number() OVER (PARTITION BY site, fid ORDER BY cid, key) <= {_EXAMPLES};
+        CREATE OR REPLACE TEMP TABLE in_shown AS
+        SELECT * FROM urls SEMI JOIN (
+            SELECT k.uid FROM keyed k JOIN shown s ON s.site = k.site AND s.key = k.key) t USING (uid);
+        CREATE OR REPLACE TEMP TABLE pairs AS
+        WITH pieces AS ({split_urls.make_pieces_query("in_shown", retries=True)}),
+        members AS (
+            SELECT DISTINCT s.site, s.fid, s.key, d.url, coalesce(p.value, '') AS value
+            FROM shown s JOIN keyed k ON k.site = s.site AND k.key = s.key
+            JOIN distinct_urls d ON d.uid = k.uid LEFT JOIN pieces p ON p.uid = k.uid AND p.fid = s.fid)
+        SELECT site, fid, arg_max(url, (value, url)) AS one, arg_min(url, (value, url)) AS other
+        FROM members GROUP BY site, fid, key ORDER BY site, fid, one;
+        CREATE OR REPLACE TEMP TABLE rule_hosts AS
+        SELECT p.site, p.fid, h.host, count(DISTINCT p.cid) AS n
+        FROM proofs p JOIN keyed k ON k.site = p.site AND k.key = p.key JOIN cut c ON c.uid = k.uid
+        JOIN hosts h ON h.host = c.host GROUP BY ALL
     """)

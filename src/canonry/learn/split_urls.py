@@ -17,6 +17,7 @@ PLACES = ("first", "mid", "last")
 
 # A parent domain with more subdomains than this is a hosting service or an encyclopedia, not one site.
 _MAX_SUBDOMAINS = 30
+_MIN_COPIES = 5
 
 # Runs of letters and digits that contain both become `#`, runs of digits `0`: `s-8f3ab2` → `s-#`, `p12` → `#`.
 _SHAPE = r"""regexp_replace(regexp_replace({0},
@@ -38,23 +39,31 @@ CREATE OR REPLACE MACRO id_start_of(s) AS CASE WHEN has_digit(s[1:1])
     THEN regexp_extract(s, '^[0-9]+([-_,][^.]*[A-Za-z][^.]*)(\\.[A-Za-z][A-Za-z0-9]*)?$', 1) ELSE '' END;
 """
 
-# hosts: which site a host belongs to, and the label that makes it an alias of another host of the site.
+# hosts: which site a host belongs to, and the label before the site. Hosts below one parent are one site if they have
+# contents in common; otherwise each host is a site of its own.
 MAKE_HOSTS = f"""
 CREATE OR REPLACE TABLE hosts AS
-WITH seen AS (SELECT DISTINCT host FROM cut),
-split AS (
-    SELECT host, string_split(host, '.') AS labels, host ~ '^[0-9.]+$|^\\[' AS is_address FROM seen),
+WITH seen_hosts AS (SELECT host, count(*) AS urls FROM cut GROUP BY host),
+labelled AS (
+    SELECT host, urls, string_split(host, '.') AS labels, host ~ '^[0-9.]+$|^\\[' AS is_address FROM seen_hosts),
 parents AS (
-    SELECT host, CASE
-        WHEN is_address OR len(labels) < 3 THEN NULL
+    SELECT host, urls, CASE
+        WHEN is_address OR len(labels) < 3 THEN host
         -- `example.co.uk`: a short name below a country is a public suffix, not a site
-        WHEN len(labels) = 3 AND len(labels[3]) = 2 AND len(labels[2]) <= 3 THEN NULL
-        ELSE array_to_string(labels[2:], '.') END AS parent, labels[1] AS label FROM split),
-sizes AS (SELECT parent, count(*) AS n FROM parents WHERE parent IS NOT NULL GROUP BY parent)
-SELECT p.host,
-    CASE WHEN s.n <= {_MAX_SUBDOMAINS} THEN p.parent ELSE p.host END AS site,
-    CASE WHEN s.n <= {_MAX_SUBDOMAINS} THEN p.label ELSE '' END AS label
-FROM parents p LEFT JOIN sizes s ON p.parent = s.parent
+        WHEN len(labels) = 3 AND len(labels[3]) = 2 AND len(labels[2]) <= 3 THEN host
+        ELSE array_to_string(labels[2:], '.') END AS parent FROM labelled),
+families AS (
+    SELECT p.* FROM parents p SEMI JOIN (
+        SELECT parent FROM parents GROUP BY parent HAVING count(*) BETWEEN 2 AND {_MAX_SUBDOMAINS}) USING (parent)),
+copies AS (
+    SELECT f.parent, o.content, list(DISTINCT f.host) AS hosts FROM raw o JOIN cut USING (uid)
+    JOIN families f USING (host) WHERE o.content IS NOT NULL GROUP BY ALL HAVING min(f.host) <> max(f.host)),
+related AS (
+    SELECT parent, host FROM (SELECT parent, content, unnest(hosts) AS host FROM copies)
+    GROUP BY parent, host HAVING count(*) >= {_MIN_COPIES})
+SELECT p.host, p.urls, coalesce(r.parent, p.host) AS site,
+    CASE WHEN r.parent IS NULL OR r.parent = p.host THEN '' ELSE split_part(p.host, '.', 1) END AS label
+FROM parents p LEFT JOIN related r USING (host)
 """
 
 MAKE_CUT = """
@@ -195,6 +204,9 @@ cleaned AS (
             WHEN len(dropped_segs) > 0 AND list_contains(dropped_segs, place_of(i, n) || ':' || s) THEN NULL
             WHEN len(dropped_shapes) > 0 AND has_digit(s)
                 AND list_contains(dropped_shapes, place_of(i, n) || ':' || shape_of(s)) THEN NULL
+            -- what follows a dropped first segment is the first one then
+            WHEN i < n AND len(list_filter(segs[:i], lambda t: NOT (list_contains(dropped_segs, 'first:' || t)
+                OR list_contains(dropped_shapes, 'first:' || shape_of(t))))) = 0 THEN NULL
             WHEN i = n AND id_end <> '' THEN replace(s[len(id_end) + 1 :], CASE ext WHEN '' THEN '' ELSE '.' || ext END, '')
             WHEN i = n AND id_start <> '' THEN replace(replace(s, id_start, ''), CASE ext WHEN '' THEN '' ELSE '.' || ext END, '')
             WHEN i = n AND ext <> '' THEN s[: -(len(ext) + 2)]

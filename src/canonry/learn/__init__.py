@@ -1,0 +1,40 @@
+"""Learn rules about URLs from what was fetched: which parts of a site's URLs do not change the page (contract L).
+
+The learner needs DuckDB and pyarrow (`canonry[bulk]`), with `engine="spark"` also PySpark (`canonry[spark]`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from canonry.errors import LearnError
+
+if TYPE_CHECKING:
+    from canonry.learn.values import Learned
+
+
+def learn(
+    rows: object,
+    *,
+    engine: str = "duckdb",
+    min_confidence: float = 0.8,
+    memory: int = 1000**3,
+    master: str | None = None,
+) -> Learned:
+    """Learn from a path, several paths, a table, or rows of (url, content_hash, simhash, canonical_url, fetched_at).
+
+    `memory` is in bytes. LearnError if a source cannot be read.
+    """
+    if not 0 < min_confidence < 1:
+        raise LearnError(f"min_confidence must be between 0 and 1, not {min_confidence}.")
+    from canonry.learn.read_rows import read_rows
+
+    if engine == "duckdb":
+        from canonry.learn.learner import learn_batches
+
+        return learn_batches(read_rows(rows), min_confidence=min_confidence, memory=memory)
+    if engine == "spark":
+        from canonry.learn.spark import learn_on_spark
+
+        return learn_on_spark(read_rows(rows), min_confidence=min_confidence, memory=memory, master=master)
+    raise LearnError(f"There is no engine {engine!r}: choose duckdb or spark.")
