@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 from canonry.errors import LearnError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
     from canonry.learn.values import Learned
+
+MIN_MEMORY = 300 * 1000**2
 
 
 def learn(
@@ -25,16 +30,26 @@ def learn(
 
     `memory` is in bytes. LearnError if a source cannot be read.
     """
-    if not 0 < min_confidence < 1:
-        raise LearnError(f"min_confidence must be between 0 and 1, not {min_confidence}.")
     from canonry.learn.read_rows import read_rows
 
-    if engine == "duckdb":
-        from canonry.learn.learner import learn_batches
+    batches = read_rows(rows)
+    return learn_batches(batches, engine=engine, min_confidence=min_confidence, memory=memory, master=master)
 
-        return learn_batches(read_rows(rows), min_confidence=min_confidence, memory=memory)
+
+def learn_batches(
+    batches: Iterable[Any], *, engine: str, min_confidence: float, memory: int, master: str | None = None
+) -> Learned:
+    """Learn from Arrow batches with the columns of `learner.SCHEMA`."""
+    if not 0 < min_confidence < 1:
+        raise LearnError(f"min_confidence must be between 0 and 1, not {min_confidence}.")
+    if memory < MIN_MEMORY:
+        raise LearnError(f"The memory limit must be at least {MIN_MEMORY // 1000**2} MB.")
+    if engine == "duckdb":
+        from canonry.learn.learner import learn_on_duckdb
+
+        return learn_on_duckdb(batches, min_confidence=min_confidence, memory=memory)
     if engine == "spark":
         from canonry.learn.spark import learn_on_spark
 
-        return learn_on_spark(read_rows(rows), min_confidence=min_confidence, memory=memory, master=master)
+        return learn_on_spark(batches, min_confidence=min_confidence, memory=memory, master=master)
     raise LearnError(f"There is no engine {engine!r}: choose duckdb or spark.")

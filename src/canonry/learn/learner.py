@@ -49,7 +49,7 @@ FROM batch WHERE url IS NOT NULL
 """
 
 
-def learn_batches(
+def learn_on_duckdb(
     batches: Iterable[Any],
     *,
     min_confidence: float = 0.8,
@@ -66,6 +66,7 @@ def learn_batches(
         }
         try:
             with duckdb.connect(str(Path(folder, "rows.duckdb")), config=options) as connection:
+                connection.execute("SET enable_progress_bar = false")  # it would be printed to standard output
                 rows, invalid = _store(connection, batches, on_rows)
                 rules, refused = _learn_parts(connection, rows, min_confidence)
         except duckdb.Error as error:

@@ -118,7 +118,7 @@ def _get_suffix(path: str) -> str:
 @contextmanager
 def _connect() -> Generator[duckdb.DuckDBPyConnection]:
     with duckdb.connect(":memory:", config={"threads": 1, "memory_limit": "300MB"}) as connection:
-        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")
         yield connection
 
 
