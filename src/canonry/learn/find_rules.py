@@ -40,7 +40,7 @@ _FAR_FETCHED = (
     "sem",
     "case",
 )
-_SAMPLED_GROUPS = 400
+_SAMPLED_GROUPS = 10
 _MAX_TRIALS = 60
 _EXAMPLES = 2
 
@@ -58,6 +58,9 @@ def compute_confidence(support: int, against: int) -> float:
 def find_rules(connection: duckdb.DuckDBPyConnection, min_confidence: float) -> None:
     """Leave the features that can be dropped in the table `active`, and those that cannot in `refused`."""
     connection.execute("""
+        CREATE OR REPLACE TEMP TABLE keyed (uid UBIGINT, site VARCHAR, key UBIGINT, cid UBIGINT, first_at DOUBLE,
+            last_at DOUBLE, fetches HUGEINT, kept_order UBIGINT, kept_case UBIGINT);
+        CREATE OR REPLACE TEMP TABLE conflicts (site VARCHAR, key UBIGINT, uid UBIGINT, part UBIGINT);
         CREATE OR REPLACE TABLE refused (
             site VARCHAR, fid VARCHAR, against BIGINT, support BIGINT, one UBIGINT, other UBIGINT);
         CREATE OR REPLACE TEMP TABLE edited_sites AS
@@ -67,9 +70,14 @@ def find_rules(connection: duckdb.DuckDBPyConnection, min_confidence: float) -> 
     """)
     _find_moves(connection, min_confidence)
     _find_candidates(connection)
+    connection.execute("CREATE OR REPLACE TEMP TABLE open_sites AS SELECT DISTINCT site FROM active")
     _settle(connection, blame="true")
     if _add_retries(connection):
         # What survived the first pass is not put in question again.
+        connection.execute("""
+            CREATE OR REPLACE TEMP TABLE open_sites AS
+            SELECT DISTINCT site FROM active WHERE fid LIKE 'folder:%' OR fid LIKE 'value:%'
+        """)
         _settle(connection, blame="fid LIKE 'folder:%' OR fid LIKE 'value:%'")
     _remove_redundant(connection)
 
@@ -108,7 +116,7 @@ def _find_candidates(connection: duckdb.DuckDBPyConnection) -> None:
             count(DISTINCT list_sort(params)) < count(DISTINCT params) AS orders
         FROM members GROUP BY cid, site;
         CREATE OR REPLACE TEMP TABLE unfolded AS
-        SELECT DISTINCT m.uid, m.site, m.label, m.scheme, m.slash, m.authority, m.folder,
+        SELECT DISTINCT m.uid, m.site, m.label, m.scheme, m.slash, m.authority, m.folder, m.has_repeats,
             CASE WHEN v.paths THEN m.segs ELSE [] END AS segs, CASE WHEN v.paths THEN m.path ELSE '' END AS path,
             CASE WHEN v.queries THEN m.params ELSE [] END AS params, CASE WHEN v.queries THEN m.query ELSE '' END AS query,
             CASE WHEN v.sems THEN m.sems ELSE [] END AS sems, m.cid, v.n, v.cases, v.orders
@@ -138,10 +146,11 @@ def _find_candidates(connection: duckdb.DuckDBPyConnection) -> None:
 
 def _add_retries(connection: duckdb.DuckDBPyConnection) -> bool:
     """Make candidates of refused parameters below a folder and with one value; return whether there are any."""
-    pieces = split_urls.make_pieces_query("numbered", retries=True)
+    pieces = split_urls.make_pieces_query("to_retry", retries=True, rest=False)
     connection.execute(f"""
         CREATE OR REPLACE TEMP TABLE again AS
         SELECT site, fid[7:] AS name FROM refused WHERE fid LIKE 'param:%';
+        CREATE OR REPLACE TEMP TABLE to_retry AS SELECT * FROM numbered SEMI JOIN again USING (site);
         INSERT INTO active
         WITH counted AS (
             SELECT p.site, p.fid, n.cid, count(*) AS c, any_value(n.n) AS n, min(value) <> max(value) AS differs
@@ -165,7 +174,6 @@ def _add_retries(connection: duckdb.DuckDBPyConnection) -> bool:
 
 def _settle(connection: duckdb.DuckDBPyConnection, *, blame: str) -> None:
     """Take features away until the groups of no site are in conflict."""
-    connection.execute("CREATE OR REPLACE TEMP TABLE open_sites AS SELECT DISTINCT site FROM active")
     for _ in range(_MAX_ROUNDS):
         group_urls(connection, "open_sites")
         if not _vote(connection, blame):
@@ -183,31 +191,45 @@ def _settle(connection: duckdb.DuckDBPyConnection, *, blame: str) -> None:
 
 
 def _remove_redundant(connection: duckdb.DuckDBPyConnection) -> None:
-    """Remove features without which the same URLs would be grouped, the most far-fetched ones first."""
+    """Remove features without which the same URLs would be grouped, the most far-fetched ones first.
+
+    Tried on some groups of each feature, and only where features about the same part of a URL can replace each other.
+    """
     connection.execute("CREATE OR REPLACE TEMP TABLE all_sites AS SELECT DISTINCT site FROM active")
-    group_urls(connection, "all_sites")
+    make_support(connection, "all_sites")
     connection.execute(f"""
-        CREATE OR REPLACE TEMP TABLE sampled_keys AS
-        SELECT site, key FROM keyed ANTI JOIN conflicts USING (site, key) GROUP BY site, key
-        HAVING min(uid) <> max(uid)
-        QUALIFY row_number() OVER (PARTITION BY site ORDER BY key) <= {_SAMPLED_GROUPS};
-        CREATE OR REPLACE TEMP TABLE sampled_urls AS
-        SELECT DISTINCT u.* FROM urls u JOIN keyed k ON k.uid = u.uid
-        JOIN sampled_keys s ON s.site = k.site AND s.key = k.key;
+        DELETE FROM active WHERE fid ~ '^(slug|id-|shape|seg|value|folder)' AND NOT EXISTS (
+            SELECT 1 FROM support s WHERE s.site = active.site AND s.fid = active.fid AND s.support >= {MIN_CONTENTS});
         CREATE OR REPLACE TEMP TABLE trials AS
         SELECT site, fid, row_number() OVER (PARTITION BY site ORDER BY list_position({list(_FAR_FETCHED)}::VARCHAR[],
-            split_part(fid, ':', 1)) NULLS LAST, fid DESC) AS place FROM active;
+            split_part(fid, ':', 1)), fid DESC) AS place
+        FROM (SELECT *, fid ~ '^(value|folder)' AS is_param, count(*) OVER (
+            PARTITION BY site, fid ~ '^(value|folder)') AS n FROM active
+            WHERE list_contains({list(_FAR_FETCHED)}::VARCHAR[], split_part(fid, ':', 1))) WHERE n > 1;
+        CREATE OR REPLACE TEMP TABLE sampled_keys AS
+        SELECT DISTINCT site, key FROM (
+            SELECT site, key FROM proofs SEMI JOIN trials USING (site, fid)
+            QUALIFY row_number() OVER (PARTITION BY site, fid ORDER BY key) <= {_SAMPLED_GROUPS});
+        CREATE OR REPLACE TEMP TABLE sampled_urls AS
+        SELECT u.* FROM urls u SEMI JOIN (
+            SELECT k.uid FROM keyed k JOIN sampled_keys s ON s.site = k.site AND s.key = k.key) k ON k.uid = u.uid;
         CREATE OR REPLACE TABLE full_active AS SELECT * FROM active;
-        CREATE OR REPLACE TEMP TABLE sizes AS
-        SELECT site, count(*) AS n FROM sampled_keys GROUP BY site
+        CREATE OR REPLACE TEMP TABLE sizes AS SELECT site, count(*) AS n FROM sampled_keys GROUP BY site
     """)
+    before = connection.execute("SELECT count(*) FROM active").fetchone()
     # Features of one kind often work together (`/View/`, `/view/`), so whole kinds are tried first.
     for kind in (*_FAR_FETCHED, *_FAR_FETCHED):
         _try_without(connection, f"fid LIKE '{kind}:%'")
     row = connection.execute("SELECT max(place) FROM trials").fetchone()
     for place in range(1, min((row and row[0]) or 0, _MAX_TRIALS) + 1):
         _try_without(connection, f"place = {place}")
-    connection.execute("CREATE OR REPLACE TABLE active AS SELECT * FROM full_active")
+    connection.execute("""
+        CREATE OR REPLACE TEMP TABLE all_sites AS
+        SELECT DISTINCT site FROM trials ANTI JOIN full_active USING (site, fid);
+        CREATE OR REPLACE TABLE active AS SELECT * FROM full_active
+    """)
+    if connection.execute("SELECT count(*) FROM active").fetchone() != before:
+        group_urls(connection, "all_sites")
 
 
 def _try_without(connection: duckdb.DuckDBPyConnection, condition: str) -> None:
@@ -243,10 +265,12 @@ def group_urls(connection: duckdb.DuckDBPyConnection, sites: str) -> None:
         FROM seen s JOIN keys k USING (uid, site);
         CREATE OR REPLACE TEMP TABLE junk AS
         SELECT site, cid FROM all_keyed GROUP BY site, cid HAVING count(DISTINCT key) >= {_JUNK_GROUPS};
-        CREATE OR REPLACE TEMP TABLE keyed AS SELECT * FROM all_keyed ANTI JOIN junk USING (site, cid);
+        CREATE OR REPLACE TEMP TABLE open_keyed AS SELECT * FROM all_keyed ANTI JOIN junk USING (site, cid);
+        DELETE FROM keyed WHERE site IN (SELECT site FROM {sites});
+        INSERT INTO keyed SELECT * FROM open_keyed;
         CREATE OR REPLACE TEMP TABLE mixed AS
-        SELECT k.site, k.key, k.uid, k.cid, k.first_at, k.last_at, k.fetches FROM keyed k
-        SEMI JOIN (SELECT site, key FROM keyed GROUP BY site, key HAVING min(cid) <> max(cid)) m USING (site, key);
+        SELECT k.site, k.key, k.uid, k.cid, k.first_at, k.last_at, k.fetches FROM open_keyed k
+        SEMI JOIN (SELECT site, key FROM open_keyed GROUP BY site, key HAVING min(cid) <> max(cid)) m USING (site, key);
         -- Contents of one URL are versions of one page. Two passes join the versions that URLs have in common.
         CREATE OR REPLACE TEMP TABLE parts AS
         WITH by_url AS (SELECT *, min(cid) OVER (PARTITION BY site, key, uid) AS a FROM mixed),
@@ -268,25 +292,33 @@ def group_urls(connection: duckdb.DuckDBPyConnection, sites: str) -> None:
             FROM spans GROUP BY site, key)
         SELECT site, key FROM pairs LEFT JOIN edited_sites e USING (site)
         WHERE parts = 2 AND first_end < last_start AND least >= 2 AND (e.site IS NOT NULL OR least + most >= 7);
-        CREATE OR REPLACE TEMP TABLE conflicts AS
+        CREATE OR REPLACE TEMP TABLE open_conflicts AS
         SELECT site, key, uid, part FROM parts ANTI JOIN edited USING (site, key)
         SEMI JOIN (SELECT site, key FROM parts GROUP BY site, key HAVING min(part) <> max(part)) c USING (site, key)
-        QUALIFY row_number() OVER (PARTITION BY site, key ORDER BY hash(uid), uid) <= {_MAX_URLS_OF_GROUP}
+        QUALIFY row_number() OVER (PARTITION BY site, key ORDER BY hash(uid), uid) <= {_MAX_URLS_OF_GROUP};
+        DELETE FROM conflicts WHERE site IN (SELECT site FROM {sites});
+        INSERT INTO conflicts SELECT * FROM open_conflicts
     """)
 
 
 def _vote(connection: duckdb.DuckDBPyConnection, blame: str) -> bool:
     """Make the table `losers` of the features to take away; return whether there are any."""
-    make_support(connection)
+    row = connection.execute("SELECT count(*) FROM open_conflicts").fetchone()
+    if not (row and row[0]):
+        return False
+    connection.execute("CREATE OR REPLACE TEMP TABLE torn AS SELECT DISTINCT site FROM open_conflicts")
+    make_support(connection, "torn")
     connection.execute(f"""
-        CREATE OR REPLACE TEMP TABLE in_conflict AS SELECT * FROM urls SEMI JOIN conflicts USING (uid, site);
+        CREATE OR REPLACE TEMP TABLE in_conflict AS
+        SELECT {split_urls.BLANKED_COLUMNS} FROM urls u JOIN needs d USING (site)
+        SEMI JOIN open_conflicts c ON c.uid = u.uid;
         CREATE OR REPLACE TEMP TABLE conflict_pieces AS
         SELECT * FROM ({split_urls.make_pieces_query("in_conflict", retries=True)}) SEMI JOIN active USING (site, fid);
         CREATE OR REPLACE TEMP TABLE best AS
-        WITH pieces AS (FROM conflict_pieces), placed AS (SELECT DISTINCT c.site, c.key, p.fid FROM conflicts c JOIN pieces p USING (uid, site)),
+        WITH pieces AS (FROM conflict_pieces), placed AS (SELECT DISTINCT c.site, c.key, p.fid FROM open_conflicts c JOIN pieces p USING (uid, site)),
         valued AS (
             SELECT c.site, c.key, f.fid, c.part, coalesce(p.value, '') AS value, count(*) AS n
-            FROM conflicts c JOIN placed f USING (site, key)
+            FROM open_conflicts c JOIN placed f USING (site, key)
             LEFT JOIN pieces p ON p.uid = c.uid AND p.site = c.site AND p.fid = f.fid
             GROUP BY ALL),
         totals AS (
@@ -318,7 +350,7 @@ def _vote(connection: duckdb.DuckDBPyConnection, blame: str) -> bool:
             SELECT w.site, w.fid, min(b.key) AS key FROM worst w JOIN best b USING (site, fid) GROUP BY ALL),
         valued AS (
             SELECT p.site, p.fid, c.uid, c.part, coalesce(v.value, '') AS value
-            FROM places p JOIN conflicts c USING (site, key)
+            FROM places p JOIN open_conflicts c USING (site, key)
             LEFT JOIN conflict_pieces v ON v.uid = c.uid AND v.site = c.site AND v.fid = p.fid),
         firsts AS (SELECT site, fid, arg_min(struct_pack(uid, part, value), (value, uid)) AS a FROM valued GROUP BY ALL)
         SELECT w.site, w.fid, any_value(w.votes) AS votes, any_value(w.support) AS support, any_value(f.a.uid) AS one,
@@ -329,16 +361,19 @@ def _vote(connection: duckdb.DuckDBPyConnection, blame: str) -> bool:
     return bool(row and row[0])
 
 
-def make_support(connection: duckdb.DuckDBPyConnection) -> None:
+def make_support(connection: duckdb.DuckDBPyConnection, sites: str) -> None:
     """Make the table `support`: in how many contents a dropped feature varies, in groups without a conflict."""
+    connection.execute(split_urls.MAKE_NEEDS)
     connection.execute(f"""
         CREATE OR REPLACE TEMP TABLE clean AS
         SELECT site, key, min(cid) AS cid, count(DISTINCT uid) AS n, min(kept_order) <> max(kept_order) AS orders,
             min(kept_case) <> max(kept_case) AS cases
-        FROM keyed ANTI JOIN conflicts USING (site, key) GROUP BY site, key HAVING min(uid) <> max(uid);
+        FROM keyed SEMI JOIN {sites} USING (site) ANTI JOIN conflicts USING (site, key)
+        GROUP BY site, key HAVING min(uid) <> max(uid);
         CREATE OR REPLACE TEMP TABLE in_clean AS
-        SELECT DISTINCT k.key, c.cid, c.n, c.orders, c.cases, u.* FROM keyed k JOIN clean c USING (site, key)
-        JOIN urls u ON u.uid = k.uid;
+        SELECT k.key, c.cid, c.n, c.orders, c.cases, {split_urls.BLANKED_COLUMNS}
+        FROM (SELECT DISTINCT site, key, uid FROM keyed) k JOIN clean c USING (site, key)
+        JOIN urls u ON u.uid = k.uid JOIN needs d ON d.site = u.site;
         CREATE OR REPLACE TEMP TABLE proofs AS
         SELECT p.site, p.fid, n.key, any_value(n.cid) AS cid
         FROM (SELECT * FROM ({split_urls.make_pieces_query("in_clean", retries=True)})
@@ -354,9 +389,13 @@ def make_support(connection: duckdb.DuckDBPyConnection) -> None:
 
 def collect_evidence(connection: duckdb.DuckDBPyConnection) -> None:
     """Make the tables of what was found: `found`, `pairs` (example URLs of a rule), `rule_hosts`."""
-    connection.execute("CREATE OR REPLACE TEMP TABLE all_sites AS SELECT DISTINCT site FROM active")
-    group_urls(connection, "all_sites")
+    connection.execute("""
+        CREATE OR REPLACE TEMP TABLE all_sites AS SELECT DISTINCT site FROM active;
+        CREATE OR REPLACE TEMP TABLE blamed (site VARCHAR, fid VARCHAR, groups BIGINT);
+        CREATE OR REPLACE TEMP TABLE open_conflicts AS SELECT * FROM conflicts SEMI JOIN all_sites USING (site)
+    """)
     _vote(connection, "true")
+    make_support(connection, "all_sites")
     connection.execute(f"""
         CREATE OR REPLACE TEMP TABLE found AS
         SELECT s.site, s.fid, s.support, coalesce(b.groups, 0) AS against

@@ -39,7 +39,7 @@ SCHEMA = pa.schema(
 DEFAULT_MEMORY = 1000**3
 _BASE_MEMORY = 200 * 1000**2  # of Python and Arrow, which DuckDB does not count
 _ROWS_PER_PART = 1_000_000
-_PARSE_ONLY = Policy("learn", 1, normalize_escapes=True, fragment="drop")
+PARSE_ONLY = Policy("learn", 1, normalize_escapes=True, fragment="drop")
 
 _STORE_ROWS = """
 INSERT INTO stored
@@ -74,8 +74,17 @@ def learn_on_duckdb(
                 message = f"{memory // 1000**2} MB of memory are not enough. Raise --memory. ({get_first_line(error)})"
                 raise LearnError(message) from None
             raise LearnError(f"Learning failed: {get_first_line(error)}") from error
-    by_host = sorted(rules, key=lambda rule: (rule.host, rule.name))
-    return Learned(tuple(by_host), tuple(sorted(refused, key=lambda rule: (rule.host, rule.name))), rows, invalid)
+    return sort_results(rules, refused, rows, invalid)
+
+
+def sort_results(rules: list[LearnedRule], refused: list[RefusedRule], rows: int, invalid: int) -> Learned:
+    """Return the result in the order that does not depend on the parts."""
+    return Learned(
+        tuple(sorted(rules, key=lambda rule: (rule.host, rule.name))),
+        tuple(sorted(refused, key=lambda rule: (rule.host, rule.name, rule.reason, rule.support))),
+        rows,
+        invalid,
+    )
 
 
 def _store(
@@ -89,7 +98,7 @@ def _store(
     """)
     rows = invalid = 0
     for batch in batches:
-        urls = arrow.normalize(batch.column("url"), _PARSE_ONLY)
+        urls = arrow.normalize(batch.column("url"), PARSE_ONLY)
         columns = [urls, *(batch.column(name) for name in SCHEMA.names[1:])]
         connection.register("batch", pa.table(columns, schema=SCHEMA))
         connection.execute(_STORE_ROWS)

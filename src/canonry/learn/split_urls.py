@@ -94,36 +94,33 @@ SELECT uid, h.site, h.label, scheme, authority, path,
         WHEN path[-1:] = '/' THEN string_split(path[2:-2], '/') ELSE string_split(path[2:], '/') END AS segs,
     path[-1:] = '/' AS slash, sems,
     CASE WHEN query IS NULL THEN []::VARCHAR[] ELSE string_split(query, '&') END AS params, coalesce(query, '') AS query,
+    query IS NOT NULL AND len(list_distinct(list_transform(string_split(query, '&'), lambda p: name_of(p))))
+        < len(string_split(query, '&')) AS has_repeats,
     CASE WHEN strpos(path[2:], '/') > 0 THEN path[: strpos(path[2:], '/') + 1] ELSE '/' END AS folder
 FROM paths JOIN hosts h USING (host)
 """
 
 
-def make_pieces_query(source: str, *, retries: bool) -> str:
+def make_pieces_query(source: str, *, retries: bool, rest: bool = True) -> str:
     """Return a query for the features of the URLs in the table `source`: uid, site, fid, value.
 
-    With `retries` also parameters below a folder and single values, which are tried after a parameter was refused.
+    With `retries` also parameters below a folder and single values, which are tried after a parameter was refused;
+    without `rest` nothing but parameters.
     """
     named = f"""
-        SELECT uid, site, folder, name_of(p) AS name, p FROM (
-            SELECT uid, site, folder, unnest(params) AS p FROM {source} WHERE query <> '')"""
+        SELECT uid, site, folder, has_repeats, name_of(p) AS name, p FROM (
+            SELECT uid, site, folder, has_repeats, unnest(params) AS p FROM {source} WHERE query <> '')"""
     again = """
     UNION ALL SELECT uid, site, 'folder:' || folder || '|' || name, p FROM params
     UNION ALL SELECT uid, site, 'value:' || p, p FROM params WHERE length(p) < 60"""
-    return f"""
-    WITH named AS ({named}),
-    params AS (
-        -- a name that occurs several times in a URL is one parameter with several values
-        SELECT uid, site, folder, name, string_agg(p, '&' ORDER BY p) AS p
-        FROM named GROUP BY uid, site, folder, name),
+    lists = f""",
     placed AS (
         SELECT uid, site, s, place_of(i, n) AS place FROM (
             SELECT uid, site, len(segs) AS n, unnest(segs) AS s, generate_subscripts(segs, 1) AS i
             FROM {source} WHERE len(segs) > 0)),
     lasts AS (
-        SELECT uid, site, segs, segs[-1] AS s, len(segs) AS n FROM {source} WHERE len(segs) > 0)
-    SELECT uid, site, 'param:' || name AS fid, p AS value FROM params
-    {again if retries else ""}
+        SELECT uid, site, segs, segs[-1] AS s, len(segs) AS n FROM {source} WHERE len(segs) > 0)"""
+    others = f"""
     UNION ALL SELECT uid, site, 'sem:' || name_of(p), p FROM (
         SELECT uid, site, unnest(sems) AS p FROM {source} WHERE len(sems) > 0)
     UNION ALL SELECT uid, site, 'seg:' || place || ':' || s, s FROM placed
@@ -140,6 +137,17 @@ def make_pieces_query(source: str, *, retries: bool) -> str:
     UNION ALL SELECT uid, site, 'slash', '/' FROM {source} WHERE slash AND len(segs) > 0
     UNION ALL SELECT uid, site, 'scheme', scheme FROM {source}
     UNION ALL SELECT uid, site, 'order', query FROM {source} WHERE len(params) > 1
+    """
+    return f"""
+    WITH named AS ({named}),
+    params AS (
+        -- a name that occurs several times in a URL is one parameter with several values
+        SELECT uid, site, folder, name, p FROM named WHERE NOT has_repeats
+        UNION ALL SELECT uid, site, folder, name, string_agg(p, '&' ORDER BY p) AS p
+        FROM named WHERE has_repeats GROUP BY uid, site, folder, name){lists if rest else ""}
+    SELECT uid, site, 'param:' || name AS fid, p AS value FROM params
+    {again if retries else ""}
+    {others if rest else ""}
     """
 
 
@@ -261,4 +269,18 @@ WHERE len(u.found) = 1 AND strpos(u.found[1], '=') > 0 AND regexp_full_match(v, 
 UPDATE urls SET path = m.path, segs = m.segs, slash = false, params = m.params,
     query = array_to_string(m.params, '&'), folder = '/' || split_part(m.path, '/', 2) || '/'
 FROM moved m WHERE urls.uid = m.uid
+"""
+
+# Which kinds of parts a site needs: what no active feature is about is not unfolded.
+BLANKED_COLUMNS = """
+    u.uid, u.site, u.folder, u.has_repeats, u.slash, u.scheme, CASE WHEN d.has_labels THEN u.label ELSE '' END AS label,
+    CASE WHEN d.has_path THEN u.segs ELSE [] END AS segs, CASE WHEN d.has_sems THEN u.sems ELSE [] END AS sems,
+    CASE WHEN d.has_params THEN u.params ELSE [] END AS params, CASE WHEN d.has_params THEN u.query ELSE '' END AS query
+"""
+MAKE_NEEDS = """
+CREATE OR REPLACE TEMP TABLE needs AS
+SELECT site, bool_or(fid ~ '^(seg|shape|case|ext|slug|id-)') OR bool_or(fid = 'slash') AS has_path,
+    bool_or(fid ~ '^(param|value|folder)') OR bool_or(fid = 'order') AS has_params,
+    bool_or(fid LIKE 'sem:%') AS has_sems, bool_or(fid LIKE 'host:%') AS has_labels
+FROM active GROUP BY site
 """
