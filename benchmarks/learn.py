@@ -22,8 +22,8 @@ from pathlib import Path
 
 from benchmarks.learn_sites import KINDS, Row, Site, make_sites
 from canonry import Policy, normalize
-from canonry.learn import learn
-from canonry.learn.export import Entry, make_overrides
+from canonry.learner import learn
+from canonry.learner.export import Entry, make_overrides
 
 NEUTRAL = Policy("neutral", 1, fragment="drop")
 HELD_OUT = 30  # per cent of the URLs

@@ -15,7 +15,7 @@ import pyarrow
 import pyarrow.parquet
 
 from benchmarks.learn_sites import KINDS, make_sites
-from canonry.learn.learner import SCHEMA
+from canonry.learner.duckdb_engine import SCHEMA
 
 pa: Any = pyarrow
 pq: Any = pyarrow.parquet
@@ -37,7 +37,7 @@ def measure(path: str, memory: str) -> dict[str, float]:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     code = (
         "import resource, sys\n"
-        "from canonry.learn import learn\n"
+        "from canonry.learner import learn\n"
         "got = learn(sys.argv[1], memory=int(sys.argv[2]))\n"
         "print(got.rows, len(got.rules), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
     )

@@ -164,9 +164,7 @@ def _require_java(kind: type[CanonryError]) -> None:
 
     home = os.environ.get("JAVA_HOME")
     if not (shutil.which("java") or (home and Path(home, "bin", "java").exists())):
-        raise kind(
-            "Spark needs Java 17 or later. On Debian: apt-get install default-jre-headless. Or set JAVA_HOME."
-        )
+        raise kind("Spark needs Java 17 or later. On Debian: apt-get install default-jre-headless. Or set JAVA_HOME.")
 
 
 def _make_absolute(job: BulkJob) -> BulkJob:

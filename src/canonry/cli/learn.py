@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from canonry.learn.check_policy import PolicyCheck
-    from canonry.learn.values import Learned
+    from canonry.learner.check_policy import PolicyCheck
+    from canonry.learner.values import Learned
 
 _CRAWL_PREFIX = "crawl:"
 _ALL_CRAWLS = "crawls"
@@ -40,7 +40,11 @@ _SHOWN_DIFFERENCES = 10
     help="Report where a policy merges pages that differ, and where it keeps equal pages apart.",
 )
 @click.option(
-    "--verify", metavar="N", type=click.IntRange(0, 100), default=0, help="Fetch N pairs of each rule before proposing it."
+    "--verify",
+    metavar="N",
+    type=click.IntRange(0, 100),
+    default=0,
+    help="Fetch N pairs of each rule before proposing it.",
 )
 @click.option("--propose", is_flag=True, help="Store the rules as proposals for review on the page /learned.")
 @click.option(
@@ -48,7 +52,9 @@ _SHOWN_DIFFERENCES = 10
     help="duckdb runs on one machine, spark on many. Both find the same rules.",
 )  # fmt: skip
 @click.option("--master", metavar="URL", help="With --engine spark: the cluster.  [default: local[*]]")
-@click.option("--memory", metavar="SIZE", default="1GB", show_default=True, help="Memory limit; more data goes to disk.")
+@click.option(
+    "--memory", metavar="SIZE", default="1GB", show_default=True, help="Memory limit; more data goes to disk."
+)
 @db_option
 @json_option
 def learn(
@@ -78,7 +84,7 @@ def learn(
     canonry learn index.cdxj.gz --check bookmark
     """
     from canonry.bulk.job import parse_size
-    from canonry.learn import learn_batches
+    from canonry.learner import learn_batches
 
     if master is not None and engine != "spark":
         raise click.UsageError("--master needs --engine spark")
@@ -94,7 +100,7 @@ def learn(
     _print_learned(learned, as_json=as_json)
     if check is not None:
         from canonry.cli.options import load_chosen_policy
-        from canonry.learn.check_policy import check_policy
+        from canonry.learner.check_policy import check_policy
 
         found = check_policy(_read_sources(sources, database_url), learned, load_chosen_policy(check))
         _print_check(found, as_json=as_json)
@@ -105,12 +111,12 @@ def learn(
 
 
 def _read_sources(sources: tuple[str, ...], database_url: str) -> Iterator[Any]:
-    from canonry.learn.read_rows import read_rows
+    from canonry.learner.read_rows import read_rows
 
     for source in sources:
         if source == _ALL_CRAWLS or source.startswith(_CRAWL_PREFIX):
             from canonry.cli.stores import open_store
-            from canonry.learn.read_crawls import read_crawl_rows
+            from canonry.learner.read_crawls import read_crawl_rows
 
             number = source[len(_CRAWL_PREFIX) :] if source != _ALL_CRAWLS else ""
             if number and not number.isdecimal():
@@ -122,7 +128,7 @@ def _read_sources(sources: tuple[str, ...], database_url: str) -> Iterator[Any]:
 
 
 async def _verify(learned: Learned, pairs: int) -> Learned:
-    from canonry.learn.verify import verify_rules
+    from canonry.learner.verify import verify_rules
     from canonry.settings import load_settings
     from canonry.wiring import make_client
 
@@ -144,7 +150,7 @@ def _propose(learned: Learned, database_url: str) -> None:
     from datetime import UTC, datetime
 
     from canonry.cli.stores import open_store
-    from canonry.learn.proposal_store import ProposalStore
+    from canonry.learner.proposal_store import ProposalStore
 
     with open_store(database_url, must_exist=False) as database:
         count = asyncio.run(ProposalStore(database).propose(learned.rules, datetime.now(UTC)))

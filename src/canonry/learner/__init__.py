@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from canonry.learn.values import Learned
+    from canonry.learner.values import Learned
 
 MIN_MEMORY = 300 * 1000**2
 
@@ -30,7 +30,7 @@ def learn(
 
     `memory` is in bytes. LearnError if a source cannot be read.
     """
-    from canonry.learn.read_rows import read_rows
+    from canonry.learner.read_rows import read_rows
 
     batches = read_rows(rows)
     return learn_batches(batches, engine=engine, min_confidence=min_confidence, memory=memory, master=master)
@@ -39,17 +39,17 @@ def learn(
 def learn_batches(
     batches: Iterable[Any], *, engine: str, min_confidence: float, memory: int, master: str | None = None
 ) -> Learned:
-    """Learn from Arrow batches with the columns of `learner.SCHEMA`."""
+    """Learn from Arrow batches with the columns of `duckdb_engine.SCHEMA`."""
     if not 0 < min_confidence < 1:
         raise LearnError(f"min_confidence must be between 0 and 1, not {min_confidence}.")
     if memory < MIN_MEMORY:
         raise LearnError(f"The memory limit must be at least {MIN_MEMORY // 1000**2} MB.")
     if engine == "duckdb":
-        from canonry.learn.learner import learn_on_duckdb
+        from canonry.learner.duckdb_engine import learn_on_duckdb
 
         return learn_on_duckdb(batches, min_confidence=min_confidence, memory=memory)
     if engine == "spark":
-        from canonry.learn.spark import learn_on_spark
+        from canonry.learner.spark_engine import learn_on_spark
 
         return learn_on_spark(batches, min_confidence=min_confidence, memory=memory, master=master)
     raise LearnError(f"There is no engine {engine!r}: choose duckdb or spark.")

@@ -1,7 +1,7 @@
 """Learn on many machines (contract L6): Spark brings the rows of a site to one task, which runs the same SQL.
 
 Rules are never made across sites, so tasks need nothing of each other. The result is the same as on one machine, byte
-for byte: a task runs the learner of `learner.py`, which does not depend on the order of the rows.
+for byte: a task runs the learner of `duckdb_engine.py`, which does not depend on the order of the rows.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from canonry.bulk.spark import open_session
 from canonry.core.native import normalize_many
 from canonry.core.url import parse
 from canonry.errors import LearnError
-from canonry.learn.learner import PARSE_ONLY, SCHEMA, learn_on_duckdb, sort_results
-from canonry.learn.values import Learned
+from canonry.learner.duckdb_engine import PARSE_ONLY, SCHEMA, learn_on_duckdb, sort_results
+from canonry.learner.values import Learned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -9,7 +9,7 @@ import duckdb
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 
 from canonry.bulk import arrow
-from canonry.learn.values import Learned, Pair
+from canonry.learner.values import Learned, Pair
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 from canonry.core.normalize import normalize
 from canonry.core.presets import get_newest
 from canonry.errors import CanonryError, InvalidUrl
-from canonry.learn.export import make_overrides
-from canonry.learn.values import Learned, LearnedRule, Pair, RefusalReason, RefusedRule
+from canonry.learner.export import make_overrides
+from canonry.learner.values import Learned, LearnedRule, Pair, RefusalReason, RefusedRule
 
 if TYPE_CHECKING:
     from collections.abc import Callable

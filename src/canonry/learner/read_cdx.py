@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 
 from canonry.errors import LearnError
-from canonry.learn.learner import SCHEMA
+from canonry.learner.duckdb_engine import SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,11 +17,11 @@ from canonry.bulk import arrow
 from canonry.bulk.disk_errors import get_first_line
 from canonry.core.policy import Policy
 from canonry.errors import LearnError
-from canonry.learn import split_urls
-from canonry.learn.choose_contents import choose_contents
-from canonry.learn.export import make_entries
-from canonry.learn.find_rules import collect_evidence, compute_confidence, find_rules
-from canonry.learn.values import Learned, LearnedRule, Pair, RefusalReason, RefusedRule, describe, get_kind
+from canonry.learner import split_urls
+from canonry.learner.choose_contents import choose_contents
+from canonry.learner.export import make_entries
+from canonry.learner.find_rules import collect_evidence, compute_confidence, find_rules
+from canonry.learner.values import Learned, LearnedRule, Pair, RefusalReason, RefusedRule, describe, get_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

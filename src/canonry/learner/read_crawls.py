@@ -9,7 +9,7 @@ import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 from sqlalchemy import Connection, select
 
 from canonry.errors import LearnError
-from canonry.learn.learner import SCHEMA
+from canonry.learner.duckdb_engine import SCHEMA
 from canonry.store.schema import crawl_pages, crawls
 
 if TYPE_CHECKING:

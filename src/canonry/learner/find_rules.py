@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from canonry.learn import split_urls
+from canonry.learner import split_urls
 
 if TYPE_CHECKING:
     import duckdb

@@ -13,8 +13,8 @@ import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 
 from canonry.bulk.disk_errors import get_first_line
 from canonry.errors import LearnError
-from canonry.learn.learner import SCHEMA
-from canonry.learn.read_cdx import read_cdx
+from canonry.learner.duckdb_engine import SCHEMA
+from canonry.learner.read_cdx import read_cdx
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -79,7 +79,9 @@ def _make_row(value: object) -> dict[str, object]:
         row = {name: getattr(value, name, None) for name in SCHEMA.names}
     if row.get("url") is None:
         raise LearnError(f"A row has no url: {value!r}"[:300])
-    return {name: next((row[each] for each in names if row.get(each) is not None), None) for name, names in _NAMES.items()}
+    return {
+        name: next((row[each] for each in names if row.get(each) is not None), None) for name, names in _NAMES.items()
+    }
 
 
 def _make_column(rows: list[dict[str, object]], name: str) -> Any:
@@ -134,7 +136,11 @@ def _select(connection: duckdb.DuckDBPyConnection, table: str, name: str, params
             )
         selected = ", ".join(_cast(wanted, column, columns) for wanted, column in found.items())
         status = next((each for each in _STATUS_NAMES if each in columns), None)
-        where = f"WHERE TRY_CAST({_quote(status)} AS INT) IS NULL OR TRY_CAST({_quote(status)} AS INT) = 200" if status else ""
+        where = (
+            f"WHERE TRY_CAST({_quote(status)} AS INT) IS NULL OR TRY_CAST({_quote(status)} AS INT) = 200"
+            if status
+            else ""
+        )
         result: Any = connection.sql(f"SELECT {selected} FROM {table} {where}", params=params or None)
         for batch in result.to_arrow_reader(_BATCH_ROWS):
             yield pa.table(batch.columns, names=SCHEMA.names).cast(SCHEMA)
