@@ -34,7 +34,7 @@ FROM (SELECT DISTINCT site FROM observed) s LEFT JOIN counts c USING (site)
 _CONTENTS = """
 CREATE OR REPLACE TABLE seen AS
 SELECT o.uid, o.site,
-    hash(CASE WHEN t.by_hash AND o.content IS NOT NULL THEN 'h' || o.content
+    md5_number_lower(CASE WHEN t.by_hash AND o.content IS NOT NULL THEN 'h' || o.content
         WHEN NOT t.by_hash AND c.cluster IS NOT NULL THEN 's' || c.cluster
         WHEN k.site IS NOT NULL AND o.canonical IS NOT NULL THEN 'c' || o.canonical END) AS cid,
     min(o.first_at) AS first_at, max(o.last_at) AS last_at,
@@ -79,7 +79,7 @@ def _make_clusters(connection: duckdb.DuckDBPyConnection) -> None:
         WHERE NOT by_hash AND simhash IS NOT NULL;
         CREATE OR REPLACE TEMP TABLE sampled AS
         SELECT site, uid, simhash FROM (
-            SELECT site, uid, min(simhash) AS simhash, row_number() OVER (PARTITION BY site ORDER BY hash(uid)) AS n
+            SELECT site, uid, min(simhash) AS simhash, row_number() OVER (PARTITION BY site ORDER BY uid) AS n
             FROM observed SEMI JOIN hashes USING (site, simhash) GROUP BY site, uid) WHERE n <= {_SAMPLE};
         -- Pairs of different URLs that are copies of each other would hide how far apart pages are: the distances
         -- of pages are on the far side of the widest gap, so half of the median is a safe upper bound for the gap.

@@ -124,7 +124,7 @@ def _find_candidates(connection: duckdb.DuckDBPyConnection) -> None:
     """)
     pieces = split_urls.make_pieces_query("numbered", retries=False)
     connection.execute(f"""
-        CREATE OR REPLACE TEMP TABLE numbered AS SELECT * EXCLUDE (uid), hash(cid, uid) AS uid FROM unfolded;
+        CREATE OR REPLACE TEMP TABLE numbered AS SELECT * EXCLUDE (uid), xor(cid, uid) AS uid FROM unfolded;
         -- In how many URLs of a content a segment is, wherever: one that only moved did not come and go.
         CREATE OR REPLACE TEMP TABLE inside AS
         SELECT cid, s, count(DISTINCT uid) AS c FROM (SELECT cid, uid, unnest(segs) AS s FROM numbered)
@@ -295,7 +295,7 @@ def group_urls(connection: duckdb.DuckDBPyConnection, sites: str) -> None:
         CREATE OR REPLACE TEMP TABLE open_conflicts AS
         SELECT site, key, uid, part FROM parts ANTI JOIN edited USING (site, key)
         SEMI JOIN (SELECT site, key FROM parts GROUP BY site, key HAVING min(part) <> max(part)) c USING (site, key)
-        QUALIFY row_number() OVER (PARTITION BY site, key ORDER BY hash(uid), uid) <= {_MAX_URLS_OF_GROUP};
+        QUALIFY row_number() OVER (PARTITION BY site, key ORDER BY uid) <= {_MAX_URLS_OF_GROUP};
         DELETE FROM conflicts WHERE site IN (SELECT site FROM {sites});
         INSERT INTO conflicts SELECT * FROM open_conflicts
     """)

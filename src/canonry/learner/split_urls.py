@@ -1,5 +1,6 @@
 """SQL that splits URLs into parts: one row for each distinct URL, and the features of some of these rows.
 
+URLs, contents and keys are compared by 64 bits of their MD5: DuckDB's own hash of texts has too many collisions.
 The URLs were written by the core (parse only), so a URL is `scheme://host[:port]/path[?query]` and can be cut at its
 first `/` and `?`. No list of names is used anywhere: a feature is any part that may come and go.
 
@@ -221,15 +222,15 @@ cleaned AS (
             ELSE s END), lambda s: s IS NOT NULL) END AS kept
     FROM shortened)
 SELECT uid, site,
-    hash(scheme, label, authority, sems,
-        CASE WHEN len(cases) = 0 THEN kept ELSE list_transform(kept, lambda s, i:
-            CASE WHEN list_contains(cases, place_of(i, len(kept))) THEN lower(s) ELSE s END) END,
+    md5_number_lower(concat_ws(chr(1), scheme, label, authority, array_to_string(sems, ';'),
+        array_to_string(CASE WHEN len(cases) = 0 THEN kept ELSE list_transform(kept, lambda s, i:
+            CASE WHEN list_contains(cases, place_of(i, len(kept))) THEN lower(s) ELSE s END) END, '/'),
         -- `/a/index.html` is `/a/`, but `/a/print` is `/a`
-        CASE WHEN any_slash OR len(kept) = 0 THEN false WHEN no_last AND contains(segs[-1], '.') THEN true
-            ELSE slash END,
-        CASE WHEN ordered THEN list_sort(params) ELSE params END) AS key,
-    CASE WHEN ordered THEN hash(params) ELSE 0 END AS kept_order,
-    CASE WHEN len(cases) > 0 THEN hash(kept) ELSE 0 END AS kept_case
+        CASE WHEN any_slash OR len(kept) = 0 THEN '' WHEN no_last AND contains(segs[-1], '.') THEN '/'
+            WHEN slash THEN '/' ELSE '' END,
+        array_to_string(CASE WHEN ordered THEN list_sort(params) ELSE params END, '&'))) AS key,
+    CASE WHEN ordered THEN md5_number_lower(array_to_string(params, '&')) ELSE 0 END AS kept_order,
+    CASE WHEN len(cases) > 0 THEN md5_number_lower(array_to_string(kept, '/')) ELSE 0 END AS kept_case
 FROM cleaned
 """
 
