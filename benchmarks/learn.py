@@ -16,14 +16,17 @@ import json
 import random
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benchmarks.learn_sites import KINDS, Row, Site, make_sites
 from canonry import Policy, normalize
 from canonry.learner import learn
 from canonry.learner.export import Entry, make_overrides
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 NEUTRAL = Policy("neutral", 1, fragment="drop")
 HELD_OUT = 30  # per cent of the URLs

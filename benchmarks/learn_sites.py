@@ -9,14 +9,18 @@ from __future__ import annotations
 import hashlib
 import random
 import string
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 DAY = 86_400
 WORDS = (
-    "amber basil cedar delta ember fjord grove haven indigo jasper karma lunar maple nectar onyx pearl quartz raven "
-    "sable tidal umber velvet willow xenon yonder zephyr acorn birch cobalt dune echo flint garnet hazel iris juniper"
-).split()
+    "amber", "basil", "cedar", "delta", "ember", "fjord", "grove", "haven", "indigo", "jasper", "karma", "lunar",
+    "maple", "nectar", "onyx", "pearl", "quartz", "raven", "sable", "tidal", "umber", "velvet", "willow", "xenon",
+    "yonder", "zephyr", "acorn", "birch", "cobalt", "dune", "echo", "flint", "garnet", "hazel", "iris", "juniper",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

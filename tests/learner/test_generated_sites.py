@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from benchmarks.learn import Score, learn_sites, score_rules
 from benchmarks.learn_sites import KINDS, make_sites
 

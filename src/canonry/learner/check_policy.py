@@ -1,4 +1,4 @@
-"""Compare a policy with the evidence: what it merges although contents differ, and what it keeps apart (contract L4)."""
+"""Compare a policy with the evidence: what it merges wrongly, and what it keeps apart (contract L4)."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ WHERE (t.by_hash AND o.content IS NOT NULL) OR (NOT t.by_hash AND c.cluster IS N
 GROUP BY ALL
 """
 
-# Sites whose canonical URLs can be believed: no target that many pages name, and pages with one target have one content.
+# Sites whose canonical URLs can be believed: no target that many pages name, and one content for each target.
 _BELIEVED = f"""
 CREATE OR REPLACE TEMP TABLE believed AS
 WITH pages AS (

@@ -43,7 +43,8 @@ PARSE_ONLY = Policy("learn", 1, normalize_escapes=True, fragment="drop")
 
 _STORE_ROWS = """
 INSERT INTO stored
-SELECT md5_number_lower(array_to_string(string_split(regexp_extract(url, '^https?://(?:[^/@]*@)?([^/:?]+)', 1), '.')[-2:], '.')),
+SELECT md5_number_lower(array_to_string(string_split(
+        regexp_extract(url, '^https?://(?:[^/@]*@)?([^/:?]+)', 1), '.')[-2:], '.')),
     md5_number_lower(url), url, content_hash, simhash, canonical_url, fetched_at
 FROM batch WHERE url IS NOT NULL
 """

@@ -118,7 +118,8 @@ def _find_candidates(connection: duckdb.DuckDBPyConnection) -> None:
         CREATE OR REPLACE TEMP TABLE unfolded AS
         SELECT DISTINCT m.uid, m.site, m.label, m.scheme, m.slash, m.authority, m.folder, m.has_repeats,
             CASE WHEN v.paths THEN m.segs ELSE [] END AS segs, CASE WHEN v.paths THEN m.path ELSE '' END AS path,
-            CASE WHEN v.queries THEN m.params ELSE [] END AS params, CASE WHEN v.queries THEN m.query ELSE '' END AS query,
+            CASE WHEN v.queries THEN m.params ELSE [] END AS params,
+            CASE WHEN v.queries THEN m.query ELSE '' END AS query,
             CASE WHEN v.sems THEN m.sems ELSE [] END AS sems, m.cid, v.n, v.cases, v.orders
         FROM members m JOIN varying v USING (cid, site)
     """)
@@ -315,7 +316,8 @@ def _vote(connection: duckdb.DuckDBPyConnection, blame: str) -> bool:
         CREATE OR REPLACE TEMP TABLE conflict_pieces AS
         SELECT * FROM ({split_urls.make_pieces_query("in_conflict", retries=True)}) SEMI JOIN active USING (site, fid);
         CREATE OR REPLACE TEMP TABLE best AS
-        WITH pieces AS (FROM conflict_pieces), placed AS (SELECT DISTINCT c.site, c.key, p.fid FROM open_conflicts c JOIN pieces p USING (uid, site)),
+        WITH pieces AS (FROM conflict_pieces),
+        placed AS (SELECT DISTINCT c.site, c.key, p.fid FROM open_conflicts c JOIN pieces p USING (uid, site)),
         valued AS (
             SELECT c.site, c.key, f.fid, c.part, coalesce(p.value, '') AS value, count(*) AS n
             FROM open_conflicts c JOIN placed f USING (site, key)

@@ -19,10 +19,11 @@ from canonry.core.native import normalize_many
 from canonry.core.url import parse
 from canonry.errors import LearnError
 from canonry.learner.duckdb_engine import PARSE_ONLY, SCHEMA, learn_on_duckdb, sort_results
-from canonry.learner.values import Learned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    from canonry.learner.values import Learned
 
 pa: Any = pyarrow  # pyarrow has no type stubs
 pq: Any = pyarrow.parquet

@@ -6,10 +6,12 @@ first `/` and `?`. No list of names is used anywhere: a feature is any part that
 
 A feature id (`fid`) says what would be dropped:
 
-    param:sid        a query parameter            value:page=1     one value of it       folder:/shop/|sort  below a folder
-    sem:jsessionid   a `;name=value` in the path  seg:first:amp    a path segment        shape:first:s-#     a generated one
-    ext:html         a file extension             slash  scheme  order                  case:last
-    host:m           a label before the site      slug:/q/#        text after an id     id-end:/news        text before one
+    param:sid        a query parameter             value:page=1      one value of it
+    folder:/shop/|a  a parameter below a folder    sem:jsessionid    a `;name=value` in the path
+    seg:first:amp    a path segment                shape:first:s-#   a generated one
+    ext:html         a file extension              slash  scheme  order  case:last
+    host:m           a label before the site       slug:/q/#         text after an id
+    id-end:/news     text before an id             slug-head:/dp/#   a segment before one
 """
 
 from __future__ import annotations
@@ -94,7 +96,8 @@ SELECT uid, h.site, h.label, scheme, authority, path,
     CASE WHEN path = '/' THEN []::VARCHAR[]
         WHEN path[-1:] = '/' THEN string_split(path[2:-2], '/') ELSE string_split(path[2:], '/') END AS segs,
     path[-1:] = '/' AS slash, sems,
-    CASE WHEN query IS NULL THEN []::VARCHAR[] ELSE string_split(query, '&') END AS params, coalesce(query, '') AS query,
+    CASE WHEN query IS NULL THEN []::VARCHAR[] ELSE string_split(query, '&') END AS params,
+    coalesce(query, '') AS query,
     query IS NOT NULL AND len(list_distinct(list_transform(string_split(query, '&'), lambda p: name_of(p))))
         < len(string_split(query, '&')) AS has_repeats,
     CASE WHEN strpos(path[2:], '/') > 0 THEN path[: strpos(path[2:], '/') + 1] ELSE '/' END AS folder
@@ -204,7 +207,7 @@ WITH shortened AS (
                     AND list_contains(d.folders, u.folder || '|' || name_of(p))))) END AS params
     FROM {urls} u JOIN drops d USING (site)),
 cleaned AS (
-    SELECT *, CASE WHEN n = 0 THEN segs
+    SELECT *, CASE ext WHEN '' THEN '' ELSE '.' || ext END AS dotted, CASE WHEN n = 0 THEN segs
         WHEN len(dropped_segs) = 0 AND len(dropped_shapes) = 0 AND NOT no_slug AND NOT no_head
             AND id_end = '' AND id_start = '' AND ext = '' THEN segs
         ELSE list_filter(list_transform(segs, lambda s, i: CASE
@@ -216,8 +219,8 @@ cleaned AS (
             -- what follows a dropped first segment is the first one then
             WHEN i < n AND len(list_filter(segs[:i], lambda t: NOT (list_contains(dropped_segs, 'first:' || t)
                 OR list_contains(dropped_shapes, 'first:' || shape_of(t))))) = 0 THEN NULL
-            WHEN i = n AND id_end <> '' THEN replace(s[len(id_end) + 1 :], CASE ext WHEN '' THEN '' ELSE '.' || ext END, '')
-            WHEN i = n AND id_start <> '' THEN replace(replace(s, id_start, ''), CASE ext WHEN '' THEN '' ELSE '.' || ext END, '')
+            WHEN i = n AND id_end <> '' THEN replace(s[len(id_end) + 1 :], dotted, '')
+            WHEN i = n AND id_start <> '' THEN replace(replace(s, id_start, ''), dotted, '')
             WHEN i = n AND ext <> '' THEN s[: -(len(ext) + 2)]
             ELSE s END), lambda s: s IS NOT NULL) END AS kept
     FROM shortened)
