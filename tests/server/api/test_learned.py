@@ -64,3 +64,14 @@ def test_a_refused_rule_is_remembered(service: Running) -> None:
     assert service.get("/api/learned").json()[0]["state"] == "refused"
     assert service.ask("POST", f"/api/learned/{rule['id']}/undo", None).json()["state"] == "proposed"
     assert service.ask("POST", "/api/learned/999/accept", None).status == 404
+
+
+def test_the_page_shows_the_rule_and_what_it_would_change(service: Running) -> None:
+    service.put("https://shop.example/item?kind=900&zog=1")
+    listed = service.get("/learned")
+    assert listed.status == 200
+    (rule,) = service.get("/api/learned").json()
+    assert rule["examples"][0]["one"].replace("&", "&amp;") in listed.text
+    shown = service.get(f"/learned/{rule['id']}")
+    assert shown.status == 200
+    assert "https://shop.example/item?kind=900</code>" in shown.text
