@@ -132,14 +132,15 @@ def _find_candidates(connection: duckdb.DuckDBPyConnection) -> None:
         GROUP BY cid, s;
         CREATE OR REPLACE TEMP TABLE varied AS
         SELECT p.site, p.fid, n.cid, any_value(n.n) AS n, count(*) AS c, min(value) <> max(value) AS differs,
-            min(value) AS value
+            min(value) AS value, max(value) AS last_value
         FROM ({pieces}) p JOIN (SELECT uid, cid, n, cases, orders FROM numbered) n USING (uid)
         WHERE (fid NOT LIKE 'case:%' OR cases) AND (fid <> 'order' OR orders)
         GROUP BY p.site, p.fid, n.cid HAVING count(*) < any_value(n.n) OR min(value) <> max(value);
         CREATE OR REPLACE TABLE active AS
         SELECT v.site, v.fid FROM varied v LEFT JOIN inside i ON i.cid = v.cid AND i.s = v.value
+        LEFT JOIN inside j ON j.cid = v.cid AND j.s = v.last_value
         WHERE CASE WHEN v.fid LIKE 'id-%' THEN v.differs
-            WHEN v.fid LIKE 'seg:%' OR v.fid LIKE 'shape:%' OR v.fid LIKE 'slug%' THEN v.differs OR i.c < v.n
+            WHEN v.fid LIKE 'seg:%' OR v.fid LIKE 'shape:%' OR v.fid LIKE 'slug%' THEN i.c < v.n OR j.c < v.n
             ELSE true END
         GROUP BY v.site, v.fid HAVING count(*) >= {MIN_CONTENTS}
     """)
