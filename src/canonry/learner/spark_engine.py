@@ -86,4 +86,5 @@ def _restore(table: Any) -> Any:
 
 
 def _load(data: bytes | bytearray) -> Learned:
-    return pickle.loads(bytes(data))  # noqa: S301 – made by our own task
+    learned: Learned = pickle.loads(bytes(data))  # noqa: S301 – made by our own task
+    return learned
