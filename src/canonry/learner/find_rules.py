@@ -222,8 +222,8 @@ def _remove_redundant(connection: duckdb.DuckDBPyConnection) -> None:
     # Features of one kind often work together (`/View/`, `/view/`), so whole kinds are tried first.
     for kind in (*_FAR_FETCHED, *_FAR_FETCHED):
         _try_without(connection, f"fid LIKE '{kind}:%'")
-    row = connection.execute("SELECT max(place) FROM trials").fetchone()
-    for place in range(1, min((row and row[0]) or 0, _MAX_TRIALS) + 1):
+    row = connection.execute("SELECT coalesce(max(place), 0) FROM trials").fetchone()
+    for place in range(1, min(int(row[0]) if row else 0, _MAX_TRIALS) + 1):
         _try_without(connection, f"place = {place}")
     connection.execute("""
         CREATE OR REPLACE TEMP TABLE all_sites AS

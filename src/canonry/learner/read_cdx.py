@@ -48,7 +48,7 @@ def _open(path: str) -> IO[str]:
 
 
 def _read_lines(path: str, file: IO[str]) -> Iterator[_Row]:
-    letters = _DEFAULT_HEADER.split()
+    letters: list[str] = list(_DEFAULT_HEADER.split())
     for number, line in enumerate(file, 1):
         text = line.strip()
         if not text or text.startswith("!"):  # `!OpenWayback-CDXJ 1.0`
