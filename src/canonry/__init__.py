@@ -52,6 +52,10 @@ if TYPE_CHECKING:
     from canonry.feeds.ingest import ingest as ingest
     from canonry.feeds.ingest_report import Report as Report
     from canonry.feeds.read import Feed as Feed
+    from canonry.learner import learn as learn
+    from canonry.learner.values import Learned as Learned
+    from canonry.learner.values import LearnedRule as LearnedRule
+    from canonry.learner.values import RefusedRule as RefusedRule
     from canonry.net import guard as _guard  # pyright: ignore[reportUnusedImport]  # noqa: F401
     from canonry.net.response import Hop as Hop
     from canonry.net.response import Response as Response
@@ -84,6 +88,8 @@ _NAMES_BY_MODULE = {
     "feeds.ingest": ("ingest",),
     "feeds.ingest_report": ("Report",),
     "feeds.read": ("Feed",),
+    "learner": ("learn",),
+    "learner.values": ("Learned", "LearnedRule", "RefusedRule"),
 }
 _MODULE_OF = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
 _SUBMODULES = {"net": "guard", "bulk": "arrow"}  # `canonry.net.guard` works after `import canonry`

@@ -358,3 +358,19 @@ class BadInputFile(BulkError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.file, str(self))
+
+
+class LearnError(CanonryError):
+    """Rules cannot be learned from a source; the message is one line that names the cause and what to do."""
+
+
+class LearnedRuleNotFound(CanonryError):
+    """There is no learned rule with this id."""
+
+    def __init__(self, rule_id: int) -> None:
+        super().__init__(f"There is no learned rule {rule_id}.")
+        self.rule_id = rule_id
+
+
+class LearnedRuleConflict(CanonryError):
+    """A decision about a learned rule cannot be made now; the message says what to do first."""

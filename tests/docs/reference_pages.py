@@ -39,6 +39,7 @@ TOPICS = {
         "feed_signature",
     ),
     "Crawling": ("crawl", "judge_link"),
+    "Learning": ("learn",),
     "Values": (
         *(
             "Explanation",
@@ -64,6 +65,9 @@ TOPICS = {
             "Response",
             "Hop",
             "Validators",
+            "Learned",
+            "LearnedRule",
+            "RefusedRule",
         ),
     ),
     "Errors": (

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from canonry.bulk.job import BulkJob
     from canonry.bulk.normalize_batch import NormalizedBatch
+    from canonry.errors import CanonryError
 
 pa: Any = pyarrow  # pyarrow has no type stubs
 _PART_FIELDS = [field.name for field in fields(FilePart)]
@@ -50,7 +51,7 @@ class SparkEngine:
     def __init__(self, master: str | None) -> None:
         self._master = master
         self._own_session: Any = None
-        _require_java()
+        _require_java(BulkError)
 
     def make_parts(
         self, job: BulkJob, files: Sequence[int], on_batch: Callable[[NormalizedBatch], None]
@@ -89,7 +90,7 @@ class SparkEngine:
         """Run a function on the workers, one task for each row of numbers, all in one Spark job."""
         if not tasks:
             return []
-        with _convert_spark_errors(job):
+        with _convert_spark_errors(job.work_folder, BulkError):
             session = self._get_session(job)
             rows = [(at, list(task)) for at, task in enumerate(tasks)]
             numbered = session.createDataFrame(rows, "at int, task array<long>")
@@ -98,34 +99,53 @@ class SparkEngine:
 
     def close(self) -> None:
         """Stop the engine's own session and its Java process, which would keep the folders of this job open."""
-        if self._own_session is None:
-            return
-        from pyspark import SparkContext
-
-        self._own_session.stop()
-        context: Any = SparkContext
-        gateway = context._gateway  # noqa: SLF001
-        process = getattr(gateway, "proc", None)
-        if process is None:
-            return  # spark-submit started Java, and ends it
-        context._gateway = context._jvm = None  # noqa: SLF001
-        gateway.shutdown()
-        process.stdin.close()
-        process.wait()
+        if self._own_session is not None:
+            _stop_session(self._own_session)
 
     def _get_session(self, job: BulkJob) -> Any:
         from pyspark.sql import SparkSession
 
         session: Any = SparkSession.getActiveSession()  # the caller's; it is not stopped
         if session is None:
-            session = self._own_session = _start_session(self._master, job)
+            session = self._own_session = _start_session(self._master, job.work_folder)
             _check_workers(session)
         return session
 
 
 @contextmanager
-def _convert_spark_errors(job: BulkJob) -> Generator[None]:
-    """Raise a BulkError with the first line of a Spark error."""
+def open_session(master: str | None, folder: Path, error: type[CanonryError]) -> Generator[Any]:
+    """Yield the active session, or one of its own that ends with the block; raise Spark errors as `error`."""
+    _require_java(error)
+    from pyspark.sql import SparkSession
+
+    active: Any = SparkSession.getActiveSession()
+    with _convert_spark_errors(folder, error):
+        session = _start_session(master, folder) if active is None else active
+        try:
+            yield session
+        finally:
+            if active is None:
+                _stop_session(session)
+
+
+def _stop_session(session: Any) -> None:
+    from pyspark import SparkContext
+
+    session.stop()
+    context: Any = SparkContext
+    gateway = context._gateway  # noqa: SLF001
+    process = getattr(gateway, "proc", None)
+    if process is None:
+        return  # spark-submit started Java, and ends it
+    context._gateway = context._jvm = None  # noqa: SLF001
+    gateway.shutdown()
+    process.stdin.close()
+    process.wait()
+
+
+@contextmanager
+def _convert_spark_errors(folder: Path, kind: type[CanonryError]) -> Generator[None]:
+    """Raise an error of ours with the first line of a Spark error."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # about pandas, which is not used
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # pyright: ignore[reportMissingTypeStubs]
@@ -136,17 +156,15 @@ def _convert_spark_errors(job: BulkJob) -> Generator[None]:
         except (PySparkException, Py4JError) as error:
             lines = (line.strip() for line in str(error).splitlines())
             message = next((line for line in lines if line), "no reason given")[:_MAX_MESSAGE_CHARACTERS]
-            raise BulkError(f"Spark failed: {message} (details in {job.work_folder / _LOG_NAME})") from None
+            raise kind(f"Spark failed: {message} (details in {folder / _LOG_NAME})") from None
 
 
-def _require_java() -> None:
+def _require_java(kind: type[CanonryError]) -> None:
     import pyspark  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
     home = os.environ.get("JAVA_HOME")
     if not (shutil.which("java") or (home and Path(home, "bin", "java").exists())):
-        raise BulkError(
-            "Spark needs Java 17 or later. On Debian: apt-get install default-jre-headless. Or set JAVA_HOME."
-        )
+        raise kind("Spark needs Java 17 or later. On Debian: apt-get install default-jre-headless. Or set JAVA_HOME.")
 
 
 def _make_absolute(job: BulkJob) -> BulkJob:
@@ -154,7 +172,7 @@ def _make_absolute(job: BulkJob) -> BulkJob:
     return replace(job, inputs=tuple(map(os.path.abspath, job.inputs)), out=os.path.abspath(job.out))
 
 
-def _start_session(master: str | None, job: BulkJob) -> Any:
+def _start_session(master: str | None, folder: Path) -> Any:
     from pyspark.sql import SparkSession
 
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit runs this process and has set the master
@@ -167,7 +185,7 @@ def _start_session(master: str | None, job: BulkJob) -> Any:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
         "spark.sql.adaptive.enabled": "false",  # it would put several files into one task
-        "spark.local.dir": str((job.work_folder / "spill").absolute()),
+        "spark.local.dir": str((folder / "spill").absolute()),
     }
     if master is not None and master.startswith("local"):
         options |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -175,7 +193,7 @@ def _start_session(master: str | None, job: BulkJob) -> Any:
     builder = (builder if master is None else builder.master(master)).appName("canonry bulk")
     for name, value in options.items():
         builder = builder.config(name, value)
-    with _redirect_stderr(job.work_folder / _LOG_NAME):
+    with _redirect_stderr(folder / _LOG_NAME):
         return builder.getOrCreate()
 
 

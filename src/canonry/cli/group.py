@@ -18,6 +18,7 @@ from canonry.cli.demo import demo
 from canonry.cli.explain import explain
 from canonry.cli.feeds import feeds
 from canonry.cli.ingest import ingest
+from canonry.cli.learn import learn
 from canonry.cli.mcp import mcp
 from canonry.cli.normalize import normalize
 from canonry.cli.policies import policies, policy
@@ -58,6 +59,7 @@ for command in (
     explain,
     canonicalize,
     ingest,
+    learn,
     feeds,
     crawl,
     crawls,

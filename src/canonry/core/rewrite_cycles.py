@@ -60,6 +60,14 @@ def refuse_cycles(overrides: Overrides, policy: Policy) -> None:
     cycle = _find_cycle(edges) or _find_undone_rewrite(rewrites, policy)
     if cycle:
         raise _make_error(cycle, overrides)
+    _refuse_undone_hosts(overrides, policy)
+
+
+def _refuse_undone_hosts(overrides: Overrides, policy: Policy) -> None:
+    """Raise a PolicyError if the policy moves a host back that rules of version 1 moved."""
+    for host, override in overrides.by_host.items():
+        if override.rules is not None and not _settles(f"https://{host}/a1/b2?c=3", policy, set()):
+            raise PolicyError(f"the rules for {host} and the policy {policy.name} undo each other", overrides.file)
 
 
 def _find_undone_rewrite(rewrites: list[Rewrite], policy: Policy) -> list[Rewrite]:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from sqlalchemy import (
     BigInteger,
     Column,
+    Float,
     ForeignKey,
     Index,
     Integer,
@@ -492,6 +493,28 @@ crawl_texts = Table(  # the texts that pages of a crawl have shown, as their pat
     metadata,
     Column("crawl_id", _Id, ForeignKey("crawls.id", ondelete="CASCADE"), primary_key=True),
     Column("digest", Text, primary_key=True),
+)
+
+learned_rules = Table(
+    "learned_rules",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("host", Text, nullable=False),
+    Column("kind", Text, nullable=False),  # a RuleKind
+    Column("name", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("support", Integer, nullable=False),  # distinct contents
+    Column("against", Integer, nullable=False),
+    Column("confidence", Float, nullable=False),
+    Column("examples", Text, nullable=False),  # JSON: pairs of URLs
+    Column("counter_examples", Text, nullable=False, server_default="[]"),  # JSON
+    Column("overrides", Text, nullable=False),  # JSON: what the rule adds to an overrides file
+    Column("state", Text, nullable=False, server_default="proposed"),  # proposed, accepted, refused
+    Column("rekey_id", _Id),  # the rekey of bookmarks that accepting it started
+    Column("policy", Text, nullable=False, server_default=""),  # the policy that it made
+    Column("created_at", Text, nullable=False),
+    Column("decided_at", Text),
+    Index("learned_rules_by_name", "host", "name", unique=True),
 )
 
 # An id is never given twice, also after its row is deleted: merges, journals, queued jobs and clients remember ids.

@@ -17,6 +17,7 @@ from canonry.server.pages import (
     duplicates,
     exchange,
     explain,
+    learned,
     reference,
     rules,
     sign_in,
@@ -27,7 +28,21 @@ from canonry.server.pages.problem_pages import ProblemPages
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-TOPICS = (bookmarks, duplicates, exchange, explain, canonicalize, crawls, admin, sign_in, about, tour, reference, rules)
+TOPICS = (
+    bookmarks,
+    duplicates,
+    exchange,
+    explain,
+    canonicalize,
+    crawls,
+    admin,
+    learned,
+    sign_in,
+    about,
+    tour,
+    reference,
+    rules,
+)
 
 
 class _CachedStaticFiles(StaticFiles):

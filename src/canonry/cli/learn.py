@@ -1,0 +1,198 @@
+"""`canonry learn`: rules about URLs from what was fetched."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from canonry.cli import render
+from canonry.cli.options import complete_policy, db_option, json_option
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from canonry.learner.check_policy import PolicyCheck
+    from canonry.learner.values import Learned
+
+_CRAWL_PREFIX = "crawl:"
+_ALL_CRAWLS = "crawls"
+_SHOWN_DIFFERENCES = 10
+
+
+@click.command()
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.option(
+    "--min-confidence",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.8,
+    show_default=True,
+    help="The lower bound of the confidence of a rule: 16 contents give 0.80, 73 give 0.95.",
+)
+@click.option("--overrides", metavar="FILE", help="Write the rules to this overrides file.")
+@click.option(
+    "--check",
+    metavar="POLICY",
+    shell_complete=complete_policy,
+    help="Report where a policy merges pages that differ, and where it keeps equal pages apart.",
+)
+@click.option(
+    "--verify",
+    metavar="N",
+    type=click.IntRange(0, 100),
+    default=0,
+    help="Fetch N pairs of each rule before proposing it.",
+)
+@click.option("--propose", is_flag=True, help="Store the rules as proposals for review on the page /learned.")
+@click.option(
+    "--engine", type=click.Choice(["duckdb", "spark"]), default="duckdb", show_default=True,
+    help="duckdb runs on one machine, spark on many. Both find the same rules.",
+)  # fmt: skip
+@click.option("--master", metavar="URL", help="With --engine spark: the cluster.  [default: local[*]]")
+@click.option(
+    "--memory", metavar="SIZE", default="1GB", show_default=True, help="Memory limit; more data goes to disk."
+)
+@db_option
+@json_option
+def learn(
+    sources: tuple[str, ...],
+    *,
+    min_confidence: float,
+    overrides: str | None,
+    check: str | None,
+    verify: int,
+    propose: bool,
+    engine: str,
+    master: str | None,
+    memory: str,
+    database_url: str,
+    as_json: bool,
+) -> None:
+    """Learn which parts of URLs do not change the page, for each host, from what was fetched.
+
+    A SOURCE is a Parquet, CSV or JSONL file with the columns url and content_hash (or content_digest), and optionally
+    simhash, canonical_url and fetched_at; a CDX or CDXJ file of a web archive; crawl:ID for a crawl of the store, or
+    crawls for all of them.
+
+    \b
+    canonry learn pages.parquet --overrides learned.json
+    canonry normalize --overrides learned.json < urls.txt
+    canonry learn crawl:3 --verify 3
+    canonry learn index.cdxj.gz --check bookmark
+    """
+    from canonry.bulk.job import parse_size
+    from canonry.learner import learn_batches
+
+    if master is not None and engine != "spark":
+        raise click.UsageError("--master needs --engine spark")
+    learned = learn_batches(
+        _read_sources(sources, database_url),
+        engine=engine,
+        min_confidence=min_confidence,
+        memory=parse_size(memory),
+        master=master,
+    )
+    if verify:
+        learned = asyncio.run(_verify(learned, verify))
+    _print_learned(learned, as_json=as_json)
+    if check is not None:
+        from canonry.cli.options import load_chosen_policy
+        from canonry.learner.check_policy import check_policy
+
+        found = check_policy(_read_sources(sources, database_url), learned, load_chosen_policy(check))
+        _print_check(found, as_json=as_json)
+    if overrides is not None:
+        _write_overrides(overrides, learned.overrides())
+    if propose:
+        _propose(learned, database_url)
+
+
+def _read_sources(sources: tuple[str, ...], database_url: str) -> Iterator[Any]:
+    from canonry.learner.read_rows import read_rows
+
+    for source in sources:
+        if source == _ALL_CRAWLS or source.startswith(_CRAWL_PREFIX):
+            from canonry.cli.stores import open_store
+            from canonry.learner.read_crawls import read_crawl_rows
+
+            number = source[len(_CRAWL_PREFIX) :] if source != _ALL_CRAWLS else ""
+            if number and not number.isdecimal():
+                raise click.UsageError(f"{source!r} is not a crawl: write crawl:ID, with an ID of `canonry crawls`.")
+            with open_store(database_url) as database:
+                yield from read_crawl_rows(database, int(number) if number else None)
+        else:
+            yield from read_rows(source)
+
+
+async def _verify(learned: Learned, pairs: int) -> Learned:
+    from canonry.learner.verify import verify_rules
+    from canonry.net.origin import Origin
+    from canonry.settings import load_settings
+    from canonry.wiring import make_client
+
+    async with make_client(load_settings()) as client:
+        # Nobody typed the URLs of a source, so they reach no allowed network behind a proxy.
+        return await verify_rules(learned, partial(client.fetch, origin=Origin.UNKNOWN), pairs=pairs)
+
+
+def _write_overrides(path: str, text: str) -> None:
+    from pathlib import Path
+
+    from canonry.atomic_files import replace_file
+
+    with replace_file(Path(path)) as part:
+        part.write_text(text, encoding="utf-8")
+    click.echo(f"canonry: wrote {path}", err=True)
+
+
+def _propose(learned: Learned, database_url: str) -> None:
+    from datetime import UTC, datetime
+
+    from canonry.cli.stores import open_store
+    from canonry.learner.proposal_store import ProposalStore
+
+    with open_store(database_url, must_exist=False) as database:
+        count = asyncio.run(ProposalStore(database).propose(learned.rules, datetime.now(UTC)))
+    click.echo(f"canonry: {count} new proposals. Review them on the page /learned of `canonry serve`.", err=True)
+
+
+def _print_learned(learned: Learned, *, as_json: bool) -> None:
+    if not render.is_for_terminal(as_json=as_json):
+        for rule in learned.rules:
+            render.print_json({"outcome": "rule", **_list_fields(rule)})
+        for refused in learned.refused:
+            render.print_json({"outcome": "refused", **_list_fields(refused)})
+        if not learned.rules:
+            click.echo("canonry: no rule was found", err=True)
+        return
+    for rule in learned.rules:
+        click.echo(render.make_bold(render.escape_control(rule.text)))
+        click.echo(f"  {rule.support} pages for, {rule.against} against, confidence {rule.confidence:.2f}")
+        for pair in rule.examples:
+            click.echo(f"  {render.escape_control(pair.one)}\n  = {render.escape_control(pair.other)}")
+    counts = f"{learned.rows:,} rows, {len(learned.rules)} rules, {len(learned.refused)} candidates refused"
+    click.echo(f"{counts}{f', {learned.invalid} rows without a valid URL' if learned.invalid else ''}")
+
+
+def _list_fields(value: Any) -> dict[str, object]:
+    from dataclasses import asdict
+
+    return {name: field for name, field in asdict(value).items() if name != "overrides"}
+
+
+def _print_check(found: PolicyCheck, *, as_json: bool) -> None:
+    if not render.is_for_terminal(as_json=as_json):
+        render.print_json({"outcome": "check", **_list_fields(found)})
+        return
+    click.echo(f"\nPolicy {found.policy}: {found.urls:,} URLs")
+    click.echo(f"  {found.merged_wrongly} normal forms that stand for pages with different contents")
+    for pair in found.merged_examples[:_SHOWN_DIFFERENCES]:
+        click.echo(f"    {render.escape_control(pair.one)}\n    ≠ {render.escape_control(pair.other)}")
+    click.echo(f"  {found.kept_apart} pages under several normal forms that learned rules would merge")
+    for pair in found.apart_examples[:_SHOWN_DIFFERENCES]:
+        click.echo(f"    {render.escape_control(pair.one)}\n    = {render.escape_control(pair.other)}")
+    sys.stdout.flush()

@@ -1,0 +1,87 @@
+"""Write learned rules as an overrides file (contract L4)."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from canonry.core.override_file import FORMAT, RULE_KEYS
+from canonry.core.override_rules import SlugKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Entry = tuple[str, str, Any]  # host, key of the override, value to add to it
+_FLAGS = ("strip_trailing_slash", "sort_query_params", "scheme", "host")
+_SLUGS = {
+    "slug": SlugKind.AFTER_ID, "slug-head": SlugKind.BEFORE_ID, "id-end": SlugKind.ENDS_WITH_ID,
+    "id-start": SlugKind.STARTS_WITH_ID,
+}  # fmt: skip
+
+
+def make_entries(fid: str, hosts: tuple[str, ...], target: str, *, has_ports: bool) -> tuple[Entry, ...]:
+    """Return what a rule adds to the overrides of its hosts; `target` is the host that an alias is written as."""
+    kind, _, rest = fid.partition(":")
+    if kind == "host":
+        if not has_ports:
+            return tuple(
+                (rest, "rewrite_rules", {"from_prefix": f"{scheme}://{rest}/", "to_prefix": f"{scheme}://{target}/"})
+                for scheme in ("https", "http")
+            )
+        return ((rest, "host", target),)
+    if kind == "seg" and rest.startswith("first:") and not has_ports:
+        return tuple(
+            (host, "rewrite_rules", {
+                "from_prefix": f"{scheme}://{host}/{rest[6:]}/", "to_prefix": f"{scheme}://{host}/"})
+            for host in hosts for scheme in ("https", "http")
+        )  # fmt: skip
+    if kind == "scheme":
+        return tuple(
+            (host, "rewrite_rules", {"from_prefix": f"http://{host}/", "to_prefix": f"https://{host}/"})
+            for host in hosts
+        )
+    key, value = _make_entry(kind, rest)
+    return tuple((host, key, value) for host in hosts)
+
+
+def _make_entry(kind: str, rest: str) -> tuple[str, Any]:
+    first, _, second = rest.partition("|")
+    place, _, text = rest.partition(":")
+    if kind in _SLUGS:
+        return "drop_slugs", {"kind": str(_SLUGS[kind]), "path": rest}
+    if kind == "path-query":
+        name, _, start = second.partition("|")
+        return "query_to_path", {"path": first, "param": name, "to": start}
+    simple: dict[str, tuple[str, Any]] = {
+        "param": ("drop_query_params", rest),
+        "folder": ("drop_query_params_below", {"folder": first, "params": [second]}),
+        "value": ("drop_query_values", rest),
+        "sem": ("drop_path_params", rest),
+        "seg": ("drop_segments", {"place": place, "segment": text}),
+        "shape": ("drop_segment_shapes", {"place": place, "shape": text}),
+        "ext": ("drop_extensions", rest),
+        "case": ("lower_case", rest),
+        "slash": ("strip_trailing_slash", True),
+        "order": ("sort_query_params", True),
+    }
+    return simple[kind]
+
+
+def make_overrides(rules: Iterable[Iterable[Entry]], base: str | None = None) -> str:
+    """Return the text of an overrides file with these rules, added to those of the file `base`."""
+    document: dict[str, Any] = json.loads(base) if base else {"overrides": []}
+    by_host: dict[str, dict[str, Any]] = {}
+    for override in document["overrides"]:
+        by_host.setdefault(override["match"]["host"], override)
+    for host, key, value in sorted((entry for rule in rules for entry in rule), key=repr):
+        override = by_host.setdefault(host, {"match": {"host": host}})
+        if key in _FLAGS:
+            override[key] = value
+        elif value not in override.setdefault(key, []):
+            override[key].append(value)
+    known = [override for override in document["overrides"] if by_host.get(override["match"]["host"]) is override]
+    added = [by_host[host] for host in sorted(by_host) if by_host[host] not in known]
+    overrides = [*document["overrides"], *added]
+    needs_rules = any(key in override for override in overrides for key in RULE_KEYS)
+    head = {"format": FORMAT} if needs_rules or "format" in document else {}
+    return json.dumps({**head, "overrides": overrides}, indent=2, ensure_ascii=False) + "\n"

@@ -1,0 +1,63 @@
+"""Read the pages of crawls in the store as rows to learn from (contract L1)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow  # pyright: ignore[reportMissingTypeStubs]
+from sqlalchemy import Connection, select
+
+from canonry.errors import LearnError
+from canonry.learner.duckdb_engine import SCHEMA
+from canonry.store.schema import crawl_pages, crawls
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from canonry.store.database import Database
+
+pa: Any = pyarrow  # pyarrow has no type stubs
+_BATCH_ROWS = 10_000
+_SUCCESS = 200
+
+
+def read_crawl_rows(database: Database, crawl_id: int | None) -> Iterator[Any]:
+    """Yield the pages of a crawl, or of all crawls; LearnError if there is no such crawl or no text hash."""
+    if "text_hash" not in crawl_pages.c:
+        raise LearnError("Crawls of this version of canonry keep no text hash, so nothing can be learned from them.")
+    if crawl_id is not None and not database.read_now(lambda connection: _has_crawl(connection, crawl_id)):
+        raise LearnError(f"There is no crawl {crawl_id}. List them with `canonry crawls`.")
+    position = 0
+    while True:
+        rows = database.read_now(lambda connection, at=position: _read_page(connection, crawl_id, at))  # type: ignore[misc]
+        if not rows:
+            return
+        position = rows[-1][0]
+        yield _make_batch(rows)
+
+
+def _has_crawl(connection: Connection, crawl_id: int) -> bool:
+    return connection.execute(select(crawls.c.id).where(crawls.c.id == crawl_id)).first() is not None
+
+
+def _read_page(connection: Connection, crawl_id: int | None, position: int) -> list[Any]:
+    pages = crawl_pages.c
+    query = (
+        select(pages.id, pages.requested_url, pages.text_hash, pages.simhash, pages.finished_at)
+        .where(pages.id > position, pages.status == _SUCCESS, pages.text_hash != "")
+        .order_by(pages.id)
+        .limit(_BATCH_ROWS)
+    )
+    return list(connection.execute(query if crawl_id is None else query.where(pages.crawl_id == crawl_id)))
+
+
+def _make_batch(rows: list[Any]) -> Any:
+    columns: list[list[object]] = [
+        [row[1] for row in rows],
+        [row[2] for row in rows],
+        [int(row[3], 16) if row[3] else None for row in rows],
+        [None] * len(rows),
+        [datetime.fromisoformat(row[4]).timestamp() if row[4] else None for row in rows],
+    ]
+    return pa.table([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)

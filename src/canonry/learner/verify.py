@@ -1,0 +1,72 @@
+"""Fetch pairs of URLs before a rule is proposed (contract L4): do both answer with the same page today?"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+from canonry.core.normalize import normalize
+from canonry.core.presets import get_newest
+from canonry.errors import CanonryError, InvalidUrl
+from canonry.learner.export import make_overrides
+from canonry.learner.values import Learned, LearnedRule, Pair, RefusalReason, RefusedRule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from canonry.net.response import Response
+
+_SUCCESS = 200
+
+
+class _Fetch(Protocol):
+    async def __call__(self, url: str) -> Response: ...
+
+
+async def verify_rules(
+    learned: Learned, fetch: _Fetch, *, pairs: int, digest: Callable[[bytes], str] | None = None
+) -> Learned:
+    """Keep the rules of which up to `pairs` examples still have one content; the others are refused.
+
+    The fetch must pass the guard. A pair that cannot be fetched says nothing; a rule without any such pair is refused.
+    """
+    kept: list[LearnedRule] = []
+    refused: list[RefusedRule] = list(learned.refused)
+    for rule in learned.rules:
+        counter_examples = await _find_counter_examples(rule, fetch, pairs, digest or _hash)
+        if counter_examples is not None and not counter_examples:
+            kept.append(rule)
+            continue
+        refused.append(
+            RefusedRule(
+                rule.host, rule.kind, rule.name, rule.text, RefusalReason.NOT_CONFIRMED, rule.support, rule.against,
+                rule.confidence, tuple(counter_examples or ()),
+            )
+        )  # fmt: skip
+    return replace(learned, rules=tuple(kept), refused=tuple(sorted(refused, key=lambda rule: (rule.host, rule.name))))
+
+
+async def _find_counter_examples(
+    rule: LearnedRule, fetch: _Fetch, pairs: int, digest: Callable[[bytes], str]
+) -> list[Pair] | None:
+    """Return the pairs with two contents; None if no pair could be fetched."""
+    policy = get_newest("crawl").with_overrides(make_overrides([rule.overrides]))
+    counter_examples: list[Pair] = []
+    has_answer = False
+    for pair in rule.examples[:pairs]:
+        try:
+            is_pair = normalize(pair.one, policy) == normalize(pair.other, policy)
+            answers = [await fetch(url) for url in (pair.one, pair.other)]
+        except (InvalidUrl, CanonryError):
+            continue
+        if any(answer.status != _SUCCESS for answer in answers):
+            continue
+        has_answer = True
+        if digest(answers[0].body) != digest(answers[1].body) and is_pair:
+            counter_examples.append(pair)
+    return counter_examples if has_answer else None
+
+
+def _hash(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()

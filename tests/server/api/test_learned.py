@@ -1,0 +1,77 @@
+"""Learned rules are reviewed: accepting one rekeys the bookmarks, undo restores every row (contract L5)."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+import canonry
+from canonry.learner.proposal_store import ProposalStore
+from canonry.store.database import Database
+from service import Running, serving, until
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+pytest.importorskip("duckdb")
+
+
+@pytest.fixture
+def service(database_url: str) -> Generator[Running]:
+    rows = [
+        (f"https://shop.example/item?kind={n}&zog={n * 3 + c}", f"content {n}") for n in range(40) for c in range(3)
+    ]
+    with Database(database_url) as database:
+        learned = canonry.learn(rows)
+        assert asyncio.run(ProposalStore(database).propose(learned.rules, datetime.now(UTC))) == 1
+        assert asyncio.run(ProposalStore(database).propose(learned.rules, datetime.now(UTC))) == 0
+    with serving(database_url) as running:
+        yield running
+
+
+def test_accept_rekeys_and_undo_restores(service: Running) -> None:
+    service.put("https://shop.example/item?kind=900&zog=1", title="one", tags=["a"])
+    service.put("https://shop.example/item?kind=900&zog=2", title="two", tags=["b"])
+    service.put("https://other.example/item?kind=900&zog=2", title="three")
+    before = service.get("/api/bookmarks").json()
+    (rule,) = service.get("/api/learned").json()
+    assert (rule["host"], rule["state"], rule["support"], len(rule["examples"])) == ("shop.example", "proposed", 40, 2)
+    path = f"/api/learned/{rule['id']}"
+    plan = service.get(f"{path}/diff").json()
+    assert (plan["entries"], plan["merged"]) == (3, 1)
+    assert service.get("/api/bookmarks").json() == before
+    accepted = service.ask("POST", f"{path}/accept", None).json()
+    assert accepted["state"] == "accepted"
+    assert accepted["policy"].startswith("bookmark@2+")
+    rekey = f"/api/admin/renormalizations/{accepted['rekey_id']}"
+    until(lambda: service.get(rekey).json()["finished_at"])
+    assert sorted(each["url"] for each in service.get("/api/bookmarks").json()) == [
+        "https://other.example/item?kind=900&zog=2",
+        "https://shop.example/item?kind=900",
+    ]
+    assert service.ask("POST", f"{path}/refuse", None).status == 409
+    assert service.ask("POST", f"{path}/undo", None).json()["state"] == "proposed"
+    until(lambda: service.get(rekey).json()["undone_at"])
+    assert service.get("/api/bookmarks").json() == before
+
+
+def test_a_refused_rule_is_remembered(service: Running) -> None:
+    (rule,) = service.get("/api/learned").json()
+    assert service.ask("POST", f"/api/learned/{rule['id']}/refuse", None).json()["state"] == "refused"
+    assert service.get("/api/learned").json()[0]["state"] == "refused"
+    assert service.ask("POST", f"/api/learned/{rule['id']}/undo", None).json()["state"] == "proposed"
+    assert service.ask("POST", "/api/learned/999/accept", None).status == 404
+
+
+def test_the_page_shows_the_rule_and_what_it_would_change(service: Running) -> None:
+    service.put("https://shop.example/item?kind=900&zog=1")
+    listed = service.get("/learned")
+    assert listed.status == 200
+    (rule,) = service.get("/api/learned").json()
+    assert rule["examples"][0]["one"].replace("&", "&amp;") in listed.text
+    shown = service.get(f"/learned/{rule['id']}")
+    assert shown.status == 200
+    assert "https://shop.example/item?kind=900</code>" in shown.text
