@@ -16,7 +16,8 @@ from canonry.cli.options import json_option
 from canonry.errors import FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl, mask_credentials
 
 if TYPE_CHECKING:
-    from canonry.feeds.canonicalize.result import Candidate, Canonical, Event
+    from canonry.feeds.canonicalize.result import Candidate, Canonical
+    from canonry.net.search_fetcher import Event
 
 _URL = re.compile(r"(?:https?|feed):", re.IGNORECASE)
 
