@@ -18,6 +18,7 @@ from canonry.server.pages import (
     exchange,
     explain,
     reference,
+    resolve,
     rules,
     sign_in,
     tour,
@@ -27,7 +28,21 @@ from canonry.server.pages.problem_pages import ProblemPages
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-TOPICS = (bookmarks, duplicates, exchange, explain, canonicalize, crawls, admin, sign_in, about, tour, reference, rules)
+TOPICS = (
+    bookmarks,
+    duplicates,
+    exchange,
+    explain,
+    resolve,
+    canonicalize,
+    crawls,
+    admin,
+    sign_in,
+    about,
+    tour,
+    reference,
+    rules,
+)
 
 
 class _CachedStaticFiles(StaticFiles):
