@@ -17,7 +17,7 @@ import loopback
 from canonry.bookmarks.bookmark import Bookmark, ExpansionState
 from canonry.bookmarks.draft import Draft
 from canonry.bookmarks.expand import expand
-from canonry.bookmarks.missing_titles import find_origin
+from canonry.bookmarks.page_reading import find_origin
 from canonry.bookmarks.save import Bookmarks
 from canonry.crawler.crawl import crawl
 from canonry.errors import FailureKind, RefusalKind, UnsafeUrl

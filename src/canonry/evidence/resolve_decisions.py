@@ -118,7 +118,7 @@ def doubt_declared_url(url: str, page: PageView) -> PageDoubt | None:
     """Return why a declared URL is refused before it is fetched, or None (contract E2)."""
     if len(page.declared.canonical_urls) > 1:
         return PageDoubt.SEVERAL_CANONICALS
-    if is_root(url) and not is_root(_strip_index(page.url)) and parse(page.url).path != "/":
+    if is_root(url) and not is_root(strip_index(page.url)) and parse(page.url).path != "/":
         return PageDoubt.SITE_ROOT
     if is_temporarily_elsewhere(page):
         return PageDoubt.TEMPORARY_TARGET
@@ -262,14 +262,15 @@ def _strip_www(url: str) -> str:
     return str(parts)
 
 
-def _strip_index(url: str) -> str:
+def strip_index(url: str) -> str:
+    """Return the URL of the folder for one of its index file: `/docs/index.html` → `/docs/`."""
     parts = parse(url)
     parts.path = _INDEX_FILE.sub("/", parts.path)
     return str(parts)
 
 
 def _strip_slash_or_index(url: str) -> str:
-    stripped = _strip_index(url)
+    stripped = strip_index(url)
     if stripped != url:
         return stripped
     parts = parse(url)
