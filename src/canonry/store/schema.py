@@ -471,6 +471,7 @@ crawl_pages = Table(
     Column("words", Integer, nullable=False, server_default="0"),
     Column("group_key", Text, nullable=False, server_default=""),  # the key without what looks like a session id
     Column("skipped_by", Text, nullable=False, server_default=""),  # the key of the rule that skipped the page
+    Column("repeats_url", Text, nullable=False, server_default=""),  # the page with the same path, title and text
     Index("crawl_pages_by_key", "crawl_id", "key", unique=True),
     Index("crawl_pages_by_state", "crawl_id", "state", "depth", "id"),
     Index("crawl_pages_in_order", "crawl_id", "id"),
@@ -499,6 +500,14 @@ crawl_texts = Table(  # the texts that pages of a crawl have shown, as their pat
     metadata,
     Column("crawl_id", _Id, ForeignKey("crawls.id", ondelete="CASCADE"), primary_key=True),
     Column("digest", Text, primary_key=True),
+)
+
+crawl_folds = Table(  # the first page of a crawl with a path, title and text
+    "crawl_folds",
+    metadata,
+    Column("crawl_id", _Id, ForeignKey("crawls.id", ondelete="CASCADE"), primary_key=True),
+    Column("digest", Text, primary_key=True),
+    Column("url", Text, nullable=False),
 )
 
 # What a URL, without its fragment, showed when it was last fetched; for all owners, crawls and feeds.

@@ -1,6 +1,7 @@
 """What is known about pages, which URLs are proven to show the same page, and what people say is not the same.
 
-Bookmarks note whether their page must still be read. Those that exist already are not read.
+Pages of crawls note which page they repeat. Bookmarks note whether their page must still be read; those that exist
+already are not read.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0016"
-down_revision = "0015"
+down_revision = "0018"
 
 _ID = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
@@ -55,6 +56,13 @@ def upgrade() -> None:
     )
     op.create_index("page_aliases_by_url", "page_aliases", ["url_key", "target_key"], unique=True)
     op.create_index("page_aliases_by_target", "page_aliases", ["target_key"])
+    op.add_column("crawl_pages", sa.Column("repeats_url", sa.Text, nullable=False, server_default=""))
+    op.create_table(
+        "crawl_folds",
+        sa.Column("crawl_id", _ID, sa.ForeignKey("crawls.id", ondelete="CASCADE"), primary_key=True),
+        sa.Column("digest", sa.Text, primary_key=True),
+        sa.Column("url", sa.Text, nullable=False),
+    )
     op.create_table(
         "refused_aliases",
         sa.Column("owner_id", _ID, nullable=False),
