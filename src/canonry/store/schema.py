@@ -466,12 +466,12 @@ crawl_pages = Table(
     Column("link_origin", Text, nullable=False, server_default=""),  # who named the links: the server of the page
     Column("facts", Text, nullable=False, server_default="{}"),  # JSON: content type, size, text hash, validators, …
     Column("change", Text, nullable=False, server_default=""),  # new, changed, gone or same since the previous crawl
+    Column("repeats_url", Text, nullable=False, server_default=""),  # the page with the same path, title and text
     Column("text_hash", Text, nullable=False, server_default=""),  # of the visible text, as in evidence/fingerprint.py
     Column("simhash", Text, nullable=False, server_default=""),  # 16 hexadecimal digits
     Column("words", Integer, nullable=False, server_default="0"),
     Column("group_key", Text, nullable=False, server_default=""),  # the key without what looks like a session id
     Column("skipped_by", Text, nullable=False, server_default=""),  # the key of the rule that skipped the page
-    Column("repeats_url", Text, nullable=False, server_default=""),  # the page with the same path, title and text
     Index("crawl_pages_by_key", "crawl_id", "key", unique=True),
     Index("crawl_pages_by_state", "crawl_id", "state", "depth", "id"),
     Index("crawl_pages_in_order", "crawl_id", "id"),

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0016"
-down_revision = "0018"
+down_revision = "0015"
 
 _ID = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
