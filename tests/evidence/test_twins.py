@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pytest
@@ -51,7 +51,7 @@ def until(is_done: Callable[[], bool], seconds: float = 90) -> None:
 
 
 @contextmanager
-def web(pages: dict[str, dict[str, object]] = PAGES) -> Generator[LoopbackWeb]:  # type: ignore[assignment]
+def web(pages: dict[str, dict[str, object]] = PAGES) -> Generator[LoopbackWeb]:
     """Serve pages from a thread with an event loop of its own."""
     loop = asyncio.new_event_loop()
     served = LoopbackWeb(pages, make_page({"status": 404, "body": "missing"}))
@@ -68,7 +68,7 @@ def web(pages: dict[str, dict[str, object]] = PAGES) -> Generator[LoopbackWeb]: 
 
 
 @contextmanager
-def reading_service(database_url: str, **options: object) -> Generator[tuple[Running, LoopbackWeb]]:
+def reading_service(database_url: str, **options: Any) -> Generator[tuple[Running, LoopbackWeb]]:
     with web() as site, serving(database_url, READING, client=site.client, **options) as service:
         service.service.bookmarks.pages._pause = 0.01
         yield service, site

@@ -46,7 +46,7 @@ PAUSE_SECONDS = 1.0  # between two requests to one host
 _FRESH = timedelta(days=7)  # a page that was read since is not fetched again
 
 
-class PageState(StrEnum):
+class ReadingState(StrEnum):
     """Whether the page of a bookmark was read."""
 
     NONE = "none"  # it is not to be read
@@ -112,25 +112,25 @@ class PageReading:
         bookmark = found.bookmark
         save = partial(_save_page, found=found)
         if self._fetch is None or (bookmark.private and not self._reads_private):
-            await self._database.write(partial(save, state=PageState.NONE, now=stamp(self._clock())))
+            await self._database.write(partial(save, state=ReadingState.NONE, now=stamp(self._clock())))
             return False
         url = strip_fragment(bookmark.url)
         known = (await self._database.read(partial(load_facts, urls=[url]))).get(url)
         if known is not None and known.fetched_at > stamp(self._clock() - _FRESH):
             fields = BookmarkFields(title=known.title)
             now = stamp(self._clock())
-            await self._database.write(partial(save, state=PageState.READ, fields=fields, fact=known, now=now))
+            await self._database.write(partial(save, state=ReadingState.READ, fields=fields, fact=known, now=now))
             return False
         try:
             response = await self._fetch(url, origin=find_origin(bookmark), max_bytes=_MAX_PAGE_BYTES)
         except (FetchFailed, UnsafeUrl):
             self._statistics.count("title:failed", self._clock())
-            await self._database.write(partial(save, state=PageState.FAILED, now=stamp(self._clock())))
+            await self._database.write(partial(save, state=ReadingState.FAILED, now=stamp(self._clock())))
             return True
         page = await asyncio.to_thread(read_page_view, response)
         now = stamp(self._clock())
         if not response.is_ok:
-            await self._database.write(partial(save, state=PageState.FAILED, now=now))
+            await self._database.write(partial(save, state=ReadingState.FAILED, now=now))
             return True
         if page.title:
             self._statistics.count("title:found", self._clock())
@@ -138,7 +138,7 @@ class PageReading:
         await self._database.write(
             partial(
                 save,
-                state=PageState.READ,
+                state=ReadingState.READ,
                 fields=BookmarkFields(title=page.title, description=page.description),
                 fact=None if has_password else make_fact(url, page, now),
                 now=now,
@@ -148,7 +148,7 @@ class PageReading:
 
 
 _IS_PENDING = (
-    (bookmarks.c.page_state == PageState.PENDING)
+    (bookmarks.c.page_state == ReadingState.PENDING)
     & bookmarks.c.deleted_at.is_(None)
     & (bookmarks.c.expansion != ExpansionState.PENDING)
 )
@@ -178,7 +178,7 @@ def _list_pending(connection: Connection) -> list[OwnedBookmark]:
 def _save_page(
     connection: Connection,
     found: OwnedBookmark,
-    state: PageState,
+    state: ReadingState,
     now: str,
     fields: BookmarkFields | None = None,
     fact: PageFact | None = None,
