@@ -88,7 +88,7 @@ def find_alias_urls(connection: Connection, url: str, owner: int | None = None) 
         table = page_aliases.c
         query = select(table.url_key, table.url, table.target_key, table.target_url, table.evidence)
         keys = frontier[:_CHUNK]
-        frontier = []
+        frontier = list[str]()
         for row in connection.execute(query.where(or_(table.url_key.in_(keys), table.target_key.in_(keys)))):
             if tuple(sorted((row.url_key, row.target_key))) in refused:
                 continue

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -132,8 +133,8 @@ def list_form_makers(page: PageView, policy: Policy) -> list[tuple[PageSource, C
     if no_vary_search is not None:
         makers.append((PageSource.NO_VARY_SEARCH, no_vary_search.apply))
     makers += [
-        (PageSource.NORMAL_FORM, lambda url: normalize(url, policy)),
-        (PageSource.HTTPS, lambda url: swap_scheme(url) if url.startswith("http:") else url),
+        (PageSource.NORMAL_FORM, partial(normalize, policy=policy)),
+        (PageSource.HTTPS, _upgrade_scheme),
         (PageSource.NO_WWW, _strip_www),
         (PageSource.NO_SLASH, _strip_slash_or_index),
     ]
@@ -254,6 +255,10 @@ def selects_route(fragment: str | None) -> bool:
 
 def _list_urls(page: PageView) -> list[str]:
     return [*(hop.url for hop in page.response.hops), page.response.url]
+
+
+def _upgrade_scheme(url: str) -> str:
+    return swap_scheme(url) if url.startswith("http:") else url
 
 
 def _strip_www(url: str) -> str:
