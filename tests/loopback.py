@@ -127,10 +127,14 @@ class Listener:
 
 
 class LoopbackWeb:
-    """Serves `pages` (absolute URL → answer, as in `feed_scenarios.json`) on 127.0.0.2; an async context manager."""
+    """Serves `pages` (absolute URL → answer, as in `feed_scenarios.json`) on 127.0.0.2; an async context manager.
 
-    def __init__(self, pages: Mapping[str, Mapping[str, Any]]) -> None:
+    `missing` answers for every other path of their hosts; without it the connection is closed.
+    """
+
+    def __init__(self, pages: Mapping[str, Mapping[str, Any]], missing: Mapping[str, Any] | None = None) -> None:
         self._pages = {str(parse(url)): page for url, page in pages.items()}
+        self._missing = missing
         self._turns = dict.fromkeys(self._pages, 0)
         self._origins: dict[tuple[str, int], str] = {}
         for url in self._pages:
@@ -191,7 +195,7 @@ class LoopbackWeb:
         """Serve one connection until the client leaves or requests an unknown page."""
         self.peak = max(self.peak, self.connections)
         while (request := await read_request(reader, scheme)) is not None:
-            if request.url not in self._pages:
+            if request.url not in self._pages and self._missing is None:
                 self.refused.append((request.method, request.url))
                 return
             self.seen.append(request)
@@ -199,7 +203,7 @@ class LoopbackWeb:
             await writer.drain()
 
     async def _answer(self, request: Request, reader: asyncio.StreamReader) -> bytes:
-        page = self._pages[request.url]
+        page = self._pages.get(request.url, self._missing or {})
         if turns := page.get("sequence"):
             turn = self._turns[request.url]
             self._turns[request.url] += 1

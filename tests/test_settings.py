@@ -32,13 +32,15 @@ EVERY = [
     ("trusted_proxies", '["127.0.0.1", "unix"]', "127.0.0.1, unix", ("127.0.0.1/32", "unix")),
     ("log_format", '"json"', "json", None),
     ("public_url", '"https://feeds.example.org"', "https://feeds.example.org", None),
+    ("fetch_pages", '"no"', "no", False),
+    ("fetch_private_pages", "false", "off", False),
 ]
 PROGRAMS = [("chrome", "/opt/chrome/chrome")]  # read from their variables only
 
 
 @pytest.mark.parametrize(("name", "in_file", "in_variable", "value"), EVERY)
 def test_every_setting_is_read_from_the_file_and_from_its_variable(
-    name: str, in_file: str, in_variable: str, value: Collection[object] | None, tmp_path: Path
+    name: str, in_file: str, in_variable: str, value: Collection[object] | bool | None, tmp_path: Path
 ) -> None:
     file = tmp_path / "canonry.toml"
     file.write_text(f"{name} = {in_file}")

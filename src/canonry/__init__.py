@@ -40,11 +40,13 @@ if TYPE_CHECKING:
     from canonry.errors import StartMoved as StartMoved
     from canonry.errors import StoreError as StoreError
     from canonry.errors import UnsafeUrl as UnsafeUrl
+    from canonry.evidence.resolve import resolve as resolve
+    from canonry.evidence.resolve import resolve_sync as resolve_sync
+    from canonry.evidence.resolved import Resolved as Resolved
     from canonry.feeds.canonicalize import canonicalize as canonicalize
     from canonry.feeds.canonicalize import canonicalize_sync as canonicalize_sync
     from canonry.feeds.canonicalize.result import Candidate as Candidate
     from canonry.feeds.canonicalize.result import Canonical as Canonical
-    from canonry.feeds.canonicalize.result import Event as Event
     from canonry.feeds.canonicalize.result import Existing as Existing
     from canonry.feeds.content import FeedSignature as FeedSignature
     from canonry.feeds.content import content_hash as content_hash
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from canonry.net.response import Hop as Hop
     from canonry.net.response import Response as Response
     from canonry.net.response import Validators as Validators
+    from canonry.net.search_fetcher import Event as Event
     from canonry.overrides_setting import find_overrides as find_overrides
     from canonry.policy_files import load_policy as load_policy
 
@@ -81,7 +84,10 @@ _NAMES_BY_MODULE = {
     "overrides_setting": ("find_overrides",),
     "policy_files": ("load_policy",),
     "net.response": ("Hop", "Response", "Validators"),
-    "feeds.canonicalize.result": ("Candidate", "Canonical", "Event", "Existing"),
+    "feeds.canonicalize.result": ("Candidate", "Canonical", "Existing"),
+    "net.search_fetcher": ("Event",),
+    "evidence.resolve": ("resolve", "resolve_sync"),
+    "evidence.resolved": ("Resolved",),
     "feeds.canonicalize": ("canonicalize", "canonicalize_sync"),
     "crawler.crawl": ("crawl",),
     "crawler.pages": ("Page", "PageLink"),

@@ -25,6 +25,7 @@ LOG_FORMATS = ("auto", "json", "text")
 UNIX_SOCKET = "unix"  # names the peers of a Unix socket, which have no address
 # Settings that name a program: a file in the current folder, which may come from others, must not choose what runs.
 VARIABLES_ONLY = frozenset({"chrome"})
+_SWITCH_WORDS = dict.fromkeys(("yes", "true", "on", "1"), True) | dict.fromkeys(("no", "false", "off", "0"), False)
 
 
 def get_data_folder() -> Path:
@@ -56,6 +57,8 @@ class Settings:
     trusted_proxies: tuple[str, ...] = ()
     log_format: str = "auto"
     public_url: str = ""
+    fetch_pages: bool = True
+    fetch_private_pages: bool = True
 
 
 SETTING_DESCRIPTIONS = {
@@ -84,6 +87,11 @@ SETTING_DESCRIPTIONS = {
         " changes of feeds to it (WebSub); by default feeds are only polled"
     ),
     "log_format": "the log of `serve` and `worker`: `json`, `text`, or `auto`: text on a terminal, else JSON",
+    "fetch_pages": (
+        "`no`: the pages of new bookmarks are not fetched; otherwise they are, once, in the background, for their"
+        " title, their description and to find bookmarks of the same page"
+    ),
+    "fetch_private_pages": "`no`: the pages of private bookmarks are not fetched, even if `fetch_pages` is on",
 }
 
 
@@ -146,6 +154,16 @@ def _parse_text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"must be a string in quotes, not {value!r}")
     return value
+
+
+def _parse_switch(value: object) -> bool:
+    """Parse `yes` or `no` of a variable, true or false of the file."""
+    if isinstance(value, bool):
+        return value
+    word = str(value).strip().lower()
+    if word not in _SWITCH_WORDS:
+        raise ValueError(f"must be yes or no, not {value!r}")
+    return _SWITCH_WORDS[word]
 
 
 def _parse_list(value: object) -> list[str]:
@@ -222,5 +240,7 @@ _PARSERS: dict[str, Callable[[object], object]] = {
     "trusted_proxies": _parse_proxies,
     "log_format": _parse_log_format,
     "public_url": _parse_public_url,
+    "fetch_pages": _parse_switch,
+    "fetch_private_pages": _parse_switch,
 }
 assert set(_PARSERS) == set(SETTING_DESCRIPTIONS) == {each.name for each in fields(Settings)}

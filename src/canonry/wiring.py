@@ -95,12 +95,12 @@ async def open_components(
     *,
     warn: Callable[[str], None],
     make_client: Callable[[Settings], Client] = make_client,
-    fetch_titles: bool = True,
+    fetch_pages: bool | None = None,
     clock: Callable[[], datetime] = _now,
 ) -> AsyncGenerator[Components]:
     """Open all components; on exit, write the statistics and close everything.
 
-    Without `fetch_titles`, bookmarks that have no title keep none.
+    `fetch_pages` says whether the pages of new bookmarks are read; by default the settings say so.
     """
     from canonry.accounts import UserStore
     from canonry.bookmarks.duplicates import DuplicateStore
@@ -119,11 +119,13 @@ async def open_components(
         cache = open_cache(settings, database)
         stack.push_async_callback(cache.close)
         jobs = stack.enter_context(await asyncio.to_thread(Jobs, database))
+        reads_pages = settings.fetch_pages if fetch_pages is None else fetch_pages
         bookmarks = Bookmarks(
             database,
             partial(expand, client=client, cache=cache),
             enqueue=partial(_enqueue, jobs),
-            fetch=client.fetch if fetch_titles else None,
+            fetch=client.fetch if reads_pages else None,
+            reads_private_pages=settings.fetch_private_pages,
             clock=clock,
         )
         components = Components(

@@ -133,7 +133,7 @@ class ChaosRun:
             CANONRY_ALLOW_PORTS="1-65535",
         )
         self.crawls = Crawls(self.web, folder, _choose_engine())
-        serve = ["serve", "--port", str(self.port), "--workers", "2", "--fetch-titles"]
+        serve = ["serve", "--port", str(self.port), "--workers", "2", "--fetch-pages"]
         work = ["worker", "--every", "1"]
         self.service = Part("service", lambda: serve, self.environment, folder)
         self.workers = [Part(f"worker-{number}", lambda: work, self.environment, folder) for number in range(2)]

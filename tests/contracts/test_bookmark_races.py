@@ -104,7 +104,7 @@ def test_a_title_that_was_given_while_the_page_was_fetched_stays(database: Datab
 
     async def unused(*_: str) -> Any: ...
 
-    asyncio.run(Bookmarks(database, unused, enqueue=unused, fetch=fetch).titles.fetch(saved.id))
+    asyncio.run(Bookmarks(database, unused, enqueue=unused, fetch=fetch).pages.read_all())
     found = asyncio.run(store.get(1, saved.id))
     assert (found.title, found.folder) == (("Mine", "") if has_title else ("Of the page", "f"))
 

@@ -12,8 +12,9 @@ import pytest
 
 import canonry
 from canonry.errors import FailureKind, RefusalKind
-from canonry.feeds.canonicalize.result import CandidateVerdict, DifferenceKind, EventKind, Reason, Source
+from canonry.feeds.canonicalize.result import CandidateVerdict, DifferenceKind, Reason, Source
 from canonry.feeds.read.feed import FeedFormat
+from canonry.net.search_fetcher import EventKind
 from dict_web import DictWeb
 from feed_texts import empty_rss, gone, moved, ok, rss
 

@@ -12,6 +12,7 @@ from canonry.errors import FetchFailed, NotAFeed, UnsafeUrl
 from canonry.feeds.canonicalize import decisions
 from canonry.feeds.canonicalize.decisions import Best, CandidateSkip, Judgement, Trial
 from canonry.feeds.canonicalize.result import CandidateVerdict, DifferenceKind, FeedDifference, Reason, Source
+from canonry.net import moved_urls
 from canonry.net.response import Hop, Response
 
 SITES = ("blogger", "feedburner")
@@ -160,7 +161,7 @@ TEMPORARY = [
 
 @pytest.mark.parametrize(("steps", "wanted"), [pytest.param(*row[1:], id=row[0]) for row in TEMPORARY])
 def test_the_targets_of_temporary_redirects(steps: list[tuple[int, str]], wanted: set[str]) -> None:
-    assert decisions.find_temporary_targets(make_response(*steps)) == wanted
+    assert moved_urls.find_temporary_targets(make_response(*steps)) == wanted
 
 
 TRIALS = [
@@ -342,13 +343,13 @@ def test_upgrade(proven: Best | None, wanted: Best) -> None:
     ],
 )
 def test_aliases_end_at_the_first_temporary_redirect(steps: list[tuple[int, str]], wanted: list[str]) -> None:
-    assert decisions.list_aliases(make_response(*steps)) == wanted
+    assert moved_urls.list_aliases(make_response(*steps)) == wanted
 
 
 def test_swapping_the_scheme_twice_changes_nothing() -> None:
     for url in (HTTP, HTTPS, "https://u:p@a.com:8443/f?x=1"):
-        assert decisions.swap_scheme(url).partition(":")[0] != url.partition(":")[0]
-        assert decisions.swap_scheme(decisions.swap_scheme(url)) == url
+        assert moved_urls.swap_scheme(url).partition(":")[0] != url.partition(":")[0]
+        assert moved_urls.swap_scheme(moved_urls.swap_scheme(url)) == url
 
 
 TITLE, ITEMS = FeedDifference(DifferenceKind.TITLE, "A", "B" * 81), FeedDifference(DifferenceKind.ITEMS, "2", "3")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from canonry.feeds.canonicalize.transient_urls import is_transient
+from canonry.net.transient_urls import is_transient
 
 # fmt: off
 CASES = [

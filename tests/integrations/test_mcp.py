@@ -50,11 +50,11 @@ def test_tools_are_read_only_and_describe_their_output() -> None:
     async def scenario() -> None:
         async with connect() as client:
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert sorted(tools) == ["canonicalize", "explain", "normalize"]
+        assert sorted(tools) == ["canonicalize", "explain", "normalize", "resolve"]
         for tool in tools.values():
             assert tool.annotations is not None
             assert tool.annotations.read_only_hint is True
-            assert tool.annotations.open_world_hint is (tool.name == "canonicalize")
+            assert tool.annotations.open_world_hint is (tool.name in {"canonicalize", "resolve"})
             assert tool.output_schema is not None
             assert "url" in tool.output_schema["properties"]
 
@@ -82,7 +82,7 @@ def test_normalize_and_explain_equal_the_python_functions() -> None:
 def test_errors_are_tool_errors_with_one_line() -> None:
     async def scenario() -> None:
         async with connect() as client:
-            for tool in ("normalize", "explain", "canonicalize"):
+            for tool in ("normalize", "explain", "canonicalize", "resolve"):
                 message = await call_and_fail(client, tool, url="ftp://a.com/")
                 assert "ftp://a.com/" in message and "\n" not in message
             message = await call_and_fail(client, "explain", url="https://a.com/", policy="/etc/passwd")

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from canonry.crawler.crawl_options import CrawlOptions
 from canonry.crawler.decide import decide_retry
 from canonry.errors import FailureKind, FetchFailed
-from canonry.feeds.canonicalize.fetcher import raise_for_status
 from canonry.feeds.polling import Polling, _compute_next_check
 from canonry.feeds.read import read_feed
 from canonry.net.engine import Opened, PageFailure
 from canonry.net.html import parse_refresh
 from canonry.net.response import Response
 from canonry.net.robots import MAX_DELAY_SECONDS, Robots, read_robots
+from canonry.net.search_fetcher import raise_for_status
 from canonry.net.sitemap import Sitemap, read_sitemap
 from ingest_runs import make_feed_state
 

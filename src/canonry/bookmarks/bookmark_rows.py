@@ -52,8 +52,9 @@ def dump_bookmark(bookmark: Bookmark) -> dict[str, Any]:
 
 
 def make_empty_row() -> dict[str, Any]:
-    """Return the columns that people write, all empty."""
-    return {"title": "", "description": "", "folder": "", "to_read": 0, "private": 0} | dict.fromkeys(_LISTS, "[]")
+    """Return the columns that people write, all empty, for a bookmark whose page is not read yet."""
+    texts = {"title": "", "description": "", "folder": "", "page_state": "pending"}
+    return texts | {"to_read": 0, "private": 0} | dict.fromkeys(_LISTS, "[]")
 
 
 def dump_fields(given: BookmarkFields) -> dict[str, Any]:

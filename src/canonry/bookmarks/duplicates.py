@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
@@ -13,7 +15,10 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 from canonry.bookmarks.bookmark import Bookmark  # noqa: TC001 (pydantic resolves the annotations of responses)
 from canonry.bookmarks.bookmark_rows import bookmark_columns, dump_json, make_search_text, parse_row
 from canonry.bookmarks.bookmark_store import load_bookmark
+from canonry.bookmarks.twins import PageClue, Twin, find_twins
 from canonry.errors import BookmarkNotFound, DuplicatesNotFound, MergeNotFound, UndoConflict
+from canonry.evidence.fact_store import load_facts, load_refused_pairs, refuse_pair
+from canonry.net.search_fetcher import strip_fragment
 from canonry.store.schema import bookmark_merges, bookmarks, stamp
 
 if TYPE_CHECKING:
@@ -25,6 +30,8 @@ if TYPE_CHECKING:
     _Columns = dict[str, Any]  # all columns of a bookmark: what the undo of a merge restores
 
 _MAX_LISTED_MERGES = 50
+_MAX_REFUSED = 40  # URLs of a group
+_CHUNK = 500  # ids in one query
 
 
 class MergeReason(StrEnum):
@@ -37,10 +44,16 @@ class MergeReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DuplicateGroup:
-    """Bookmarks of one owner with the same normalized URL, oldest first; `id` names the group in URLs."""
+    """Bookmarks of one owner that are the same, oldest first; `id` names the group in URLs.
+
+    Their URLs have the same normal form, or their pages are the same as `twins` says. A group that `is_proven` can be
+    merged without a look at it.
+    """
 
     id: str
     bookmarks: tuple[Bookmark, ...]
+    twins: tuple[Twin, ...] = ()
+    is_proven: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +83,14 @@ class DuplicateStore:
             partial(_merge_group, owner=owner, group_id=group_id, now=stamp(now), keep=keep)
         )
 
+    async def merge_proven(self, owner: int, now: datetime) -> list[Bookmark]:
+        """Merge every group whose pages are proven to be the same, each into its oldest bookmark; return these."""
+        return await self.database.write(partial(_merge_proven, owner=owner, now=stamp(now)))
+
+    async def refuse(self, owner: int, group_id: str, now: datetime) -> None:
+        """Remember that the bookmarks of a group are not the same page, whatever the evidence."""
+        await self.database.write(partial(_refuse_group, owner=owner, group_id=group_id, now=stamp(now)))
+
     async def undo(self, owner: int, group_id: str, now: datetime) -> list[Bookmark]:
         """Undo the last merge of a group; return its bookmarks as they were before."""
         return await self.database.write(partial(_undo, owner=owner, group_id=group_id, now=stamp(now)))
@@ -80,15 +101,22 @@ class DuplicateStore:
 
 
 def merge_bookmarks(
-    connection: Connection, owner: int, kept_id: int, others: Sequence[int], *, now: str, why: MergeReason
+    connection: Connection,
+    owner: int,
+    kept_id: int,
+    others: Sequence[int],
+    *,
+    now: str,
+    why: MergeReason,
+    group_id: str | None = None,
 ) -> Bookmark:
-    """Merge the others into one bookmark and delete them; every row is stored for an undo."""
+    """Merge the others into one bookmark and delete them; every row is stored for an undo under `group_id`."""
     rows = [_lock_row(connection, owner, each) for each in (kept_id, *others)]
     kept, *deleted = rows
     connection.execute(
         insert(bookmark_merges).values(
             owner_id=owner,
-            same_key=kept["same_key"],
+            same_key=group_id or kept["same_key"],
             kept_id=kept_id,
             rows=dump_json(rows),
             why=why.value,
@@ -120,36 +148,119 @@ def _combine(rows: list[_Columns]) -> _Columns:
 
 
 def _list_groups(connection: Connection, owner: int, limit: int) -> list[DuplicateGroup]:
-    is_saved = (bookmarks.c.owner_id == owner) & bookmarks.c.deleted_at.is_(None)
-    duplicate_keys = (
-        select(bookmarks.c.same_key)
-        .where(is_saved)
-        .group_by(bookmarks.c.same_key)
-        .having(func.count() > 1)
-        .order_by(func.count().desc(), bookmarks.c.same_key)
-        .limit(limit)
-    )
-    found: dict[str, list[Bookmark]] = {key: [] for key in connection.execute(duplicate_keys).scalars()}
-    query = select(bookmarks.c.same_key, *bookmark_columns).where(is_saved, bookmarks.c.same_key.in_(found))
-    for key, *row in connection.execute(query.order_by(bookmarks.c.created_at, bookmarks.c.id)):
-        found[key].append(parse_row(row))
-    return [DuplicateGroup(key, tuple(members)) for key, members in found.items()]
+    groups = _find_groups(connection, owner)[:limit]
+    ids = [each for group in groups for each in group.ids]
+    found: dict[int, Bookmark] = {}
+    for start in range(0, len(ids), _CHUNK):
+        query = select(*bookmark_columns).where(
+            bookmarks.c.owner_id == owner, bookmarks.c.id.in_(ids[start : start + _CHUNK])
+        )
+        found |= {row.id: parse_row(row) for row in connection.execute(query)}
+    return [
+        DuplicateGroup(group.id, tuple(found[each] for each in group.ids), group.twins, group.is_proven)
+        for group in groups
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A group of duplicates by the ids of its bookmarks, oldest first."""
+
+    id: str
+    ids: tuple[int, ...]
+    twins: tuple[Twin, ...]
+    is_proven: bool
+
+
+def _find_groups(connection: Connection, owner: int) -> list[_Group]:
+    """Return the groups of bookmarks with equal URLs or equal pages, the largest first."""
+    table = bookmarks.c
+    is_saved = (table.owner_id == owner) & table.deleted_at.is_(None)
+    keys = select(table.same_key).where(is_saved).group_by(table.same_key).having(func.count() > 1)
+    is_clue = table.same_key.in_(keys) | (table.page_state == "read")
+    query = select(table.id, table.url, table.same_key, table.page_state).where(is_saved, is_clue)
+    rows = list(connection.execute(query.order_by(table.created_at, table.id)))
+    clues = [PageClue(row.id, row.url) for row in rows if row.page_state == "read"]
+    facts = load_facts(connection, list({strip_fragment(clue.url) for clue in clues}))
+    twins = find_twins(clues, facts, load_refused_pairs(connection, owner))
+    keys_by_id = {row.id: row.same_key for row in rows}
+    return group_duplicates(keys_by_id, twins)
+
+
+def group_duplicates(keys: dict[int, str], twins: Sequence[Twin]) -> list[_Group]:
+    """Group bookmarks, given by id and key in their order, by equal keys and by twins; the largest group first.
+
+    Proven twins join groups. Two bookmarks that only show the same text are a group of their own.
+    """
+    leader = {each: each for each in keys}
+
+    def find(each: int) -> int:
+        while leader[each] != each:
+            leader[each] = leader[leader[each]]
+            each = leader[each]
+        return each
+
+    firsts: dict[str, int] = {}
+    for each, key in keys.items():
+        leader[find(each)] = find(firsts.setdefault(key, each))
+    for twin in twins:
+        if twin.is_proven:
+            leader[find(twin.bookmark_id)] = find(twin.other_id)
+    members: dict[int, list[int]] = {}
+    for each in keys:
+        members.setdefault(find(each), []).append(each)
+    groups = [
+        _Group(
+            keys[ids[0]],
+            tuple(ids),
+            tuple(twin for twin in twins if twin.is_proven and find(twin.bookmark_id) == root),
+            is_proven=True,
+        )
+        for root, ids in members.items()
+        if len(ids) > 1
+    ]
+    for twin in twins:
+        if not twin.is_proven and find(twin.bookmark_id) != find(twin.other_id):
+            pair = sorted((twin.bookmark_id, twin.other_id), key=list(keys).index)
+            digest = hashlib.sha256(" ".join(keys[each] for each in pair).encode()).hexdigest()
+            groups.append(_Group(digest, tuple(pair), (twin,), is_proven=False))
+    return sorted(groups, key=lambda group: (not group.is_proven, -len(group.ids), group.id))
+
+
+def _get_group(connection: Connection, owner: int, group_id: str) -> _Group:
+    for group in _find_groups(connection, owner):
+        if group.id == group_id:
+            return group
+    raise DuplicatesNotFound(group_id)
 
 
 def _merge_group(connection: Connection, owner: int, group_id: str, now: str, keep: int | None) -> Bookmark:
-    query = (
-        select(bookmarks.c.id)
-        .where(bookmarks.c.owner_id == owner, bookmarks.c.same_key == group_id, bookmarks.c.deleted_at.is_(None))
-        .order_by(bookmarks.c.created_at, bookmarks.c.id)
-    )
-    ids = list(connection.execute(query).scalars())
-    if len(ids) < 2:
-        raise DuplicatesNotFound(group_id)
+    ids = _get_group(connection, owner, group_id).ids
     if keep is not None and keep not in ids:
         raise BookmarkNotFound(keep)
     kept_id = ids[0] if keep is None else keep
     others = [each for each in ids if each != kept_id]
-    return merge_bookmarks(connection, owner, kept_id, others, now=now, why=MergeReason.REVIEW)
+    return merge_bookmarks(connection, owner, kept_id, others, now=now, why=MergeReason.REVIEW, group_id=group_id)
+
+
+def _merge_proven(connection: Connection, owner: int, now: str) -> list[Bookmark]:
+    return [
+        merge_bookmarks(
+            connection, owner, group.ids[0], group.ids[1:], now=now, why=MergeReason.REVIEW, group_id=group.id
+        )
+        for group in _find_groups(connection, owner)
+        if group.is_proven and group.twins
+    ]
+
+
+def _refuse_group(connection: Connection, owner: int, group_id: str, now: str) -> None:
+    group = _get_group(connection, owner, group_id)
+    if not group.twins:
+        raise DuplicatesNotFound(group_id)  # equal URLs are equal, whatever a person says
+    query = select(bookmarks.c.id, bookmarks.c.url).where(bookmarks.c.id.in_(group.ids))
+    urls = [row.url for row in connection.execute(query)]
+    for one, other in combinations(sorted(set(urls))[:_MAX_REFUSED], 2):
+        refuse_pair(connection, owner, one, other, now)
 
 
 def _undo(connection: Connection, owner: int, group_id: str, now: str) -> list[Bookmark]:

@@ -6,18 +6,28 @@ No request is sent inside a transaction, and none holds up a caller: a short lin
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from canonry.bookmarks.bookmark import BookmarkFields, ExpansionState, OnDuplicate, PutOutcome
+from canonry.bookmarks.bookmark import (
+    BookmarkFields,
+    BookmarkPage,
+    BookmarkSearch,
+    ExpansionState,
+    OnDuplicate,
+    PutOutcome,
+)
 from canonry.bookmarks.bookmark_store import BookmarkStore
 from canonry.bookmarks.draft import Draft, clean_tags
 from canonry.bookmarks.imports import Imports
-from canonry.bookmarks.missing_titles import FETCH_TITLE_JOB, MissingTitles
+from canonry.bookmarks.page_reading import PAUSE_SECONDS, READ_PAGES_JOB, PageReading
 from canonry.bookmarks.pending_expansions import EXPAND_JOB, PendingExpansions
 from canonry.bookmarks.statistics import Statistics
 from canonry.bookmarks.url_pipeline import UrlPipeline, read_http_url
 from canonry.errors import InvalidFields, InvalidUrl
+from canonry.evidence.fact_store import FactStore
+from canonry.net.search_fetcher import strip_fragment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,12 +39,13 @@ if TYPE_CHECKING:
     from canonry.store.database import Database
 
 EXPANSION_WAIT_SECONDS = 0.3
+_ENQUEUE_DELAY_SECONDS = 0.5
 
 
 class Bookmarks:
     """The use-cases of bookmarks over one database.
 
-    `pipeline` makes their URLs; background jobs run the work of `expansions`, `titles` and `imports`.
+    `pipeline` makes their URLs; background jobs run the work of `expansions`, `pages` and `imports`.
     """
 
     def __init__(
@@ -44,17 +55,28 @@ class Bookmarks:
         *,
         enqueue: Enqueue,
         fetch: Fetch | None = None,
+        reads_private_pages: bool = True,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         expansion_wait: float = EXPANSION_WAIT_SECONDS,
+        page_pause: float = PAUSE_SECONDS,
     ) -> None:
-        """Without `fetch`, missing titles are not looked up."""
+        """Without `fetch`, the pages of bookmarks are not read."""
         self.clock = clock
         self.enqueue = enqueue
         self.store = BookmarkStore(database)
         self.statistics = Statistics(database)
         self.pipeline = UrlPipeline(database, expand, statistics=self.statistics, clock=clock)
         self.expansions = PendingExpansions(self.store, self.pipeline, enqueue=enqueue, clock=clock)
-        self.titles = MissingTitles(self.store, fetch, statistics=self.statistics, clock=clock)
+        self.facts = FactStore(database)
+        self.pages = PageReading(
+            database,
+            fetch,
+            statistics=self.statistics,
+            clock=clock,
+            reads_private=reads_private_pages,
+            pause=page_pause,
+        )
+        self._enqueueing: asyncio.Task[None] | None = None
         self.imports = Imports(
             database, self.pipeline, self.expansions, statistics=self.statistics, enqueue=enqueue, clock=clock
         )
@@ -101,21 +123,51 @@ class Bookmarks:
             await self.enqueue(EXPAND_JOB, str(bookmark_id))
         return edited
 
-    async def find(self, owner: int, text: str, *, exact_url: bool = False) -> list[Bookmark]:
-        """Return the bookmark of a URL in any spelling, if there is one, without a request."""
+    async def find(self, owner: int, text: str, *, exact_url: bool = False, by_alias: bool = True) -> list[Bookmark]:
+        """Return the bookmark of a URL in any spelling, or of a proven alias, if there is one, without a request."""
         # A short link whose expansion failed or is pending is saved under its own normal form.
-        return await self.store.find(owner, await self.pipeline.normalize(text, exact_url=exact_url))
+        url = await self.pipeline.normalize(text, exact_url=exact_url)
+        found = await self.store.find(owner, url)
+        if found or exact_url or not by_alias:
+            return found
+        for given in dict.fromkeys((url, strip_fragment(read_http_url(text)), strip_fragment(url))):
+            for alias in await self.facts.list_aliases(given, owner=owner):
+                for spelling in dict.fromkeys((alias, await self.pipeline.normalize(alias, exact_url=False))):
+                    if found := await self.store.find(owner, spelling):
+                        return found
+        return []
+
+    async def search(
+        self, owner: int, search: BookmarkSearch, *, cursor: str | None = None, limit: int = 50
+    ) -> BookmarkPage:
+        """Return a page of bookmarks, newest first; a URL that no text contains finds the bookmark of its page."""
+        page = await self.store.search(owner, search, cursor=cursor, limit=limit)
+        text = search.words.strip()
+        is_url = "." in text and len(text.split()) == 1 and search == BookmarkSearch(search.words)
+        if page.bookmarks or cursor or not is_url:
+            return page
+        try:
+            return BookmarkPage(tuple(await self.find(owner, text)), None)
+        except InvalidUrl:
+            return page
 
     async def enqueue_unfinished(self) -> None:
         """Queue a job for everything that a crash interrupted or that was never queued."""
         await self.expansions.enqueue_all()
         await self.imports.enqueue_unfinished()
+        if await self.pages.count_pending():
+            await self.enqueue(READ_PAGES_JOB, "")
 
     async def _enqueue_unfinished_parts(self, bookmark: Bookmark) -> None:
         if bookmark.expansion is ExpansionState.PENDING:
             await self.enqueue(EXPAND_JOB, str(bookmark.id))
-        elif not bookmark.title and self.titles.is_enabled:
-            await self.enqueue(FETCH_TITLE_JOB, str(bookmark.id))
+        elif self.pages.is_enabled and (self._enqueueing is None or self._enqueueing.done()):
+            # One job reads all pages. Bookmarks that are saved in the next moment join it.
+            self._enqueueing = asyncio.create_task(self._enqueue_page_reading())
+
+    async def _enqueue_page_reading(self) -> None:
+        await asyncio.sleep(_ENQUEUE_DELAY_SECONDS)
+        await self.enqueue(READ_PAGES_JOB, "")
 
     async def _check_fields(self, given: BookmarkFields, url: str | None, *, exact_url: bool) -> BookmarkFields:
         """Return the fields as they are saved; InvalidFields names every invalid URL, also the bookmark's."""

@@ -16,7 +16,8 @@ from canonry.cli.options import json_option
 from canonry.errors import FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl, mask_credentials
 
 if TYPE_CHECKING:
-    from canonry.feeds.canonicalize.result import Candidate, Canonical, Event
+    from canonry.feeds.canonicalize.result import Candidate, Canonical
+    from canonry.net.search_fetcher import Event
 
 _URL = re.compile(r"(?:https?|feed):", re.IGNORECASE)
 
@@ -45,7 +46,7 @@ def canonicalize(url: str, *, discover: bool, max_requests: int, as_json: bool) 
     """
     from canonry.feeds.canonicalize import canonicalize as search
 
-    progress = _ProgressLine()
+    progress = ProgressLine()
     try:
         found = asyncio.run(search(url, discover=discover, max_requests=max_requests, on_event=progress.show))
     except (FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl) as error:
@@ -54,16 +55,18 @@ def canonicalize(url: str, *, discover: bool, max_requests: int, as_json: bool) 
         if render.is_for_terminal(as_json=as_json):
             _print_candidates(tried)
         else:
-            _print_json({"input_url": url, "url": None, "error": str(error), "candidates": tried}, canonical_url=None)
+            print_masked_json(
+                {"input_url": url, "url": None, "error": str(error), "candidates": tried}, canonical_url=None
+            )
         raise
     progress.clear()
     if render.is_for_terminal(as_json=as_json):
         _print_result(found)
     else:
-        _print_json(found, canonical_url=found.url)
+        print_masked_json(found, canonical_url=found.url)
 
 
-class _ProgressLine:
+class ProgressLine:
     """Shows the current request on one line of standard error, if it is a terminal."""
 
     def __init__(self) -> None:
@@ -80,7 +83,7 @@ class _ProgressLine:
             click.echo("\r\033[K", nl=False, err=True)
 
 
-def _print_json(record: object, *, canonical_url: str | None) -> None:
+def print_masked_json(record: object, *, canonical_url: str | None) -> None:
     """Print a line of JSON in which only the canonical URL keeps its credentials."""
     fields = cast("dict[str, object]", _mask_urls(json.loads(render.format_json(record))))
     render.print_json({**fields, "url": canonical_url})

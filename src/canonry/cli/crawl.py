@@ -135,6 +135,11 @@ class _Limit(click.ParamType[int | str]):
     "  [default: 100]",
 )
 @click.option("--no-traps", is_flag=True, help="The same as --trap-pages none.")
+@click.option(
+    "--fold/--no-fold",
+    default=None,
+    help="Do not follow links of pages that repeat another page under the same path (default: on).",
+)
 @click.option("--no-sessions", is_flag=True, help="Also read pages that differ only in a session identifier.")
 @click.option("--sitemaps", is_flag=True, help="Also crawl the pages that the site's sitemaps name.")
 @click.option("--follow-start", is_flag=True, help="If the start page redirects to another host, crawl that host.")
@@ -202,6 +207,8 @@ def _read_options(given: dict[str, Any]) -> dict[str, Any]:
         if options.get("trap_pages") is not None:
             raise click.UsageError("--no-traps and --trap-pages contradict each other. Give one of them.")
         options["trap_pages"] = None
+    if given.get("fold") is False:
+        options["fold"] = False
     if options.pop("no_sessions", False):
         options["sessions"] = False
     return options

@@ -144,7 +144,8 @@ def print_summary(summary: Summary, counts: Counts, note: str, *, err: bool) -> 
         ("not fetched", counts.queued, "left in the queue"),
         *(("page skipped", count, reason.sentence) for reason, count in sorted(counts.skipped.items())),
         *(("link skipped", count, reason) for reason, count in summary.skipped.most_common(30)),
-        ("different texts", summary.texts, "that pages showed"),
+        ("different pages", summary.texts, f"by their text, under {summary.pages} URLs"),
+        ("repeats", summary.repeats, "of a page with the same path, title and text"),
         ("external", summary.externals, "URLs of other sites"),
         ("duplicates avoided", counts.duplicates_avoided, "links to pages already known"),
     ]

@@ -127,6 +127,7 @@ def show(crawl_id: int, *, database_url: str, as_json: bool) -> None:
                 "links_skipped": dict(summary.skipped),
                 "externals": summary.externals,
                 "texts": summary.texts,
+                "repeats": summary.repeats,
                 "left": [asdict(group) for group in left],
                 "refused": [{"url": mask_url(page.url), "reason": page.error} for _, page in refused],
                 "changes": {str(change): count for change, count in counts.changes.items()},

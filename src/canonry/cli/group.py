@@ -23,6 +23,7 @@ from canonry.cli.mcp import mcp
 from canonry.cli.normalize import normalize
 from canonry.cli.policies import policies, policy
 from canonry.cli.rekey import rekey
+from canonry.cli.resolve import resolve
 from canonry.cli.rules import rules
 from canonry.cli.serve import serve
 from canonry.cli.user import user
@@ -58,6 +59,7 @@ for command in (
     normalize,
     explain,
     canonicalize,
+    resolve,
     ingest,
     learn,
     feeds,

@@ -421,8 +421,8 @@ def _print_problems(report: Report) -> None:
 async def _find_feed_ids(store: FeedStore, feeds: GivenFeeds) -> list[int]:
     """Return the ids of these feeds; those that are not known are added, as the run would do."""
     from canonry.core.url import read_url
-    from canonry.feeds.canonicalize.fetcher import strip_fragment
     from canonry.net.origin import Origin
+    from canonry.net.search_fetcher import strip_fragment
 
     origins: dict[str, Origin] = {}
     for url in feeds.urls:

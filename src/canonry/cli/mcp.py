@@ -15,7 +15,7 @@ from canonry.cli.options import overrides_setting_option
 def mcp() -> None:
     """Run an MCP server on standard input and output.
 
-    It has the tools normalize, explain and canonicalize; none of them writes. The MCP client starts the
+    It has the tools normalize, explain, canonicalize and resolve; none of them writes. The MCP client starts the
     server itself: configure this command there.
 
     \b

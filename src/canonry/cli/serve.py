@@ -11,6 +11,7 @@ from canonry.cli.options import db_option, debug_option, overrides_setting_optio
 from canonry.cli.stores import open_users
 from canonry.errors import CanonryError, mask_credentials
 from canonry.overrides_setting import find_overrides
+from canonry.settings import load_settings
 
 
 @click.command()
@@ -34,7 +35,11 @@ from canonry.overrides_setting import find_overrides
     multiple=True,
     help="Another host name of the service; can be repeated.",
 )
-@click.option("--fetch-titles", is_flag=True, help="Fetch the titles of bookmarks saved without one.")
+@click.option(
+    "--fetch-pages/--no-fetch-pages",
+    default=None,
+    help="Read the pages of new bookmarks in the background, for titles and to find twins (default: the settings).",
+)
 @debug_option
 def serve(
     host: str,
@@ -44,7 +49,7 @@ def serve(
     workers: int,
     require_token: bool,  # noqa: FBT001
     allowed_hosts: tuple[str, ...],
-    fetch_titles: bool,  # noqa: FBT001
+    fetch_pages: bool | None,  # noqa: FBT001
     debug: bool,  # noqa: FBT001
 ) -> None:
     """Run the bookmark service: web pages, a JSON API, and background jobs.
@@ -78,7 +83,7 @@ def serve(
         port=port,
         require_token=require_token,
         allowed_hosts=allowed_hosts,
-        fetch_titles=fetch_titles,
+        fetch_pages=load_settings().fetch_pages if fetch_pages is None else fetch_pages,
         debug=debug,
     )
     serve(options, socket_path=socket_path, workers=workers)

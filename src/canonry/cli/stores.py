@@ -47,7 +47,7 @@ async def get_feed(text: str, store: FeedStore) -> FeedState:
 async def find_feed(text: str, store: FeedStore) -> FeedState | None:
     """Return the feed that is followed under this URL, if there is one; also as lists show it, `https://***@…`."""
     from canonry.core.url import read_url
-    from canonry.feeds.canonicalize.fetcher import strip_fragment
+    from canonry.net.search_fetcher import strip_fragment
 
     try:
         url = strip_fragment(read_url(text))

@@ -71,6 +71,7 @@ async def crawl(
     load_images: bool | Unset = UNSET,
     nofollow: bool | Unset = UNSET,
     sessions: bool | Unset = UNSET,
+    fold: bool | Unset = UNSET,
     trap_pages: int | Unset | None = UNSET,
     access: SiteAccess | None = None,
     warc: str | Path | None = None,
@@ -109,6 +110,7 @@ async def crawl(
         "load_images": load_images,
         "nofollow": nofollow,
         "sessions": sessions,
+        "fold": fold,
         "trap_pages": trap_pages,
         "shared": False,
     }

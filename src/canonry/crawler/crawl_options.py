@@ -58,6 +58,7 @@ class CrawlOptions:
     routes: bool = False  # `#/about` and `#!/about` are pages of their own
     nofollow: bool = True  # links are not followed where the page or the link asks for that
     sessions: bool = True  # a page is read once under different session identifiers
+    fold: bool = True  # links of a page that repeats another one under the same path are not followed
     trap_pages: int | None = DEFAULT_TRAP_PAGES  # pages in a row without new text that stop a pattern; None: no limit
 
     @property
@@ -115,6 +116,7 @@ class OptionChanges(TypedDict, total=False):
     load_images: bool
     nofollow: bool
     sessions: bool
+    fold: bool
     trap_pages: int | None
 
 

@@ -253,6 +253,7 @@ class CrawlRun:
             max_depth=self.options.depth,
             renews=renews,
             sessions=self.options.sessions,
+            fold=self.options.fold,
             trap_pages=self.options.trap_pages,
         )
         self._watch.adopt(batch.outage, version=version)
@@ -441,5 +442,6 @@ def _make_page(recorded: RecordedPage) -> Page:
         text_hash=result.text_hash,
         simhash=result.simhash,
         words=result.fingerprint.words,
+        repeats_url=result.repeats_url,
     )
     return page.add_facts(result.facts)

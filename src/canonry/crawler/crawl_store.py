@@ -113,6 +113,7 @@ _PAGE_COLUMNS = [
     for name in (
         *("id", "url", "requested_url", "final_url", "status", "title", "depth", "engine", "links", "error"),
         *("failure", "state", "facts", "referrer", "finished_at", "change", "text_hash", "simhash", "words"),
+        "repeats_url",
     )
 ]
 
@@ -285,6 +286,7 @@ class CrawlStore:
         max_depth: int | None = None,
         renews: bool = False,
         sessions: bool = False,
+        fold: bool = False,
         trap_pages: int | None = None,
     ) -> FrontierBatch:
         """Record the results of pages that this owner leased, and lease up to `want` more, in one transaction.
@@ -292,6 +294,7 @@ class CrawlStore:
         No more than `max_pages` are leased in all, and none deeper than `max_depth`. `renews` extends the leases that
         the owner holds. With `want` 0 the crawl does not end, even if no page is left: the owner may have more pages to
         add. With `sessions`, a page that repeats another one under a different session identifier is skipped;
+        with `fold`, the links of one that repeats another under the same path are not followed;
         `trap_pages` is how many pages in a row without new text stop a pattern.
         """
         work = partial(
@@ -305,6 +308,7 @@ class CrawlStore:
             max_pages=max_pages,
             renews=renews,
             sessions=sessions,
+            fold=fold,
             trap_pages=trap_pages,
         )
         return await self.database.write(work)
@@ -415,5 +419,6 @@ def _make_page(row: Row[Any]) -> StoredPage:
         text_hash=row.text_hash,
         simhash=row.simhash,
         words=row.words,
+        repeats_url=row.repeats_url,
     )
     return StoredPage(row.id, page.add_facts(parse_facts(row.facts)))

@@ -22,6 +22,7 @@ from canonry.crawler.decide import (
     is_exhausted,
     may_retry_last,
 )
+from canonry.crawler.folding import fold_repeats
 from canonry.crawler.known_pages import (
     add_pages,
     is_closed,
@@ -68,6 +69,7 @@ _RECORD = text(
     " title = :title, engine = :engine, error = :error, failure = :failure, skip_reason = :skip_reason,"
     " links = :links, link_origin = :link_origin, followed = :followed, facts = :facts, change = :change,"
     " skipped_by = :skipped_by, text_hash = :text_hash, simhash = :simhash, words = :words, group_key = :group_key,"
+    " repeats_url = :repeats_url,"
     " requested_url = :requested_url, attempts = :attempts, retry_at = :retry_at, is_last_retry = :is_last_retry,"
     " finished_at = :finished_at,"
     " begun_at = COALESCE(begun_at, :finished_at), lease = '', lease_until = NULL WHERE id = :id"
@@ -141,6 +143,7 @@ def record_and_lease(
     max_depth: int | None,
     renews: bool,
     sessions: bool = False,
+    fold: bool = False,
     trap_pages: int | None = None,
 ) -> FrontierBatch:
     """Record results and lease up to `want` more pages, in the caller's transaction; see `CrawlStore`."""
@@ -162,6 +165,7 @@ def record_and_lease(
             max_depth=max_depth,
             comparison=comparison,
             sessions=sessions,
+            fold=fold,
             trap_pages=trap_pages,
         )
         if results
@@ -298,6 +302,7 @@ def _record(
     max_depth: int | None,
     comparison: Comparison,
     sessions: bool,
+    fold: bool,
     trap_pages: int | None,
 ) -> tuple[list[RecordedPage], int]:
     """Record the results of pages that the owner still holds, and return them with the number of final results.
@@ -313,6 +318,8 @@ def _record(
     results = [each for each in results if not _try_next_spelling(connection, each, known[each.page.id])]
     if sessions:
         results = _fold_repeats(connection, crawl_id, results)
+    if fold:
+        results = fold_repeats(connection, crawl_id, results)
     plain = [
         RecordedPage(each, url, known[each.page.id].depth, each.page.referrer, now, comparison.judge(each, url))
         for each in results
@@ -438,6 +445,7 @@ def _make_row(result: PageResult, url: str, now: str, change: PageChange | None)
         "retry_at": None if result.retry_at is None else stamp(result.retry_at),
         "is_last_retry": int(result.is_last_retry),
         "skipped_by": result.skipped_by,
+        "repeats_url": result.repeats_url,
         "text_hash": result.text_hash,
         "simhash": result.simhash,
         "words": result.fingerprint.words,

@@ -60,7 +60,7 @@ class Page:
     language and URL) and `canonical_url` are what the page declares. `is_still_changing` says that scripts had not
     finished when the links were read. `change` is the difference to the crawl before, if this one repeats another.
     `text_hash`, `simhash` (16 hexadecimal digits) and `words` are the fingerprint of the visible text. `skip_reason`
-    says why a page was left out.
+    says why a page was left out, `repeats_url` which page with the same path, title and text was read before.
     """
 
     url: str
@@ -88,6 +88,7 @@ class Page:
     simhash: str = ""
     words: int = 0
     skip_reason: SkipReason | None = None
+    repeats_url: str = ""
 
     def add_facts(self, facts: PageFacts) -> Page:
         """Return the page with what it says about itself."""
@@ -103,13 +104,13 @@ class Page:
 
 
 RECORD_FIELDS = tuple(name for name in Page.__dataclass_fields__ if name != "failure")
-_URL_FIELDS = ("url", "requested_url", "final_url", "error", "canonical_url", "referrer")
+_URL_FIELDS = ("url", "requested_url", "final_url", "error", "canonical_url", "referrer", "repeats_url")
 
 
 @dataclass(slots=True)
 class Summary:
     """What a crawl found; `skipped` counts links by reason, `externals` different URLs of other sites, `texts`
-    different visible texts.
+    different visible texts, `repeats` pages that repeat another one under the same path.
 
     A page that is added twice, because another spelling of its URL was found later, counts with its last result.
     `failed` counts pages without a usable answer, also those that were refused before a request.
@@ -121,6 +122,7 @@ class Summary:
     skipped: Counter[str] = field(default_factory=Counter[str])
     externals: int = 0
     texts: int = 0
+    repeats: int = 0
     is_seed_failed: bool = False
     _unread: dict[str, Page] = field(default_factory=dict[str, "Page"], repr=False)
     _external: set[int] = field(default_factory=set[int], repr=False)
@@ -144,6 +146,7 @@ class Summary:
         if page.text_hash and len(self._texts) < _MAX_TEXTS:
             self._texts.add(hash(page.text_hash))
             self.texts = len(self._texts)
+        self.repeats += bool(page.repeats_url)
 
     @property
     def problems(self) -> list[Page]:

@@ -124,6 +124,7 @@ class PageResult:
     fingerprint: Fingerprint = EMPTY_TEXT
     sign: TextSign | None = None  # the text as the pattern of the URL compares it
     skipped_by: str = ""  # the key of the rule that skips the page
+    repeats_url: str = ""  # the page with the same path, title and text that was read before
 
     @property
     def text_hash(self) -> str:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from canonry.core.url import read_url
 from canonry.errors import InvalidUrl
-from canonry.feeds.canonicalize.fetcher import strip_fragment
 from canonry.feeds.due import is_polled
 from canonry.feeds.feed_values import NO_DESCRIPTION
 from canonry.feeds.subscriptions import load_feeds_by_form, make_form
+from canonry.net.search_fetcher import strip_fragment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from canonry.core.url import parse, read_url
 from canonry.errors import FailureKind, InvalidUrl, mask_credentials
-from canonry.feeds.canonicalize.fetcher import strip_fragment
 from canonry.feeds.changes import CHANGES_RETENTION, ChangeFeed
 from canonry.feeds.host_slots import HostSlots
 from canonry.feeds.ingest_checklist import RunEvidence, check_run, load_sample
@@ -28,6 +27,7 @@ from canonry.feeds.run_store import RunStore
 from canonry.feeds.runs import finish_run, start_run
 from canonry.net.origin import Origin
 from canonry.net.response import Validators
+from canonry.net.search_fetcher import strip_fragment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

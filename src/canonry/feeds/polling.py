@@ -23,15 +23,15 @@ from canonry.errors import (
     UnsafeUrl,
     mask_credentials,
 )
-from canonry.feeds.canonicalize.fetcher import raise_for_status, strip_fragment
-from canonry.feeds.canonicalize.same_feed import find_adoptable_url
 from canonry.feeds.due import MAX_WAIT, is_ahead
 from canonry.feeds.feed_settings import get_interval, make_fetch_options
 from canonry.feeds.feed_values import FeedDocument, FeedStatus, MergedFeed
 from canonry.feeds.ingest_report import FeedOutcome, FeedResult
 from canonry.feeds.item_matching import ItemOutcome
 from canonry.feeds.websub_links import find_hub_links
+from canonry.net.moved_urls import find_adoptable_url
 from canonry.net.response import Validators
+from canonry.net.search_fetcher import raise_for_status, strip_fragment
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, cast
 from canonry.core.url import parse, read_url
 from canonry.errors import FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl, mask_credentials
 from canonry.feeds.canonicalize import canonicalize
-from canonry.feeds.canonicalize.fetcher import strip_fragment
 from canonry.feeds.canonicalize.result import Existing, Reason
-from canonry.feeds.canonicalize.same_feed import strip_cosmetics
 from canonry.feeds.feed_values import NO_DESCRIPTION, FeedDescription, FeedState, FeedStatus
 from canonry.feeds.host_slots import HostSlots
+from canonry.net.moved_urls import strip_cosmetics
 from canonry.net.origin import Origin
+from canonry.net.search_fetcher import strip_fragment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -1,6 +1,6 @@
-"""An MCP server with the read-only tools normalize, explain and canonicalize (https://modelcontextprotocol.io).
+"""An MCP server with the read-only tools normalize, explain, canonicalize and resolve (https://modelcontextprotocol.io).
 
-Every request of canonicalize passes the guard.
+Every request of canonicalize and resolve passes the guard.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _Result = TypeVar("_Result")
 _MAX_URL_CHARACTERS = 65_536
 _INSTRUCTIONS = """\
 Finds out when two URLs are the same thing. normalize returns the normalized URL under a policy, explain lists the rules
-that changed it, canonicalize fetches a feed to find its canonical URL. Policies: {policies}."""
+that changed it, canonicalize fetches a feed to find its canonical URL, resolve fetches a page to find the URL that
+stands for it. Policies: {policies}."""
 
 UrlText = Annotated[str, Field(max_length=_MAX_URL_CHARACTERS, description="A URL; https:// may be left out.")]
 PolicyName = Annotated[
@@ -49,6 +50,10 @@ class ExplainAnswer(RootModel[canonry.Explanation]):
 
 class CanonicalizeAnswer(RootModel[canonry.Canonical]):
     """The canonical URL of a feed with the evidence; `aliases` are other URLs proven to serve the same feed."""
+
+
+class ResolveAnswer(RootModel[canonry.Resolved]):
+    """The URL that stands for a page with the evidence; `aliases` are other URLs proven to show the same page."""
 
 
 def _convert_errors(tool: Callable[_Parameters, Awaitable[_Result]]) -> Callable[_Parameters, Awaitable[_Result]]:
@@ -84,6 +89,12 @@ async def canonicalize(url: UrlText, discover: Discover = False, max_requests: M
     return CanonicalizeAnswer(await canonry.canonicalize(url, discover=discover, max_requests=max_requests))
 
 
+@_convert_errors
+async def resolve(url: UrlText, policy: PolicyName = "bookmark", max_requests: MaxRequests = 3) -> ResolveAnswer:
+    """Find the URL that stands for a web page: fetch it, and list every candidate with its verdict and evidence."""
+    return ResolveAnswer(await canonry.resolve(url, policy, max_requests=max_requests))
+
+
 def server() -> MCPServer[object]:
     """Return the MCP server; `server().run()` serves standard input and output."""
     policies = ", ".join(policy.id for policy in canonry.policies())
@@ -94,7 +105,7 @@ def server() -> MCPServer[object]:
         instructions=_INSTRUCTIONS.format(policies=policies),
         log_level="WARNING",
     )
-    for tool, uses_network in ((normalize, False), (explain, False), (canonicalize, True)):
+    for tool, uses_network in ((normalize, False), (explain, False), (canonicalize, True), (resolve, True)):
         annotations = ToolAnnotations(
             read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=uses_network
         )

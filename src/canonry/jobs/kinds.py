@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from canonry.bookmarks.imports import IMPORT_JOB
-from canonry.bookmarks.missing_titles import FETCH_TITLE_JOB
+from canonry.bookmarks.page_reading import READ_PAGES_JOB
 from canonry.bookmarks.pending_expansions import EXPAND_JOB
 from canonry.errors import FeedNotFound, mask_credentials
 from canonry.feeds.changes import CHANGES_RETENTION, ChangeFeed
@@ -116,8 +116,8 @@ def make_bookmark_kinds(bookmarks: Bookmarks, rekeys: BookmarkRekeys) -> list[Jo
     async def expand(key: str) -> None:
         await bookmarks.expansions.finish(int(key))
 
-    async def fetch_title(key: str) -> None:
-        await bookmarks.titles.fetch(int(key))
+    async def read_pages(_: str) -> None:
+        await bookmarks.pages.read_all()
 
     async def import_file(key: str) -> None:
         await bookmarks.imports.finish(int(key))
@@ -136,7 +136,7 @@ def make_bookmark_kinds(bookmarks: Bookmarks, rekeys: BookmarkRekeys) -> list[Jo
 
     return [
         JobKind(EXPAND_JOB, expand, timeout=30.0),
-        JobKind(FETCH_TITLE_JOB, fetch_title, timeout=30.0),
+        JobKind(READ_PAGES_JOB, read_pages, timeout=None, is_interruptible=True),
         JobKind(IMPORT_JOB, import_file, timeout=None),
         JobKind(BOOKMARK_REKEY_JOB, rekey_bookmarks, timeout=None),
         JobKind(ENQUEUE_UNFINISHED_JOB, enqueue_unfinished),

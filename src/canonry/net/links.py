@@ -86,7 +86,7 @@ def read_page(
 
 def _read_head(page: LexborHTMLParser, url: str, charset: str) -> PageHead:
     """Return the elements of the head that say something about the page."""
-    base = _find_base(page, url, charset)
+    base = find_base(page, url, charset)
     metas = [
         (meta.attributes.get("name") or "", meta.attributes.get("content") or "")
         for meta in page.css("head meta[name][content]")[:MAX_HEAD_ELEMENTS]
@@ -124,7 +124,7 @@ class _LinkFinder:
 
     def add_document(self, page: LexborHTMLParser, url: str, source: LinkSource | None = None, level: int = 0) -> None:
         """Add the links of a document at `url`; `source` is given for a document inside of another one."""
-        base = _find_base(page, url, self._charset)
+        base = find_base(page, url, self._charset)
         anchors = page.css("a[href]")
         has_math = page.css_first("math") is not None
         pictured: list[LexborNode] = []
@@ -215,7 +215,8 @@ def _percent_encode(character: str, charset: str) -> str:
     return "".join(f"%{byte:02X}" if byte in _ESCAPED_IN_QUERY else chr(byte) for byte in encoded)
 
 
-def _find_base(page: LexborHTMLParser, url: str, charset: str) -> str:
+def find_base(page: LexborHTMLParser, url: str, charset: str) -> str:
+    """Return the URL that references of a page are resolved at: that of `<base>`, or its own."""
     base = page.css_first("base[href]")
     if base is None:
         return url

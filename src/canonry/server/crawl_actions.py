@@ -54,6 +54,7 @@ class CrawlOptionsIn(BaseModel):
         DEFAULT_TRAP_PAGES,
         description="Pages in a row without new text after which a pattern of URLs is stopped. null: never.",
     )
+    fold: bool = Field(True, description="false: also follow the links of pages that repeat another one.")
     sessions: bool = Field(True, description="false: also read pages that differ only in a session identifier.")
     follow_start: bool = Field(
         False, description="If the start page redirects to another host, crawl that host instead."

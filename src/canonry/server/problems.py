@@ -40,6 +40,7 @@ from canonry.errors import (
     WebhookNotFound,
     mask_credentials,
 )
+from canonry.evidence.resolved import PageCandidate
 from canonry.feeds.canonicalize.result import Candidate
 from canonry.rekey.entry_rekey_store import RekeyRefused
 
@@ -116,7 +117,8 @@ class Problem:
     errors: tuple[FieldError, ...] = ()
     bookmark_id: Annotated[int | None, Field(description="The existing bookmark with this URL.")] = None
     candidates: Annotated[
-        tuple[Candidate, ...], Field(description="URLs that were tested in the search for a feed.")
+        tuple[Candidate | PageCandidate, ...],
+        Field(description="URLs that were tested in the search for a feed or page."),
     ] = ()
     continue_after: Annotated[int | None, Field(description="The number of a change after which to go on.")] = None
     request_id: str = ""
@@ -158,7 +160,7 @@ def make_problem(
     errors: Sequence[FieldError] = (),
     headers: dict[str, str] | None = None,
     bookmark_id: int | None = None,
-    candidates: Sequence[Candidate] = (),
+    candidates: Sequence[Candidate | PageCandidate] = (),
     continue_after: int | None = None,
 ) -> JSONResponse:
     """Return a problem document as a response; user names and passwords in it are masked."""

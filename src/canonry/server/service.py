@@ -44,7 +44,7 @@ class ServiceOptions:
     socket_path: str = ""  # of a Unix socket, which is used instead of host and port
     require_token: bool = False
     allowed_hosts: tuple[str, ...] = ()  # host names besides those of loopback
-    fetch_titles: bool = False
+    fetch_pages: bool = False
     requests_per_minute: int = 1200  # per token
     max_body: int = 1024 * 1024  # bytes
     max_upload: int = 50 * 1024 * 1024  # bytes
@@ -90,7 +90,7 @@ class Service:
                     self.settings,
                     warn=partial(_log.warning, "%s"),
                     make_client=self._make_client,
-                    fetch_titles=self.options.fetch_titles,
+                    fetch_pages=self.options.fetch_pages,
                     clock=self.clock,
                 )
             )

@@ -309,6 +309,13 @@ bookmarks = Table(
     Column("created_at", Text, nullable=False),
     Column("updated_at", Text, nullable=False),
     Column("deleted_at", Text),
+    Column("page_state", Text, nullable=False, server_default="none"),  # none, pending, read, failed
+    Index(
+        "bookmarks_with_unread_page",
+        "id",
+        sqlite_where=text("page_state = 'pending'"),
+        postgresql_where=text("page_state = 'pending'"),
+    ),
     Index(
         "bookmarks_by_key",
         "owner_id",
@@ -460,6 +467,7 @@ crawl_pages = Table(
     Column("link_origin", Text, nullable=False, server_default=""),  # who named the links: the server of the page
     Column("facts", Text, nullable=False, server_default="{}"),  # JSON: content type, size, text hash, validators, …
     Column("change", Text, nullable=False, server_default=""),  # new, changed, gone or same since the previous crawl
+    Column("repeats_url", Text, nullable=False, server_default=""),  # the page with the same path, title and text
     Column("text_hash", Text, nullable=False, server_default=""),  # of the visible text, as in evidence/fingerprint.py
     Column("simhash", Text, nullable=False, server_default=""),  # 16 hexadecimal digits
     Column("words", Integer, nullable=False, server_default="0"),
@@ -515,6 +523,64 @@ learned_rules = Table(
     Column("created_at", Text, nullable=False),
     Column("decided_at", Text),
     Index("learned_rules_by_name", "host", "name", unique=True),
+)
+
+crawl_folds = Table(  # the first page of a crawl with a path, title and text
+    "crawl_folds",
+    metadata,
+    Column("crawl_id", _Id, ForeignKey("crawls.id", ondelete="CASCADE"), primary_key=True),
+    Column("digest", Text, primary_key=True),
+    Column("url", Text, nullable=False),
+)
+
+# What a URL, without its fragment, showed when it was last fetched; for all owners, crawls and feeds.
+page_facts = Table(
+    "page_facts",
+    metadata,
+    Column("url_key", Text, primary_key=True),  # a digest of the URL, because indexes limit the length
+    Column("url", Text, nullable=False),
+    Column("form_key", Text, nullable=False),  # equal for URLs that differ only in form: scheme, www., slash
+    Column("permanent_url", Text, nullable=False, server_default=""),  # where permanent redirects ended, if elsewhere
+    Column("canonical_url", Text, nullable=False, server_default=""),  # as declared
+    Column("canonical_key", Text, nullable=False, server_default=""),
+    Column("status", Integer, nullable=False),
+    Column("title", Text, nullable=False, server_default=""),
+    Column("text_hash", Text, nullable=False),
+    Column("simhash", Text, nullable=False),  # 16 hexadecimal digits
+    Column("words", Integer, nullable=False),
+    Column("body_hash", Text, nullable=False),
+    Column("fetched_at", Text, nullable=False),
+    Index("page_facts_by_form", "form_key"),
+    Index("page_facts_by_canonical", "canonical_key"),
+    Index("page_facts_by_text", "text_hash"),
+)
+
+# URLs that are proven to show the same page.
+page_aliases = Table(
+    "page_aliases",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("url_key", Text, nullable=False),
+    Column("url", Text, nullable=False),
+    Column("target_key", Text, nullable=False),
+    Column("target_url", Text, nullable=False),
+    Column("evidence", Text, nullable=False),  # redirect, declared, same_text, similar_text, same_bytes
+    Column("found_at", Text, nullable=False),
+    Index("page_aliases_by_url", "url_key", "target_key", unique=True),
+    Index("page_aliases_by_target", "target_key"),
+)
+
+# Pairs of URLs that a person says are not the same, whatever the evidence; first_key < second_key.
+refused_aliases = Table(
+    "refused_aliases",
+    metadata,
+    Column("owner_id", _Id, nullable=False),
+    Column("first_key", Text, nullable=False),
+    Column("second_key", Text, nullable=False),
+    Column("first_url", Text, nullable=False),
+    Column("second_url", Text, nullable=False),
+    Column("refused_at", Text, nullable=False),
+    PrimaryKeyConstraint("owner_id", "first_key", "second_key"),
 )
 
 # An id is never given twice, also after its row is deleted: merges, journals, queued jobs and clients remember ids.

@@ -393,7 +393,7 @@ def test_a_missing_title_is_fetched_if_enabled(tmp_path: Path) -> None:
             await writer.drain()
 
     def asked(port: int) -> None:
-        options = ServiceOptions(fetch_titles=True)
+        options = ServiceOptions(fetch_pages=True)
         with serving(f"sqlite:///{tmp_path / 'x.db'}", options, client=make_client) as service:
             kept = service.put(f"http://{ADDRESS}:{port}/page").json()
             until(lambda: service.get(f"/api/bookmarks/{kept['id']}").json()["title"] == "The harbour")

@@ -69,7 +69,7 @@ def test_normalize_with_exact_url_has_no_steps(service: Running) -> None:
 
 
 @pytest.mark.parametrize("url", ["javascript:alert(1)", "", "http://", "https://a.com:99999/"], ids=range(4))
-@pytest.mark.parametrize("path", ["normalize", "check", "canonicalize"])
+@pytest.mark.parametrize("path", ["normalize", "check", "canonicalize", "resolve"])
 def test_an_invalid_url_is_reported_at_its_field(service: Running, path: str, url: str) -> None:
     answer = service.ask("POST", f"/api/{path}", {"url": url})
     assert answer.status == 400

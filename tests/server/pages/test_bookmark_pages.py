@@ -203,6 +203,7 @@ def test_only_http_urls_become_links(visitor: Visitor, running: Running, url: st
         ("/bookmarks/1/edit", {"url": "https://example.com/", "archive_urls": url}),
         ("/preview", {"url": url}),
         ("/canonicalize", {"url": url}),
+        ("/resolve", {"url": url}),
     ):
         page = visitor.post(path, fields)
         assert page.status in {200, 400}
@@ -212,6 +213,7 @@ def test_only_http_urls_become_links(visitor: Visitor, running: Running, url: st
         f"/add?url={url}",
         f"/explain?url={url}",
         f"/canonicalize?url={url}",
+        f"/resolve?url={url}",
         f"/?q={url}",
         f"/?tag={url}&folder={url}",
     ):

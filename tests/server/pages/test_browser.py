@@ -397,7 +397,7 @@ LONG = (
     "HTTPS%3A%2F%2FM.YouTube.com%3A443%2F%2Fshorts%2FdQw4w9WgXcQ%2F%3Futm_source%3Dnewsletter%26si%3Dabc123%26t%3D42%23"
     + "x" * 200
 )
-PATHS = ["/", "/?notice=deleted&about=5", "/?trash=1", "/?q=nothing", "/add", f"/add?url={LONG}", "/bookmarks/1/edit", "/bookmarks/5/edit", "/explain", f"/explain?url={LONG}", "/explain?url=javascript%3Ax", "/canonicalize", "/duplicates", "/import", "/imports/1", "/admin", "/admin?days=1", "/admin/renormalizations/1", "/crawls", "/crawls?notice=removed&seed=https%3A%2F%2Fexample.com%2F", "/crawls/1", "/crawls/2", "/crawls/3", "/about", "/tour", "/bookmarklet", "/rules", "/admin/renormalize?policy=bookmark@1", "/reference", "/nope"]  # fmt: skip
+PATHS = ["/", "/?notice=deleted&about=5", "/?trash=1", "/?q=nothing", "/add", f"/add?url={LONG}", "/bookmarks/1/edit", "/bookmarks/5/edit", "/explain", f"/explain?url={LONG}", "/explain?url=javascript%3Ax", "/resolve", "/canonicalize", "/duplicates", "/import", "/imports/1", "/admin", "/admin?days=1", "/admin/renormalizations/1", "/crawls", "/crawls?notice=removed&seed=https%3A%2F%2Fexample.com%2F", "/crawls/1", "/crawls/2", "/crawls/3", "/about", "/tour", "/bookmarklet", "/rules", "/admin/renormalize?policy=bookmark@1", "/reference", "/nope"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

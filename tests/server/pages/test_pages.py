@@ -12,6 +12,7 @@ from canonry.bookmarks.bookmark import Bookmark
 from canonry.bookmarks.usage import Bucket
 from canonry.server.pages import charts
 from canonry.server.pages.rendering import is_link
+from page_texts import make_page
 from server.pages.visitor import FEED, Visitor, serve_web
 from service import serving, until
 
@@ -153,6 +154,25 @@ def test_the_canonical_feed_is_shown_with_every_url_tested(sqlite_url: str) -> N
         assert nothing.status == 200 and nothing.tree.css_first(".notice.bad") is not None
         secret = visitor.post("/canonicalize", {"url": "https://user:secret@nowhere.test/"})
         assert "secret" not in secret.tree.css_first("#outcome").text()  # type: ignore[union-attr]
+
+
+def test_a_resolved_page_is_shown_with_every_candidate_and_its_evidence(sqlite_url: str) -> None:
+    clean, tracked = "https://page.test/a", "https://page.test/a?x=1"
+    page = make_page({"article": 1, "title": "<b>One</b>", "head": f'<link rel="canonical" href="{clean}">'})
+    with serve_web({tracked: page, clean: page}) as web, serving(sqlite_url, client=web.client) as running:
+        visitor = Visitor(running)
+        shown = visitor.post("/resolve", {"url": tracked})
+        assert shown.status == 200 and shown.tree.css_first(".result") is not None
+        assert "could not be found out" in shown.words, "the control got no answer"
+        assert len(shown.tree.css(".variants li")) == 3 and "evidence: same text" in shown.words
+        piece = visitor.post("/resolve", {"url": clean}, **{"HX-Request": "true"})
+        assert piece.status == 200 and "<html" not in piece.text
+        assert visitor.post("/resolve", {"url": "javascript:x"}).status == 400
+        assert visitor.post("/resolve", {"url": "https://nowhere.test/"}).tree.css_first(".notice.bad") is not None
+        answer = running.ask("POST", "/api/resolve", {"url": tracked, "max_requests": 0}).json()
+        assert (answer["url"], answer["reason"], answer["requests"]) == (tracked, "response_url", 0)
+        failed = running.ask("POST", "/api/resolve", {"url": "https://nowhere.test/"})
+        assert failed.status == 424 and failed.json()["candidates"][0]["verdict"] == "failed"
 
 
 def test_statistics_have_a_text_alternative_for_every_chart(visitor: Visitor, running: Running) -> None:

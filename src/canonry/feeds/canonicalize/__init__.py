@@ -10,22 +10,22 @@ from canonry.core.normalize import resolve_policy
 from canonry.core.url import read_url
 from canonry.core.variants import FEED_PRESETS
 from canonry.feeds.canonicalize.decisions import has_web_scheme
-from canonry.feeds.canonicalize.fetcher import open_fetcher, strip_fragment
 from canonry.feeds.canonicalize.probes import PROBES
 from canonry.feeds.canonicalize.same_feed import read_response
 from canonry.feeds.canonicalize.search import CanonicalSearch, SearchOptions
 from canonry.net.origin import Origin
+from canonry.net.search_fetcher import open_fetcher, strip_fragment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from canonry.core.policy import Policy
-    from canonry.feeds.canonicalize.fetcher import CallerFetch, Listener, Verify
     from canonry.feeds.canonicalize.result import Canonical
     from canonry.feeds.canonicalize.same_feed import Digest, Parse
     from canonry.feeds.canonicalize.search import Exists
     from canonry.net.guard import Guard
     from canonry.net.response import Validators
+    from canonry.net.search_fetcher import CallerFetch, Listener, Verify
 
 _REWRITES = ("blogger", "feedburner")
 

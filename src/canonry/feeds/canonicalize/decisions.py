@@ -14,9 +14,9 @@ from canonry.core.native import normalize
 from canonry.core.policy import Policy
 from canonry.core.url import join, parse, read_url
 from canonry.errors import FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl, mask_credentials
-from canonry.feeds.canonicalize.fetcher import strip_fragment
 from canonry.feeds.canonicalize.result import CandidateVerdict, DifferenceKind, FeedDifference, Reason, Source
-from canonry.feeds.canonicalize.same_feed import find_adoptable_url, strip_cosmetics
+from canonry.net.moved_urls import find_adoptable_url, strip_cosmetics, swap_scheme
+from canonry.net.search_fetcher import strip_fragment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -174,13 +174,6 @@ def make_self_twin(self_url: str, *, prefer_https: bool) -> str | None:
     return swap_scheme(self_url) if prefer_https and self_url.startswith("http:") else None
 
 
-def find_temporary_targets(response: Response) -> frozenset[str]:
-    """Return the URLs that only a temporary redirect led to, without scheme and cosmetics: never adopted (F3)."""
-    kept = find_adoptable_url(response)
-    chain = [*(hop.url for hop in response.hops), response.url]
-    return frozenset(map(strip_cosmetics, chain[chain.index(kept) + 1 :])) - {strip_cosmetics(kept)}
-
-
 def is_self_elsewhere(self_url: str | None, response_url: str) -> bool:
     """Whether the self URL differs from the response URL in more than form, so that it must be fetched."""
     return self_url is not None and strip_cosmetics(self_url) != strip_cosmetics(response_url)
@@ -290,19 +283,6 @@ def choose_upgrade(best: Best, proven: Best | None) -> Best:
 
 
 # --- URLs ---------------------------------------------------------------------------------------------------------
-
-
-def swap_scheme(url: str) -> str:
-    """Return the http twin of an https URL, and the other way round."""
-    parts = parse(url)
-    parts.set_scheme("http" if parts.scheme == "https" else "https")
-    return str(parts)
-
-
-def list_aliases(response: Response) -> list[str]:
-    """List the URLs that redirected to a response, up to where permanent redirects ended."""
-    chain = [*(hop.url for hop in response.hops), response.url]
-    return chain[: chain.index(find_adoptable_url(response)) + 1]
 
 
 def _strip_credentials(url: str) -> str:

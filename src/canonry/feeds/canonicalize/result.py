@@ -61,15 +61,6 @@ class FeedDifference:
     candidate: str
 
 
-class EventKind(StrEnum):
-    """What an `Event` reports."""
-
-    FETCHING = "fetching"
-    FETCHED = "fetched"
-    MATCHED = "matched"
-    EXISTS = "exists"
-
-
 @dataclass(frozen=True, slots=True)
 class Existing:
     """A URL that the caller's store has, with any data the caller wants back."""
@@ -102,15 +93,6 @@ class FeedSummary:
     title: str
     format: str
     item_count: int
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Progress: what happened to which URL. Credentials in the URL are masked."""
-
-    kind: EventKind
-    url: str
-    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)

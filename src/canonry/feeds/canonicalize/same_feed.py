@@ -9,13 +9,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from canonry.core.native import normalize
-from canonry.feeds.canonicalize.fetcher import await_if_needed, run_callback
 from canonry.feeds.canonicalize.result import DifferenceKind, FeedDifference, Reason
-from canonry.feeds.canonicalize.transient_urls import is_transient
 from canonry.feeds.content import feed_signature, is_overlapping, is_same_signature, is_similar_length
 from canonry.net.charset import decode
-from canonry.net.response import PERMANENT_REDIRECTS
+from canonry.net.moved_urls import find_adoptable_url, strip_cosmetics
+from canonry.net.search_fetcher import await_if_needed, run_callback
 
 if TYPE_CHECKING:
     from canonry.feeds.read import Feed
@@ -39,14 +37,6 @@ class FetchedFeed:
     def url(self) -> str:
         """The URL to adopt: where permanent redirects ended (contract F3), before a URL for one request."""
         return find_adoptable_url(self.response)
-
-
-def find_adoptable_url(response: Response) -> str:
-    """Return the end of the leading permanent redirects, without those to a URL that was made for one request."""
-    for hop in response.hops:
-        if hop.status not in PERMANENT_REDIRECTS or (is_transient(hop.location) and not is_transient(hop.url)):
-            return hop.url
-    return response.url
 
 
 async def read_response(response: Response, *, parse: Parse | None, digest: Digest | None) -> FetchedFeed:
@@ -102,11 +92,6 @@ def find_differences(one: FetchedFeed, other: FetchedFeed, *, use_signature: boo
         sizes = len(one.response.body), len(other.response.body)
         found.append(FeedDifference(DifferenceKind.CONTENT, *map(str, sizes)))
     return tuple(found)
-
-
-def strip_cosmetics(url: str) -> str:
-    """Return the `feed-aggressive` form of a URL without its scheme: equal for URLs that differ only in form."""
-    return normalize(url, "feed-aggressive").partition(":")[2]
 
 
 def _hash_text(text: str) -> str:

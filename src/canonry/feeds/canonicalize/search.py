@@ -16,26 +16,27 @@ from canonry.core.score import score
 from canonry.errors import FailureKind, FetchFailed, NotAFeed, UnsafeUrl, mask_credentials
 from canonry.feeds.canonicalize import decisions
 from canonry.feeds.canonicalize.decisions import Best, Judgement, Trial
-from canonry.feeds.canonicalize.fetcher import (
+from canonry.feeds.canonicalize.probes import PROBES
+from canonry.feeds.canonicalize.result import (
+    Candidate,
+    CandidateVerdict,
+    Canonical,
+    Existing,
+    FeedSummary,
+    Reason,
+    Source,
+)
+from canonry.feeds.canonicalize.same_feed import FetchedFeed, find_differences, find_evidence
+from canonry.net.moved_urls import find_temporary_targets, list_aliases, strip_cosmetics, swap_scheme
+from canonry.net.search_fetcher import (
     CallbackRaised,
+    EventKind,
     Fetcher,
     raise_for_status,
     require_type,
     run_callback,
     strip_fragment,
 )
-from canonry.feeds.canonicalize.probes import PROBES
-from canonry.feeds.canonicalize.result import (
-    Candidate,
-    CandidateVerdict,
-    Canonical,
-    EventKind,
-    Existing,
-    FeedSummary,
-    Reason,
-    Source,
-)
-from canonry.feeds.canonicalize.same_feed import FetchedFeed, find_differences, find_evidence, strip_cosmetics
 
 if TYPE_CHECKING:
     from canonry.core.policy import Policy
@@ -263,12 +264,12 @@ class CanonicalSearch:
         return judgement.proven
 
     def _find_skip_reason(self, trial: Trial, first: FetchedFeed, best: Best) -> decisions.CandidateSkip | None:
-        if strip_cosmetics(trial.url) in decisions.find_temporary_targets(first.response):
+        if strip_cosmetics(trial.url) in find_temporary_targets(first.response):
             return decisions.CandidateSkip.TEMPORARY_TARGET
         if self.fetcher.has_fetched(trial.url):
             return None
         used = self.fetcher.request_count - self.requests_before_feed
-        is_twin_open = not self.fetcher.has_fetched(decisions.swap_scheme(best.url))
+        is_twin_open = not self.fetcher.has_fetched(swap_scheme(best.url))
         return decisions.find_skip_reason(
             trial.url,
             best,
@@ -282,7 +283,7 @@ class CanonicalSearch:
         if confirmation := decisions.judge_redirect(response, known):
             return confirmation
         feed = await self.read(response)
-        if strip_cosmetics(feed.url) in decisions.find_temporary_targets(first.response):
+        if strip_cosmetics(feed.url) in find_temporary_targets(first.response):
             return Judgement(CandidateVerdict.SKIPPED, skip_reason=decisions.CandidateSkip.TEMPORARY_TARGET)
         use_signature = self.options.use_signature
         if evidence := find_evidence(first, feed, use_signature=use_signature):
@@ -300,7 +301,7 @@ class CanonicalSearch:
         return score(url, tracking_params=self.options.tracking_params).total
 
     def _add_aliases(self, response: Response) -> None:
-        self.aliases |= dict.fromkeys(decisions.list_aliases(response))
+        self.aliases |= dict.fromkeys(list_aliases(response))
 
     def _record(self, trial: Trial, judgement: Judgement, started: float | None = None) -> None:
         """Add a candidate; `started` is when its request began, None if none was sent."""

@@ -118,7 +118,7 @@ async def list_bookmarks(
         found = await service.bookmarks.find(get_owner_id(request), url, exact_url=exact_url or not normalize)
         return JSONResponse([_to_json(bookmark) for bookmark in found])
     try:
-        page = await service.bookmarks.store.search(
+        page = await service.bookmarks.search(
             get_owner_id(request), BookmarkSearch(q, tag, folder, to_read, trash), cursor=cursor, limit=limit
         )
     except ValueError:

@@ -1,4 +1,4 @@
-"""`/api/duplicates`, `/api/merges`: review, merge and un-merge bookmarks with the same normal form (contract B7)."""
+"""`/api/duplicates`, `/api/merges`: review, merge and un-merge bookmarks of the same page (contract B7, E5)."""
 
 from __future__ import annotations
 
@@ -52,6 +52,25 @@ async def undo_merge(request: Request, group_id: GroupId) -> list[Bookmark]:
     """Restores every bookmark of the group; 409 if a newer bookmark has one of the URLs."""
     service = get_service(request)
     return await service.duplicates.undo(get_owner_id(request), group_id, service.clock())
+
+
+@router.post(
+    "/duplicates/{group_id}/refuse",
+    status_code=204,
+    responses=describe_problems(404),
+    summary="Remember that a group is not the same page",
+)
+async def refuse_duplicates(request: Request, group_id: GroupId) -> None:
+    """The group is not listed again, and lookups do not take one of its URLs for another."""
+    service = get_service(request)
+    await service.duplicates.refuse(get_owner_id(request), group_id, service.clock())
+
+
+@router.post("/duplicates/merge-proven", response_model=list[Bookmark], summary="Merge all groups that are proven")
+async def merge_proven(request: Request) -> list[Bookmark]:
+    """Every group with `twins` that `is_proven`, each into its oldest bookmark; each merge can be undone."""
+    service = get_service(request)
+    return await service.duplicates.merge_proven(get_owner_id(request), service.clock())
 
 
 @router.get("/merges", response_model=list[Merge], summary="Merges that can be undone")

@@ -12,11 +12,11 @@ from fastapi.responses import JSONResponse
 
 from canonry.core.url import read_url
 from canonry.errors import InvalidUrl
-from canonry.feeds.canonicalize.fetcher import strip_fragment
 from canonry.feeds.feed_values import StoredItem
 from canonry.feeds.ingest_report import mask_item
 from canonry.feeds.stored_items import ItemPage, ItemSearch, search_items
 from canonry.feeds.write_feed import ATOM_MEDIA_TYPE, JSON_FEED_MEDIA_TYPE, FeedHead, write_atom, write_json_feed
+from canonry.net.search_fetcher import strip_fragment
 from canonry.server.dependencies import RowId, get_service
 from canonry.server.problems import RequestRefused, describe_problems
 from canonry.store.schema import stamp

@@ -303,11 +303,14 @@ def _parse_time(call: PinboardCall, name: str) -> str:
 
 
 async def _find_bookmarks(call: PinboardCall) -> list[Bookmark]:
-    """Return the bookmark with exactly this URL, else the one with its normal form."""
+    """Return the bookmark with exactly this URL, else the one with its normal form.
+
+    Clients delete what is found, so a proven alias does not count.
+    """
     url, bookmarks = call.get("url"), call.service.bookmarks
     try:
         found = await bookmarks.find(call.user.id, url, exact_url=True)
-        return found or await bookmarks.find(call.user.id, url)
+        return found or await bookmarks.find(call.user.id, url, by_alias=False)
     except StoreError:
         raise
     except CanonryError:

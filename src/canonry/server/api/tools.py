@@ -1,4 +1,4 @@
-"""`/api/normalize`, `/check`, `/canonicalize`, `/policies`, `/rules`: answers about URLs; nothing is stored."""
+"""`/api/normalize`, `/check`, `/canonicalize`, `/resolve`, `/policies`, `/rules`: answers about URLs."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from canonry.core.catalog import RULE_DESCRIPTIONS, RuleDescription
 from canonry.core.explain import Step, explain
 from canonry.core.score import Score, score
 from canonry.errors import PolicyError
+from canonry.evidence.resolve import resolve
+from canonry.evidence.resolved import Resolved
 from canonry.feeds.canonicalize import canonicalize
 from canonry.feeds.canonicalize.result import Canonical
 from canonry.server.api.bookmarks import ExactUrl
@@ -74,6 +76,14 @@ class CanonicalizeIn(BaseModel):
     url: Url
     max_requests: Annotated[int, Field(ge=0, le=20, description="Requests after the first fetch.")] = 3
     discover: bool = False
+
+
+class ResolveIn(BaseModel):
+    """A page; the default policy is the one bookmarks use."""
+
+    url: Url
+    policy: Annotated[str, Field(max_length=100, examples=["bookmark", "crawl@2"])] | None = None
+    max_requests: Annotated[int, Field(ge=0, le=20, description="Requests after the first.")] = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +190,20 @@ async def canonicalize_url(request: Request, body: CanonicalizeIn) -> Canonical:
     return await canonicalize(
         body.url, fetch=client.fetch, guard=client.guard, max_requests=body.max_requests, discover=body.discover
     )
+
+
+@router.post(
+    "/resolve",
+    response_model=Resolved,
+    responses=describe_problems(400, 424),
+    summary="Find the URL that stands for a page",
+)
+async def resolve_url(request: Request, body: ResolveIn) -> Resolved:
+    """Fetches the page, then tests what it declares and cleaner forms of its URL; 424 lists what was tried."""
+    service = get_service(request)
+    policy = presets.policy(body.policy or await service.bookmarks.pipeline.get_policy())
+    client = service.client
+    return await resolve(body.url, policy, fetch=client.fetch, guard=client.guard, max_requests=body.max_requests)
 
 
 @router.get("/policies", response_model=list[PolicyDetail], summary="List policies")

@@ -47,7 +47,7 @@ async def list_bookmarks(
     service = get_service(request)
     search = BookmarkSearch(q, tag, folder, _TO_READ.get(to_read), bool(trash))
     try:
-        page = await service.bookmarks.store.search(
+        page = await service.bookmarks.search(
             get_owner_id(request), search, cursor=cursor or None, limit=_BOOKMARKS_PER_PAGE
         )
     except ValueError:

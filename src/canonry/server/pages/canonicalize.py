@@ -16,7 +16,8 @@ from fastapi.responses import StreamingResponse
 from canonry.bookmarks.url_pipeline import MAX_URL_CHARS, read_http_url
 from canonry.errors import FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl, mask_credentials
 from canonry.feeds.canonicalize import canonicalize
-from canonry.feeds.canonicalize.result import Candidate, Canonical, Event
+from canonry.feeds.canonicalize.result import Candidate, Canonical
+from canonry.net.search_fetcher import Event
 from canonry.server.dependencies import get_service
 from canonry.server.pages.forms import get_text, page_router
 from canonry.server.pages.rendering import render, wants_fragment

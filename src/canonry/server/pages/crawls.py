@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from canonry.bookmarks.url_pipeline import MAX_URL_CHARS
 from canonry.crawler.crawl_store import CrawlState
+from canonry.crawler.folding import list_repeats
 from canonry.crawler.left_pages import list_left_groups
 from canonry.crawler.results import REFUSED_REASONS
 from canonry.errors import CanonryError, InvalidFields, mask_credentials
@@ -191,6 +192,7 @@ async def _load_progress(request: Request, crawl_id: int) -> dict[str, Any]:
         "rate": pages_per_second(crawl, counts, service.clock()),
         "avoided": counts.duplicates_avoided,
         "moved_to": crawl.moved_to,
+        "repeats": await list_repeats(service.database, crawl_id),
         "left": await list_left_groups(service.database, crawl_id, limit=_MAX_LEFT_GROUPS),
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0017"
+revision = "0020"
 down_revision = "0019"
 
 _ID = sa.BigInteger().with_variant(sa.Integer, "sqlite")

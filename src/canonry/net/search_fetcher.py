@@ -1,18 +1,18 @@
-"""Fetch the URLs of one canonicalize call: each at most once, guarded, with a timeout and progress events."""
+"""Fetch the URLs of one search (canonicalize, resolve): each once, guarded, with a timeout and progress events."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from canonry.core.rules import strip_www
 from canonry.core.url import join, parse
 from canonry.errors import CanonryError, FailureKind, FetchFailed, InvalidUrl, RefusalKind, UnsafeUrl, mask_credentials
-from canonry.feeds.canonicalize.result import Event, EventKind
 from canonry.net.guard import Guard, make_guard
 from canonry.net.origin import Origin
 from canonry.net.response import Hop, Response, Validators, find_host
@@ -26,7 +26,25 @@ A = TypeVar("A")
 T = TypeVar("T")
 Verify: TypeAlias = Callable[[str], "bool | Awaitable[bool]"]
 CallerFetch: TypeAlias = "Callable[..., Response | Awaitable[Response]]"  # a `Fetch`, or a plain function like it
-Listener: TypeAlias = Callable[[Event], object]
+Listener: TypeAlias = "Callable[[Event], object]"
+
+
+class EventKind(StrEnum):
+    """What an `Event` reports."""
+
+    FETCHING = "fetching"
+    FETCHED = "fetched"
+    MATCHED = "matched"
+    EXISTS = "exists"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Progress: what happened to which URL. Credentials in the URL are masked."""
+
+    kind: EventKind
+    url: str
+    detail: str = ""
 
 
 class Fetcher:

@@ -1,0 +1,163 @@
+"""What one response shows and declares: title, description, canonical URLs, fingerprint (contract E1, E3)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from selectolax.lexbor import LexborHTMLParser
+
+from canonry.core.native import normalize
+from canonry.core.rules import get_param_name
+from canonry.core.url import join, parse
+from canonry.errors import InvalidUrl
+from canonry.evidence.fingerprint import Fingerprint, fingerprint, fingerprint_text
+from canonry.net.charset import detect_charset
+from canonry.net.html import is_html
+from canonry.net.links import cut_deep_nesting, find_base, read_title, resolve
+from canonry.net.moved_urls import find_adoptable_url
+from canonry.net.page_facts import parse_link_header
+from canonry.net.search_fetcher import strip_fragment
+from canonry.net.visible_text import extract_visible_text
+
+if TYPE_CHECKING:
+    from canonry.net.response import Response
+
+_MAX_URL_CHARACTERS = 2_000
+_MAX_CANONICALS = 10
+_MAX_DESCRIPTION_CHARACTERS = 2_000
+_DESCRIPTIONS = ("description", "og:description", "twitter:description")
+# One member of a structured dictionary (RFC 9651): `params`, `key-order=?1`, `except=("id" "page")`.
+_MEMBER = re.compile(r"\s*([a-z*][\w.*-]*)\s*(?:=\s*(\([^)]*\)|\?[01]|[^,\s]+))?\s*(?:,|$)")
+_STRING = re.compile(r"\"((?:[^\"\\]|\\.)*)\"")
+
+
+@dataclass(frozen=True, slots=True)
+class NoVarySearch:
+    """Query parameters that do not matter, as a `No-Vary-Search` header says: all but `kept`, or only `dropped`."""
+
+    drops_all: bool = False
+    dropped: frozenset[str] = frozenset()
+    kept: frozenset[str] = frozenset()
+
+    def apply(self, url: str) -> str:
+        """Return the URL without the parameters that do not matter."""
+        parts = parse(url)
+        if not parts.query:
+            return url
+        names = [(get_param_name(param), param) for param in parts.query.split("&")]
+        keeps = [param for name, param in names if (name in self.kept if self.drops_all else name not in self.dropped)]
+        parts.query = "&".join(keeps) or None
+        return str(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What a page says about its own URL. It may be wrong, so each URL is a candidate and nothing more.
+
+    `canonical_urls` are those of the `Link` header and of the head, each once; a page should have one.
+    """
+
+    canonical_urls: tuple[str, ...] = ()
+    og_url: str = ""
+    amp_url: str = ""
+    no_vary_search: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PageView:
+    """What a response showed. `url` is the end of the permanent redirects, which may stand for the page."""
+
+    response: Response = field(repr=False)
+    url: str
+    title: str
+    description: str
+    declared: Declared
+    fingerprint: Fingerprint
+    body_hash: str  # hex sha256 of the bytes
+
+
+def read_page_view(response: Response) -> PageView:
+    """Return what a response shows and declares."""
+    content_type = response.header("content-type")
+    body_hash = sha256(response.body).hexdigest()
+    url = find_adoptable_url(response)
+    links = parse_link_header(response.header("link"), response.url)
+    canonicals = [link.url for link in links if "canonical" in link.rel.lower().split()]
+    no_vary_search = response.header("no-vary-search")[:_MAX_URL_CHARACTERS]
+    if not is_html(content_type):
+        declared = Declared(_clean(canonicals), no_vary_search=no_vary_search)
+        return PageView(response, url, "", "", declared, fingerprint(response.body, content_type), body_hash)
+    charset = detect_charset(response.body, content_type)
+    text = response.body.decode(charset, "replace").removeprefix("\ufeff")
+    page = LexborHTMLParser(cut_deep_nesting(text), scripting=True)
+    base = find_base(page, response.url, charset)
+    found: dict[str, str] = {}
+    for link in page.css("head link[rel][href]"):
+        attributes = link.attributes
+        href = (attributes.get("href") or "").strip()
+        relations = (attributes.get("rel") or "").lower().split()
+        if not href or "alternate" in relations:
+            continue
+        if "canonical" in relations:
+            canonicals.append(resolve(base, href, charset))
+        elif "amphtml" in relations:
+            found.setdefault("amphtml", resolve(base, href, charset))
+    for meta in page.css("head meta[content]"):
+        attributes = meta.attributes
+        name = (attributes.get("property") or attributes.get("name") or "").strip().lower()
+        found.setdefault(name, (attributes.get("content") or "").strip())
+    og_url = resolve(base, found["og:url"], charset) if found.get("og:url") else ""
+    declared = Declared(
+        _clean(canonicals),
+        og_url=next(iter(_clean([og_url])), ""),
+        amp_url=next(iter(_clean([found.get("amphtml", "")])), ""),
+        no_vary_search=no_vary_search,
+    )
+    description = next((found[name] for name in _DESCRIPTIONS if found.get(name)), "")
+    title = read_title(page)
+    return PageView(
+        response,
+        url,
+        title,
+        " ".join(description.split())[:_MAX_DESCRIPTION_CHARACTERS],
+        declared,
+        fingerprint_text(extract_visible_text(page)),
+        body_hash,
+    )
+
+
+def parse_no_vary_search(header: str) -> NoVarySearch | None:
+    """Return which parameters do not matter (https://httpwg.org/http-extensions/draft-ietf-httpbis-no-vary-search.html).
+
+    None if the header is missing or says nothing about parameters.
+    """
+    members: dict[str, str] = dict(_MEMBER.findall(header))
+    params, exceptions = members.get("params"), members.get("except", "")
+    if params is None:
+        return None
+    if params.startswith("("):
+        return NoVarySearch(dropped=frozenset(_STRING.findall(params)))
+    return NoVarySearch(drops_all=True, kept=frozenset(_STRING.findall(exceptions))) if params in ("", "?1") else None
+
+
+def is_root(url: str) -> bool:
+    """Return whether a URL is the root of its site, without a query."""
+    parts = parse(url)
+    return parts.path in ("", "/") and not parts.query
+
+
+def _clean(urls: list[str]) -> tuple[str, ...]:
+    """Return the http(s) URLs without fragments and credentials, each once; URLs of equal spelling count once."""
+    found: dict[str, str] = {}
+    for url in urls:
+        try:
+            parts = parse(strip_fragment(join(url, "")))
+            parts.userinfo = None
+        except InvalidUrl:
+            continue
+        if url.startswith(("http://", "https://")) and len(url) <= _MAX_URL_CHARACTERS:
+            found.setdefault(normalize(str(parts), "crawl@1"), str(parts))
+    return tuple(found.values())[:_MAX_CANONICALS]

@@ -1,0 +1,284 @@
+"""The decisions of resolve, as pure functions (contract E1, E2).
+
+Nothing here fetches, waits or reads a clock: `resolve.py` does what these functions decide.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from canonry.core.native import normalize
+from canonry.core.rules import strip_www
+from canonry.core.url import parse
+from canonry.errors import FetchFailed, UnsafeUrl, mask_credentials
+from canonry.evidence.page_view import PageView, is_root, parse_no_vary_search
+from canonry.evidence.resolved import PageSource, PageVerdict, ResolveReason
+from canonry.evidence.same_page import Evidence, find_evidence, looks_alike
+from canonry.net.moved_urls import find_temporary_targets, strip_cosmetics, swap_scheme
+from canonry.net.response import is_unavailable_status
+from canonry.net.transient_urls import is_transient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from canonry.core.policy import Policy
+
+_INDEX_FILE = re.compile(r"/(?:index|default)\.(?:html?|php|aspx?|jsp|cgi)$", re.IGNORECASE)
+
+
+class PageDoubt(StrEnum):
+    """Why a URL is not adopted."""
+
+    SEVERAL_CANONICALS = "several_canonicals"
+    SITE_ROOT = "site_root"
+    REDIRECTS_ELSEWHERE = "redirects_elsewhere"
+    DIFFERENT_TEXT = "different_text"
+    TOO_SHORT = "too_short"
+    NOT_SELF_DECLARED = "not_self_declared"
+    DECLARES_ANOTHER = "declares_another"
+    TEMPORARY_TARGET = "temporary_target"
+    TRANSIENT = "transient"
+    SHOWN_EVERYWHERE = "shown_everywhere"
+    NOT_CONTROLLED = "not_controlled"
+    NO_REQUESTS_LEFT = "no_requests_left"
+    CREDENTIALS = "credentials"
+    ROUTE = "route"
+
+
+DOUBT_SENTENCES = {
+    PageDoubt.SEVERAL_CANONICALS: "the page declares several different canonical URLs",
+    PageDoubt.SITE_ROOT: "it is the root of the site, and this page is not",
+    PageDoubt.REDIRECTS_ELSEWHERE: "it redirects elsewhere",
+    PageDoubt.DIFFERENT_TEXT: "its text differs",
+    PageDoubt.TOO_SHORT: "a page of fewer than 30 words needs equal bytes, and they differ",
+    PageDoubt.NOT_SELF_DECLARED: "it is on another host and does not declare itself",
+    PageDoubt.DECLARES_ANOTHER: "it declares another URL as canonical",
+    PageDoubt.TEMPORARY_TARGET: "only a temporary redirect leads there",
+    PageDoubt.TRANSIENT: "it was made for one request or one visitor",
+    PageDoubt.SHOWN_EVERYWHERE: "the site shows the same for a made-up URL, so the text proves nothing",
+    PageDoubt.NOT_CONTROLLED: "whether the site shows the same for a made-up URL could not be found out",
+    PageDoubt.NO_REQUESTS_LEFT: "max_requests is used up",
+    PageDoubt.CREDENTIALS: "credentials are not sent to another host or over http",
+    PageDoubt.ROUTE: "the fragment selects what the page shows",
+}
+_EVIDENCE_SENTENCES = {
+    Evidence.REDIRECT: "redirects permanently",
+    Evidence.DECLARED: "the pages declare each other",
+    Evidence.SAME_TEXT: "same text",
+    Evidence.SIMILAR_TEXT: "nearly the same text, same title",
+    Evidence.SAME_BYTES: "same bytes",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PageTrial:
+    """A URL to test."""
+
+    url: str
+    source: PageSource
+
+
+@dataclass(frozen=True, slots=True)
+class PageJudgement:
+    """What the test of a URL showed; `proven` is the URL that may stand for the page."""
+
+    verdict: PageVerdict
+    evidence: Evidence | None = None
+    doubt: PageDoubt | None = None
+    error: FetchFailed | UnsafeUrl | None = None
+    proven: str | None = None
+
+    def describe(self, tested_url: str) -> str:
+        """Explain the verdict to people."""
+        if self.error is not None:
+            return self.error.reason
+        if self.doubt is not None:
+            return DOUBT_SENTENCES[self.doubt]
+        if self.verdict is PageVerdict.CONFIRMS and self.proven:
+            return f"redirects to {mask_credentials(self.proven)}"
+        if self.evidence is None:
+            return "first response" if self.verdict is PageVerdict.FETCHED else "the made-up URL shows another text"
+        moved = f", moved to {mask_credentials(self.proven)}" if self.proven not in (None, tested_url) else ""
+        return _EVIDENCE_SENTENCES[self.evidence] + moved
+
+
+# --- Candidates (contract E1) -------------------------------------------------------------------------------------
+
+
+def find_declared_url(page: PageView) -> str:
+    """Return the URL that a page declares as canonical, `og:url` if it declares none; empty if it has neither."""
+    return next(iter(page.declared.canonical_urls), page.declared.og_url)
+
+
+def doubt_declared_url(url: str, page: PageView) -> PageDoubt | None:
+    """Return why a declared URL is refused before it is fetched, or None (contract E2)."""
+    if len(page.declared.canonical_urls) > 1:
+        return PageDoubt.SEVERAL_CANONICALS
+    if is_root(url) and not is_root(strip_index(page.url)) and parse(page.url).path != "/":
+        return PageDoubt.SITE_ROOT
+    if is_temporarily_elsewhere(page):
+        return PageDoubt.TEMPORARY_TARGET
+    return PageDoubt.TRANSIENT if is_transient(url) and not is_transient(page.url) else None
+
+
+def list_form_makers(page: PageView, policy: Policy) -> list[tuple[PageSource, Callable[[str], str]]]:
+    """List how the next candidates are made from the best URL so far, in the order in which they are tested."""
+    no_vary_search = parse_no_vary_search(page.declared.no_vary_search)
+    makers: list[tuple[PageSource, Callable[[str], str]]] = []
+    if no_vary_search is not None:
+        makers.append((PageSource.NO_VARY_SEARCH, no_vary_search.apply))
+    makers += [
+        (PageSource.NORMAL_FORM, partial(normalize, policy=policy)),
+        (PageSource.HTTPS, _upgrade_scheme),
+        (PageSource.NO_WWW, _strip_www),
+        (PageSource.NO_SLASH, _strip_slash_or_index),
+    ]
+    return makers
+
+
+def find_skip_doubt(url: str, page: PageView, *, requests_left: int, is_controlled: bool) -> PageDoubt | None:
+    """Return why a URL must not be fetched, or None. One request is kept for the control until it was sent."""
+    own, other = parse(page.url), parse(url)
+    if other.userinfo is not None and (other.host != own.host or (own.scheme == "https" and other.scheme == "http")):
+        return PageDoubt.CREDENTIALS
+    if strip_cosmetics(url) in find_temporary_targets(page.response):
+        return PageDoubt.TEMPORARY_TARGET
+    return None if requests_left >= (1 if is_controlled else 2) else PageDoubt.NO_REQUESTS_LEFT
+
+
+# --- Judging one page (contract E2) -------------------------------------------------------------------------------
+
+
+def judge_page(trial: PageTrial, page: PageView, first: PageView, best_url: str) -> PageJudgement:
+    """Judge what a candidate showed, compared with the first response."""
+    if page.response.hops:
+        if page.url == page.response.url and page.url in {best_url, first.url, first.response.url}:
+            known = best_url if page.url == best_url else first.url
+            return PageJudgement(PageVerdict.CONFIRMS, Evidence.REDIRECT, proven=known)
+        is_cosmetic = page.url == page.response.url and strip_cosmetics(page.url) == strip_cosmetics(trial.url)
+        if trial.source is PageSource.DECLARED or not is_cosmetic:
+            return PageJudgement(PageVerdict.REFUSED, doubt=PageDoubt.REDIRECTS_ELSEWHERE)
+    evidence = find_evidence(first, page)
+    if trial.source is PageSource.DECLARED:
+        if evidence is None and _is_amp_pair(first, page):
+            evidence = Evidence.DECLARED
+        if evidence is not None and (doubt := _doubt_canonical_page(trial.url, page, first)):
+            return PageJudgement(PageVerdict.REFUSED, evidence, doubt)
+    if evidence is None:
+        is_short = min(first.fingerprint.words, page.fingerprint.words) < 30
+        doubt = PageDoubt.TOO_SHORT if is_short else PageDoubt.DIFFERENT_TEXT
+        return PageJudgement(PageVerdict.DIFFERENT, doubt=doubt)
+    return PageJudgement(PageVerdict.SAME, evidence, proven=page.url)
+
+
+def judge_page_error(error: FetchFailed | UnsafeUrl) -> PageJudgement:
+    """Judge a URL that gave no page."""
+    return PageJudgement(
+        PageVerdict.UNSAFE if isinstance(error, UnsafeUrl) else PageVerdict.FAILED,
+        error=error,
+    )
+
+
+def _doubt_canonical_page(url: str, page: PageView, first: PageView) -> PageDoubt | None:
+    """Return why a declared URL that shows the page is refused, or None."""
+    declared = find_declared_url(page)
+    is_self_declared = bool(declared) and strip_cosmetics(declared) == strip_cosmetics(url)
+    if parse(url).host != parse(first.url).host and not is_self_declared:
+        return PageDoubt.NOT_SELF_DECLARED
+    return PageDoubt.DECLARES_ANOTHER if declared and not is_self_declared else None
+
+
+def _is_amp_pair(first: PageView, page: PageView) -> bool:
+    """Return whether a canonical page names the first page as its AMP version, under the same title."""
+    amp_url = page.declared.amp_url
+    is_named = bool(amp_url) and strip_cosmetics(amp_url) in {strip_cosmetics(url) for url in _list_urls(first)}
+    return is_named and bool(first.title) and first.title == page.title
+
+
+# --- The control (contract E2) ------------------------------------------------------------------------------------
+
+
+def make_control_url(url: str) -> str:
+    """Return a made-up URL beside a page: the last part of its path replaced, without query."""
+    parts = parse(url)
+    folder = parts.path.rstrip("/").rpartition("/")[0]
+    parts.path = f"{folder}/canonry-check-{sha256(url.encode()).hexdigest()[:12]}"
+    parts.query = None
+    return str(parts)
+
+
+def judge_control(control: PageView | FetchFailed | UnsafeUrl, first: PageView, input_url: str) -> PageDoubt | None:
+    """Return why the text of a page proves nothing, or None if the site does not show it for a made-up URL."""
+    if not isinstance(control, PageView):
+        status = control.status if isinstance(control, FetchFailed) else None
+        return None if status and not is_unavailable_status(status) else PageDoubt.NOT_CONTROLLED
+    is_same_target = control.response.url == first.response.url
+    if is_same_target and strip_cosmetics(first.response.url) == strip_cosmetics(input_url):
+        return None  # the server knows the page by a part of the path, and moves to the right URL
+    if is_same_target:
+        return PageDoubt.SHOWN_EVERYWHERE
+    if find_evidence(first, control) is None and not looks_alike(first, control):
+        return None
+    declared = find_declared_url(control)
+    names_the_page = bool(declared) and strip_cosmetics(declared) == strip_cosmetics(first.url)
+    return None if names_the_page else PageDoubt.SHOWN_EVERYWHERE
+
+
+def needs_control(input_url: str, page: PageView) -> bool:
+    """Return whether the permanent redirect of a page changed more than the form of its URL."""
+    return strip_cosmetics(input_url) != strip_cosmetics(page.url)
+
+
+# --- URLs ---------------------------------------------------------------------------------------------------------
+
+
+def choose_reason(source: PageSource) -> ResolveReason:
+    """Return why a proven URL stands for the page."""
+    by_source = {PageSource.DECLARED: ResolveReason.DECLARED_VERIFIED, PageSource.HTTPS: ResolveReason.UPGRADE_HTTPS}
+    return by_source.get(source, ResolveReason.TEXT_VERIFIED)
+
+
+def is_temporarily_elsewhere(page: PageView) -> bool:
+    """Return whether only a temporary redirect led to what was shown, and it changed more than the form."""
+    return bool(find_temporary_targets(page.response))
+
+
+def selects_route(fragment: str | None) -> bool:
+    """Return whether a fragment selects what a page shows: `#!/inbox`, `#/inbox`."""
+    return bool(fragment) and fragment.startswith(("!", "/"))  # type: ignore[union-attr]
+
+
+def _list_urls(page: PageView) -> list[str]:
+    return [*(hop.url for hop in page.response.hops), page.response.url]
+
+
+def _upgrade_scheme(url: str) -> str:
+    return swap_scheme(url) if url.startswith("http:") else url
+
+
+def _strip_www(url: str) -> str:
+    parts = parse(url)
+    parts.host = strip_www(parts.host)
+    return str(parts)
+
+
+def strip_index(url: str) -> str:
+    """Return the URL of the folder for one of its index file: `/docs/index.html` → `/docs/`."""
+    parts = parse(url)
+    parts.path = _INDEX_FILE.sub("/", parts.path)
+    return str(parts)
+
+
+def _strip_slash_or_index(url: str) -> str:
+    stripped = strip_index(url)
+    if stripped != url:
+        return stripped
+    parts = parse(url)
+    if len(parts.path) > 1 and parts.path.endswith("/"):
+        parts.path = parts.path.rstrip("/") or "/"
+    return str(parts)

@@ -1,0 +1,46 @@
+"""Where redirects lead, and which of their targets may stand for what was asked for (contract F3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from canonry.core.native import normalize
+from canonry.core.url import parse
+from canonry.net.response import PERMANENT_REDIRECTS
+from canonry.net.transient_urls import is_transient
+
+if TYPE_CHECKING:
+    from canonry.net.response import Response
+
+
+def find_adoptable_url(response: Response) -> str:
+    """Return the end of the leading permanent redirects, without those to a URL that was made for one request."""
+    for hop in response.hops:
+        if hop.status not in PERMANENT_REDIRECTS or (is_transient(hop.location) and not is_transient(hop.url)):
+            return hop.url
+    return response.url
+
+
+def find_temporary_targets(response: Response) -> frozenset[str]:
+    """Return the URLs that only a temporary redirect led to, without scheme and cosmetics: never adopted (F3)."""
+    kept = find_adoptable_url(response)
+    chain = [*(hop.url for hop in response.hops), response.url]
+    return frozenset(map(strip_cosmetics, chain[chain.index(kept) + 1 :])) - {strip_cosmetics(kept)}
+
+
+def list_aliases(response: Response) -> list[str]:
+    """List the URLs that redirected to a response, up to where permanent redirects ended."""
+    chain = [*(hop.url for hop in response.hops), response.url]
+    return chain[: chain.index(find_adoptable_url(response)) + 1]
+
+
+def swap_scheme(url: str) -> str:
+    """Return the http twin of an https URL, and the other way round."""
+    parts = parse(url)
+    parts.set_scheme("http" if parts.scheme == "https" else "https")
+    return str(parts)
+
+
+def strip_cosmetics(url: str) -> str:
+    """Return the `feed-aggressive` form of a URL without its scheme: equal for URLs that differ only in form."""
+    return normalize(url, "feed-aggressive").partition(":")[2]

@@ -1,0 +1,218 @@
+"""The decisions of resolve, as tables of cases (contract E1, E2)."""
+
+from __future__ import annotations
+
+import pytest
+
+from canonry.core.presets import policy
+from canonry.errors import FetchFailed, UnsafeUrl
+from canonry.evidence.page_view import PageView, parse_no_vary_search, read_page_view
+from canonry.evidence.resolve_decisions import (
+    PageDoubt,
+    PageTrial,
+    doubt_declared_url,
+    find_declared_url,
+    find_skip_doubt,
+    judge_control,
+    judge_page,
+    list_form_makers,
+    make_control_url,
+    needs_control,
+    selects_route,
+)
+from canonry.evidence.resolved import PageSource, PageVerdict
+from canonry.evidence.same_page import Evidence, find_evidence, looks_alike
+from canonry.net.response import Hop, Response
+from page_texts import make_article, make_html
+
+E = "https://example.com"
+
+
+def view(url: str = f"{E}/a", *, text: str = "", hops: tuple[Hop, ...] = (), **page: str) -> PageView:
+    body = make_html(text or make_article(1), {"title": "One", **page}).encode()
+    return read_page_view(Response(200, url, {"content-type": "text/html"}, body, hops))
+
+
+def canonical(url: str) -> str:
+    return f'<link rel="canonical" href="{url}">'
+
+
+SAME = [
+    # why                          one                            other                              evidence
+    ("equal text", view(), view(head="<style>x</style>"), Evidence.SAME_TEXT),
+    ("another text", view(), view(text=make_article(2)), None),
+    ("few words, equal bytes", view(text="hello"), view(text="hello"), Evidence.SAME_BYTES),
+    ("few words, equal text", view(text="hello"), view(text="hello", head="<meta>"), None),
+    ("few words on one side", view(text="hello"), view(), None),
+    ("nearly equal", view(text=make_article(*range(9)), extra="a"), view(text=make_article(*range(9)), extra="b"), Evidence.SIMILAR_TEXT),
+    ("nearly equal, other title", view(text=make_article(*range(9)), extra="a"), view(text=make_article(*range(9)), extra="b", title="Two"), None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("why", "one", "other", "wanted"), SAME, ids=[row[0] for row in SAME])
+def test_same_page(why: str, one: PageView, other: PageView, wanted: Evidence | None) -> None:
+    assert find_evidence(one, other) is find_evidence(other, one) is wanted
+
+
+def test_no_bytes_prove_nothing() -> None:
+    empty = read_page_view(Response(200, f"{E}/a", {"content-type": "text/html"}, b""))
+    assert find_evidence(empty, empty) is None
+    assert looks_alike(empty, empty)
+
+
+FORMS = [
+    # input                                     forms: normal, https, no www, no slash or index
+    ("http://www.example.com/a/?utm_source=x", ["http://www.example.com/a/", "https://www.example.com/a/?utm_source=x", "http://example.com/a/?utm_source=x", "http://www.example.com/a?utm_source=x"]),
+    (f"{E}/index.html", [f"{E}/index.html", f"{E}/index.html", f"{E}/index.html", f"{E}/"]),
+    (f"{E}/d/Default.aspx?x=1", [f"{E}/d/Default.aspx?x=1"] * 3 + [f"{E}/d/?x=1"]),
+    (f"{E}/", [f"{E}/"] * 4),
+    ("https://www.com/a", ["https://www.com/a"] * 4),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("url", "wanted"), FORMS, ids=[row[0] for row in FORMS])
+def test_forms(url: str, wanted: list[str]) -> None:
+    assert [make(url) for _, make in list_form_makers(view(url), policy("bookmark"))] == wanted
+
+
+NO_VARY_SEARCH = [
+    ('params=("b")', f"{E}/a?a=1&c=3"),
+    ('params=("a" "b"), key-order', f"{E}/a?c=3"),
+    ("params", f"{E}/a"),
+    ("params=?1", f"{E}/a"),
+    ("params=?0", None),
+    ('params, except=("c")', f"{E}/a?c=3"),
+    ("key-order", None),
+    ("", None),
+    ("=;nonsense((", None),
+]
+
+
+@pytest.mark.parametrize(("header", "wanted"), NO_VARY_SEARCH)
+def test_no_vary_search(header: str, wanted: str | None) -> None:
+    parsed = parse_no_vary_search(header)
+    assert (parsed.apply(f"{E}/a?a=1&b=2&c=3") if parsed else None) == wanted
+    assert parsed is None or parsed.apply(f"{E}/a") == f"{E}/a"
+
+
+DECLARED = [
+    # why                        page                                                            doubt
+    ("one", view(head=canonical(f"{E}/b")), None),
+    ("og:url", view(head=f'<meta property="og:url" content="{E}/b">'), None),
+    ("several", view(head=canonical(f"{E}/b") + canonical(f"{E}/c")), PageDoubt.SEVERAL_CANONICALS),
+    ("root", view(head=canonical(f"{E}/")), PageDoubt.SITE_ROOT),
+    ("root from its index", view(f"{E}/index.html", head=canonical(f"{E}/")), None),
+    ("root with a query", view(f"{E}/?a=1", head=canonical(f"{E}/")), None),
+    ("session", view(head=canonical(f"{E}/a;jsessionid=1")), PageDoubt.TRANSIENT),
+    ("after a temporary redirect", view(f"{E}/b", hops=(Hop(302, f"{E}/a", f"{E}/b"),), head=canonical(f"{E}/b")), PageDoubt.TEMPORARY_TARGET),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("why", "page", "wanted"), DECLARED, ids=[row[0] for row in DECLARED])
+def test_declared(why: str, page: PageView, wanted: PageDoubt | None) -> None:
+    url = find_declared_url(page)
+    assert url
+    assert doubt_declared_url(url, page) is wanted
+
+
+FIRST = view(head=canonical(f"{E}/b"))
+MOVED = (Hop(301, f"{E}/b", f"{E}/c"),)
+JUDGED = [
+    # why                   source               page                                           verdict               doubt
+    ("declared", PageSource.DECLARED, view(f"{E}/b"), PageVerdict.SAME, None),
+    ("declares itself", PageSource.DECLARED, view(f"{E}/b", head=canonical(f"{E}/b/")), PageVerdict.SAME, None),
+    ("declares another", PageSource.DECLARED, view(f"{E}/b", head=canonical(f"{E}/c")), PageVerdict.REFUSED, PageDoubt.DECLARES_ANOTHER),
+    ("other text", PageSource.DECLARED, view(f"{E}/b", text=make_article(2)), PageVerdict.DIFFERENT, PageDoubt.DIFFERENT_TEXT),
+    ("too short", PageSource.DECLARED, view(f"{E}/b", text="short"), PageVerdict.DIFFERENT, PageDoubt.TOO_SHORT),
+    ("redirects", PageSource.DECLARED, view(f"{E}/c", hops=MOVED), PageVerdict.REFUSED, PageDoubt.REDIRECTS_ELSEWHERE),
+    ("redirects back", PageSource.DECLARED, view(f"{E}/a", hops=(Hop(301, f"{E}/b", f"{E}/a"),)), PageVerdict.CONFIRMS, None),
+    ("redirects back for now", PageSource.DECLARED, view(f"{E}/a", hops=(Hop(302, f"{E}/b", f"{E}/a"),)), PageVerdict.REFUSED, PageDoubt.REDIRECTS_ELSEWHERE),
+    ("a form moved by form", PageSource.HTTPS, view(f"{E}/b/", hops=(Hop(301, f"{E}/b", f"{E}/b/"),)), PageVerdict.SAME, None),
+    ("a form moved", PageSource.HTTPS, view(f"{E}/c", hops=MOVED), PageVerdict.REFUSED, PageDoubt.REDIRECTS_ELSEWHERE),
+    ("a form declares another", PageSource.HTTPS, view(f"{E}/b", head=canonical(f"{E}/c")), PageVerdict.SAME, None),
+    ("AMP pair", PageSource.DECLARED, view(f"{E}/b", text=make_article(2), head=f'<link rel="amphtml" href="{E}/a">'), PageVerdict.SAME, None),
+    ("AMP of another title", PageSource.DECLARED, view(f"{E}/b", text=make_article(2), title="Two", head=f'<link rel="amphtml" href="{E}/a">'), PageVerdict.DIFFERENT, PageDoubt.DIFFERENT_TEXT),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("why", "source", "page", "verdict", "doubt"), JUDGED, ids=[row[0] for row in JUDGED])
+def test_judge_page(
+    why: str, source: PageSource, page: PageView, verdict: PageVerdict, doubt: PageDoubt | None
+) -> None:
+    judgement = judge_page(PageTrial(f"{E}/b", source), page, FIRST, FIRST.url)
+    assert (judgement.verdict, judgement.doubt) == (verdict, doubt)
+    assert judgement.describe(f"{E}/b")
+
+
+def test_a_foreign_canonical_must_declare_itself() -> None:
+    trial = PageTrial("https://other.test/b", PageSource.DECLARED)
+    silent, self_declared = view(trial.url), view(trial.url, head=canonical(trial.url))
+    assert judge_page(trial, silent, FIRST, FIRST.url).doubt is PageDoubt.NOT_SELF_DECLARED
+    assert judge_page(trial, self_declared, FIRST, FIRST.url).verdict is PageVerdict.SAME
+
+
+def test_a_control_url_is_beside_the_page() -> None:
+    made = make_control_url(f"{E}/docs/a?x=1")
+    assert made.startswith(f"{E}/docs/canonry-check-") and made == make_control_url(f"{E}/docs/a?x=1")
+    assert make_control_url(f"{E}/").startswith(f"{E}/canonry-check-")
+    assert make_control_url(f"{E}/a/b/").startswith(f"{E}/a/canonry-check-")
+
+
+def failed(status: int | None) -> FetchFailed:
+    return FetchFailed(f"{E}/x", "failed", status=status)
+
+
+CONTROL = f"{E}/canonry-check-1"
+CONTROLS = [
+    # why                      control                                                         doubt
+    ("missing", failed(404), None),
+    ("forbidden", failed(403), None),
+    ("busy", failed(503), PageDoubt.NOT_CONTROLLED),
+    ("asks to wait", failed(429), PageDoubt.NOT_CONTROLLED),
+    ("no answer", failed(None), PageDoubt.NOT_CONTROLLED),
+    ("unsafe", UnsafeUrl(f"{E}/x", "private"), PageDoubt.NOT_CONTROLLED),
+    ("another text", view(CONTROL, text=make_article(2)), None),
+    ("the same text", view(CONTROL), PageDoubt.SHOWN_EVERYWHERE),
+    ("the same text, advertisements", view(CONTROL, extra="buy"), PageDoubt.SHOWN_EVERYWHERE),
+    ("the same text, declares the page", view(CONTROL, head=canonical(f"{E}/a")), None),
+    ("moves to the page", view(f"{E}/a", hops=(Hop(301, CONTROL, f"{E}/a"),)), None),
+]
+
+
+@pytest.mark.parametrize(("why", "control", "wanted"), CONTROLS, ids=[row[0] for row in CONTROLS])
+def test_judge_control(why: str, control: PageView | FetchFailed | UnsafeUrl, wanted: PageDoubt | None) -> None:
+    assert judge_control(control, view(), f"{E}/a") is wanted
+
+
+def test_every_url_that_leads_to_one_page_proves_nothing() -> None:
+    login = view(f"{E}/login", hops=(Hop(301, f"{E}/a", f"{E}/login"),))
+    control = view(f"{E}/login", hops=(Hop(301, CONTROL, f"{E}/login"),))
+    assert judge_control(control, login, f"{E}/a") is PageDoubt.SHOWN_EVERYWHERE
+    assert needs_control(f"{E}/a", login)
+    assert not needs_control("http://www.example.com/login/", login)
+
+
+SKIPS = [
+    # why                url                              left  controlled  doubt
+    ("enough for both", f"{E}/b", 2, False, None),
+    ("not for both", f"{E}/b", 1, False, PageDoubt.NO_REQUESTS_LEFT),
+    ("controlled", f"{E}/b", 1, True, None),
+    ("used up", f"{E}/b", 0, True, PageDoubt.NO_REQUESTS_LEFT),
+    ("password to another host", "https://u:p@other.test/b", 3, True, PageDoubt.CREDENTIALS),
+    ("password over http", "http://u:p@example.com/b", 3, True, PageDoubt.CREDENTIALS),
+    ("password", "https://u:p@example.com/b", 3, True, None),
+]
+
+
+@pytest.mark.parametrize(("why", "url", "left", "controlled", "wanted"), SKIPS, ids=[row[0] for row in SKIPS])
+def test_skip(why: str, url: str, left: int, controlled: bool, wanted: PageDoubt | None) -> None:
+    assert find_skip_doubt(url, view(), requests_left=left, is_controlled=controlled) is wanted
+
+
+def test_a_temporary_target_is_never_tested() -> None:
+    page = view(f"{E}/login", hops=(Hop(302, f"{E}/a", f"{E}/login"),))
+    assert find_skip_doubt(f"{E}/login", page, requests_left=3, is_controlled=True) is PageDoubt.TEMPORARY_TARGET
+
+
+def test_routes() -> None:
+    assert [selects_route(each) for each in ("!x", "/x", "x", "", None)] == [True, True, False, False, False]

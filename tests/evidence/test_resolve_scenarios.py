@@ -1,0 +1,60 @@
+"""resolve on a loopback web of real servers: the cases of page_scenarios.json (contract E1, E2).
+
+A case has the pages of a web, an input, and what is wanted: the URL and the reason, or the kind of the error.
+`missing` answers for all other paths, a 404 if it is not given.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import canonry
+from canonry.errors import FailureKind
+from canonry.evidence.resolved import PageSource, PageVerdict
+from loopback import LoopbackWeb, in_a_loop
+from page_texts import make_page
+
+CASES = json.loads((Path(__file__).parents[1] / "cases" / "page_scenarios.json").read_text(encoding="utf-8"))
+PROVEN = {PageVerdict.SAME, PageVerdict.CONFIRMS}
+
+
+async def resolve(case: dict[str, Any]) -> tuple[canonry.Resolved, list[str]]:
+    """Resolve the input of a case; return the result and the URLs that were asked for, in order."""
+    pages = {url: make_page(page) for url, page in case["pages"].items()}
+    missing = make_page(case.get("missing", {"status": 404, "body": "not found"}))
+    async with LoopbackWeb(pages, missing) as web, web.client() as client:
+        options = {"timeout": 30.0, "deadline": 120.0, **case.get("options", {})}
+        found = await canonry.resolve(case["input"], fetch=client.fetch, guard=client.guard, **options)
+        return found, [url for _, url in web.requests]
+
+
+def test_there_are_at_least_60_scenarios() -> None:
+    assert len({case["id"] for case in CASES}) == len(CASES) >= 60
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
+@in_a_loop
+async def test_scenario(case: dict[str, Any]) -> None:
+    wanted = case["want"]
+    if kind := wanted.get("error"):
+        with pytest.raises(canonry.FetchFailed) as caught:
+            await resolve(case)
+        assert caught.value.kind is FailureKind(kind)
+        return
+    found, requests = await resolve(case)
+    assert (found.url, found.reason) == (wanted["url"], wanted["reason"]), found.candidates
+    assert found.requests == wanted.get("requests", found.requests) <= case.get("options", {}).get("max_requests", 3)
+    assert set(wanted.get("aliases", [])) <= set(found.aliases)
+    assert found.url not in found.aliases
+    if doubt := wanted.get("doubt"):
+        assert doubt in {each.reason for each in found.candidates}
+    if evidence := wanted.get("evidence"):
+        assert evidence in {each.evidence for each in found.candidates if each.url == found.url}
+    fetched = {url.partition("#")[0] for url in (found.url, *found.aliases)}
+    assert fetched <= set(requests), "everything that is returned was fetched"
+    proven = {each.url for each in found.candidates if each.verdict in PROVEN and each.source is not PageSource.INPUT}
+    assert proven <= {found.url, *found.aliases}
