@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from benchmarks.learn_sites import KINDS, Row, Site, make_sites
 from canonry import Policy, normalize
 from canonry.learner import learn
-from canonry.learner.export import Entry, make_overrides
+from canonry.learner.export_rules import Entry, make_overrides
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -345,7 +345,7 @@ class _Session:
     def _report_missing_worker(self, counts: Counts, crawl: Crawl) -> None:
         """Print a line if no worker opens the pages."""
         now = time.monotonic()
-        is_idle = not counts.fetching and not self._worked(counts) and crawl.outage is None
+        is_idle = not counts.fetching and not self._has_finished_pages(counts) and crawl.outage is None
         self._idle_since = (self._idle_since or now) if is_idle else None
         if self._idle_since is not None and now - self._idle_since >= _NO_WORKER_SECONDS:
             self._idle_since = math.inf
@@ -353,7 +353,7 @@ class _Session:
             what = "no worker has opened a page yet. Is one running for this store? To start one:"
             click.echo(f"canonry: {what}\n  canonry worker", err=True)
 
-    def _worked(self, counts: Counts) -> bool:
+    def _has_finished_pages(self, counts: Counts) -> bool:
         """Return whether more pages are done than at the last call."""
         before, self._done = self._done, counts.known - counts.queued
         return self._done > before

@@ -32,7 +32,7 @@ def _refuse_duplicate_keys(pairs: list[tuple[str, object]]) -> dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class JsonNode:
     """A value of the file with its position, for the error messages."""
 
     value: object
@@ -43,7 +43,7 @@ class Node:
         """Make an error that names the position."""
         return PolicyError(reason, self.file, self.place or TOP_LEVEL)
 
-    def require_object(self, *required: str, optional: tuple[str, ...] = ()) -> dict[str, Node]:
+    def require_object(self, *required: str, optional: tuple[str, ...] = ()) -> dict[str, JsonNode]:
         """Return the values of an object by key; each required key must be there, and no unknown one."""
         if not isinstance(self.value, dict):
             raise self.make_error("must be an object")
@@ -54,14 +54,14 @@ class Node:
         for key in value:
             if key not in (*required, *optional):
                 raise self.make_error(f"unknown key {key!r}")
-        return {key: Node(item, f"{self.place}.{key}".lstrip("."), self.file) for key, item in value.items()}
+        return {key: JsonNode(item, f"{self.place}.{key}".lstrip("."), self.file) for key, item in value.items()}
 
-    def require_list(self) -> list[Node]:
+    def require_list(self) -> list[JsonNode]:
         """Return the items of a list."""
         if not isinstance(self.value, list):
             raise self.make_error("must be a list")
         items = cast("list[object]", self.value)  # pyright: ignore[reportUnknownMemberType]
-        return [Node(item, f"{self.place}[{index}]", self.file) for index, item in enumerate(items)]
+        return [JsonNode(item, f"{self.place}[{index}]", self.file) for index, item in enumerate(items)]
 
     def require_text(self) -> str:
         """Return a string that is not empty."""

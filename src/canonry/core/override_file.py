@@ -13,7 +13,7 @@ from canonry.url_errors import InvalidUrl, PolicyError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from canonry.core.json_nodes import Node
+    from canonry.core.json_nodes import JsonNode
     from canonry.core.overrides import Override
 
 FORMAT = "overrides.v1"
@@ -27,15 +27,15 @@ _PATH = re.compile(r"(?:/(?!\.{1,2}(?:/|\Z))[A-Za-z0-9!$&'()*,\-.:=@_~#]*)*")
 _SEGMENT = re.compile(r"(?!\.{1,2}\Z)[^/?#;\\\x00-\x20]+")
 
 
-def parse_params(node: Node) -> tuple[str, ...]:
+def parse_params(node: JsonNode) -> tuple[str, ...]:
     """Return a list of parameter names."""
     return tuple(map(_parse_param, node.require_list()))
 
 
-def parse_host_rules(keys: dict[str, Node], host: str) -> HostRules:
+def parse_host_rules(keys: dict[str, JsonNode], host: str) -> HostRules:
     """Return the rules of version 1 for one host; PolicyError with the position on any mistake."""
 
-    def read(key: str) -> list[Node]:
+    def read(key: str) -> list[JsonNode]:
         return keys[key].require_list() if key in keys else []
 
     below = tuple(map(_parse_below, read("drop_query_params_below")))
@@ -60,7 +60,7 @@ def parse_host_rules(keys: dict[str, Node], host: str) -> HostRules:
     )
 
 
-def parse_host(node: Node) -> str:
+def parse_host(node: JsonNode) -> str:
     """Return the host as the parser writes it."""
     host = node.require_text()
     try:
@@ -73,14 +73,14 @@ def parse_host(node: Node) -> str:
     return parts.host
 
 
-def _parse_param(node: Node) -> str:
+def _parse_param(node: JsonNode) -> str:
     name = node.require_text()
     if not is_param_name(name):
         raise node.make_error(f"{name!r} is not a parameter name; a * may only follow the start of a name, as in utm_*")
     return name
 
 
-def _parse_below(node: Node) -> tuple[str, tuple[str, ...]]:
+def _parse_below(node: JsonNode) -> tuple[str, tuple[str, ...]]:
     keys = node.require_object("folder", "params")
     folder = _parse_path(keys["folder"])
     if not folder.endswith("/"):
@@ -88,14 +88,14 @@ def _parse_below(node: Node) -> tuple[str, tuple[str, ...]]:
     return folder, parse_params(keys["params"])
 
 
-def _parse_value(node: Node) -> str:
+def _parse_value(node: JsonNode) -> str:
     text = node.require_text()
     if not is_param_name(text.partition("=")[0]) or re.search(r"[&#\x00-\x20]", text):
         raise node.make_error(f"{text!r} must be one name=value as it is written in a URL")
     return text
 
 
-def _parse_placed(node: Node, key: str) -> tuple[str, str]:
+def _parse_placed(node: JsonNode, key: str) -> tuple[str, str]:
     keys = node.require_object("place", key)
     text = keys[key].require_text()
     if key == "segment" and not _SEGMENT.fullmatch(text):
@@ -105,12 +105,12 @@ def _parse_placed(node: Node, key: str) -> tuple[str, str]:
     return keys["place"].require_choice(*PLACES), text
 
 
-def _parse_slug(node: Node) -> Slug:
+def _parse_slug(node: JsonNode) -> Slug:
     keys = node.require_object("kind", "path")
     return Slug(SlugKind(keys["kind"].require_choice(*SlugKind)), _parse_path(keys["path"]))
 
 
-def _parse_move(node: Node) -> QueryToPath:
+def _parse_move(node: JsonNode) -> QueryToPath:
     keys = node.require_object("path", "param", "to")
     to = _parse_path(keys["to"])
     if not to.endswith("/"):
@@ -118,7 +118,7 @@ def _parse_move(node: Node) -> QueryToPath:
     return QueryToPath(_parse_path(keys["path"]), lower_ascii(_parse_param(keys["param"])), to)
 
 
-def _parse_path(node: Node) -> str:
+def _parse_path(node: JsonNode) -> str:
     text = node.require_text()
     if not _PATH.fullmatch(text):
         raise node.make_error(f"{text!r} must be a path such as /a/b")

@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from canonry.core.json_nodes import TOP_LEVEL, Node, parse_json
+from canonry.core.json_nodes import TOP_LEVEL, JsonNode, parse_json
 from canonry.core.override_file import (
     FORMAT,
     RULE_KEYS,
@@ -106,7 +106,7 @@ def parse_overrides(text: str, file: str) -> Overrides:
         digest = hashlib.sha256(text.encode()).hexdigest()
     except (UnicodeEncodeError, AttributeError):
         raise PolicyError("must be text", file, TOP_LEVEL) from None
-    document = Node(parse_json(text, file), "", file)
+    document = JsonNode(parse_json(text, file), "", file)
     overrides: dict[str, Override] = {}
     keys = document.require_object("overrides", optional=("format",))
     rule_keys = RULE_KEYS if "format" in keys and keys["format"].require_choice(FORMAT) else ()
@@ -117,7 +117,7 @@ def parse_overrides(text: str, file: str) -> Overrides:
     return Overrides(digest, text, file, overrides)
 
 
-def _parse_override(node: Node, rule_keys: tuple[str, ...]) -> Override:
+def _parse_override(node: JsonNode, rule_keys: tuple[str, ...]) -> Override:
     keys = node.require_object("match", optional=("drop_query_params", "rewrite_rules", *rule_keys))
     host = parse_host(keys["match"].require_object("host")["host"])
     names = parse_params(keys["drop_query_params"]) if "drop_query_params" in keys else ()
@@ -130,12 +130,12 @@ def _parse_override(node: Node, rule_keys: tuple[str, ...]) -> Override:
     return Override(host, names, usable, make_name_matcher(names), host_rules)
 
 
-def _parse_rewrite(node: Node) -> Rewrite:
+def _parse_rewrite(node: JsonNode) -> Rewrite:
     keys = node.require_object("from_prefix", "to_prefix")
     return Rewrite(_parse_prefix(keys["from_prefix"]), _parse_prefix(keys["to_prefix"]), node.place)
 
 
-def _parse_prefix(node: Node) -> str:
+def _parse_prefix(node: JsonNode) -> str:
     text = node.require_text()
     try:
         # Parsed with one more character, because the parser would drop a `?`, `#` or `/.` at the end of a URL.

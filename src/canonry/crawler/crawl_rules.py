@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _MAX_COMPARED = 5  # pages of a group that a new one is compared with
 
 
-class RuleKind(StrEnum):
+class CrawlRuleKind(StrEnum):
     """What a rule is about."""
 
     SESSION = "session"
@@ -51,7 +51,7 @@ class StoredRule(NamedTuple):
     """A rule of a crawl: the pattern of URLs that it covers, and whether it skips pages."""
 
     key: str
-    kind: RuleKind
+    kind: CrawlRuleKind
     pattern: str
     is_active: bool
     state: SessionRule | PatternState
@@ -117,7 +117,7 @@ _SELECT_TEXTS = text("SELECT digest FROM crawl_texts WHERE crawl_id = :crawl_id 
 _INSERT_TEXT = text("INSERT INTO crawl_texts (crawl_id, digest) VALUES (:crawl_id, :digest) ON CONFLICT DO NOTHING")
 
 
-def make_rule_key(kind: RuleKind, pattern: str) -> str:
+def make_rule_key(kind: CrawlRuleKind, pattern: str) -> str:
     """Return the key of a rule: a digest, because patterns are as long as URLs."""
     return blake2b(f"{kind} {pattern}".encode(errors="replace"), digest_size=12).hexdigest()
 
@@ -146,7 +146,7 @@ def choose_pages(
         if len(leased) >= count:
             break
         pattern = find_page_pattern(page.url)
-        trap = None if pattern is None else make_rule_key(RuleKind.TRAP, _name_pattern(pattern))
+        trap = None if pattern is None else make_rule_key(CrawlRuleKind.TRAP, _name_pattern(pattern))
         if page.depth and trap is not None and trap in rules:
             skipped.append(Skip(page.id, SkipReason.TRAP, trap))
             continue
@@ -176,7 +176,7 @@ class _Folds:
     ) -> None:
         self._connection = connection
         self._crawl_id = crawl_id
-        self.rules = {key: rule for key, rule in rules.items() if rule.kind is RuleKind.SESSION}
+        self.rules = {key: rule for key, rule in rules.items() if rule.kind is CrawlRuleKind.SESSION}
         self._changed: set[str] = set()
         self._members: dict[str, list[Any]] = {}
         self._opened: set[str] = set()  # groups of which a page is leased now
@@ -195,7 +195,7 @@ class _Folds:
         group = make_page_key(page.url if session is None else session.stripped_url)
         members = [row for row in self._members.get(group, []) if row.id != page.id]
         sessions = [session] if session is not None else [find_session_id(row.url) for row in members if row.group_key]
-        keys = [make_rule_key(RuleKind.SESSION, each.scope) for each in sessions if each is not None]
+        keys = [make_rule_key(CrawlRuleKind.SESSION, each.scope) for each in sessions if each is not None]
         key = next((key for key in keys if key in self.rules), None)
         if key is None:
             return None
@@ -233,7 +233,7 @@ def learn_sessions(connection: Connection, crawl_id: int, results: Sequence[Page
     selectors: set[str] = set()
     for each in results:
         selectors |= find_selectors([link.url for link in each.links if link.url and link.verdict is Verdict.CRAWL])
-    rules = _load_rules(connection, crawl_id, RuleKind.SESSION, scopes | selectors)
+    rules = _load_rules(connection, crawl_id, CrawlRuleKind.SESSION, scopes | selectors)
     before = dict(rules)
     for scope in selectors:
         rules[scope] = replace(rules.get(scope, SessionRule()), is_withdrawn=True)
@@ -253,7 +253,7 @@ def learn_sessions(connection: Connection, crawl_id: int, results: Sequence[Page
             others.append(own)
     _store_session_rules(connection, crawl_id, before, rules)
     return {
-        page_id: Skip(page_id, SkipReason.SESSION_ID, make_rule_key(RuleKind.SESSION, scope), url)
+        page_id: Skip(page_id, SkipReason.SESSION_ID, make_rule_key(CrawlRuleKind.SESSION, scope), url)
         for page_id, (scope, url) in repeats.items()
         if rules[scope].is_active
     }
@@ -266,7 +266,11 @@ def _store_session_rules(
     changed = [scope for scope, rule in rules.items() if before.get(scope) != rule]
     stored = [
         StoredRule(
-            make_rule_key(RuleKind.SESSION, scope), RuleKind.SESSION, scope, rules[scope].is_active, rules[scope]
+            make_rule_key(CrawlRuleKind.SESSION, scope),
+            CrawlRuleKind.SESSION,
+            scope,
+            rules[scope].is_active,
+            rules[scope],
         )
         for scope in changed
     ]
@@ -328,7 +332,7 @@ def learn_traps(
     if new := set(digests) - known:
         connection.execute(_INSERT_TEXT, [{"crawl_id": crawl_id, "digest": digest} for digest in new])
     names = {_name_pattern(pattern) for _, _, pattern in counted}
-    states = _load_rules(connection, crawl_id, RuleKind.TRAP, names)
+    states = _load_rules(connection, crawl_id, CrawlRuleKind.TRAP, names)
     for each, sign, pattern in counted:
         name = _name_pattern(pattern)
         leads = any(leads_on(pattern, find_page_pattern(page.url)) for page in new_pages.get(each.page.id, ()))
@@ -341,7 +345,7 @@ def learn_traps(
         )
         known.add(sign.digest)
     stored = [
-        StoredRule(make_rule_key(RuleKind.TRAP, name), RuleKind.TRAP, name, state.is_stopped, state)
+        StoredRule(make_rule_key(CrawlRuleKind.TRAP, name), CrawlRuleKind.TRAP, name, state.is_stopped, state)
         for name, state in states.items()
     ]
     _save_rules(connection, crawl_id, stored)
@@ -353,7 +357,7 @@ def change_rules(
     """Apply the options of a crawl that is resumed: pages that a rule skipped are queued if it no longer holds."""
     if not sessions:
         connection.execute(_QUEUE_SKIPPED_FOR, {"crawl_id": crawl_id, "reason": SkipReason.SESSION_ID})
-        connection.execute(_DELETE_KIND, {"crawl_id": crawl_id, "kind": RuleKind.SESSION})
+        connection.execute(_DELETE_KIND, {"crawl_id": crawl_id, "kind": CrawlRuleKind.SESSION})
     if not is_trap_change:
         return
     rules = [_read_rule(*row) for row in connection.execute(_SELECT_ALL, {"crawl_id": crawl_id})]
@@ -369,7 +373,9 @@ def _name_pattern(pattern: UrlPattern) -> str:
     return f"{pattern.kind} {pattern.text}"
 
 
-def _load_rules(connection: Connection, crawl_id: int, kind: RuleKind, patterns: Collection[str]) -> dict[str, Any]:
+def _load_rules(
+    connection: Connection, crawl_id: int, kind: CrawlRuleKind, patterns: Collection[str]
+) -> dict[str, Any]:
     """Return the states of rules by pattern, as far as they are known."""
     if not patterns:
         return {}
@@ -396,7 +402,7 @@ def _save_rules(connection: Connection, crawl_id: int, rules: Sequence[StoredRul
 
 def _read_rule(key: str, kind: str, pattern: str, is_active: int, state: str) -> StoredRule:
     values: dict[str, Any] = json.loads(state)
-    if kind == RuleKind.SESSION:
+    if kind == CrawlRuleKind.SESSION:
         values["groups"] = tuple(values["groups"])
-    read = SessionRule(**values) if kind == RuleKind.SESSION else PatternState(**values)
-    return StoredRule(key, RuleKind(kind), pattern, bool(is_active), read)
+    read = SessionRule(**values) if kind == CrawlRuleKind.SESSION else PatternState(**values)
+    return StoredRule(key, CrawlRuleKind(kind), pattern, bool(is_active), read)

@@ -42,11 +42,11 @@ from canonry.evidence.fingerprint import fingerprint_text
 from canonry.net import robots as robots_txt
 from canonry.net.dns import resolve_name
 from canonry.net.engine import ConditionalEngine, Opened
-from canonry.net.exchange import add_archive
 from canonry.net.fetch import Client, FetchOptions
 from canonry.net.guard import make_guard
 from canonry.net.html import is_html
 from canonry.net.http_engine import MAX_PAGE_BYTES, HttpEngine
+from canonry.net.http_exchange import add_archive
 from canonry.net.origin import Origin
 from canonry.net.response import NO_VALIDATORS
 from canonry.net.robots import RobotsVerdict, get_robots_token
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from canonry.crawler.recrawl import History, StoredReading
     from canonry.crawler.results import FrontierBatch, Outage, RecordedPage
     from canonry.net.engine import Engine
-    from canonry.net.exchange import Archive
+    from canonry.net.http_exchange import Archive
     from canonry.net.response import Fetch, Validators
     from canonry.net.site_access import SiteAccess
     from canonry.settings import Settings

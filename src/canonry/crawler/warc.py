@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Mapping
     from pathlib import Path
 
-    from canonry.net.exchange import Exchange
+    from canonry.net.http_exchange import Exchange
 
 WARC_SUFFIX = ".warc.gz"
 _CHUNK_BYTES = 2**20

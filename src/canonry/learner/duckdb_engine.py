@@ -19,7 +19,7 @@ from canonry.core.policy import Policy
 from canonry.errors import LearnError
 from canonry.learner import split_urls
 from canonry.learner.choose_contents import choose_contents
-from canonry.learner.export import make_entries
+from canonry.learner.export_rules import make_entries
 from canonry.learner.find_rules import collect_evidence, compute_confidence, find_rules
 from canonry.learner.values import Learned, LearnedRule, Pair, RefusalReason, RefusedRule, describe, get_kind
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from canonry.learner.export import Entry
+    from canonry.learner.export_rules import Entry
     from canonry.learner.values import LearnedRule
     from canonry.store.database import Database
 

@@ -8,7 +8,7 @@ from canonry.core.configured_overrides import remember_overrides
 from canonry.core.overrides import parse_overrides
 from canonry.core.presets import policy
 from canonry.errors import LearnedRuleConflict
-from canonry.learner.export import make_overrides
+from canonry.learner.export_rules import make_overrides
 from canonry.learner.proposal_store import Proposal, ProposalState, ProposalStore
 
 if TYPE_CHECKING:

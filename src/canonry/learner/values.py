@@ -85,7 +85,7 @@ class Learned:
 
     def overrides(self) -> str:
         """Return the rules as the text of an overrides file: in the format of 003 if it can say them all."""
-        from canonry.learner.export import make_overrides
+        from canonry.learner.export_rules import make_overrides
 
         return make_overrides(rule.overrides for rule in self.rules)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from canonry.core.normalize import normalize
 from canonry.core.presets import get_newest
 from canonry.errors import CanonryError, InvalidUrl
-from canonry.learner.export import make_overrides
+from canonry.learner.export_rules import make_overrides
 from canonry.learner.values import Learned, LearnedRule, Pair, RefusalReason, RefusedRule
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from canonry.net.page_facts import PageFacts
 from canonry.net.response import NO_VALIDATORS, Validators
 
 if TYPE_CHECKING:
-    from canonry.net.exchange import Archive
+    from canonry.net.http_exchange import Archive
     from canonry.net.response import Hop
     from canonry.net.site_access import SiteAccess
 

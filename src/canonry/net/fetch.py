@@ -24,9 +24,9 @@ from canonry.core.url import join
 from canonry.errors import FailureKind, FetchFailed, InvalidUrl, UnsafeUrl, mask_credentials
 from canonry.net.content_encoding import ACCEPT_ENCODING, DecodeError, make_decoder
 from canonry.net.dns import MAX_ADDRESSES, Lookup, resolve_checked, resolve_name
-from canonry.net.exchange import Exchange
 from canonry.net.fetch_errors import classify_error
 from canonry.net.guard import Guard, make_guard, parse_address
+from canonry.net.http_exchange import Exchange
 from canonry.net.response import REDIRECTS, Hop, Response, Validators
 from canonry.net.tls import make_tls_context
 from canonry.settings import Settings, load_settings
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from aiohttp.connector import Connection
 
     from canonry.core.url import Parts
-    from canonry.net.exchange import Archive
     from canonry.net.guard import Network
+    from canonry.net.http_exchange import Archive
     from canonry.net.origin import Origin
 
 TIMEOUT_SECONDS = 10.0  # for one fetch, redirects included

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from canonry.net.charset import detect_charset
 from canonry.net.chrome.pipe import BrowserClosed, CommandFailed
-from canonry.net.exchange import Exchange
 from canonry.net.html import is_html
+from canonry.net.http_exchange import Exchange
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from canonry.net.exchange import Archive, Headers
+    from canonry.net.http_exchange import Archive, Headers
 
 MAX_BUFFER_BYTES = 64 * 2**20  # that Chrome keeps of all bodies of a page
 MAX_BODY_BYTES = 16 * 2**20
