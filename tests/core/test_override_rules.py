@@ -103,6 +103,7 @@ def test_every_answer_is_a_fixed_point(segments: list[str], params: list[str], k
         ({"drop_query_params_below": [{"folder": "/a", "params": []}]}, "overrides[0].drop_query_params_below[0].folder"),
         ({"drop_query_values": ["a=1&b=2"]}, "overrides[0].drop_query_values[0]"),
         ({"query_to_path": [{"path": "/a", "param": "b", "to": "/c"}]}, "overrides[0].query_to_path[0].to"),
+        ({"query_to_path": [{"path": "a", "param": "b", "to": "/c/"}]}, "overrides[0].query_to_path[0].path"),
         ({"strip_trailing_slash": 1}, "overrides[0].strip_trailing_slash"),
         ({"scheme": "ftp"}, "overrides[0].scheme"),
         ({"host": "a.com"}, "overrides[0].host"),
@@ -119,6 +120,21 @@ def test_a_mistake_is_refused_with_its_place(rules: dict[str, Any], place: str) 
 def test_hosts_that_lead_to_each_other_are_refused() -> None:
     with pytest.raises(canonry.PolicyError):
         make_policy({"host": "b.com"}, b_com={"host": "a.com"})
+
+
+def test_a_host_that_a_site_moves_back_is_refused() -> None:
+    with pytest.raises(canonry.PolicyError):
+        make_policy({}, "bookmark@2", www_youtube_com={"host": "m.youtube.com"})
+
+
+def test_rewrites_that_shorten_the_path_or_leave_the_host_may_stand_beside_rules() -> None:
+    rewrites = [
+        {"from_prefix": "https://a.com/long/", "to_prefix": "https://a.com/"},
+        {"from_prefix": "https://a.com/away/", "to_prefix": "https://b.com/from/a/"},
+    ]
+    policy = make_policy({"rewrite_rules": rewrites, "drop_segments": [{"place": "first", "segment": "amp"}]})
+    assert canonry.normalize("https://a.com/amp/long/x", policy) == "https://a.com/x"
+    assert canonry.normalize("https://a.com/away/x", policy) == "https://b.com/from/a/x"
 
 
 def test_the_rules_need_the_format() -> None:

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 PUBLIC_NAMES = """
     Candidate Canonical CanonryError Event Existing Explanation Feed FeedSignature FetchFailed Hop InvalidUrl Item Key
-    LinkRule LinkVerdict NotAFeed Page PageLink Policy PolicyError Report Response Score StartMoved Step StoreError
+    Learned LearnedRule LinkRule LinkVerdict NotAFeed Page PageLink Policy PolicyError RefusedRule Report Resolved Response Score StartMoved Step StoreError
     UnsafeUrl Validators Variant Verdict canonical_hash canonicalize canonicalize_sync content_hash crawl dedupe_key
-    explain feed_signature find_overrides identity_keys ingest judge_link load_policy normalize normalize_many policies policy
-    read_url score variants
+    explain feed_signature find_overrides identity_keys ingest judge_link learn load_policy normalize normalize_many
+    policies policy read_url resolve resolve_sync score variants
 """.split()
 # Arguments that programs pass by name, besides the first one.
 ARGUMENTS: list[tuple[Callable[..., object], str]] = [
@@ -35,6 +35,8 @@ ARGUMENTS: list[tuple[Callable[..., object], str]] = [
     (canonry.judge_link, "page_url seed_url"),
     (canonry.canonicalize, "fetch exists verify max_requests discover check_before_fetch"),
     (canonry.ingest, "store fetch seen_ttl_days"),
+    (canonry.resolve, "policy fetch max_requests"),
+    (canonry.learn, "engine min_confidence"),
     (canonry.crawl, "engine store resume max_pages depth"),
 ]
 # Names that programs import from modules.
@@ -46,7 +48,7 @@ MODULE_NAMES = """
 """.split()
 COMMANDS = """
     normalize explain policies rules policy canonicalize ingest feeds crawl serve worker user rekey bulk demo mcp crawls
-    config completion backup restore
+    config completion backup restore resolve learn
 """.split()
 SUBMODULES = ("bulk.arrow", "net.guard")  # reached by `import canonry` alone
 

@@ -80,8 +80,10 @@ def test_the_reason_names_what_decided(href: str, reason: str) -> None:
 
 def test_every_rule_has_a_row() -> None:
     assert {canonry.judge_link(href, PAGE, SEED).rule for href, _ in SENTENCES} == set(LinkRule) - {
-        LinkRule.LEFT_OUT
-    }, "patterns are of a crawl"
+        LinkRule.LEFT_OUT,
+        LinkRule.NOFOLLOW_LINK,
+        LinkRule.NOFOLLOW_PAGE,
+    }, "patterns and nofollow are of a crawl"
 
 
 def test_an_absolute_url_that_cannot_be_parsed_is_skipped() -> None:
