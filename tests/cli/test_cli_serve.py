@@ -122,7 +122,7 @@ def test_a_service_whose_users_are_gone_answers_nobody(tmp_path: Path, workers: 
             return statuses[-10:] == [403] * 10
 
         until(are_all_refused)
-        assert set(statuses) == {401, 403}
+        assert set(statuses) <= {401, 403}
         assert service.ask("PUT", "/api/bookmarks", {"url": "https://e.com/"}).status == 403
         assert service.ask("GET", "/healthz").status == 200
 

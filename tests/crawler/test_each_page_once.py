@@ -109,7 +109,7 @@ def test_a_site_with_sessions_in_its_urls_is_read_once(store: Database, spell: C
 
 def test_sessions_can_be_read_like_other_parameters(store: Database) -> None:
     web = Web(make_session_site(4, lambda path, session: f"{path}?PHPSESSID={session}"))
-    assert len(run(web, store, sessions=False, max_pages=60)) == 60
+    assert len(run(web, store, sessions=False, fold=False, max_pages=60)) == 60
 
 
 def test_a_parameter_that_selects_content_is_no_session(store: Database) -> None:
@@ -231,7 +231,7 @@ def test_filters_without_new_text_are_stopped(store: Database) -> None:
         step = sum(map(int, chosen.values())) % 5 + 1
         return f"<title>Shop</title>{' '.join(products[::step])} {link(*hrefs)}"
 
-    pages = run(Web(answer), store, max_pages=5000)
+    pages = run(Web(answer), store, fold=False, max_pages=5000)
     assert len(pages) < 1500
     assert count_skipped(store)[SkipReason.TRAP] > 500
 

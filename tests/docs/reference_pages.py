@@ -39,6 +39,7 @@ TOPICS = {
         "feed_signature",
     ),
     "Crawling": ("crawl", "judge_link"),
+    "Pages": ("resolve", "resolve_sync"),
     "Learning": ("learn",),
     "Values": (
         *(
@@ -52,6 +53,7 @@ TOPICS = {
             "FeedSignature",
             "Canonical",
             "Candidate",
+            "Resolved",
             "Event",
         ),
         *(

@@ -34,7 +34,7 @@ PUT = b"PUT /api/bookmarks HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: applicat
 PATIENCE_SECONDS = 60.0
 # For requests that must not be refused because a busy machine delays them; the keep-alive time ends each test.
 PATIENT_LIMITS = replace(
-    LIMITS, head_seconds=60.0, body_interval=60.0, write_seconds=60.0, discard_seconds=60.0, keep_alive_seconds=2
+    LIMITS, head_seconds=60.0, body_interval=60.0, write_seconds=60.0, discard_seconds=5.0, keep_alive_seconds=2
 )
 
 

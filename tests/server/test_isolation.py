@@ -80,6 +80,7 @@ class Two:
             "feed_id": [feed["feed_id"]],
             "run_id": [ask("POST", "/api/admin/renormalizations", {"policy": "bookmark"})["id"]],
             "policy_id": ["bookmark"],
+            "rule_id": [1],
             "webhook_id": [ask("POST", "/api/webhooks", {"url": f"https://{SECRET}.example/"})["webhook"]["id"]],
             "crawl_id": [ask("POST", "/api/crawls", {"seed": f"https://{SECRET}.example/", "engine": "http"})["id"]],
         }
