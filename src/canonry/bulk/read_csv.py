@@ -142,7 +142,7 @@ class _RecordLines:
             if isinstance(line, LongLine):
                 continue
             try:
-                fields = next(csv.reader([line.decode("utf-8", "surrogateescape")], delimiter=self._delimiter), [])
+                [fields] = csv.reader([line.decode("utf-8", "surrogateescape")], delimiter=self._delimiter)
             except csv.Error:
                 continue
             is_record = len(fields) == column_count and fields[url_index].lower().startswith(("http:", "https:"))

@@ -65,7 +65,7 @@ class SparkEngine:
             if message is None:
                 yield FilePart(**{**result, "is_native": bool(result["is_native"])})
             elif is_bad_file:
-                yield BadInputFile(job.inputs[result["file"]], message)
+                yield BadInputFile(job.inputs[int(result["file"])], str(message))
             else:
                 raise BulkError(message)
 
@@ -220,6 +220,7 @@ def _check_workers(session: Any) -> None:
 
         import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 
+        arrow: Any = pyarrow
         for batch in batches:
             problem = None
             try:
@@ -227,8 +228,8 @@ def _check_workers(session: Any) -> None:
             except ImportError as error:
                 problem = str(error)
             columns = [[platform.node()] * len(batch), [problem] * len(batch)]
-            arrays = [pyarrow.array(column, pyarrow.string()) for column in columns]
-            yield pyarrow.RecordBatch.from_arrays(arrays, ["node", "problem"])
+            arrays = [arrow.array(column, arrow.string()) for column in columns]
+            yield arrow.RecordBatch.from_arrays(arrays, ["node", "problem"])
 
     # Sent as code, not as a name to import: the worker may not have canonry.
     find_canonry.__module__ = "__main__"
