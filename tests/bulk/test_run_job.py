@@ -160,7 +160,7 @@ def test_invalid_rows_are_in_the_side_file_with_the_reason(tmp_path: Path) -> No
     assert read_invalid_reasons(out) == {
         1: "wrong number of columns: 1, but the header has 2", 2: "wrong number of columns: 3, but the header has 2",
         3: "the URL is empty", 5: "not UTF-8",
-        6: "a quote opens in this line and is not closed in it: the next quote is 1 lines below",
+        6: "a quote opens in this line and is not closed in it: lines up to the next quote: 1",
         7: "wrong number of columns: 1, but the header has 2",
         8: "not CSV: ',' expected after '\"'",
         10: "a quote opens in this line and is not closed in it: unexpected end of data",

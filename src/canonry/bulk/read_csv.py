@@ -73,7 +73,7 @@ def _read_record(
         return record
     is_whole = len(record) == len(header) and "\n" not in record[url_index]
     if lines.count > 1 and (not is_whole or lines.contains_records(len(header), url_index)):
-        return InvalidRowReason(InvalidRowKind.UNCLOSED_QUOTE, f"the next quote is {lines.count - 1} lines below")
+        return InvalidRowReason(InvalidRowKind.UNCLOSED_QUOTE, f"lines up to the next quote: {lines.count - 1}")
     if len(record) != len(header):
         return InvalidRowReason(InvalidRowKind.WRONG_COLUMN_COUNT, f"{len(record)}, but the header has {len(header)}")
     return record
