@@ -17,16 +17,18 @@ from typing import TYPE_CHECKING
 from benchmarks.site_corpus import make_site_urls
 
 import corpora
+import random_overrides
 from canonry.core import normalize as reference
 from canonry.core.policy import Policy
 from canonry.core.presets import policies, policy
-from canonry.errors import InvalidUrl
+from canonry.errors import InvalidUrl, PolicyError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 BATCH = 600
 LAYOUTS = ("string", "large_string", "string_view")
+OVERRIDES_SHARE = 0.02  # of the batches, each with overrides of its own
 CHECKED_SHARE = 0.1  # of the URLs left to the reference, which is then compared with itself
 ENDS = ("", "", "", "/", "//", "?", "#", "%", "%2", "/.", "/..", "&", "&a", " ", "\\", "\ud800", "é", "💩", "\x00")
 SITE_ENDS = (
@@ -74,6 +76,15 @@ def all_policies() -> list[Policy]:
         sites=policy("bookmark").sites,
     )
     return [*policies(), own, with_sites.with_overrides(corpora.SEED_003_OVERRIDES), all_sites]
+
+
+def add_random_overrides(choose: random.Random, policy: Policy) -> Policy:
+    """Return the policy with overrides of version 1 that it accepts."""
+    while True:
+        try:
+            return policy.with_overrides(random_overrides.make_overrides(choose))
+        except PolicyError:
+            continue
 
 
 def inputs(choose: random.Random, count: int) -> Iterator[str]:
@@ -188,6 +199,9 @@ def main() -> None:
     for done in range(0, options.count, BATCH):
         policy = choose.choice(chosen)
         urls = list(inputs(choose, BATCH))
+        if policy.parse and choose.random() < OVERRIDES_SHARE:
+            policy = add_random_overrides(choose, policy)
+            urls = [random_overrides.make_url(choose) for _ in urls]
         simple = [url for url in urls if is_simple(url, policy)]
         native += len(simple)
         others = [url for url in urls if choose.random() < CHECKED_SHARE and not is_simple(url, policy)]

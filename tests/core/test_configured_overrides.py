@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import canonry
 from canonry.core import configured_overrides, presets
-from canonry.core.configured_overrides import DIGEST_DIGITS, remember_overrides
+from canonry.core.configured_overrides import DEFAULT_OVERRIDES, DIGEST_DIGITS, SETTINGS_FILE, remember_overrides
+from canonry.core.native import shortcut
 from canonry.core.overrides import Overrides, parse_overrides
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @pytest.fixture(autouse=True)
@@ -62,6 +67,34 @@ def test_an_id_whose_overrides_are_unknown_is_refused(monkeypatch: pytest.Monkey
     with pytest.raises(canonry.PolicyError, match=other.digest[:DIGEST_DIGITS]) as with_other:
         canonry.policy(make_id(wanted))
     assert with_other.value.file == other.file
+
+
+@pytest.mark.parametrize("normalize", [canonry.normalize, shortcut.normalize])
+def test_a_name_means_what_is_configured_at_each_call(
+    normalize: Callable[[str, str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, changed, name = "https://e.com/?a=1&b=2", "https://e.com/?b=2", "article"
+    file = tmp_path / DEFAULT_OVERRIDES
+    file.parent.mkdir()
+    (tmp_path / "o.json").write_text(make_overrides("a").text)
+    assert normalize(url, name) == url
+    file.write_text(make_overrides("a").text)
+    assert normalize(url, name) == changed
+    monkeypatch.setenv("CANONRY_OVERRIDES", "none")
+    assert normalize(url, name) == url
+    monkeypatch.delenv("CANONRY_OVERRIDES")
+    assert normalize(url, name) == changed
+    file.unlink()
+    assert normalize(url, name) == url
+    (tmp_path / SETTINGS_FILE).write_text('overrides = "o.json"')
+    assert normalize(url, name) == changed
+    monkeypatch.chdir(file.parent)
+    assert normalize(url, name) == url
+    file.symlink_to("missing.json")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / SETTINGS_FILE).unlink()
+    with pytest.raises(canonry.PolicyError):
+        normalize(url, name)
 
 
 def test_only_some_policies_with_overrides_are_kept() -> None:

@@ -1,4 +1,4 @@
-"""contract N8c: the everyday pairs of tests/cases/everyday_pairs.json under bookmark@2."""
+"""contract N8c: the everyday pairs of tests/cases/, and further ones of the same sites, under bookmark@2."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ import pytest
 import canonry
 from canonry.core import normalize as reference
 
-PAIRS = json.loads((Path(__file__).parent.parent / "cases" / "everyday_pairs.json").read_text(encoding="utf-8"))
+CASES = Path(__file__).parent.parent / "cases"
+PAIRS = [
+    pair
+    for file in ("everyday_pairs.json", "further_pairs.json")
+    for pair in json.loads((CASES / file).read_text(encoding="utf-8"))
+]
 
 
 @pytest.mark.parametrize("pair", [pytest.param(pair, id=f"{pair['site']}-{pair['id']}") for pair in PAIRS])

@@ -209,7 +209,7 @@ def test_a_policy_with_too_big_tables_uses_the_reference() -> None:
 def test_every_shipped_policy_has_tables(policy: Policy) -> None:
     tables = make_tables(policy)
     assert tables is not None
-    _, _, names, hosts, _, _ = tables
+    _, _, names, hosts, *_ = tables
     assert {name.rstrip(b"*") for name in names[0]} == {name.encode().rstrip(b"*") for name in policy.strip_params}
     assert all(0 <= place < len(names) for _, _, place, *_ in hosts)
 

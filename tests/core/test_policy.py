@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 import canonry
+from canonry.core.configured_overrides import DEFAULT_OVERRIDES
 from canonry.core.policy import OPTIONS, Policy
 from canonry.core.policy_toml import parse_policy
 from canonry.core.site_tables import SITE_PAGES
 from canonry.core.tables import POLICIES
-from canonry.policy_files import DEFAULT_OVERRIDES, choose_policy
+from canonry.policy_files import choose_policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable

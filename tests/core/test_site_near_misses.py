@@ -34,7 +34,7 @@ STRICT = Policy(
 # What a template may leave out: words beside an id, and where the visitor came from. An id is never left out.
 LEFT_OUT = {
     "a", "account", "artist", "author", "b", "c", "country", "folder", "kind", "language", "media", "name", "number", "owner",
-    "question", "rest", "set", "slug", "title", "user",
+    "question", "rest", "section", "set", "slug", "title", "user",
 }  # fmt: skip
 _ALPHABETS = {
     "digits": "123456789",

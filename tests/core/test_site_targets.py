@@ -41,6 +41,7 @@ FILTER_CASES = [
     ("base64", "aHR0cHM6Ly9hLmNvbS8", "https://a.com/"),
     ("base64", "aHR0cHM6Ly9hLmNvbS8_", "https://a.com/?"),
     ("base64", "A", ""),
+    ("base64", "aHR0cHM6Ly9h!LmNvbS8", ""),
     ("decode", "%C3%28", ""),
     ("base64", "_w", ""),
     ("dashes", "a_b.c-d", "a-b-c-d"),

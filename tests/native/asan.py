@@ -1,7 +1,7 @@
-"""Test the native core inside Python under AddressSanitizer and UBSan: `make asan`.
+"""Test the C code inside Python under AddressSanitizer and UBSan: `make asan`.
 
-Compiles the extension with gcc's sanitizers into a copy of the package, then runs the tests of the
-native core and of Arrow columns on that copy. Python itself leaks at exit, so `make leaks` looks
+Compiles the extensions with gcc's sanitizers into a copy of the package, then runs the tests of the
+native core, of Arrow columns and of the learner's columns on that copy. Python itself leaks at exit, so `make leaks` looks
 for leaks instead.
 """
 
@@ -17,7 +17,13 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 COPY = ROOT / "build" / "asan"
 FLAGS = "-std=c11 -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer"
-TESTS = ["tests/core/test_native.py", "tests/bulk"]
+EXTENSIONS = {"_fast": "core/native", "_features": "learner/native"}
+TESTS = [
+    "tests/core/test_native.py",
+    "tests/core/test_native_overrides.py",
+    "tests/bulk/test_arrow.py",
+    "tests/learner/test_url_features.py",
+]
 
 
 def main() -> int:
@@ -32,11 +38,12 @@ def main() -> int:
         subprocess.run([gcc, f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout.strip()
         for name in ("libasan.so", "libubsan.so")
     ]
-    folder = COPY / "src" / "canonry" / "core" / "native"
-    extension = folder / f"_fast{sysconfig.get_config_var('EXT_SUFFIX')}"
-    sources = [str(source) for source in sorted(folder.glob("*.c"))]
-    include = sysconfig.get_paths()["include"]
-    subprocess.run([gcc, *FLAGS.split(), "-shared", "-fPIC", "-I", include, *sources, "-o", str(extension)], check=True)
+    for name, place in EXTENSIONS.items():
+        folder = COPY / "src" / "canonry" / place
+        extension = folder / f"{name}{sysconfig.get_config_var('EXT_SUFFIX')}"
+        sources = [str(source) for source in sorted(folder.glob("*.c"))]
+        options = [*FLAGS.split(), "-shared", "-fPIC", "-I", sysconfig.get_paths()["include"]]
+        subprocess.run([gcc, *options, *sources, "-o", str(extension)], check=True)
     running = {
         **os.environ,
         "LD_PRELOAD": " ".join(libraries),
@@ -44,7 +51,10 @@ def main() -> int:
         "PYTHONMALLOC": "malloc",
         "PYTHONPATH": str(COPY / "src"),
     }
-    code = "import canonry.core.native._fast as f, sys; sys.exit('build/asan' not in f.__file__)"
+    code = (
+        "import canonry.core.native._fast as f, canonry.learner.native._features as g, sys;"
+        "sys.exit(not all('build/asan' in each.__file__ for each in (f, g)))"
+    )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=running, check=True)
     tests = [sys.executable, "-m", "pytest", "-q", "-s", "-m", "not slow", "-p", "no:cacheprovider", *TESTS]
     return subprocess.run(tests, cwd=ROOT, env=running, check=False).returncode

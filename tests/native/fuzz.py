@@ -36,6 +36,8 @@ def main() -> int:
     # The files that do not use Python.
     names = (
         "answer",
+        "override_path",
+        "overrides",
         "params",
         "repair",
         "rules",

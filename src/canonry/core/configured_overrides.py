@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 
 # The policies that use the setting where they are named without a version.
 TAKES_OVERRIDES = frozenset({"article"})
+# What may name the file, and where it is otherwise. The C core looks here first: mostly, nothing is configured.
+OVERRIDES_VARIABLE = "CANONRY_OVERRIDES"
+SETTINGS_FILE = "canonry.toml"
+DEFAULT_OVERRIDES = "config/url_normalization_overrides.v0.json"
 DIGEST_DIGITS = 8  # of the digest in the id of a policy
 
 _remembered: dict[str, Overrides] = {}

@@ -29,7 +29,7 @@ _WHITESPACE = " \t\n\v\f\r\x1c\x1d\x1e\x1f"
 
 
 class KeyType(StrEnum):
-    """What a key is made from."""
+    """The part of an item that a key is made from."""
 
     GUID = "guid"
     CANONICAL_URL = "canonical_url"

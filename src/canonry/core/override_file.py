@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 FORMAT = "overrides.v1"
 RULE_KEYS = (
-    "drop_query_params_below", "drop_query_values", "drop_path_params", "drop_segments", "drop_segment_shapes",
-    "drop_extensions", "drop_slugs", "query_to_path", "lower_case", "strip_trailing_slash", "sort_query_params",
-    "scheme", "host",
+    "drop_query_params_below", "drop_query_params_at", "drop_query_values", "drop_path_params", "drop_segments",
+    "drop_segment_shapes", "drop_extensions", "drop_slugs", "query_to_path", "lower_case", "strip_trailing_slash",
+    "sort_query_params", "scheme", "host",
 )  # fmt: skip
 # A path as the parser writes it, without dot segments, escapes or `;`.
 _PATH = re.compile(r"(?:/(?!\.{1,2}(?:/|\Z))[A-Za-z0-9!$&'()*,\-.:=@_~#]*)*")
@@ -39,11 +39,13 @@ def parse_host_rules(keys: dict[str, JsonNode], host: str) -> HostRules:
         return keys[key].require_list() if key in keys else []
 
     below = tuple(map(_parse_below, read("drop_query_params_below")))
+    at_paths = tuple(map(_parse_at, read("drop_query_params_at")))
     target = parse_host(keys["host"]) if "host" in keys else None
     if target == host:
         raise keys["host"].make_error(f"{host} is the host that the rules are for")
     return HostRules(
         drop_below=below,
+        drop_at=at_paths,
         drop_values=frozenset(map(_parse_value, read("drop_query_values"))),
         drop_path_params=frozenset(lower_ascii(name) for name in map(_parse_param, read("drop_path_params"))),
         drop_segments=frozenset(_parse_placed(node, "segment") for node in read("drop_segments")),
@@ -57,6 +59,7 @@ def parse_host_rules(keys: dict[str, JsonNode], host: str) -> HostRules:
         scheme=keys["scheme"].require_choice("http", "https") if "scheme" in keys else None,
         host=target,
         matchers=tuple((folder, make_name_matcher(names)) for folder, names in below),
+        path_matchers=tuple((path, make_name_matcher(names)) for path, names in at_paths),
     )
 
 
@@ -86,6 +89,11 @@ def _parse_below(node: JsonNode) -> tuple[str, tuple[str, ...]]:
     if not folder.endswith("/"):
         raise keys["folder"].make_error(f"{folder!r} must end with /; without it, other names would match too")
     return folder, parse_params(keys["params"])
+
+
+def _parse_at(node: JsonNode) -> tuple[str, tuple[str, ...]]:
+    keys = node.require_object("path", "params")
+    return _parse_path(keys["path"]), parse_params(keys["params"])
 
 
 def _parse_value(node: JsonNode) -> str:

@@ -62,6 +62,7 @@ class HostRules:
     """The rules of version 1 for one host."""
 
     drop_below: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    drop_at: tuple[tuple[str, tuple[str, ...]], ...] = ()
     drop_values: frozenset[str] = frozenset()
     drop_path_params: frozenset[str] = frozenset()
     drop_segments: frozenset[tuple[str, str]] = frozenset()
@@ -75,6 +76,7 @@ class HostRules:
     scheme: str | None = None
     host: str | None = None
     matchers: tuple[tuple[str, Callable[[str], bool]], ...] = field(default=(), compare=False, repr=False)
+    path_matchers: tuple[tuple[str, Callable[[str], bool]], ...] = field(default=(), compare=False, repr=False)
 
     def apply(self, parts: Parts) -> None:
         """Change the parts of a URL of this host, once; the host itself when nothing else is left to change."""
@@ -95,6 +97,9 @@ class HostRules:
         kept = [param for param in params if param not in self.drop_values]
         for folder, is_dropped in self.matchers:
             if parts.path.startswith(folder):
+                kept = [param for param in kept if not is_dropped(param)]
+        for path, is_dropped in self.path_matchers:
+            if parts.path == path:
                 kept = [param for param in kept if not is_dropped(param)]
         if len(kept) < len(params):
             parts.query = "&".join(kept) or None

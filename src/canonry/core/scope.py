@@ -19,7 +19,7 @@ _HTML_WHITESPACE = "\t\n\f\r "
 
 
 class Verdict(StrEnum):
-    """What a crawl does with a link."""
+    """How a crawl treats a link."""
 
     CRAWL = "crawl"
     EXTERNAL = "external"

@@ -181,10 +181,12 @@ def _decode_proofpoint(text: str) -> str:
 
 
 def _decode_base64(text: str) -> str:
-    """Decode base64 as URLs hold it, without padding; a text that is not base64 or UTF-8 gives the empty string."""
+    """Decode base64 of either alphabet, padded or not; a text that is not base64 or UTF-8 gives the empty string."""
+    data = text.rstrip("=").replace("-", "+").replace("_", "/")
+    if not re.fullmatch("[0-9A-Za-z+/]*", data):  # binascii would skip other characters
+        return ""
     try:
-        padded = text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4)
-        return binascii.a2b_base64(padded).decode()
+        return binascii.a2b_base64(data + "=" * (-len(data) % 4)).decode()
     except (binascii.Error, UnicodeDecodeError):
         return ""
 

@@ -6,6 +6,9 @@
 #include "_fast.h"
 
 #include <stdlib.h>
+#ifndef _WIN32
+#include <sys/stat.h>
+#endif
 
 #include "simhash.h"
 
@@ -39,16 +42,48 @@ static Rules *get_policy_rules(State *state, PyObject *policy)
     return rules;
 }
 
-/* Whether a name always means this policy: not if it depends on the overrides file. -1 with an exception set. */
-static int is_fixed(State *state, PyObject *name, PyObject *policy)
+/* Whether there is certainly no overrides file: no variable, no settings file, nothing at the default place. The same
+ * as asking overrides_setting.py, which takes thirty times as long. */
+static bool is_without_overrides(State *state)
+{
+#ifdef _WIN32
+    return false;
+#else
+    struct stat found;
+    const char *variable = PyUnicode_AsUTF8(state->overrides_variable);
+    const char *settings_file = PyUnicode_AsUTF8(state->settings_file);
+    const char *default_place = PyUnicode_AsUTF8(state->default_overrides);
+    const char *named = getenv(variable);
+    return (named == NULL || *named == '\0') && lstat(settings_file, &found) != 0 && lstat(default_place, &found) != 0;
+#endif
+}
+
+/* The dict to keep the rules of a name in: NULL if the overrides file decides what it means, or with an exception set. */
+static PyObject *choose_memory(State *state, PyObject *name, PyObject *policy)
 {
     PyObject *overrides = PyObject_GetAttrString(policy, "overrides");
     if (overrides == NULL)
-        return -1;
+        return NULL;
     bool has_overrides = overrides != Py_None;
     Py_DECREF(overrides);
-    int takes_overrides = has_overrides ? 1 : PySet_Contains(state->takes_overrides, name);
-    return takes_overrides < 0 ? -1 : !takes_overrides;
+    if (has_overrides)
+        return NULL;
+    int takes_overrides = PySet_Contains(state->takes_overrides, name);
+    if (takes_overrides < 0)
+        return NULL;
+    return takes_overrides ? state->rules_without_overrides : state->rules_by_name;
+}
+
+/* The value of a key of a dict. A new reference; NULL if there is none or with an exception set. */
+static PyObject *get_item(PyObject *dict, PyObject *key)
+{
+#if PY_VERSION_HEX >= 0x030d0000
+    PyObject *found;
+    PyDict_GetItemRef(dict, key, &found);
+    return found;
+#else
+    return Py_XNewRef(PyDict_GetItemWithError(dict, key));
+#endif
 }
 
 /* Remember the rules of a name in rules_by_name for the next call. */
@@ -67,27 +102,24 @@ static Rules *get_named_rules(State *state, PyObject *name)
     if (name == state->last_name)
         return (Rules *)Py_NewRef(state->last_rules);
 #endif
-#if PY_VERSION_HEX >= 0x030d0000
-    PyObject *known;
-    int found = PyDict_GetItemRef(state->rules_by_name, name, &known);
-    if (found > 0)
-        remember_rules(state, name, (Rules *)known);
-    if (found != 0)
-        return (Rules *)known;
-#else
-    PyObject *known = PyDict_GetItemWithError(state->rules_by_name, name);
+    PyObject *known = get_item(state->rules_by_name, name);
     if (known != NULL)
         remember_rules(state, name, (Rules *)known);
     if (known != NULL || PyErr_Occurred())
-        return (Rules *)Py_XNewRef(known);
-#endif
+        return (Rules *)known;
+    Rules *rules = (Rules *)get_item(state->rules_without_overrides, name);
+    if (PyErr_Occurred() || (rules != NULL && is_without_overrides(state)))
+        return rules;
+    Py_XDECREF(rules);
     PyObject *policy = PyObject_CallOneArg(state->resolve_policy, name);
     if (policy == NULL)
         return NULL;
-    Rules *rules = get_policy_rules(state, policy);
-    int fixed = rules == NULL ? 0 : is_fixed(state, name, policy);
+    rules = get_policy_rules(state, policy);
+    PyObject *memory = rules == NULL ? NULL : choose_memory(state, name, policy);
     Py_DECREF(policy);
-    if (fixed < 0 || (fixed && PyDict_SetItem(state->rules_by_name, name, (PyObject *)rules) < 0))
+    if (memory != NULL)
+        PyDict_SetItem(memory, name, (PyObject *)rules);
+    if (PyErr_Occurred())
         Py_CLEAR(rules);
     return rules;
 }
@@ -354,7 +386,7 @@ static bool intern(PyObject **place, const char *text)
 
 static int execute(PyObject *module)
 {
-    static const char reference[] = "canonry.core.normalize";
+    static const char reference[] = "canonry.core.normalize", overrides[] = "canonry.core.configured_overrides";
     State *state = get_state(module);
     const char *pure = getenv("CANONRY_PURE");
     if (pure != NULL && *pure != '\0' && strcmp(pure, "0") != 0) {
@@ -368,15 +400,19 @@ static int execute(PyObject *module)
         !import_name(&state->normalize_or_none, reference, "normalize_or_none") ||
         !import_name(&state->canonical_hash, reference, "canonical_hash") ||
         !import_name(&state->resolve_policy, reference, "resolve_policy") ||
-        !import_name(&state->takes_overrides, "canonry.core.configured_overrides", "TAKES_OVERRIDES") ||
+        !import_name(&state->takes_overrides, overrides, "TAKES_OVERRIDES") ||
+        !import_name(&state->overrides_variable, overrides, "OVERRIDES_VARIABLE") ||
+        !import_name(&state->settings_file, overrides, "SETTINGS_FILE") ||
+        !import_name(&state->default_overrides, overrides, "DEFAULT_OVERRIDES") ||
         !import_name(&state->make_tables, "canonry.core.native.policy_tables", "make_tables") ||
         !import_name((PyObject **)&state->policy_type, "canonry.core.policy", "Policy") ||
         !intern(&state->native, "native") || !intern(&state->policy, "policy") ||
         !intern(&state->bookmark, "bookmark") || !intern(&state->article, "article@0"))
         return -1;
     state->rules_by_name = PyDict_New();
+    state->rules_without_overrides = PyDict_New();
     state->rules_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &rules_spec, NULL);
-    if (state->rules_by_name == NULL || state->rules_type == NULL)
+    if (state->rules_by_name == NULL || state->rules_without_overrides == NULL || state->rules_type == NULL)
         return -1;
     const char *scanning = state->rewrite == rewrite_plain ? "plain" : "avx2";
     return PyModule_AddStringConstant(module, "SCANNING", scanning);
@@ -395,6 +431,7 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->policy_type);
     Py_VISIT(state->rules_type);
     Py_VISIT(state->rules_by_name);
+    Py_VISIT(state->rules_without_overrides);
     Py_VISIT(state->last_rules);
     return 0;
 }
@@ -412,6 +449,10 @@ static int clear(PyObject *module)
     Py_CLEAR(state->policy_type);
     Py_CLEAR(state->rules_type);
     Py_CLEAR(state->rules_by_name);
+    Py_CLEAR(state->rules_without_overrides);
+    Py_CLEAR(state->overrides_variable);
+    Py_CLEAR(state->settings_file);
+    Py_CLEAR(state->default_overrides);
     Py_CLEAR(state->last_name);
     Py_CLEAR(state->last_rules);
     Py_CLEAR(state->native);

@@ -14,6 +14,8 @@ typedef struct {
     PyObject *resolve_policy, *make_tables;
     PyTypeObject *policy_type, *rules_type;
     PyObject *takes_overrides; /* frozenset of the names that depend on the overrides file */
+    PyObject *overrides_variable, *settings_file, *default_overrides; /* what may name that file, and its default place */
+    PyObject *rules_without_overrides; /* dict of such a name to its Rules where no file is configured */
     PyObject *rules_by_name; /* dict of name or id to Rules; only shipped policies, so it stays small */
     PyObject *last_name; /* of the last call, a key of rules_by_name: most programs name one policy again and again */
     Rules *last_rules;

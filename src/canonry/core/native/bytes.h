@@ -134,4 +134,12 @@ ALWAYS_INLINE size_t find_first(const uint64_t *words, size_t from, size_t end)
     return end;
 }
 
+/* The same for a single word, from <= end <= 64. */
+ALWAYS_INLINE size_t find_in_word(uint64_t word, size_t from, size_t end)
+{
+    word = from < 64 ? word >> from << from : 0;
+    size_t found = word ? (size_t)__builtin_ctzll(word) : end;
+    return found < end ? found : end;
+}
+
 #endif

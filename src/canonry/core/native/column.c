@@ -47,11 +47,11 @@ int64_t read_offset(const struct column *column, int64_t place)
 }
 
 /* The text of a row; false if the column points outside its own memory. */
-ALWAYS_INLINE bool read_row(const struct column *column, int64_t row, struct text *text)
+ALWAYS_INLINE bool read_row(const struct column *column, enum entry_kind kind, int64_t row, struct text *text)
 {
-    const uint8_t *entry = column->entries + row * (int64_t)column->kind;
-    if (column->kind != VIEWS) {
-        size_t size = (size_t)column->kind;
+    const uint8_t *entry = column->entries + row * (int64_t)kind;
+    if (kind != VIEWS) {
+        size_t size = (size_t)kind;
         return slice_buffer(column, 0, load_offset(entry, size), load_offset(entry + size, size), text);
     }
     int32_t view[4]; /* the layout is in column.h */
@@ -109,35 +109,36 @@ ALWAYS_INLINE void add_to_run(struct run *run, const struct text *text, uint8_t 
     run->length += text->length;
 }
 
-enum batch_error rewrite_batch(const struct column *column, int64_t from, int count, const struct rules *rules,
-                               rewrite_function rewrite, struct batch *batch, uint8_t *place, size_t room)
+/* rewrite_batch for a column whose kind is known when this is compiled, and that has nulls or not. */
+ALWAYS_INLINE enum batch_error rewrite_rows(const struct column *column, enum entry_kind kind, bool may_be_null, int64_t from,
+                                            int count, const struct rules *rules, rewrite_function rewrite,
+                                            struct batch *batch, uint8_t *place, size_t room)
 {
     static uint8_t nothing[1];
     struct run run = {nothing, nothing, 0};
-    size_t written = 0;
-    batch->deferred_count = 0;
-    batch->has_nulls = false;
-    batch->is_in_place = place != NULL;
+    size_t written = 0, size = place ? room : batch->bytes_size;
     uint8_t *bytes = place ? place : batch->bytes;
     for (int i = 0; i < count; i++) {
         int64_t row = column->start + from + i;
-        batch->is_null[i] = column->validity && !read_bit(column->validity, row);
-        batch->has_nulls |= batch->is_null[i];
-        if (!batch->is_null[i]) {
-            struct text *text = &batch->texts[i];
-            if (!read_row(column, row, text))
+        bool is_null = may_be_null && !read_bit(column->validity, row);
+        batch->is_null[i] = is_null;
+        batch->has_nulls |= is_null;
+        if (!is_null) {
+            struct text text;
+            if (!read_row(column, kind, row, &text))
                 return BATCH_MALFORMED;
-            size_t size = batch->is_in_place ? room : batch->bytes_size;
+            batch->texts[i] = text;
             if (size - written < ANSWER_BYTES) {
                 copy_run(&run);
                 if (!make_batch_room(batch, bytes, written))
                     return BATCH_NO_MEMORY;
                 bytes = batch->bytes;
+                size = batch->bytes_size;
             }
-            ptrdiff_t length = rules ? rewrite(rules, text->start, text->length, bytes + written) : NEEDS_REFERENCE;
+            ptrdiff_t length = rewrite(rules, text.start, text.length, bytes + written);
             if (length == UNCHANGED) {
-                add_to_run(&run, text, bytes + written);
-                written += text->length;
+                add_to_run(&run, &text, bytes + written);
+                written += text.length;
             } else if (length > 0) {
                 written += (size_t)length;
             } else {
@@ -150,6 +151,26 @@ enum batch_error rewrite_batch(const struct column *column, int64_t from, int co
     if (batch->is_in_place && batch->deferred_count && !make_batch_room(batch, bytes, written))
         return BATCH_NO_MEMORY; /* the answers of the reference come between them */
     return BATCH_OK;
+}
+
+static ptrdiff_t rewrite_nothing(const struct rules *rules, const uint8_t *text, size_t length, uint8_t out[ANSWER_BYTES])
+{
+    return NEEDS_REFERENCE;
+}
+
+enum batch_error rewrite_batch(const struct column *column, int64_t from, int count, const struct rules *rules,
+                               rewrite_function rewrite, struct batch *batch, uint8_t *place, size_t room)
+{
+    batch->deferred_count = 0;
+    batch->has_nulls = false;
+    batch->is_in_place = place != NULL;
+    if (rules == NULL)
+        rewrite = rewrite_nothing;
+    if (column->kind == OFFSETS_32 && !column->validity)
+        return rewrite_rows(column, OFFSETS_32, false, from, count, rules, rewrite, batch, place, room);
+    if (column->kind == OFFSETS_64 && !column->validity)
+        return rewrite_rows(column, OFFSETS_64, false, from, count, rules, rewrite, batch, place, room);
+    return rewrite_rows(column, column->kind, column->validity != NULL, from, count, rules, rewrite, batch, place, room);
 }
 
 /* Simple answers are copied in runs, up to the next deferred row:

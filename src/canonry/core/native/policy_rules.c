@@ -1,6 +1,7 @@
 #define PY_SSIZE_T_CLEAN
 #include "policy_rules.h"
 
+#include "overrides.h"
 #include "sites.h"
 
 static void free_rules(struct rules *rules)
@@ -17,6 +18,8 @@ static void free_rules(struct rules *rules)
     PyMem_Free(rules->hosts.text);
     PyMem_Free((void *)rules->site_program);
     PyMem_Free(rules->records);
+    PyMem_Free(rules->overrides);
+    PyMem_Free(rules->override_program);
     PyMem_Free((void *)rules->whole);
     PyMem_Free(rules);
 }
@@ -58,22 +61,23 @@ static bool read_names(struct names *names, PyObject *tuple)
     return true;
 }
 
-/* Read (host as bytes, its HOST_ flags, the index of its list of names, its first record, its first record and the
- * number of records as a domain) and check it. */
+/* Read (host as bytes, its HOST_ flags, the index of its list of names, of its override, its first record, its first
+ * record and the number of records as a domain) and check it. */
 static bool read_host(const struct rules *rules, PyObject *tuple, const char **bytes, Py_ssize_t *length, struct host *host)
 {
     unsigned char flags;
     unsigned short names;
-    unsigned int record, domain, count;
-    if (!PyArg_ParseTuple(tuple, "y#bHIII:host", bytes, length, &flags, &names, &record, &domain, &count))
+    unsigned int override, record, domain, count;
+    if (!PyArg_ParseTuple(tuple, "y#bHIIII:host", bytes, length, &flags, &names, &override, &record, &domain, &count))
         return false;
     if (*length < 1 || *length > UINT16_MAX || names >= rules->names_count || (record && record >= rules->record_count) ||
-        domain > rules->record_count || count > rules->record_count - domain) {
+        domain > rules->record_count || count > rules->record_count - domain ||
+        (flags & HOST_HAS_OVERRIDE && override >= rules->override_count)) {
         PyErr_SetString(PyExc_ValueError, "invalid rule table: a host must have 1 to 65535 bytes and existing lists");
         return false;
     }
     *host = (struct host){
-        .names = names, .flags = flags, .record = record, .domain_record = domain, .domain_count = count};
+        .names = names, .flags = flags, .override = override, .record = record, .domain_record = domain, .domain_count = count};
     return true;
 }
 
@@ -140,6 +144,39 @@ static bool read_records(struct rules *rules, const char *places, size_t count)
     return true;
 }
 
+/* Read the overrides from a tuple of the bytes that override_programs.py writes, one for each host. */
+static bool read_overrides(struct rules *rules, PyObject *tuple)
+{
+    size_t count = (size_t)PyTuple_GET_SIZE(tuple), total = 0, used = 0;
+    if (count == 0)
+        return true;
+    for (size_t i = 0; i < count; i++) {
+        PyObject *program = PyTuple_GET_ITEM(tuple, (Py_ssize_t)i);
+        if (!PyBytes_Check(program)) {
+            PyErr_SetString(PyExc_TypeError, "invalid rule table: overrides must be bytes");
+            return false;
+        }
+        total += (size_t)PyBytes_GET_SIZE(program);
+    }
+    rules->override_program = new_array(total, 1);
+    rules->overrides = new_array(count, sizeof *rules->overrides);
+    if (rules->override_program == NULL || rules->overrides == NULL)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        PyObject *program = PyTuple_GET_ITEM(tuple, (Py_ssize_t)i);
+        uint8_t *at = rules->override_program + used;
+        size_t length = (size_t)PyBytes_GET_SIZE(program);
+        memcpy(at, PyBytes_AS_STRING(program), length);
+        used += length;
+        if (!read_override(at, at + length, &rules->overrides[i])) {
+            PyErr_SetString(PyExc_ValueError, "invalid rule table: an override ends too early");
+            return false;
+        }
+    }
+    rules->override_count = count;
+    return true;
+}
+
 /* Look up what rule 9 drops on each main host that does not depend on the URL. */
 static void set_record_names(struct rules *rules)
 {
@@ -149,8 +186,7 @@ static void set_record_names(struct rules *rules)
         if (record->prefix_bytes == 0 || record->takes_label)
             continue;
         const struct host *main = find_host(&rules->hosts, record->prefix + SCHEME, record->prefix_bytes - (size_t)SCHEME);
-        if (main == NULL || !(main->flags & HOST_HAS_OVERRIDE))
-            record->names = &rules->names[main && main->flags & HOST_HAS_NAMES ? main->names : 0];
+        record->names = &rules->names[main && main->flags & HOST_HAS_NAMES ? main->names : 0];
     }
 }
 
@@ -170,12 +206,12 @@ static struct rules *new_whole_rules(const struct rules *rules)
 struct rules *new_rules(PyObject *tables)
 {
     int parse, www, escapes, slashes, trailing, sorting, embedded, fragment;
-    PyObject *names, *hosts;
+    PyObject *names, *hosts, *overrides;
     const char *program, *records;
     Py_ssize_t program_bytes, record_bytes;
-    if (!PyArg_ParseTuple(tables, "(ppppppp)iO!O!y#y#:rules", &parse, &www, &escapes, &slashes, &trailing, &sorting,
+    if (!PyArg_ParseTuple(tables, "(ppppppp)iO!O!y#y#O!:rules", &parse, &www, &escapes, &slashes, &trailing, &sorting,
                           &embedded, &fragment, &PyTuple_Type, &names, &PyTuple_Type, &hosts, &program, &program_bytes,
-                          &records, &record_bytes))
+                          &records, &record_bytes, &PyTuple_Type, &overrides))
         return NULL;
     Py_ssize_t count = PyTuple_GET_SIZE(names);
     if (count < 1 || count > UINT16_MAX || fragment < FRAGMENT_DROP || fragment > FRAGMENT_CLEAN) {
@@ -197,7 +233,7 @@ struct rules *new_rules(PyObject *tables)
     rules->site_program = copy_bytes(program, program_bytes);
     rules->program_bytes = (size_t)program_bytes;
     bool is_valid = rules->names != NULL && rules->site_program != NULL &&
-                    read_records(rules, records, (size_t)record_bytes / 4);
+                    read_records(rules, records, (size_t)record_bytes / 4) && read_overrides(rules, overrides);
     if (is_valid)
         rules->names_count = (size_t)count;
     for (Py_ssize_t i = 0; is_valid && i < count; i++) {

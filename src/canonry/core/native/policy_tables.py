@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     Names = tuple[bytes, ...]
     Switches = tuple[bool, ...]
-    Hosts = tuple[tuple[bytes, int, int, int, int, int], ...]
-    Tables = tuple[Switches, int, tuple[Names, ...], Hosts, bytes, bytes]
+    Hosts = tuple[tuple[bytes, int, int, int, int, int, int], ...]
+    Tables = tuple[Switches, int, tuple[Names, ...], Hosts, bytes, bytes, tuple[bytes, ...]]
     Program = tuple[tuple[tuple[str, int], ...], bytes]
 
 # Flags of a special host, equal to the HOST_… constants in rules.h.
@@ -32,8 +32,12 @@ def make_tables(policy: Policy) -> Tables | None:
         return None
     # Longer hosts need no entry: the C code leaves their URLs to the reference without a lookup.
     program, records, by_host = link_programs(policy)
+    overrides = _make_overrides(policy)
+    if overrides is None:
+        return None
+    places = {host: place for place, host in enumerate(overrides)}
     hosts = tuple(
-        (host, flags, names, *by_host.get(host, (0, 0, 0)))
+        (host, flags, names, places.get(host, 0), *by_host.get(host, (0, 0, 0)))
         for host, flags, names in list_special_hosts(policy)
         if len(host) <= _MAX_NAME_BYTES
     )
@@ -46,7 +50,15 @@ def make_tables(policy: Policy) -> Tables | None:
         policy.sort_params,
         policy.keep_embedded,
     )
-    return switches, FRAGMENTS.index(policy.fragment), names, hosts, program, records
+    return switches, FRAGMENTS.index(policy.fragment), names, hosts, program, records, tuple(overrides.values())
+
+
+def _make_overrides(policy: Policy) -> dict[bytes, bytes] | None:
+    if policy.overrides is None:
+        return {}
+    from canonry.core.native.override_programs import make_override_programs  # needed by few, and slow to import
+
+    return make_override_programs(policy.overrides)
 
 
 def _fits(names: Names) -> bool:

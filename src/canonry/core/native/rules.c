@@ -45,10 +45,39 @@ void add_name(struct names *names, const uint8_t *bytes, size_t length)
         names->lengths[bytes[0] - 'a' + 'A'] |= lengths;
 }
 
-static void mark_ending(uint64_t *endings, const uint8_t *end, size_t length)
+static void set_bit(uint64_t *bits, unsigned at)
 {
-    unsigned slot = hash_ending(end, length);
-    endings[slot / 64] |= (uint64_t)1 << (slot % 64);
+    bits[at / 64] |= (uint64_t)1 << (at % 64);
+}
+
+/* Mark the ending of a host; that of a short one with what may come before it. */
+static void mark_ending(uint64_t *endings, const uint8_t *host, size_t length)
+{
+    static const char *const before[] = {"https://", "http://", "//www.", "ww.www."};
+    if (length >= ENDING_BYTES) {
+        set_bit(endings, hash_ending(host + length));
+        return;
+    }
+    for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
+        uint8_t text[2 * ENDING_BYTES];
+        size_t start = strlen(before[i]);
+        memcpy(text, before[i], start);
+        memcpy(text + start, host, length);
+        set_bit(endings, hash_ending(text + start + length));
+    }
+}
+
+static void mark_tail(uint64_t *tails, const uint8_t *host, size_t length)
+{
+    uint8_t text[8 + MAX_NAME_BYTES]; /* 8 bytes before it are readable */
+    size_t start = length, dots = 0;
+    while (start > 0 && (host[start - 1] != '.' || ++dots < 2))
+        start--;
+    if (length - start > MAX_NAME_BYTES) /* the C core looks up no host that is so long */
+        return;
+    memset(text, 0, 8);
+    memcpy(text + 8, host + start, length - start);
+    set_bit(tails, hash_tail(text + 8 + length - start, length - start));
 }
 
 void add_host(struct hosts *hosts, const uint8_t *bytes, size_t length, struct host host)
@@ -62,30 +91,12 @@ void add_host(struct hosts *hosts, const uint8_t *bytes, size_t length, struct h
     *chain = (uint32_t)++hosts->count;
     memcpy(hosts->text + hosts->text_bytes, bytes, length);
     hosts->text_bytes += length;
-    bool has_own = host.flags & (HOST_HAS_NAMES | HOST_HAS_OVERRIDE);
-    if (length >= ENDING_BYTES) {
-        mark_ending(hosts->endings, bytes + length, ENDING_BYTES);
-        if (has_own)
-            mark_ending(hosts->own_endings, bytes + length, ENDING_BYTES);
-        return;
-    }
-    /* A short host is recognised with what comes before it: the scheme or `www.` */
-    static const char *const before[] = {"https://", "http://", "//www.", "ww.www."};
-    for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
-        uint8_t text[2 * ENDING_BYTES];
-        size_t start = strlen(before[i]);
-        memcpy(text, before[i], start);
-        memcpy(text + start, bytes, length);
-        mark_ending(hosts->endings, text + start + length, ENDING_BYTES);
-        if (has_own)
-            mark_ending(hosts->own_endings, text + start + length, ENDING_BYTES);
-    }
-    if (!(host.flags & (HOST_IS_DOMAIN | HOST_HAS_DOMAIN_TABLES)))
-        return;
-    if (length < SHORT_ENDING_BYTES) /* any label may come before it, and it is too short: look up every host */
-        memset(hosts->endings, 0xff, sizeof hosts->endings);
-    else
-        mark_ending(hosts->short_endings, bytes + length, SHORT_ENDING_BYTES);
+    if (host.flags & HOST_HAS_NAMES)
+        mark_ending(hosts->own_endings, bytes, length);
+    mark_tail(hosts->tails, bytes, length);
+    bool is_domain = host.flags & (HOST_IS_DOMAIN | HOST_HAS_DOMAIN_TABLES);
+    if (is_domain && !memchr(bytes, '.', length)) /* the label before it belongs to the tail: look up every host */
+        memset(hosts->tails, 0xff, sizeof hosts->tails);
 }
 
 const struct host *find_host(const struct hosts *hosts, const uint8_t *host, size_t length)

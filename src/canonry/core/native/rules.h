@@ -11,9 +11,9 @@ enum {
     MAX_NAME_BYTES = 255, /* of a parameter in a policy */
     HASH_SLOTS = 256, /* chains of a table of names */
     HOST_SLOTS = 4096, /* chains of the table of hosts */
-    ENDING_BITS = 16384, /* of a set of endings */
-    ENDING_BYTES = 8,       /* a host of 8 or more bytes is recognised by its last 8 bytes, */
-    SHORT_ENDING_BYTES = 5, /* a shorter one with its scheme or `www.`; one that takes any label by its last 5 */
+    TAIL_BITS = 15, /* of the hash of a tail: the last two labels of a host */
+    ENDING_BITS = 14, /* of the hash of an ending: the last 8 bytes, those of the scheme or `www.` included */
+    ENDING_BYTES = 8,
 };
 
 enum fragment { FRAGMENT_DROP, FRAGMENT_KEEP, FRAGMENT_ROUTES, FRAGMENT_CLEAN };
@@ -49,7 +49,7 @@ struct names {
 enum {
     HOST_IS_SITE = 1,      /* a site rule of the policy applies to it: the reference answers */
     HOST_IS_DOMAIN = 2,    /* the site rule applies to every host with one more label, as in b.blogspot.com */
-    HOST_HAS_OVERRIDE = 4, /* the overrides file names it: the reference answers */
+    HOST_HAS_OVERRIDE = 4, /* the overrides file names it (overrides.h) */
     HOST_HAS_NAMES = 8,    /* the host has its own list of parameters to drop */
     HOST_HAS_TABLE = 16,   /* a site table describes it (sites.h) */
     HOST_HAS_DOMAIN_TABLES = 32, /* site tables describe hosts with one more label */
@@ -62,6 +62,7 @@ struct host {
     uint16_t names; /* the index of its list of parameters in `names` of struct rules */
     uint8_t flags;  /* HOST_… */
     uint32_t record; /* with HOST_HAS_TABLE: the index of its record in `records` of struct rules */
+    uint32_t override; /* with HOST_HAS_OVERRIDE: the index in `overrides` of struct rules */
     uint32_t domain_record, domain_count; /* with HOST_HAS_DOMAIN_TABLES: the first record, and how many follow */
 };
 
@@ -77,14 +78,16 @@ struct site_record {
 };
 
 struct hosts {
-    uint64_t endings[ENDING_BITS / 64], short_endings[ENDING_BITS / 64]; /* bit hash_ending(…) is set for each host */
-    uint64_t own_endings[ENDING_BITS / 64]; /* the same for hosts with HOST_HAS_NAMES or HOST_HAS_OVERRIDE */
+    uint64_t tails[1 << TAIL_BITS >> 6]; /* bit hash_tail(…) is set for each host */
+    uint64_t own_endings[1 << ENDING_BITS >> 6]; /* bit hash_ending(…) for hosts with HOST_HAS_NAMES */
     uint32_t chains[HOST_SLOTS];
     struct host *each; /* room for every host */
     size_t count;
     uint8_t *text; /* room for the bytes of all hosts */
     size_t text_bytes;
 };
+
+struct override;
 
 struct rules {
     bool parse, strip_www, normalize_escapes, collapse_slashes, strip_trailing_slash, sort_params, strip_params;
@@ -95,6 +98,9 @@ struct rules {
     size_t program_bytes;
     struct site_record *records;    /* of hosts that have a table, in any order */
     size_t record_count;
+    struct override *overrides;     /* of hosts that the overrides file names (overrides.h); NULL if there are none */
+    size_t override_count;
+    uint8_t *override_program;
     const struct rules *whole;      /* for an address that is kept whole: every rule off, except a dropped fragment */
     struct hosts hosts;
     struct names *names; /* names[0] is the list for all hosts, the others are for hosts with HOST_HAS_NAMES */
@@ -124,27 +130,40 @@ ALWAYS_INLINE size_t skip_www(const uint8_t *text, size_t from, size_t to, uint6
 /* Return whether a list has this parameter; the name is percent-decoded once and compared in lower case. */
 bool is_name_listed(const struct names *names, const uint8_t *name, size_t length);
 
-/* The hash of the last bytes before `end`, below ENDING_BITS, the same for upper and lower case: each byte gets the
- * bit 0x20, then a multiplicative hash (2^64 divided by the golden ratio) keeps the highest 14 bits. */
-ALWAYS_INLINE unsigned hash_ending(const uint8_t *end, size_t length)
+/* The hash of the last 8 bytes before `end`, the same for upper and lower case: each byte gets the bit 0x20, then a
+ * multiplicative hash (2^64 divided by the golden ratio) keeps the highest bits. */
+ALWAYS_INLINE unsigned hash_ending(const uint8_t *end)
 {
-    uint64_t value = 0;
-    memcpy(&value, end - length, length);
-    return (unsigned)((value | 0x2020202020202020) * 0x9e3779b97f4a7c15 >> 50);
+    return (unsigned)((load8(end - ENDING_BYTES) | 0x2020202020202020) * 0x9e3779b97f4a7c15 >> (64 - ENDING_BITS));
 }
 
-/* Return whether the host that ends before `end` may be in the table; false for nearly every host, after two loads.
- * At least ENDING_BYTES bytes must be readable before `end`; the scheme is among them if the host is short. */
-ALWAYS_INLINE bool may_be_special(const struct hosts *hosts, const uint8_t *end)
+/* The same for the last two labels of a host, from their first and their last 8 bytes; 8 bytes before `end` are readable.
+ *
+ *     en.wikipedia.org     first = wikipedi, last = edia.org
+ *     www.x.com            first = 0, last = x.com, without the bytes before it
+ */
+ALWAYS_INLINE unsigned hash_tail(const uint8_t *end, size_t length)
 {
-    unsigned slot = hash_ending(end, ENDING_BYTES), short_slot = hash_ending(end, SHORT_ENDING_BYTES);
-    return (hosts->endings[slot / 64] >> (slot % 64) | hosts->short_endings[short_slot / 64] >> (short_slot % 64)) & 1;
+    uint64_t first = 0, last = load8(end - 8);
+    if (length >= 8)
+        first = load8(end - length);
+    else
+        last >>= 8 * (8 - length);
+    first = (first | 0x2020202020202020) * 0x9e3779b97f4a7c15;
+    return (unsigned)((first ^ first >> 32 ^ (last | 0x2020202020202020)) * 0x9e3779b97f4a7c15 >> (64 - TAIL_BITS));
 }
 
-/* Return whether the host that ends before `end` may have its own list of parameters or an override. */
+/* Return whether the host whose last two labels are these may be in the table; false for nearly every other host. */
+ALWAYS_INLINE bool may_be_special(const struct hosts *hosts, const uint8_t *end, size_t length)
+{
+    unsigned slot = hash_tail(end, length);
+    return hosts->tails[slot / 64] >> (slot % 64) & 1;
+}
+
+/* Return whether the host that ends before `end` may have its own list of parameters. */
 ALWAYS_INLINE bool may_have_names(const struct hosts *hosts, const uint8_t *end)
 {
-    unsigned slot = hash_ending(end, ENDING_BYTES);
+    unsigned slot = hash_ending(end);
     return hosts->own_endings[slot / 64] >> (slot % 64) & 1;
 }
 

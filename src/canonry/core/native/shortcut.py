@@ -20,17 +20,26 @@ if TYPE_CHECKING:
 # A URL in lower case without port, query, fragment or escape: only www. and slashes are left to change.
 _PLAIN_LOWER_CASE = re.compile(rf"https?://({PLAIN_HOST})(/[{PATH_CHARACTERS}]*+)")
 # Most hosts differ from special ones in their last characters. A host of 8 or more characters is recognised by
-# the last 8, a shorter one by the last 5, as in rules.h.
+# the last 8, a shorter one by the last 5.
 _ENDING_CHARACTERS, _SHORT_ENDING_CHARACTERS = 8, 5
 
 
 class Shortcut:
     """The rules of a policy that can change a plain URL, and the endings of hosts that need the reference."""
 
-    __slots__ = ("collapse_slashes", "endings", "keep_embedded", "short_endings", "strip_trailing_slash", "strip_www")
+    __slots__ = (
+        "collapse_slashes",
+        "endings",
+        "hosts",
+        "keep_embedded",
+        "short_endings",
+        "strip_trailing_slash",
+        "strip_www",
+    )
 
     def __init__(self, policy: Policy) -> None:
         hosts = [host.decode() for host, _, _ in list_special_hosts(policy)]
+        self.hosts = frozenset(hosts)
         self.endings = frozenset(host[-_ENDING_CHARACTERS:] for host in hosts)
         short = [host for host in hosts if len(host) < _ENDING_CHARACTERS]
         self.short_endings = frozenset(
@@ -56,7 +65,7 @@ def normalize(url: str, policy: Policy | str = "bookmark") -> str:
     host, path = plain.groups()
     is_known = (
         host[-_ENDING_CHARACTERS:] in shortcut.endings or host[-_SHORT_ENDING_CHARACTERS:] in shortcut.short_endings
-    )
+    ) and _is_special(host, shortcut.hosts)
     has_address = shortcut.keep_embedded and ":/" in path
     if is_known or has_address or "xn--" in host or (shortcut.collapse_slashes and "//" in path):
         return reference.normalize(url, policy)
@@ -65,6 +74,12 @@ def normalize(url: str, policy: Policy | str = "bookmark") -> str:
     if shortcut.strip_trailing_slash and path[-1] == "/":
         url = f"{url[: -len(path)]}{strip_trailing_slashes(path)}"
     return url
+
+
+def _is_special(host: str, hosts: frozenset[str]) -> bool:
+    """Return whether a rule names a host: itself, without `www.`, or what follows its first label."""
+    bare = strip_www(host)
+    return host in hosts or bare in hosts or bare.partition(".")[2] in hosts
 
 
 def normalize_many(urls: Iterable[str], policy: Policy | str = "bookmark") -> list[str | None]:

@@ -26,28 +26,32 @@ static bool check_decoded(struct bytes *out, size_t start)
     return true;
 }
 
-/* Decode base64 without padding from `start` on; false for what only the reference decodes. */
+/* The value of a character of base64, of either alphabet; -1 for any other. */
+static int base64_value(uint8_t c)
+{
+    if (is_letter(c))
+        return c >= 'a' ? c - 'a' + 26 : c - 'A';
+    if ((uint8_t)(c - '0') < 10)
+        return c - '0' + 52;
+    return c == '-' || c == '+' ? 62 : c == '_' || c == '/' ? 63 : -1;
+}
+
+/* Decode base64, padded or not, from `start` on; a text that is not base64 becomes empty, as in the reference. */
 static bool decode_base64(struct bytes *out, size_t start)
 {
-    size_t written = start;
+    size_t end = out->length, written = start;
     uint32_t bits = 0;
     unsigned count = 0;
-    if ((out->length - start) % 4 == 1)
-        return false;
-    for (size_t i = start; i < out->length; i++) {
-        uint8_t c = out->at[i];
-        uint32_t value;
-        if (c >= 'A' && c <= 'Z')
-            value = c - 'A';
-        else if (c >= 'a' && c <= 'z')
-            value = c - 'a' + 26u;
-        else if (c >= '0' && c <= '9')
-            value = c - '0' + 52u;
-        else if (c == '-' || c == '_')
-            value = c == '-' ? 62 : 63;
-        else
-            return false;
-        bits = (bits << 6 | value) & 0xffff;
+    while (end > start && out->at[end - 1] == '=')
+        end--;
+    out->length = start;
+    if ((end - start) % 4 == 1)
+        return true;
+    for (size_t i = start; i < end; i++) {
+        int value = base64_value(out->at[i]);
+        if (value < 0)
+            return true;
+        bits = (bits << 6 | (uint32_t)value) & 0xffff;
         count += 6;
         if (count < 8)
             continue;

@@ -31,7 +31,7 @@ bool embeds_address(const struct located *url)
     return url->may_embed && find_address(url);
 }
 
-/* What rule 9 drops on the main host, which the record knows for most. NULL if the overrides name it. */
+/* What rule 9 drops on the main host, which the record knows for most. */
 static const struct names *find_main_names(const struct site_match *match, struct piece host)
 {
     const struct rules *rules = match->rules;
@@ -46,8 +46,6 @@ static const struct names *find_main_names(const struct site_match *match, struc
     if (!is_main)
         host = match->main;
     const struct host *own = find_host(&rules->hosts, host.at, host.length);
-    if (own && own->flags & HOST_HAS_OVERRIDE)
-        return NULL;
     return &rules->names[own && own->flags & HOST_HAS_NAMES ? own->names : 0];
 }
 
@@ -111,5 +109,5 @@ enum site_outcome apply_sites(const struct rules *rules, const struct located *u
         return SITE_NONE;
     match.names = find_main_names(&match, host);
     match.needs = match.block[2] ? get_block_section(match.block, BLOCK_NEEDS) : NULL;
-    return match.names == NULL ? SITE_REFERENCE : apply_table(&match, answer, &written);
+    return apply_table(&match, answer, &written);
 }

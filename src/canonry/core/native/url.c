@@ -1,9 +1,11 @@
 #include "url.h"
 
+#include "overrides.h"
 #include "repair.h"
+#include "scan_words.h"
 
 /* Look up a host. Sets `names`, `exact` and `domain` of the URL; `names` is NULL if the reference has to answer because of
- * a site that is code or an override. */
+ * a site that is code. */
 static __attribute__((noinline)) void look_up_host(const struct rules *rules, struct located *url)
 {
     uint8_t lowered[64]; /* a host ends within the first 64 bytes of the text */
@@ -28,8 +30,6 @@ static __attribute__((noinline)) void look_up_host(const struct rules *rules, st
     const struct host *own = NULL;
     if (may_have_names(&rules->hosts, url->text + url->host_end))
         own = final == bare ? url->exact : find_host(&rules->hosts, text + final, url->host_end - final);
-    if (own && own->flags & HOST_HAS_OVERRIDE)
-        return;
     url->names = &rules->names[own && own->flags & HOST_HAS_NAMES ? own->names : 0];
 }
 
@@ -59,9 +59,18 @@ struct path_bits {
  *
  * The last bit of a word needs the first bit of the next: `next << 63`.
  */
-ALWAYS_INLINE struct path_bits inspect_path(const struct marks *marks, size_t from, size_t to)
+ALWAYS_INLINE struct path_bits inspect_path(const struct marks *marks, size_t from, size_t to, bool is_short)
 {
     struct path_bits found = {0};
+    if (is_short) { /* one word, which has no next */
+        uint64_t here = from < 64 ? mask_between(from, to) : 0, slash = marks->slash[0] & here;
+        found.dot_segment = slash & marks->dot[0] >> 1;
+        found.escaped_start = slash & marks->percent[0] >> 1;
+        found.double_slash = slash & marks->slash[0] >> 1;
+        found.percent = marks->percent[0] & here;
+        found.colon = marks->colon[0] & here;
+        return found;
+    }
     for (size_t at = from / 64; at * 64 < to; at++) {
         uint64_t here = mask_between(at == from / 64 ? from % 64 : 0, to - at * 64);
         uint64_t slash = marks->slash[at] & here;
@@ -89,7 +98,7 @@ enum { SITE_FALLS_THROUGH = -3 };
 static ptrdiff_t rewrite_site(const struct rules *rules, const struct located *url, const uint8_t **needs,
                               uint8_t out[ANSWER_BYTES], scan_function scan, unsigned moves);
 
-/* Rewrite a text with its marks. The offsets, each the end of one part and the start of the next:
+/* Rewrite a text with its marks; only their first word is set if the text is short: up to 64 bytes. The offsets, each the end of one part and the start of the next:
  *
  *     https://www.example.com:8080/a/b?c=1#d
  *             |   |          |    |   |   | |
@@ -103,7 +112,7 @@ static ptrdiff_t rewrite_site(const struct rules *rules, const struct located *u
  */
 ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t *text, size_t length,
                                        uint8_t out[ANSWER_BYTES], const struct marks *marks, bool is_repaired,
-                                       scan_function scan, unsigned moves)
+                                       bool is_short, scan_function scan, unsigned moves)
 {
     /* The scheme, compared in lower case: 0x20 is the bit that makes a letter lower-case. */
     static const uint8_t https[9] = "https://", http[9] = "http://", letters[9] = "\x20\x20\x20\x20\x20\0\0";
@@ -143,11 +152,12 @@ ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t 
     if (path < length && text[path] != '/' && text[path] != '?' && text[path] != '#')
         return text[path] == '\\' && !is_repaired ? NEEDS_REPAIR : NEEDS_REFERENCE;
 
-    size_t query_end = find_first(marks->hash, path, length);
-    size_t path_end = find_first(marks->question, path, query_end);
+    size_t query_end = is_short ? find_in_word(marks->hash[0], path, length) : find_first(marks->hash, path, length);
+    size_t path_end = is_short ? find_in_word(marks->question[0], path, query_end)
+                               : find_first(marks->question, path, query_end);
     if (marks->any_uncommon && !are_kept(text, host_end, path_end, query_end, length))
         return is_repaired ? NEEDS_REFERENCE : NEEDS_REPAIR;
-    struct path_bits in_path = inspect_path(marks, path, path_end);
+    struct path_bits in_path = inspect_path(marks, path, path_end, is_short);
     if (!is_repaired && (in_path.dot_segment || (in_path.escaped_start && has_escaped_dot(text, path, path_end))))
         return NEEDS_REPAIR;
     if (!rules->parse)
@@ -157,7 +167,9 @@ ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t 
     struct dropped dropped = {.names = rules->names, .needs = NULL};
     bool may_embed = rules->keep_embedded && (in_path.colon | in_path.percent ||
                                               (path_end + 5 < query_end && (text[path_end + 1] | 0x20) == 'h'));
-    bool is_special = may_be_special(&rules->hosts, text + host_end);
+    uint64_t inner_dots = dots & ~((uint64_t)1 << (last_label - 1)); /* without the last one */
+    size_t tail = inner_dots ? 64 - (size_t)__builtin_clzll(inner_dots) : host;
+    bool is_special = may_be_special(&rules->hosts, text + host_end, host_end - tail);
     if (is_special || may_embed) {
         struct located url = {
             .text = text, .length = length, .host = host, .host_end = host_end, .path = path, .path_end = path_end,
@@ -181,8 +193,14 @@ ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t 
         if (embeds_address(&url))
             rules = rules->whole;
     }
-    size_t bare = rules->strip_www && (text[host] | 0x20) == 'w' ? skip_www(text, host, host_end, dots) : host;
-    if (marks->upper & mask_between(0, host_end)) {
+    uint64_t upper = marks->upper & mask_between(0, host_end);
+    bool may_have_www = rules->strip_www && (text[host] | 0x20) == 'w';
+    bool has_slash = rules->strip_trailing_slash && text[length - 1] == '/';
+    if (path == host_end && path + 1 < length && path_end == length && !upper && !in_path.percent && !in_path.double_slash &&
+        !may_have_www && !has_slash)
+        return UNCHANGED; /* most URLs: a host and a path, both as they should be */
+    size_t bare = may_have_www ? skip_www(text, host, host_end, dots) : host;
+    if (upper) {
         for (size_t i = 0; i < host_end; i++) /* the scheme, then the host without `www.` */
             if (i < host || i >= bare)
                 out[answer.length++] = to_lower(text[i]);
@@ -241,7 +259,7 @@ COLD static ptrdiff_t rewrite_repaired(const struct rules *rules, const uint8_t 
     if (repaired_length < MIN_URL_BYTES)
         return NEEDS_REFERENCE;
     scan(repaired, (size_t)repaired_length, &marks);
-    ptrdiff_t answer = rewrite_marked(rules, repaired, (size_t)repaired_length, out, &marks, true, scan, moves);
+    ptrdiff_t answer = rewrite_marked(rules, repaired, (size_t)repaired_length, out, &marks, true, false, scan, moves);
     if (answer != UNCHANGED || !rules->parse)
         return answer;
     memcpy(out, repaired, (size_t)repaired_length);
@@ -256,7 +274,7 @@ static __attribute__((noinline)) ptrdiff_t rewrite_moved(const struct rules *rul
     if (length < MIN_URL_BYTES || length > MAX_URL_BYTES || moves > MAX_SITE_MOVES)
         return NEEDS_REFERENCE;
     scan(text, length, &marks);
-    ptrdiff_t answer = rewrite_marked(rules, text, length, out, &marks, false, scan, moves);
+    ptrdiff_t answer = rewrite_marked(rules, text, length, out, &marks, false, false, scan, moves);
     return answer == NEEDS_REPAIR ? rewrite_repaired(rules, text, length, out, scan, moves) : answer;
 }
 
@@ -266,7 +284,7 @@ COLD static ptrdiff_t rewrite_whole(const struct rules *rules, const uint8_t *te
 {
     struct marks marks;
     scan(text, length, &marks);
-    return rewrite_marked(rules->whole, text, length, out, &marks, true, scan, 0);
+    return rewrite_marked(rules->whole, text, length, out, &marks, true, false, scan, 0);
 }
 
 static __attribute__((noinline)) ptrdiff_t rewrite_site(const struct rules *rules, const struct located *url,
@@ -298,26 +316,46 @@ static __attribute__((noinline)) ptrdiff_t rewrite_site(const struct rules *rule
     return (ptrdiff_t)site.length;
 }
 
-ptrdiff_t rewrite_plain(const struct rules *rules, const uint8_t *text, size_t length, uint8_t out[ANSWER_BYTES])
+/* Rules 1 to 11. */
+static ptrdiff_t rewrite_once_plain(const struct rules *rules, const uint8_t *text, size_t length, uint8_t out[ANSWER_BYTES])
 {
     struct marks marks;
     if (length < MIN_URL_BYTES || length > MAX_URL_BYTES)
         return NEEDS_REFERENCE;
     scan_plain(text, length, &marks);
-    ptrdiff_t answer = rewrite_marked(rules, text, length, out, &marks, false, scan_plain, 0);
+    ptrdiff_t answer = rewrite_marked(rules, text, length, out, &marks, false, false, scan_plain, 0);
     return answer == NEEDS_REPAIR ? rewrite_repaired(rules, text, length, out, scan_plain, 0) : answer;
 }
 
+ptrdiff_t rewrite_plain(const struct rules *rules, const uint8_t *text, size_t length, uint8_t out[ANSWER_BYTES])
+{
+    ptrdiff_t answer = rewrite_once_plain(rules, text, length, out);
+    return rules->overrides ? apply_overrides(rules, text, length, out, answer, rewrite_once_plain) : answer;
+}
+
 #ifdef CANONRY_AVX2
-AVX2 static ptrdiff_t rewrite_avx2(const struct rules *rules, const uint8_t *text, size_t length,
-                                   uint8_t out[ANSWER_BYTES])
+AVX2_INLINE ptrdiff_t rewrite_once_avx2(const struct rules *rules, const uint8_t *text, size_t length,
+                                        uint8_t out[ANSWER_BYTES])
 {
     struct marks marks;
     if (length < MIN_URL_BYTES || length > MAX_URL_BYTES)
         return NEEDS_REFERENCE;
-    scan_avx2(text, length, &marks);
-    ptrdiff_t answer = rewrite_marked(rules, text, length, out, &marks, false, scan_avx2, 0);
+    ptrdiff_t answer;
+    if (length <= 64) {
+        scan_short_avx2(text, length, &marks);
+        answer = rewrite_marked(rules, text, length, out, &marks, false, true, scan_avx2, 0);
+    } else {
+        scan_avx2(text, length, &marks);
+        answer = rewrite_marked(rules, text, length, out, &marks, false, false, scan_avx2, 0);
+    }
     return answer == NEEDS_REPAIR ? rewrite_repaired(rules, text, length, out, scan_avx2, 0) : answer;
+}
+
+AVX2 static ptrdiff_t rewrite_avx2(const struct rules *rules, const uint8_t *text, size_t length,
+                                   uint8_t out[ANSWER_BYTES])
+{
+    ptrdiff_t answer = rewrite_once_avx2(rules, text, length, out);
+    return rules->overrides ? apply_overrides(rules, text, length, out, answer, rewrite_once_plain) : answer;
 }
 #endif
 
