@@ -68,7 +68,7 @@ def create_private_file(file: Path) -> None:
 
 
 class Restriction(StrEnum):
-    """What `restrict_to_owner` did."""
+    """The result of `restrict_to_owner`."""
 
     NONE = "none"  # others had no rights, or there is no such file
     RESTRICTED = "restricted"

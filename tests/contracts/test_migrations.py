@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -59,11 +60,22 @@ def shape(connection: Connection) -> dict[str, Any]:
     }
 
 
+def compare(connection: Connection) -> list[Any]:
+    """The differences to the metadata, which cannot describe the full-text index; `shape` compares that."""
+
+    def is_described(_thing: Any, name: str | None, *_: Any) -> bool:
+        return not (name or "").startswith("bookmark_words")
+
+    return list(
+        compare_metadata(MigrationContext.configure(connection, opts={"include_object": is_described}), metadata)
+    )
+
+
 def test_a_migrated_store_is_a_made_one(empty_url: str) -> None:
     make_old(empty_url, with_feed=False)
     with Database(empty_url) as database:
         migrated = database.read_now(shape)
-        assert database.read_now(lambda on: compare_metadata(MigrationContext.configure(on), metadata)) == []
+        assert database.read_now(compare) == []
 
         def start_over(connection: Connection) -> None:
             metadata.drop_all(connection)
@@ -72,7 +84,7 @@ def test_a_migrated_store_is_a_made_one(empty_url: str) -> None:
         database.write_now(start_over)
     with Database(empty_url) as database:
         assert database.read_now(shape) == migrated
-        assert database.read_now(lambda on: compare_metadata(MigrationContext.configure(on), metadata)) == []
+        assert database.read_now(compare) == []
 
 
 def list_id_tables() -> list[str]:
@@ -112,9 +124,13 @@ def test_ids_that_a_migrated_store_remembers_are_not_given_again(tmp_path: Path)
 
 
 def test_every_version_has_a_migration() -> None:
-    files = sorted(file.name[:4] for file in (migrate.MIGRATIONS / "versions").glob("0*.py"))
-    assert tuple(files) == VERSIONS
-    for file in (migrate.MIGRATIONS / "versions").glob("0*.py"):
+    """In the order of the chain, which need not be that of the numbers."""
+    files = list((migrate.MIGRATIONS / "versions").glob("0*.py"))
+    texts = {file.name[:4]: file.read_text() for file in files}
+    assert sorted(texts) == sorted(VERSIONS)
+    for before, version in pairwise(VERSIONS):
+        assert f'\ndown_revision = "{before}"\n' in texts[version]
+    for file in files:
         assert "canonry" not in file.read_text().partition('"""')[2].partition('"""')[2], "imports live code"
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from canonry.errors import TRANSIENT_FAILURES, FailureKind
 from canonry.net.origin import Origin
 from canonry.net.page_facts import PageFacts
-from canonry.net.response import NO_VALIDATORS, Validators
+from canonry.net.response import NO_VALIDATORS, Validators, drop_userinfo
 
 if TYPE_CHECKING:
     from canonry.net.http_exchange import Archive
@@ -115,7 +115,7 @@ class Opened:
 
     @property
     def facts(self) -> PageFacts:
-        """What the page says about itself, to be stored with it."""
+        """The facts about the page, to be stored with it."""
         return PageFacts(
             self.content_type,
             self.size,
@@ -125,6 +125,7 @@ class Opened:
             self.is_still_changing,
             etag=self.validators.etag,
             last_modified=self.validators.last_modified,
+            hops=tuple((hop.status, drop_userinfo(hop.url)) for hop in self.hops),
         )
 
     @property

@@ -16,7 +16,7 @@ from canonry.net.html import find_meta_refresh, is_html
 from canonry.net.links import PageContent, read_page
 from canonry.net.page_facts import read_declarations
 from canonry.net.page_kind import DOWNLOAD, explain_status, has_links, is_download
-from canonry.net.response import NO_VALIDATORS
+from canonry.net.response import NO_VALIDATORS, drop_userinfo
 from canonry.net.visible_text import extract_visible_text
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class HttpEngine:
         content = await self._read_content(response)
         declared = read_declarations(
             content.head,
-            url=_drop_userinfo(response.url),
+            url=drop_userinfo(response.url),
             link_header=response.header("link"),
             robots_header=response.header("x-robots-tag"),
         )
@@ -124,7 +124,7 @@ class HttpEngine:
         if failure is DOWNLOAD or not is_html(content_type) or not has_links(response.status):
             return PageContent("", failure=failure)
         body = response.body[: self._max_page_bytes]
-        url = _drop_userinfo(response.url)
+        url = drop_userinfo(response.url)
         read = partial(read_page, body, url=url, content_type=content_type, read_text=extract_visible_text)
         content = await asyncio.to_thread(read) if len(body) > _MIN_THREAD_BYTES else read()
         if len(body) == self._max_page_bytes:
@@ -139,7 +139,7 @@ def _find_refresh(response: Response) -> str:
     is_page = is_html(content_type) and has_links(response.status)
     if not is_page or not (header or _REFRESH_HINT.search(response.body)):
         return ""
-    url = _drop_userinfo(response.url)
+    url = drop_userinfo(response.url)
     target = find_meta_refresh(
         response.body,
         url=url,
@@ -167,15 +167,6 @@ def _find_size(response: Response) -> int | None:
     if response.body or not length.isdecimal() or response.header("content-encoding"):
         return len(response.body) if response.body or length == "0" else None
     return int(length[:18])
-
-
-def _drop_userinfo(url: str) -> str:
-    """Return a URL without credentials, which the URLs of links must not repeat."""
-    if "@" not in url:
-        return url
-    parts = parse(url)
-    parts.userinfo = None
-    return str(parts)
 
 
 def _is_unfollowed_redirect(response: Response) -> bool:

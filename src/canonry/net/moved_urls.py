@@ -10,15 +10,22 @@ from canonry.net.response import PERMANENT_REDIRECTS
 from canonry.net.transient_urls import is_transient
 
 if TYPE_CHECKING:
-    from canonry.net.response import Response
+    from collections.abc import Sequence
+
+    from canonry.net.response import Hop, Response
 
 
 def find_adoptable_url(response: Response) -> str:
     """Return the end of the leading permanent redirects, without those to a URL that was made for one request."""
-    for hop in response.hops:
+    return follow_permanent_redirects(response.hops, response.url)
+
+
+def follow_permanent_redirects(hops: Sequence[Hop], final_url: str) -> str:
+    """Return where the leading permanent redirects of a chain end, without those to a URL made for one request."""
+    for hop in hops:
         if hop.status not in PERMANENT_REDIRECTS or (is_transient(hop.location) and not is_transient(hop.url)):
             return hop.url
-    return response.url
+    return final_url
 
 
 def find_temporary_targets(response: Response) -> frozenset[str]:

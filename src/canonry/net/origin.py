@@ -14,7 +14,7 @@ _SERVER_PREFIX = "server:"
 
 
 class OriginKind(StrEnum):
-    """Who can name a URL."""
+    """The kinds of sources that can name a URL."""
 
     PERSON = "person"
     SERVER = "server"
@@ -23,7 +23,7 @@ class OriginKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Who named a URL. `server` is the IP address of the server, or its name if a proxy hides the address."""
+    """The source that named a URL. `server` is its IP address, or its name if a proxy hides the address."""
 
     kind: OriginKind
     server: str = ""

@@ -27,11 +27,12 @@ _PARAMETER = re.compile(r";\s*([\w*-]+)\s*=\s*(?:\"([^\"]*)\"|([^\s;,]*))")
 
 @dataclass(frozen=True, slots=True)
 class PageFacts:
-    """What is known about a page besides its links.
+    """The facts about a page other than its links.
 
     `size` is the number of bytes of the body after decompression, None if it is not known. `hreflangs` are pairs of
     language and URL. `canonical_url` is the one that the page declares, which may be wrong. `etag` and
-    `last_modified` are its validators (RFC 9110, 8.8).
+    `last_modified` are its validators (RFC 9110, 8.8). `hops` are the redirects on the way, each with its status and
+    the URL that answered.
     """
 
     content_type: str = ""
@@ -42,6 +43,7 @@ class PageFacts:
     is_still_changing: bool = False
     etag: str = ""
     last_modified: str = ""
+    hops: tuple[tuple[int, str], ...] = ()
 
     @property
     def validators(self) -> Validators:
@@ -67,6 +69,7 @@ def parse_facts(text: str) -> PageFacts:
     values = {name: stored[name] for name in PageFacts.__dataclass_fields__ if name in stored}
     values["robots_directives"] = tuple(values.get("robots_directives", ()))
     values["hreflangs"] = tuple((language, url) for language, url in values.get("hreflangs", ()))
+    values["hops"] = tuple((status, url) for status, url in values.get("hops", ()))
     return PageFacts(**values)
 
 
@@ -90,7 +93,7 @@ NO_HEAD = PageHead()
 
 
 class Declarations(NamedTuple):
-    """What a page declares in its head and headers."""
+    """The declarations in a page's head and headers."""
 
     robots_directives: tuple[str, ...]
     hreflangs: tuple[tuple[str, str], ...]

@@ -122,6 +122,18 @@ def find_host(url: str) -> str:
         return ""
 
 
+def drop_userinfo(url: str) -> str:
+    """Return a URL without user name and password; one that is invalid as it is."""
+    if "@" not in url:
+        return url
+    try:
+        parts = parse(url)
+    except InvalidUrl:
+        return url
+    parts.userinfo = None
+    return str(parts)
+
+
 # A function that fetches a URL: `async (url, **options) -> Response`. It follows redirects, returns a response of any
 # status, and raises FetchFailed if there is none. Options: `origin` says who named the URL, `validators` makes the
 # request conditional, and `headers`, `timeout` and `max_bytes` are for feeds with settings of their own.

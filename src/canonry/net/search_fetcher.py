@@ -30,7 +30,7 @@ Listener: TypeAlias = "Callable[[Event], object]"
 
 
 class EventKind(StrEnum):
-    """What an `Event` reports."""
+    """The kind of an `Event`."""
 
     FETCHING = "fetching"
     FETCHED = "fetched"
@@ -76,6 +76,10 @@ class Fetcher:
     def has_fetched(self, url: str) -> bool:
         """Whether the answer of a URL is known, so that `get` sends no request."""
         return url in self._answers
+
+    def forget(self, url: str) -> None:
+        """Forget the answer of a URL, so that `get` requests it again."""
+        self._answers.pop(url, None)
 
     async def check(self, url: str, origin: Origin | None = None) -> None:
         """Raise UnsafeUrl if the guard or the caller's `verify` refuses a URL of this origin."""

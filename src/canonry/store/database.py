@@ -23,6 +23,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 from sqlalchemy.pool import StaticPool
 
 from canonry.errors import StoreError, mask_credentials
+from canonry.settings import DEFAULT_POOL
 from canonry.store.schema_versions import bring_up_to_date
 from canonry.store.store_files import prepare_file, restrict_files
 
@@ -31,9 +32,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# What pg_stat_activity shows, unless the URL or PGAPPNAME has another name.
+APPLICATION_NAME = "canonry"
 _BUSY_SECONDS = 60.0  # that a writer waits for another one
 _MAX_ATTEMPTS = 20
-_READER_THREADS = 4
+_SQLITE_READERS = 4
 _MAX_GROUP = 64  # writes in one transaction: as many as an ingest run has feeds in flight
 _SQLITE_BUSY, _SQLITE_LOCKED = 5, 6  # https://www.sqlite.org/rescode.html
 _UNWRITABLE_CODES = frozenset({8, 10, 13, 14})  # read-only, input/output error, full, cannot open
@@ -130,14 +133,17 @@ class _GroupQueue:
 class Database:
     """A store: `sqlite:///file.db` or `postgresql://…`; opening it creates or migrates its tables."""
 
-    def __init__(self, url: str, *, say: Callable[[str], object] = lambda _: None) -> None:
+    def __init__(self, url: str, *, say: Callable[[str], object] = lambda _: None, pool: int = DEFAULT_POOL) -> None:
+        """`pool` is the number of connections to PostgreSQL; half of them read."""
         self.url = url
-        self.engine = _make_engine(url)
+        self.pool = pool
+        self.engine = _make_engine(url, pool)
         self.is_sqlite = self.engine.dialect.name == "sqlite"
         # SQLite allows one writer at a time: with one thread, our own writers never wait for a lock.
-        self._writers = ThreadPoolExecutor(1 if self.is_sqlite else _READER_THREADS, "store-writer")
+        readers = _SQLITE_READERS if self.is_sqlite else pool // 2
+        self._writers = ThreadPoolExecutor(1 if self.is_sqlite else pool - readers, "store-writer")
         is_file = self.engine.url.database not in {None, "", ":memory:"}
-        self._readers = ThreadPoolExecutor(_READER_THREADS, "store-reader") if is_file else self._writers
+        self._readers = ThreadPoolExecutor(readers, "store-reader") if is_file else self._writers
         self._writes = _GroupQueue(self._writers, self._write_group)
         self._lookups = _GroupQueue(self._readers, self._look_up_group)
         try:
@@ -282,11 +288,13 @@ def find_store_file(url: str) -> Path | None:
     return Path(parsed.database or "").expanduser() if is_file else None
 
 
-def _make_engine(url: str) -> Engine:
+def _make_engine(url: str, pool: int = DEFAULT_POOL) -> Engine:
     try:
         parsed = make_url(url)
         if parsed.get_backend_name() == "postgresql":
-            return create_engine(parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
+            parsed = parsed.set(drivername="postgresql+psycopg")
+            options: dict[str, Any] = {"connect_args": {"fallback_application_name": APPLICATION_NAME}}
+            return create_engine(parsed, pool_pre_ping=True, pool_size=pool, **options)
         if parsed.get_backend_name() != "sqlite":
             raise StoreError(f"{mask_credentials(url)}: unsupported database. Use sqlite:///FILE or postgresql://…")
         if parsed.database == ":memory:":
@@ -296,7 +304,7 @@ def _make_engine(url: str) -> Engine:
             if not parsed.database.startswith("file:"):  # a URI of SQLite
                 prepare_file(file)
             parsed = parsed.set(database=str(file))
-        options: dict[str, Any] = {} if parsed.database else {"poolclass": StaticPool}
+        options = {} if parsed.database else {"poolclass": StaticPool}
         engine = create_engine(parsed, connect_args={"timeout": _BUSY_SECONDS, "check_same_thread": False}, **options)
     except (ArgumentError, NoSuchModuleError, OSError) as error:
         raise StoreError(f"{mask_credentials(url)}: {error}") from None

@@ -15,6 +15,7 @@ from canonry.store.statements import Prepared
 
 ENTRY, BOOKMARK = "entry", "bookmark"
 RUNNING, DONE, UNDOING, UNDONE = "running", "done", "undoing", "undone"
+FORGOTTEN = "forgotten"  # done, and its journal is deleted
 # A new store starts with the newest version of these.
 _POLICY_NAMES = {ENTRY: "entry", BOOKMARK: "bookmark"}
 _SELECT_PINNED = Prepared(

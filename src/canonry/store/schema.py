@@ -6,8 +6,10 @@ A change here needs a migration; a test compares both.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from sqlalchemy import (
+    DDL,
     BigInteger,
     Column,
     Float,
@@ -19,8 +21,14 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     Text,
+    event,
     text,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sqlalchemy import ExecutableDDLElement
 
 metadata = MetaData()
 # SQLite generates ids only for INTEGER columns; on PostgreSQL, INTEGER would end at two billion rows.
@@ -63,6 +71,8 @@ feeds = Table(
     Column("origin", Text, nullable=False, server_default=""),  # who named url: person, server:ADDRESS, or unknown
     Column("topic", Text, nullable=False, server_default=""),  # the URL under which its hubs know the feed
     Column("hubs_origin", Text, nullable=False, server_default=""),  # who named the hubs, as in origin
+    Column("failure_kind", Text, nullable=False, server_default=""),  # a FailureKind
+    Column("failure_status", Integer),  # the status code of a failed poll, if the server answered
     Index("feeds_by_url", "url"),
     Index("feeds_by_next_check", "status", "next_check_at"),
 )
@@ -119,6 +129,50 @@ sightings = Table(
     Column("stable_hash", Text, nullable=False, server_default=""),  # only in feeds that change on every request
     PrimaryKeyConstraint("feed_id", "entry_id"),
     Index("sightings_by_place", "feed_id", "place"),
+    Index("sightings_by_age", "feed_id", "first_seen_at"),
+)
+
+# Items whose link was read, and the other URL that is proven to show its page, empty if there is none.
+item_links = Table(
+    "item_links",
+    metadata,
+    Column("entry_id", _Id, ForeignKey("entries.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("state", Text, nullable=False),  # read, failed, pending
+    Column("attempts", Integer, nullable=False, server_default="0"),
+    Column("retry_at", Text),
+    Column("page_url", Text, nullable=False, server_default=""),
+    Column("page_place", Text, nullable=False, server_default=""),  # `page_url` as links are compared
+    Column("evidence", Text, nullable=False, server_default=""),  # redirect, declared
+    Column("read_at", Text, nullable=False),
+    Index("item_links_by_place", "page_place"),
+)
+
+# What a user did with an item, where that differs from `read_marks`: items up to the mark are read, later ones unread.
+item_states = Table(
+    "item_states",
+    metadata,
+    Column("owner_id", _Id, nullable=False),
+    Column("entry_id", _Id, ForeignKey("entries.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("is_read", Integer, nullable=False),
+    Column("is_saved", Integer, nullable=False, server_default="0"),
+    Column("bookmark_id", _Id),  # the bookmark that saving the item made
+    PrimaryKeyConstraint("owner_id", "entry_id"),
+    Index(
+        "item_states_saved",
+        "owner_id",
+        "entry_id",
+        sqlite_where=text("is_saved = 1"),
+        postgresql_where=text("is_saved = 1"),
+    ),
+)
+
+# Items with ids up to `read_through` are read; `unread_before` is what the last "mark all read" changed, for its undo.
+read_marks = Table(
+    "read_marks",
+    metadata,
+    Column("owner_id", _Id, primary_key=True, autoincrement=False),
+    Column("read_through", _Id, nullable=False, server_default=text("0")),
+    Column("unread_before", Text, nullable=False, server_default="[]"),  # JSON: ids of entries
 )
 
 # Guids and URLs that identify nothing in a feed, because several items of one document carried them.
@@ -265,6 +319,7 @@ users = Table(
     Column("name", Text, nullable=False, unique=True),
     Column("is_admin", Integer, nullable=False, server_default="0"),
     Column("created_at", Text, nullable=False),
+    Column("password", Text, nullable=False, server_default=""),  # salt and hash; empty: sign in with a token only
 )
 
 # `owner_id` is the id of a user, or 0 for the only owner of a store without users.
@@ -274,6 +329,8 @@ tokens = Table(
     Column("digest", Text, primary_key=True),
     Column("owner_id", _Id, nullable=False, index=True),
     Column("created_at", Text, nullable=False),
+    Column("name", Text, nullable=False, server_default=""),
+    Column("last_used_at", Text),  # about: it is not written for every request
 )
 
 sessions = Table(
@@ -282,6 +339,9 @@ sessions = Table(
     Column("digest", Text, primary_key=True),
     Column("owner_id", _Id, nullable=False, index=True),
     Column("expires_at", Text, nullable=False, index=True),
+    Column("created_at", Text, nullable=False, server_default=""),
+    Column("last_used_at", Text),
+    Column("user_agent", Text, nullable=False, server_default=""),
 )
 
 bookmarks = Table(
@@ -305,11 +365,18 @@ bookmarks = Table(
     Column("expansion", Text, nullable=False, server_default="none"),  # none, pending, expanded, failed
     Column("expansion_reason", Text, nullable=False, server_default=""),
     Column("policy", Text, nullable=False),
-    Column("haystack", Text, nullable=False, server_default=""),  # the text that search looks at, in lower case
+    Column("haystack", Text, nullable=False, server_default=""),  # the words that search finds, see bookmark_words
     Column("created_at", Text, nullable=False),
     Column("updated_at", Text, nullable=False),
     Column("deleted_at", Text),
     Column("page_state", Text, nullable=False, server_default="none"),  # none, pending, read, failed
+    Column("page_attempts", Integer, nullable=False, server_default="0"),  # requests for the page that failed
+    Column("page_retry_at", Text),  # the page is not requested again before this time
+    Column("site", Text, nullable=False, server_default=""),  # the host without `www.`
+    Column("sort_title", Text, nullable=False, server_default=""),  # the title without case and accents
+    Index("bookmarks_by_change", "owner_id", "updated_at", "id"),
+    Index("bookmarks_by_title", "owner_id", "sort_title", "id"),
+    Index("bookmarks_by_site", "owner_id", "site", "id"),
     Index(
         "bookmarks_with_unread_page",
         "id",
@@ -339,6 +406,68 @@ bookmarks = Table(
         sqlite_where=text("expansion = 'pending'"),
         postgresql_where=text("expansion = 'pending'"),
     ),
+)
+
+# The full-text index of bookmarks. On SQLite a virtual table, which triggers keep up to date in the transaction that
+# changes a bookmark; on PostgreSQL an index. `haystack` has only words and blanks, so both have the same words.
+_WORDS_STATEMENTS = {
+    "sqlite": (
+        (
+            "CREATE VIRTUAL TABLE bookmark_words USING"
+            " fts5(haystack, content='bookmarks', content_rowid='id', tokenize='ascii', prefix='2 3', columnsize=0)"
+        ),
+        (
+            "CREATE TRIGGER bookmark_words_insert AFTER INSERT ON bookmarks BEGIN"
+            " INSERT INTO bookmark_words (rowid, haystack) VALUES (new.id, new.haystack); END"
+        ),
+        (
+            "CREATE TRIGGER bookmark_words_delete AFTER DELETE ON bookmarks BEGIN"
+            " INSERT INTO bookmark_words (bookmark_words, rowid, haystack) VALUES ('delete', old.id, old.haystack); END"
+        ),
+        (
+            "CREATE TRIGGER bookmark_words_update AFTER UPDATE OF haystack ON bookmarks"
+            " WHEN old.haystack <> new.haystack BEGIN"
+            " INSERT INTO bookmark_words (bookmark_words, rowid, haystack) VALUES ('delete', old.id, old.haystack);"
+            " INSERT INTO bookmark_words (rowid, haystack) VALUES (new.id, new.haystack); END"
+        ),
+    ),
+    "postgresql": (
+        "CREATE INDEX bookmark_words ON bookmarks USING gin (array_to_tsvector(string_to_array(btrim(haystack), ' ')))",
+    ),
+}
+
+
+def _make_ddl(statement: str, dialect: str) -> ExecutableDDLElement:
+    """Return a statement that only this database runs."""
+    make: Callable[[str], ExecutableDDLElement] = DDL  # SQLAlchemy's constructor has no types
+    return make(statement.replace("%", "%%")).execute_if(dialect=dialect)
+
+
+for _dialect, _statements in _WORDS_STATEMENTS.items():
+    for _statement in _statements:
+        event.listen(bookmarks, "after_create", _make_ddl(_statement, _dialect))
+event.listen(bookmarks, "before_drop", _make_ddl("DROP TABLE IF EXISTS bookmark_words", "sqlite"))
+
+# What somebody changed in many bookmarks at once, for the undo.
+bookmark_edits = Table(
+    "bookmark_edits",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("owner_id", _Id, nullable=False, index=True),
+    Column("action", Text, nullable=False),
+    Column("rows", Text, nullable=False),  # JSON: id, and the changed columns before and after
+    Column("created_at", Text, nullable=False, index=True),
+    Column("undone_at", Text),
+)
+
+# The icons of sites; an empty `content` is a site that has none.
+favicons = Table(
+    "favicons",
+    metadata,
+    Column("site", Text, primary_key=True),
+    Column("media_type", Text, nullable=False, server_default=""),
+    Column("content", LargeBinary, nullable=False),
+    Column("fetched_at", Text, nullable=False),
 )
 
 # Merged bookmarks, with the rows as they were, for the undo.
@@ -401,6 +530,18 @@ imports = Table(
     Column("failure", Text, nullable=False, server_default=""),
     Column("started_at", Text, nullable=False),
     Column("finished_at", Text),
+)
+
+# What an import did with each row of its file; deleted some weeks after the import.
+import_rows = Table(
+    "import_rows",
+    metadata,
+    Column("import_id", _Id, primary_key=True, autoincrement=False),
+    Column("row", Integer, primary_key=True, autoincrement=False),
+    Column("url", Text, nullable=False),  # as the file has it
+    Column("outcome", Text, nullable=False),
+    Column("bookmark_id", _Id),
+    Column("reason", Text, nullable=False, server_default=""),
 )
 
 # Counts of events by hour, `2026-01-31T10`; names never contain a URL or a host.
@@ -473,6 +614,9 @@ crawl_pages = Table(
     Column("words", Integer, nullable=False, server_default="0"),
     Column("group_key", Text, nullable=False, server_default=""),  # the key without what looks like a session id
     Column("skipped_by", Text, nullable=False, server_default=""),  # the key of the rule that skipped the page
+    Column(
+        "learned_key", Text, nullable=False, server_default=""
+    ),  # the key under the learned rules, of a page to read
     Index("crawl_pages_by_key", "crawl_id", "key", unique=True),
     Index("crawl_pages_by_state", "crawl_id", "state", "depth", "id"),
     Index("crawl_pages_in_order", "crawl_id", "id"),
@@ -483,6 +627,13 @@ Index(
     crawl_pages.c.group_key,
     sqlite_where=text("group_key <> ''"),
     postgresql_where=text("group_key <> ''"),
+)
+Index(
+    "crawl_pages_by_learned_key",
+    crawl_pages.c.crawl_id,
+    crawl_pages.c.learned_key,
+    sqlite_where=text("learned_key <> ''"),
+    postgresql_where=text("learned_key <> ''"),
 )
 
 crawl_rules = Table(  # what a crawl has learned about the URLs of its site
@@ -533,6 +684,22 @@ crawl_folds = Table(  # the first page of a crawl with a path, title and text
     Column("url", Text, nullable=False),
 )
 
+crawl_controls = Table(  # what further requests for pages of a crawl showed
+    "crawl_controls",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("crawl_id", _Id, ForeignKey("crawls.id", ondelete="CASCADE"), nullable=False),
+    Column("kind", Text, nullable=False),  # repeat, variant
+    Column("page_url", Text, nullable=False),  # the page as it was requested
+    Column("url", Text, nullable=False),
+    Column("status", Integer, nullable=False),
+    Column("text_hash", Text, nullable=False),
+    Column("simhash", Text, nullable=False),  # 16 hexadecimal digits
+    Column("words", Integer, nullable=False),
+    Column("fetched_at", Text, nullable=False),
+    Index("crawl_controls_by_crawl", "crawl_id"),
+)
+
 # What a URL, without its fragment, showed when it was last fetched; for all owners, crawls and feeds.
 page_facts = Table(
     "page_facts",
@@ -550,6 +717,9 @@ page_facts = Table(
     Column("words", Integer, nullable=False),
     Column("body_hash", Text, nullable=False),
     Column("fetched_at", Text, nullable=False),
+    Column("etag", Text, nullable=False, server_default=""),  # the validators of the response
+    Column("last_modified", Text, nullable=False, server_default=""),
+    Column("control", Text, nullable=False, server_default="none"),  # what a made-up URL beside the page showed
     Index("page_facts_by_form", "form_key"),
     Index("page_facts_by_canonical", "canonical_key"),
     Index("page_facts_by_text", "text_hash"),

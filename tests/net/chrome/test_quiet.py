@@ -139,7 +139,9 @@ def test_requests_are_pending_until_they_end_or_belong_to_another_document() -> 
 async def test_a_page_that_leaves_while_it_is_awaited_is_read_at_its_new_address() -> None:
     pages = {
         PAGE: make_page("<a href=/old>x</a><script>setTimeout(() => location.replace('/moved'), 300)</script>"),
-        "http://site.example/moved": make_page("<a href=/new>x</a>"),
+        # The script keeps the new document incomplete for a while after it has replaced the old one.
+        "http://site.example/moved": make_page("<script src=/slow.js></script><a href=/new>x</a>"),
+        "http://site.example/slow.js": {"body": "", "headers": {"Content-Type": "text/javascript"}, "delay_ms": 1500},
     }
     async with LoopbackWeb(pages) as web, run_engine(web.lookup) as engine:
         async with asyncio.timeout(60):

@@ -87,7 +87,7 @@ LINK_SCRIPT = f"{_FUNCTION}({', '.join(map(str, _ARGUMENTS))})"
 
 @dataclass(frozen=True, slots=True)
 class ScriptResult:
-    """What the script read from a document."""
+    """The result of the script for a document."""
 
     ready_state: str
     title: str

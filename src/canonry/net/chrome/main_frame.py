@@ -18,7 +18,7 @@ ENDLESS_DIALOGS = PageFailure(FailureKind.DIALOG_LOOP, "The page keeps opening d
 
 @dataclass(slots=True)
 class LoadedDocument:
-    """What is known about one document from Chrome's network events."""
+    """The state of one document, from Chrome's network events."""
 
     url: str
     status: int = 0

@@ -213,10 +213,11 @@ class Tab:
             if self._frame.document.is_from_proxy:
                 failure = self.endpoint.find_failure(self._frame.document.url) or _PROXY_REFUSED
                 return self._make_opened(url, failure)
+            loader_id = self._frame.loader_id
             is_quiet = False if is_late else await self._wait_for_content()
             try:
                 async with asyncio.timeout(script_seconds):
-                    result = await self._read_document(script_seconds)
+                    result = await self._read_document(loader_id, script_seconds)
             except TimeoutError:
                 detail = f"Scripts of the page did not stop: its links could not be read within {script_seconds:g} s"
                 raise TabFailed(PageFailure(FailureKind.SCRIPT_TIMEOUT, detail)) from None
@@ -307,10 +308,9 @@ class Tab:
             "Runtime.evaluate", expression=script, contextId=context, returnByValue=True, **params
         )
 
-    async def _read_document(self, script_seconds: float) -> ScriptResult | None:
-        """Run the script in the current document; return None if another document replaced it meanwhile."""
-        loader_id = self._frame.loader_id
-        if not self._frame.is_settled() and self._frame.is_leaving:
+    async def _read_document(self, loader_id: str, script_seconds: float) -> ScriptResult | None:
+        """Run the script in the document of `loader_id`; return None if another one has replaced it or will do so."""
+        if self._frame.loader_id != loader_id or self._frame.is_leaving:
             return None
         try:
             answer = await self._evaluate(LINK_SCRIPT, timeout=script_seconds * 1000)
