@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from canonry.core.presets import policy
 from canonry.errors import FetchFailed, UnsafeUrl
+from canonry.evidence.page_controls import judge_control, judge_repeat, make_control_url, needs_control
 from canonry.evidence.page_view import PageView, parse_no_vary_search, read_page_view
 from canonry.evidence.resolve_decisions import (
     PageDoubt,
@@ -13,11 +16,8 @@ from canonry.evidence.resolve_decisions import (
     doubt_declared_url,
     find_declared_url,
     find_skip_doubt,
-    judge_control,
     judge_page,
     list_form_makers,
-    make_control_url,
-    needs_control,
     selects_route,
 )
 from canonry.evidence.resolved import PageSource, PageVerdict
@@ -141,7 +141,7 @@ def test_judge_page(
 ) -> None:
     judgement = judge_page(PageTrial(f"{E}/b", source), page, FIRST, FIRST.url)
     assert (judgement.verdict, judgement.doubt) == (verdict, doubt)
-    assert judgement.describe(f"{E}/b")
+    assert judgement.describe(PageTrial(f"{E}/b", PageSource.DECLARED))
 
 
 def test_a_foreign_canonical_must_declare_itself() -> None:
@@ -181,13 +181,16 @@ CONTROLS = [
 
 @pytest.mark.parametrize(("why", "control", "wanted"), CONTROLS, ids=[row[0] for row in CONTROLS])
 def test_judge_control(why: str, control: PageView | FetchFailed | UnsafeUrl, wanted: PageDoubt | None) -> None:
-    assert judge_control(control, view(), f"{E}/a") is wanted
+    assert judge_control(control, view(), f"{E}/a", final_url=f"{E}/a", own_url=f"{E}/a") is wanted
 
 
 def test_every_url_that_leads_to_one_page_proves_nothing() -> None:
     login = view(f"{E}/login", hops=(Hop(301, f"{E}/a", f"{E}/login"),))
     control = view(f"{E}/login", hops=(Hop(301, CONTROL, f"{E}/login"),))
-    assert judge_control(control, login, f"{E}/a") is PageDoubt.SHOWN_EVERYWHERE
+    assert (
+        judge_control(control, login, f"{E}/a", final_url=f"{E}/login", own_url=f"{E}/login")
+        is PageDoubt.SHOWN_EVERYWHERE
+    )
     assert needs_control(f"{E}/a", login)
     assert not needs_control("http://www.example.com/login/", login)
 
@@ -216,3 +219,34 @@ def test_a_temporary_target_is_never_tested() -> None:
 
 def test_routes() -> None:
     assert [selects_route(each) for each in ("!x", "/x", "x", "", None)] == [True, True, False, False, False]
+
+
+REPEATS = [
+    # why                            the page once more                                  doubt
+    ("the same text", view(), PageDoubt.STEADY),
+    ("other advertisements", view(extra="buy hats"), None),
+    ("no answer", FetchFailed(f"{E}/a", "no answer"), PageDoubt.NOT_CONTROLLED),
+]
+
+
+@pytest.mark.parametrize(("why", "repeat", "doubt"), REPEATS, ids=[row[0] for row in REPEATS])
+def test_a_nearly_equal_text_proves_something_only_if_the_page_changes(
+    why: str, repeat: PageView | FetchFailed, doubt: PageDoubt | None
+) -> None:
+    assert judge_repeat(repeat, view()) is doubt
+
+
+CONTROL_URLS = [
+    # why                        page                      candidate                 made-up URL, `*` for the made-up name
+    ("path", "/x/a?b=1", "", "/x/*"),
+    ("script, one value kept", "/a.php?id=5&from=x", "/a.php?id=5", "/a.php?id=*&from=x"),
+    ("script, another value", "/a.php?id=5", "/a.php?id=login", "/a.php?id=*"),
+    ("script, other path", "/a.php?id=5&x=1", "/login.php", "/a.php?id=*&x=*"),
+    ("script without a query", "/x/a.php", "/x/b.php", "/x/*"),
+]
+
+
+@pytest.mark.parametrize(("why", "url", "candidate", "wanted"), CONTROL_URLS, ids=[row[0] for row in CONTROL_URLS])
+def test_made_up_urls(why: str, url: str, candidate: str, wanted: str) -> None:
+    found = make_control_url(f"{E}{url}", f"{E}{candidate}" if candidate else "")
+    assert re.sub("canonry-check-[0-9a-f]{12}", "*", found) == f"{E}{wanted}"

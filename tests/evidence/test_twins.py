@@ -35,6 +35,7 @@ SPELLINGS = [
 ]
 ARTICLE = make_page({"article": 1, "title": "The article", "head": '<meta name="description" content="About it">'})
 OTHER = make_page({"article": 2, "title": "Another article"})
+MISSING = make_page({"status": 404, "body": "missing"})
 PAGES = {
     **{url: ARTICLE for url in SPELLINGS if "#" not in url},
     "https://site.test/b": OTHER,
@@ -51,10 +52,10 @@ def until(is_done: Callable[[], bool], seconds: float = 90) -> None:
 
 
 @contextmanager
-def web(pages: dict[str, dict[str, object]] = PAGES) -> Generator[LoopbackWeb]:
+def web(pages: dict[str, dict[str, object]], missing: dict[str, object]) -> Generator[LoopbackWeb]:
     """Serve pages from a thread with an event loop of its own."""
     loop = asyncio.new_event_loop()
-    served = LoopbackWeb(pages, make_page({"status": 404, "body": "missing"}))
+    served = LoopbackWeb(pages, missing)
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:
@@ -68,8 +69,14 @@ def web(pages: dict[str, dict[str, object]] = PAGES) -> Generator[LoopbackWeb]:
 
 
 @contextmanager
-def reading_service(database_url: str, **options: Any) -> Generator[tuple[Running, LoopbackWeb]]:
-    with web() as site, serving(database_url, READING, client=site.client, **options) as service:
+def reading_service(
+    database_url: str,
+    pages: dict[str, dict[str, object]] = PAGES,
+    missing: dict[str, object] = MISSING,
+    **options: Any,
+) -> Generator[tuple[Running, LoopbackWeb]]:
+    options = {"fetch_icons": False, **options}  # their requests would be counted, too
+    with web(pages, missing) as site, serving(database_url, READING, client=site.client, **options) as service:
         service.service.bookmarks.pages._pause = 0.01
         yield service, site
 
@@ -141,6 +148,37 @@ def test_a_redirect_is_proven_and_an_unrelated_copy_is_not(sqlite_url: str) -> N
         ]
         assert len(service.ask("POST", "/api/duplicates/merge-proven").json()) == 1
         assert count_groups(service) == [2], "an equal text alone is never merged without a person"
+
+
+TO_LOGIN: dict[str, object] = {"status": 301, "headers": {"location": "https://site.test/login"}}
+LOGIN = make_page({"article": 9, "title": "Sign in", "head": '<link rel=canonical href="/login">'})
+PRINT = make_page({"article": 1, "title": "The article", "head": '<link rel=canonical href="/a">'})
+
+
+@pytest.mark.parametrize("missing", [TO_LOGIN, LOGIN], ids=["redirects to a login form", "shows a login form"])
+def test_pages_that_a_login_form_hides_are_not_the_same(sqlite_url: str, missing: dict[str, object]) -> None:
+    pages = {"https://site.test/login": LOGIN, "https://site.test/a": missing, "https://site.test/b": missing}
+    with reading_service(sqlite_url, pages, missing) as (service, _):
+        for url in pages:
+            service.put(url)
+        wait_until_read(service)
+        assert not [group for group in service.get("/api/duplicates").json() if group["is_proven"]]
+        assert service.ask("POST", "/api/duplicates/merge-proven").json() == []
+        [login] = service.get("/api/bookmarks?url=https://site.test/login").json()
+        service.ask("DELETE", f"/api/bookmarks/{login['id']}")
+        assert service.get("/api/bookmarks?url=https://site.test/login").json() == [], "nor found under its URL"
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["canonical first", "canonical last"])
+def test_a_declared_canonical_is_proven_by_its_text_and_a_made_up_url(sqlite_url: str, order: int) -> None:
+    pages = {"https://site.test/a": ARTICLE, "https://site.test/print": PRINT}
+    with reading_service(sqlite_url, pages) as (service, site):
+        for url in list(pages)[::order]:
+            service.put(url)
+        wait_until_read(service)
+        [group] = service.get("/api/duplicates").json()
+        assert group["is_proven"] and group["twins"][0]["evidence"] == "declared"
+        assert len(site.requests) == 3, "one made-up URL"
 
 
 def test_private_pages_are_not_read_if_so_set(sqlite_url: str) -> None:

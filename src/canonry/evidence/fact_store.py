@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, delete, or_, select
+from sqlalchemy import Connection, bindparam, delete, or_, select
 from sqlalchemy.dialects import postgresql
 
-from canonry.evidence.facts import PageFact, list_aliases_of, make_form_key, make_url_key
+from canonry.evidence.facts import (
+    ControlResult,
+    PageFact,
+    declares,
+    differ_only_in_form,
+    has_unproven_redirect,
+    list_aliases_of,
+    make_form_key,
+    make_url_key,
+)
 from canonry.evidence.fingerprint import Fingerprint
+from canonry.net.response import NO_VALIDATORS, Validators
 from canonry.store.schema import page_aliases, page_facts, refused_aliases
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
+
+    from sqlalchemy.dialects.postgresql import Insert
 
     from canonry.evidence.facts import PageAlias
     from canonry.store.database import Database
 
 _CHUNK = 500  # keys in one query
 _MAX_RELATED_FACTS = 50
+_MAX_CONTROLS = 3  # for one page
 _MAX_ALIAS_STEPS, _MAX_ALIASES = 3, 200
 
 
@@ -44,18 +58,48 @@ class FactStore:
 
 
 def save_facts(connection: Connection, facts: Sequence[PageFact]) -> None:
-    """Save facts and the aliases that they prove."""
-    for fact in facts:
-        row = _dump_fact(fact)
-        change = postgresql.insert(page_facts).values(row)  # SQLite understands this too
-        connection.execute(change.on_conflict_do_update(index_elements=["url_key"], set_=row))
-        save_aliases(connection, list_aliases_of(fact, _load_related(connection, fact)), fact.fetched_at)
+    """Save facts and the aliases that they prove; a control holds as long as the page claims the same."""
+    if not facts:
+        return
+    related = _RelatedFacts(connection, facts)
+    latest = {fact.url: _keep_control(fact, related.by_url.get(fact.url)) for fact in facts}
+    rows = sorted((_dump_fact(fact) for fact in latest.values()), key=_get_url_key)  # one order: no deadlock
+    connection.execute(_SAVE_FACTS, rows)
+    related.add(latest.values())
+    aliases = [alias for fact in latest.values() for alias in list_aliases_of(fact, related.find(fact))]
+    save_aliases(connection, aliases, facts[0].fetched_at)
+
+
+def _get_url_key(row: Mapping[str, Any]) -> str:
+    return str(row["url_key"])
+
+
+def _keep_control(fact: PageFact, known: PageFact | None) -> PageFact:
+    """Return a fact with the control of the known one, if the page claims the same."""
+    if known is None or fact.control is not ControlResult.NONE:
+        return fact
+    is_same = (fact.permanent_url, fact.canonical_url) == (known.permanent_url, known.canonical_url)
+    return replace(fact, control=known.control) if is_same else fact
+
+
+def list_uncontrolled(connection: Connection, fact: PageFact) -> list[PageFact]:
+    """List the facts, this one or others, that would prove an alias of this page if a control passed."""
+    related = _RelatedFacts(connection, [fact]).find(fact)
+    if has_unproven_redirect(fact):
+        return [fact]
+    pairs = [(fact, other) for other in related] + [(other, fact) for other in related if other.url != fact.url]
+    found = {
+        one.url: one
+        for one, other in pairs
+        if one.control is ControlResult.NONE and declares(one, other) and not differ_only_in_form(one.url, other.url)
+    }
+    return list(found.values())[:_MAX_CONTROLS]
 
 
 def save_aliases(connection: Connection, aliases: Iterable[PageAlias], now: str) -> None:
     """Save proven aliases; one that is known stays as it is."""
-    for alias in aliases:
-        row = {
+    rows = [
+        {
             "url_key": make_url_key(alias.url),
             "url": alias.url,
             "target_key": make_url_key(alias.target_url),
@@ -63,14 +107,17 @@ def save_aliases(connection: Connection, aliases: Iterable[PageAlias], now: str)
             "evidence": alias.evidence.value,
             "found_at": now,
         }
-        connection.execute(postgresql.insert(page_aliases).values(row).on_conflict_do_nothing())
+        for alias in aliases
+    ]
+    if rows:
+        connection.execute(_SAVE_ALIASES, rows)
 
 
 def load_facts(connection: Connection, urls: Collection[str]) -> dict[str, PageFact]:
     """Return the facts about these URLs, by URL."""
     found: dict[str, PageFact] = {}
     for keys in _chunk([make_url_key(url) for url in urls]):
-        for row in connection.execute(select(page_facts).where(page_facts.c.url_key.in_(keys))).mappings():
+        for row in connection.execute(select(*_FACT_COLUMNS).where(page_facts.c.url_key.in_(keys))):
             fact = _parse_fact(row)
             found[fact.url] = fact
     return found
@@ -106,6 +153,17 @@ def find_alias_urls(connection: Connection, url: str, owner: int | None = None) 
     }
 
 
+def find_urls_with_aliases(connection: Connection, urls: Collection[str]) -> set[str]:
+    """Return those of the URLs for which `find_alias_urls` may return something."""
+    by_key = {make_url_key(url): url for url in urls}
+    found: set[str] = set()
+    table = page_aliases.c
+    for keys in _chunk(list(by_key)):
+        for column in (table.url_key, table.target_key):
+            found |= set(connection.execute(select(column).where(column.in_(keys))).scalars())
+    return {by_key[key] for key in found}
+
+
 def load_refused_pairs(connection: Connection, owner: int) -> set[tuple[str, str]]:
     """Return the keys of the pairs of URLs that an owner says are not the same."""
     table = refused_aliases.c
@@ -135,17 +193,69 @@ def accept_pair(connection: Connection, owner: int, one: str, other: str) -> Non
     connection.execute(delete(refused_aliases).where(is_pair))
 
 
-def _load_related(connection: Connection, fact: PageFact) -> list[PageFact]:
-    """Return the facts that may prove an alias together with this one."""
-    table = page_facts.c
-    named = [url for url in (fact.permanent_url, fact.canonical_url) if url]
-    is_related = or_(
-        table.form_key == make_form_key(fact.url),
-        table.canonical_key == make_url_key(fact.url),
-        table.url_key.in_([make_url_key(url) for url in named]),
+class _RelatedFacts:
+    """The facts that may prove an alias together with some others: of the same form, or one names the other's URL."""
+
+    def __init__(self, connection: Connection, facts: Sequence[PageFact]) -> None:
+        self.by_url: dict[str, PageFact] = {}
+        self._by_form: dict[str, list[str]] = {}
+        self._by_canonical: dict[str, list[str]] = {}
+        for start in range(0, len(facts), _CHUNK):
+            part = facts[start : start + _CHUNK]
+            named = {url for fact in part for url in (fact.url, fact.permanent_url, fact.canonical_url) if url}
+            values = {
+                "forms": sorted({make_form_key(fact.url) for fact in part}),
+                "urls": sorted(map(make_url_key, named)),
+                "canonicals": sorted(make_url_key(fact.url) for fact in part),
+                "count": _MAX_RELATED_FACTS * len(part),
+            }
+            self.add(map(_parse_fact, connection.execute(_SELECT_RELATED, values)))
+
+    def add(self, facts: Iterable[PageFact]) -> None:
+        """Add facts, newer ones in the place of older ones."""
+        for fact in facts:
+            if fact.url not in self.by_url:
+                self._by_form.setdefault(make_form_key(fact.url), []).append(fact.url)
+                self._by_canonical.setdefault(fact.canonical_url, []).append(fact.url)
+            self.by_url[fact.url] = fact
+
+    def find(self, fact: PageFact) -> list[PageFact]:
+        """Return the facts that may prove an alias together with this one."""
+        urls = [
+            *self._by_form.get(make_form_key(fact.url), ()),
+            *self._by_canonical.get(fact.url, ()),
+            *(url for url in (fact.permanent_url, fact.canonical_url) if url in self.by_url),
+        ]
+        return [self.by_url[url] for url in dict.fromkeys(urls)][:_MAX_RELATED_FACTS]
+
+
+def _make_save_statement() -> Insert:
+    change = postgresql.insert(page_facts)  # SQLite understands this too
+    values = {column.name: change.excluded[column.name] for column in page_facts.c if not column.primary_key}
+    return change.on_conflict_do_update(index_elements=["url_key"], set_=values)
+
+
+_SAVE_FACTS = _make_save_statement()
+_SAVE_ALIASES = postgresql.insert(page_aliases).on_conflict_do_nothing()
+_FACT_COLUMNS = [
+    page_facts.c[name]
+    for name in (
+        *("url", "permanent_url", "canonical_url", "status", "title", "text_hash", "simhash", "words", "body_hash"),
+        *("fetched_at", "etag", "last_modified", "control"),
     )
-    query = select(page_facts).where(is_related).order_by(table.fetched_at.desc()).limit(_MAX_RELATED_FACTS)
-    return [_parse_fact(row) for row in connection.execute(query).mappings()]
+]
+_SELECT_RELATED = (
+    select(*_FACT_COLUMNS)
+    .where(
+        or_(
+            page_facts.c.form_key.in_(bindparam("forms", expanding=True)),
+            page_facts.c.url_key.in_(bindparam("urls", expanding=True)),
+            page_facts.c.canonical_key.in_(bindparam("canonicals", expanding=True)),
+        )
+    )
+    .order_by(page_facts.c.fetched_at.desc())
+    .limit(bindparam("count"))
+)
 
 
 def _dump_fact(fact: PageFact) -> dict[str, Any]:
@@ -163,19 +273,27 @@ def _dump_fact(fact: PageFact) -> dict[str, Any]:
         "words": fact.fingerprint.words,
         "body_hash": fact.body_hash,
         "fetched_at": fact.fetched_at,
+        "etag": fact.validators.etag,
+        "last_modified": fact.validators.last_modified,
+        "control": fact.control.value,
     }
 
 
-def _parse_fact(row: Any) -> PageFact:
+def _parse_fact(row: Sequence[Any]) -> PageFact:
+    """Return the fact of a row that has the `_FACT_COLUMNS`."""
+    url, permanent_url, canonical_url, status, title, text_hash, simhash, words, *others = row
+    body_hash, fetched_at, etag, last_modified, control = others
     return PageFact(
-        row["url"],
-        row["permanent_url"],
-        row["canonical_url"],
-        row["status"],
-        row["title"],
-        Fingerprint(row["text_hash"], int(row["simhash"], 16), row["words"]),
-        row["body_hash"],
-        row["fetched_at"],
+        url,
+        permanent_url,
+        canonical_url,
+        status,
+        title,
+        Fingerprint(text_hash, int(simhash, 16), words),
+        body_hash,
+        fetched_at,
+        Validators(etag, last_modified) if etag or last_modified else NO_VALIDATORS,
+        ControlResult(control),
     )
 
 

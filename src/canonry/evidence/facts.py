@@ -5,13 +5,17 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from canonry.core.url import parse
+from canonry.evidence.page_controls import may_be_parts
 from canonry.evidence.page_view import is_root
 from canonry.evidence.resolve_decisions import find_declared_url, is_temporarily_elsewhere, selects_route, strip_index
 from canonry.evidence.same_page import Evidence, find_evidence
 from canonry.net.moved_urls import strip_cosmetics
+from canonry.net.response import NO_VALIDATORS, Validators
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,12 +26,21 @@ if TYPE_CHECKING:
 _SURROGATES = re.compile("[\ud800-\udfff\x00]")
 
 
+class ControlResult(StrEnum):
+    """What a request for a made-up URL beside a page told (contract E2)."""
+
+    NONE = "none"  # no such request was answered
+    PASSED = "passed"  # it shows something else
+    SHOWN_EVERYWHERE = "shown_everywhere"  # it shows the same, so neither a redirect nor the text proves anything
+
+
 @dataclass(frozen=True, slots=True)
 class PageFact:
-    """What a URL, without its fragment, showed at `fetched_at`.
+    """The facts about a URL, without its fragment, at `fetched_at`.
 
     `permanent_url` is where permanent redirects ended, empty if there were none; `canonical_url` is what the page
-    declares, empty if that is the URL itself, or if it declares nothing or several URLs.
+    declares, empty if that is the URL itself, or if it declares nothing or several URLs. Where one of them differs from
+    the URL in more than its form, it proves something only after a `control`.
     """
 
     url: str
@@ -36,8 +49,10 @@ class PageFact:
     status: int
     title: str
     fingerprint: Fingerprint
-    body_hash: str
+    body_hash: str  # empty if the bytes are not known
     fetched_at: str
+    validators: Validators = NO_VALIDATORS
+    control: ControlResult = ControlResult.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +77,7 @@ def make_fact(url: str, page: PageView, fetched_at: str) -> PageFact:
         page.fingerprint,
         page.body_hash,
         fetched_at,
+        page.response.validators,
     )
 
 
@@ -70,12 +86,13 @@ def make_url_key(url: str) -> str:
     return hashlib.sha256(url.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+@lru_cache(maxsize=4096)  # saving a fact asks for the key of its URL several times
 def make_form_key(url: str) -> str:
     """Return a key that is equal for URLs that differ only in form.
 
     These are: scheme, `www.`, slashes, index file, order of parameters, tracking, a fragment that names a place.
     """
-    fragment = parse(url).fragment or ""
+    fragment = (parse(url).fragment or "") if "#" in url else ""
     route = f"#{fragment}" if selects_route(fragment) else ""
     return make_url_key(strip_cosmetics(strip_index(url)) + route)
 
@@ -84,39 +101,65 @@ def find_alias(one: PageFact, other: PageFact) -> PageAlias | None:
     """Return the alias that two facts prove, or None (contract E2).
 
     Proof is a permanent redirect, a declared canonical that shows the same, or the same text under URLs that differ
-    only in form. The same text under two unrelated URLs may be a login form, so it proves nothing.
+    only in form. The same text under two unrelated URLs may be a login form, so it proves nothing. A redirect or a
+    canonical to another path may be that of a login form, too, so it is believed after a control only.
     """
     for fact, target in ((one, other), (other, one)):
-        if fact.permanent_url and fact.permanent_url == (target.permanent_url or target.url):
-            is_lost = is_root(fact.permanent_url) and not is_root(strip_index(fact.url))
-            if not is_lost or make_form_key(fact.url) == make_form_key(fact.permanent_url):
-                return PageAlias(fact.url, target.url, Evidence.REDIRECT)
+        is_target = bool(fact.permanent_url) and fact.permanent_url == (target.permanent_url or target.url)
+        if is_target and _is_redirect_proven(fact) and (not target.permanent_url or _is_redirect_proven(target)):
+            return PageAlias(fact.url, target.url, Evidence.REDIRECT)
     if one.status != other.status or not 200 <= one.status < 300:
         return None
     evidence = find_evidence(one, other)
     if evidence is None:
         return None
-    if make_form_key(one.url) == make_form_key(other.url):
+    if differ_only_in_form(one.url, other.url):
         return PageAlias(one.url, other.url, evidence)
+    if evidence is Evidence.SIMILAR_TEXT and may_be_parts(one.url, other.url):
+        return None
     for fact, target in ((one, other), (other, one)):
-        if fact.canonical_url and fact.canonical_url == target.url and _is_believable(fact, target):
+        if fact.control is ControlResult.PASSED and declares(fact, target):
             return PageAlias(fact.url, target.url, Evidence.DECLARED)
     return None
 
 
-def _is_believable(fact: PageFact, target: PageFact) -> bool:
-    """Return whether a declared canonical that shows the same text may stand for the page."""
+def declares(fact: PageFact, target: PageFact) -> bool:
+    """Return whether a page declares another one as its canonical, which shows the same and may stand for it."""
+    if not fact.canonical_url or fact.canonical_url != target.url or find_evidence(fact, target) is None:
+        return False
+    if not fact.fingerprint.words:
+        return False  # a page made by scripts has the same bytes for everything that it shows
     is_lost = is_root(target.url) and not is_root(strip_index(fact.url))
-    declares_another = bool(target.canonical_url) and make_form_key(target.canonical_url) != make_form_key(target.url)
+    declares_another = bool(target.canonical_url) and not differ_only_in_form(target.canonical_url, target.url)
     return not is_lost and not declares_another and parse(fact.url).host == parse(target.url).host
+
+
+def differ_only_in_form(one: str, other: str) -> bool:
+    """Return whether two URLs differ in their form only, or not at all."""
+    return make_form_key(one) == make_form_key(other)
+
+
+def has_unproven_redirect(fact: PageFact) -> bool:
+    """Return whether a permanent redirect proves nothing before a control."""
+    is_moved = bool(fact.permanent_url) and not differ_only_in_form(fact.url, fact.permanent_url)
+    return is_moved and not _is_lost(fact) and fact.control is ControlResult.NONE
+
+
+def _is_redirect_proven(fact: PageFact) -> bool:
+    """Return whether the permanent redirect of a page proves that its target shows the page."""
+    if differ_only_in_form(fact.url, fact.permanent_url):
+        return True
+    return fact.control is ControlResult.PASSED and not _is_lost(fact)
+
+
+def _is_lost(fact: PageFact) -> bool:
+    """Return whether a page redirects to the root of a site: that is where sites send what they do not have."""
+    return is_root(fact.permanent_url) and not is_root(strip_index(fact.url))
 
 
 def find_redirect_alias(fact: PageFact) -> PageAlias | None:
     """Return the alias that a permanent redirect alone proves: not one to the root of a site."""
-    if not fact.permanent_url:
-        return None
-    is_lost = is_root(fact.permanent_url) and not is_root(strip_index(fact.url))
-    if is_lost and make_form_key(fact.url) != make_form_key(fact.permanent_url):
+    if not fact.permanent_url or not _is_redirect_proven(fact):
         return None
     return PageAlias(fact.url, fact.permanent_url, Evidence.REDIRECT)
 

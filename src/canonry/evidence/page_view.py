@@ -55,7 +55,7 @@ class NoVarySearch:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a page says about its own URL. It may be wrong, so each URL is a candidate and nothing more.
+    """The URLs that a page declares for itself. A declaration may be wrong, so each URL is only a candidate.
 
     `canonical_urls` are those of the `Link` header and of the head, each once; a page should have one.
     """
@@ -68,7 +68,7 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class PageView:
-    """What a response showed. `url` is the end of the permanent redirects, which may stand for the page."""
+    """The content and declarations of a response. `url` is the end of the permanent redirects."""
 
     response: Response = field(repr=False)
     url: str

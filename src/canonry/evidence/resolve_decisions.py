@@ -9,7 +9,6 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from canonry.core.native import normalize
@@ -18,9 +17,9 @@ from canonry.core.url import parse
 from canonry.errors import FetchFailed, UnsafeUrl, mask_credentials
 from canonry.evidence.page_view import PageView, is_root, parse_no_vary_search
 from canonry.evidence.resolved import PageSource, PageVerdict, ResolveReason
-from canonry.evidence.same_page import Evidence, find_evidence, looks_alike
+from canonry.evidence.same_page import Evidence, find_evidence
+from canonry.net.html import is_html
 from canonry.net.moved_urls import find_temporary_targets, strip_cosmetics, swap_scheme
-from canonry.net.response import is_unavailable_status
 from canonry.net.transient_urls import is_transient
 
 if TYPE_CHECKING:
@@ -45,6 +44,8 @@ class PageDoubt(StrEnum):
     TRANSIENT = "transient"
     SHOWN_EVERYWHERE = "shown_everywhere"
     NOT_CONTROLLED = "not_controlled"
+    STEADY = "steady"
+    NO_TEXT = "no_text"
     NO_REQUESTS_LEFT = "no_requests_left"
     CREDENTIALS = "credentials"
     ROUTE = "route"
@@ -62,6 +63,8 @@ DOUBT_SENTENCES = {
     PageDoubt.TRANSIENT: "it was made for one request or one visitor",
     PageDoubt.SHOWN_EVERYWHERE: "the site shows the same for a made-up URL, so the text proves nothing",
     PageDoubt.NOT_CONTROLLED: "whether the site shows the same for a made-up URL could not be found out",
+    PageDoubt.STEADY: "its text differs a little, although this page does not change by itself: another page",
+    PageDoubt.NO_TEXT: "the page has no text of its own, so equal bytes prove nothing",
     PageDoubt.NO_REQUESTS_LEFT: "max_requests is used up",
     PageDoubt.CREDENTIALS: "credentials are not sent to another host or over http",
     PageDoubt.ROUTE: "the fragment selects what the page shows",
@@ -72,6 +75,11 @@ _EVIDENCE_SENTENCES = {
     Evidence.SAME_TEXT: "same text",
     Evidence.SIMILAR_TEXT: "nearly the same text, same title",
     Evidence.SAME_BYTES: "same bytes",
+}
+_UNPROVEN_SENTENCES = {
+    PageSource.INPUT: "first response",
+    PageSource.CONTROL: "the made-up URL shows another text",
+    PageSource.REPEAT: "the page shows another text at each request",
 }
 
 
@@ -85,7 +93,7 @@ class PageTrial:
 
 @dataclass(frozen=True, slots=True)
 class PageJudgement:
-    """What the test of a URL showed; `proven` is the URL that may stand for the page."""
+    """The result of testing a URL; `proven` is the URL that may represent the page."""
 
     verdict: PageVerdict
     evidence: Evidence | None = None
@@ -93,17 +101,19 @@ class PageJudgement:
     error: FetchFailed | UnsafeUrl | None = None
     proven: str | None = None
 
-    def describe(self, tested_url: str) -> str:
+    def describe(self, trial: PageTrial) -> str:
         """Explain the verdict to people."""
         if self.error is not None:
             return self.error.reason
+        if self.doubt is PageDoubt.STEADY and trial.source is PageSource.REPEAT:
+            return "the page shows the same text each time"
         if self.doubt is not None:
             return DOUBT_SENTENCES[self.doubt]
         if self.verdict is PageVerdict.CONFIRMS and self.proven:
             return f"redirects to {mask_credentials(self.proven)}"
         if self.evidence is None:
-            return "first response" if self.verdict is PageVerdict.FETCHED else "the made-up URL shows another text"
-        moved = f", moved to {mask_credentials(self.proven)}" if self.proven not in (None, tested_url) else ""
+            return _UNPROVEN_SENTENCES[trial.source]
+        moved = f", moved to {mask_credentials(self.proven)}" if self.proven not in (None, trial.url) else ""
         return _EVIDENCE_SENTENCES[self.evidence] + moved
 
 
@@ -164,6 +174,12 @@ def judge_page(trial: PageTrial, page: PageView, first: PageView, best_url: str)
         if trial.source is PageSource.DECLARED or not is_cosmetic:
             return PageJudgement(PageVerdict.REFUSED, doubt=PageDoubt.REDIRECTS_ELSEWHERE)
     evidence = find_evidence(first, page)
+    if (
+        evidence is Evidence.SAME_BYTES
+        and _is_shell(first)
+        and strip_cosmetics(trial.url) != strip_cosmetics(first.url)
+    ):
+        return PageJudgement(PageVerdict.REFUSED, doubt=PageDoubt.NO_TEXT)
     if trial.source is PageSource.DECLARED:
         if evidence is None and _is_amp_pair(first, page):
             evidence = Evidence.DECLARED
@@ -193,45 +209,16 @@ def _doubt_canonical_page(url: str, page: PageView, first: PageView) -> PageDoub
     return PageDoubt.DECLARES_ANOTHER if declared and not is_self_declared else None
 
 
+def _is_shell(page: PageView) -> bool:
+    """Return whether a page has no text before its scripts run: the same bytes then show different pages."""
+    return page.fingerprint.words == 0 and is_html(page.response.header("content-type"))
+
+
 def _is_amp_pair(first: PageView, page: PageView) -> bool:
     """Return whether a canonical page names the first page as its AMP version, under the same title."""
     amp_url = page.declared.amp_url
     is_named = bool(amp_url) and strip_cosmetics(amp_url) in {strip_cosmetics(url) for url in _list_urls(first)}
     return is_named and bool(first.title) and first.title == page.title
-
-
-# --- The control (contract E2) ------------------------------------------------------------------------------------
-
-
-def make_control_url(url: str) -> str:
-    """Return a made-up URL beside a page: the last part of its path replaced, without query."""
-    parts = parse(url)
-    folder = parts.path.rstrip("/").rpartition("/")[0]
-    parts.path = f"{folder}/canonry-check-{sha256(url.encode()).hexdigest()[:12]}"
-    parts.query = None
-    return str(parts)
-
-
-def judge_control(control: PageView | FetchFailed | UnsafeUrl, first: PageView, input_url: str) -> PageDoubt | None:
-    """Return why the text of a page proves nothing, or None if the site does not show it for a made-up URL."""
-    if not isinstance(control, PageView):
-        status = control.status if isinstance(control, FetchFailed) else None
-        return None if status and not is_unavailable_status(status) else PageDoubt.NOT_CONTROLLED
-    is_same_target = control.response.url == first.response.url
-    if is_same_target and strip_cosmetics(first.response.url) == strip_cosmetics(input_url):
-        return None  # the server knows the page by a part of the path, and moves to the right URL
-    if is_same_target:
-        return PageDoubt.SHOWN_EVERYWHERE
-    if find_evidence(first, control) is None and not looks_alike(first, control):
-        return None
-    declared = find_declared_url(control)
-    names_the_page = bool(declared) and strip_cosmetics(declared) == strip_cosmetics(first.url)
-    return None if names_the_page else PageDoubt.SHOWN_EVERYWHERE
-
-
-def needs_control(input_url: str, page: PageView) -> bool:
-    """Return whether the permanent redirect of a page changed more than the form of its URL."""
-    return strip_cosmetics(input_url) != strip_cosmetics(page.url)
 
 
 # --- URLs ---------------------------------------------------------------------------------------------------------

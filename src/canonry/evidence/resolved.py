@@ -32,11 +32,12 @@ class PageSource(StrEnum):
     HTTPS = "https"
     NO_WWW = "no_www"
     NO_SLASH = "no_slash"
+    REPEAT = "repeat"  # the page once more: does it change by itself?
     CONTROL = "control"  # a made-up URL beside the page: does the site show this text everywhere?
 
 
 class PageVerdict(StrEnum):
-    """What the test of a candidate showed."""
+    """The result of testing a candidate page."""
 
     FETCHED = "fetched"  # the first response, which all others are compared with
     SAME = "same"

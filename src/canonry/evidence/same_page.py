@@ -18,7 +18,7 @@ _MAX_LIKE_WORD_DIFFERENCE = 0.25
 
 
 class Evidence(StrEnum):
-    """What proves that two URLs show the same page."""
+    """The kind of proof that two URLs show the same page."""
 
     REDIRECT = "redirect"  # one redirects permanently to the other
     DECLARED = "declared"  # the pages declare each other: canonical one way, AMP the other way
@@ -28,7 +28,7 @@ class Evidence(StrEnum):
 
 
 class PageLike(Protocol):
-    """What a comparison needs to know of a page."""
+    """The parts of a page that a comparison needs."""
 
     @property
     def title(self) -> str: ...
@@ -42,7 +42,7 @@ def find_evidence(one: PageLike, other: PageLike) -> Evidence | None:
     """Return what proves that two pages are the same, or None. An empty text proves nothing."""
     first, second = one.fingerprint, other.fingerprint
     if min(first.words, second.words) < MIN_WORDS:
-        is_empty = one.body_hash == EMPTY_BODY_HASH
+        is_empty = one.body_hash in ("", EMPTY_BODY_HASH)
         return Evidence.SAME_BYTES if one.body_hash == other.body_hash and not is_empty else None
     if first.text_hash == second.text_hash:
         return Evidence.SAME_TEXT

@@ -1,0 +1,58 @@
+"""Which bookmarks are twins, and which are proven, by the facts of their pages (contract E5)."""
+
+from __future__ import annotations
+
+import pytest
+
+from canonry.bookmarks.twins import PageClue, find_twins
+from canonry.evidence.facts import ControlResult, PageFact
+from canonry.evidence.fingerprint import fingerprint_text
+from canonry.evidence.same_page import Evidence
+from page_texts import make_article
+
+E = "https://example.com"
+TEMPLATE = make_article(*range(100, 140))
+
+
+def fact(path: str, text: str = "", *, moved: str = "", canonical: str = "", passed: bool = True) -> PageFact:
+    control = ControlResult.PASSED if passed else ControlResult.SHOWN_EVERYWHERE
+    return PageFact(
+        f"{E}{path}",
+        f"{E}{moved}" if moved else "",
+        f"{E}{canonical}" if canonical else "",
+        200,
+        "One",
+        fingerprint_text(make_article(1) if text == "" else text.strip()),
+        "",
+        "2026-01-31T10:00:00+00:00",
+        control=control,
+    )
+
+
+CASES = [
+    # why                                facts                                                     evidence, is proven
+    ("form", [fact("/a"), fact("/a/")], [(Evidence.SAME_TEXT, True)]),
+    ("another text", [fact("/a"), fact("/a/", make_article(2))], []),
+    ("moved", [fact("/old", moved="/new"), fact("/new")], [(Evidence.REDIRECT, True)]),
+    ("moved, everything", [fact("/old", "x", moved="/new", passed=False), fact("/new", "x")], []),
+    (
+        "several pages moved to one",
+        [*(fact(f"/old/{number}", "x", moved="/archive") for number in range(3)), fact("/archive", "x")],
+        [(Evidence.REDIRECT, False)] * 5,
+    ),
+    ("declared", [fact("/print", canonical="/a"), fact("/a")], [(Evidence.DECLARED, True)]),
+    ("declared, login form", [fact("/print", canonical="/a", passed=False), fact("/a")], [(Evidence.SAME_TEXT, False)]),
+    (
+        "two pages of a list in a large template",
+        [fact("/list?page=2", f"{TEMPLATE} alpha beta", canonical="/list"), fact("/list", f"{TEMPLATE} gamma delta")],
+        [(Evidence.SIMILAR_TEXT, False)],
+    ),
+    ("no text", [fact("/view?doc=1", " ", canonical="/view"), fact("/view", " ")], []),
+]
+
+
+@pytest.mark.parametrize(("why", "facts", "wanted"), CASES, ids=[case[0] for case in CASES])
+def test_twins(why: str, facts: list[PageFact], wanted: list[tuple[Evidence, bool]]) -> None:
+    clues = [PageClue(number, each.url) for number, each in enumerate(facts)]
+    found = find_twins(clues, {each.url: each for each in facts}, set())
+    assert [(twin.evidence, twin.is_proven) for twin in found] == wanted
