@@ -20,7 +20,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.learn_adversarial_sites import ADVERSARIAL_KINDS
+from benchmarks.learn_late_sites import LATE_KINDS
 from benchmarks.learn_sites import KINDS, Row, Site, make_sites
+from benchmarks.learn_unseen_sites import UNSEEN_KINDS
 from canonry import Policy, normalize
 from canonry.learner import learn
 from canonry.learner.export_rules import Entry, make_overrides
@@ -178,14 +181,11 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=6)
     parser.add_argument("--first-seed", type=int, default=100)
     parser.add_argument("--hosts", type=int, default=2)
-    parser.add_argument("--kinds", choices=("known", "unseen", "all"), default="all")
+    parser.add_argument("--kinds", choices=("known", "unseen", "adversarial", "late", "all"), default="all")
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
-    kinds = list(KINDS) if chosen.kinds != "unseen" else []
-    if chosen.kinds != "known":
-        from benchmarks.learn_unseen_sites import UNSEEN_KINDS
-
-        kinds += UNSEEN_KINDS
+    sets = {"known": KINDS, "unseen": UNSEEN_KINDS, "adversarial": ADVERSARIAL_KINDS, "late": LATE_KINDS}
+    kinds = [kind for name, each in sets.items() for kind in each if chosen.kinds in {name, "all"}]
     scores = measure(range(chosen.first_seed, chosen.first_seed + chosen.seeds), kinds, chosen.hosts)
     for name, score in scores.items():
         print(f"{name:18}", {key: round(value, 5) for key, value in score.summarize().items()})

@@ -11,7 +11,7 @@ import pytest
 
 import canonry
 from canonry.errors import LearnError
-from canonry.learner.find_rules import compute_confidence
+from canonry.learner.confidence import compute_confidence
 
 if TYPE_CHECKING:
     from pathlib import Path

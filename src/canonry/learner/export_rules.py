@@ -54,7 +54,9 @@ def _make_entry(kind: str, rest: str) -> tuple[str, Any]:
         return "query_to_path", {"path": first, "param": name, "to": start}
     simple: dict[str, tuple[str, Any]] = {
         "param": ("drop_query_params", rest),
-        "folder": ("drop_query_params_below", {"folder": first, "params": [second]}),
+        "folder": ("drop_query_params_below", {"folder": first, "params": [second]})
+        if first.endswith("/") and first != "/"
+        else ("drop_query_params_at", {"path": first, "params": [second]}),
         "value": ("drop_query_values", rest),
         "sem": ("drop_path_params", rest),
         "seg": ("drop_segments", {"place": place, "segment": text}),
@@ -67,8 +69,11 @@ def _make_entry(kind: str, rest: str) -> tuple[str, Any]:
     return simple[kind]
 
 
-def make_overrides(rules: Iterable[Iterable[Entry]], base: str | None = None) -> str:
-    """Return the text of an overrides file with these rules, added to those of the file `base`."""
+def make_overrides(rules: Iterable[Iterable[Entry]], base: str | None = None, *, indent: int | None = 2) -> str:
+    """Return the text of an overrides file with these rules, added to those of the file `base`.
+
+    Without an indent it is written in C: ten times as fast, for texts that nobody reads.
+    """
     document: dict[str, Any] = json.loads(base) if base else {"overrides": []}
     by_host: dict[str, dict[str, Any]] = {}
     for override in document["overrides"]:
@@ -79,9 +84,9 @@ def make_overrides(rules: Iterable[Iterable[Entry]], base: str | None = None) ->
             override[key] = value
         elif value not in override.setdefault(key, []):
             override[key].append(value)
-    known = [override for override in document["overrides"] if by_host.get(override["match"]["host"]) is override]
-    added = [by_host[host] for host in sorted(by_host) if by_host[host] not in known]
+    known = {override["match"]["host"] for override in document["overrides"]}
+    added = [by_host[host] for host in sorted(by_host) if host not in known]
     overrides = [*document["overrides"], *added]
     needs_rules = any(key in override for override in overrides for key in RULE_KEYS)
     head = {"format": FORMAT} if needs_rules or "format" in document else {}
-    return json.dumps({**head, "overrides": overrides}, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps({**head, "overrides": overrides}, indent=indent, ensure_ascii=False) + "\n"

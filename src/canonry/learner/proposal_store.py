@@ -26,7 +26,7 @@ _MAX_LISTED = 500
 
 
 class ProposalState(StrEnum):
-    """What a person decided about a rule."""
+    """A person's decision about a rule."""
 
     PROPOSED = "proposed"
     ACCEPTED = "accepted"

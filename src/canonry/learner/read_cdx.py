@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import json
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any
 
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 
+from canonry.bulk.cdx_lines import CdxParser
 from canonry.errors import LearnError
 from canonry.learner.duckdb_engine import SCHEMA
 
@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 
 pa: Any = pyarrow  # pyarrow has no type stubs
 _BATCH_ROWS = 65_536
-# The letters of a CDX header: https://iipc.github.io/warc-specifications/specifications/cdx-format/
-_URL, _TIME, _STATUS, _DIGEST = "a", "b", "s", "k"
-_DEFAULT_HEADER = "N b a m s k r M S V g"
-_USEFUL_STATUSES = ("200", "-", "")  # a revisit record has no status
+_USEFUL_STATUSES = ("200", None, "")  # a revisit record has no status
+
 
 _Row = tuple[str, str, float | None]
 
@@ -48,41 +46,14 @@ def _open(path: str) -> IO[str]:
 
 
 def _read_lines(path: str, file: IO[str]) -> Iterator[_Row]:
-    letters: list[str] = list(_DEFAULT_HEADER.split())
+    parser = CdxParser()
     for number, line in enumerate(file, 1):
-        text = line.strip()
-        if not text or text.startswith("!"):  # `!OpenWayback-CDXJ 1.0`
-            continue
-        if text.startswith("CDX "):
-            letters = text.split()[1:]
-            continue
-        row = _read_json_line(text) if text.endswith("}") else _read_plain_line(text, letters)
-        if row is None:
-            raise LearnError(f"{path}: line {number} is not a line of a CDX or CDXJ file: {text[:80]}")
-        url, digest, status, time = row
-        if status in _USEFUL_STATUSES and digest not in ("", "-"):
-            yield url, digest, _read_time(time)
-
-
-def _read_plain_line(text: str, letters: list[str]) -> tuple[str, str, str, str] | None:
-    fields = dict(zip(letters, text.split(" "), strict=False))
-    if _URL not in fields or _DIGEST not in fields:
-        return None
-    return fields[_URL], fields[_DIGEST], fields.get(_STATUS, ""), fields.get(_TIME, "")
-
-
-def _read_json_line(text: str) -> tuple[str, str, str, str] | None:
-    start = text.find("{")
-    head = text[:start].split()
-    try:
-        fields: Any = json.loads(text[start:])
-    except ValueError:
-        return None
-    url = fields.get("url") or fields.get("uri")
-    if not isinstance(url, str):
-        return None
-    time = head[1] if len(head) > 1 else str(fields.get("timestamp", ""))
-    return url, str(fields.get("digest") or fields.get("sha") or ""), str(fields.get("status") or ""), time
+        columns = parser.parse(line)
+        if columns is None or (columns and not columns.get("url")):
+            raise LearnError(f"{path}: line {number} is not a line of a CDX or CDXJ file: {line.strip()[:80]}")
+        url, digest = columns.get("url"), columns.get("digest")
+        if url and digest and columns.get("status") in _USEFUL_STATUSES:
+            yield url, digest, _read_time(columns.get("timestamp") or "")
 
 
 def _read_time(text: str) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
@@ -10,7 +11,7 @@ from sqlalchemy import Connection, select
 
 from canonry.errors import LearnError
 from canonry.learner.duckdb_engine import SCHEMA
-from canonry.store.schema import crawl_pages, crawls
+from canonry.store.schema import crawl_controls, crawl_pages, crawls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,17 +23,25 @@ _BATCH_ROWS = 10_000
 _SUCCESS = 200
 
 
-def read_crawl_rows(database: Database, crawl_id: int | None) -> Iterator[Any]:
-    """Yield the pages of a crawl, or of all crawls; LearnError if there is no such crawl or no text hash."""
+def read_crawl_rows(database: Database, crawl_id: int | None, *, normalized: bool = False) -> Iterator[Any]:
+    """Yield the pages and control fetches of a crawl, or of all crawls; LearnError if there is no such crawl.
+
+    Their URLs are those that were requested, or with `normalized` those of the pages under the policy of the crawl.
+    """
     if "text_hash" not in crawl_pages.c:
         raise LearnError("Crawls of this version of canonry keep no text hash, so nothing can be learned from them.")
     if crawl_id is not None and not database.read_now(lambda connection: _has_crawl(connection, crawl_id)):
         raise LearnError(f"There is no crawl {crawl_id}. List them with `canonry crawls`.")
     position = 0
     while True:
-        rows = database.read_now(lambda connection, at=position: _read_page(connection, crawl_id, at))  # type: ignore[misc]
+        read = partial(_read_page, crawl_id=crawl_id, position=position, normalized=normalized)
+        rows = database.read_now(read)
         if not rows:
-            return
+            break
+        position = rows[-1][0]
+        yield _make_batch(rows)
+    position = 0
+    while not normalized and (rows := database.read_now(partial(_read_controls, crawl_id=crawl_id, position=position))):
         position = rows[-1][0]
         yield _make_batch(rows)
 
@@ -41,15 +50,33 @@ def _has_crawl(connection: Connection, crawl_id: int) -> bool:
     return connection.execute(select(crawls.c.id).where(crawls.c.id == crawl_id)).first() is not None
 
 
-def _read_page(connection: Connection, crawl_id: int | None, position: int) -> list[Any]:
+def _read_page(connection: Connection, crawl_id: int | None, position: int, *, normalized: bool) -> list[Any]:
     pages = crawl_pages.c
     query = (
-        select(pages.id, pages.requested_url, pages.text_hash, pages.simhash, pages.finished_at)
+        select(
+            pages.id,
+            pages.url if normalized else pages.requested_url,
+            pages.text_hash,
+            pages.simhash,
+            pages.finished_at,
+        )
         .where(pages.id > position, pages.status == _SUCCESS, pages.text_hash != "")
         .order_by(pages.id)
         .limit(_BATCH_ROWS)
     )
     return list(connection.execute(query if crawl_id is None else query.where(pages.crawl_id == crawl_id)))
+
+
+def _read_controls(connection: Connection, crawl_id: int | None, position: int) -> list[Any]:
+    """Return what control fetches showed, as further rows."""
+    controls = crawl_controls.c
+    query = (
+        select(controls.id, controls.url, controls.text_hash, controls.simhash, controls.fetched_at)
+        .where(controls.id > position, controls.status == _SUCCESS)
+        .order_by(controls.id)
+        .limit(_BATCH_ROWS)
+    )
+    return list(connection.execute(query if crawl_id is None else query.where(controls.crawl_id == crawl_id)))
 
 
 def _make_batch(rows: list[Any]) -> Any:

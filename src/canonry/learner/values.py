@@ -8,7 +8,7 @@ from typing import Any
 
 
 class RuleKind(StrEnum):
-    """What a rule drops or writes in one way."""
+    """The part of a URL that a rule drops or writes in one way."""
 
     PARAM = "param"
     FOLDER_PARAM = "folder_param"
@@ -33,6 +33,8 @@ class RefusalReason(StrEnum):
     TOO_FEW = "too_few"
     UNDECIDED = "undecided"
     NOT_CONFIRMED = "not_confirmed"  # by --verify
+    VETOED = "vetoed"  # people said that pages which it merges are not the same
+    NOT_EXPRESSIBLE = "not_expressible"  # in an overrides file, or not beside other rules of the host
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +112,10 @@ def describe(fid: str, host: str) -> str:
     kind, _, rest = fid.partition(":")
     place, _, text = rest.partition(":")
     folder, _, name = rest.partition("|")
+    where = "below" if folder.endswith("/") and folder != "/" else "at"
     sentences = {
         "param": f"On {host} the parameter “{rest}” does not change the page.",
-        "folder": f"On {host} below {folder} the parameter “{name}” does not change the page.",
+        "folder": f"On {host} {where} {folder} the parameter “{name}” does not change the page.",
         "value": f"On {host} “{rest}” is the default: the page is the same without it.",
         "sem": f"On {host} “;{rest}” in the path does not change the page.",
         "seg": f"On {host} the segment “{text}” {_PLACES.get(place, place)} does not change the page.",

@@ -10,6 +10,7 @@ from canonry.core.normalize import normalize
 from canonry.core.presets import get_newest
 from canonry.errors import CanonryError, InvalidUrl
 from canonry.learner.export_rules import make_overrides
+from canonry.learner.refuse_rules import refuse_rule
 from canonry.learner.values import Learned, LearnedRule, Pair, RefusalReason, RefusedRule
 
 if TYPE_CHECKING:
@@ -38,12 +39,7 @@ async def verify_rules(
         if counter_examples is not None and not counter_examples:
             kept.append(rule)
             continue
-        refused.append(
-            RefusedRule(
-                rule.host, rule.kind, rule.name, rule.text, RefusalReason.NOT_CONFIRMED, rule.support, rule.against,
-                rule.confidence, tuple(counter_examples or ()),
-            )
-        )  # fmt: skip
+        refused.append(refuse_rule(rule, RefusalReason.NOT_CONFIRMED, tuple(counter_examples or ())))
     return replace(learned, rules=tuple(kept), refused=tuple(sorted(refused, key=lambda rule: (rule.host, rule.name))))
 
 
