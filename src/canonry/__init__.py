@@ -99,7 +99,7 @@ _NAMES_BY_MODULE = {
 }
 _MODULE_OF = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
 _SUBMODULES = {"net": "guard", "bulk": "arrow"}  # `canonry.net.guard` works after `import canonry`
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def __getattr__(name: str) -> object:

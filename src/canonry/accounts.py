@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -13,18 +14,35 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
+from canonry.core.keys import replace_unstorable
 from canonry.errors import StoreError
-from canonry.store.schema import bookmark_merges, bookmarks, imports, sessions, stamp, tokens, users
+from canonry.store.schema import (
+    bookmark_edits,
+    bookmark_merges,
+    bookmarks,
+    import_rows,
+    imports,
+    item_states,
+    read_marks,
+    sessions,
+    stamp,
+    tokens,
+    users,
+)
 from canonry.store.statements import Prepared
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from sqlalchemy import Table, Update
+
     from canonry.store.database import Database
 
 PERSONAL_OWNER_ID = 0  # owns all rows while a store has no users
 SESSION_LIFETIME = timedelta(days=14)
+_USE_PRECISION = timedelta(hours=1)
+_MAX_USER_AGENT_CHARS = 300
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -80,14 +98,14 @@ PERSONAL_OWNER = User(PERSONAL_OWNER_ID, "", is_admin=True)
 _USER_COLUMNS = (users.c.id, users.c.name, users.c.is_admin, users.c.created_at)
 _USER_BY_TOKEN = Prepared(
     lambda _: (
-        select(tokens.c.owner_id, *_USER_COLUMNS)
+        select(tokens.c.last_used_at, tokens.c.owner_id, *_USER_COLUMNS)
         .select_from(tokens.outerjoin(users, users.c.id == tokens.c.owner_id))
         .where(tokens.c.digest == bindparam("digest"))
     )
 )
 _USER_BY_SESSION = Prepared(
     lambda _: (
-        select(sessions.c.owner_id, *_USER_COLUMNS)
+        select(sessions.c.last_used_at, sessions.c.owner_id, *_USER_COLUMNS)
         .select_from(sessions.outerjoin(users, users.c.id == sessions.c.owner_id))
         .where(sessions.c.digest == bindparam("digest"), sessions.c.expires_at > bindparam("now"))
     )
@@ -131,15 +149,18 @@ class UserStore:
         """Return a new token, for the personal owner if `name` is empty; `revokes` deletes old tokens and sessions."""
         return await self.database.write(partial(_create_token, name=name, now=stamp(now), revokes=revokes))
 
-    async def find_by_token(self, token: str) -> User | None:
-        """Return the user of a token, None if there is none."""
-        found = await self.database.read(partial(_USER_BY_TOKEN.fetch_all, digest=_make_digest(token)))
+    async def find_by_token(self, token: str, now: datetime | None = None) -> User | None:
+        """Return the user of a token, None if there is none; `now` notes that the token is used."""
+        digest = make_digest(token)
+        found = await self.database.read(partial(_USER_BY_TOKEN.fetch_all, digest=digest))
+        await self._note_use(tokens, digest, found, now)
         return _find_user(found)
 
-    async def open_session(self, owner: int, now: datetime) -> str:
+    async def open_session(self, owner: int, now: datetime, *, user_agent: str = "") -> str:
         """Start a session and return its secret; delete all sessions that have expired."""
         secret = secrets.token_urlsafe(32)
-        values = {"digest": _make_digest(secret), "owner_id": owner, "expires_at": stamp(now + SESSION_LIFETIME)}
+        values = {"digest": make_digest(secret), "owner_id": owner, "expires_at": stamp(now + SESSION_LIFETIME)}
+        values |= {"created_at": stamp(now), "user_agent": replace_unstorable(user_agent[:_MAX_USER_AGENT_CHARS])}
 
         def work(connection: Connection) -> None:
             connection.execute(delete(sessions).where(sessions.c.expires_at <= stamp(now)))
@@ -150,20 +171,32 @@ class UserStore:
 
     async def find_by_session(self, secret: str, now: datetime) -> User | None:
         """Return the user of a session, None if there is none or it has expired."""
-        found = await self.database.read(
-            partial(_USER_BY_SESSION.fetch_all, digest=_make_digest(secret), now=stamp(now))
-        )
+        digest = make_digest(secret)
+        found = await self.database.read(partial(_USER_BY_SESSION.fetch_all, digest=digest, now=stamp(now)))
+        await self._note_use(sessions, digest, found, now)
         return _find_user(found)
+
+    async def _note_use(self, table: Table, digest: str, found: list[tuple[Any, ...]], now: datetime | None) -> None:
+        """Note when a token or session was used, at most once an hour: reading must not become writing."""
+        for last_used_at, *_ in found:
+            if now is not None and (last_used_at is None or last_used_at < stamp(now - _USE_PRECISION)):
+                change = update(table).where(table.c.digest == digest).values(last_used_at=stamp(now))
+                with suppress(StoreError):  # a store that cannot be written can still be read
+                    await self.database.write(partial(_execute, change=change))
 
     async def close_session(self, secret: str) -> None:
         """Delete a session."""
-        change = delete(sessions).where(sessions.c.digest == _make_digest(secret))
+        change = delete(sessions).where(sessions.c.digest == make_digest(secret))
         await self.database.write(lambda connection: connection.execute(change))
+
+
+def _execute(connection: Connection, change: Update) -> None:
+    connection.execute(change)
 
 
 def _find_user(found: list[tuple[Any, ...]]) -> User | None:
     """Return the user of the first row, None if there is no row or the user was removed."""
-    for owner, *row in found:
+    for _, owner, *row in found:
         user_id, *_ = row
         if user_id is not None:
             return _parse_user(row)
@@ -184,11 +217,11 @@ def _add(connection: Connection, name: str, now: str, *, is_admin: bool) -> NewU
     row = {"name": name, "is_admin": int(is_admin or is_first), "created_at": now}
     user_id = connection.execute(insert(users).values(row).returning(users.c.id)).scalar_one()
     if is_first:
-        for table in (bookmarks, bookmark_merges, imports, tokens):
+        for table in (bookmarks, bookmark_merges, bookmark_edits, imports, tokens, item_states, read_marks):
             connection.execute(update(table).where(table.c.owner_id == PERSONAL_OWNER_ID).values(owner_id=user_id))
         connection.execute(delete(sessions))
     user = User(user_id, name, is_admin or is_first, now)
-    return NewUser(user, _insert_token(connection, user_id, now))
+    return NewUser(user, insert_token(connection, user_id, now))
 
 
 def _remove(connection: Connection, name: str) -> int:
@@ -196,7 +229,9 @@ def _remove(connection: Connection, name: str) -> int:
     is_last = connection.execute(select(func.count()).select_from(users)).scalar_one() == 1
     if is_last:
         raise AccountError(AccountProblem.LAST_USER, name)
-    for table in (tokens, sessions, imports, bookmark_merges):
+    own_imports = select(imports.c.id).where(imports.c.owner_id == user_id)
+    connection.execute(delete(import_rows).where(import_rows.c.import_id.in_(own_imports)))
+    for table in (tokens, sessions, imports, bookmark_merges, bookmark_edits, item_states, read_marks):
         connection.execute(delete(table).where(table.c.owner_id == user_id))
     deleted = connection.execute(delete(bookmarks).where(bookmarks.c.owner_id == user_id)).rowcount
     connection.execute(delete(users).where(users.c.id == user_id))
@@ -213,7 +248,7 @@ def _create_token(connection: Connection, name: str, now: str, *, revokes: bool)
     if revokes:
         connection.execute(delete(tokens).where(tokens.c.owner_id == owner))
         connection.execute(delete(sessions).where(sessions.c.owner_id == owner))
-    return _insert_token(connection, owner, now)
+    return insert_token(connection, owner, now)
 
 
 def _get_id(connection: Connection, name: str) -> int:
@@ -223,12 +258,14 @@ def _get_id(connection: Connection, name: str) -> int:
     return found
 
 
-def _insert_token(connection: Connection, owner: int, now: str) -> str:
+def insert_token(connection: Connection, owner: int, now: str, name: str = "") -> str:
+    """Store the digest of a new token and return the token."""
     token = secrets.token_urlsafe(32)
-    connection.execute(insert(tokens).values(digest=_make_digest(token), owner_id=owner, created_at=now))
+    values = {"digest": make_digest(token), "owner_id": owner, "created_at": now, "name": name}
+    connection.execute(insert(tokens).values(values))
     return token
 
 
-def _make_digest(secret: str) -> str:
+def make_digest(secret: str) -> str:
     """Return a plain digest: a secret of 256 random bits needs no salt and no slow hash."""
     return hashlib.sha256(secret.encode(errors="replace")).hexdigest()

@@ -1,8 +1,8 @@
 """The exceptions that canonry raises to its users, and the enums of their kinds.
 
-The errors of the core are defined in `url_errors.py` and exported from here. Three more are defined beside
-their kinds: `accounts.AccountError`, `bookmarks.import_problems.BadBookmarkFile` and
-`rekey.entry_rekey_store.RekeyRefused`. Exceptions that are defined anywhere else never leave their package.
+The errors of the core are defined in `url_errors.py` and exported from here. Four more are defined beside
+their kinds: `accounts.AccountError`, `bookmarks.import_problems.BadBookmarkFile`, `bookmarks.linkding.LinkdingError`
+and `rekey.entry_rekey_store.RekeyRefused`. Exceptions that are defined anywhere else never leave their package.
 """
 
 from __future__ import annotations
@@ -316,6 +316,22 @@ class MergeNotFound(CanonryError):
     def __init__(self, group_id: str) -> None:
         super().__init__(f"There is no merge of duplicates {group_id} to undo. It may have been undone already.")
         self.group_id = group_id
+
+
+class TokenNotFound(CanonryError):
+    """The owner has no token with this id."""
+
+    def __init__(self, token_id: str) -> None:
+        super().__init__(f"There is no token {token_id!r}. It may have been revoked already.")
+        self.token_id = token_id
+
+
+class BulkEditNotFound(CanonryError):
+    """The owner has no change of many bookmarks with this number that can be undone."""
+
+    def __init__(self, edit_id: int) -> None:
+        super().__init__(f"There is no change {edit_id} to undo. It may have been undone already, or is too old.")
+        self.edit_id = edit_id
 
 
 class UndoConflict(CanonryError):

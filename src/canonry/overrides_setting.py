@@ -9,18 +9,17 @@ from __future__ import annotations
 import os
 import time
 
+from canonry.core.configured_overrides import DEFAULT_OVERRIDES, OVERRIDES_VARIABLE, SETTINGS_FILE
 from canonry.core.overrides import Overrides, parse_overrides
-from canonry.policy_files import DEFAULT_OVERRIDES, read_text
+from canonry.policy_files import read_text
 
-OVERRIDES_VARIABLE = "CANONRY_OVERRIDES"
 NO_FILE = "none"  # the value that turns overrides off, also those at the default place
 
-_SETTINGS_FILE = "canonry.toml"
 # File systems round the time of a change: a file that changed a moment ago may change again without a trace.
 _UNSETTLED_NANOSECONDS = 2_000_000_000
 
-# The path, inode, time of change and size of a file.
-_State = tuple[str, int, int, int]
+# The path, device, inode, time of change and size of a file.
+_State = tuple[str, int, int, int, int]
 _last_overrides: list[tuple[_State | None, Overrides]] = []
 _last_setting: list[tuple[_State, str]] = []
 
@@ -50,9 +49,9 @@ def find_overrides_file() -> str | None:
 
 def _read_settings_file() -> str:
     """Return `overrides` of canonry.toml; empty if there is no such file or key."""
-    if not os.path.exists(_SETTINGS_FILE):
+    if not os.path.exists(SETTINGS_FILE):
         return ""
-    state = _read_state(_SETTINGS_FILE)
+    state = _read_state(SETTINGS_FILE)
     if state is not None and _last_setting and _last_setting[0][0] == state:
         return _last_setting[0][1]
     from canonry.settings import load_settings
@@ -70,4 +69,4 @@ def _read_state(path: str) -> _State | None:
         return None
     if abs(time.time_ns() - found.st_mtime_ns) < _UNSETTLED_NANOSECONDS:
         return None
-    return os.path.abspath(path), found.st_ino, found.st_mtime_ns, found.st_size
+    return path, found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size

@@ -11,8 +11,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from canonry.core.policy import Policy
 
-DEFAULT_OVERRIDES = os.path.join("config", "url_normalization_overrides.v0.json")
-
 
 def load_policy(path: str | os.PathLike[str], *, overrides: str | os.PathLike[str] | None = None) -> Policy:
     """Load a policy from a TOML file, with the overrides in a JSON file if one is given."""

@@ -9,19 +9,22 @@ import os
 import re
 import tomllib
 from dataclasses import dataclass, field, fields
+from functools import partial
 from ipaddress import ip_network
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import canonry
+from canonry.core.configured_overrides import SETTINGS_FILE
 from canonry.errors import CanonryError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-SETTINGS_FILE = "canonry.toml"
 LOG_FORMATS = ("auto", "json", "text")
+LOG_LEVELS = ("debug", "info", "warning", "error")
+DEFAULT_POOL = 8
 UNIX_SOCKET = "unix"  # names the peers of a Unix socket, which have no address
 # Settings that name a program: a file in the current folder, which may come from others, must not choose what runs.
 VARIABLES_ONLY = frozenset({"chrome"})
@@ -56,9 +59,15 @@ class Settings:
     overrides: str = ""
     trusted_proxies: tuple[str, ...] = ()
     log_format: str = "auto"
+    log_level: str = "info"
+    database_pool: int = DEFAULT_POOL
+    requests_per_minute: int = 1200
+    sign_ins_per_minute: int = 10
     public_url: str = ""
     fetch_pages: bool = True
     fetch_private_pages: bool = True
+    fetch_item_links: bool = False
+    fetch_icons: bool = True
 
 
 SETTING_DESCRIPTIONS = {
@@ -87,11 +96,26 @@ SETTING_DESCRIPTIONS = {
         " changes of feeds to it (WebSub); by default feeds are only polled"
     ),
     "log_format": "the log of `serve` and `worker`: `json`, `text`, or `auto`: text on a terminal, else JSON",
+    "log_level": (
+        "what `serve` and `worker` log: `debug`, `info`, `warning` or `error`; requests are `info`. Only `--debug` logs"
+        " whole URLs"
+    ),
+    "database_pool": (
+        "connections to PostgreSQL that the service and each worker keep open for the store, half of them to write, and"
+        " as many for jobs; up to 10 more of each in peaks"
+    ),
+    "requests_per_minute": "requests of one token in a minute and process; more get status 429",
+    "sign_ins_per_minute": "sign-in attempts from one address in a minute, over all processes; more get status 429",
     "fetch_pages": (
         "`no`: the pages of new bookmarks are not fetched; otherwise they are, once, in the background, for their"
         " title, their description and to find bookmarks of the same page"
     ),
     "fetch_private_pages": "`no`: the pages of private bookmarks are not fetched, even if `fetch_pages` is on",
+    "fetch_item_links": (
+        "`yes`: the links of new feed items are fetched, once, in the background, to know an item also under the URL"
+        " that its link redirects to or that its page declares; off by default, because it is a request for each item"
+    ),
+    "fetch_icons": "`no`: the icons of the sites of bookmarks are not fetched; they never are if `fetch_pages` is off",
 }
 
 
@@ -205,6 +229,20 @@ def _parse_log_format(value: object) -> str:
     return str(value)
 
 
+def _parse_log_level(value: object) -> str:
+    level = str(value).lower()
+    if level not in LOG_LEVELS:
+        raise ValueError(f"must be one of {', '.join(LOG_LEVELS)}, not {value!r}")
+    return level
+
+
+def _parse_number(value: object, least: int) -> int:
+    text = str(value).strip()
+    if isinstance(value, bool) or not text.isascii() or not text.isdecimal() or int(text) < least:
+        raise ValueError(f"must be a whole number of at least {least}, not {value!r}")
+    return int(text)
+
+
 def _parse_public_url(value: object) -> str:
     """Parse the beginning of URLs: scheme, host and perhaps a path."""
     text = _parse_text(value).strip()
@@ -239,8 +277,14 @@ _PARSERS: dict[str, Callable[[object], object]] = {
     "overrides": _parse_text,
     "trusted_proxies": _parse_proxies,
     "log_format": _parse_log_format,
+    "log_level": _parse_log_level,
+    "database_pool": partial(_parse_number, least=2),
+    "requests_per_minute": partial(_parse_number, least=1),
+    "sign_ins_per_minute": partial(_parse_number, least=1),
     "public_url": _parse_public_url,
     "fetch_pages": _parse_switch,
     "fetch_private_pages": _parse_switch,
+    "fetch_item_links": _parse_switch,
+    "fetch_icons": _parse_switch,
 }
 assert set(_PARSERS) == set(SETTING_DESCRIPTIONS) == {each.name for each in fields(Settings)}

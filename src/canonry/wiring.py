@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from canonry.errors import CanonryError, StoreError
+from canonry.settings import DEFAULT_POOL
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Collection
@@ -64,7 +65,9 @@ class Components:
             _log.warning("statistics not written, will retry: %s", error)
 
 
-def open_database(database_url: str, *, warn: Callable[[str], None], must_exist: bool = False) -> Database:
+def open_database(
+    database_url: str, *, warn: Callable[[str], None], must_exist: bool = False, pool: int = DEFAULT_POOL
+) -> Database:
     """Open a store, and create it if there is none; with `must_exist`, a missing SQLite file is a StoreError."""
     from canonry.store.database import Database, find_store_file
     from canonry.store.pinned_policies import announce_newer, list_unannounced
@@ -74,7 +77,7 @@ def open_database(database_url: str, *, warn: Callable[[str], None], must_exist:
         raise StoreError(
             f"{file}: this store does not exist. Check --db, or create it, for example with `canonry ingest`."
         )
-    database = Database(database_url, say=warn)
+    database = Database(database_url, say=warn, pool=pool)
     if database.read_now(list_unannounced):
         for newer in database.write_now(announce_newer):
             warn(str(newer))
@@ -114,7 +117,9 @@ async def open_components(
     from canonry.store.cache import open_cache
 
     async with AsyncExitStack() as stack:
-        database = stack.enter_context(await asyncio.to_thread(open_database, settings.database_url, warn=warn))
+        database = stack.enter_context(
+            await asyncio.to_thread(open_database, settings.database_url, warn=warn, pool=settings.database_pool)
+        )
         client = await stack.enter_async_context(make_client(settings))
         cache = open_cache(settings, database)
         stack.push_async_callback(cache.close)
@@ -125,6 +130,7 @@ async def open_components(
             partial(expand, client=client, cache=cache),
             enqueue=partial(_enqueue, jobs),
             fetch=client.fetch if reads_pages else None,
+            fetches_icons=settings.fetch_icons,
             reads_private_pages=settings.fetch_private_pages,
             clock=clock,
         )
@@ -148,6 +154,7 @@ async def open_components(
 
 def make_worker(components: Components, *, concurrency: int = 32, due_interval: float = 30.0) -> Worker:
     """Return the worker for all kinds of jobs; it looks for due feeds every `due_interval` seconds."""
+    from canonry.feeds.item_links import LinkReading
     from canonry.feeds.polling import Polling
     from canonry.jobs.crawl_jobs import make_crawl_kinds, make_crawl_schedules
     from canonry.jobs.kinds import (
@@ -155,22 +162,28 @@ def make_worker(components: Components, *, concurrency: int = 32, due_interval: 
         make_bookmark_schedules,
         make_feed_kinds,
         make_feed_schedules,
+        make_link_kinds,
+        make_link_schedules,
     )
     from canonry.jobs.webhook_jobs import make_webhook_kinds, make_webhook_schedules
     from canonry.jobs.websub_jobs import make_websub_kinds, make_websub_schedules
     from canonry.jobs.worker import Worker
 
-    public_url = components.settings.public_url
+    settings, fetch, clock = components.settings, components.client.fetch, components.clock
+    public_url = settings.public_url
+    links = LinkReading(components.database, fetch, clock=clock, user_agent=settings.user_agent)
     kinds = [
-        *make_feed_kinds(components.jobs, Polling(components.client.fetch, clock=components.clock)),
+        *make_feed_kinds(components.jobs, Polling(fetch, clock=clock)),
         *make_bookmark_kinds(components.bookmarks, components.bookmark_rekeys),
-        *make_crawl_kinds(components.jobs, components.settings, components.client),
-        *make_webhook_kinds(components.jobs, components.client.fetch, components.clock),
-        *make_websub_kinds(components.jobs, components.client.fetch, components.clock, public_url),
+        *make_link_kinds(links),
+        *make_crawl_kinds(components.jobs, settings, components.client),
+        *make_webhook_kinds(components.jobs, fetch, clock),
+        *make_websub_kinds(components.jobs, fetch, clock, public_url),
     ]
     schedules = [
         *make_feed_schedules(due_interval=due_interval),
         *make_bookmark_schedules(),
+        *make_link_schedules(is_enabled=settings.fetch_item_links),
         *make_crawl_schedules(),
         *make_webhook_schedules(),
         *make_websub_schedules(public_url),

@@ -78,7 +78,7 @@ FILES = {
         Draft(
             f"{SITE}/ding",
             "Ding 'dong'",
-            "Described\n[linkding-notes]Noted[/linkding-notes]",
+            "Described\n\nNoted",
             ("one", "two"),
             private=True,
             created_at=at("2022-04-15T05:20:00"),

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 pa: Any = pytest.importorskip("pyarrow")
+import canonry  # noqa: E402
 from canonry.bulk import merge_runs  # noqa: E402
+from canonry.bulk.job import BulkJob  # noqa: E402
 
 
 def test_a_hash_that_continues_in_the_next_table_is_one_row() -> None:
@@ -17,7 +19,9 @@ def test_a_hash_that_continues_in_the_next_table_is_one_row() -> None:
         pa.array([None if place != 1 else "first" for _, place in rows]), pa.array([place for _, place in rows]),
         pa.array([10**place for _, place in rows]),
     ]  # fmt: skip
-    table = pa.table(fields, schema=merge_runs.MERGE_SCHEMA)
+    table = pa.table(
+        fields, schema=merge_runs.make_merge_schema(BulkJob(("a",), "o", canonry.policy("bookmark"), "w", "/"))
+    )
     for size in range(1, 8):
         pieces = [table.slice(at, size) for at in range(0, 6, size)]
         found = pa.concat_tables(list(merge_runs.merge_sorted_rows([table.slice(0, 0), *pieces]))).to_pylist()

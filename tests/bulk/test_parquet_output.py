@@ -20,7 +20,7 @@ def test_the_bytes_do_not_depend_on_the_sizes_of_the_tables(tmp_path: Path, monk
     table = pa.table({"url": [f"https://a.com/{number}" for number in range(5300)]})
     written = []
     for size in (1, 999, 1000, 2500, 9999):
-        with parquet_output.open_parquet_writer(tmp_path / "x.parquet", schema) as writer:
+        with parquet_output.open_parquet_writer(str(tmp_path / "x.parquet"), schema) as writer:
             for at in range(0, 5300, size):
                 writer.add(table.slice(at, size))
         written.append((tmp_path / "x.parquet").read_bytes())

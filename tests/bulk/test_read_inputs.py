@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 def read_invalid_kinds(file: Path, **options: Any) -> dict[int, InvalidRowKind]:
-    job = BulkJob((str(file),), "out.parquet", canonry.policy("bookmark"), **options)
-    return {row.row: row.reason.kind for batch in read_batches(job, str(file)) for row in batch.invalid}
+    job = BulkJob((str(file),), "out.parquet", canonry.policy("bookmark"), "/w", "/", **options)
+    return {row.row: row.reason.kind for batch in read_batches(job, 0) for row in batch.invalid}
 
 
 def test_rows_count_from_1_even_if_a_block_is_one_line() -> None:
-    job = BulkJob((__file__,), "out.parquet", canonry.policy("bookmark"), memory=1)
-    assert next(read_batches(job, __file__)).rows[0] == 1
+    job = BulkJob((__file__,), "out.parquet", canonry.policy("bookmark"), "/w", "/", memory=1)
+    assert next(read_batches(job, 0)).rows[0] == 1
 
 
 def test_csv_records_that_do_not_fit_the_header_are_invalid(tmp_path: Path) -> None:
@@ -53,8 +53,8 @@ def test_a_stray_quote_costs_its_own_line_only(stray: str, invalid: int, end: st
     file = tmp_path / "a.csv"
     lines = [f"https://a.com/{number},text {number}\n" for number in range(5000)]
     file.write_text("url,text\n" + "".join(lines[:10]) + stray + "\n" + "".join(lines[10:]) + end)
-    job = BulkJob((str(file),), "out.parquet", canonry.policy("bookmark"))
-    batches = list(read_batches(job, str(file)))
+    job = BulkJob((str(file),), "out.parquet", canonry.policy("bookmark"), "/w", "/")
+    batches = list(read_batches(job, 0))
     reasons = [row.reason.kind for batch in batches for row in batch.invalid]
     assert reasons == [InvalidRowKind.UNCLOSED_QUOTE] * invalid
     assert sum(len(batch.urls) for batch in batches) == 5000 + bool(end)

@@ -17,7 +17,8 @@ from canonry import bulk
 pa: Any = pytest.importorskip("pyarrow")
 pq: Any = pytest.importorskip("pyarrow.parquet")
 pytest.importorskip("duckdb")
-from canonry.bulk import job, line_blocks, run_job  # noqa: E402
+from canonry.bulk import duckdb as duckdb_engine  # noqa: E402
+from canonry.bulk import job, line_blocks  # noqa: E402
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -256,16 +257,12 @@ def test_diff_mode_writes_the_rows_for_which_two_policies_differ(tmp_path: Path)
 
 def test_hashes_out_of_order_are_never_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.txt").write_text("https://a.com/\nhttps://b.com/\nhttps://c.com/\n")
-    engine = run_job._make_engine("duckdb", None)
+    merge = duckdb_engine._merge
 
-    class UnorderedEngine:
-        make_parts = engine.make_parts
-        close = engine.close
+    def merge_unordered(*arguments: Any) -> Any:
+        return [pa.concat_tables(list(merge(*arguments))).take([2, 0, 1])]
 
-        def merge(self, *arguments: Any) -> Any:
-            return [pa.concat_tables(list(engine.merge(*arguments))).take([2, 0, 1])]
-
-    monkeypatch.setattr(run_job, "_make_engine", lambda *_: UnorderedEngine())
+    monkeypatch.setattr(duckdb_engine, "_merge", merge_unordered)
     with pytest.raises(bulk.BulkError, match="out of order"):
         bulk.run([tmp_path / "a.txt"], tmp_path / "out.parquet")
     assert not (tmp_path / "out.parquet").exists()

@@ -1,16 +1,10 @@
 """Spark: SQL functions equal canonry.normalize, and canonry bulk writes the same bytes as on one machine.
 
-The tests share one session, except the last one, which has its own cluster: Java takes seconds to start.
+The tests share one session, because Java takes seconds to start. `test_spark_cluster.py` has a real cluster.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,7 +14,7 @@ import mixed_urls
 from bulk_reference import dedupe, make_mixed_lines, write_lines
 from canonry import bulk
 from canonry.bulk.functions import register_spark
-from java import FAST_JAVA, needs_java, run_cluster, run_spark_session
+from java import needs_java, run_spark_session
 
 pa: Any = pytest.importorskip("pyarrow")
 pq: Any = pytest.importorskip("pyarrow.parquet")
@@ -34,8 +28,6 @@ pytestmark = [
 if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
-
-CANONRY = [sys.executable, "-m", "canonry", "bulk"]
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +86,11 @@ def test_every_mode_writes_the_same_bytes_as_one_machine(spark: Any, tmp_path: P
         assert (one.rows, one.invalid) == (other.rows, other.invalid)
         for name in (f"{mode}.parquet", f"{mode}.invalid.parquet"):
             assert (alone / name).read_bytes() == (many / name).read_bytes(), name
+        options: dict[str, Any] = {"mode": mode, "against": against, "partitions": 3}
+        bulk.run(files, alone / mode, **options, overwrite=True)
+        bulk.run(files, many / mode, **options, engine="spark", overwrite=True)  # each partition by a worker
+        for name in ("_SUCCESS", *(f"part-{number:05}.parquet" for number in range(3))):
+            assert (alone / mode / name).read_bytes() == (many / mode / name).read_bytes(), (mode, name)
     assert pq.read_table(many / "dedupe.parquet").to_pylist() == dedupe(files)
     with pytest.raises(bulk.BulkError) as on_one_machine:
         bulk.run(files, alone / "x.parquet", column="nope", format="csv")
@@ -102,26 +99,3 @@ def test_every_mode_writes_the_same_bytes_as_one_machine(spark: Any, tmp_path: P
     assert str(on_spark.value) == str(on_one_machine.value)
     assert sorted(path.name for path in many.iterdir() if path.name.startswith(".")) == [".x.parquet.work"]
     assert spark.range(5).count() == 5, "the caller's session must not be stopped"
-
-
-def test_a_killed_executor_does_not_change_the_output(tmp_path: Path) -> None:
-    files, out = write_lines(tmp_path, make_mixed_lines(24_000), 12), tmp_path / "out.parquet"
-    work = tmp_path / ".out.parquet.work"
-    with run_cluster(tmp_path) as spark:
-        command = [*CANONRY, *map(str, files), "-o", str(out), "--engine", "spark", "--master", spark.master]
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **FAST_JAVA}
-        ) as process:
-            deadline = time.monotonic() + 240
-            while not (spark.get_executors() and any(path.name != "job.json" for path in work.glob("*.json"))):
-                assert time.monotonic() < deadline and process.poll() is None, process.communicate()
-                time.sleep(0.01)
-            victim = spark.get_executors()[0]
-            os.kill(victim, signal.SIGKILL)
-            printed, errors = process.communicate(timeout=600)
-        assert process.returncode == 0, errors
-        assert victim not in spark.get_executors()
-    assert json.loads(printed)["files"] == 12
-    assert errors == ""
-    bulk.run(files, tmp_path / "alone.parquet")
-    assert out.read_bytes() == (tmp_path / "alone.parquet").read_bytes()

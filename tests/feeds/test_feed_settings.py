@@ -17,7 +17,7 @@ from canonry.feeds.feed_settings import (
     parse_header,
     parse_size,
 )
-from canonry.feeds.feed_values import FeedState, FeedStatus
+from canonry.feeds.feed_values import NO_FAILURE, FeedState, FeedStatus
 from canonry.feeds.ingest_report import FeedResult
 from canonry.store.schema import stamp
 from feed_texts import gone, moved, ok, rss
@@ -89,8 +89,8 @@ def test_headers_are_parsed() -> None:
         (FEED, {"headers": None}, {"headers": "{}"}),
         (FEED, {"paused": True}, {"status": "paused"}),
         (FEED, {"paused": False}, {}),
-        (PAUSED, {"paused": False}, {"status": "active", "failures": 0, "failure": "", "next_check_at": None}),
-        (STOPPED, {"paused": False}, {"status": "active", "failures": 0, "failure": "", "next_check_at": None}),
+        (PAUSED, {"paused": False}, {"status": "active", "next_check_at": None, **NO_FAILURE}),
+        (STOPPED, {"paused": False}, {"status": "active", "next_check_at": None, **NO_FAILURE}),
     ],
 )
 def test_changes_become_columns(feed: FeedState, changes: FeedChanges, values: dict[str, Any]) -> None:

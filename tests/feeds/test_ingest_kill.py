@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 FEEDS = 6
 STEPS = 5
-KILLS = 50  # per kind of database
-MIN_KILLS_INSIDE = 15  # of these, at least so many while a transaction had written and not ended
+KILLS = 20  # per kind of database
+MIN_KILLS_INSIDE = 5  # of these, at least so many while a transaction had written and not ended
 WAIT_SECONDS = 300  # for an event on a busy machine
 SCRIPT = Path(__file__).parents[1] / "ingest_process.py"
 

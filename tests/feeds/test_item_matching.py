@@ -58,6 +58,7 @@ class Stored:
     dedupe: dict[str, KnownEntry] = field(default_factory=dict)
     url: dict[str, list[KnownEntry]] = field(default_factory=dict)
     hash: dict[str, KnownEntry] = field(default_factory=dict)
+    page: dict[str, list[KnownEntry]] = field(default_factory=dict)
     ambiguous: set[tuple[KeyType, str]] = field(default_factory=set)
 
     def match(self, *items: Item) -> DocumentMatch:
@@ -68,6 +69,7 @@ class Stored:
             by_dedupe_key=self.dedupe,
             by_url=self.url,
             by_hash=self.hash,
+            by_page=self.page,
         )
         return match_items(make_keyed_items(items, FEED), known_entries, self.ambiguous, FEED)
 
@@ -78,6 +80,8 @@ DATED = Item(title="Bare", published="2026-01-01")
 BARE_HASH = make_fallback_hashes(make_keyed_items([BARE], FEED), FEED)[0]
 OLD = known(is_in_feed=False, has_guid_key=False, is_imported=True)
 NOTHING = OLD._replace(guid="", title="", published="", place="", content_hash="")
+CLICK = replace(ITEM, link="https://click.test/r/1")
+PAGE_OWNER = known(7, CLICK, is_in_feed=False)
 
 # why, what is known, the item, what it is, the entry it is
 CASES: list[tuple[str, Stored, Item, ItemOutcome, int | None]] = [
@@ -131,6 +135,12 @@ CASES: list[tuple[str, Stored, Item, ItemOutcome, int | None]] = [
     ("other fragment, other guid, same title and date", Stored(place={"//a.com/1": [known(item=Item("g1", "https://a.com/1#a", "One", "d"))]}), Item("g2", "https://a.com/1#b", "One", "d"), DUPLICATE, 1),
     ("an empty query appears", Stored(place={"//a.com/1": [known()]}), replace(ITEM, guid="", link="https://a.com/1?", published=""), UPDATED, 1),
     ("link not known, nothing else", Stored(place={"//a.com/1": [known()._replace(link="")]}), Item(link="https://a.com/1/", title="x"), UPDATED, 1),
+    ("page of another feed's link, same title", Stored(page={"//a.com/1": [PAGE_OWNER]}), replace(ITEM, guid="g2"), DUPLICATE, 7),
+    ("page of another feed's link, other title", Stored(page={"//a.com/1": [PAGE_OWNER]}), replace(ITEM, title="x"), NEW, None),
+    ("page of a link, a section of it", Stored(page={"//a.com/1": [PAGE_OWNER]}), replace(ITEM, link="https://a.com/1#a"), NEW, None),
+    ("page of a link, ambiguous place", Stored(page={"//a.com/1": [PAGE_OWNER]}, ambiguous={(URL, "//a.com/1")}), ITEM, NEW, None),
+    ("page of a link of this feed, same title", Stored(page={"//a.com/1": [known(7, CLICK)]}), ITEM, UPDATED, 7),
+    ("page of a link of this feed, other title", Stored(page={"//a.com/1": [known(7, CLICK)]}), replace(ITEM, title="x"), NEW, None),
     ("legacy guid, same feed", Stored(legacy={"g1": known()}), ITEM, DUPLICATE, 1),
     ("legacy guid of another feed", Stored(legacy={"g1": ELSEWHERE}), ITEM, NEW, None),
     ("legacy guid, imported", Stored(legacy={"g1": OLD}), ITEM, DUPLICATE, 1),

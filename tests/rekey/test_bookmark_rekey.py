@@ -10,7 +10,8 @@ import pytest
 from sqlalchemy import Connection, insert, select, update
 
 from canonry.bookmarks.bookmark import BookmarkUrl
-from canonry.bookmarks.bookmark_rows import dump_url, make_empty_row, make_key, make_search_text
+from canonry.bookmarks.bookmark_rows import dump_url, make_empty_row, make_key
+from canonry.bookmarks.search_words import make_search_columns
 from canonry.core.native import normalize
 from canonry.errors import RekeyNotFound, RekeyUnfinished
 from canonry.rekey.bookmark_rekey import finish_rekey, plan_bookmark_rekey
@@ -55,7 +56,7 @@ def add(connection: Connection, owner: int, url: str, *, policy: str, title: str
     saved = BookmarkUrl(normalized, url if url != normalized else None, normalized, exact_url=False, policy=policy)
     row: dict[str, Any] = {**make_empty_row(), **dump_url(saved), "owner_id": owner, "key": make_key(normalized)}
     row |= {"title": title, "created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z"}
-    connection.execute(insert(bookmarks).values({**row, "haystack": make_search_text(row)}))
+    connection.execute(insert(bookmarks).values({**row, **make_search_columns(row)}))
 
 
 def dump(database: Database) -> list[dict[str, Any]]:
@@ -140,7 +141,7 @@ def test_what_a_user_wrote_after_the_rekey_stays(database: Database) -> None:
     def edit(connection: Connection) -> None:
         row = connection.execute(select(bookmarks).where(bookmarks.c.id == 3)).mappings().one()
         values = {"title": "Mine", "updated_at": "2026-02-01T00:00:00Z"}
-        values["haystack"] = make_search_text({**row, **values})
+        values |= make_search_columns({**row, **values})
         connection.execute(update(bookmarks).where(bookmarks.c.id == 3).values(values))
         add(connection, 1, "https://example.com/new?fb_ref=3", policy="bookmark@2", title="New")
 

@@ -738,7 +738,7 @@ def test_a_rekey_survives_kill_at_any_moment(large: Path, tmp_path: Path) -> Non
     assert after != before
     chance, killed, arguments = random.Random(7), 0, ["--batch", "4"]
     moments: set[tuple[str, int]] = set()
-    while killed < 10:
+    while killed < 6:
         with subprocess.Popen(command(large, *arguments), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
             _wait_for_batches(process, large, chance.randint(1, 40))
             process.send_signal(signal.SIGKILL)
@@ -754,7 +754,7 @@ def test_a_rekey_survives_kill_at_any_moment(large: Path, tmp_path: Path) -> Non
             assert dump_file(large) == (after if is_done else before)
             arguments = ["--batch", "4", *(["--undo"] if is_done else [])]
         moments.update(rows)
-    assert len(moments) > 6  # the kills came at different moments
+    assert len(moments) > 3  # the kills came at different moments
     subprocess.run(command(large, *arguments), check=True, capture_output=True)
     if "--undo" in arguments:
         assert dump_file(large) == before

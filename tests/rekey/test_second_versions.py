@@ -19,7 +19,8 @@ import pytest
 from sqlalchemy import Connection, func, insert, select
 
 from canonry.bookmarks.bookmark import BookmarkUrl
-from canonry.bookmarks.bookmark_rows import dump_url, make_empty_row, make_key, make_search_text
+from canonry.bookmarks.bookmark_rows import dump_url, make_empty_row, make_key
+from canonry.bookmarks.search_words import make_search_columns
 from canonry.core.keys import Item
 from canonry.core.native import normalize
 from canonry.feeds.feed_store import FeedStore
@@ -63,7 +64,7 @@ def fill_bookmarks(connection: Connection) -> None:
         saved = BookmarkUrl(url, given if given != url else None, url, exact_url=False, policy="bookmark@1")
         row: dict[str, Any] = {**make_empty_row(), **dump_url(saved), "owner_id": 1, "key": make_key(url)}
         row |= {"title": f"T{number}", "created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z"}
-        rows.append({**row, "haystack": make_search_text(row)})
+        rows.append({**row, **make_search_columns(row)})
     connection.execute(insert(bookmarks), rows)
 
 

@@ -21,7 +21,7 @@ class ExpansionState(StrEnum):
 
 
 class OnDuplicate(StrEnum):
-    """What to do when the URL of a new bookmark is saved already."""
+    """The action for a new bookmark whose URL is saved already."""
 
     RETURN = "return"
     UPDATE = "update"
@@ -30,7 +30,7 @@ class OnDuplicate(StrEnum):
 
 
 class PutOutcome(StrEnum):
-    """What putting a bookmark changed."""
+    """The effect of putting a bookmark."""
 
     CREATED = "created"
     UPDATED = "updated"
@@ -108,20 +108,31 @@ class PutResult:
     outcome: PutOutcome
 
 
+class BookmarkSort(StrEnum):
+    """The order of a list of bookmarks."""
+
+    NEWEST = "newest"
+    OLDEST = "oldest"
+    TITLE = "title"
+    SITE = "site"
+    CHANGED = "changed"  # the bookmark that was changed last comes first
+
+
 @dataclass(frozen=True, slots=True)
 class BookmarkSearch:
-    """Which bookmarks to list; every word must occur somewhere in the texts of a bookmark."""
+    """Which bookmarks to list, and in which order; `words` is what a person types, see `search_query`."""
 
     words: str = ""
     tag: str = ""
     folder: str = ""
     to_read: bool | None = None
     in_trash: bool = False
+    sort: BookmarkSort = BookmarkSort.NEWEST
 
 
 @dataclass(frozen=True, slots=True)
 class BookmarkPage:
-    """A page of a search, newest bookmarks first; `next_cursor` is None on the last page."""
+    """A page of a search; `next_cursor` is None on the last page."""
 
     bookmarks: tuple[Bookmark, ...]
     next_cursor: str | None

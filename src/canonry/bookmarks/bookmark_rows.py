@@ -12,14 +12,13 @@ from canonry.core.keys import replace_unstorable
 from canonry.store.schema import bookmarks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 EXACT_POLICY = "exact@1"  # of bookmarks whose URL is saved as it was given
 _NAMES = [each.name for each in fields(Bookmark)]
 bookmark_columns = [bookmarks.c[name] for name in _NAMES]
 _LISTS = frozenset({"tags", "archive_urls", "episode_urls"})  # stored as JSON
 _BOOLEANS = frozenset({"exact_url", "to_read", "private"})  # stored as 0 and 1
-_SEARCHED = ("url", "original_url", "title", "description", "tags", "folder", "archive_urls", "episode_urls")
 _WRITTEN_BY_PEOPLE = BookmarkFields.__annotations__.keys()
 
 
@@ -54,7 +53,8 @@ def dump_bookmark(bookmark: Bookmark) -> dict[str, Any]:
 def make_empty_row() -> dict[str, Any]:
     """Return the columns that people write, all empty, for a bookmark whose page is not read yet."""
     texts = {"title": "", "description": "", "folder": "", "page_state": "pending"}
-    return texts | {"to_read": 0, "private": 0} | dict.fromkeys(_LISTS, "[]")
+    unread = {"page_attempts": 0, "page_retry_at": None}
+    return texts | unread | {"to_read": 0, "private": 0} | dict.fromkeys(_LISTS, "[]")
 
 
 def dump_fields(given: BookmarkFields) -> dict[str, Any]:
@@ -79,12 +79,6 @@ def dump_url(url: BookmarkUrl) -> dict[str, Any]:
         "expansion": url.expansion.value,
         "expansion_reason": replace_unstorable(url.expansion_reason),
     }
-
-
-def make_search_text(row: Mapping[str, Any]) -> str:
-    """Return everything that a search looks at, in lower case."""
-    texts = {name: "\n".join(json.loads(row[name])) if name in _LISTS else row[name] or "" for name in _SEARCHED}
-    return "\n".join(texts.values()).lower()
 
 
 def dump_json(value: Any) -> str:

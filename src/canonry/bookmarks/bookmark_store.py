@@ -8,7 +8,7 @@ from collections import Counter
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, bindparam, delete, func, select, update
+from sqlalchemy import Connection, bindparam, delete, func, literal_column, select, update
 from sqlalchemy.dialects import postgresql
 
 from canonry.bookmarks.bookmark import (
@@ -29,10 +29,10 @@ from canonry.bookmarks.bookmark_rows import (
     dump_url,
     make_empty_row,
     make_key,
-    make_search_text,
     parse_row,
 )
-from canonry.bookmarks.bookmark_search import NEWEST_FIRST, parse_cursor, search_bookmarks
+from canonry.bookmarks.bookmark_search import NEWEST_FIRST, count_matches, parse_cursor, search_bookmarks
+from canonry.bookmarks.search_words import make_search_columns
 from canonry.errors import AlreadySaved, BookmarkNotFound, EtagMismatch
 from canonry.store.database import RetryTransaction
 from canonry.store.schema import bookmarks, stamp
@@ -106,7 +106,7 @@ class BookmarkStore:
 
     async def find(self, owner: int, url: str) -> list[Bookmark]:
         """Return the bookmark that is saved under exactly this URL, if there is one."""
-        return await self.database.look_up(partial(_find, owner=owner, url=url))
+        return await self.database.look_up(partial(find_bookmarks, owner=owner, url=url))
 
     async def search(
         self, owner: int, search: BookmarkSearch, *, cursor: str | None = None, limit: int = 50
@@ -114,6 +114,10 @@ class BookmarkStore:
         """Return a page of bookmarks, newest first; ValueError if the cursor is not valid."""
         after = parse_cursor(cursor) if cursor else None
         return await self.database.read(partial(search_bookmarks, owner=owner, search=search, after=after, limit=limit))
+
+    async def count_matches(self, owner: int, search: BookmarkSearch) -> int:
+        """Return how many bookmarks match."""
+        return await self.database.read(partial(count_matches, owner=owner, search=search))
 
     async def list_ids(self, owner: int) -> list[BookmarkInFolder]:
         """Return the id and the folder of every bookmark, newest first."""
@@ -179,6 +183,15 @@ class BookmarkStore:
 
         return await self.database.read(work)
 
+    async def count_by_month(self, since: datetime) -> dict[str, int]:
+        """Return how many bookmarks, of all owners, were saved in each month since a time: `2026-03` → 12."""
+        # Literals: PostgreSQL does not see that two parameters of the same value are the same expression.
+        month = func.substr(bookmarks.c.created_at, literal_column("1"), literal_column("7"))
+        query = select(month, func.count()).where(_NOT_DELETED, bookmarks.c.created_at >= stamp(since)).group_by(month)
+        return await self.database.read(
+            lambda connection: {name: int(count) for name, count in connection.execute(query)}
+        )
+
     async def get_last_change(self, owner: int) -> str | None:
         """Return when the owner last saved, changed or deleted a bookmark; None if that never happened."""
         query = select(func.max(bookmarks.c.updated_at)).where(bookmarks.c.owner_id == owner)
@@ -225,14 +238,14 @@ def put_bookmark(
     key = make_key(url.url)
     row = {**make_empty_row(), **dump_fields(fields), **dump_url(url)}
     row |= {"owner_id": owner, "key": key, "created_at": created_at or now, "updated_at": now}
-    row["haystack"] = make_search_text(row)
+    row |= make_search_columns(row)
     for inserted in _INSERT.fetch_all(connection, **row):
         return PutResult(parse_row(inserted), PutOutcome.CREATED)
     if on_duplicate is OnDuplicate.ALLOW:
         row["key"] = make_key(f"{url.url} {uuid.uuid4()}")  # a URL has no blank, so no URL has this key
         [inserted] = _INSERT.fetch_all(connection, **row)
         return PutResult(parse_row(inserted), PutOutcome.CREATED)
-    found = _find(connection, owner, url.url)
+    found = find_bookmarks(connection, owner, url.url)
     if not found:
         raise RetryTransaction  # the bookmark was deleted between the two statements
     [saved] = found
@@ -266,12 +279,14 @@ def change_bookmark(
         after |= {**dump_url(url), "key": make_key(url.url)}
         if url.url == bookmark.url:
             del after["key"]  # stays as it is: an allowed duplicate has a random key
+        else:
+            after |= {"page_state": "pending", "page_attempts": 0, "page_retry_at": None}
         if url.exact_url and bookmark.exact_url:
             del after["policy"]  # a rekey changes it, see move_exact_bookmark
     changed = {name: value for name, value in after.items() if before.get(name) != value}
     if changed.keys() <= {"key", "same_key"}:
         return bookmark
-    changed |= {"updated_at": now, "haystack": make_search_text(after)}
+    changed |= {"updated_at": now, **make_search_columns(after)}
     for row in _make_update(tuple(changed)).fetch_all(connection, owner=owner, bookmark=bookmark.id, **changed):
         return parse_row(row)
     raise BookmarkNotFound(bookmark.id)
@@ -287,7 +302,7 @@ def move_exact_bookmark(connection: Connection, owner: int, bookmark_id: int, ur
 
 def require_unused_url(connection: Connection, owner: int, bookmark_id: int, url: str) -> None:
     """Raise AlreadySaved if another bookmark of the owner has this URL."""
-    for other in _find(connection, owner, url):
+    for other in find_bookmarks(connection, owner, url):
         if other.id != bookmark_id:
             raise AlreadySaved(other.id)
 
@@ -320,7 +335,8 @@ def _edit(
     return change_bookmark(connection, owner, saved, now=now, fields=fields, url=url)
 
 
-def _find(connection: Connection, owner: int, url: str) -> list[Bookmark]:
+def find_bookmarks(connection: Connection, owner: int, url: str) -> list[Bookmark]:
+    """Return the bookmark that is saved under exactly this URL, if there is one."""
     return [parse_row(row) for row in _BY_KEY.fetch_all(connection, owner=owner, key=make_key(url))]
 
 

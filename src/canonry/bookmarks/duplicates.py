@@ -10,16 +10,18 @@ from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 from canonry.bookmarks.bookmark import Bookmark  # noqa: TC001 (pydantic resolves the annotations of responses)
-from canonry.bookmarks.bookmark_rows import bookmark_columns, dump_json, make_search_text, parse_row
+from canonry.bookmarks.bookmark_rows import bookmark_columns, dump_json, parse_row
 from canonry.bookmarks.bookmark_store import load_bookmark
-from canonry.bookmarks.twins import PageClue, Twin, find_twins
+from canonry.bookmarks.page_reading import ReadingState
+from canonry.bookmarks.search_words import make_search_columns
+from canonry.bookmarks.twins import PageClue, PageOutline, Twin, find_twins, list_compared, outline_page
 from canonry.errors import BookmarkNotFound, DuplicatesNotFound, MergeNotFound, UndoConflict
 from canonry.evidence.fact_store import load_facts, load_refused_pairs, refuse_pair
 from canonry.net.search_fetcher import strip_fragment
-from canonry.store.schema import bookmark_merges, bookmarks, stamp
+from canonry.store.schema import bookmark_merges, bookmarks, page_facts, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +34,10 @@ if TYPE_CHECKING:
 _MAX_LISTED_MERGES = 50
 _MAX_REFUSED = 40  # URLs of a group
 _CHUNK = 500  # ids in one query
+_ROWS_AT_ONCE = 1000
+_OUTLINE_COLUMNS = [
+    page_facts.c[name] for name in ("form_key", "url", "permanent_url", "canonical_url", "text_hash", "words")
+]
 
 
 class MergeReason(StrEnum):
@@ -125,7 +131,7 @@ def merge_bookmarks(
     )
     connection.execute(delete(bookmarks).where(bookmarks.c.owner_id == owner, bookmarks.c.id.in_(others)))
     values = _combine([kept, *deleted]) | {"updated_at": now}
-    values["haystack"] = make_search_text({**kept, **values})
+    values |= make_search_columns({**kept, **values})
     connection.execute(update(bookmarks).where(bookmarks.c.owner_id == owner, bookmarks.c.id == kept_id).values(values))
     return load_bookmark(connection, owner, kept_id)
 
@@ -174,25 +180,50 @@ class _Group:
 
 def _find_groups(connection: Connection, owner: int) -> list[_Group]:
     """Return the groups of bookmarks with equal URLs or equal pages, the largest first."""
-    table = bookmarks.c
-    is_saved = (table.owner_id == owner) & table.deleted_at.is_(None)
-    keys = select(table.same_key).where(is_saved).group_by(table.same_key).having(func.count() > 1)
-    is_clue = table.same_key.in_(keys) | (table.page_state == "read")
-    query = select(table.id, table.url, table.same_key, table.page_state).where(is_saved, is_clue)
-    rows = list(connection.execute(query.order_by(table.created_at, table.id)))
-    clues = [PageClue(row.id, row.url) for row in rows if row.page_state == "read"]
-    facts = load_facts(connection, list({strip_fragment(clue.url) for clue in clues}))
-    twins = find_twins(clues, facts, load_refused_pairs(connection, owner))
-    keys_by_id = {row.id: row.same_key for row in rows}
+    table, fact = bookmarks.c, page_facts.c
+    # The key of a bookmark is that of the fact about its page, unless the URL has a fragment.
+    is_fact = (fact.url_key == table.key) & (table.page_state == ReadingState.READ)
+    query = (
+        select(table.id, table.url, table.same_key, table.page_state, *_OUTLINE_COLUMNS)
+        .outerjoin_from(bookmarks, page_facts, is_fact)
+        .where(table.owner_id == owner, table.deleted_at.is_(None))
+        .order_by(table.created_at, table.id)
+    )
+    keys_by_id: dict[int, str] = {}
+    outlines: list[PageOutline] = []
+    others: list[PageClue] = []  # whose fact, if there is one, has another key
+    rows = connection.execute(query).yield_per(_ROWS_AT_ONCE)
+    for bookmark_id, url, same_key, page_state, form_key, page_url, permanent, canonical, text_hash, words in rows:
+        keys_by_id[bookmark_id] = same_key
+        if page_state != ReadingState.READ:
+            continue
+        if form_key is None or "#" in url:
+            others.append(PageClue(bookmark_id, url))
+        else:
+            outlines.append(PageOutline(bookmark_id, url, form_key, page_url, permanent, canonical, text_hash, words))
+    outlines += _load_outlines(connection, others)
+    # Most pages share nothing with another one: their facts are not loaded.
+    positions = {each: position for position, each in enumerate(keys_by_id)}
+    compared = sorted(list_compared(outlines), key=lambda clue: positions[clue.bookmark_id])
+    facts = load_facts(connection, list({strip_fragment(clue.url) for clue in compared}))
+    twins = find_twins(compared, facts, load_refused_pairs(connection, owner))
     return group_duplicates(keys_by_id, twins)
+
+
+def _load_outlines(connection: Connection, clues: Sequence[PageClue]) -> list[PageOutline]:
+    pages = {clue: strip_fragment(clue.url) for clue in clues}
+    facts = load_facts(connection, list(set(pages.values())))
+    return [outline_page(clue, facts[url]) for clue, url in pages.items() if url in facts]
 
 
 def group_duplicates(keys: dict[int, str], twins: Sequence[Twin]) -> list[_Group]:
     """Group bookmarks, given by id and key in their order, by equal keys and by twins; the largest group first.
 
-    Proven twins join groups. Two bookmarks that only show the same text are a group of their own.
+    Proven twins join groups, and a group lists those that joined it. Two bookmarks that only show the same text are a
+    group of their own; of two groups that do, one pair is shown.
     """
-    leader = {each: each for each in keys}
+    firsts: dict[str, int] = {}
+    leader = {each: firsts.setdefault(key, each) for each, key in keys.items()}
 
     def find(each: int) -> int:
         while leader[each] != each:
@@ -200,28 +231,29 @@ def group_duplicates(keys: dict[int, str], twins: Sequence[Twin]) -> list[_Group
             each = leader[each]
         return each
 
-    firsts: dict[str, int] = {}
-    for each, key in keys.items():
-        leader[find(each)] = find(firsts.setdefault(key, each))
+    joining: list[Twin] = []
     for twin in twins:
-        if twin.is_proven:
+        if twin.is_proven and find(twin.bookmark_id) != find(twin.other_id):
             leader[find(twin.bookmark_id)] = find(twin.other_id)
+            joining.append(twin)
     members: dict[int, list[int]] = {}
     for each in keys:
         members.setdefault(find(each), []).append(each)
+    joined: dict[int, list[Twin]] = {}
+    for twin in joining:
+        joined.setdefault(find(twin.bookmark_id), []).append(twin)
     groups = [
-        _Group(
-            keys[ids[0]],
-            tuple(ids),
-            tuple(twin for twin in twins if twin.is_proven and find(twin.bookmark_id) == root),
-            is_proven=True,
-        )
+        _Group(keys[ids[0]], tuple(ids), tuple(joined.get(root, ())), is_proven=True)
         for root, ids in members.items()
         if len(ids) > 1
     ]
+    positions = {each: position for position, each in enumerate(keys)}
+    guessed: set[frozenset[int]] = set()
     for twin in twins:
-        if not twin.is_proven and find(twin.bookmark_id) != find(twin.other_id):
-            pair = sorted((twin.bookmark_id, twin.other_id), key=list(keys).index)
+        roots = frozenset((find(twin.bookmark_id), find(twin.other_id)))
+        if not twin.is_proven and len(roots) == 2 and roots not in guessed:
+            guessed.add(roots)
+            pair = sorted((twin.bookmark_id, twin.other_id), key=positions.__getitem__)
             digest = hashlib.sha256(" ".join(keys[each] for each in pair).encode()).hexdigest()
             groups.append(_Group(digest, tuple(pair), (twin,), is_proven=False))
     return sorted(groups, key=lambda group: (not group.is_proven, -len(group.ids), group.id))
@@ -290,7 +322,8 @@ def _undo(connection: Connection, owner: int, group_id: str, now: str) -> list[B
 def _restore_row(connection: Connection, row: _Columns) -> int:
     """Insert a row again and return its id: a new one if an older canonry has given its id to another bookmark."""
     is_taken = connection.execute(select(bookmarks.c.id).where(bookmarks.c.id == row["id"])).first() is not None
-    values = {name: value for name, value in row.items() if name != "id"} if is_taken else row
+    values = {name: value for name, value in row.items() if name != "id" or not is_taken}
+    values |= make_search_columns(row)  # an older canonry may have stored the row
     return int(connection.execute(insert(bookmarks).values(values).returning(bookmarks.c.id)).scalar_one())
 
 

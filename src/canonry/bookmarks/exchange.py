@@ -3,7 +3,8 @@
 Files are untrusted input: everything has a limit. A row that is not a bookmark is refused with its number and the
 reason; the other rows are read.
 
-JSON is a list of objects, or `{"bookmarks": [...]}`, with our field names or Pinboard's.
+JSON is a list of objects, or an object that has such a list, with our field names or those of another service
+(service_rows.py).
 
 CSV needs a header with our column names, or those of Raindrop, Pocket, Instapaper or Pinboard (exchange_rows.py), in
 any order; commas, semicolons or tabs separate cells. Commas separate tags; blanks if the URL column is called `href`
@@ -17,7 +18,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from io import StringIO
 from typing import TYPE_CHECKING, cast
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, cast
 from canonry.bookmarks.exchange_rows import URL_NAMES, join_escaped, join_lines, parse_draft
 from canonry.bookmarks.import_problems import BadBookmarkFile, FileProblem, RefusedRow, RowProblem, RowRefused
 from canonry.bookmarks.netscape import read_netscape, write_netscape
+from canonry.bookmarks.service_rows import LIST_NAMES, find_rows, translate_row
 from canonry.errors import mask_credentials
 from canonry.net.charset import decode
 
@@ -48,6 +50,8 @@ _COLUMNS = (
 )
 # Cells that spreadsheets run as formulas (OWASP, CSV injection), and the `'` that prevents it.
 _FORMULA = re.compile(r"\s*[=+\-@＝＋－＠']|[\t\r\n]")
+_OPML = re.compile(rb"<opml[\s>]", re.IGNORECASE)
+_MAX_OPML_START = 4096
 _LONG_LINE = re.compile(rf"^[^\n]{{{_MAX_LINE_CHARS}}}", re.MULTILINE)
 
 
@@ -65,6 +69,7 @@ class ParsedFile:
 
     drafts: list[Draft]
     refused: list[RefusedRow]
+    numbers: list[int] = field(default_factory=list[int], compare=False)  # of the rows of `drafts`
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +95,18 @@ def read_bookmarks(data: bytes, format: FileFormat | None = None, file_name: str
     if not data.strip():
         raise BadBookmarkFile(FileProblem.EMPTY, "The file is empty.")
     file_format = format or guess_format(data, file_name)
+    if file_format is FileFormat.NETSCAPE and _OPML.search(data[:_MAX_OPML_START]):
+        raise BadBookmarkFile(
+            FileProblem.OPML,
+            "This file is a list of feeds (OPML). Import it on the page Feeds, or with `canonry feeds import FILE`.",
+        )
     first = 2 if file_format is FileFormat.CSV else 1  # the header of CSV is row 1
     parsed = ParsedFile([], [])
     for number, row in enumerate(_READERS[file_format](data), first):
         if number - first >= MAX_ROWS:
             raise _make_too_many_rows_error()
         try:
-            _add_row(row, parsed)
+            draft = _parse_row(row)
         except RowRefused as error:
             if len(parsed.refused) >= MAX_REFUSED:
                 raise BadBookmarkFile(
@@ -104,6 +114,10 @@ def read_bookmarks(data: bytes, format: FileFormat | None = None, file_name: str
                 ) from None
             reason = mask_credentials(_replace_surrogates(str(error)))
             parsed.refused.append(RefusedRow(number, _show_row(row.values), reason, error.kind))
+            continue
+        if draft is not None:
+            parsed.drafts.append(draft)
+            parsed.numbers.append(number)
     return parsed
 
 
@@ -121,11 +135,11 @@ def write_bookmarks(format: FileFormat, bookmarks: Iterable[ExportedBookmark]) -
         yield _replace_surrogates("".join(pieces))
 
 
-def _add_row(row: _FileRow, parsed: ParsedFile) -> None:
+def _parse_row(row: _FileRow) -> Draft | None:
+    """Return the bookmark of a row, None for a blank line; RowRefused if it is not a bookmark."""
     if row.refused is not None:
         raise row.refused
-    if row.values:
-        parsed.drafts.append(parse_draft(row.values))
+    return parse_draft(row.values) if row.values else None
 
 
 def _show_row(values: Mapping[str, object]) -> str:
@@ -158,13 +172,12 @@ def _read_json(data: bytes) -> Iterator[_FileRow]:
         raise BadBookmarkFile(
             FileProblem.NOT_JSON, "The file cannot be read: it has a number with too many digits, or too deep nesting."
         ) from None
-    if isinstance(found, dict):
-        found = cast("dict[str, object]", found).get("bookmarks")
-    if not isinstance(found, list):
+    rows = find_rows(found)
+    if rows is None:
+        names = ", ".join(LIST_NAMES)
         raise BadBookmarkFile(
-            FileProblem.NOT_A_LIST, 'The file is neither a list of bookmarks nor {"bookmarks": [...]}.'
+            FileProblem.NOT_A_LIST, f"The file is neither a list of bookmarks nor an object with one of: {names}."
         )
-    rows = cast("list[object]", found)
     if len(rows) > MAX_ROWS:
         raise _make_too_many_rows_error()
     return (_parse_json_row(row) for row in rows)
@@ -178,7 +191,7 @@ def _parse_json_row(row: object) -> _FileRow:
     if not isinstance(row, dict):
         return _FileRow({"": row}, RowRefused(RowProblem.NOT_AN_OBJECT))
     values = {name.lower(): value for name, value in cast("dict[str, object]", row).items()}
-    return _FileRow(values, None if values else RowRefused(RowProblem.EMPTY))
+    return _FileRow(translate_row(values), None if values else RowRefused(RowProblem.EMPTY))
 
 
 def _read_csv(data: bytes) -> Iterator[_FileRow]:

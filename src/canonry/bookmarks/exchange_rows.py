@@ -50,7 +50,7 @@ _MIN_MILLISECONDS, _MIN_MICROSECONDS = 1e11, 1e14
 
 
 class ExportedBookmark(Protocol):
-    """What an export writes: a stored `Bookmark` or a `Draft`."""
+    """A row of an export: a stored `Bookmark` or a `Draft`."""
 
     @property
     def url(self) -> str: ...

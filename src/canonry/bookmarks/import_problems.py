@@ -16,6 +16,7 @@ class FileProblem(StrEnum):
     TOO_MANY_ROWS = "too_many_rows"
     TOO_MANY_REFUSED = "too_many_refused"
     TOO_COMPLEX = "too_complex"  # more tags, lists or nested folders than a bookmark file needs
+    OPML = "opml"  # a list of feeds
     NOT_NETSCAPE = "not_netscape"
     NOT_JSON = "not_json"
     NOT_A_LIST = "not_a_list"

@@ -5,22 +5,23 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
-from canonry.bookmarks.bookmark import OnDuplicate, PutOutcome
+from canonry.bookmarks.bookmark import BookmarkFields, OnDuplicate, PutOutcome
 from canonry.bookmarks.bookmark_store import put_bookmark
 from canonry.bookmarks.import_problems import RefusedRow, RowProblem
 from canonry.errors import ImportNotFound
-from canonry.store.schema import imports, stamp
+from canonry.store.schema import bookmarks, import_rows, imports, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from canonry.bookmarks.bookmark import BookmarkFields, BookmarkUrl
+    from canonry.bookmarks.bookmark import Bookmark, BookmarkUrl, PutResult
     from canonry.store.database import Database
 
 
@@ -53,9 +54,39 @@ class PendingImport:
 class ImportRow:
     """A bookmark of a file, ready to be saved."""
 
+    row: int  # its number in the file
+    given_url: str
     url: BookmarkUrl
     fields: BookmarkFields
     created_at: str
+
+
+class RowOutcome(StrEnum):
+    """What an import did with a row."""
+
+    ADDED = "added"
+    MERGED = "merged"  # its page was saved already, and the bookmark got something from the row, for example a tag
+    KNOWN = "known"  # its page was saved already, with everything that the row says
+    REFUSED = "refused"
+
+
+_ROW_OUTCOMES = {
+    PutOutcome.CREATED: RowOutcome.ADDED,
+    PutOutcome.UPDATED: RowOutcome.MERGED,
+    PutOutcome.NO_CHANGE: RowOutcome.KNOWN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedRow:
+    """What an import did with a row: the bookmark that has its page now, or why the row was refused."""
+
+    row: int
+    url: str  # as the file has it
+    outcome: RowOutcome
+    bookmark_id: int | None
+    bookmark_url: str | None  # None if the bookmark was deleted since
+    reason: str
 
 
 _COLUMNS = [imports.c[each.name] for each in fields(BookmarkImport)]
@@ -111,7 +142,72 @@ class ImportStore:
         """Mark an import as finished and delete its file."""
         stored = json.dumps([asdict(row) for row in refused], ensure_ascii=False)
         values = {"refused": stored, "failure": failure, "content": b"", "finished_at": stamp(now)}
-        change = update(imports).where(imports.c.id == import_id).values(values)
+        change = update(imports).where(imports.c.id == import_id, imports.c.finished_at.is_(None)).values(values)
+        rows = [
+            {
+                "import_id": import_id,
+                "row": each.row,
+                "url": each.text,
+                "outcome": RowOutcome.REFUSED,
+                "reason": each.reason,
+            }
+            for each in refused
+        ]
+
+        def work(connection: Connection) -> None:
+            if connection.execute(change).rowcount and rows:  # else another run of the same job has finished it
+                connection.execute(insert(import_rows), rows)
+
+        await self.database.write(work)
+
+    async def list_rows(
+        self,
+        owner: int,
+        import_id: int,
+        *,
+        after: int = 0,
+        limit: int = 500,
+        outcome: RowOutcome | None = None,
+    ) -> list[ImportedRow]:
+        """Return what happened to the rows after a number, in the order of the file; ImportNotFound if it is none."""
+        await self.get(owner, import_id)
+        found = import_rows.c
+        query = (
+            select(found.row, found.url, found.outcome, found.bookmark_id, bookmarks.c.url, found.reason)
+            .select_from(import_rows.outerjoin(bookmarks, bookmarks.c.id == import_rows.c.bookmark_id))
+            .where(found.import_id == import_id, found.row > after)
+            .order_by(found.row)
+            .limit(limit)
+        )
+        if outcome is not None:
+            query = query.where(found.outcome == outcome)
+
+        def work(connection: Connection) -> list[ImportedRow]:
+            return [
+                ImportedRow(row, url, RowOutcome(stored), bookmark_id, bookmark_url, reason)
+                for row, url, stored, bookmark_id, bookmark_url, reason in connection.execute(query)
+            ]
+
+        return await self.database.read(work)
+
+    async def count_rows(self, import_id: int) -> dict[RowOutcome, int]:
+        """Return how many rows had each outcome so far."""
+        query = (
+            select(import_rows.c.outcome, func.count())
+            .where(import_rows.c.import_id == import_id)
+            .group_by(import_rows.c.outcome)
+        )
+
+        def work(connection: Connection) -> dict[RowOutcome, int]:
+            return {RowOutcome(outcome): count for outcome, count in connection.execute(query)}
+
+        found = await self.database.read(work)
+        return {outcome: found.get(outcome, 0) for outcome in RowOutcome}
+
+    async def delete_rows(self, before: datetime) -> None:
+        """Forget what happened to the rows of the imports that finished before a time."""
+        old = select(imports.c.id).where(imports.c.finished_at < stamp(before))
+        change = delete(import_rows).where(import_rows.c.import_id.in_(old))
         await self.database.write(lambda connection: connection.execute(change))
 
 
@@ -122,12 +218,50 @@ def _save_rows(
     outcomes = Counter[PutOutcome]()
     if connection.execute(lock).scalar() != begin:
         return outcomes  # another run of the same job has saved them
+    records: list[dict[str, object]] = []
     for row in rows:
-        put = put_bookmark(connection, owner, row.url, row.fields, now, OnDuplicate.RETURN, created_at=row.created_at)
+        put = _save_row(connection, owner, row, now)
         outcomes[put.outcome] += 1
+        records.append(
+            {
+                "import_id": import_id,
+                "row": row.row,
+                "url": row.given_url,
+                "outcome": _ROW_OUTCOMES[put.outcome],
+                "bookmark_id": put.bookmark.id,
+            }
+        )
+    if records:
+        connection.execute(insert(import_rows), records)
     values = {"done": begin + len(rows), "created": imports.c.created + outcomes[PutOutcome.CREATED]}
     connection.execute(update(imports).where(imports.c.id == import_id).values(values))
     return outcomes
+
+
+def _save_row(connection: Connection, owner: int, row: ImportRow, now: str) -> PutResult:
+    put = put_bookmark(connection, owner, row.url, row.fields, now, OnDuplicate.RETURN, created_at=row.created_at)
+    if put.outcome is PutOutcome.CREATED:
+        return put
+    added = find_missing_fields(put.bookmark, row.fields)
+    return put_bookmark(connection, owner, row.url, added, now, OnDuplicate.UPDATE) if added else put
+
+
+def find_missing_fields(saved: Bookmark, given: BookmarkFields) -> BookmarkFields:
+    """Return the fields that a saved bookmark gets from another one of its page: what it lacks, and more tags."""
+    missing = BookmarkFields()
+    if not saved.title and (title := given.get("title")):
+        missing["title"] = title
+    if not saved.description and (description := given.get("description")):
+        missing["description"] = description
+    if not saved.folder and (folder := given.get("folder")):
+        missing["folder"] = folder
+    if set(tags := given.get("tags", ())) - set(saved.tags):
+        missing["tags"] = tuple(dict.fromkeys((*saved.tags, *tags)))
+    if set(urls := given.get("archive_urls", ())) - set(saved.archive_urls):
+        missing["archive_urls"] = tuple(dict.fromkeys((*saved.archive_urls, *urls)))
+    if set(urls := given.get("episode_urls", ())) - set(saved.episode_urls):
+        missing["episode_urls"] = tuple(dict.fromkeys((*saved.episode_urls, *urls)))
+    return missing
 
 
 def _parse_row(row: Sequence[Any]) -> BookmarkImport:

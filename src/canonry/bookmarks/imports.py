@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from canonry.bookmarks.import_problems import BadBookmarkFile
 from canonry.bookmarks.import_store import ImportRow, ImportStore
+from canonry.bookmarks.page_reading import READ_PAGES_JOB
+from canonry.errors import mask_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +39,9 @@ class Imports:
         statistics: Statistics,
         enqueue: Enqueue,
         clock: Callable[[], datetime],
+        reads_pages: bool = False,
     ) -> None:
+        self._reads_pages = reads_pages
         self.store = ImportStore(database)
         self._statistics = statistics
         self._pipeline = pipeline
@@ -65,7 +69,7 @@ class Imports:
         await self._enqueue(IMPORT_JOB, str(started.id))
         return started
 
-    async def finish(self, import_id: int) -> None:
+    async def finish(self, import_id: int, *, on_progress: Callable[[int], object] | None = None) -> None:
         """Save the remaining bookmarks of a file, batch by batch; short links are expanded later.
 
         Safe to call again after a crash.
@@ -82,23 +86,30 @@ class Imports:
             return
         done = pending.progress.done
         while done < len(parsed.drafts):
-            batch = parsed.drafts[done : done + _BATCH_ROWS]
-            rows = [await self._make_row(draft, exact_url=pending.progress.exact_url) for draft in batch]
+            end = min(done + _BATCH_ROWS, len(parsed.drafts))
+            rows = [
+                await self._make_row(parsed.numbers[each], parsed.drafts[each], exact_url=pending.progress.exact_url)
+                for each in range(done, end)
+            ]
             outcomes = await self.store.save_rows(import_id, pending.owner, done, rows, self._clock())
             for outcome, times in outcomes.items():
                 self._statistics.count(f"put:{outcome}", self._clock(), times)
-            done += len(batch)
+            done = end
+            if on_progress is not None:
+                on_progress(done)
             await asyncio.sleep(0)
         await self.store.finish(import_id, parsed.refused, self._clock())
         await self._expansions.enqueue_all()
+        if self._reads_pages:
+            await self._enqueue(READ_PAGES_JOB, "")
 
     async def enqueue_unfinished(self) -> None:
         """Queue a job for every import that is not finished."""
         for import_id in await self.store.list_unfinished():
             await self._enqueue(IMPORT_JOB, str(import_id))
 
-    async def _make_row(self, draft: Draft, *, exact_url: bool) -> ImportRow:
+    async def _make_row(self, number: int, draft: Draft, *, exact_url: bool) -> ImportRow:
         url = await self._pipeline.run(draft.url, exact_url=exact_url or draft.exact_url, wait=0)
         if draft.original_url:
             url = replace(url, original_url=draft.original_url)
-        return ImportRow(url, draft.get_fields(), draft.created_at)
+        return ImportRow(number, mask_credentials(draft.url), url, draft.get_fields(), draft.created_at)

@@ -33,6 +33,7 @@ _ATTRIBUTE = re.compile(r"""([^\s/>=]++)(?>\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^
 _REFERENCE = re.compile(r"&(?:(#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6})|([A-Za-z][A-Za-z0-9]{1,31}));")
 _BLOCKS = frozenset({"a", "dd", "dl", "dt", "h1", "h3", "li"})  # these tags end the text before them
 _DATES = ("created_at", "add_date", "time_added", "last_modified")
+_LINKDING_NOTES = "[linkding-notes]", "[/linkding-notes]"
 _FILE_HEADER = """\
 <!DOCTYPE NETSCAPE-Bookmark-file-1>
 <META HTTP-EQUIV="Content-Type" CONTENT="text/html; charset=UTF-8">
@@ -108,7 +109,7 @@ class _NetscapeReader:
         if self._text_target in self._names:
             self._names[self._text_target] = text
         elif self._text_target and self._link is not None:
-            self._link[self._text_target] = text
+            self._link[self._text_target] = _unwrap_notes(text) if self._text_target == "description" else text
         self._text_target, self._text_parts = "", []
 
     def _begin(self, tag: _Tag) -> None:
@@ -151,6 +152,15 @@ def _split_tags(text: str) -> Iterator[_Tag]:
         yield _Tag(text[position : start.start()], (name or "").lower(), bool(start[1]), attributes)
         position = rest.end()
     yield _Tag(text[position:end], "dt", is_end=True, attributes="")
+
+
+def _unwrap_notes(description: str) -> str:
+    """Return a description without linkding's marks: `text[linkding-notes]note[/linkding-notes]` → text and note."""
+    begin, end = _LINKDING_NOTES
+    text, mark, notes = description.partition(begin)
+    if not mark or not notes.endswith(end):
+        return description
+    return "\n\n".join(filter(None, (text.strip(), notes.removesuffix(end).strip())))
 
 
 def _parse_link(attributes: str, folder: str, heading: str) -> dict[str, object]:

@@ -1,13 +1,14 @@
 """Read the pages of new bookmarks in the background: title, description and facts (contract E5).
 
 Which pages are still to be read is stored with the bookmarks, so that a killed process loses none. Requests are polite:
-few hosts at once, one request at a time for each host, and a pause between two of them.
+few hosts at once, one request at a time for each host, and a pause between two of them. A page that cannot be read now
+is requested again later, a few times; one that was read is requested again after a week at the earliest, and only if it
+has changed.
 """
 
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,9 +20,11 @@ from canonry.bookmarks.bookmark_rows import bookmark_columns, parse_row
 from canonry.bookmarks.bookmark_store import change_bookmark, lock_bookmark
 from canonry.core.rules import strip_www
 from canonry.core.url import parse, read_url
-from canonry.errors import BookmarkNotFound, FetchFailed, InvalidUrl, UnsafeUrl
-from canonry.evidence.fact_store import load_facts, save_aliases, save_facts
-from canonry.evidence.facts import PageAlias, make_fact
+from canonry.errors import BookmarkNotFound, InvalidUrl
+from canonry.evidence.claim_control import control_claims
+from canonry.evidence.fact_reading import MAX_PAGE_BYTES, FactReader, UnreadPage, find_retry_delay
+from canonry.evidence.fact_store import list_uncontrolled, save_aliases, save_facts
+from canonry.evidence.facts import PageAlias
 from canonry.evidence.resolve_decisions import selects_route
 from canonry.evidence.same_page import Evidence
 from canonry.net.origin import Origin
@@ -39,11 +42,9 @@ if TYPE_CHECKING:
     from canonry.store.database import Database
 
 READ_PAGES_JOB = "title"  # the name is stored with every queued job; it fetched only titles at first
-_MAX_PAGE_BYTES = 5_000_000
 _BATCH_BOOKMARKS = 200
 _MAX_HOSTS = 8  # asked at once
 PAUSE_SECONDS = 1.0  # between two requests to one host
-_FRESH = timedelta(days=7)  # a page that was read since is not fetched again
 
 
 class ReadingState(StrEnum):
@@ -70,6 +71,7 @@ class PageReading:
     ) -> None:
         self._database = database
         self._fetch = fetch
+        self._reader = None if fetch is None else FactReader(database, fetch, clock=clock)
         self._statistics = statistics
         self._clock = clock
         self._reads_private = reads_private
@@ -89,62 +91,79 @@ class PageReading:
             query = query.where(bookmarks.c.owner_id == owner)
         return await self._database.read(lambda connection: connection.execute(query).scalar_one())
 
+    async def has_due(self) -> bool:
+        """Return whether there is a page that may be requested now."""
+        due = partial(_list_due, now=stamp(self._clock()), limit=1)
+        return self.is_enabled and bool(await self._database.read(due))
+
     async def read_all(self) -> None:
         """Read the pages of all bookmarks that wait for it; may be called again after a crash."""
-        while self.is_enabled and (batch := await self._database.read(_list_pending)):
+        while self.is_enabled and (
+            batch := await self._database.read(partial(_list_due, now=stamp(self._clock()), limit=_BATCH_BOOKMARKS))
+        ):
             by_host: dict[str, list[OwnedBookmark]] = {}
             for each in batch:
                 by_host.setdefault(parse(each.bookmark.url).host, []).append(each)
             slots = asyncio.Semaphore(_MAX_HOSTS)
-            await asyncio.gather(*(self._read_host(found, slots) for found in by_host.values()))
+            is_more = len(batch) == _BATCH_BOOKMARKS  # the next batch may begin with the host that this one ends with
+            await asyncio.gather(*(self._read_host(found, slots, is_more=is_more) for found in by_host.values()))
 
-    async def _read_host(self, found: Sequence[OwnedBookmark], slots: asyncio.Semaphore) -> None:
+    async def _read_host(self, found: Sequence[OwnedBookmark], slots: asyncio.Semaphore, *, is_more: bool) -> None:
         async with slots:
             for number, each in enumerate(found):
                 was_asked = await self.read(each)
-                if was_asked and number + 1 < len(found):
+                if was_asked and (number + 1 < len(found) or is_more):
                     await asyncio.sleep(self._pause)
 
     async def read(self, found: OwnedBookmark) -> bool:
         """Read the page of a bookmark and save what it shows; return whether a request was sent."""
-        from canonry.evidence.page_view import read_page_view
-
         bookmark = found.bookmark
-        save = partial(_save_page, found=found)
-        if self._fetch is None or (bookmark.private and not self._reads_private):
-            await self._database.write(partial(save, state=ReadingState.NONE, now=stamp(self._clock())))
-            return False
-        url = strip_fragment(bookmark.url)
-        known = (await self._database.read(partial(load_facts, urls=[url]))).get(url)
-        if known is not None and known.fetched_at > stamp(self._clock() - _FRESH):
-            fields = BookmarkFields(title=known.title)
-            now = stamp(self._clock())
-            await self._database.write(partial(save, state=ReadingState.READ, fields=fields, fact=known, now=now))
-            return False
-        try:
-            response = await self._fetch(url, origin=find_origin(bookmark), max_bytes=_MAX_PAGE_BYTES)
-        except (FetchFailed, UnsafeUrl):
-            self._statistics.count("title:failed", self._clock())
-            await self._database.write(partial(save, state=ReadingState.FAILED, now=stamp(self._clock())))
-            return True
-        page = await asyncio.to_thread(read_page_view, response)
-        now = stamp(self._clock())
-        if not response.is_ok:
-            await self._database.write(partial(save, state=ReadingState.FAILED, now=now))
-            return True
-        if page.title:
-            self._statistics.count("title:found", self._clock())
-        has_password = parse(url).userinfo is not None
-        await self._database.write(
-            partial(
-                save,
-                state=ReadingState.READ,
-                fields=BookmarkFields(title=page.title, description=page.description),
-                fact=None if has_password else make_fact(url, page, now),
-                now=now,
+        if self._reader is None or (bookmark.private and not self._reads_private):
+            await self._database.write(
+                partial(_save_page, found=found, state=ReadingState.NONE, now=stamp(self._clock()))
             )
+            return False
+        origin = find_origin(bookmark)
+        page = await self._reader.read(strip_fragment(bookmark.url), origin=origin)
+        if isinstance(page, UnreadPage):
+            await self._save_failure(found, page)
+            return True
+        if page.title and page.was_requested:
+            self._statistics.count("title:found", self._clock())
+        fact, was_asked = page.fact, page.was_requested
+        if fact is not None:
+            fact, is_controlled = await self._control_claims(fact, origin, is_first=not was_asked)
+            was_asked = was_asked or is_controlled
+        fields = BookmarkFields(title=page.title, description=page.description)
+        now = stamp(self._clock())
+        await self._database.write(
+            partial(_save_page, found=found, state=ReadingState.READ, fields=fields, fact=fact, now=now)
         )
-        return True
+        return was_asked
+
+    async def _control_claims(self, fact: PageFact, origin: Origin, *, is_first: bool = False) -> tuple[PageFact, bool]:
+        """Control the claims that would prove an alias of a page; return the fact, and whether a request was sent.
+
+        A redirect or a canonical to another path is that of a login form or of a missing page if the site shows the
+        same for a made-up URL. `is_first` says that no request was sent for this bookmark yet.
+        """
+        assert self._fetch is not None
+        claims = await self._database.read(partial(list_uncontrolled, fact=fact))
+        for number, claim in enumerate(claims):
+            if number or not is_first:
+                await asyncio.sleep(self._pause)
+            controlled = await control_claims(claim, self._fetch, origin=origin, max_bytes=MAX_PAGE_BYTES)
+            if claim.url == fact.url:
+                fact = controlled
+            else:
+                await self._database.write(partial(save_facts, facts=[controlled]))
+        return fact, bool(claims)
+
+    async def _save_failure(self, found: OwnedBookmark, page: UnreadPage) -> None:
+        """Note that a page could not be read; request it again later if that may help."""
+        now = self._clock()
+        self._statistics.count("title:failed", now)
+        await self._database.write(partial(_save_failure, found=found, page=page, now=now))
 
 
 _IS_PENDING = (
@@ -170,9 +189,25 @@ def find_origin(bookmark: Bookmark) -> Origin:
     return Origin.PERSON if strip_www(given) == strip_www(parse(bookmark.url).host) else Origin.UNKNOWN
 
 
-def _list_pending(connection: Connection) -> list[OwnedBookmark]:
-    query = select(bookmarks.c.owner_id, *bookmark_columns).where(_IS_PENDING).order_by(bookmarks.c.id)
-    return [OwnedBookmark(owner, parse_row(row)) for owner, *row in connection.execute(query.limit(_BATCH_BOOKMARKS))]
+def _list_due(connection: Connection, now: str, limit: int) -> list[OwnedBookmark]:
+    table = bookmarks.c
+    is_due = _IS_PENDING & (table.page_retry_at.is_(None) | (table.page_retry_at <= now))
+    query = select(table.owner_id, *bookmark_columns).where(is_due).order_by(table.id).limit(limit)
+    return [OwnedBookmark(owner, parse_row(row)) for owner, *row in connection.execute(query)]
+
+
+def _save_failure(connection: Connection, found: OwnedBookmark, page: UnreadPage, now: datetime) -> None:
+    table, expected = bookmarks.c, found.bookmark
+    is_same = (table.id == expected.id) & (table.url == expected.url) & (table.page_state == ReadingState.PENDING.value)
+    query = select(table.page_attempts).where(is_same).with_for_update()
+    attempts = connection.execute(query).scalar()
+    if attempts is None:  # deleted, changed, or read by another process
+        return
+    delay = find_retry_delay(attempts + 1, wait=page.wait) if page.is_transient else None
+    state = ReadingState.FAILED if delay is None else ReadingState.PENDING
+    retry_at = None if delay is None else stamp(now + delay)
+    values = {"page_state": state.value, "page_attempts": attempts + 1, "page_retry_at": retry_at}
+    connection.execute(update(bookmarks).where(table.id == expected.id).values(values))
 
 
 def _save_page(
@@ -207,4 +242,5 @@ def _save_page(
             empty["description"] = description
     if empty:
         change_bookmark(connection, found.owner, current, now=now, fields=empty)
-    connection.execute(update(bookmarks).where(bookmarks.c.id == expected.id).values(page_state=state.value))
+    values = {"page_state": state.value, "page_retry_at": None}
+    connection.execute(update(bookmarks).where(bookmarks.c.id == expected.id).values(values))

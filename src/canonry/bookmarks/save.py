@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from canonry.bookmarks.bookmark import (
@@ -19,20 +20,23 @@ from canonry.bookmarks.bookmark import (
     PutOutcome,
 )
 from canonry.bookmarks.bookmark_store import BookmarkStore
+from canonry.bookmarks.bulk_edits import BulkEditStore
 from canonry.bookmarks.draft import Draft, clean_tags
+from canonry.bookmarks.identity_lookup import find_by_identity, find_ids_by_identity
 from canonry.bookmarks.imports import Imports
 from canonry.bookmarks.page_reading import PAUSE_SECONDS, READ_PAGES_JOB, PageReading
 from canonry.bookmarks.pending_expansions import EXPAND_JOB, PendingExpansions
+from canonry.bookmarks.site_icons import SiteIcons
 from canonry.bookmarks.statistics import Statistics
 from canonry.bookmarks.url_pipeline import UrlPipeline, read_http_url
 from canonry.errors import InvalidFields, InvalidUrl
 from canonry.evidence.fact_store import FactStore
-from canonry.net.search_fetcher import strip_fragment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from canonry.bookmarks.bookmark import Bookmark, PutResult
+    from canonry.bookmarks.identity_lookup import BookmarkMatch
     from canonry.bookmarks.pending_expansions import Enqueue
     from canonry.bookmarks.url_pipeline import Expand
     from canonry.net.response import Fetch
@@ -56,11 +60,12 @@ class Bookmarks:
         enqueue: Enqueue,
         fetch: Fetch | None = None,
         reads_private_pages: bool = True,
+        fetches_icons: bool = False,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         expansion_wait: float = EXPANSION_WAIT_SECONDS,
         page_pause: float = PAUSE_SECONDS,
     ) -> None:
-        """Without `fetch`, the pages of bookmarks are not read."""
+        """Without `fetch`, neither the pages of bookmarks nor the icons of their sites are requested."""
         self.clock = clock
         self.enqueue = enqueue
         self.store = BookmarkStore(database)
@@ -76,9 +81,19 @@ class Bookmarks:
             reads_private=reads_private_pages,
             pause=page_pause,
         )
+        self.icons = SiteIcons(
+            database, fetch if fetches_icons else None, clock=clock, reads_private=reads_private_pages
+        )
+        self.bulk_edits = BulkEditStore(database)
         self._enqueueing: asyncio.Task[None] | None = None
         self.imports = Imports(
-            database, self.pipeline, self.expansions, statistics=self.statistics, enqueue=enqueue, clock=clock
+            database,
+            self.pipeline,
+            self.expansions,
+            statistics=self.statistics,
+            enqueue=enqueue,
+            clock=clock,
+            reads_pages=fetch is not None,
         )
         self.expansion_wait = expansion_wait
 
@@ -104,6 +119,14 @@ class Bookmarks:
             await self._enqueue_unfinished_parts(put.bookmark)
         return put
 
+    async def add_tags(self, owner: int, bookmark: Bookmark, tags: Sequence[str]) -> Bookmark:
+        """Add tags to a bookmark that somebody saved again; it counts as a duplicate that was avoided."""
+        all_tags = clean_tags((*bookmark.tags, *tags))
+        if all_tags != bookmark.tags:
+            bookmark = await self.store.edit(owner, bookmark.id, {"tags": all_tags}, self.clock())
+        self.statistics.count(f"put:{PutOutcome.NO_CHANGE}", self.clock())
+        return bookmark
+
     async def edit(
         self,
         owner: int,
@@ -124,38 +147,61 @@ class Bookmarks:
         return edited
 
     async def find(self, owner: int, text: str, *, exact_url: bool = False, by_alias: bool = True) -> list[Bookmark]:
-        """Return the bookmark of a URL in any spelling, or of a proven alias, if there is one, without a request."""
+        """Return the bookmark of a URL in any spelling, or of a proven alias, if there is one, without a request.
+
+        A bookmark that was saved as given is found with `exact_url` only (contract B3); see `find_by_identity`.
+        """
         # A short link whose expansion failed or is pending is saved under its own normal form.
-        url = await self.pipeline.normalize(text, exact_url=exact_url)
-        found = await self.store.find(owner, url)
-        if found or exact_url or not by_alias:
-            return found
-        for given in dict.fromkeys((url, strip_fragment(read_http_url(text)), strip_fragment(url))):
-            for alias in await self.facts.list_aliases(given, owner=owner):
-                for spelling in dict.fromkeys((alias, await self.pipeline.normalize(alias, exact_url=False))):
-                    if found := await self.store.find(owner, spelling):
-                        return found
-        return []
+        if exact_url or not by_alias:
+            return await self.store.find(owner, await self.pipeline.normalize(text, exact_url=exact_url))
+        found = await self._find(owner, text, finds_exact=False)
+        return [] if found is None else [found.bookmark]
+
+    async def find_by_identity(self, owner: int, text: str) -> BookmarkMatch | None:
+        """Return the bookmark of the page at a URL, with how it was found; InvalidUrl if the text has no URL.
+
+        It is saved under this URL in any spelling, was saved as given and means this URL, or shows the same page as
+        is proven. No request is sent.
+        """
+        return await self._find(owner, text, finds_exact=True)
+
+    async def find_ids(self, owner: int, urls: Collection[str]) -> dict[str, int]:
+        """Return the ids of the bookmarks of these URLs, by URL, as `find_by_identity` finds them."""
+        policy = await self.pipeline.get_policy()
+        return await self.store.database.read(partial(find_ids_by_identity, owner=owner, urls=urls, policy=policy))
+
+    async def _find(self, owner: int, text: str, *, finds_exact: bool) -> BookmarkMatch | None:
+        url, policy = read_http_url(text), await self.pipeline.get_policy()
+        return await self.store.database.look_up(
+            partial(find_by_identity, owner=owner, url=url, policy=policy, finds_exact=finds_exact)
+        )
 
     async def search(
         self, owner: int, search: BookmarkSearch, *, cursor: str | None = None, limit: int = 50
     ) -> BookmarkPage:
-        """Return a page of bookmarks, newest first; a URL that no text contains finds the bookmark of its page."""
-        page = await self.store.search(owner, search, cursor=cursor, limit=limit)
-        text = search.words.strip()
-        is_url = "." in text and len(text.split()) == 1 and search == BookmarkSearch(search.words)
-        if page.bookmarks or cursor or not is_url:
-            return page
+        """Return a page of bookmarks; if a URL is pasted, in any spelling, the bookmark of its page comes first."""
+        match = None if cursor else await self._find_pasted_url(owner, search)
+        if match is None:
+            return await self.store.search(owner, search, cursor=cursor, limit=limit)
+        if limit == 1:
+            return BookmarkPage((match,), None)
+        page = await self.store.search(owner, search, limit=limit - 1)
+        return BookmarkPage((match, *(each for each in page.bookmarks if each.id != match.id)), page.next_cursor)
+
+    async def _find_pasted_url(self, owner: int, search: BookmarkSearch) -> Bookmark | None:
+        if search != BookmarkSearch(search.words, sort=search.sort) or not looks_like_url(search.words):
+            return None
         try:
-            return BookmarkPage(tuple(await self.find(owner, text)), None)
+            match = await self.find_by_identity(owner, search.words)
         except InvalidUrl:
-            return page
+            return None
+        return None if match is None else match.bookmark
 
     async def enqueue_unfinished(self) -> None:
         """Queue a job for everything that a crash interrupted or that was never queued."""
         await self.expansions.enqueue_all()
         await self.imports.enqueue_unfinished()
-        if await self.pages.count_pending():
+        if await self.pages.has_due():
             await self.enqueue(READ_PAGES_JOB, "")
 
     async def _enqueue_unfinished_parts(self, bookmark: Bookmark) -> None:
@@ -203,3 +249,9 @@ class Bookmarks:
             except InvalidUrl as error:
                 invalid[f"{name}[{index}]"] = error.reason
         return tuple(dict.fromkeys(urls))
+
+
+def looks_like_url(text: str) -> bool:
+    """Return whether somebody has pasted a URL, rather than typed words or an operator such as `site:example.com`."""
+    has_one_word = len(text.split()) == 1
+    return has_one_word and ("://" in text or ("." in text and not text.startswith("-") and ":" not in text))

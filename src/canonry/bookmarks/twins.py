@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from canonry.core.url import parse
-from canonry.evidence.facts import find_alias, make_form_key, make_url_key
+from canonry.evidence.facts import (
+    ControlResult,
+    declares,
+    differ_only_in_form,
+    find_alias,
+    make_form_key,
+    make_url_key,
+)
 from canonry.evidence.resolve_decisions import selects_route
 from canonry.evidence.same_page import MIN_WORDS, Evidence
 from canonry.net.search_fetcher import strip_fragment
@@ -19,6 +26,7 @@ if TYPE_CHECKING:
     from canonry.evidence.facts import PageFact
 
 _MAX_COMPARED = 50  # bookmarks with one clue
+_TEXT_MARK = "text "
 _MAX_FORMS_OF_A_TEXT = 2  # more pages of one host with one text are a login form or an error page
 
 
@@ -28,6 +36,19 @@ class PageClue:
 
     bookmark_id: int
     url: str
+
+
+class PageOutline(NamedTuple):  # faster to make than a dataclass: there is one for every bookmark
+    """What other bookmarks may share with a bookmark: its URL, and parts of the fact about its page."""
+
+    bookmark_id: int
+    url: str
+    form_key: str
+    page_url: str
+    permanent_url: str
+    canonical_url: str
+    text_hash: str
+    words: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,29 +61,64 @@ class Twin:
     is_proven: bool
 
 
+def list_compared(outlines: Sequence[PageOutline]) -> list[PageClue]:
+    """List the bookmarks that share something with another one, in their order; `find_twins` needs no others."""
+    counts = Counter(mark for each in outlines for mark in _list_marks(each))
+    repeated = {mark for mark, count in counts.items() if count > 1}
+    return [PageClue(each.bookmark_id, each.url) for each in outlines if not repeated.isdisjoint(_list_marks(each))]
+
+
+def outline_page(clue: PageClue, fact: PageFact) -> PageOutline:
+    """Return the outline of a bookmark's page."""
+    text = fact.fingerprint
+    return PageOutline(
+        clue.bookmark_id,
+        clue.url,
+        make_form_key(clue.url),
+        fact.url,
+        fact.permanent_url,
+        fact.canonical_url,
+        text.text_hash,
+        text.words,
+    )
+
+
 def find_twins(clues: Sequence[PageClue], facts: Mapping[str, PageFact], refused: set[tuple[str, str]]) -> list[Twin]:
     """Find the pairs of bookmarks that show the same page; `facts` are by URL without fragment."""
     buckets: dict[str, list[PageClue]] = defaultdict(list)
+    shown: dict[int, PageFact] = {}  # by bookmark
     for clue in clues:
         fact = facts.get(strip_fragment(clue.url))
         if fact is None:
             continue
-        urls = [url for url in (fact.url, fact.permanent_url, fact.canonical_url) if url]
-        names = {f"form {make_form_key(clue.url)}", *(f"url {url}" for url in urls)}
-        if fact.fingerprint.words >= MIN_WORDS:
-            names.add(f"text {fact.fingerprint.text_hash}")
-        for name in names:
-            buckets[name].append(clue)
+        shown[clue.bookmark_id] = fact
+        for mark in _list_marks(outline_page(clue, fact)):
+            buckets[mark].append(clue)
+    landings = _find_landings(facts)
     found: dict[tuple[int, int], Twin] = {}
-    for name, members in buckets.items():
+    for mark, members in buckets.items():
+        if len(members) == 1:
+            continue
+        may_guess = mark.startswith(_TEXT_MARK) and _is_rare(members)
         for one, other in _list_pairs(members[:_MAX_COMPARED]):
             pair = (min(one.bookmark_id, other.bookmark_id), max(one.bookmark_id, other.bookmark_id))
             known = found.get(pair)
             if (known and known.is_proven) or make_pair_key(one.url, other.url) in refused:
                 continue
-            if twin := _compare(one, other, facts, may_guess=name.startswith("text ") and _is_rare(members)):
+            if twin := _compare(one, other, shown, landings, may_guess=may_guess):
                 found[pair] = twin
     return list(found.values())
+
+
+def _list_marks(outline: PageOutline) -> list[str]:
+    """List what bookmarks of the same page have in common, each once."""
+    marks = [f"form {outline.form_key}", f"url {outline.page_url}"]
+    for url in (outline.permanent_url, outline.canonical_url):
+        if url and (mark := f"url {url}") not in marks:
+            marks.append(mark)
+    if outline.words >= MIN_WORDS:
+        marks.append(_TEXT_MARK + outline.text_hash)
+    return marks
 
 
 def make_pair_key(one: str, other: str) -> tuple[str, str]:
@@ -71,18 +127,33 @@ def make_pair_key(one: str, other: str) -> tuple[str, str]:
     return first, second
 
 
-def _compare(one: PageClue, other: PageClue, facts: Mapping[str, PageFact], *, may_guess: bool) -> Twin | None:
+def _compare(
+    one: PageClue, other: PageClue, shown: Mapping[int, PageFact], landings: set[str], *, may_guess: bool
+) -> Twin | None:
     if _selects_route(one.url) or _selects_route(other.url):
         return None  # without a browser every route of the page shows the same
-    first, second = facts[strip_fragment(one.url)], facts[strip_fragment(other.url)]
+    first, second = shown[one.bookmark_id], shown[other.bookmark_id]
     if first.url == second.url:
         return Twin(one.bookmark_id, other.bookmark_id, Evidence.SAME_TEXT, is_proven=True)
     if alias := find_alias(first, second):
         (source, target) = (one, other) if alias.url == first.url else (other, one)
-        return Twin(source.bookmark_id, target.bookmark_id, alias.evidence, is_proven=True)
+        is_landing = alias.evidence is Evidence.REDIRECT and shown[source.bookmark_id].permanent_url in landings
+        return Twin(source.bookmark_id, target.bookmark_id, alias.evidence, is_proven=not is_landing)
+    for fact, named, ids in ((first, second, (one, other)), (second, first, (other, one))):
+        if fact.control is ControlResult.PASSED and declares(fact, named):  # but the text is only nearly the same
+            return Twin(ids[0].bookmark_id, ids[1].bookmark_id, Evidence.SIMILAR_TEXT, is_proven=False)
     if may_guess and first.fingerprint.text_hash == second.fingerprint.text_hash:
         return Twin(one.bookmark_id, other.bookmark_id, Evidence.SAME_TEXT, is_proven=False)
     return None
+
+
+def _find_landings(facts: Mapping[str, PageFact]) -> set[str]:
+    """Return the URLs that several different pages redirect to: sites send what they removed to one such page."""
+    forms: dict[str, set[str]] = defaultdict(set)
+    for fact in facts.values():
+        if fact.permanent_url and not differ_only_in_form(fact.url, fact.permanent_url):
+            forms[fact.permanent_url].add(make_form_key(fact.url))
+    return {url for url, each in forms.items() if len(each) > _MAX_FORMS_OF_A_TEXT}
 
 
 def _is_rare(members: Iterable[PageClue]) -> bool:
@@ -95,9 +166,9 @@ def _is_rare(members: Iterable[PageClue]) -> bool:
 
 def _list_pairs(members: Sequence[PageClue]) -> list[tuple[PageClue, PageClue]]:
     """List each member with the first, and with its neighbour: enough to connect a group."""
-    firsts = [(members[0], other) for other in members[1:]]
-    return [*firsts, *(pair for pair in pairwise(members) if pair not in firsts)]
+    first, *others = members
+    return [*((first, other) for other in others), *pairwise(others)]
 
 
 def _selects_route(url: str) -> bool:
-    return selects_route(parse(url).fragment)
+    return "#" in url and selects_route(parse(url).fragment)

@@ -13,7 +13,7 @@ from canonry.bookmarks.statistics import LATENCY_BUCKETS
 # name → hour → count, as `Statistics.get_hourly` returns them
 Counts: TypeAlias = Mapping[str, Mapping[str, int]]
 
-_DUPLICATE_COUNTS = ("put:no_change", "put:updated")
+DUPLICATE_COUNTS = ("put:no_change", "put:updated")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def _make_hour(hour: str, counts: Mapping[str, int]) -> Hour:
         hour=hour,
         normalizations=sum(_select_prefix(counts, "latency:").values()),
         created=counts.get("put:created", 0),
-        duplicates_avoided=sum(counts.get(name, 0) for name in _DUPLICATE_COUNTS),
+        duplicates_avoided=sum(counts.get(name, 0) for name in DUPLICATE_COUNTS),
         cache_hits=counts.get("cache:hit", 0),
         cache_misses=counts.get("cache:miss", 0),
         expansions=_select_prefix(counts, "expansion:"),

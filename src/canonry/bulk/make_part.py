@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -11,19 +10,18 @@ from typing import TYPE_CHECKING, Any
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow.parquet  # pyright: ignore[reportMissingTypeStubs]
 
-from canonry.atomic_files import sync
 from canonry.bulk.disk_errors import convert_disk_errors
 from canonry.bulk.job import Mode
 from canonry.bulk.normalize_batch import NormalizedBatch, normalize_batch
 from canonry.bulk.read_inputs import read_batches
 from canonry.bulk.run_files import RunWriter
-from canonry.bulk.work_folder import FilePart, get_file_state, get_invalid_path, get_segment_path, save_record
+from canonry.bulk.storage import NewFile, get_file_state
+from canonry.bulk.work_folder import FilePart, delete_record, get_invalid_path, get_segment_path, save_record
 from canonry.core.native import CORE
 from canonry.errors import BadInputFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from canonry.bulk.job import BulkJob
 
@@ -36,7 +34,9 @@ def make_part(
     job: BulkJob, file: int, *, threads: int = 1, on_batch: Callable[[NormalizedBatch], None] | None = None
 ) -> FilePart:
     """Read an input file and save its part, completely or not at all."""
-    state = get_file_state(job.inputs[file])
+    path = job.get_input_path(file)
+    state = get_file_state(path)
+    delete_record(job, file)
     rows = invalid = empty = malformed = 0
     with convert_disk_errors(f"{job.work_folder} cannot be written"), _PartWriter(job, file) as writer:
         for batch in _normalize_file(job, file, threads):
@@ -45,10 +45,10 @@ def make_part(
             malformed += batch.malformed
             if on_batch is not None:
                 on_batch(batch)
-        if get_file_state(job.inputs[file]) != state:
+        if get_file_state(path) != state:
             name = job.inputs[file]
             raise BadInputFile(name, f"{name} changed while it was read. Run the command again.")
-        writer.move()
+        writer.complete()
         part = FilePart(
             file=file,
             size=state.size,
@@ -68,7 +68,7 @@ def make_part(
 
 def _normalize_file(job: BulkJob, file: int, threads: int) -> Iterator[NormalizedBatch]:
     """Yield the normalized batches of a file in order; `threads` batches are worked on at once."""
-    batches = read_batches(job, job.inputs[file])
+    batches = read_batches(job, file)
     if threads == 1:
         for batch in batches:
             yield normalize_batch(job, batch)
@@ -89,17 +89,15 @@ def _normalize_file(job: BulkJob, file: int, threads: int) -> Iterator[Normalize
 
 
 class _PartWriter:
-    """Write the rows of a part under temporary names; `move` gives them their final names.
+    """Write the files of a part, which appear under their names when `complete` is called.
 
-    Two tasks of a cluster may work on the same file, so each writes under names of its own until the end.
+    Two tasks of a cluster may work on the same file: each writes under names of its own until the end.
     """
 
     def __init__(self, job: BulkJob, file: int) -> None:
-        self._job, self._file = job, file
-        stem = f"{file:07}.{os.getpid()}.{os.urandom(4).hex()}"
-        self._runs = RunWriter(job, stem) if job.mode is Mode.DEDUPE else None
-        self._rows = _SegmentWriter(job, stem)
-        self._invalid = _SegmentWriter(job, f"{stem}.invalid")
+        self._runs = RunWriter(job, file) if job.mode is Mode.DEDUPE else None
+        self._rows = _SegmentWriter(lambda number: get_segment_path(job, file, number))
+        self._invalid = _SegmentWriter(lambda _: get_invalid_path(job, file))
 
     def __enter__(self) -> _PartWriter:
         return self
@@ -115,17 +113,11 @@ class _PartWriter:
         (self._runs or self._rows).add(batch.table)
         self._invalid.add(batch.invalid)
 
-    def move(self) -> None:
-        """Complete the files and give them their final names."""
+    def complete(self) -> None:
+        """Give the files their names."""
         for writer in (self._rows, self._invalid, self._runs):
             if writer is not None:
-                writer.close()
-        for number, path in enumerate(self._rows.paths):
-            path.replace(get_segment_path(self._job, self._file, number))
-        for path in self._invalid.paths:
-            path.replace(get_invalid_path(self._job, self._file))
-        if self._runs is not None:
-            self._runs.move(self._file)
+                writer.complete()
 
     @property
     def rows(self) -> int:
@@ -137,44 +129,50 @@ class _PartWriter:
 
     @property
     def segments(self) -> int:
-        return len(self._rows.paths)
+        return self._rows.segments
 
 
 class _SegmentWriter:
-    """Write tables to Parquet files with temporary names; a table with other columns starts a new file."""
+    """Write tables to Parquet files, which appear at the end; a table with other columns starts a new file."""
 
-    def __init__(self, job: BulkJob, stem: str) -> None:
-        self._folder = job.work_folder
-        self._stem = stem
+    def __init__(self, get_path: Callable[[int], str]) -> None:
+        self._get_path = get_path
         self._writer: Any = None
-        self.paths: list[Path] = []
+        self._files: list[NewFile] = []
         self.rows = 0
         self.bytes = 0
+
+    @property
+    def segments(self) -> int:
+        return len(self._files)
 
     def add(self, table: Any) -> None:
         if not len(table):
             return
         if self._writer is None or self._writer.schema != table.schema:
-            self.close()
-            self.paths.append(self._folder / f"making-{self._stem}-{len(self.paths)}.parquet")
+            self._close_writer()
+            self._files.append(NewFile(self._get_path(len(self._files))))
             self._writer = pq.ParquetWriter(
-                self.paths[-1], table.schema, compression="none", use_dictionary=False, write_statistics=False
+                self._files[-1].stream, table.schema, compression="none", use_dictionary=False, write_statistics=False
             )
         self._writer.write_table(table, row_group_size=_ROW_GROUP_ROWS)
         self.rows += len(table)
         self.bytes += table.nbytes
 
-    def close(self) -> None:
-        """Close the current file and sync it to disk."""
+    def _close_writer(self) -> None:
         if self._writer is not None:
             self._writer.close()
-            sync(self.paths[-1])
             self._writer = None
+
+    def complete(self) -> None:
+        """Close the files and give them their names."""
+        self._close_writer()
+        for file in self._files:
+            file.complete()
 
     def discard(self) -> None:
         """Delete the files after an error."""
-        if self._writer is not None:
-            with suppress(OSError, pa.ArrowException):  # the disk may be full
-                self._writer.close()
-        for path in self.paths:
-            path.unlink(missing_ok=True)
+        with suppress(OSError, ValueError, pa.ArrowException):  # the disk may be full
+            self._close_writer()
+        for file in self._files:
+            file.discard()

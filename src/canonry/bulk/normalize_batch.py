@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pyarrow.compute  # pyright: ignore[reportMissingTypeStubs]
 from canonry.bulk import arrow
 from canonry.bulk.hash_groups import group_hashes, view_hash_bytes
 from canonry.bulk.job import BulkJob, Mode
-from canonry.bulk.merge_runs import RUN_SCHEMA
+from canonry.bulk.merge_runs import make_run_schema
 from canonry.bulk.row_batches import MALFORMED_KINDS, InvalidRowKind, InvalidRowReason, make_invalid_row
 from canonry.core.native import normalize
 from canonry.errors import BulkError, InvalidUrl
@@ -47,7 +48,7 @@ def normalize_batch(job: BulkJob, batch: RowBatch) -> NormalizedBatch:
     urls, hashes = normalized.field(0), normalized.field(1)
     is_valid: NDArray[np.bool_] = np.asarray(urls.is_valid())
     if job.mode is Mode.DEDUPE:
-        table = _make_run(batch, urls, hashes)
+        table = _make_run(job, batch, urls, hashes)
     elif job.mode is Mode.NORMALIZE:
         table = _make_rows(batch, urls, hashes)
     elif job.mode is Mode.JOIN:
@@ -88,19 +89,31 @@ def _make_invalid_table(invalid: list[InvalidRow]) -> Any:
     return pa.table(arrays, _INVALID_SCHEMA)
 
 
-def _make_run(batch: RowBatch, urls: Any, hashes: Any) -> Any:
-    """Return the batch as a run: sorted by hash, each hash once, with its count and its first row."""
+def _make_run(job: BulkJob, batch: RowBatch, urls: Any, hashes: Any) -> Any:
+    """Return the batch as a run: sorted by key, each key once, with its count and its first row."""
     variants, rows = batch.urls, batch.rows
+    kept: Any = batch.table
     if urls.null_count:
         is_valid = urls.is_valid()
         variants, urls, hashes = variants.filter(is_valid), urls.filter(is_valid), hashes.filter(is_valid)
-        rows = rows[np.asarray(is_valid)]
-    firsts, counts = group_hashes(view_hash_bytes(hashes))
+        rows, kept = rows[np.asarray(is_valid)], None if kept is None else kept.filter(is_valid)
+    keys = hashes if job.group_by is None else _hash_values(kept.column(job.group_by), urls)
+    firsts, counts = group_hashes(view_hash_bytes(keys))
     indices = pa.array(firsts)
     variants, urls = variants.take(indices), urls.take(indices)
     variants = pc.if_else(pc.equal(variants, urls), pa.scalar(None, pa.string()), variants)
-    columns = [hashes.take(indices), urls, variants, pa.array(rows[firsts]), pa.array(counts)]
-    return pa.table(columns, schema=RUN_SCHEMA)
+    columns = [keys.take(indices), urls, variants, pa.array(rows[firsts]), pa.array(counts)]
+    if job.group_by is not None:
+        columns.append(hashes.take(indices))
+    columns += [kept.column(name).take(indices) for name in job.kept_columns]
+    return pa.table(columns, schema=make_run_schema(job))
+
+
+def _hash_values(values: Any, urls: Any) -> Any:
+    """Return the keys to group by: the hash of the value; without a value, a hash that only the same URL has."""
+    pairs = zip(values.to_pylist(), urls.to_pylist(), strict=True)
+    texts = (f"\0{url}" if value is None or not value else value for value, url in pairs)
+    return pa.array([sha256(text.encode()).hexdigest() for text in texts], pa.string())
 
 
 def _make_rows(batch: RowBatch, urls: Any, hashes: Any) -> Any:

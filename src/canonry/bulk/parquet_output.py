@@ -10,11 +10,10 @@ import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow.compute  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow.parquet  # pyright: ignore[reportMissingTypeStubs]
 
-from canonry.atomic_files import sync
+from canonry.bulk.storage import create_file
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -28,7 +27,7 @@ _ROW_GROUP_BYTES = 64 << 20
 _DISTINCT_COLUMNS = frozenset(
     (
         *("url", "canonical_url", "canonical_hash", "first_variant", "first_row", "original_url", "row"),
-        *("before", "after", "before_hash", "after_hash"),
+        *("before", "after", "before_hash", "after_hash", "group_hash"),
     )
 )
 
@@ -36,12 +35,12 @@ _DISTINCT_COLUMNS = frozenset(
 class ParquetRowWriter:
     """Write tables of any size as row groups of one size, so that the table sizes do not change the file."""
 
-    def __init__(self, file: Path, schema: Any, *, is_sorted: bool = False) -> None:
+    def __init__(self, stream: Any, schema: Any, *, sorted_by: str | None = None) -> None:
         names = schema.names
-        sorting = [pq.SortingColumn(names.index("canonical_hash"))] if is_sorted else None
+        sorting = None if sorted_by is None else [pq.SortingColumn(names.index(sorted_by))]
         repeating = [name for name in schema.names if name not in _DISTINCT_COLUMNS]
         self._file = pq.ParquetWriter(
-            file,
+            stream,
             schema,
             compression="zstd",
             compression_level=1,
@@ -83,7 +82,7 @@ class ParquetRowWriter:
 
     def abandon(self) -> None:
         """Close the file after an error, without the remaining rows: the error is what matters."""
-        with suppress(OSError, pa.ArrowException):
+        with suppress(OSError, ValueError, pa.ArrowException):
             self._file.close()
 
     def close(self) -> None:
@@ -103,16 +102,16 @@ def _measure_rows(table: Any) -> NDArray[np.int64]:
 
 
 @contextmanager
-def open_parquet_writer(file: Path, schema: Any, *, is_sorted: bool = False) -> Generator[ParquetRowWriter]:
-    """Yield a writer for a new file; at the end the file is closed and synced to disk.
+def open_parquet_writer(path: str, schema: Any, *, sorted_by: str | None = None) -> Generator[ParquetRowWriter]:
+    """Yield a writer for a new file, which appears under its name when it is complete and on disk.
 
-    The metadata of a sorted file say that its rows ascend by `canonical_hash`.
+    The metadata say by which column the rows ascend.
     """
-    writer = ParquetRowWriter(file, schema, is_sorted=is_sorted)
-    try:
-        yield writer
-    except BaseException:
-        writer.abandon()
-        raise
-    writer.close()
-    sync(file)
+    with create_file(path) as stream:
+        writer = ParquetRowWriter(stream, schema, sorted_by=sorted_by)
+        try:
+            yield writer
+        except BaseException:
+            writer.abandon()
+            raise
+        writer.close()

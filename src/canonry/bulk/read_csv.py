@@ -30,8 +30,9 @@ def read_csv(job: BulkJob, file: str, stream: Any, *, delimiter: str) -> Iterato
         reader = csv.reader(lines, delimiter=delimiter, strict=True)
         header = _read_header(reader, file)
         lines.start_record()
-        if job.column not in header:
-            raise make_missing_column_error(file, job.column, header)
+        for column in (job.column, *(job.read_columns or ())):
+            if column not in header:
+                raise make_missing_column_error(file, column, header)
         if len(set(header)) < len(header) and job.mode is Mode.JOIN:
             message = f"{file} has several columns with the same name. Rename them: {', '.join(header)}"
             raise BadInputFile(file, message)

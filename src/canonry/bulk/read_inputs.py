@@ -1,6 +1,7 @@
 """Read input files as batches of URLs with row numbers; rows that cannot be read are reported, not dropped.
 
-Rows count from 1 in each file: lines of text and JSONL, records of CSV (after the header) and Parquet.
+Rows count from 1 in each file: lines of text, JSONL and CDX, records of CSV (after the header) and Parquet, pages of
+WARC files.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
-import pyarrow.parquet  # pyright: ignore[reportMissingTypeStubs]
 
 from canonry.bulk.disk_errors import get_first_line
 from canonry.bulk.job import BulkJob, Format, Mode
 from canonry.bulk.line_blocks import MAX_LINE_BYTES, LongLine, make_unchecked_strings, read_line_blocks, split_lines
+from canonry.bulk.read_archives import read_cdx_rows, read_warc_rows
 from canonry.bulk.read_csv import read_csv
 from canonry.bulk.read_jsonl import read_jsonl
 from canonry.bulk.row_batches import (
@@ -26,17 +27,17 @@ from canonry.bulk.row_batches import (
     make_invalid_row,
     make_missing_column_error,
 )
+from canonry.bulk.storage import STDIN, get_file_state, open_input, open_parquet
 from canonry.errors import BadInputFile
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
 pa: Any = pyarrow  # pyarrow has no type stubs
-pq: Any = pyarrow.parquet
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 _FORMATS = {
     ".csv": Format.CSV, ".tsv": Format.CSV, ".jsonl": Format.JSONL, ".ndjson": Format.JSONL,
-    ".parquet": Format.PARQUET, ".pq": Format.PARQUET,
+    ".parquet": Format.PARQUET, ".pq": Format.PARQUET, ".cdx": Format.CDX, ".cdxj": Format.CDX, ".warc": Format.WARC,
 }  # fmt: skip
 _TEXT_TYPES = (pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.null())
 _MAX_PIECE_ROWS = 16_384
@@ -44,16 +45,17 @@ _MAX_DICTIONARY_PIECE_ROWS = 1_024  # of a column whose bytes are unknown until 
 _MIN_PIECE_ROWS = 64
 
 
-def read_batches(job: BulkJob, file: str) -> Generator[RowBatch]:
-    """Yield the rows of a file in batches of about `job.block_bytes`."""
+def read_batches(job: BulkJob, number: int) -> Generator[RowBatch]:
+    """Yield the rows of an input file in batches of about `job.block_bytes`."""
+    file, path = job.inputs[number], job.get_input_path(number)
     format_ = job.format or _FORMATS.get(_get_format_suffix(file), Format.TEXT)
     try:
         if format_ is Format.PARQUET:
-            yield from _read_parquet(job, file)
+            yield from _read_parquet(job, file, path)
             return
-        with _open_decompressed(file) as (stream, raw_file):
+        with _open_decompressed(path, format_) as (stream, raw_file):
             for batch in _read_stream(format_, job, file, stream):
-                batch.position = raw_file.tell()
+                batch.position = 0 if path == STDIN else raw_file.tell()
                 yield batch
     except pa.ArrowException as error:
         raise BadInputFile(file, f"{file} cannot be read as {format_}: {get_first_line(error)}") from None
@@ -63,9 +65,13 @@ def read_batches(job: BulkJob, file: str) -> Generator[RowBatch]:
 
 def _read_stream(format_: Format, job: BulkJob, file: str, stream: Any) -> Iterator[RowBatch]:
     if format_ is Format.TEXT:
-        return _read_text(job, stream)
+        return _read_text(job, file, stream)
     if format_ is Format.JSONL:
         return read_jsonl(job, file, stream)
+    if format_ is Format.CDX:
+        return read_cdx_rows(job, file, stream)
+    if format_ is Format.WARC:
+        return read_warc_rows(job, file, stream)
     return read_csv(job, file, stream, delimiter="\t" if _get_format_suffix(file) == ".tsv" else ",")
 
 
@@ -76,14 +82,18 @@ def _get_format_suffix(file: str) -> str:
 
 
 @contextmanager
-def _open_decompressed(file: str) -> Generator[tuple[Any, Any]]:
+def _open_decompressed(path: str, format_: Format) -> Generator[tuple[Any, Any]]:
     """Yield the decompressed stream of a file, and the raw file, whose position shows the progress."""
-    compression = _COMPRESSIONS.get(Path(file.lower()).suffix)
-    with open(file, "rb") as raw_file:
+    compression = _COMPRESSIONS.get(Path(path.lower()).suffix)
+    if format_ is Format.WARC and compression == "gzip":
+        compression = None  # its reader needs the members of the file, one for each record
+    with open_input(path) as raw_file:
         yield raw_file if compression is None else pa.input_stream(raw_file, compression=compression), raw_file
 
 
-def _read_text(job: BulkJob, stream: Any) -> Iterator[RowBatch]:
+def _read_text(job: BulkJob, file: str, stream: Any) -> Iterator[RowBatch]:
+    for column in job.read_columns or ():
+        raise make_missing_column_error(file, column, [job.column])
     row = 1
     for block in read_line_blocks(stream, job.block_bytes):
         if isinstance(block, LongLine):
@@ -100,17 +110,23 @@ def _read_text(job: BulkJob, stream: Any) -> Iterator[RowBatch]:
         yield drop_long_urls(batch)
 
 
-def _read_parquet(job: BulkJob, file: str) -> Iterator[RowBatch]:
-    with pq.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False) as opened:
+def _read_parquet(job: BulkJob, file: str, path: str) -> Iterator[RowBatch]:
+    if path == STDIN:
+        raise BadInputFile(file, "Parquet cannot be read from standard input, because its index is at its end.")
+    with open_parquet(path) as opened:
         schema, total = opened.schema_arrow, opened.metadata.num_rows
-        if job.column not in schema.names:
-            raise make_missing_column_error(file, job.column, schema.names)
+        for column in (job.column, *(job.read_columns or ())):
+            if column not in schema.names:
+                raise make_missing_column_error(file, column, schema.names)
         column_type = schema.field(job.column).type
         if (column_type.value_type if pa.types.is_dictionary(column_type) else column_type) not in _TEXT_TYPES:
             message = f"{file}: column {job.column!r} holds {column_type}, not text. Choose one with --column."
             raise BadInputFile(file, message)
-        bytes_per_row = Path(file).stat().st_size / max(total, 1)
-        columns = None if job.mode is Mode.JOIN else [job.column]
+        for column in job.read_columns or ():
+            if pa.types.is_nested(schema.field(column).type):
+                raise BadInputFile(file, f"{file}: column {column!r} holds {schema.field(column).type}, not one value.")
+        bytes_per_row = get_file_state(path).size / max(total, 1)
+        columns = None if job.read_columns is None else list(dict.fromkeys((job.column, *job.read_columns)))
         row, size = 1, 0
         pieces: list[Any] = []
         for piece in opened.iter_batches(_choose_piece_rows(opened.metadata, job), columns=columns):
@@ -127,11 +143,11 @@ def _read_parquet(job: BulkJob, file: str) -> Iterator[RowBatch]:
 
 def _choose_piece_rows(metadata: Any, job: BulkJob) -> int:
     """Return how many rows to decode at once, so that long values do not fill the memory."""
-    rows = _MAX_PIECE_ROWS
+    rows, wanted = _MAX_PIECE_ROWS, {job.column, *(job.read_columns or ())}
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         columns = [group.column(each) for each in range(group.num_columns)]
-        used = [each for each in columns if job.mode is Mode.JOIN or each.path_in_schema == job.column]
+        used = [each for each in columns if job.read_columns is None or each.path_in_schema in wanted]
         bytes_per_row = sum(each.total_uncompressed_size for each in used) / max(group.num_rows, 1)
         rows = min(rows, int(job.block_bytes / max(bytes_per_row, 1)))
         if any(each.has_dictionary_page for each in used):
@@ -147,4 +163,7 @@ def _make_parquet_batch(job: BulkJob, table: Any, row: int) -> RowBatch:
     validity, offsets, data = column.buffers()
     urls = pa.Array.from_buffers(pa.string(), len(column), [validity, offsets, data], column.null_count, column.offset)
     rows = np.arange(row, row + len(urls), dtype=np.int64)
-    return drop_long_urls(RowBatch(urls, rows, table if job.mode is Mode.JOIN else None))
+    if job.read_columns is not None:
+        texts = [table.column(name).cast(pa.string()) for name in job.read_columns]
+        table = pa.table(texts, names=list(job.read_columns)) if texts else None
+    return drop_long_urls(RowBatch(urls, rows, table))

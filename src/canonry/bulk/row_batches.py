@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 
-from canonry.bulk.job import BulkJob, Mode
 from canonry.bulk.line_blocks import make_unchecked_strings
 from canonry.errors import BadInputFile, BulkError
 
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
+
+    from canonry.bulk.job import BulkJob
 
 pa: Any = pyarrow  # pyarrow has no type stubs
 MAX_URL_BYTES = 1 << 20
@@ -40,6 +41,7 @@ class InvalidRowKind(StrEnum):
     NOT_CSV = "not_csv"
     UNCLOSED_QUOTE = "unclosed_quote"
     WRONG_COLUMN_COUNT = "wrong_column_count"
+    NOT_CDX = "not_cdx"
     NOT_A_URL = "not_a_url"
 
 
@@ -59,6 +61,7 @@ _SENTENCES = {
     InvalidRowKind.NOT_CSV: "not CSV",
     InvalidRowKind.UNCLOSED_QUOTE: "a quote opens in this line and is not closed in it",
     InvalidRowKind.WRONG_COLUMN_COUNT: "wrong number of columns",
+    InvalidRowKind.NOT_CDX: "not a line of a CDX or CDXJ file",
     InvalidRowKind.NOT_A_URL: "not a URL",
 }
 
@@ -86,7 +89,7 @@ class InvalidRow:
 
 @dataclass(slots=True)
 class RowBatch:
-    """Rows of one file: URLs as unchecked strings, row numbers, and in join mode a table of all columns."""
+    """Rows of one file: URLs as unchecked strings, row numbers, and a table of other columns if the job needs them."""
 
     urls: Any
     rows: NDArray[np.int64]
@@ -124,7 +127,7 @@ def make_missing_column_error(file: str, column: str, columns: list[str]) -> Bad
     shown = [name.encode("utf-8", "backslashreplace").decode()[:100] for name in columns[:_MAX_LISTED_COLUMNS]]
     return BadInputFile(
         file,
-        f"{file} has no column {column!r}. Choose one with --column. Its columns are {', '.join(map(repr, shown))}.",
+        f"{file} has no column {column!r}. Choose one of its columns: {', '.join(map(repr, shown))}.",
     )
 
 
@@ -138,7 +141,10 @@ class BatchBuilder:
         self._encoding_errors = encoding_errors
         self._max_bytes = job.block_bytes
         self._column_names: dict[str, None] = {}
-        self.keeps_columns = job.mode is Mode.JOIN
+        self._wanted = job.read_columns
+        self.keeps_columns = self._wanted is None or len(self._wanted) > 0
+        if self._wanted is not None:
+            self._column_names.update(dict.fromkeys(self._wanted))
         self._clear()
 
     def _clear(self) -> None:
@@ -154,9 +160,11 @@ class BatchBuilder:
         return self.size >= self._max_bytes
 
     def add(self, number: int, url: str | None, record: Mapping[str, str | None]) -> None:
-        """Add a row; if the columns are kept, all of them must be valid UTF-8."""
+        """Add a row; the columns that are kept must be valid UTF-8."""
         raw = None if url is None else url.encode("utf-8", self._encoding_errors)
         if self.keeps_columns:
+            if self._wanted is not None:
+                record = {name: record.get(name) for name in self._wanted}
             texts = (text for pair in record.items() for text in pair)
             if not all(text is None or text.isascii() or _is_encodable(text) for text in texts):
                 self.add_invalid(number, raw or b"", InvalidRowReason(InvalidRowKind.COLUMN_NOT_UTF8))

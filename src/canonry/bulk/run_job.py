@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from contextlib import closing
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
 
+from canonry.bulk.check_job import check_job
 from canonry.bulk.disk_errors import convert_disk_errors
 from canonry.bulk.job import (
-    MIN_MEMORY_BYTES,
     BulkJob,
     BulkProgress,
     BulkReport,
@@ -17,10 +17,14 @@ from canonry.bulk.job import (
     Mode,
     SkippedFile,
     Stage,
-    choose_bucket_digits,
+    choose_bucket_bits,
+    choose_work_folder,
     find_inputs,
+    measure_file,
     parse_size,
 )
+from canonry.bulk.known_keys import load_known_keys
+from canonry.bulk.storage import make_absolute, make_local
 from canonry.bulk.work_folder import load_finished_part, lock_work_folder
 from canonry.bulk.write_output import write_output
 from canonry.core.normalize import resolve_policy
@@ -31,21 +35,18 @@ if TYPE_CHECKING:
 
     from canonry.bulk.normalize_batch import NormalizedBatch
     from canonry.bulk.work_folder import FilePart
+    from canonry.bulk.write_output import OutputPlan, WrittenRows
     from canonry.core.policy import Policy
 
 
-# Names that promise another format than Parquet.
-_OTHER_FORMATS = frozenset({".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".txt", ".gz", ".zst", ".bz2"})
-
-
 class BulkEngine(Protocol):
-    """Make the parts of a job, and merge them in dedupe mode; a file that cannot be read is returned as its error."""
+    """Make the parts of a job and write its output; a file that cannot be read is returned as its error."""
 
     def make_parts(
         self, job: BulkJob, files: Sequence[int], on_batch: Callable[[NormalizedBatch], None]
     ) -> Iterator[FilePart | BadInputFile]: ...
 
-    def merge(self, job: BulkJob, parts: Sequence[FilePart]) -> Iterator[Any]: ...
+    def write_partitions(self, job: BulkJob, plan: OutputPlan, report: Callable[[WrittenRows], None]) -> None: ...
 
     def close(self) -> None: ...
 
@@ -59,42 +60,57 @@ def run(
     policy: Policy | str = "bookmark",
     against: Policy | str | None = None,
     format: Format | str | None = None,  # noqa: A002
+    keep: Iterable[str] = (),
+    group_by: str | None = None,
+    known: str | os.PathLike[str] | None = None,
+    partitions: int | None = None,
+    partition_size: int | str | None = None,
     engine: str = "duckdb",
     master: str | None = None,
     memory: int | str = "1GB",
+    work_folder: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     skip_bad_files: bool = False,
     on_progress: Callable[[BulkProgress], None] | None = None,
 ) -> BulkReport:
-    """Read files of URLs and write one Parquet file; invalid rows go to a side file.
+    """Read files of URLs and write a Parquet file or a folder of them; invalid rows go to a side file.
 
     The same call resumes a run that was killed: finished input files are not read again, also if others are added
     or left out. An input that cannot be read raises BadInputFile, or is left out if `skip_bad_files` is set.
     """
-    files = find_inputs(inputs)
+    files, out, memory = find_inputs(inputs), make_local(os.fspath(out)), parse_size(memory)
     job = BulkJob(
         inputs=files,
-        out=os.fspath(out),
+        out=out.rstrip("/") or out,
         policy=resolve_policy(policy),
+        work_folder=choose_work_folder(out, engine, None if work_folder is None else os.fspath(work_folder)),
+        current_folder=os.getcwd(),
         mode=Mode(mode),
         column=column,
         against=None if against is None else resolve_policy(against),
         format=None if format is None else Format(format),
-        memory=parse_size(memory),
-        bucket_digits=choose_bucket_digits(files),
+        memory=memory,
+        bucket_bits=choose_bucket_bits(files, memory, partitions),
+        partitions=partitions,
+        partition_bytes=None if partition_size is None else parse_size(partition_size),
+        keep=tuple(keep),
+        group_by=group_by,
     )
-    _check_job(job, overwrite=overwrite)
+    known = None if known is None else make_local(os.fspath(known))
+    check_job(job, known=known, engine=engine, overwrite=overwrite)
+    if known is not None:
+        job = replace(job, known=load_known_keys(job, make_absolute(known, job.current_folder)))
     chosen_engine = _make_engine(engine, master)
     progress = _ProgressReporter(job, on_progress)
     with lock_work_folder(job), closing(chosen_engine):
         parts, kept, skipped = _collect_parts(job, chosen_engine, progress, skip_bad_files=skip_bad_files)
         with convert_disk_errors(f"{job.out} cannot be written"):
-            written = write_output(job, chosen_engine.merge, parts, progress.report_written)
+            written = write_output(job, chosen_engine, parts, progress.report_written)
     invalid = sum(part.invalid for part in parts)
     return BulkReport(
         out=job.out,
         rows=sum(part.rows for part in parts),
-        written=written,
+        written=written.rows,
         invalid=invalid,
         empty=sum(part.empty for part in parts),
         files=len(parts),
@@ -104,29 +120,8 @@ def run(
         malformed=sum(part.malformed for part in parts),
         skipped=tuple(SkippedFile(error.file, str(error)) for error in skipped),
         core="native" if all(part.is_native for part in parts) else "pure Python",
+        new=written.new,
     )
-
-
-def _check_job(job: BulkJob, *, overwrite: bool) -> None:
-    """Raise BulkError for options that contradict each other or would destroy a file."""
-    if (job.mode is Mode.DIFF) != (job.against is not None):
-        raise BulkError("--mode diff compares --policy with --against: use both or neither.")
-    if job.memory < MIN_MEMORY_BYTES:
-        raise BulkError(f"--memory must be at least {MIN_MEMORY_BYTES // 1000**2}MB.")
-    out = Path(job.out)
-    if not out.parent.is_dir():
-        raise BulkError(f"{out.parent}: no such folder")
-    if out.is_dir():
-        raise BulkError(f"{out} is a folder. Name the Parquet file to write.")
-    for file in (job.out, job.invalid_file):
-        if any(os.path.exists(file) and os.path.samefile(file, each) for each in job.inputs):
-            raise BulkError(f"{file} is an input. Write to another file.")
-        # A run that was killed between the two renames has left the side file of this job.
-        is_own_side_file = file == job.invalid_file and job.work_folder.exists()
-        if os.path.lexists(file) and not overwrite and not is_own_side_file:
-            raise BulkError(f"{file} exists. To replace it, use --overwrite.")
-    if out.suffix.lower() in _OTHER_FORMATS:
-        raise BulkError(f"{out}: the output is a Parquet file. Name it {out.with_suffix('.parquet')}.")
 
 
 def _make_engine(name: str, master: str | None) -> BulkEngine:
@@ -148,7 +143,7 @@ class _ProgressReporter:
 
     def __init__(self, job: BulkJob, on_progress: Callable[[BulkProgress], None] | None) -> None:
         self._on_progress = on_progress
-        self._total_bytes = sum(os.path.getsize(file) for file in job.inputs)
+        self._total_bytes = sum(map(measure_file, job.inputs))
         self._total_files = len(job.inputs)
         self._files = self._rows = self._bytes = 0
         self._current_rows = 0  # of the file that is being read

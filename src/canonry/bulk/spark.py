@@ -11,19 +11,21 @@ import shutil
 import sys
 import threading
 import warnings
-from contextlib import contextmanager
-from dataclasses import asdict, fields, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 
-from canonry.atomic_files import replace_file
+from canonry.bulk.disk_errors import convert_disk_errors
 from canonry.bulk.make_part import make_part
-from canonry.bulk.merge_runs import MERGED_SCHEMA, merge_in_memory
+from canonry.bulk.merge_runs import make_merged_schema, merge_in_memory
 from canonry.bulk.parquet_output import open_parquet_writer
 from canonry.bulk.run_files import group_buckets, measure_buckets, read_buckets
-from canonry.bulk.work_folder import FilePart, read_row_groups
+from canonry.bulk.storage import join_path, make_folder
+from canonry.bulk.work_folder import MERGED_FOLDER, FilePart, open_local_folder, read_row_groups
+from canonry.bulk.write_output import WrittenRows, write_partition
 from canonry.errors import BadInputFile, BulkError
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
     from canonry.bulk.job import BulkJob
     from canonry.bulk.normalize_batch import NormalizedBatch
+    from canonry.bulk.write_output import OutputPlan
     from canonry.errors import CanonryError
 
 pa: Any = pyarrow  # pyarrow has no type stubs
@@ -39,6 +42,9 @@ _PART_FIELDS = [field.name for field in fields(FilePart)]
 _NUMBERS = [*_PART_FIELDS, "is_bad_file"]
 _RESULT_SCHEMA = pa.schema([*((name, pa.int64()) for name in _NUMBERS), ("error", pa.string())])
 _RESULT_COLUMNS = ", ".join([*(f"{name} long" for name in _NUMBERS), "error string"])
+_WRITTEN_NAMES = [field.name for field in fields(WrittenRows)]
+_WRITTEN_SCHEMA = pa.schema([*((name, pa.int64()) for name in _WRITTEN_NAMES), ("error", pa.string())])
+_WRITTEN_COLUMNS = ", ".join([*(f"{name} long" for name in _WRITTEN_NAMES), "error string"])
 _GROUP_BYTES = 64 << 20  # of runs, merged by one task
 _WORKER_SECONDS = 120
 _LOG_NAME = "spark.log"
@@ -51,6 +57,8 @@ class SparkEngine:
     def __init__(self, master: str | None) -> None:
         self._master = master
         self._own_session: Any = None
+        self._stack = ExitStack()  # of the folder for logs and spilled data
+        self._log_folder: Path | None = None
         _require_java(BulkError)
 
     def make_parts(
@@ -58,7 +66,6 @@ class SparkEngine:
     ) -> Iterator[FilePart | BadInputFile]:
         """Make the parts of these input files in one Spark job, one task for each file."""
         del on_batch  # the workers report a file when it is done
-        job = _make_absolute(job)
         results = self._run_tasks(job, [[file] for file in files], _make_part_task(job), _RESULT_COLUMNS)
         for result in results:
             message, is_bad_file = result.pop("error"), bool(result.pop("is_bad_file"))
@@ -69,14 +76,23 @@ class SparkEngine:
             else:
                 raise BulkError(message)
 
-    def merge(self, job: BulkJob, parts: Sequence[FilePart]) -> Iterator[Any]:
-        """Yield the merged rows of all parts in ascending order of hashes, as tables."""
-        job = _make_absolute(job)
-        groups = group_buckets(measure_buckets(job, parts), _GROUP_BYTES)
-        (job.work_folder / "merged").mkdir(exist_ok=True)
+    def write_partitions(self, job: BulkJob, plan: OutputPlan, report: Callable[[WrittenRows], None]) -> None:
+        """Write the files of the output, each on a worker; an output of one file is written here."""
+        if job.is_partitioned:
+            tasks = [[number] for number in range(len(plan.partitions))]
+            for result in self._run_tasks(job, tasks, _make_write_task(job, plan), _WRITTEN_COLUMNS):
+                report(_read_written_rows(result))
+            return
+        [partition] = plan.partitions
+        write_partition(job, plan, partition, lambda buckets: self._merge(job, plan, buckets), report)
+
+    def _merge(self, job: BulkJob, plan: OutputPlan, buckets: range) -> Iterator[Any]:
+        """Yield the rows that workers have merged, in ascending order of keys."""
+        groups = group_buckets(measure_buckets(job, plan.parts), buckets, _GROUP_BYTES)
+        make_folder(join_path(job.work_folder, MERGED_FOLDER))
         tasks = [[number, group.start, group.stop] for number, group in enumerate(groups)]
-        for _ in self._run_tasks(job, tasks, _make_merge_task(job, list(parts)), "number long"):
-            pass
+        for result in self._run_tasks(job, tasks, _make_merge_task(job, plan.parts), _WRITTEN_COLUMNS):
+            _read_written_rows(result)
         for number in range(len(groups)):
             yield from read_row_groups(_get_merged_path(job, number))
 
@@ -90,8 +106,9 @@ class SparkEngine:
         """Run a function on the workers, one task for each row of numbers, all in one Spark job."""
         if not tasks:
             return []
-        with _convert_spark_errors(job.work_folder, BulkError):
-            session = self._get_session(job)
+        folder = self._open_log_folder(job)
+        with _convert_spark_errors(folder, BulkError):
+            session = self._get_session(folder)
             rows = [(at, list(task)) for at, task in enumerate(tasks)]
             numbered = session.createDataFrame(rows, "at int, task array<long>")
             frame = numbered.repartitionById(len(tasks), "at").select("task")
@@ -99,15 +116,22 @@ class SparkEngine:
 
     def close(self) -> None:
         """Stop the engine's own session and its Java process, which would keep the folders of this job open."""
-        if self._own_session is not None:
-            _stop_session(self._own_session)
+        with self._stack:
+            if self._own_session is not None:
+                _stop_session(self._own_session)
 
-    def _get_session(self, job: BulkJob) -> Any:
+    def _open_log_folder(self, job: BulkJob) -> Path:
+        """Return the folder for Spark's log and spilled data: the work folder, or a temporary one if it is remote."""
+        if self._log_folder is None:
+            self._log_folder = self._stack.enter_context(open_local_folder(job))
+        return self._log_folder
+
+    def _get_session(self, folder: Path) -> Any:
         from pyspark.sql import SparkSession
 
         session: Any = SparkSession.getActiveSession()  # the caller's; it is not stopped
         if session is None:
-            session = self._own_session = _start_session(self._master, job.work_folder)
+            session = self._own_session = _start_session(self._master, folder)
             _check_workers(session)
         return session
 
@@ -167,11 +191,6 @@ def _require_java(kind: type[CanonryError]) -> None:
         raise kind("Spark needs Java 17 or later. On Debian: apt-get install default-jre-headless. Or set JAVA_HOME.")
 
 
-def _make_absolute(job: BulkJob) -> BulkJob:
-    """Return the job with absolute paths: workers run in other folders."""
-    return replace(job, inputs=tuple(map(os.path.abspath, job.inputs)), out=os.path.abspath(job.out))
-
-
 def _start_session(master: str | None, folder: Path) -> Any:
     from pyspark.sql import SparkSession
 
@@ -215,40 +234,45 @@ def _redirect_stderr(file: Path) -> Generator[None]:
 def _check_workers(session: Any) -> None:
     """Raise a BulkError if no worker accepts a task, or if canonry cannot be imported there."""
 
-    def find_canonry(batches: Iterator[Any]) -> Iterator[Any]:
+    def find_canonry(_: int) -> tuple[str, str | None]:
         import platform
+        from importlib import import_module
 
-        import pyarrow  # pyright: ignore[reportMissingTypeStubs]
-
-        arrow: Any = pyarrow
-        for batch in batches:
-            problem = None
-            try:
-                import canonry  # noqa: F401  # pyright: ignore[reportUnusedImport]
-            except ImportError as error:
-                problem = str(error)
-            columns = [[platform.node()] * len(batch), [problem] * len(batch)]
-            arrays = [arrow.array(column, arrow.string()) for column in columns]
-            yield arrow.RecordBatch.from_arrays(arrays, ["node", "problem"])
+        try:
+            for name in ("numpy", "pyarrow", "canonry"):
+                import_module(name)
+        except ImportError as error:
+            return platform.node(), str(error)
+        return platform.node(), None
 
     # Sent as code, not as a name to import: the worker may not have canonry.
     find_canonry.__module__ = "__main__"
-    answers: list[Any] = []
-    frame = session.range(1).mapInArrow(find_canonry, "node string, problem string")
-    check = threading.Thread(target=lambda: answers.extend(frame.collect()), daemon=True)
+    context = session.sparkContext
+    answers: list[tuple[str, str | None]] = []
+    errors: list[Exception] = []
+
+    def ask_workers() -> None:
+        try:
+            answers.extend(context.parallelize(range(1), 1).map(find_canonry).collect())
+        except Exception as error:  # raised below, in the thread that waits
+            errors.append(error)
+
+    check = threading.Thread(target=ask_workers, daemon=True)
     check.start()
     check.join(_WORKER_SECONDS)
     if check.is_alive():
-        session.sparkContext.cancelAllJobs()
+        context.cancelAllJobs()
         raise BulkError(
             f"No Spark worker took a task within {_WORKER_SECONDS} s. Start workers, or ask for fewer cores and less "
             "memory with spark.executor.cores and spark.executor.memory."
         )
+    for error in errors:
+        raise error
     for node, problem in answers:
         if problem is not None:
             raise BulkError(
                 f"canonry cannot be imported on the worker {node} ({problem}). Install canonry[spark] there, or send "
-                "an environment with it (docs/howto/bulk.md)."
+                "an environment with it: see 'Many machines' in docs/howto/bulk.md."
             )
 
 
@@ -271,17 +295,52 @@ def _make_part_task(job: BulkJob) -> Callable[[Iterator[Any]], Iterator[Any]]:
     return make_parts
 
 
-def _make_merge_task(job: BulkJob, parts: list[FilePart]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _make_merge_task(job: BulkJob, parts: Sequence[FilePart]) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """Return the function that workers run to merge a group of buckets into a file of the work folder."""
 
     def merge_groups(batches: Iterator[Any]) -> Iterator[Any]:
         for number, start, stop in _read_tasks(batches):
             path = _get_merged_path(job, number)
-            with replace_file(path) as temporary, open_parquet_writer(temporary, MERGED_SCHEMA) as output:
-                output.add(merge_in_memory(read_buckets(job, parts, range(start, stop))))
-            yield pa.RecordBatch.from_pylist([{"number": number}])
+            with _return_errors() as result, open_parquet_writer(path, make_merged_schema(job)) as output:
+                output.add(merge_in_memory(job, read_buckets(job, parts, range(start, stop))))
+            yield pa.RecordBatch.from_pylist([result], _WRITTEN_SCHEMA)
 
     return merge_groups
+
+
+def _make_write_task(job: BulkJob, plan: OutputPlan) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """Return the function that workers run to merge and write a partition of the output."""
+
+    def merge(buckets: range) -> Iterator[Any]:
+        for group in group_buckets(measure_buckets(job, plan.parts), buckets, _GROUP_BYTES):
+            yield merge_in_memory(job, read_buckets(job, plan.parts, group))
+
+    def write_files(batches: Iterator[Any]) -> Iterator[Any]:
+        for [number] in _read_tasks(batches):
+            with _return_errors() as result:
+                written = write_partition(job, plan, plan.partitions[number], merge, lambda _: None)
+                result.update(asdict(written))
+            yield pa.RecordBatch.from_pylist([result], _WRITTEN_SCHEMA)
+
+    return write_files
+
+
+@contextmanager
+def _return_errors() -> Generator[dict[str, Any]]:
+    """Yield the result of a task; an error of ours becomes part of it, instead of being retried by Spark."""
+    result: dict[str, Any] = dict.fromkeys(_WRITTEN_SCHEMA.names)
+    try:
+        with convert_disk_errors("The output cannot be written"):
+            yield result
+    except BulkError as error:
+        result["error"] = str(error)
+
+
+def _read_written_rows(result: dict[str, Any]) -> WrittenRows:
+    message = result.pop("error")
+    if message is not None:
+        raise BulkError(str(message))
+    return WrittenRows(**{name: count or 0 for name, count in result.items()})
 
 
 def _read_tasks(batches: Iterator[Any]) -> Iterator[list[int]]:
@@ -289,5 +348,5 @@ def _read_tasks(batches: Iterator[Any]) -> Iterator[list[int]]:
         yield from batch.column(0).to_pylist()
 
 
-def _get_merged_path(job: BulkJob, number: int) -> Path:
-    return job.work_folder / "merged" / f"{number:05}.parquet"
+def _get_merged_path(job: BulkJob, number: int) -> str:
+    return join_path(join_path(job.work_folder, MERGED_FOLDER), f"{number:05}.parquet")

@@ -1,8 +1,9 @@
 """The work folder of a job: what an interrupted run leaves behind, so that the same command can resume.
 
-The folder is hidden beside the output. `job.json` names the options; other options empty the folder. A part (the
-result of one input file) counts once its record, which names the size and modification time of the input, is in place.
-Parts are named after the path of their input, so they stay valid when input files are added or removed.
+The folder is hidden beside the output, or where the user wants it. `job.json` names the options; other options empty
+the folder. A part (the result of one input file) counts once its record, which names the size and modification time of
+the input, is in place. Parts are named after the path of their input, so they stay valid when input files are added or
+removed.
 """
 
 from __future__ import annotations
@@ -12,26 +13,37 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet  # pyright: ignore[reportMissingTypeStubs]
-
 import canonry
-from canonry.atomic_files import replace_file
 from canonry.bulk.disk_errors import convert_disk_errors
-from canonry.errors import BadInputFile, BulkError
+from canonry.bulk.storage import (
+    FileState,
+    create_file,
+    delete_file,
+    delete_folder,
+    get_file_state,
+    is_remote,
+    join_path,
+    list_files,
+    open_parquet,
+    read_bytes,
+    split_path,
+)
+from canonry.errors import BulkError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
-    from pathlib import Path
 
     from canonry.bulk.job import BulkJob
 
-pq: Any = pyarrow.parquet
 _NAME_DIGITS = 24
-_LAYOUT_VERSION = 2  # raise it when parts are written differently
+MERGED_FOLDER = "merged"
+_LAYOUT_VERSION = 3  # raise it when parts are written differently
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +63,11 @@ class FilePart:
     is_native: bool  # whether the C core read the file
 
 
-@dataclass(frozen=True, slots=True)
-class FileState:
-    """The size and modification time of an input file."""
-
-    size: int
-    changed: int
-
-
 @contextmanager
 def lock_work_folder(job: BulkJob) -> Generator[None]:
     """Create the work folder, for this process alone; it is deleted at the end, and stays after an exception."""
     with convert_disk_errors(f"{job.work_folder} cannot be used"):
-        job.work_folder.mkdir(exist_ok=True)
-        lock = os.open(job.work_folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        lock = os.open(_make_lock_file(job), os.O_RDWR | os.O_CREAT, 0o644)
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -75,34 +78,64 @@ def lock_work_folder(job: BulkJob) -> Generator[None]:
         with convert_disk_errors(f"{job.work_folder} cannot be used"):
             _delete_other_files(job)
         yield
-        shutil.rmtree(job.work_folder, ignore_errors=True)
+        delete_folder(job.work_folder)
+        if not is_remote(job.staging_folder):
+            delete_folder(job.staging_folder)
     finally:
         os.close(lock)
 
 
+def _make_lock_file(job: BulkJob) -> str:
+    """Create the work folder and return the path of its lock; processes on other machines are not noticed."""
+    if is_remote(job.work_folder):
+        name = hashlib.sha256(job.work_folder.encode()).hexdigest()[:_NAME_DIGITS]
+        return os.path.join(tempfile.gettempdir(), f"canonry-bulk-{os.getuid()}-{name}.lock")
+    folder = Path(job.work_folder)
+    folder.mkdir(mode=0o777 if folder.parent != Path(tempfile.gettempdir()) else 0o700, exist_ok=True)
+    if folder.stat().st_uid != os.geteuid() and folder.parent == Path(tempfile.gettempdir()):
+        raise BulkError(f"{folder} belongs to another account. Choose another folder with --work-folder.")
+    return str(folder / "lock")
+
+
+@contextmanager
+def open_local_folder(job: BulkJob) -> Generator[Path]:
+    """Yield a folder on a local disk: the work folder, or a temporary one if it is remote."""
+    if not is_remote(job.work_folder):
+        yield Path(job.work_folder)
+        return
+    with tempfile.TemporaryDirectory(prefix="canonry-bulk-") as folder:
+        yield Path(folder)
+
+
 def _delete_other_files(job: BulkJob) -> None:
     """Delete everything but the finished parts of a job with the same options."""
-    options_file = job.work_folder / "job.json"
-    options = json.dumps(_describe_options(job), indent=1)
-    is_same_job = options_file.exists() and options_file.read_text(encoding="utf-8") == options
-    for path in job.work_folder.iterdir():
-        is_part = path.name[:_NAME_DIGITS].isalnum() and path.name[_NAME_DIGITS : _NAME_DIGITS + 1] in {".", "-"}
-        if path.is_dir():
-            shutil.rmtree(path)
-        elif path.name != "lock" and not (is_same_job and (is_part or path == options_file)):
-            path.unlink()
+    options_file = join_path(job.work_folder, "job.json")
+    options = json.dumps(_describe_options(job), indent=1).encode()
+    names = {split_path(path)[1]: path for path in list_files(job.work_folder)}
+    is_same_job = "job.json" in names and read_bytes(options_file) == options
+    for name, path in names.items():
+        is_part = name[:_NAME_DIGITS].isalnum() and name[_NAME_DIGITS : _NAME_DIGITS + 1] in {".", "-"}
+        if name != "lock" and not (is_same_job and (is_part or name == "job.json")):
+            delete_file(path)
+    if is_remote(job.work_folder):
+        delete_folder(join_path(job.work_folder, MERGED_FOLDER))
+    else:
+        for folder in [each for each in Path(job.work_folder).iterdir() if each.is_dir()]:
+            shutil.rmtree(folder)
     if not is_same_job:
-        with replace_file(options_file) as temporary:
-            temporary.write_text(options, encoding="utf-8")
+        with create_file(options_file) as file:
+            file.write(options)
 
 
 def _describe_options(job: BulkJob) -> dict[str, object]:
     return {
         "canonry": canonry.__version__,
         "layout": _LAYOUT_VERSION,
-        "bucket_digits": job.bucket_digits,
+        "bucket_bits": job.bucket_bits,
         "mode": job.mode,
         "column": job.column,
+        "keep": job.keep,
+        "group_by": job.group_by,
         "format": job.format,
         "policy": [job.policy.id, job.policy.digest],
         "against": job.against and [job.against.id, job.against.digest],
@@ -112,69 +145,76 @@ def _describe_options(job: BulkJob) -> dict[str, object]:
 def load_finished_part(job: BulkJob, file: int) -> FilePart | None:
     """Return the part of an input file, if it is complete and the file has not changed since."""
     try:
-        part = FilePart(**json.loads(_get_record_path(job, file).read_text(encoding="utf-8")))
+        part = FilePart(**json.loads(read_bytes(_get_record_path(job, file))))
     except (OSError, ValueError, TypeError):
         return None
-    if FileState(part.size, part.changed) != get_file_state(job.inputs[file]):
+    is_repeatable = part.changed != 0  # a pipe can be read once
+    if not is_repeatable or FileState(part.size, part.changed) != get_file_state(job.get_input_path(file)):
         return None
     return replace(part, file=file)  # its number is another if files were added or removed
 
 
 def save_record(job: BulkJob, part: FilePart) -> None:
     """Write the record of a part, which makes the part count."""
-    with replace_file(_get_record_path(job, part.file)) as temporary:
-        temporary.write_text(json.dumps(asdict(part)), encoding="utf-8")
+    with create_file(_get_record_path(job, part.file)) as file:
+        file.write(json.dumps(asdict(part)).encode())
 
 
-def get_file_state(file: str) -> FileState:
-    """Return the size and modification time by which a changed input is noticed."""
-    try:
-        status = os.stat(file)
-    except OSError as error:
-        raise BadInputFile(file, f"{file} cannot be read: {error.strerror}") from None
-    return FileState(status.st_size, status.st_mtime_ns)
+def delete_record(job: BulkJob, file: int) -> None:
+    """Delete the record of an input file, before its part is replaced."""
+    delete_file(_get_record_path(job, file))
 
 
-def _get_path(job: BulkJob, file: int, suffix: str) -> Path:
+def _get_path(job: BulkJob, file: int, suffix: str) -> str:
     """Return the path of a file of a part, named after the absolute path of its input."""
-    name = hashlib.sha256(os.fsencode(os.path.abspath(job.inputs[file]))).hexdigest()[:_NAME_DIGITS]
-    return job.work_folder / f"{name}{suffix}"
+    name = hashlib.sha256(os.fsencode(job.get_input_path(file))).hexdigest()[:_NAME_DIGITS]
+    return join_path(job.work_folder, f"{name}{suffix}")
 
 
-def _get_record_path(job: BulkJob, file: int) -> Path:
+def _get_record_path(job: BulkJob, file: int) -> str:
     return _get_path(job, file, ".json")
 
 
-def get_runs_path(job: BulkJob, file: int) -> Path:
+def get_runs_path(job: BulkJob, file: int) -> str:
     """Return the path of the runs of a part in dedupe mode."""
     return _get_path(job, file, ".runs")
 
 
-def get_index_path(job: BulkJob, file: int) -> Path:
+def get_index_path(job: BulkJob, file: int) -> str:
     """Return the path of the index of the runs."""
     return _get_path(job, file, ".index.npy")
 
 
-def get_segment_path(job: BulkJob, file: int, number: int) -> Path:
+def get_segment_path(job: BulkJob, file: int, number: int) -> str:
     """Return the path of one Parquet file of a part."""
     return _get_path(job, file, f"-{number:03}.parquet")
 
 
-def get_segment_paths(job: BulkJob, part: FilePart) -> list[Path]:
+def get_segment_paths(job: BulkJob, part: FilePart) -> list[str]:
     """Return the paths of all Parquet files of a part."""
     return [get_segment_path(job, part.file, number) for number in range(part.segments)]
 
 
-def get_invalid_path(job: BulkJob, file: int) -> Path:
+def get_invalid_path(job: BulkJob, file: int) -> str:
     """Return the path of the invalid rows of a part."""
     return _get_path(job, file, ".invalid.parquet")
 
 
-def read_part_rows(job: BulkJob, parts: Sequence[FilePart]) -> Iterator[tuple[int, Any]]:
-    """Yield the rows of all parts in the order of the inputs: the file's index and a table."""
+def read_part_rows(job: BulkJob, parts: Sequence[FilePart], rows: range) -> Iterator[tuple[int, Any]]:
+    """Yield rows of all parts in the order of the inputs: the file's index and a table; `rows` counts from 0."""
+    start = 0  # the number of the first row of a part or row group
     for part in parts:
+        if start + part.written <= rows.start or start >= rows.stop:
+            start += part.written
+            continue
         for path in get_segment_paths(job, part):
-            yield from ((part.file, table) for table in read_row_groups(path))
+            with open_parquet(path) as opened:
+                for group in range(opened.num_row_groups):
+                    count = opened.metadata.row_group(group).num_rows
+                    first, last = max(rows.start - start, 0), min(rows.stop - start, count)
+                    if first < last:
+                        yield part.file, opened.read_row_group(group).slice(first, last - first)
+                    start += count
 
 
 def read_invalid_rows(job: BulkJob, parts: Sequence[FilePart]) -> Iterator[tuple[int, Any]]:
@@ -184,8 +224,8 @@ def read_invalid_rows(job: BulkJob, parts: Sequence[FilePart]) -> Iterator[tuple
             yield from ((part.file, table) for table in read_row_groups(get_invalid_path(job, part.file)))
 
 
-def read_row_groups(file: Path) -> Iterator[Any]:
+def read_row_groups(file: str) -> Iterator[Any]:
     """Yield the row groups of a Parquet file as tables."""
-    with pq.ParquetFile(file) as opened:
+    with open_parquet(file) as opened:
         for group in range(opened.num_row_groups):
             yield opened.read_row_group(group)

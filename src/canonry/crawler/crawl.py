@@ -72,6 +72,8 @@ async def crawl(
     nofollow: bool | Unset = UNSET,
     sessions: bool | Unset = UNSET,
     fold: bool | Unset = UNSET,
+    learn: bool | Unset = UNSET,
+    control: bool | Unset = UNSET,
     trap_pages: int | Unset | None = UNSET,
     access: SiteAccess | None = None,
     warc: str | Path | None = None,
@@ -111,6 +113,8 @@ async def crawl(
         "nofollow": nofollow,
         "sessions": sessions,
         "fold": fold,
+        "learn": learn,
+        "control": control,
         "trap_pages": trap_pages,
         "shared": False,
     }

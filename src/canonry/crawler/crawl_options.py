@@ -59,6 +59,8 @@ class CrawlOptions:
     nofollow: bool = True  # links are not followed where the page or the link asks for that
     sessions: bool = True  # a page is read once under different session identifiers
     fold: bool = True  # links of a page that repeats another one under the same path are not followed
+    learn: bool = False  # pages that learned rules call the same as one that was read are left out
+    control: bool = True  # a few pages are requested again, or without a parameter, so that rules can be learned
     trap_pages: int | None = DEFAULT_TRAP_PAGES  # pages in a row without new text that stop a pattern; None: no limit
 
     @property
@@ -117,6 +119,8 @@ class OptionChanges(TypedDict, total=False):
     nofollow: bool
     sessions: bool
     fold: bool
+    learn: bool
+    control: bool
     trap_pages: int | None
 
 

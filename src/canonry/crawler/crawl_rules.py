@@ -1,4 +1,6 @@
-"""What a crawl has learned about the URLs of its site, in the database: session identifiers and traps (contract C8).
+"""What a crawl has learned about the URLs of its site, in the database (contract C8, L7).
+
+Rules are about session identifiers, traps, and what the learner found.
 
 Pages are judged when they are leased: a page that a rule covers is skipped, with the rule. Results of pages that were
 read change the rules. A rule that is withdrawn returns the pages that it skipped to the queue.
@@ -16,6 +18,15 @@ from sqlalchemy import Connection, bindparam, text
 
 from canonry.core.scope import Verdict
 from canonry.crawler.known_pages import make_group_key, make_page_key
+from canonry.crawler.learned_rules import (
+    LearnedFolds,
+    LearnedForms,
+    LearnedState,
+    LearningProgress,
+    find_failed_rules,
+    read_learned_state,
+    save_learned_keys,
+)
 from canonry.crawler.reasons import SkipReason
 from canonry.crawler.results import PageResult, PageState, PageUrl
 from canonry.crawler.session_ids import (
@@ -33,18 +44,21 @@ from canonry.crawler.traps import PatternState, count_page, leads_on
 from canonry.crawler.url_patterns import UrlPattern, find_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from canonry.core.policy import Policy
     from canonry.crawler.results import LeasedPage
 
 _MAX_COMPARED = 5  # pages of a group that a new one is compared with
 
 
 class CrawlRuleKind(StrEnum):
-    """What a rule is about."""
+    """The subject of a rule."""
 
     SESSION = "session"
     TRAP = "trap"
+    LEARNED = "learned"
+    LEARNING = "learning"  # no rule: the progress of learning
 
 
 class StoredRule(NamedTuple):
@@ -54,12 +68,12 @@ class StoredRule(NamedTuple):
     kind: CrawlRuleKind
     pattern: str
     is_active: bool
-    state: SessionRule | PatternState
+    state: SessionRule | PatternState | LearnedState | LearningProgress
 
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """A page that is not read, by which rule, and the page that stands for it, if there is one."""
+    """A page that is not read, the rule that says so, and the page read in its place, if there is one."""
 
     page_id: int
     reason: SkipReason
@@ -83,6 +97,9 @@ _SELECT_ACTIVE = text(
     "SELECT key, kind, pattern, is_active, state FROM crawl_rules WHERE crawl_id = :crawl_id AND is_active = 1"
 )
 _SELECT_ALL = text("SELECT key, kind, pattern, is_active, state FROM crawl_rules WHERE crawl_id = :crawl_id")
+_SELECT_KIND = text(
+    "SELECT key, kind, pattern, is_active, state FROM crawl_rules WHERE crawl_id = :crawl_id AND kind = :kind"
+)
 _SELECT_BY_KEYS = text(
     "SELECT key, kind, pattern, is_active, state FROM crawl_rules WHERE crawl_id = :crawl_id AND key IN :keys"
 ).bindparams(bindparam("keys", expanding=True))
@@ -135,10 +152,21 @@ def load_active_rules(connection: Connection, crawl_id: int) -> dict[str, Stored
 
 
 def choose_pages(
-    connection: Connection, crawl_id: int, pages: Sequence[LeasedPage], rules: dict[str, StoredRule], *, count: int
+    connection: Connection,
+    crawl_id: int,
+    pages: Sequence[LeasedPage],
+    rules: dict[str, StoredRule],
+    *,
+    count: int,
+    learn_policy: Policy | None = None,
 ) -> Choice:
-    """Decide which of these pages are read, at most `count`, and mark those as skipped that a rule covers."""
+    """Decide which of these pages are read, at most `count`, and mark those as skipped that a rule covers.
+
+    Learned rules are used with `learn_policy`, the policy of the crawl.
+    """
     folds = _Folds(connection, crawl_id, pages, rules)
+    forms = _make_forms(rules, learn_policy)
+    learned_folds = None if forms is None else LearnedFolds(connection, crawl_id, pages, forms)
     leased: list[LeasedPage] = []
     skipped: list[Skip] = []
     seen: list[int] = []
@@ -154,13 +182,20 @@ def choose_pages(
         if isinstance(fold, Skip):
             skipped.append(fold)
             continue
+        learned_fold = None if fold is not None or learned_folds is None else learned_folds.find(page)
+        if learned_fold is not None and not learned_fold.is_waiting:
+            reason = SkipReason.LEARNED_RULE
+            skipped.append(Skip(page.id, reason, learned_fold.rule_key, learned_fold.target_url))
+            continue
         seen.append(page.id)
-        if fold is None:
+        if fold is None and learned_fold is None:
             leased.append(page)
     if skipped:
         connection.execute(_SKIP_PAGE, [asdict(skip) for skip in skipped])
     folds.save()
     rules |= folds.rules
+    if learned_folds is not None:
+        learned_folds.save_keys(connection, leased)
     return Choice(tuple(leased), tuple(skipped), tuple(seen))
 
 
@@ -313,6 +348,82 @@ def _strip_targets(urls: Iterable[str]) -> frozenset[str]:
     return frozenset(url if session is None else session.stripped_url for url, session in sessions)
 
 
+def _make_forms(rules: Mapping[str, StoredRule], policy: Policy | None) -> LearnedForms | None:
+    states = {key: rule.state for key, rule in rules.items() if isinstance(rule.state, LearnedState)}
+    return LearnedForms(policy, states) if states and policy is not None else None
+
+
+def check_learned_rules(connection: Connection, crawl_id: int, results: Sequence[PageResult], policy: Policy) -> None:
+    """Withdraw the learned rules under which a page that was read is the same as one with another text."""
+    forms = _make_forms(load_active_rules(connection, crawl_id), policy)
+    if forms is None:
+        return
+    failed = find_failed_rules(connection, crawl_id, results, forms)
+    _withdraw(connection, crawl_id, failed)
+
+
+def make_learned_key(name: str) -> str:
+    """Return the key of a learned rule."""
+    return make_rule_key(CrawlRuleKind.LEARNED, name)
+
+
+def load_learned_rules(connection: Connection, crawl_id: int) -> dict[str, LearnedState]:
+    """Return the learned rules of a crawl by key, those that failed as well."""
+    rows = connection.execute(_SELECT_KIND, {"crawl_id": crawl_id, "kind": CrawlRuleKind.LEARNED})
+    rules = [_read_rule(*row) for row in rows]
+    return {rule.key: rule.state for rule in rules if isinstance(rule.state, LearnedState)}
+
+
+def load_learning_progress(connection: Connection, crawl_id: int) -> LearningProgress:
+    """Return when the rules of a crawl were learned last."""
+    rows = connection.execute(_SELECT_KIND, {"crawl_id": crawl_id, "kind": CrawlRuleKind.LEARNING})
+    states = [_read_rule(*row).state for row in rows]
+    return next((state for state in states if isinstance(state, LearningProgress)), LearningProgress())
+
+
+def save_learning(
+    connection: Connection,
+    crawl_id: int,
+    states: Mapping[str, LearnedState],
+    texts: Mapping[str, str],
+    *,
+    keys: Mapping[int, str],
+    taken: int,
+) -> None:
+    """Store the rules to use, and withdraw those that are used and no longer found.
+
+    `keys` are the keys of the forms of pages that were read, `taken` is when the rules were learned.
+    """
+    before = load_learned_rules(connection, crawl_id)
+    progress = StoredRule(
+        make_rule_key(CrawlRuleKind.LEARNING, ""),
+        CrawlRuleKind.LEARNING,
+        "",
+        is_active=False,
+        state=LearningProgress(taken),
+    )
+    usable = {key: state for key, state in states.items() if key not in before or not before[key].is_withdrawn}
+    stored = [
+        StoredRule(key, CrawlRuleKind.LEARNED, texts[key], is_active=True, state=state) for key, state in usable.items()
+    ]
+    _save_rules(connection, crawl_id, [progress, *stored])
+    save_learned_keys(connection, keys)
+    _withdraw(connection, crawl_id, set(before) - set(states))
+
+
+def _withdraw(connection: Connection, crawl_id: int, keys: Collection[str]) -> None:
+    """Stop using learned rules for good; pages that any learned rule left out are judged again."""
+    active = load_active_rules(connection, crawl_id)
+    failed = [
+        rule._replace(is_active=False, state=replace(rule.state, is_withdrawn=True))
+        for rule in active.values()
+        if rule.key in keys and isinstance(rule.state, LearnedState)
+    ]
+    if failed:
+        _save_rules(connection, crawl_id, failed)
+        connection.execute(_QUEUE_SKIPPED_FOR, {"crawl_id": crawl_id, "reason": SkipReason.LEARNED_RULE})
+
+
 def learn_traps(
     connection: Connection,
     crawl_id: int,
@@ -352,12 +463,22 @@ def learn_traps(
 
 
 def change_rules(
-    connection: Connection, crawl_id: int, *, trap_pages: int | None, sessions: bool, is_trap_change: bool
+    connection: Connection,
+    crawl_id: int,
+    *,
+    trap_pages: int | None,
+    sessions: bool,
+    learn: bool,
+    is_trap_change: bool,
 ) -> None:
     """Apply the options of a crawl that is resumed: pages that a rule skipped are queued if it no longer holds."""
     if not sessions:
         connection.execute(_QUEUE_SKIPPED_FOR, {"crawl_id": crawl_id, "reason": SkipReason.SESSION_ID})
         connection.execute(_DELETE_KIND, {"crawl_id": crawl_id, "kind": CrawlRuleKind.SESSION})
+    if not learn:
+        connection.execute(_QUEUE_SKIPPED_FOR, {"crawl_id": crawl_id, "reason": SkipReason.LEARNED_RULE})
+        connection.execute(_DELETE_KIND, {"crawl_id": crawl_id, "kind": CrawlRuleKind.LEARNED})
+        connection.execute(_DELETE_KIND, {"crawl_id": crawl_id, "kind": CrawlRuleKind.LEARNING})
     if not is_trap_change:
         return
     rules = [_read_rule(*row) for row in connection.execute(_SELECT_ALL, {"crawl_id": crawl_id})]
@@ -402,7 +523,19 @@ def _save_rules(connection: Connection, crawl_id: int, rules: Sequence[StoredRul
 
 def _read_rule(key: str, kind: str, pattern: str, is_active: int, state: str) -> StoredRule:
     values: dict[str, Any] = json.loads(state)
-    if kind == CrawlRuleKind.SESSION:
-        values["groups"] = tuple(values["groups"])
-    read = SessionRule(**values) if kind == CrawlRuleKind.SESSION else PatternState(**values)
-    return StoredRule(key, CrawlRuleKind(kind), pattern, bool(is_active), read)
+    return StoredRule(key, CrawlRuleKind(kind), pattern, bool(is_active), _read_state(CrawlRuleKind(kind), values))
+
+
+def _read_state(
+    kind: CrawlRuleKind, values: dict[str, Any]
+) -> SessionRule | PatternState | LearnedState | LearningProgress:
+    match kind:
+        case CrawlRuleKind.SESSION:
+            values["groups"] = tuple(values["groups"])
+            return SessionRule(**values)
+        case CrawlRuleKind.TRAP:
+            return PatternState(**values)
+        case CrawlRuleKind.LEARNED:
+            return read_learned_state(values)
+        case CrawlRuleKind.LEARNING:
+            return LearningProgress(**values)

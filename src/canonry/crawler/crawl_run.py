@@ -11,11 +11,14 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from canonry.core.native import normalize
 from canonry.core.scope import CRAWL_POLICY
-from canonry.core.url import parse
+from canonry.core.url import parse, read_url
+from canonry.crawler.control_fetches import ControlBudget, ControlledPage
+from canonry.crawler.crawl_facts import make_crawl_fact
 from canonry.crawler.crawl_rules import find_page_pattern
 from canonry.crawler.crawl_store import CrawlState
 from canonry.crawler.decide import (
@@ -30,6 +33,7 @@ from canonry.crawler.decide import (
 )
 from canonry.crawler.frontier import LEASE_DURATION
 from canonry.crawler.judge import Judge
+from canonry.crawler.learn_from_crawl import learn_from_crawl
 from canonry.crawler.lease_owners import make_owner_id
 from canonry.crawler.outage import SiteWatch
 from canonry.crawler.pages import Page, select_external
@@ -54,6 +58,7 @@ from canonry.net.site_access import add_access
 from canonry.net.sitemap import MAX_FILE_BYTES as MAX_SITEMAP_BYTES
 from canonry.net.sitemap import iter_sitemap_pages
 from canonry.settings import load_settings
+from canonry.store.schema import stamp
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -62,6 +67,8 @@ if TYPE_CHECKING:
     from canonry.crawler.crawl_store import Crawl, CrawlStore
     from canonry.crawler.recrawl import History, StoredReading
     from canonry.crawler.results import FrontierBatch, Outage, RecordedPage
+    from canonry.evidence.facts import PageFact
+    from canonry.evidence.fingerprint import Fingerprint
     from canonry.net.engine import Engine
     from canonry.net.http_exchange import Archive
     from canonry.net.response import Fetch, Validators
@@ -114,11 +121,15 @@ class CrawlRun:
         self._client = client
         self._seed = seed
         self._access = access
+        self._sends_credentials = access is not None or (bool(seed) and parse(read_url(seed)).userinfo is not None)
         self._policy = self.options.load_policy() if self.options.policy != CRAWL_POLICY else CRAWL_POLICY
         self._judge = self._make_judge(crawl.host)
         self._queue: asyncio.Queue[LeasedPage] = asyncio.Queue()
         self._results: list[PageResult] = []
+        self._learn_policy = self.options.load_policy() if self.options.learn else None
+        self._learning: asyncio.Task[None] | None = None
         self._phrases = Phrases()
+        self._controls = ControlBudget(is_enabled=self.options.control)
         self._busy = 0
         self._has_news = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -127,6 +138,8 @@ class CrawlRun:
 
     async def __aenter__(self) -> CrawlRun:
         settings = load_settings()
+        if self.options.learn:
+            import_module("canonry.learner.duckdb_engine")  # fails at once if the extra is not installed
         fetch = self._fetch
         if fetch is None:
             client = self._client
@@ -204,15 +217,18 @@ class CrawlRun:
             await self._resume_sitemaps()
             while True:
                 self._has_news.clear()
+                if self._learning is not None and self._learning.done():
+                    self._learning.result()
+                    self._learning = None
                 results, self._results = self._results, []
                 self._busy -= len(results)
                 start = find_start(results)
                 if start is not None:
                     await self._check_start(start)
                 is_late = self._deadline is not None and self._loop.time() > self._deadline
-                want = count_to_lease(
-                    self.options, busy=self._busy, is_paused=is_late or start is not None or self._watch.is_paused
-                )
+                # Learning takes a second or two, and may save many of the requests that would be sent meanwhile.
+                is_paused = is_late or start is not None or self._watch.is_paused or self._learning is not None
+                want = count_to_lease(self.options, busy=self._busy, is_paused=is_paused)
                 batch = await self._record_and_lease(results, want=want)
                 for recorded in batch.recorded:
                     yield _make_page(recorded)
@@ -233,7 +249,9 @@ class CrawlRun:
         finally:
             for worker in workers:
                 worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
+            # A thread cannot be cancelled, and it uses the database, which is closed after this.
+            learning = [] if self._learning is None else [self._learning]
+            await asyncio.gather(*workers, *learning, return_exceptions=True)
             await self._politeness.close()
             await self.crawls.release(self.crawl.id, [self._owner])
 
@@ -255,7 +273,14 @@ class CrawlRun:
             sessions=self.options.sessions,
             fold=self.options.fold,
             trap_pages=self.options.trap_pages,
+            learn_policy=self._learn_policy,
         )
+        if batch.taken_to_learn is not None and self._learn_policy is not None and self._learning is None:
+            learning = asyncio.to_thread(
+                learn_from_crawl, self.crawls.database, self.crawl.id, self._learn_policy, taken=batch.taken_to_learn
+            )
+            self._learning = asyncio.create_task(learning)
+            self._learning.add_done_callback(lambda _: self._has_news.set())
         self._watch.adopt(batch.outage, version=version)
         if batch.host not in {"", self._judge.host}:  # another process followed the start page to this host
             self._judge = self._make_judge(batch.host)
@@ -304,7 +329,7 @@ class CrawlRun:
             )
             if before is not None:
                 return before.restore_links(result, self._judge)
-            return await self._add_text(result, opened.text)
+            return await self._add_control(await self._add_text(result, opened), page)
         if retry.pauses_site:
             self._politeness.pause(retry.seconds)
         retry_at = self.clock() + timedelta(seconds=retry.seconds)
@@ -318,17 +343,36 @@ class CrawlRun:
             is_last_retry=retry.is_last,
         )
 
-    async def _add_text(self, result: PageResult, text: str) -> PageResult:
+    async def _add_text(self, result: PageResult, opened: Opened) -> PageResult:
         """Return a result with what the text of the page tells."""
+        text = opened.text
         if not text or result.state is not PageState.DONE:
             return result
-        is_long = len(text) > _MIN_THREAD_CHARACTERS
-        fingerprint = await asyncio.to_thread(fingerprint_text, text) if is_long else fingerprint_text(text)
+        fingerprint = await _fingerprint(text)
+        fact = self._make_fact(result.page.requested_url, opened, fingerprint)
         pattern = find_page_pattern(result.url) if self.options.trap_pages is not None else None
         sign = None
         if pattern is not None:
             sign = sign_text(text, title=result.title, url=result.url, pattern=pattern, phrases=self._phrases)
-        return replace(result, fingerprint=fingerprint, sign=sign)
+        return replace(result, fingerprint=fingerprint, sign=sign, fact=fact)
+
+    async def _add_control(self, result: PageResult, page: LeasedPage) -> PageResult:
+        """Return a result with what a control fetch for its page shows, if one is due."""
+        fetch = self._controls.choose(result)
+        if fetch is None or self._politeness.is_disallowed(fetch.url):
+            return result
+        opened = await self._request(PageUrl(fetch.url, fetch.url, page.origin))
+        if not opened.text:
+            return result
+        fact = self._make_fact(fetch.url, opened, await _fingerprint(opened.text))
+        control = None if fact is None else ControlledPage(fetch.kind, page.requested_url, fact)
+        return replace(result, control=control)
+
+    def _make_fact(self, url: str, opened: Opened, fingerprint: Fingerprint) -> PageFact | None:
+        """Return the fact about a URL; none if others do not see the same, because credentials were sent."""
+        if self._sends_credentials:
+            return None
+        return make_crawl_fact(url, opened, fingerprint, stamp(self.clock()))
 
     async def _request_if_changed(
         self, page: PageUrl, before: StoredReading | None
@@ -406,6 +450,11 @@ class CrawlRun:
     def _follows_redirect(self, url: str, target: str) -> bool:
         """Return whether to follow a redirect: not if robots.txt disallows the target, or the `Judge` refuses it."""
         return not self._politeness.is_disallowed(target) and self._judge.follows_redirect(url, target)
+
+
+async def _fingerprint(text: str) -> Fingerprint:
+    is_long = len(text) > _MIN_THREAD_CHARACTERS
+    return await asyncio.to_thread(fingerprint_text, text) if is_long else fingerprint_text(text)
 
 
 def _wait_for_site(page: LeasedPage, opened: Opened, outage: Outage) -> PageResult:

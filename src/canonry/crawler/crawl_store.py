@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
+    from canonry.core.policy import Policy
     from canonry.crawler.crawl_options import CrawlOptions
     from canonry.crawler.results import FrontierBatch, Outage, PageResult
     from canonry.store.database import Database
@@ -215,6 +216,7 @@ class CrawlStore:
                 crawl_id,
                 trap_pages=options.trap_pages,
                 sessions=options.sessions,
+                learn=options.learn,
                 is_trap_change=options.trap_pages != before.trap_pages,
             )
             if before.depth is not None and (options.depth is None or options.depth > before.depth):
@@ -288,6 +290,7 @@ class CrawlStore:
         sessions: bool = False,
         fold: bool = False,
         trap_pages: int | None = None,
+        learn_policy: Policy | None = None,
     ) -> FrontierBatch:
         """Record the results of pages that this owner leased, and lease up to `want` more, in one transaction.
 
@@ -295,7 +298,8 @@ class CrawlStore:
         the owner holds. With `want` 0 the crawl does not end, even if no page is left: the owner may have more pages to
         add. With `sessions`, a page that repeats another one under a different session identifier is skipped;
         with `fold`, the links of one that repeats another under the same path are not followed;
-        `trap_pages` is how many pages in a row without new text stop a pattern.
+        `trap_pages` is how many pages in a row without new text stop a pattern. With `learn_policy`, the policy of the
+        crawl, learned rules are used.
         """
         work = partial(
             frontier.record_and_lease,
@@ -310,6 +314,7 @@ class CrawlStore:
             sessions=sessions,
             fold=fold,
             trap_pages=trap_pages,
+            learn_policy=learn_policy,
         )
         return await self.database.write(work)
 

@@ -94,6 +94,10 @@ _SELECT_REFUSED = text(
     " WHERE crawl_id = :crawl_id AND state = 'skipped' AND skip_reason IN :reasons AND id > :after"
     " ORDER BY id LIMIT :count"
 ).bindparams(bindparam("reasons", expanding=True))
+_COUNT_TEXTS = text(
+    "SELECT COUNT(*), COUNT(DISTINCT text_hash) FROM crawl_pages"
+    " WHERE crawl_id = :crawl_id AND state = 'done' AND status < 400 AND text_hash <> ''"
+)
 _SELECT_CHANGES = text(
     "SELECT change, url, title, status, final_url, state FROM crawl_pages"
     " WHERE crawl_id = :crawl_id AND change IN ('new', 'changed', 'gone') ORDER BY id LIMIT :count"
@@ -158,6 +162,13 @@ class CrawlViews:
             ]
 
         return await self._database.read(work)
+
+    async def count_different_pages(self, crawl_id: int) -> tuple[int, int]:
+        """Return how many URLs of a crawl showed a text, and how many different texts they showed."""
+        row = await self._database.read(
+            lambda connection: connection.execute(_COUNT_TEXTS, {"crawl_id": crawl_id}).one()
+        )
+        return row[0], row[1]
 
     async def get_activity(self, crawl_id: int, limit: int = 10) -> CrawlActivity:
         """Return the open pages and the latest recorded ones, which are the deepest: pages are opened by depth."""

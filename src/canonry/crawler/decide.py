@@ -77,7 +77,7 @@ def refuse_page(page: LeasedPage, *, engine: str) -> PageResult:
 
 
 class StartDecision(Enum):
-    """What a result of the start page means for the crawl."""
+    """The effect of the start page's result on the crawl."""
 
     STAY = auto()  # the crawl stays on its host
     FOLLOW = auto()  # the crawl moves to the host that the start page redirects to
@@ -104,7 +104,7 @@ def count_to_lease(options: CrawlOptions, *, busy: int, is_paused: bool) -> int:
 
 
 class NextStep(Enum):
-    """What a crawl does after a batch was stored."""
+    """The next action of a crawl after a batch was stored."""
 
     AFTER_START = auto()  # store the host and read the sitemaps, then take pages
     TAKE = auto()  # results are waiting: store them and take more pages
@@ -162,7 +162,7 @@ def may_retry_last(levels: Levels, *, taken: int, max_pages: int | None) -> bool
 
 
 class RedirectDecision(Enum):
-    """What to record for a page that redirects to another page of the site."""
+    """The record for a page that redirects to another page of the site."""
 
     RECORD_PAGE = auto()  # the page gets the record, under its own URL
     RECORD_PAGE_AND_RESERVE_TARGET = auto()  # and a link to the target that is found later makes no second page

@@ -90,6 +90,7 @@ class _Parquet:
         kinds: dict[str, Any] = {"status": pa.int32(), "depth": pa.int32(), "links": links, "external": links}
         kinds |= {"words": pa.int32(), "size": pa.int64(), "is_still_changing": pa.bool_()}
         kinds |= {"robots_directives": texts, "hreflangs": pa.list_(texts)}
+        kinds |= {"hops": pa.list_(pa.struct([("status", pa.int32()), ("url", pa.string())]))}
         self._schema: Any = pa.schema([(name, kinds.get(name, pa.string())) for name in RECORD_FIELDS])
         self._table: Any = pa.Table
         self._out: Any = pq.ParquetWriter(file, self._schema)

@@ -7,7 +7,7 @@ that no page is lost. Pages of few words are never folded: they look alike.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -49,12 +49,24 @@ def fold_repeats(connection: Connection, crawl_id: int, results: list[PageResult
     return [fold_page(each, firsts[digests[each.page.id]]) if each.page.id in digests else each for each in results]
 
 
-async def list_repeats(database: Database, crawl_id: int, *, limit: int = 50) -> list[tuple[str, str]]:
-    """Return pages of a crawl that repeat another one, each with that page."""
+@dataclass(frozen=True, slots=True)
+class RepeatedPage:
+    """A page of a crawl, and the queries under which it was read again; an empty one for no query."""
+
+    url: str
+    queries: tuple[str, ...]
+
+
+async def list_repeated_pages(database: Database, crawl_id: int, *, limit: int = 50) -> list[RepeatedPage]:
+    """Return pages of a crawl that others repeat, from the first `limit` of those others."""
     values = {"crawl_id": crawl_id, "count": limit}
-    return await database.read(
-        lambda connection: [(row.url, row.repeats_url) for row in connection.execute(_SELECT_REPEATS, values)]
+    rows = await database.read(
+        lambda connection: [(row.repeats_url, row.url) for row in connection.execute(_SELECT_REPEATS, values)]
     )
+    queries: dict[str, list[str]] = {}
+    for first_url, url in rows:  # both have the same path
+        queries.setdefault(first_url, []).append(parse(url).query or "")
+    return [RepeatedPage(url, tuple(each)) for url, each in queries.items()]
 
 
 def fold_page(result: PageResult, first_url: str) -> PageResult:

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, Row, bindparam, select, text, update
 
-from canonry.crawler.crawl_rules import choose_pages, learn_sessions, learn_traps, load_active_rules
+from canonry.crawler.control_fetches import ControlKind, save_controls
+from canonry.crawler.crawl_rules import (
+    check_learned_rules,
+    choose_pages,
+    learn_sessions,
+    learn_traps,
+    load_active_rules,
+    load_learning_progress,
+)
 from canonry.crawler.decide import (
     Levels,
     RedirectDecision,
@@ -32,6 +40,7 @@ from canonry.crawler.known_pages import (
     save_known_page,
     try_next_spelling,
 )
+from canonry.crawler.learned_rules import is_learning_due
 from canonry.crawler.reasons import SkipReason
 from canonry.crawler.recrawl import Comparison, queue_unlinked
 from canonry.crawler.results import (
@@ -44,6 +53,7 @@ from canonry.crawler.results import (
     PageUrl,
     RecordedPage,
 )
+from canonry.evidence.fact_store import save_facts
 from canonry.net.origin import Origin
 from canonry.net.page_facts import NO_FACTS
 from canonry.store.schema import crawl_pages, crawls, stamp
@@ -51,6 +61,7 @@ from canonry.store.schema import crawl_pages, crawls, stamp
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from canonry.core.policy import Policy
     from canonry.crawler.known_pages import KnownPage
     from canonry.crawler.results import PageChange
 
@@ -145,6 +156,7 @@ def record_and_lease(
     sessions: bool = False,
     fold: bool = False,
     trap_pages: int | None = None,
+    learn_policy: Policy | None = None,
 ) -> FrontierBatch:
     """Record results and lease up to `want` more pages, in the caller's transaction; see `CrawlStore`."""
     # With the row lock, batches run one after the other: no two lease the same page or exceed the limit together.
@@ -167,6 +179,7 @@ def record_and_lease(
             sessions=sessions,
             fold=fold,
             trap_pages=trap_pages,
+            learn_policy=learn_policy,
         )
         if results
         else ([], 0)
@@ -196,10 +209,21 @@ def record_and_lease(
         max_pages=max_pages,
         max_depth=max_depth,
         now=now,
+        learn_policy=learn_policy,
     )
+    is_ending = not leased and want > 0 and is_exhausted(levels, taken=crawl.taken, max_pages=max_pages)
+    taken_to_learn = None
+    if learn_policy is not None:
+        progress = load_learning_progress(connection, crawl_id)
+        if is_learning_due(progress, taken=crawl.taken, is_exhausted=is_ending):
+            taken_to_learn = crawl.taken
     if leased:
-        return FrontierBatch(tuple(recorded), tuple(leased), host=crawl.host, outage=outage)
-    if want > 0 and is_exhausted(levels, taken=crawl.taken, max_pages=max_pages):
+        return FrontierBatch(
+            tuple(recorded), tuple(leased), host=crawl.host, outage=outage, taken_to_learn=taken_to_learn
+        )
+    if is_ending and taken_to_learn is not None:  # rules may fail: the crawl is over if they do not
+        return FrontierBatch(tuple(recorded), wait=_POLL_SECONDS, taken_to_learn=taken_to_learn)
+    if is_ending:
         if crawl.previous_id is not None and not crawl.is_previous_queued:
             limit = _limit_depth(max_depth)
             if queue_unlinked(connection, crawl_id, crawl.previous_id, max_depth=limit):
@@ -222,6 +246,7 @@ def _lease(
     max_pages: int | None,
     max_depth: int | None,
     now: datetime,
+    learn_policy: Policy | None,
 ) -> list[LeasedPage]:
     """Lease retries that are due and pages that were never opened."""
     leased: list[LeasedPage] = []
@@ -231,7 +256,7 @@ def _lease(
         due = {"of": crawl_id, "now": stamp(now), "count": want, "is_last": int(is_last)}
         leased += [_make_leased_page(row) for row in connection.execute(_SELECT_RETRIES, due)]
     if count := count_fresh(levels, want=want - len(leased), taken=taken, max_pages=max_pages):
-        new = _choose_fresh(connection, crawl_id, count, max_depth=max_depth)
+        new = _choose_fresh(connection, crawl_id, count, max_depth=max_depth, learn_policy=learn_policy)
         _set_taken(connection, crawl_id, taken + len(new))
         leased += new
     if leased:
@@ -241,7 +266,9 @@ def _lease(
     return leased
 
 
-def _choose_fresh(connection: Connection, crawl_id: int, count: int, *, max_depth: int | None) -> list[LeasedPage]:
+def _choose_fresh(
+    connection: Connection, crawl_id: int, count: int, *, max_depth: int | None, learn_policy: Policy | None
+) -> list[LeasedPage]:
     """Return pages that were never opened, without those that the rules of the crawl skip."""
     rules = load_active_rules(connection, crawl_id)
     chosen: list[LeasedPage] = []
@@ -254,7 +281,7 @@ def _choose_fresh(connection: Connection, crawl_id: int, count: int, *, max_dept
             return pages
         if not pages:
             break
-        choice = choose_pages(connection, crawl_id, pages, rules, count=count - len(chosen))
+        choice = choose_pages(connection, crawl_id, pages, rules, count=count - len(chosen), learn_policy=learn_policy)
         chosen += choice.leased
         held += choice.seen
     return chosen
@@ -304,6 +331,7 @@ def _record(
     sessions: bool,
     fold: bool,
     trap_pages: int | None,
+    learn_policy: Policy | None,
 ) -> tuple[list[RecordedPage], int]:
     """Record the results of pages that the owner still holds, and return them with the number of final results.
 
@@ -326,9 +354,16 @@ def _record(
         if not _is_redirect(each)
         for url in [_prefer_https(each.url, known[each.page.id].url)]
     ]
+    controls = [each.control for each in results if each.control is not None]
+    variants = [each.fact for each in controls if each.kind is ControlKind.VARIANT]
+    save_facts(connection, [*variants, *(each.fact for each in results if each.fact is not None)])
+    save_controls(connection, crawl_id, controls)
     if plain:
         connection.execute(_RECORD, [_make_row(each.result, each.url, now, each.change) for each in plain])
     recorded = [each for each in plain if each.result.state in RECORDED]
+    if learn_policy is not None:
+        read = [each.result for each in plain if each.result.state is PageState.DONE and each.result.status < 400]
+        check_learned_rules(connection, crawl_id, read, learn_policy)
     depths = {each.page.id: known[each.page.id].depth for each in results}
     new_pages: dict[int, list[PageUrl]] = {}
     for each in sorted(results, key=lambda each: depths[each.page.id]):

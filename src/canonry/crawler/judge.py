@@ -15,7 +15,7 @@ from canonry.crawler.reasons import SkipReason
 from canonry.crawler.results import PageResult, PageState, PageUrl
 from canonry.errors import FailureKind, InvalidUrl
 from canonry.net.engine import Opened, PageFailure
-from canonry.net.response import REDIRECTS, find_host
+from canonry.net.response import REDIRECTS, drop_userinfo, find_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +74,7 @@ class Judge:
         self, page: LeasedPage, opened: Opened, *, engine: str, is_disallowed: Callable[[str], bool]
     ) -> PageResult:
         """Return the final result of a page; `is_disallowed` says whether robots.txt disallows a URL."""
-        url, final_url = page.url, _remove_credentials(opened.final_url)
+        url, final_url = page.url, drop_userinfo(opened.final_url)
         if is_unusable(opened.status):
             return PageResult(
                 page, PageState.FAILED, url, opened.status, final_url, engine=engine, failure=opened.failure
@@ -258,14 +258,3 @@ def _leave_host(page: LeasedPage, status: int, target: PageUrl, *, engine: str) 
 
 def _remove_scheme(url: str) -> str:
     return url.partition(":")[2]
-
-
-def _remove_credentials(url: str) -> str:
-    if "@" not in url:
-        return url
-    try:
-        parts = parse(url)
-    except InvalidUrl:
-        return url
-    parts.userinfo = None
-    return str(parts)

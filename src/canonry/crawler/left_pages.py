@@ -1,4 +1,6 @@
-"""The pages that a crawl left out because of what it learned: repeats under session identifiers, and traps."""
+"""The pages that a crawl left out because of what it learned: repeats under session identifiers or learned
+rules, and traps.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
     from canonry.store.database import Database
 
-LEFT_REASONS = (SkipReason.TRAP, SkipReason.SESSION_ID)
+LEFT_REASONS = (SkipReason.TRAP, SkipReason.SESSION_ID, SkipReason.LEARNED_RULE)
 _REASONS: BindParameter[Any] = bindparam("reasons", [reason.value for reason in LEFT_REASONS], expanding=True)
 _SELECT_GROUPS = text(
     "SELECT left_out.skip_reason, rule.pattern, COUNT(*) AS pages, MIN(left_out.url) AS example"
@@ -37,7 +39,8 @@ _SELECT_PAGES = text(
 class LeftGroup:
     """Pages that one rule left out: why, the pattern of their URLs, how many, and one of them.
 
-    The pattern of a trap begins with its kind, that of session identifiers with the name of the parameter.
+    The pattern of a trap begins with its kind, that of session identifiers with the name of the parameter; that of a
+    learned rule is its sentence.
     """
 
     reason: SkipReason

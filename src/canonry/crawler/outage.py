@@ -69,7 +69,7 @@ class OutageStore(Protocol):
 
 @dataclass(slots=True)
 class _Site:
-    """What is known about one scheme, host and port; times are those of the event loop."""
+    """The state of one scheme, host and port; times are those of the event loop."""
 
     read_page: PageUrl | None = None
     answered_at: float = float("-inf")  # when the latest request that got an answer was sent

@@ -59,8 +59,9 @@ class Page:
     `size` is the number of bytes of the body, None if it is not known. `robots_directives`, `hreflangs` (pairs of
     language and URL) and `canonical_url` are what the page declares. `is_still_changing` says that scripts had not
     finished when the links were read. `change` is the difference to the crawl before, if this one repeats another.
-    `text_hash`, `simhash` (16 hexadecimal digits) and `words` are the fingerprint of the visible text. `skip_reason`
-    says why a page was left out, `repeats_url` which page with the same path, title and text was read before.
+    `hops` are the redirects on the way: status and URL. `text_hash`, `simhash` (16 hexadecimal digits) and `words` are
+    the fingerprint of the visible text. `skip_reason` says why a page was left out, `repeats_url` which page with the
+    same path, title and text was read before.
     """
 
     url: str
@@ -89,6 +90,7 @@ class Page:
     words: int = 0
     skip_reason: SkipReason | None = None
     repeats_url: str = ""
+    hops: tuple[tuple[int, str], ...] = ()
 
     def add_facts(self, facts: PageFacts) -> Page:
         """Return the page with what it says about itself."""
@@ -100,6 +102,7 @@ class Page:
             hreflangs=facts.hreflangs,
             canonical_url=facts.canonical_url,
             is_still_changing=facts.is_still_changing,
+            hops=facts.hops,
         )
 
 
@@ -109,7 +112,7 @@ _URL_FIELDS = ("url", "requested_url", "final_url", "error", "canonical_url", "r
 
 @dataclass(slots=True)
 class Summary:
-    """What a crawl found; `skipped` counts links by reason, `externals` different URLs of other sites, `texts`
+    """The totals of a crawl; `skipped` counts links by reason, `externals` different URLs of other sites, `texts`
     different visible texts, `repeats` pages that repeat another one under the same path.
 
     A page that is added twice, because another spelling of its URL was found later, counts with its last result.
@@ -183,6 +186,7 @@ def make_record(page: Page) -> Mapping[str, Any]:
     record |= {name: mask_url(getattr(page, name)) for name in _URL_FIELDS}
     record["robots_directives"] = list(page.robots_directives)
     record["hreflangs"] = [[language, mask_url(url)] for language, url in page.hreflangs]
+    record["hops"] = [{"status": status, "url": mask_url(url)} for status, url in page.hops]
     record["links"] = [_make_link_record(link) for link in page.links]
     record["external"] = [_make_link_record(link) for link in page.external]
     return record

@@ -15,6 +15,7 @@ class SkipReason(StrEnum):
     DUPLICATE = "duplicate"  # a redirect showed that another URL, which is recorded, serves this page
     OTHER_HOST = "other_host"  # a start page that redirects to another host
     SESSION_ID = "session_id"  # differs from a page that was read only in its session identifier
+    LEARNED_RULE = "learned_rule"  # another URL, which was read, shows this page by a rule that was learned
     TRAP = "trap"  # its pattern showed nothing new for many pages
 
     @property
@@ -29,6 +30,7 @@ _SKIP_SENTENCES = {
     SkipReason.DUPLICATE: "the same page as another URL",
     SkipReason.OTHER_HOST: "redirects to another host",
     SkipReason.SESSION_ID: "differs from another page only in its session identifier",
+    SkipReason.LEARNED_RULE: "the same page as another URL, by a rule learned in this crawl",
     SkipReason.TRAP: "many URLs of this pattern showed no new text",
 }
 

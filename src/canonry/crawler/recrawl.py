@@ -57,7 +57,7 @@ _MARK_QUEUED = text("UPDATE crawls SET is_previous_queued = 1 WHERE id = :crawl_
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one crawl learned about a page, as far as it can be compared."""
+    """The facts of a page that two crawls compare."""
 
     outcome: PageOutcome
     final_url: str = ""

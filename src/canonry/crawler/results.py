@@ -15,8 +15,10 @@ from canonry.net.page_facts import NO_FACTS, PageFacts
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from canonry.crawler.control_fetches import ControlledPage
     from canonry.crawler.pages import PageLink
     from canonry.crawler.traps import TextSign
+    from canonry.evidence.facts import PageFact
     from canonry.net.engine import PageFailure
 
 
@@ -31,7 +33,7 @@ class PageState(StrEnum):
 
 
 class PageOutcome(StrEnum):
-    """What became of a page, in the words of all outputs."""
+    """The outcome of a page, as all outputs name it."""
 
     READ = "read"
     MISSING = "missing"  # the server has no such page: status 4xx
@@ -125,6 +127,8 @@ class PageResult:
     sign: TextSign | None = None  # the text as the pattern of the URL compares it
     skipped_by: str = ""  # the key of the rule that skips the page
     repeats_url: str = ""  # the page with the same path, title and text that was read before
+    fact: PageFact | None = None  # for the table that bookmarks share
+    control: ControlledPage | None = None  # what a control fetch for the page showed
 
     @property
     def text_hash(self) -> str:
@@ -159,9 +163,10 @@ class Outage:
 
 @dataclass(frozen=True, slots=True)
 class FrontierBatch:
-    """What one transaction recorded and leased; without leases, `wait` is how many seconds to wait before the next.
+    """The pages recorded and leased by one transaction; without leases, `wait` is the delay in seconds before the next.
 
-    `outage` is set while the site does not answer.
+    `outage` is set while the site does not answer. `taken_to_learn` is the number of pages taken, when rules
+    are to be learned.
     """
 
     recorded: tuple[RecordedPage, ...] = ()
@@ -170,3 +175,4 @@ class FrontierBatch:
     wait: float = 0.0
     host: str = ""
     outage: Outage | None = None
+    taken_to_learn: int | None = None

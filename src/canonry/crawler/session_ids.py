@@ -107,7 +107,7 @@ def _is_usual_name(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TextOfPage:
-    """What a page showed, as far as two readings are compared; `targets` are the pages that it links to."""
+    """The parts of a page that are compared between two readings; `targets` are the pages that it links to."""
 
     text_hash: str
     simhash: int
@@ -117,7 +117,7 @@ class TextOfPage:
 
 
 class PairVerdict(Enum):
-    """What two URLs that differ only in a session identifier tell about it."""
+    """The conclusion from two URLs that differ only in a session identifier."""
 
     SAME = auto()
     NEAR = auto()  # a page that shows the time, or two pages of one template
@@ -144,7 +144,7 @@ def compare_pair(first: TextOfPage, second: TextOfPage) -> PairVerdict:
 
 @dataclass(frozen=True, slots=True)
 class SessionRule:
-    """What is known about the values of one name in one scope.
+    """The evidence about the values of one name in one scope.
 
     `groups` are keys of pages that showed one text under two values, `folds` counts URLs that were to be folded.
     """

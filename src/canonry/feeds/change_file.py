@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OutputPosition:
-    """How far a file has the changes of a store: all after `after` are missing. `feeds` are ids, None for all feeds."""
+    """The position of a file in the changes of a store: all after `after` are missing.
+
+    `feeds` are ids, None for all feeds.
+    """
 
     after: int
     feeds: frozenset[int] | None

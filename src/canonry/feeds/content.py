@@ -32,7 +32,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ItemIdentity:
-    """What identifies an item in a signature: nothing that changes between two fetches of one feed."""
+    """The identity of an item in a signature, without anything that changes between two fetches of one feed."""
 
     name: str
     title: str
@@ -41,7 +41,7 @@ class ItemIdentity:
 
 @dataclass(frozen=True, slots=True)
 class FeedSignature:
-    """What stays the same when one feed is fetched twice or from two URLs."""
+    """The content of a feed that stays the same when it is fetched twice or from two URLs."""
 
     title: str
     items: frozenset[ItemIdentity]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 from canonry.core.keys import replace_unstorable
 from canonry.core.url import parse
 from canonry.errors import InvalidFields
-from canonry.feeds.feed_values import FeedStatus
+from canonry.feeds.feed_values import NO_FAILURE, FeedStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -111,6 +111,12 @@ def parse_header(line: str) -> tuple[str, str | None]:
     return name.strip(), value.strip() or None
 
 
+def clean_folder(given: str | None) -> str:
+    """Return a folder as it is stored: ` a // b ` → `a/b`; ValueError if it is too long."""
+    parts = (part.strip() for part in _check_text(given, _MAX_FOLDER_CHARS).split("/"))
+    return "/".join(filter(None, parts))
+
+
 def make_fetch_options(feed: FeedState, *, linked_url: str | None = None) -> dict[str, Any]:
     """Return the options for fetching the feed; settings that are not set are left out.
 
@@ -150,8 +156,7 @@ def _check_title(given: Any, _: FeedState) -> dict[str, Any]:
 
 
 def _check_folder(given: Any, _: FeedState) -> dict[str, Any]:
-    parts = (part.strip() for part in _check_text(given, _MAX_FOLDER_CHARS).split("/"))
-    return {"folder": "/".join(filter(None, parts))}
+    return {"folder": clean_folder(given)}
 
 
 def _check_interval(given: Any, feed: FeedState) -> dict[str, Any]:
@@ -217,7 +222,7 @@ def _check_paused(given: Any, feed: FeedState) -> dict[str, Any]:
         return {"status": FeedStatus.PAUSED.value}
     if feed.status is FeedStatus.ACTIVE:
         return {}
-    return {"status": FeedStatus.ACTIVE.value, "failures": 0, "failure": "", "next_check_at": None}
+    return {"status": FeedStatus.ACTIVE.value, "next_check_at": None, **NO_FAILURE}
 
 
 def _check_text(given: str | None, limit: int) -> str:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, and_, bindparam, case, delete, func, insert, or_, select, update
 
 from canonry.core.keys import replace_unstorable
-from canonry.errors import FeedNotFound
+from canonry.errors import FailureKind, FeedNotFound
 from canonry.feeds.due import make_due_condition
 from canonry.feeds.feed_settings import check_changes
-from canonry.feeds.feed_values import NO_DESCRIPTION, FeedDescription, FeedNote, FeedState, FeedStatus
+from canonry.feeds.feed_values import NO_DESCRIPTION, NO_FAILURE, FeedDescription, FeedNote, FeedState, FeedStatus
 from canonry.feeds.item_statements import STATUS_AFTER_ANSWER
 from canonry.feeds.items import delete_unseen_entries, merge_document
 from canonry.feeds.stored_items import EVERYTHING, ItemSearch, iterate_items
@@ -70,8 +70,7 @@ _MARK_CHECKED = Prepared(
             last_checked_at=bindparam("now"),
             next_check_at=bindparam("next_check"),
             retry_at=None,
-            failures=0,
-            failure="",
+            **NO_FAILURE,
         )
         .returning(feeds.c.document)
     )
@@ -162,10 +161,17 @@ class FeedStore:
         next_check_at: datetime | None = None,
         retry_at: datetime | None = None,
         is_gone: bool = False,
+        kind: FailureKind = FailureKind.OTHER,
+        status: int | None = None,
     ) -> None:
-        """Record a failed poll and when to try again; a feed that is gone is stopped."""
+        """Record a failed poll and when to try again; a feed that is gone is stopped.
+
+        `status` is that of the answer, if the server answered.
+        """
         values: dict[str, Any] = {
             "failure": replace_unstorable(reason),
+            "failure_kind": kind.value,
+            "failure_status": status,
             "failures": feeds.c.failures + 1,
             "last_checked_at": stamp(now),
             "next_check_at": _format_time(next_check_at),
@@ -193,7 +199,7 @@ class FeedStore:
 
     async def set_status(self, feed_id: int, status: FeedStatus) -> None:
         """Set the status and reset the failures."""
-        await self._update(feed_id, {"status": status.value, "failures": 0, "failure": "", "next_check_at": None})
+        await self._update(feed_id, {"status": status.value, "next_check_at": None, **NO_FAILURE})
 
     async def change(self, feed_id: int, changes: FeedChanges) -> FeedState:
         """Change the settings of a feed and return it; InvalidFields or FeedNotFound if that is not possible."""
@@ -222,6 +228,7 @@ def _make_state(row: Iterable[Any]) -> FeedState:
     values["status"] = FeedStatus(values["status"])
     values["note"] = FeedNote(values["note"])
     values["origin"] = Origin.parse(values["origin"])
+    values["failure_kind"] = FailureKind(values["failure_kind"]) if values["failure_kind"] else None
     return FeedState(**values)
 
 

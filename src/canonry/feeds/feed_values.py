@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from canonry.net.origin import Origin
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from canonry.core.keys import Item, Key
+    from canonry.errors import FailureKind
     from canonry.feeds.item_matching import ItemOutcome, KeyConflict
 
 
@@ -24,7 +27,7 @@ class FeedStatus(StrEnum):
 
 
 class FeedNote(StrEnum):
-    """What was noticed about a feed."""
+    """An observation about a feed."""
 
     NONE = ""
     CHANGES_ON_EVERY_REQUEST = "changes_on_every_request"  # updates that change nothing a reader sees are left out
@@ -35,6 +38,12 @@ class MatchConfidence(StrEnum):
 
     HIGH = "high"  # by guid or URL
     LOW = "low"  # by a hash only
+
+
+# The columns of a feed whose last poll did not fail.
+NO_FAILURE: Mapping[str, str | int | None] = MappingProxyType(
+    {"failures": 0, "failure": "", "failure_kind": "", "failure_status": None}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +77,8 @@ class FeedState:
     max_bytes: int | None = None
     user_agent: str = ""
     headers: str = field(default="{}", repr=False)  # JSON; may hold secrets
+    failure_kind: FailureKind | None = None  # of the last failure
+    failure_status: int | None = None  # of the answer to the last poll that failed
 
     @property
     def shown_title(self) -> str:
@@ -77,7 +88,7 @@ class FeedState:
 
 @dataclass(frozen=True, slots=True)
 class FeedDescription:
-    """What a person or an OPML file says about a feed; empty where nothing is said."""
+    """Details of a feed from a person or an OPML file; empty where unknown."""
 
     own_title: str = ""
     folder: str = ""
@@ -114,7 +125,7 @@ class StoredItem:
 
 @dataclass(frozen=True, slots=True)
 class FeedDocument:
-    """What is stored of a document, and of the response it came with."""
+    """The stored parts of a document and of its response."""
 
     title: str
     format: str
@@ -130,7 +141,7 @@ class FeedDocument:
 
 
 class MergedItem(NamedTuple):
-    """What one item of a document turned out to be."""
+    """The outcome of one item of a document."""
 
     outcome: ItemOutcome
     entry_id: int
@@ -152,7 +163,7 @@ class MergedItem(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MergedFeed:
-    """What a document changed in the store."""
+    """The changes a document made in the store."""
 
     items: tuple[MergedItem, ...] = ()
     conflicts: tuple[KeyConflict, ...] = ()

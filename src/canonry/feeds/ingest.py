@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from canonry.feeds.feed_store import FeedStore
     from canonry.feeds.feed_values import FeedState, MergedFeed
     from canonry.feeds.ingest_report import IngestedItem
+    from canonry.feeds.item_links import LinkCounts
     from canonry.net.response import Fetch, Response
     from canonry.store.database import Database
 
@@ -55,6 +56,7 @@ async def ingest(
     delay: float = 0.0,
     origins: Mapping[str, Origin] | None = None,
     force: bool = False,
+    fetch_links: bool = False,
     on_item: Callable[[IngestedItem], object] | None = None,
     on_feed: Callable[[FeedOutcome], object] | None = None,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -64,9 +66,10 @@ async def ingest(
     `store` is a database URL (default: that of the settings) or an open `Database`. At most `per_host`
     requests at once go to one host, `delay` seconds apart. `origins` says who named a URL that no person
     typed, such as the URL of a stored feed. With `force`, requests are sent without validators, so that no server
-    answers "not modified". `on_item` receives new and updated items, with their texts, when they are stored;
-    `on_feed` every feed when it is done. An exception of a callback ends the run and is raised; what is stored
-    stays stored, and the change feed has what the callback did not get.
+    answers "not modified". With `fetch_links`, links of new items are fetched at the end, a bounded number, to learn
+    which other URL shows the same page (`Report.links`). `on_item` receives new and updated items, with their texts,
+    when they are stored; `on_feed` every feed when it is done. An exception of a callback ends the run and is raised;
+    what is stored stays stored, and the change feed has what the callback did not get.
     """
     async with AsyncExitStack() as stack:
         report = Report()
@@ -86,7 +89,16 @@ async def ingest(
             on_feed=on_feed,
         )
         await run.run(feed_urls, concurrency)
+        if fetch_links and run_store.is_persistent:
+            report.links = await _read_links(run_store.store.database, fetch, clock)
         return report
+
+
+async def _read_links(database: Database, fetch: Fetch, clock: Callable[[], datetime]) -> LinkCounts:
+    from canonry.feeds.item_links import LinkReading
+    from canonry.settings import load_settings
+
+    return await LinkReading(database, fetch, clock=clock, user_agent=load_settings().user_agent).read_due()
 
 
 @dataclass(frozen=True, slots=True)

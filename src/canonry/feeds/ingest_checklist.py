@@ -64,7 +64,7 @@ class SampledItem(NamedTuple):
 
 @dataclass(slots=True)
 class RunEvidence:
-    """What a run has observed, for its checklist."""
+    """The observations of a run, for its checklist."""
 
     conditional_requests: int = 0
     conditional_expected: int = 0  # polls of feeds whose validators are stored

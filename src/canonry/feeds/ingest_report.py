@@ -14,6 +14,7 @@ from canonry.feeds.item_matching import ItemOutcome  # noqa: TC001 – the servi
 if TYPE_CHECKING:
     from canonry.errors import FailureKind
     from canonry.feeds.feed_values import MergedItem, StoredItem
+    from canonry.feeds.item_links import LinkCounts
 
 
 # Also a link without a scheme, //user:password@host/, which feeds may have.
@@ -91,7 +92,7 @@ RECORD_FIELDS = tuple(each.name for each in fields(ItemRecord))
 
 @dataclass(frozen=True, slots=True)
 class IngestedItem(ItemRecord):
-    """What `on_item` receives: the record, and the item as the feed has it, with its text, which is not stored."""
+    """The argument of `on_item`: the record, and the item as the feed has it, with its text, which is not stored."""
 
     item: Item = field(default_factory=Item, kw_only=True)
 
@@ -117,7 +118,7 @@ class ChecklistLine:
 
 @dataclass(slots=True)
 class Report:
-    """What a run did; `items` are the new and updated ones, unless `on_item` received them."""
+    """The result of a run; `items` are the new and updated ones, unless `on_item` received them."""
 
     feeds: list[FeedOutcome] = field(default_factory=list[FeedOutcome])
     items: list[ItemRecord] = field(default_factory=list[ItemRecord])
@@ -129,6 +130,7 @@ class Report:
     no_change: int = 0
     failed: int = 0
     cut_items: int = 0  # left out of all documents
+    links: LinkCounts | None = None  # None if links were not fetched
 
     @property
     def counts(self) -> dict[str, int]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class ItemOutcome(StrEnum):
-    """What an item turned out to be."""
+    """The kind of match of an item."""
 
     NEW = "new"
     UPDATED = "updated"
@@ -70,10 +70,11 @@ class KnownEntries:
     by_dedupe_key: Mapping[str, KnownEntry]  # imported entries
     by_url: Mapping[str, Sequence[KnownEntry]]  # entries that only other feeds have shown, by place
     by_hash: Mapping[str, KnownEntry]
+    by_page: Mapping[str, Sequence[KnownEntry]]  # by the place that the link of the entry is proven to lead to
 
 
 class ItemMatch(NamedTuple):
-    """What one item is: a new entry (`entry` is None) or a known one."""
+    """The match of one item: a new entry (`entry` is None) or a known one."""
 
     item: KeyedItem  # with only those keys that identify it
     outcome: ItemOutcome
@@ -114,7 +115,7 @@ class KeyConflict:
 
 @dataclass(frozen=True, slots=True)
 class DocumentMatch:
-    """What each item of a document is, in the order of the document, and what was learned from it."""
+    """The match of each item, in the order of the document, and the keys learned from it."""
 
     items: list[ItemMatch]
     ambiguous: set[DocumentKey]
@@ -175,6 +176,8 @@ class _Matcher:
             self._apply(self._find_by_legacy_key)
         if known.by_url:
             self._apply(self._find_in_other_feeds, is_last_resort=True)
+        if known.by_page:
+            self._apply(self._find_by_page, is_last_resort=True)
         if known.by_hash:
             self._apply(self._find_by_hash, is_last_resort=True)
             self._apply(self._find_by_first_hash, is_last_resort=True)
@@ -297,6 +300,21 @@ class _Matcher:
                 found.append(entry)
         # Of several, the one at the very same URL comes first.
         return sorted(found, key=lambda entry: entry.link != item.link) if len(found) > 1 else found
+
+    def _find_by_page(self, item: KeyedItem) -> Sequence[KnownEntry]:
+        """Rule 5, for the URL that the link of an entry is proven to lead to (contract E4): the title is equal.
+
+        In the same feed, the guids must not differ, or the old one is gone.
+        """
+        entries = self.known.by_page.get(item.place)
+        if not entries or not self._is_identifying(KeyType.CANONICAL_URL, item.exact_place) or "#" in item.link:
+            return ()
+        return [
+            entry
+            for entry in entries
+            if is_same_text(item.title, entry.title)
+            and (not entry.is_in_feed or has_compatible_guid(item, entry) or self._has_renamed_guid(item, entry))
+        ]
 
     def _find_by_hash(self, item: KeyedItem) -> Sequence[KnownEntry]:
         """Rule 6: the same fallback hash, for an item that neither guid nor URL identifies."""

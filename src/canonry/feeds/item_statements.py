@@ -17,8 +17,16 @@ from sqlalchemy import (
     update,
 )
 
-from canonry.feeds.feed_values import FeedStatus
-from canonry.store.schema import ambiguous_keys, entries, entry_identities, feeds, sightings, tombstones
+from canonry.feeds.feed_values import NO_FAILURE, FeedStatus
+from canonry.store.schema import (
+    ambiguous_keys,
+    entries,
+    entry_identities,
+    feeds,
+    item_links,
+    sightings,
+    tombstones,
+)
 from canonry.store.statements import Prepared
 
 # Rows are plain tuples in the order of these columns, which is that of the tables: a new document makes about a
@@ -41,6 +49,7 @@ LOCK_FEED = Prepared(
             feeds.c.url,
             feeds.c.changed_documents,
             select(tombstones.c.digest).where(tombstones.c.feed_id == feeds.c.id).exists(),
+            select(item_links.c.entry_id).where(item_links.c.page_place > "").exists(),
         )
         .where(feeds.c.id == bindparam("feed_id"))
         .with_for_update()
@@ -139,8 +148,7 @@ UPDATE_FEED = Prepared(
             last_parsed_at=bindparam("now"),
             next_check_at=bindparam("next_check_at"),
             retry_at=None,
-            failures=0,
-            failure="",
+            **NO_FAILURE,
         )
     )
 )

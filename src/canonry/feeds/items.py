@@ -58,7 +58,7 @@ def merge_document(
     locked = statements.LOCK_FEED.fetch_all(connection, feed_id=feed_id)
     if not locked:
         raise FeedNotFound(feed_id)
-    [(key_url, last_number, feed_url, changed_before, has_tombstones)] = locked
+    [(key_url, last_number, feed_url, changed_before, has_tombstones, has_page_places)] = locked
     owners, ambiguous, match = match_document(
         connection,
         document,
@@ -67,6 +67,7 @@ def merge_document(
         last_number=last_number,
         policy=get_or_pin_policy(connection, ENTRY),
         recalls_since=forgotten_before if has_tombstones else None,
+        has_page_places=has_page_places,
     )
     matches, changed_documents = match.items, 0
     if last_number:
@@ -119,17 +120,26 @@ def match_document(
     last_number: int,
     policy: str,
     recalls_since: str | None,
+    has_page_places: bool,
 ) -> tuple[KeyOwners, set[DocumentKey], DocumentMatch]:
     """Decide what each item of a document is; also return the owners of its keys and the ambiguous keys. Only reads.
 
-    Items that were deleted after `recalls_since` are no news.
+    Items that were deleted after `recalls_since` are no news. With `has_page_places`, links of some entries were read.
     """
     items = make_keyed_items(document.items, key_url, policy)
     ambiguous: set[DocumentKey] = set()
     if last_number:
         rows = statements.SELECT_AMBIGUOUS_KEYS.fetch_all(connection, feed_id=feed_id)
         ambiguous = {(KeyType(key_type), value) for key_type, value in rows}
-    owners, known = look_up_entries(connection, feed_id, key_url, items, ambiguous, is_first_document=not last_number)
+    owners, known = look_up_entries(
+        connection,
+        feed_id,
+        key_url,
+        items,
+        ambiguous,
+        is_first_document=not last_number,
+        has_page_places=has_page_places,
+    )
     match = match_items(items, known, ambiguous, key_url, policy)
     if recalls_since is not None:
         recalled = recall_items(connection, feed_id, match.items, ambiguous=match.ambiguous, since=recalls_since)

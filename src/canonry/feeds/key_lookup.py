@@ -1,4 +1,4 @@
-"""Load the stored entries that the keys of a document point to, with at most five statements."""
+"""Load the stored entries that the keys of a document point to, with at most six statements."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlalchemy import Connection, and_, bindparam, or_, select
 from canonry.core.keys import KeyType, make_first_fallback_hash
 from canonry.feeds.item_matching import KnownEntries, KnownEntry
 from canonry.feeds.keyed_items import find_repeated_keys, make_fallback_hashes
-from canonry.store.schema import entries, entry_identities, sightings
+from canonry.store.schema import entries, entry_identities, item_links, sightings
 from canonry.store.statements import Prepared
 
 if TYPE_CHECKING:
@@ -94,6 +94,13 @@ _SELECT_KEY_TYPES = Prepared(
         is_one_of(entry_identities.c.entry_id, "ids")
     )
 )
+_SELECT_PAGE_OWNERS = Prepared(
+    lambda is_one_of: (
+        select(item_links.c.page_place, item_links.c.entry_id)
+        .where(is_one_of(item_links.c.page_place, "places"))
+        .order_by(item_links.c.entry_id)
+    )
+)
 
 
 def look_up_entries(
@@ -104,10 +111,17 @@ def look_up_entries(
     ambiguous: Collection[DocumentKey],
     *,
     is_first_document: bool,
+    has_page_places: bool,
 ) -> tuple[KeyOwners, KnownEntries]:
-    """Return the owners of all keys of a document, and the entries that these keys and its URLs lead to."""
+    """Return the owners of all keys of a document, and the entries that these keys and its URLs lead to.
+
+    With `has_page_places`, entries whose link is proven to lead to one of these URLs, too.
+    """
     owners = _load_key_owners(connection, feed_url, items, ambiguous)
-    owner_ids = set(owners.values())
+    page_owners: list[tuple[str, int]] = []
+    if has_page_places and (page_places := {item.place for item in items if item.place}):
+        page_owners = [(row[0], row[1]) for row in _SELECT_PAGE_OWNERS.fetch_all(connection, places=tuple(page_places))]
+    owner_ids = {*owners.values(), *(entry_id for _, entry_id in page_owners)}
     in_feed: dict[int, KnownEntry] = {}
     candidates = items
     by_place: dict[str, list[KnownEntry]] = {}
@@ -127,6 +141,10 @@ def look_up_entries(
         if entry_id in found:
             by_key[key_type][value] = found[entry_id]
     by_url: dict[str, list[KnownEntry]] = {}
+    by_page: dict[str, list[KnownEntry]] = {}
+    for place, entry_id in page_owners:
+        if entry_id in found:
+            by_page.setdefault(place, []).append(found[entry_id])
     by_dedupe_key: dict[str, KnownEntry] = {}
     for entry, dedupe_key in others:
         by_url.setdefault(entry.place, []).append(entry)
@@ -139,6 +157,7 @@ def look_up_entries(
         by_dedupe_key=by_dedupe_key,
         by_url=by_url,
         by_hash=by_key[KeyType.FALLBACK_HASH],
+        by_page=by_page,
     )
 
 

@@ -44,7 +44,7 @@ class OpmlFeed:
 
     @property
     def description(self) -> FeedDescription:
-        """What the file says about the feed."""
+        """The details of the feed in the file."""
         return FeedDescription(self.title, self.folder, self.site_url)
 
 

@@ -188,6 +188,8 @@ async def _record_failure(
         next_check_at=max(filter(None, (retry_at, now + min(backoff, MAX_WAIT)))),
         retry_at=retry_at,
         is_gone=is_gone,
+        kind=_get_kind(error),
+        status=status,
     )
     result = FeedResult.STOPPED if is_gone else FeedResult.FAILED
     return FeedOutcome(feed.url, result, error.reason, failure=_get_kind(error))

@@ -13,6 +13,7 @@ from sqlalchemy import exists as exists_where
 
 from canonry.core.keys import replace_unstorable
 from canonry.feeds.feed_values import ItemFeed, MatchConfidence, StoredItem
+from canonry.feeds.item_states import ItemStatus, make_status_condition
 from canonry.store.schema import entries, feeds, sightings
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _MAX_ID_DIGITS = 18
 _PAGE_ITEMS = 500
 _NEWEST_FIRST = (entries.c.first_seen_at.desc(), entries.c.id)  # ids follow the order of the document
+_OLDEST_FIRST = (entries.c.first_seen_at, entries.c.id)
 _COLUMNS = [
     entries.c.id,
     entries.c.title,
@@ -47,6 +49,10 @@ class ItemSearch:
     folder: str = ""  # of the feeds, folders in it included
     words: str = ""  # all of them are in the title or the URL
     only_duplicates: bool = False  # entries that several feeds have, and different entries at one URL
+    owner_id: int | None = None  # the user whose list `status` names
+    status: ItemStatus | None = None
+    entry_ids: tuple[int, ...] | None = None
+    oldest_first: bool = False
 
 
 EVERYTHING = ItemSearch()
@@ -101,12 +107,10 @@ def _select_page(
     connection: Connection, *, search: ItemSearch, after: _Position | None, limit: int, offset: int
 ) -> ItemPage:
     is_sqlite = connection.dialect.name == "sqlite"
-    query = select(*_COLUMNS).where(*_make_conditions(search, is_sqlite=is_sqlite)).order_by(*_NEWEST_FIRST)
+    query = select(*_COLUMNS).where(*make_conditions(search, is_sqlite=is_sqlite))
+    query = query.order_by(*(_OLDEST_FIRST if search.oldest_first else _NEWEST_FIRST))
     if after is not None:
-        query = query.where(
-            entries.c.first_seen_at <= after.first_seen_at,
-            or_(entries.c.first_seen_at < after.first_seen_at, entries.c.id > after.entry_id),
-        )
+        query = query.where(_make_position_condition(after, oldest_first=search.oldest_first))
     rows = connection.execute(query.limit(limit + 1).offset(offset)).all()
     carriers = _select_feeds(connection, [row.id for row in rows[:limit]])
     items = tuple(
@@ -127,6 +131,13 @@ def _select_page(
     return ItemPage(items, _make_cursor(items[-1]) if len(rows) > limit else None)
 
 
+def _make_position_condition(after: _Position, *, oldest_first: bool) -> ColumnElement[bool]:
+    seen = entries.c.first_seen_at
+    if oldest_first:
+        return and_(seen >= after.first_seen_at, or_(seen > after.first_seen_at, entries.c.id > after.entry_id))
+    return and_(seen <= after.first_seen_at, or_(seen < after.first_seen_at, entries.c.id > after.entry_id))
+
+
 def _select_feeds(connection: Connection, entry_ids: Sequence[int]) -> defaultdict[int, list[ItemFeed]]:
     """Return the feeds that carried each entry, the first one first."""
     query = (
@@ -141,7 +152,8 @@ def _select_feeds(connection: Connection, entry_ids: Sequence[int]) -> defaultdi
     return found
 
 
-def _make_conditions(search: ItemSearch, *, is_sqlite: bool) -> Iterator[ColumnElement[bool]]:
+def make_conditions(search: ItemSearch, *, is_sqlite: bool) -> Iterator[ColumnElement[bool]]:
+    """Yield the conditions for the entries that match."""
     if search.feed_id is None and not search.folder:
         # Entries that another program has seen, and no feed since, are not items of a feed.
         yield exists_where().where(sightings.c.entry_id == entries.c.id)
@@ -157,13 +169,23 @@ def _make_conditions(search: ItemSearch, *, is_sqlite: bool) -> Iterator[ColumnE
         yield entries.c.first_seen_at >= search.since
     if search.until:
         yield entries.c.first_seen_at < search.until
-    # The lower() of SQLite knows only the letters of ASCII.
-    fold = func.casefold if is_sqlite else func.lower
     for word in replace_unstorable(search.words).split():
-        folded = word.casefold() if is_sqlite else word.lower()
-        yield or_(*(fold(column).contains(folded, autoescape=True) for column in (entries.c.title, entries.c.url)))
+        yield or_(*(_contains(column, word, is_sqlite=is_sqlite) for column in (entries.c.title, entries.c.url)))
+    if search.owner_id is not None and search.status is not None:
+        yield make_status_condition(search.owner_id, search.status)
+    if search.entry_ids is not None:
+        yield entries.c.id.in_(search.entry_ids)
     if search.only_duplicates:
         yield _make_duplicate_condition()
+
+
+def _contains(column: ColumnElement[str], word: str, *, is_sqlite: bool) -> ColumnElement[bool]:
+    """Return the condition that a text contains a word in upper or lower case."""
+    if not is_sqlite:
+        return func.lower(column).contains(word.lower(), autoescape=True)
+    if word.isascii():  # LIKE ignores the case of the letters of ASCII; a function of ours would be called for each row
+        return column.contains(word, autoescape=True)
+    return func.casefold(column).contains(word.casefold(), autoescape=True)
 
 
 def _make_duplicate_condition() -> ColumnElement[bool]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
+    from canonry.feeds.canonicalize.result import Canonical
     from canonry.feeds.feed_store import FeedStore
     from canonry.feeds.opml import OpmlFeed
     from canonry.net.response import Fetch
@@ -31,7 +32,7 @@ _MAX_REQUESTS_PER_HOST = 2
 
 
 class AddResult(StrEnum):
-    """What a feed to be added turned out to be."""
+    """The outcome of adding a feed."""
 
     NEW = "new"
     KNOWN = "known"  # followed already
@@ -60,12 +61,13 @@ async def add_feed(
     description: FeedDescription = NO_DESCRIPTION,
     fetch: Fetch | None = None,
     feeds_by_form: Mapping[str, FeedState] | None = None,
+    on_found: Callable[[Canonical], object] = lambda _: None,
 ) -> AddOutcome:
     """Follow the feed at a URL, or the first feed that a web page links to.
 
     A feed that is followed already costs no request. `description` is what a person says about the feed.
-    `feeds_by_form` is the result of `load_feeds_by_form`, for callers that add many feeds. Raises what
-    `canonicalize` raises if there is no feed.
+    `feeds_by_form` is the result of `load_feeds_by_form`, for callers that add many feeds. `on_found` gets the
+    evidence: every URL that was tested. Raises what `canonicalize` raises if there is no feed.
     """
 
     async def exists(urls: list[str]) -> Existing | None:
@@ -76,6 +78,7 @@ async def add_feed(
     found = await canonicalize(
         url, fetch=fetch, exists=exists, check_before_fetch=True, discover=True, on_origin=origins.append
     )
+    on_found(found)
     if found.reason is Reason.EXISTS_IN_DB:
         known = cast("FeedState", found.data)
         known, _ = await store.add(known.url, now, found.aliases, description=description)

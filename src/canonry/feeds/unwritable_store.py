@@ -31,7 +31,7 @@ _COPIED_COLUMNS = tuple(field.name for field in fields(FeedState) if field.name 
 
 
 class _StoredMatch(NamedTuple):
-    """What the database knows of a document, and since when it knows the entries."""
+    """The entries of a document that the database has, and since when."""
 
     match: DocumentMatch
     first_seen_at: dict[int, str]
@@ -141,7 +141,8 @@ def _copy_feeds(connection: Connection, known: Mapping[str, FeedState]) -> dict[
     for url, feed in known.items():
         if feed.key_url not in find_feeds(connection, [feed.key_url]):
             values = {name: getattr(feed, name) for name in _COPIED_COLUMNS}
-            connection.execute(insert(feeds).values({**values, "origin": str(feed.origin), "created_at": ""}))
+            values |= {"origin": str(feed.origin), "failure_kind": str(feed.failure_kind or ""), "created_at": ""}
+            connection.execute(insert(feeds).values(values))
         copied[url] = find_feeds(connection, [feed.key_url])[feed.key_url]
     return copied
 
@@ -162,6 +163,7 @@ def _match_stored(
         last_number=number,
         policy=get_policy(connection, ENTRY),
         recalls_since=recalls_since,
+        has_page_places=True,
     )
     ids = [found.entry_id for found in match.items if found.entry_id is not None]
     first_seen = connection.execute(select(entries.c.id, entries.c.first_seen_at).where(entries.c.id.in_(ids)))

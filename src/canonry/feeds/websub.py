@@ -52,7 +52,7 @@ _log = logging.getLogger("canonry.jobs")
 
 
 class SubscriptionState(StrEnum):
-    """What a hub has answered."""
+    """The answer of a hub."""
 
     PENDING = "pending"  # it has not confirmed the request yet
     ACTIVE = "active"

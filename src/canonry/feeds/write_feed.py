@@ -26,7 +26,7 @@ _NEVER = "1970-01-01T00:00:00Z"
 
 @dataclass(frozen=True, slots=True)
 class FeedHead:
-    """What a document says about itself; `name` identifies the list, for example by its URL without a cursor."""
+    """The head of a written feed; `name` identifies the list, for example by its URL without a cursor."""
 
     title: str
     name: str

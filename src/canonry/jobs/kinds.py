@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 from canonry.bookmarks.imports import IMPORT_JOB
 from canonry.bookmarks.page_reading import READ_PAGES_JOB
 from canonry.bookmarks.pending_expansions import EXPAND_JOB
+from canonry.bookmarks.site_icons import FETCH_ICONS_JOB
 from canonry.errors import FeedNotFound, mask_credentials
 from canonry.feeds.changes import CHANGES_RETENTION, ChangeFeed
 from canonry.feeds.feed_store import FeedStore
 from canonry.feeds.feed_values import FeedStatus
+from canonry.feeds.item_links import READ_LINKS_JOB
 from canonry.feeds.polling import poll_feed
 from canonry.feeds.webhooks import WebhookStore
 from canonry.feeds.websub_store import WebSubStore
@@ -33,6 +35,7 @@ from canonry.store import cache
 
 if TYPE_CHECKING:
     from canonry.bookmarks.save import Bookmarks
+    from canonry.feeds.item_links import LinkReading
     from canonry.feeds.polling import Polling
     from canonry.jobs.queues import Jobs
     from canonry.rekey.bookmark_rekey import BookmarkRekeys
@@ -45,6 +48,7 @@ ENQUEUE_UNFINISHED_JOB = "unfinished"
 EMPTY_TRASH_JOB = "trash"
 _MINUTE_SECONDS, _HOUR_SECONDS, _DAY_SECONDS = 60.0, 3_600.0, 86_400.0
 TRASH_RETENTION = timedelta(days=30)
+IMPORT_ROWS_RETENTION = timedelta(days=30)
 STATISTICS_RETENTION = timedelta(days=400)
 _FREQUENT_JOBS_RETENTION = timedelta(hours=1)  # there are many, and feeds and webhooks record their last result
 _log = logging.getLogger("canonry.jobs")
@@ -110,6 +114,22 @@ def make_feed_schedules(*, due_interval: float = 30.0) -> list[Schedule]:
     ]
 
 
+def make_link_kinds(links: LinkReading) -> list[JobKind]:
+    """Return the job that reads the links of new items."""
+
+    async def read_links(_: str) -> None:
+        counts = await links.read_due()
+        if counts.read or counts.failed:
+            _log.info("read %d links of items, %d lead to another URL", counts.read, counts.learned)
+
+    return [JobKind(READ_LINKS_JOB, read_links, timeout=None, is_interruptible=True)]
+
+
+def make_link_schedules(*, is_enabled: bool) -> list[Schedule]:
+    """Return the schedule that reads links every minute; none if that is turned off."""
+    return [Schedule(READ_LINKS_JOB, _MINUTE_SECONDS)] if is_enabled else []
+
+
 def make_bookmark_kinds(bookmarks: Bookmarks, rekeys: BookmarkRekeys) -> list[JobKind]:
     """Return the jobs that finish bookmarks in the background; their keys are ids."""
 
@@ -118,6 +138,10 @@ def make_bookmark_kinds(bookmarks: Bookmarks, rekeys: BookmarkRekeys) -> list[Jo
 
     async def read_pages(_: str) -> None:
         await bookmarks.pages.read_all()
+        await bookmarks.icons.fetch_all()
+
+    async def fetch_icons(_: str) -> None:
+        await bookmarks.icons.fetch_all()
 
     async def import_file(key: str) -> None:
         await bookmarks.imports.finish(int(key))
@@ -132,11 +156,15 @@ def make_bookmark_kinds(bookmarks: Bookmarks, rekeys: BookmarkRekeys) -> list[Jo
     async def empty_trash(_: str) -> None:
         now = bookmarks.clock()
         await bookmarks.store.empty_trash(now - TRASH_RETENTION)
+        await bookmarks.bulk_edits.delete_before(now - TRASH_RETENTION)
+        await bookmarks.icons.delete_unused()
+        await bookmarks.imports.store.delete_rows(now - IMPORT_ROWS_RETENTION)
         await bookmarks.statistics.delete_before(now - STATISTICS_RETENTION)
 
     return [
         JobKind(EXPAND_JOB, expand, timeout=30.0),
         JobKind(READ_PAGES_JOB, read_pages, timeout=None, is_interruptible=True),
+        JobKind(FETCH_ICONS_JOB, fetch_icons, timeout=None, is_interruptible=True),
         JobKind(IMPORT_JOB, import_file, timeout=None),
         JobKind(BOOKMARK_REKEY_JOB, rekey_bookmarks, timeout=None),
         JobKind(ENQUEUE_UNFINISHED_JOB, enqueue_unfinished),
@@ -145,5 +173,9 @@ def make_bookmark_kinds(bookmarks: Bookmarks, rekeys: BookmarkRekeys) -> list[Jo
 
 
 def make_bookmark_schedules() -> list[Schedule]:
-    """Return the schedules: unfinished bookmarks every minute, the trash once a day."""
-    return [Schedule(ENQUEUE_UNFINISHED_JOB, _MINUTE_SECONDS), Schedule(EMPTY_TRASH_JOB, _DAY_SECONDS)]
+    """Return the schedules: unfinished bookmarks every minute, icons every hour, the trash once a day."""
+    return [
+        Schedule(ENQUEUE_UNFINISHED_JOB, _MINUTE_SECONDS),
+        Schedule(FETCH_ICONS_JOB, _HOUR_SECONDS),
+        Schedule(EMPTY_TRASH_JOB, _DAY_SECONDS),
+    ]

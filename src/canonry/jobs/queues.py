@@ -13,7 +13,7 @@ import os
 import sqlite3
 import time
 import uuid
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +27,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from canonry.errors import StoreError, mask_credentials
 from canonry.jobs.dbos_log import install_log_filter
+from canonry.store.database import APPLICATION_NAME
 from canonry.store.store_files import prepare_file, restrict_files
 
 if TYPE_CHECKING:
@@ -61,6 +62,16 @@ class JobKind:
     timeout: float | None = 600.0  # seconds
     is_per_host: bool = False  # one job at a time for each host, over all workers
     is_interruptible: bool = False  # a worker that stops cancels it at once, because its progress is stored
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLength:
+    """The jobs of a queue that have not ended, and for how long the first one has been waiting."""
+
+    name: str
+    waiting: int
+    running: int
+    oldest_seconds: float
 
 
 class Jobs:
@@ -140,6 +151,14 @@ class Jobs:
         """Count jobs by DBOS status: ENQUEUED waits, PENDING runs, the others have ended and are not deleted yet."""
         found = await asyncio.to_thread(self._list, queue_name=kind)
         return Counter(job.status for job in found)
+
+    async def measure_queues(self) -> list[QueueLength]:
+        """Return how many jobs wait and run in each queue that has any."""
+        found = await asyncio.to_thread(self._list, status=_UNFINISHED_STATUSES)
+        by_queue: defaultdict[str, list[Any]] = defaultdict(list)
+        for job in found:
+            by_queue[str(job.queue_name)].append(job)
+        return [_measure_queue(name, jobs, time.time()) for name, jobs in sorted(by_queue.items())]
 
     async def list_unfinished(self, kind: str) -> list[str]:
         """Return the ids of the jobs that wait or run."""
@@ -227,6 +246,12 @@ class Jobs:
             raise StoreError(f"{mask_credentials(self.database.url)}: {' '.join(str(reason).split())}") from error
 
 
+def _measure_queue(name: str, jobs: list[Any], now: float) -> QueueLength:
+    waiting = [job for job in jobs if job.status != "PENDING"]
+    created = min((job.created_at for job in waiting), default=now * 1000)  # in milliseconds
+    return QueueLength(name, len(waiting), len(jobs) - len(waiting), max(0.0, now - created / 1000))
+
+
 def _find_jobs_file(database: Database) -> Path | None:
     """Return the file with the jobs of a SQLite store: the same one for every link to the store's file."""
     if not database.is_sqlite:
@@ -243,8 +268,11 @@ def _make_engine(database: Database, file: Path | None) -> Engine:
     if file is not None:
         return _make_sqlite_engine(file)
     # A worker that hangs inside a transaction must not hold its locks forever.
-    options = {"options": "-c idle_in_transaction_session_timeout=60000"}
-    return create_engine(database.engine.url, pool_size=10, pool_pre_ping=True, connect_args=options)
+    options = {
+        "options": "-c idle_in_transaction_session_timeout=60000",
+        "fallback_application_name": f"{APPLICATION_NAME} jobs",
+    }
+    return create_engine(database.engine.url, pool_size=database.pool, pool_pre_ping=True, connect_args=options)
 
 
 def _get_unixepoch(_: str) -> float:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from canonry.bookmarks.bookmark_rows import dump_json, make_key, make_search_text
+from canonry.bookmarks.bookmark_rows import dump_json, make_key
+from canonry.bookmarks.search_words import make_search_columns
 from canonry.store.schema import bookmark_merges, bookmarks, rekeyed_bookmarks
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def _restore_change(connection: Connection, bookmark_id: int, before: dict[str, 
 def _set_url(connection: Connection, now: RowMapping, before: Mapping[str, Any]) -> None:
     values = {name: before[name] for name in _URL_COLUMNS}
     values["key"] = _find_free_key(connection, now["owner_id"], now["id"], before)
-    values["haystack"] = make_search_text({**now, **values})
+    values |= make_search_columns({**now, **values})
     if values["haystack"] == before["haystack"]:  # unchanged since the rekey
         values["updated_at"] = before["updated_at"]
     connection.execute(update(bookmarks).where(bookmarks.c.id == now["id"]).values(values))
@@ -109,7 +110,7 @@ def _restore_merge(connection: Connection, merge_id: int, now: str) -> None:
         _set_url(connection, current, kept)
     for row in others:
         row["key"] = _find_free_key(connection, row["owner_id"], row["id"], row)
-        connection.execute(insert(bookmarks).values(row))
+        connection.execute(insert(bookmarks).values({**row, **make_search_columns(row)}))
     connection.execute(update(bookmark_merges).where(bookmark_merges.c.id == merge_id).values(undone_at=now))
 
 

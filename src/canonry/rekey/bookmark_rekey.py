@@ -84,7 +84,7 @@ async def plan_bookmark_rekey(
     to_policy = check_pinnable(to_policy)
     with RekeyCounts(await store.get_policy(), to_policy) as counts:
         position = 0
-        while position := await store.plan_page(counts, position, partial(rekey_url, to_policy=to_policy)):
+        while position := await store.plan_page(counts, position, partial(_normalize_again, to_policy=to_policy)):
             on_progress(counts.entries)
         return await asyncio.to_thread(counts.summarize, examples=examples)
 
@@ -110,9 +110,8 @@ async def finish_rekey(
 
 def rekey_url(bookmark: Bookmark, to_policy: str) -> BookmarkUrl | None:
     """Return the URL of a bookmark under another policy, or None if the stored URL is no longer valid."""
-    try:
-        normalized = normalize(read_http_url(get_source_url(bookmark)), to_policy)
-    except InvalidUrl:
+    normalized = _normalize_again(get_source_url(bookmark), to_policy)
+    if normalized is None:
         return None
     url = bookmark.url if bookmark.exact_url else normalized
     return BookmarkUrl(
@@ -124,3 +123,10 @@ def rekey_url(bookmark: Bookmark, to_policy: str) -> BookmarkUrl | None:
         bookmark.expansion,
         bookmark.expansion_reason,
     )
+
+
+def _normalize_again(source_url: str, to_policy: str) -> str | None:
+    try:
+        return normalize(read_http_url(source_url), to_policy)
+    except InvalidUrl:
+        return None

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     # Returns the URL of a bookmark under the new policy, None if its stored URL is not valid.
     RekeyUrl = Callable[[Bookmark], BookmarkUrl | None]
+    # Returns a source URL under the new policy, None if it is not valid.
+    NormalizeAgain = Callable[[str], str | None]
 
 BATCH_ROWS = 25  # in one transaction: a request that saves a bookmark meanwhile waits for one batch at most
 _MAX_LISTED_REKEYS = 20
@@ -105,9 +107,10 @@ class BookmarkRekeyStore:
         """Return the policy of the bookmarks."""
         return await self.database.read(lambda connection: get_policy(connection, BOOKMARK))
 
-    async def plan_page(self, counts: RekeyCounts, position: int, rekey_url: RekeyUrl) -> int:
+    async def plan_page(self, counts: RekeyCounts, position: int, normalize_again: NormalizeAgain) -> int:
         """Count what a rekey would change in the next bookmarks; return the id of the last, 0 after the end."""
-        return await self.database.read(partial(_plan_page, counts=counts, position=position, rekey_url=rekey_url))
+        work = partial(_plan_page, counts=counts, position=position, normalize_again=normalize_again)
+        return await self.database.read(work)
 
     async def find_last(self, from_policy: str, to_policy: str) -> BookmarkRekey:
         """Return the last rekey between these policies that was not undone; RekeyNotFound if there is none."""
@@ -120,9 +123,11 @@ class BookmarkRekeyStore:
 def get_source_url(bookmark: Bookmark) -> str:
     """Return the URL to normalize again: what the user gave, or the target of an expanded short link."""
     # The target of a short link is known; a rekey of many bookmarks sends no requests.
-    if bookmark.expansion is ExpansionState.EXPANDED:
-        return bookmark.url
-    return bookmark.original_url or bookmark.url
+    return _choose_source_url(bookmark.url, bookmark.original_url, bookmark.expansion)
+
+
+def _choose_source_url(url: str, original_url: str | None, expansion: str) -> str:
+    return url if expansion == ExpansionState.EXPANDED else original_url or url
 
 
 def stream_bookmarked_urls(connection: Connection, page_rows: int = 1000) -> Iterator[str]:
@@ -175,19 +180,23 @@ def _start_undo(connection: Connection, rekey_id: int, now: str) -> BookmarkReke
     raise RekeyNotFound(rekey_id)
 
 
-def _plan_page(connection: Connection, counts: RekeyCounts, position: int, rekey_url: RekeyUrl) -> int:
-    query = select(bookmarks.c.owner_id, *bookmark_columns).where(
-        bookmarks.c.id > position, bookmarks.c.deleted_at.is_(None)
+def _plan_page(connection: Connection, counts: RekeyCounts, position: int, normalize_again: NormalizeAgain) -> int:
+    table = bookmarks.c
+    query = (  # a preview reads all bookmarks, so it does not parse what it does not show
+        select(table.id, table.owner_id, table.url, table.original_url, table.exact_url, table.expansion)
+        .where(table.id > position, table.deleted_at.is_(None))
+        .order_by(table.id)
+        .limit(_PLAN_ROWS)
     )
     changes: list[KeyChange] = []
     owners: list[int] = []
     last_id = 0
-    for owner, *row in connection.execute(query.order_by(bookmarks.c.id).limit(_PLAN_ROWS)):
-        bookmark = parse_row(row)
-        url = rekey_url(bookmark)
-        changes.append(KeyChange(get_source_url(bookmark), bookmark.url, url.url if url else bookmark.url))
+    for bookmark_id, owner, url, original_url, exact_url, expansion in connection.execute(query).all():
+        source = _choose_source_url(url, original_url, expansion)
+        after = url if exact_url else normalize_again(source) or url
+        changes.append(KeyChange(source, url, after))
         owners.append(owner)
-        last_id = bookmark.id
+        last_id = bookmark_id
     counts.add(len(changes), changes, owners)
     return last_id
 

@@ -11,7 +11,8 @@ from sqlalchemy import Connection, delete, insert, select
 from canonry.core.keys import loosen_place
 from canonry.feeds.key_lookup import split_into_chunks
 from canonry.rekey.entry_keys import KeyedEntry, UrlKeys
-from canonry.store.schema import rekeyed_rows
+from canonry.store.pinned_policies import FORGOTTEN
+from canonry.store.schema import rekeyed_rows, rekeys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -57,6 +58,16 @@ def delete_entries(connection: Connection, rekey_id: int, journal_ids: Sequence[
     c = rekeyed_rows.c
     for chunk in split_into_chunks(journal_ids):
         connection.execute(delete(rekeyed_rows).where(c.rekey_id == rekey_id, c.id.in_(chunk)))
+
+
+def delete_forgotten(connection: Connection, size: int) -> int:
+    """Delete rows of rekeys that cannot be undone; return how many."""
+    c = rekeyed_rows.c
+    forgotten = select(rekeys.c.id).where(rekeys.c.status == FORGOTTEN)
+    ids = connection.execute(select(c.id).where(c.rekey_id.in_(forgotten)).order_by(c.id).limit(size)).scalars().all()
+    for chunk in split_into_chunks(ids):
+        connection.execute(delete(rekeyed_rows).where(c.id.in_(chunk)))
+    return len(ids)
 
 
 def write_feeds(connection: Connection, rekey_id: int, found: Iterable[JournaledFeed]) -> None:

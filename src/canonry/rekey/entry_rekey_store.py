@@ -14,14 +14,16 @@ from sqlalchemy import Connection, func, insert, select, update
 
 from canonry.core.policy_diff import KeyChange
 from canonry.errors import RekeyUnfinished, StoreError
+from canonry.feeds.item_links import move_page_places
 from canonry.feeds.key_lookup import split_into_chunks
 from canonry.rekey.ambiguous_places import move_places, restore_places
-from canonry.rekey.entry_journal import delete_entries, read_entries, write_entries
+from canonry.rekey.entry_journal import delete_entries, delete_forgotten, read_entries, write_entries
 from canonry.rekey.entry_key_rows import IdRange, UrlClaim, load_keys, publish_staged_keys, write_keys
 from canonry.rekey.entry_keys import UrlKeys, rekey_entry, rekey_link, undo_entry
 from canonry.store.pinned_policies import (
     DONE,
     ENTRY,
+    FORGOTTEN,
     RUNNING,
     UNDOING,
     UNDONE,
@@ -49,6 +51,7 @@ class RekeyProblem(StrEnum):
 
     OTHER_POLICY = "other_policy"  # the keys of the store are not under the policy to rekey from
     NOTHING_TO_UNDO = "nothing_to_undo"
+    FORGOTTEN = "forgotten"  # what an undo needs was deleted
     ENDED_ELSEWHERE = "ended_elsewhere"  # another process finished or undid it
 
 
@@ -72,7 +75,7 @@ class EntryRekey:
     @property
     def is_over(self) -> bool:
         """Whether nothing is left to move."""
-        return self.status in {DONE, UNDONE}
+        return self.status in {DONE, UNDONE, FORGOTTEN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +127,14 @@ class EntryRekeyStore:
         """Move the next entries back; the last batch pins the store to the old policy."""
         return await self.database.write(partial(_restore_batch, rekey_id=rekey_id, size=size, now=stamp(now)))
 
+    async def forget(self, before: str, after: str, batch: int) -> int:
+        """Delete the journals of all finished rekeys, which can no longer be undone; return the number of rows."""
+        await self.database.write(partial(_begin_forgetting, before=before, after=after))
+        forgotten = 0
+        while deleted := await self.database.write(partial(delete_forgotten, size=batch)):
+            forgotten += deleted
+        return forgotten
+
     async def store_overrides(self, *policy_ids: str) -> None:
         """Store the overrides of these policies, so that every worker has them."""
         await self.database.write(lambda connection: store_overrides(connection, *policy_ids))
@@ -169,17 +180,36 @@ def _begin_undo(connection: Connection, before: str, after: str) -> EntryRekey:
     load_overrides(connection, before, after)
     last, newest = _find_last(connection, rekeys.c.status != UNDONE), _find_last(connection)
     if last is not None and last.policies == (before, after):
+        if last.status == FORGOTTEN:
+            raise RekeyRefused(
+                RekeyProblem.FORGOTTEN,
+                f"The rekey from {before} to {after} cannot be undone: `--forget` deleted what an undo needs."
+                f" Rekey from {after} to {before} instead.",
+            )
         if last.status != UNDOING:
             connection.execute(update(rekeys).where(rekeys.c.id == last.id).values(status=UNDOING, position=0))
         return _load_progress(connection, _lock_rekey(connection, last.id))
     if newest is not None and newest.policies == (before, after):
         return _load_progress(connection, newest)
+    raise _make_unknown(before, after, last)
+
+
+def _begin_forgetting(connection: Connection, before: str, after: str) -> None:
+    _lock_pin(connection)
+    _refuse_another(connection, before, after)
+    last = _find_last(connection, rekeys.c.status != UNDONE)
+    if last is None or last.policies != (before, after):
+        raise _make_unknown(before, after, last)
+    connection.execute(update(rekeys).where(rekeys.c.status == DONE).values(status=FORGOTTEN))
+
+
+def _make_unknown(before: str, after: str, last: _RekeyRow | None) -> RekeyRefused:
     known = (
         "This store has no rekey."
         if last is None
         else f"The last rekey is from {last.from_policy} to {last.to_policy}."
     )
-    raise RekeyRefused(RekeyProblem.NOTHING_TO_UNDO, f"There is no rekey from {before} to {after} to undo. {known}")
+    return RekeyRefused(RekeyProblem.NOTHING_TO_UNDO, f"There is no rekey from {before} to {after} to undo. {known}")
 
 
 def _begin_plan(connection: Connection, before: str, after: str) -> int:
@@ -204,6 +234,7 @@ def _move_batch(connection: Connection, rekey_id: int, size: int, now: str) -> M
     keys = {entry_id: rekey_entry(each.entry, *rekey.policies) for entry_id, each in found.items()}
     claims = [UrlClaim(url, entry_id, rekey.to_policy) for entry_id, each in keys.items() for url in each.registered]
     write_keys(connection, ids, found, keys, claims)
+    move_page_places(connection, ids.start, ids.end, rekey.to_policy)
     _save_position(connection, rekey_id, ids.end)
     return MovedBatch(len(rows), is_last=False)
 
@@ -236,6 +267,7 @@ def _restore_batch(connection: Connection, rekey_id: int, size: int, now: str) -
         policies: Mapping[str, str] = journaled.policies if journaled else {}
         claims += [UrlClaim(url, entry_id, policies.get(url, rekey.from_policy)) for url in keys[entry_id].registered]
     write_keys(connection, ids, found, keys, claims)
+    move_page_places(connection, ids.start, ids.end, rekey.from_policy)
     _save_position(connection, rekey_id, ids.end)
     restored = [each.journal_id for entry_id, each in journal.items() if entry_id <= ids.end]
     delete_entries(connection, rekey_id, restored)

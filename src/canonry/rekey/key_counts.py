@@ -16,7 +16,7 @@ _MAX_GROUP_KEYS = 100  # listed of one group
 
 @dataclass(frozen=True, slots=True)
 class RekeySummary:
-    """What a rekey would change or has changed: counts, and the first examples of each kind, as in `policy diff`."""
+    """The changes of a rekey, planned or made: counts, and the first examples of each kind, as in `policy diff`."""
 
     before: str
     after: str
@@ -80,8 +80,10 @@ class RekeyCounts:
 
     def _find_groups(self, key: str, other: str, examples: int) -> tuple[int, list[KeyGroup]]:
         """Return how many values of the column `key` have several values of the column `other`, and examples."""
+        # A group without a changed key has one value of both columns. There are few others, so less is sorted.
+        changed = f"SELECT {key} FROM pairs WHERE old <> new"  # noqa: S608
         having = f"GROUP BY owner, {key} HAVING count(DISTINCT {other}) > 1"
-        groups = f"SELECT {key}, owner, min(rowid) FROM pairs {having}"  # noqa: S608
+        groups = f"SELECT {key}, owner, min(rowid) FROM pairs WHERE {key} IN ({changed}) {having}"  # noqa: S608
         (count,) = self._disk.execute(f"SELECT count(*) FROM ({groups})").fetchone()  # noqa: S608
         keys = self._disk.execute(f"{groups} ORDER BY 3 LIMIT ?", (examples,)).fetchall()
         others = f"SELECT DISTINCT {other} FROM pairs WHERE {key} = ? AND owner = ? ORDER BY 1 LIMIT ?"  # noqa: S608

@@ -69,7 +69,7 @@ _SKIP_SENTENCES = {
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What the test of a URL showed; `proven` is the URL that turned out to serve the feed."""
+    """The result of testing a URL; `proven` is the URL that served the feed."""
 
     verdict: CandidateVerdict
     proven: Best | None = None

@@ -30,7 +30,7 @@ class Source(StrEnum):
 
 
 class CandidateVerdict(StrEnum):
-    """What the test of a candidate showed."""
+    """The result of testing a candidate feed URL."""
 
     FETCHED = "fetched"  # the first response, which all others are compared with
     SAME = "same"

@@ -49,7 +49,7 @@ _NO_FEED = frozenset({CandidateVerdict.FAILED, CandidateVerdict.NOT_A_FEED})
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
-    """What the caller of canonicalize asked for."""
+    """The options of a call of canonicalize."""
 
     presets: tuple[Policy, ...]
     tracking_params: tuple[str, ...] | None

@@ -20,7 +20,7 @@ _CATEGORIES = frozenset({"category", "dc:subject", "media:category", "itunes:cat
 
 
 class ItemDetails(NamedTuple):
-    """What an item says about itself besides its identity and its text."""
+    """The fields of an item other than its identity and its text."""
 
     author: str = ""
     categories: tuple[str, ...] = ()

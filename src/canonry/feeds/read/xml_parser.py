@@ -84,7 +84,7 @@ FORBIDDEN_CHARACTERS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\
 
 
 class LenientTree(NamedTuple):
-    """What the lenient parser has read, and how many items it has left out."""
+    """The result of the lenient parser, and the number of items it left out."""
 
     root: Element
     cut_items: int

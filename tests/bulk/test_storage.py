@@ -1,0 +1,108 @@
+"""Bulk jobs on remote storage: an S3 server on loopback, and a file system of fsspec in memory."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from bulk_reference import dedupe, make_mixed_lines, write_lines
+from canonry import bulk
+from canonry.bulk import storage
+
+pa: Any = pytest.importorskip("pyarrow")
+pa_fs: Any = pytest.importorskip("pyarrow.fs")
+pq: Any = pytest.importorskip("pyarrow.parquet")
+pytest.importorskip("duckdb")
+moto_server: Any = pytest.importorskip("moto.server")
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+_SETTINGS = {
+    "AWS_ACCESS_KEY_ID": "test",
+    "AWS_SECRET_ACCESS_KEY": "test",
+    "AWS_REGION": "us-east-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+
+
+@pytest.fixture(scope="module")
+def s3() -> Generator[Any]:
+    """Run an S3 server; yield pyarrow's file system of it, and let `s3://` paths lead there."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in {**_SETTINGS, "AWS_ENDPOINT_URL": f"http://{host}:{port}"}.items():
+            environment.setenv(name, value)
+        storage._connect.cache_clear()
+        files = pa_fs.S3FileSystem(endpoint_override=f"http://{host}:{port}", allow_bucket_creation=True)
+        files.create_dir("bucket")
+        yield files
+        storage._connect.cache_clear()
+    server.stop()
+
+
+def upload(s3: Any, files: list[Path]) -> list[str]:
+    for file in files:
+        with s3.open_output_stream(f"bucket/in/{file.name}") as stream:
+            stream.write(file.read_bytes())
+    return [f"s3://bucket/in/{file.name}" for file in files]
+
+
+def list_keys(s3: Any, prefix: str) -> list[str]:
+    found = s3.get_file_info(pa_fs.FileSelector(prefix, recursive=True, allow_not_found=True))
+    return sorted(info.path for info in found if info.type == pa_fs.FileType.File)
+
+
+def test_inputs_and_output_on_s3(s3: Any, tmp_path: Path) -> None:
+    files = write_lines(tmp_path, make_mixed_lines(2_000), 3)
+    names = upload(s3, files)
+    local = dedupe(files)
+    wanted = [{**row, "first_file": f"s3://bucket/in/{row['first_file'].rpartition('/')[2]}"} for row in local]
+    report = bulk.run(["s3://bucket/in/*.txt"], "s3://bucket/out/unique.parquet", work_folder=tmp_path / "work")
+    assert (report.files, report.written) == (3, len(wanted))
+    assert pq.read_table("bucket/out/unique.parquet", filesystem=s3).to_pylist() == wanted
+    assert pq.read_table("bucket/out/unique.invalid.parquet", filesystem=s3).num_rows == report.invalid
+    assert not (tmp_path / "work").exists()
+    with pytest.raises(bulk.BulkError, match="exists. To replace it"):
+        bulk.run(names, "s3://bucket/out/unique.parquet")
+
+    # A folder replaces one with more files; the work folder and the known keys are remote, too.
+    for partitions, overwrite in ((5, False), (3, True)):
+        bulk.run(
+            names[:2],
+            "s3://bucket/parts",
+            partitions=partitions,
+            overwrite=overwrite,
+            work_folder="s3://bucket/work",
+        )
+    keys = [f"bucket/parts/{name}" for name in ("_SUCCESS", *(f"part-{number:05}.parquet" for number in range(3)))]
+    assert list_keys(s3, "bucket/parts") == keys
+    bulk.run(names[2:], "s3://bucket/all.parquet", known="s3://bucket/parts")
+    assert pq.read_table("bucket/all.parquet", filesystem=s3).to_pylist() == wanted
+    assert list_keys(s3, "bucket/work") == []
+
+
+def test_inputs_that_are_missing_on_s3_are_named(s3: Any, tmp_path: Path) -> None:
+    del s3
+    for name, message in (("s3://bucket/no.txt", "no such file"), ("s3://bucket/no/*", "no file matches")):
+        with pytest.raises(bulk.BulkError, match=message):
+            bulk.run([name], tmp_path / "x.parquet")
+    with pytest.raises(bulk.BulkError, match="nothing:// is not known here"):
+        bulk.run(["nothing://x/y"], tmp_path / "x.parquet")
+
+
+def test_file_systems_of_fsspec_and_file_addresses(tmp_path: Path) -> None:
+    fsspec: Any = pytest.importorskip("fsspec")
+    fsspec.filesystem("memory").pipe("/in/a.txt", b"https://a.com/?utm_id=1\n")
+    (tmp_path / "b c.txt").write_text("https://a.com/\n")
+    address = (tmp_path / "b c.txt").as_uri()
+    report = bulk.run(["memory://in/*.txt", address], tmp_path / "out.parquet")
+    [row] = pq.read_table(tmp_path / "out.parquet").to_pylist()
+    assert (report.files, row["count"]) == (2, 2)
+    assert row["first_file"] == str(tmp_path / "b c.txt")
