@@ -171,6 +171,7 @@ def test_follow_goes_on_after_the_store_was_unavailable(tmp_path: Path) -> None:
                 assert json.loads(process.stdout.readline())["guid"] == "2"
             finally:
                 process.terminate()
+                process.communicate(timeout=WAIT_SECONDS)  # reads on: a closed pipe would end the process too, with 1
         assert process.returncode == 143
 
 

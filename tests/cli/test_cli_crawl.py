@@ -93,6 +93,7 @@ def test_pages_are_printed_as_json_lines(user: User, site: Site) -> None:
         "referrer": "",
         "change": None,
         "repeats_url": "",
+        "hops": [],
     }
     zero = next(record for record in records if record["title"] == "Page 0")
     assert [link["url"] for link in zero["external"]] == ["https://other.example.org/"]

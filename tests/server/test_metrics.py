@@ -117,6 +117,23 @@ def test_with_users_metrics_are_for_admins(service: Running) -> None:
     assert [service.get("/metrics", token=each).status for each in (admin, token, "wrong")] == [200, 403, 401]
 
 
+def test_feeds_and_queues_are_counted(service: Running) -> None:
+    store, jobs, now = service.service.feeds, service.service.jobs, service.service.clock()
+
+    async def fill() -> None:
+        first, _ = await store.add("https://a.example/feed", now)
+        await store.add("https://b.example/feed", now)
+        await jobs.enqueue_poll(first.id, "a.example")
+
+    asyncio.run(fill())
+    found = samples(service)
+    assert [found["canonry_feeds", (status,)] for status in ("active", "paused", "stopped")] == [2, 0, 0]
+    assert (found["canonry_feeds_due", ()], found["canonry_feeds_failing", ()]) == (2, 0)
+    assert found["canonry_item_changes_total", ()] == 0
+    assert (found["canonry_jobs", ("poll", "waiting")], found["canonry_jobs", ("poll", "running")]) == (1, 0)
+    assert 0 <= found["canonry_oldest_job_seconds", ("poll",)] < 600
+
+
 @pytest.fixture
 def broken(service: Running, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """A database that is gone from now on."""
@@ -140,19 +157,21 @@ def test_a_process_without_a_database_is_up_but_not_ready(service: Running, brok
 
 
 @contextmanager
-def logged(*, as_json: bool, monkeypatch: pytest.MonkeyPatch, debug: bool = False) -> Generator[io.StringIO]:
+def logged(
+    *, as_json: bool, monkeypatch: pytest.MonkeyPatch, level: str = "info", debug: bool = False
+) -> Generator[io.StringIO]:
     """What is written to standard error; the loggers are as before afterwards."""
     root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
+    handlers, root_level = list(root.handlers), root.level
     stream = io.StringIO()
     monkeypatch.setattr("sys.stderr", stream)
     try:
-        configure_logging(as_json=as_json, debug=debug)
+        configure_logging(as_json=as_json, level=level, debug=debug)
         yield stream
     finally:
         logging.getLogger("canonry").setLevel(logging.NOTSET)
         root.handlers[:] = handlers
-        root.setLevel(level)
+        root.setLevel(root_level)
 
 
 def test_losing_the_database_during_start_up_fails_the_start(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,6 +252,19 @@ def test_with_debug_the_log_has_whole_urls_without_passwords(monkeypatch: pytest
 def test_the_format_of_the_log_is_a_setting(log_format: str, is_json: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr", io.StringIO())  # not a terminal
     assert wants_json(log_format) is is_json
+
+
+@pytest.mark.parametrize(
+    ("level", "logged_levels"),
+    [("debug", "debug info warning error"), ("info", "info warning error"), ("error", "error")],
+)
+def test_the_level_of_the_log_is_a_setting(level: str, logged_levels: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with logged(as_json=True, monkeypatch=monkeypatch, level=level) as stream:
+        for each in ("debug", "info", "warning", "error"):
+            logging.getLogger("canonry.jobs").log(logging.getLevelNamesMapping()[each.upper()], SECRET)
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [line["level"] for line in lines] == logged_levels.split()
+    assert "hunter2" not in stream.getvalue()
 
 
 def test_on_a_terminal_a_log_line_is_text(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,5 +79,5 @@ def test_an_error_of_the_store_does_not_name_it(tmp_path: Path, caplog: pytest.L
         assert "secret-place" not in answer.text and "bookmarks" not in answer.text
         request_id = answer.headers["x-request-id"]
         assert any(request_id in message and "secret-place" in message for message in caplog.messages)
-        page = service.get("/")
+        page = service.get("/bookmarks")
         assert page.status == 503 and "secret-place" not in page.text

@@ -1,4 +1,4 @@
-"""`canonry bulk`: normalize and deduplicate files of URLs into one Parquet file."""
+"""`canonry bulk`: normalize and deduplicate files of URLs into Parquet."""
 
 from __future__ import annotations
 
@@ -16,13 +16,17 @@ if TYPE_CHECKING:
     from canonry.bulk.job import BulkProgress, BulkReport
 
 _MODES = ("dedupe", "normalize", "join", "diff")
-_FORMATS = ("text", "csv", "jsonl", "parquet")
+_FORMATS = ("text", "csv", "jsonl", "parquet", "cdx", "warc")
 
 
 @click.command()
 @click.argument("inputs", nargs=-1, required=True, metavar="IN...")
 @click.option(
-    "-o", "--out", required=True, metavar="OUT", help="The Parquet file to write; it appears when it is complete."
+    "-o",
+    "--out",
+    required=True,
+    metavar="OUT",
+    help="The Parquet file or folder to write; it appears when it is complete.",
 )
 @click.option(
     "--mode",
@@ -45,8 +49,28 @@ _FORMATS = ("text", "csv", "jsonl", "parquet")
     "--format",
     "form",
     type=click.Choice(_FORMATS),
-    help="The input format; by default from the file name (.csv .tsv .jsonl .ndjson .parquet, else text).",
+    help="The input format; by default from the file name (.csv .tsv .jsonl .ndjson .parquet .cdx .cdxj .warc, "
+    "else text).",
 )
+@click.option(
+    "--keep",
+    metavar="NAMES",
+    default="",
+    help="With --mode dedupe: columns to keep of the first row of each URL, separated by commas.",
+)
+@click.option(
+    "--group-by",
+    metavar="NAME",
+    help="With --mode dedupe: one row for each value of this column, such as a hash of the content, instead of one for "
+    "each URL. Rows without a value are grouped by URL.",
+)
+@click.option(
+    "--known",
+    metavar="PREVIOUS",
+    help="With --mode dedupe: an earlier output, into which the new rows are merged. Its inputs are not read again.",
+)
+@click.option("--partitions", type=int, metavar="N", help="Write a folder of N files instead of one file.")
+@click.option("--partition-size", metavar="SIZE", help="Write a folder of files of about this size.")
 @click.option(
     "--engine",
     type=click.Choice(["duckdb", "spark"]),
@@ -63,6 +87,11 @@ _FORMATS = ("text", "csv", "jsonl", "parquet")
     default="1GB",
     show_default=True,
     help="Memory limit of the process; more data goes to disk beside OUT.",
+)
+@click.option(
+    "--work-folder",
+    metavar="FOLDER",
+    help="Where to put unfinished work.  [default: a hidden folder beside OUT; on a local disk if OUT is remote]",
 )
 @click.option("--overwrite", is_flag=True, help="Replace OUT and the file of invalid rows if they exist.")
 @click.option(
@@ -81,18 +110,20 @@ def bulk(
     form: str | None,
     quiet: bool,
     as_json: bool,
+    keep: str,
     **options: Any,
 ) -> None:
-    """Normalize files of URLs into one Parquet file, each canonical URL once.
+    """Normalize files of URLs into Parquet, each canonical URL once.
 
-    Reads text (one URL on a line), CSV, JSONL and Parquet, also compressed (.gz, .zst, .bz2 of the first three),
-    larger than memory. Columns of OUT: url, canonical_hash, count, first_variant, first_file, first_row, sorted by
-    hash. Rows without a valid URL go to a second file, OUT with .invalid in its name, with the reason. After an
-    interruption the same command continues.
+    Reads text (one URL on a line), CSV, JSONL, Parquet, CDX and WARC, also compressed (.gz, .zst, .bz2), larger than
+    memory. IN and OUT may be remote (s3://, gs://, hdfs://, ...); IN may be - for standard input. Columns of OUT: url,
+    canonical_hash, count, first_variant, first_file, first_row, sorted by hash. Rows without a valid URL go to a second
+    file, OUT with .invalid in its name, with the reason. After an interruption the same command continues.
 
     \b
     canonry bulk urls.txt -o unique.parquet
     canonry bulk 'crawl/*.jsonl.gz' -o joined.parquet --mode join --column link
+    canonry bulk today.txt -o today.parquet --known yesterday.parquet
     canonry bulk big.parquet -o changed.parquet --mode diff --policy bookmark --against feed-moderate
     canonry bulk 'shared/*.csv' -o shared/unique.parquet --engine spark --master spark://head:7077
     """
@@ -104,10 +135,18 @@ def bulk(
         raise click.UsageError("--master needs --engine spark")
     policies = load_chosen_policy(policy_name, overrides), None if against is None else load_chosen_policy(against)
     display = _Display(is_quiet=quiet)
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+            signal.signal(number, _interrupt)
     try:
         report = run(
-            inputs, policy=policies[0], against=policies[1], format=form, on_progress=display.show_progress, **options
+            inputs,
+            policy=policies[0],
+            against=policies[1],
+            format=form,
+            keep=[name for name in keep.split(",") if name],
+            on_progress=display.show_progress,
+            **options,
         )
     except KeyboardInterrupt:
         display.bar.clear()
@@ -173,6 +212,7 @@ class _Display:
             ("invalid", report.invalid, str(report.invalid_file)),
             ("skipped", len(report.skipped), "files that cannot be read"),
             ("written", report.written, report.out),
+            ("new", report.new if report.new != report.written else 0, "not in the known keys"),
         ]
         shown = [(name, f"{count:,}", note) for name, count, note in rows if count or name in {"rows", "written"}]
         render.print_table(("", "count", ""), shown)

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any, cast
-
 import click
 
 from canonry.cli import render
 from canonry.cli.options import json_option
-from canonry.errors import mask_credentials
-from canonry.overrides_setting import find_overrides_file
-from canonry.settings import SETTING_DESCRIPTIONS, Settings, name_variable, read_given_settings
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
+from canonry.settings_report import report_settings
 
 
 @click.command()
@@ -28,35 +20,10 @@ def config(*, as_json: bool) -> None:
     canonry config
     CANONRY_ALLOW_NETWORKS=10.0.0.0/8 canonry config --json
     """
-    given, defaults = read_given_settings(), Settings()
-    records: list[dict[str, object]] = []
-    for each in fields(Settings):
-        value, source = given.get(each.name, (getattr(defaults, each.name), "default"))
-        if each.name == "overrides" and not value:
-            value = find_overrides_file() or ""
-        records.append(
-            {
-                "setting": each.name,
-                "value": _format_value(value),
-                "source": source,
-                "variable": name_variable(each.name),
-                "meaning": SETTING_DESCRIPTIONS[each.name],
-            }
-        )
+    reports = report_settings()
     if not render.is_for_terminal(as_json=as_json):
-        for record in records:
-            render.print_json(record)
+        for report in reports:
+            render.print_json(report)
         return
-    rows = [tuple(str(record[name] or "–") for name in ("setting", "value", "source", "meaning")) for record in records]
+    rows = [tuple(text or "–" for text in (each.setting, each.value, each.source, each.meaning)) for each in reports]
     render.print_table(("setting", "value", "set by", "purpose"), rows)
-
-
-def _format_value(value: object) -> str:
-    """Return the value as it would be set, with passwords masked."""
-    if value is None:
-        return ""
-    if isinstance(value, range):
-        return f"{value[0]}-{value[-1]}"
-    if isinstance(value, tuple | frozenset):
-        return ", ".join(map(str, sorted(cast("Collection[Any]", value))))
-    return mask_credentials(str(value))

@@ -140,6 +140,17 @@ class _Limit(click.ParamType[int | str]):
     default=None,
     help="Do not follow links of pages that repeat another page under the same path (default: on).",
 )
+@click.option(
+    "--learn/--no-learn",
+    default=None,
+    help="Learn which parts of URLs do not change the page, and leave out URLs of pages that were read (default: off).",
+)
+@click.option(
+    "--no-control",
+    is_flag=True,
+    help="Request no page twice. By default one request in 25 repeats a page with parameters, or leaves one of them "
+    "out, so that `canonry learn` can tell which parameters matter.",
+)
 @click.option("--no-sessions", is_flag=True, help="Also read pages that differ only in a session identifier.")
 @click.option("--sitemaps", is_flag=True, help="Also crawl the pages that the site's sitemaps name.")
 @click.option("--follow-start", is_flag=True, help="If the start page redirects to another host, crawl that host.")
@@ -207,8 +218,11 @@ def _read_options(given: dict[str, Any]) -> dict[str, Any]:
         if options.get("trap_pages") is not None:
             raise click.UsageError("--no-traps and --trap-pages contradict each other. Give one of them.")
         options["trap_pages"] = None
-    if given.get("fold") is False:
-        options["fold"] = False
+    for name in ("fold", "learn"):
+        if given.get(name) is False:
+            options[name] = False
+    if options.pop("no_control", False):
+        options["control"] = False
     if options.pop("no_sessions", False):
         options["sessions"] = False
     return options

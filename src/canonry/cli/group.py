@@ -8,6 +8,7 @@ import click
 
 from canonry import __version__
 from canonry.cli.backup import backup, restore
+from canonry.cli.bookmarks import bookmarks
 from canonry.cli.bulk import bulk
 from canonry.cli.canonicalize import canonicalize
 from canonry.cli.completion import completion
@@ -63,6 +64,7 @@ for command in (
     ingest,
     learn,
     feeds,
+    bookmarks,
     crawl,
     crawls,
     bulk,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import click
 
 from canonry.cli import render
+from canonry.cli.event_loop import run_on_fast_loop
 from canonry.cli.options import db_option, json_option
 from canonry.cli.signals import run_until_stopped
 from canonry.cli.stores import open_feeds
@@ -80,6 +81,12 @@ _WRITE_INTERVAL_SECONDS = 1.0  # between two looks for changes that the file lac
     help="Days after which an item that its feed no longer lists is deleted.",
 )
 @click.option("--force", is_flag=True, help="Ask for whole documents, also where nothing has changed (no validators).")
+@click.option(
+    "--fetch-links/--no-fetch-links",
+    default=None,
+    help="Also fetch links of new items, politely, to know an item under the URL of its page. Default: the setting"
+    " fetch_item_links, which is off.",
+)
 @click.option("--watch", is_flag=True, help="Keep running, and poll each feed of the store when it is due.")
 @click.option(
     "--every",
@@ -103,6 +110,7 @@ def ingest(
     delay: float,
     seen_ttl_days: int,
     force: bool,
+    fetch_links: bool | None,
 ) -> None:
     """Poll feeds and store each item once.
 
@@ -117,13 +125,16 @@ def ingest(
     canonry ingest --watch --every 300
     """
     given = _Given(urls, _read_opml(opml) if opml else []) if urls or opml else None
-    options = _IngestOptions(concurrency, per_host, delay, seen_ttl_days, force)
+    from canonry.settings import load_settings
+
+    fetch_links = load_settings().fetch_item_links if fetch_links is None else fetch_links
+    options = _IngestOptions(concurrency, per_host, delay, seen_ttl_days, force, fetch_links)
     with _ItemOutput(jsonl, as_json=as_json) as output:
         session = _IngestSession(database_url, output, options)
         if watch:
-            run_until_stopped(session.watch(given, every), session.report_stop)
+            run_until_stopped(session.watch(given, every), session.report_stop, run_loop=run_on_fast_loop)
         else:
-            sys.exit(run_until_stopped(session.run_once(given), session.report_stop))
+            sys.exit(run_until_stopped(session.run_once(given), session.report_stop, run_loop=run_on_fast_loop))
 
 
 def _read_opml(file: str) -> list[OpmlFeed]:
@@ -146,11 +157,12 @@ class _IngestOptions:
     delay: float
     seen_ttl_days: int
     force: bool
+    fetch_links: bool
 
 
 @dataclass(slots=True)
 class _Totals:
-    """What the runs of a session have counted so far."""
+    """The counts of all runs of a session so far."""
 
     feeds: int = 0
     new: int = 0
@@ -282,6 +294,7 @@ class _IngestSession:
             seen_ttl_days=self.options.seen_ttl_days,
             origins=chosen.origins,
             force=self.options.force,
+            fetch_links=self.options.fetch_links,
             on_feed=on_feed,
             on_item=on_item,
         )
@@ -386,6 +399,9 @@ def _print_summary(report: Report) -> None:
         rows.append(("conflict", conflicts, "items"))
     if report.cut_items:
         rows.append(("left out", report.cut_items, "items"))
+    if report.links is not None:
+        rows.append(("links read", report.links.read, f"items, {report.links.learned} lead to another URL"))
+        rows.append(("links failed", report.links.failed, "items"))
     rows += [(str(result), count, "feeds") for result, count in sorted(feeds.items())]
     render.print_table(("outcome", "count", "of"), [(name, str(count), of) for name, count, of in rows], err=True)
     for line in report.checklist:

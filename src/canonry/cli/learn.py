@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _CRAWL_PREFIX = "crawl:"
 _ALL_CRAWLS = "crawls"
+_FACTS = "facts"
+_DECISIONS = "decisions"
 _SHOWN_DIFFERENCES = 10
 
 
@@ -76,12 +78,14 @@ def learn(
 
     A SOURCE is a Parquet, CSV or JSONL file with the columns url and content_hash (or content_digest), and optionally
     simhash, canonical_url and fetched_at; a CDX or CDXJ file of a web archive; crawl:ID for a crawl of the store, or
-    crawls for all of them.
+    crawls for all of them; facts for the pages that were read for bookmarks; decisions for what people merged on the
+    page of duplicates, or said is not the same, which refuses rules.
 
     \b
     canonry learn pages.parquet --overrides learned.json
     canonry normalize --overrides learned.json < urls.txt
     canonry learn crawl:3 --verify 3
+    canonry learn facts decisions crawls --propose
     canonry learn index.cdxj.gz --check bookmark
     """
     from canonry.bulk.job import parse_size
@@ -96,6 +100,8 @@ def learn(
         memory=parse_size(memory),
         master=master,
     )
+    if _DECISIONS in sources:
+        learned = _apply_decisions(learned, database_url)
     if verify:
         learned = asyncio.run(_verify(learned, verify))
     _print_learned(learned, as_json=as_json)
@@ -124,8 +130,23 @@ def _read_sources(sources: tuple[str, ...], database_url: str) -> Iterator[Any]:
                 raise click.UsageError(f"{source!r} is not a crawl: write crawl:ID, with an ID of `canonry crawls`.")
             with open_store(database_url) as database:
                 yield from read_crawl_rows(database, int(number) if number else None)
+        elif source in {_FACTS, _DECISIONS}:
+            from canonry.cli.stores import open_store
+            from canonry.learner.read_facts import read_decision_rows, read_fact_rows
+
+            with open_store(database_url) as database:
+                yield from read_fact_rows(database) if source == _FACTS else read_decision_rows(database)
         else:
             yield from read_rows(source)
+
+
+def _apply_decisions(learned: Learned, database_url: str) -> Learned:
+    from canonry.cli.stores import open_store
+    from canonry.learner.read_facts import read_vetoes
+    from canonry.learner.refuse_rules import apply_vetoes
+
+    with open_store(database_url) as database:
+        return apply_vetoes(learned, read_vetoes(database))
 
 
 async def _verify(learned: Learned, pairs: int) -> Learned:

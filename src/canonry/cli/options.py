@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from canonry.core.configured_overrides import DEFAULT_OVERRIDES, OVERRIDES_VARIABLE
 from canonry.core.tables import POLICIES
-from canonry.overrides_setting import NO_FILE, OVERRIDES_VARIABLE
-from canonry.policy_files import DEFAULT_OVERRIDES, choose_policy
+from canonry.overrides_setting import NO_FILE
+from canonry.policy_files import choose_policy
 
 if TYPE_CHECKING:
     from canonry.core.policy import Policy

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import sys
+import textwrap
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     Look = dict[str, Any]
 
+_MIN_WRAPPED_COLUMNS = 20  # narrower columns are left to the terminal
 _DIM: Look = {"dim": True}
 _BOLD: Look = {"bold": True}
 _RULE: Look = {"fg": "cyan", "bold": True}
@@ -50,13 +52,24 @@ def _read_fields(value: object) -> dict[str, object]:
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, err: bool = False) -> None:
-    """Print aligned columns; the last one is not padded."""
+    """Print aligned columns; the last one is not padded, and on a terminal it is wrapped between words."""
     table = [tuple(headers), *(tuple(map(escape_control, row)) for row in rows)]
     widths = [max(len(row[column]) for row in table) for column in range(len(headers) - 1)]
+    indent = sum(widths) + 2 * len(widths)
+    stream = sys.stderr if err else sys.stdout
+    room = shutil.get_terminal_size().columns - indent if stream.isatty() else 0
     for number, row in enumerate(table):
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        line = "  ".join([*cells, row[-1]]).rstrip()
-        click.echo(style(line, _BOLD) if number == 0 else line, err=err)
+        for part, text in enumerate(_wrap(row[-1], room)):
+            line = ("  ".join([*cells, text]) if part == 0 else " " * indent + text).rstrip()
+            click.echo(style(line, _BOLD) if number == 0 else line, err=err)
+
+
+def _wrap(text: str, width: int) -> list[str]:
+    """Return a text as lines, broken between words only: a URL stays whole, so that it can be copied."""
+    if width < _MIN_WRAPPED_COLUMNS or len(text) <= width:
+        return [text]
+    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
 
 
 class ProgressBar:

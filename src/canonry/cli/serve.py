@@ -77,13 +77,16 @@ def serve(
         )
     where = socket_path or f"http://{f'[{host}]' if ':' in host else host}:{port}/"
     mode = "with users" if has_users else "in personal mode (no users yet)"
-    click.echo(f"canonry: serving {where} {mode}; store {mask_credentials(database_url)}; Ctrl-C to stop", err=True)
+    message = f"canonry: serving {where} {mode}; store {mask_credentials(database_url)}; Ctrl-C to stop"
+    settings = load_settings()
     options = ServiceOptions(
         host=host,
         port=port,
         require_token=require_token,
         allowed_hosts=allowed_hosts,
-        fetch_pages=load_settings().fetch_pages if fetch_pages is None else fetch_pages,
+        fetch_pages=settings.fetch_pages if fetch_pages is None else fetch_pages,
+        requests_per_minute=settings.requests_per_minute,
+        sign_ins_per_minute=settings.sign_ins_per_minute,
         debug=debug,
     )
-    serve(options, socket_path=socket_path, workers=workers)
+    serve(options, socket_path=socket_path, workers=workers, announce=lambda: click.echo(message, err=True))

@@ -11,7 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
 
-def run_until_stopped(work: Coroutine[Any, Any, int], on_stop: Callable[[], None]) -> int:
+def run_until_stopped(
+    work: Coroutine[Any, Any, int],
+    on_stop: Callable[[], None],
+    *,
+    run_loop: Callable[[Coroutine[Any, Any, int]], int] = asyncio.run,
+) -> int:
     """Return the exit code of the work, or of the signal that stopped it; a second signal ends it at once."""
     stops: list[tuple[int, float]] = []
 
@@ -30,7 +35,7 @@ def run_until_stopped(work: Coroutine[Any, Any, int], on_stop: Callable[[], None
         return await task
 
     try:
-        return asyncio.run(run())
+        return run_loop(run())
     except asyncio.CancelledError:
         on_stop()
         return 128 + stops[0][0]

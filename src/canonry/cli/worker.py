@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from canonry.cli.event_loop import run_on_fast_loop
 from canonry.cli.options import db_option, debug_option, overrides_setting_option
 from canonry.overrides_setting import find_overrides
 
@@ -52,8 +53,8 @@ def worker(database_url: str, *, concurrency: int, every: float, debug: bool) ->
 
     find_overrides()  # a malformed file is refused now, not by the first job that needs it
     settings = replace(load_settings(), database_url=database_url)
-    configure_logging(as_json=wants_json(settings.log_format), debug=debug)
-    asyncio.run(_work(settings, concurrency, every))
+    configure_logging(as_json=wants_json(settings.log_format), level=settings.log_level, debug=debug)
+    run_on_fast_loop(_work(settings, concurrency, every))
 
 
 async def _work(settings: Settings, concurrency: int, every: float) -> None:

@@ -45,6 +45,7 @@ _DOCS = "/api/docs"
 _DOCS_PATHS = frozenset({_DOCS, "/api/openapi.json"})  # under /api, but a session is enough to read them
 _PUBLIC = _PROBES | {"/signin"}  # and /static/
 _MAX_HOST_CHARACTERS = 300  # the cache must not fill with long headers
+_EXTENSION_ORIGINS = ("chrome-extension://", "moz-extension://", "safari-web-extension://")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _HAS_USERS_TTL_SECONDS = 1.0
 _WARNING_SECONDS = 60.0  # from one warning about refused personal requests to the next
@@ -145,7 +146,7 @@ class Access:
             return
         needs_token = has_users or self._service.options.require_token
         user = await self._find_user(path, headers, needs_token=needs_token)
-        if user is None and is_pinboard(path):
+        if user is None and checks_own_token(path):
             return  # its routes check their auth_token themselves
         if user is None:
             if is_api(path) and path != _DOCS:
@@ -184,13 +185,13 @@ class Access:
         if token and kind.lower() == "basic" and is_feed_document(path):
             kind, token = "bearer", _read_password(token)
         if token and kind.lower() in {"bearer", "token"}:
-            user = await users.find_by_token(token.strip())
+            user = await users.find_by_token(token.strip(), self._service.clock())
             if user is None:
                 raise RequestRefused(401, "Unknown token.", {"WWW-Authenticate": "Bearer"})
             self._limits.take(token)
             return user
         if not needs_token:
-            return None if is_pinboard(path) else PERSONAL_OWNER
+            return None if checks_own_token(path) else PERSONAL_OWNER
         if is_api(path) and path not in _DOCS_PATHS:
             return None
         secret = read_cookie(headers, SESSION_COOKIE)
@@ -270,9 +271,12 @@ def is_feed_document(path: str) -> bool:
     return path.startswith("/api/") and path.endswith(("/items.atom", "/items.json"))
 
 
-def is_pinboard(path: str) -> bool:
-    """Return whether a path belongs to Pinboard's API, whose GETs write and which always requires its token."""
-    return path.startswith("/v1/")
+def checks_own_token(path: str) -> bool:
+    """Return whether a path belongs to an API of another service, which always requires its own kind of token.
+
+    The APIs of Pinboard and Google Reader: their GETs write, or their requests are forms.
+    """
+    return path.startswith(("/v1/", "/api/greader/"))
 
 
 def _name_peer(scope: Scope) -> str | None:
@@ -313,6 +317,8 @@ def _check_source(scope: Scope, headers: Headers, *, is_personal: bool, allowed:
         raise RequestRefused(421, "Unknown host name. To allow it, start `canonry serve` with --allow-host NAME.")
     path, method = scope["path"], scope["method"]
     origin = headers.get("origin")
+    if is_api(path) and _is_extension_with_token(headers):
+        origin = None
     if origin is not None and origin not in {f"http://{host}", f"https://{host}"}:
         raise RequestRefused(403, "Refused: sent by a page of another origin.")
     if headers.get("sec-fetch-site") in {"cross-site", "same-site"}:
@@ -320,11 +326,20 @@ def _check_source(scope: Scope, headers: Headers, *, is_personal: bool, allowed:
         is_navigation = method in {"GET", "HEAD"} and headers.get("sec-fetch-mode") == "navigate"
         if not is_navigation or headers.get("sec-fetch-dest") != "document" or is_api(path):
             raise RequestRefused(403, "Refused: sent by a page of another site.")
-    if method not in _READS and is_api(path) and not is_pinboard(path):
+    if method not in _READS and is_api(path) and not checks_own_token(path):
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
         if kind != "application/json" and (has_body or kind):
             raise RequestRefused(415, "The API accepts only application/json.")
+
+
+def _is_extension_with_token(headers: Headers) -> bool:
+    """Return whether a browser extension sent the request with a token, which is checked later.
+
+    No page of the web has such an origin, and without a token the extensions of a browser have no rights here.
+    """
+    is_extension = headers.get("origin", "").startswith(_EXTENSION_ORIGINS)
+    return is_extension and headers.get("authorization", "").lower().startswith("bearer ")
 
 
 @lru_cache(1000)

@@ -19,12 +19,14 @@ from canonry.server.api import (
     duplicates,
     exchange,
     feeds,
+    google_reader,
     items,
     learned,
     pinboard,
     tools,
     websub,
 )
+from canonry.server.field_descriptions import add_field_descriptions
 from canonry.server.pages.routes import add_pages
 from canonry.server.problems import add_error_handlers, describe_problems, problem_schemas
 from canonry.server.request_log import RequestLog
@@ -50,6 +52,7 @@ _ROUTERS = (
     learned.router,
     metrics.router,
     pinboard.router,
+    google_reader.router,
     websub.router,
 )
 # Fields of dataclasses that are for Python callers only; no response has them.
@@ -89,6 +92,7 @@ def make_app(service: Service, *, owns_process: bool = False) -> ASGIApp:
     )
     app.state.service = service
     app.state.pinboard_limits = RateLimiter(service.options.requests_per_minute, clock=service.monotonic)
+    app.state.reader_limits = RateLimiter(service.options.requests_per_minute, clock=service.monotonic)
     for router in _ROUTERS:
         app.include_router(router, responses=_COMMON_PROBLEMS)
     add_error_handlers(app)
@@ -118,6 +122,7 @@ def _correct_openapi(app: FastAPI) -> None:
             components["schemas"].update(problem_schemas())
             for name, unserved in _UNSERVED_FIELDS.items():
                 del components["schemas"][name]["properties"][unserved]
+            add_field_descriptions(components["schemas"])
         assert app.openapi_schema is not None
         return app.openapi_schema
 

@@ -66,7 +66,7 @@ class _PipelineFull(Exception):
 
 
 class Admission(StrEnum):
-    """What happens to a new connection."""
+    """The treatment of a new connection."""
 
     ADMITTED = "admitted"
     REFUSED = "refused"  # with status 503

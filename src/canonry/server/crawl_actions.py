@@ -55,6 +55,12 @@ class CrawlOptionsIn(BaseModel):
         description="Pages in a row without new text after which a pattern of URLs is stopped. null: never.",
     )
     fold: bool = Field(True, description="false: also follow the links of pages that repeat another one.")
+    learn: bool = Field(
+        False, description="true: learn which parts of URLs do not change the page, and leave out their other URLs."
+    )
+    control: bool = Field(
+        True, description="false: no page is requested again, or without a parameter, to learn rules from."
+    )
     sessions: bool = Field(True, description="false: also read pages that differ only in a session identifier.")
     follow_start: bool = Field(
         False, description="If the start page redirects to another host, crawl that host instead."

@@ -29,10 +29,10 @@ def wants_json(log_format: str) -> bool:
     return log_format == "json" or (log_format == "auto" and not sys.stderr.isatty())
 
 
-def configure_logging(*, as_json: bool, debug: bool = False) -> None:
+def configure_logging(*, as_json: bool, level: str = "info", debug: bool = False) -> None:
     """Send every logger through structlog to standard error; calling it again changes the format.
 
-    With `debug`, whole URLs are logged, without user names and passwords, and more events.
+    With `debug`, whole URLs are logged, without user names and passwords, and events of every level.
     """
     mask = mask_credentials if debug else mask_urls
     mask_secrets = _SecretMask(mask)
@@ -53,12 +53,14 @@ def configure_logging(*, as_json: bool, debug: bool = False) -> None:
     formatter = _JsonFormatter if as_json else structlog.stdlib.ProcessorFormatter
     handler.setFormatter(formatter(processors=last, foreign_pre_chain=shared))
     handler.set_name(__name__)
+    number = logging.DEBUG if debug else logging.getLevelNamesMapping()[level.upper()]
+    handler.setLevel(number)
     root = logging.getLogger()
     for old in [each for each in root.handlers if each.get_name() == __name__]:
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(logging.INFO)
-    logging.getLogger("canonry").setLevel(logging.DEBUG if debug else logging.NOTSET)
+    logging.getLogger("canonry").setLevel(number)  # events of libraries below INFO are never logged
     for name in ("uvicorn", "uvicorn.error"):  # they log through the root logger
         logging.getLogger(name).handlers.clear()
         logging.getLogger(name).propagate = True

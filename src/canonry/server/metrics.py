@@ -17,14 +17,18 @@ from sqlalchemy import text
 import canonry
 from canonry.bookmarks.statistics import LATENCY_BUCKETS
 from canonry.errors import CanonryError
+from canonry.feeds.feed_counts import count_feeds
 from canonry.server.dependencies import get_service, require_admin
 from canonry.server.problems import RequestRefused, describe_problems
 from canonry.server.request_log import COUNT_PREFIX, DURATION_BUCKETS_MS, TIME_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from prometheus_client.metrics_core import Metric
+
+    from canonry.feeds.feed_counts import FeedCounts
+    from canonry.jobs.queues import QueueLength
 
 router = APIRouter(tags=["operating"])
 _DATABASE_TIMEOUT_SECONDS = 5.0
@@ -75,8 +79,12 @@ async def get_metrics(request: Request) -> Response:
     await service.bookmarks.statistics.flush()
     totals = await service.bookmarks.statistics.get_totals()
     bookmarks, users = await service.bookmarks.store.count(), len(await service.users.list_users())
+    now = service.clock()
+    feeds = await service.database.read(lambda connection: count_feeds(connection, now))
     registry = CollectorRegistry()
     registry.register(StoredMetrics(totals, bookmarks=bookmarks, users=users))
+    registry.register(FeedMetrics(feeds))
+    registry.register(QueueMetrics(await service.jobs.measure_queues()))
     return Response(generate_latest(registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
@@ -122,6 +130,41 @@ class StoredMetrics(Collector):
             seconds = self._totals.get(f"{TIME_PREFIX}{route}", 0) / 1e6
             family.add_metric(route.split(" "), _cumulate(counts, DURATION_BUCKETS_MS, 1e3), seconds)
         return family
+
+
+class FeedMetrics(Collector):
+    """The feeds and items of the store."""
+
+    def __init__(self, counts: FeedCounts) -> None:
+        self._counts = counts
+
+    def collect(self) -> Iterable[Metric]:
+        family = GaugeMetricFamily("canonry_feeds", "Number of feeds now.", labels=["status"])
+        for status, count in self._counts.by_status.items():
+            family.add_metric([status], count)
+        yield family
+        failing, due, changes = self._counts.failing, self._counts.due, self._counts.changes
+        yield GaugeMetricFamily("canonry_feeds_failing", "Feeds that are polled and whose last poll failed.", failing)
+        yield GaugeMetricFamily("canonry_feeds_due", "Feeds whose time to be polled has come.", due)
+        yield CounterMetricFamily("canonry_item_changes", "New and updated items.", changes)
+
+
+class QueueMetrics(Collector):
+    """The background jobs that have not ended; queues without such jobs have no samples."""
+
+    def __init__(self, queues: Sequence[QueueLength]) -> None:
+        self._queues = queues
+
+    def collect(self) -> Iterable[Metric]:
+        jobs = GaugeMetricFamily("canonry_jobs", "Background jobs now.", labels=["queue", "state"])
+        oldest = GaugeMetricFamily(
+            "canonry_oldest_job_seconds", "How long the first job of a queue has been waiting.", labels=["queue"]
+        )
+        for queue in self._queues:
+            jobs.add_metric([queue.name, "waiting"], queue.waiting)
+            jobs.add_metric([queue.name, "running"], queue.running)
+            oldest.add_metric([queue.name], queue.oldest_seconds)
+        yield from (jobs, oldest)
 
 
 def _cumulate(counts: Mapping[str, int], limits: tuple[int, ...], units_per_second: float) -> list[tuple[str, float]]:

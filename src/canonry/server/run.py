@@ -28,37 +28,69 @@ from canonry.server.service import Service, ServiceOptions
 from canonry.settings import load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
     from starlette.types import ASGIApp
 
 _OPTIONS_VARIABLE, _PARENT_VARIABLE = "CANONRY_SERVE_OPTIONS", "CANONRY_SERVE_PARENT"  # from parent to workers
 _BACKLOG = 2048
 _SHUTDOWN_SECONDS = 10  # for running requests to finish
+_PROBE_SECONDS = 60.0  # for the first process to answer, before it is asked again
 _RESTART_DELAY_SECONDS = 1.0  # before a process that could not start is replaced
 _log = logging.getLogger("canonry.service")
 
 
-def serve(options: ServiceOptions, *, socket_path: str = "", workers: int = 1) -> None:
-    """Serve until SIGTERM or Ctrl-C, then let running requests finish."""
+def serve(
+    options: ServiceOptions, *, socket_path: str = "", workers: int = 1, announce: Callable[[], None] = lambda: None
+) -> None:
+    """Serve until SIGTERM or Ctrl-C, then let running requests finish; `announce` is called once it answers."""
     options = replace(options, socket_path=socket_path)
     with _open_socket(options, socket_path) as listening, _ignore_repeated_signals():
         settings = load_settings()
-        configure_logging(as_json=wants_json(settings.log_format), debug=options.debug)
+        configure_logging(as_json=wants_json(settings.log_format), level=settings.log_level, debug=options.debug)
         limits = fit_connections(DEFAULT_LIMITS)
         configure = partial(make_config, limits=limits, trusted_proxies=settings.trusted_proxies)
         if workers == 1:
             app = make_app(Service(settings, options), owns_process=True)
-            uvicorn.Server(configure(app)).run(sockets=[listening])
+            _AnnouncingServer(configure(app), announce).run(sockets=[listening])
             return
         from uvicorn.supervisors import Multiprocess
 
         os.environ |= {_OPTIONS_VARIABLE: json.dumps(asdict(options)), _PARENT_VARIABLE: str(os.getpid())}
         config = configure("canonry.server.run:app_from_environment", workers=workers)
         supervisor = Multiprocess(config, [listening])
+        threading.Thread(target=_announce_when_ready, args=(listening, announce), daemon=True).start()
         supervisor.run()
         if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
             raise CanonryError("a process of the service did not start; its error is above")
+
+
+class _AnnouncingServer(uvicorn.Server):
+    """A server that says when it accepts connections."""
+
+    def __init__(self, config: uvicorn.Config, announce: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._announce = announce
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._announce()
+
+
+def _announce_when_ready(listening: socket.socket, announce: Callable[[], None]) -> None:
+    """Wait until the first of several processes answers: the socket alone accepts connections before that."""
+    while True:
+        try:
+            with socket.socket(listening.family) as probe:
+                probe.settimeout(_PROBE_SECONDS)
+                probe.connect(listening.getsockname())
+                probe.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                if probe.recv(1):
+                    announce()
+                    return
+        except OSError:
+            time.sleep(_RESTART_DELAY_SECONDS)
 
 
 def app_from_environment() -> ASGIApp:
@@ -66,7 +98,7 @@ def app_from_environment() -> ASGIApp:
     given: dict[str, Any] = json.loads(os.environ[_OPTIONS_VARIABLE])
     given["allowed_hosts"] = tuple(given["allowed_hosts"])
     settings, options = load_settings(), ServiceOptions(**given)
-    configure_logging(as_json=wants_json(settings.log_format), debug=options.debug)
+    configure_logging(as_json=wants_json(settings.log_format), level=settings.log_level, debug=options.debug)
     service = _ReplaceableService(settings, options)
     threading.Thread(target=_exit_with_parent, args=(int(os.environ[_PARENT_VARIABLE]), service), daemon=True).start()
     return make_app(service, owns_process=True)

@@ -46,6 +46,7 @@ class ServiceOptions:
     allowed_hosts: tuple[str, ...] = ()  # host names besides those of loopback
     fetch_pages: bool = False
     requests_per_minute: int = 1200  # per token
+    sign_ins_per_minute: int = 10  # per address
     max_body: int = 1024 * 1024  # bytes
     max_upload: int = 50 * 1024 * 1024  # bytes
     runs_jobs: bool = True

@@ -48,7 +48,7 @@ def browser() -> Generator[Browser]:
     found = os.environ.get("CANONRY_CHROME") or next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
         pytest.skip(NO_CHROME)
-    expect.set_options(timeout=60_000)
+    expect.set_options(timeout=180_000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=list(ARGUMENTS))
         yield browser

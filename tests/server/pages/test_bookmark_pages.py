@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 import pytest
 
@@ -23,7 +26,7 @@ def has_only_safe_links(page: Page) -> bool:
 
 
 def test_an_empty_list_links_to_the_next_steps(visitor: Visitor) -> None:
-    page = visitor.get("/")
+    page = visitor.get("/bookmarks")
     assert page.status == 200
     assert {"/add", "/import"} <= set(page.links)
 
@@ -54,10 +57,10 @@ def test_a_bookmark_is_added_listed_changed_deleted_and_restored(visitor: Visito
     for shown in (
         "A page",
         "https://example.com/a?b=1",
-        "entered as https://Example.com/a?utm_source=mail&b=1",
+        "Entered as https://Example.com/a?utm_source=mail&b=1",
         "two words",
-        "in read/later",
-        "to read",
+        "read/later",
+        "unread",
         "2 archived copies",
     ):
         assert shown in listed.words
@@ -78,8 +81,10 @@ def test_a_bookmark_is_added_listed_changed_deleted_and_restored(visitor: Visito
     listed = visitor.follow(visitor.post("/bookmarks/1/delete"))
     assert listed.notice == "deleted"
     assert "Another title" not in listed.words
-    assert "Another title" in visitor.get("/?trash=1").words
-    assert "/?trash=1" in visitor.get("/bookmarks/1/edit").links, "the form says that the bookmark is in the trash"
+    assert "Another title" in visitor.get("/bookmarks?trash=1").words
+    assert "/bookmarks?trash=1" in visitor.get("/bookmarks/1/edit").links, (
+        "the form says that the bookmark is in the trash"
+    )
     assert visitor.post("/bookmarks/1/edit", fields).status == 404
     assert "Another title" in visitor.follow(visitor.post("/bookmarks/1/restore")).words
 
@@ -133,17 +138,50 @@ def test_the_preview_names_the_bookmark_that_has_the_url(visitor: Visitor, runni
     assert "/bookmarks/1/edit" not in own.links
 
 
-def test_a_collision_is_shown_with_a_link_and_the_input_is_kept(visitor: Visitor, running: Running) -> None:
+def test_saving_a_known_url_opens_its_bookmark_and_loses_nothing(visitor: Visitor, running: Running) -> None:
+    running.put("https://example.com/a", title="The first", tags=["one"], description="before")
+    fields = {"url": "https://example.com/a?utm_source=x", "title": "The second", "tags": "two, one"}
+    fields |= {"description": "typed", "folder": "new", "archive_urls": "https://archive.test/1", "to_read": "1"}
+    page = visitor.post("/add", fields)
+    assert (page.status, page.notice) == (200, "known")
+    assert bookmark(running)["tags"] == ["one", "two"], "tags are added at once"
+    assert (bookmark(running)["description"], bookmark(running)["to_read"]) == ("before", False)
+    assert "“The second”" in page.words, "a text that no field has is shown"
+    assert page.value("title") == "The first"
+    names = ("url", "title", "description", "tags", "folder", "archive_urls", "etag")
+    sent = {name: page.value(name) for name in names} | {"to_read": "1"}
+    assert page.is_ticked("to_read")
+    assert visitor.follow(visitor.post("/bookmarks/1/edit", sent)).notice == "changed"
+    saved = bookmark(running)
+    assert (saved["description"], saved["folder"], saved["to_read"]) == ("before\n\ntyped", "new", True)
+    assert saved["archive_urls"] == ["https://archive.test/1"]
+    assert len(running.get("/api/bookmarks").json()) == 1
+
+
+def test_the_bookmarklet_opens_the_bookmark_of_a_known_page(visitor: Visitor, running: Running) -> None:
     running.put("https://example.com/a", title="The first")
-    page = visitor.post("/add", {"url": "https://example.com/a?utm_source=x", "title": "The second"})
-    assert page.status == 409
-    assert "already saved as bookmark 1: The first" in page.words
-    assert "/bookmarks/1/edit" in page.links
-    assert page.value("title") == "The second"
+    before = bookmark(running)
+    page = visitor.get("/add?url=https%3A%2F%2Fexample.com%2Fa%3Futm_source%3Dx&title=From%20the%20page")
+    assert (page.notice, page.value("title"), page.value("bookmark")) == ("known", "The first", "1")
+    assert "“From the page”" in page.words
+    assert bookmark(running) == before, "opening the form writes nothing"
+
+
+def test_a_page_saved_under_another_url_can_be_saved_separately(visitor: Visitor, running: Running) -> None:
+    running.put("https://Example.com/a?utm_source=x", "?exact_url=true", title="As given")
+    fields = {"url": "https://example.com/a", "title": "Another"}
+    assert visitor.post("/add", fields).notice == "known"
+    assert len(running.get("/api/bookmarks").json()) == 1
+    assert visitor.follow(visitor.post("/add", fields | {"action": "separate"})).notice == "added"
+    assert len(running.get("/api/bookmarks").json()) == 2
+
+
+def test_an_edit_to_the_url_of_another_bookmark_is_refused(visitor: Visitor, running: Running) -> None:
+    running.put("https://example.com/a", title="The first")
     other = running.put("https://example.com/b", title="Another").json()["id"]
-    page = visitor.post(f"/bookmarks/{other}/edit", {"url": "https://example.com/a?utm_source=x", "title": "Another"})
+    page = visitor.post(f"/bookmarks/{other}/edit", {"url": "https://example.com/a?utm_source=x", "title": "Typed"})
     assert page.status == 409
-    assert "/bookmarks/1/edit" in page.links
+    assert "/bookmarks/1/edit" in page.links and page.value("title") == "Typed"
     assert bookmark(running, other)["url"] == "https://example.com/b"
 
 
@@ -214,8 +252,8 @@ def test_only_http_urls_become_links(visitor: Visitor, running: Running, url: st
         f"/explain?url={url}",
         f"/canonicalize?url={url}",
         f"/resolve?url={url}",
-        f"/?q={url}",
-        f"/?tag={url}&folder={url}",
+        f"/bookmarks?q={url}",
+        f"/bookmarks?tag={url}&folder={url}",
     ):
         assert has_only_safe_links(visitor.get(path.replace("\t", "%09").replace(" ", "%20"))), path
     visitor.upload("/import", "x.html", f'<DL><DT><A HREF="{url}">x</A></DL>'.encode())
@@ -228,7 +266,14 @@ def test_texts_are_escaped(visitor: Visitor) -> None:
     text = "\"><script>alert(1)</script>'{{ 7 * 7 }}"
     fields = dict.fromkeys(("title", "description", "tags", "folder"), text)
     visitor.follow(visitor.post("/add", {"url": "https://example.com/", **fields}))
-    for path in ("/", "/bookmarks/1/edit", "/add?url=https://example.com/", "/?trash=1", "/duplicates"):
+    for path in (
+        "/",
+        "/bookmarks",
+        "/bookmarks/1/edit",
+        "/add?url=https://example.com/",
+        "/bookmarks?trash=1",
+        "/duplicates",
+    ):
         page = visitor.get(path)
         assert "<script>alert" not in page.text
         assert [node.attributes.get("src") for node in page.tree.css("script")] and all(
@@ -249,29 +294,29 @@ def test_search_by_words_tag_folder_and_to_read(visitor: Visitor, running: Runni
         ("tag=fruit", {"Apples", "Pears"}),
         ("q=plum", set[str]()),
     ):
-        page = visitor.get(f"/?{query}")
-        assert {node.text().strip() for node in page.tree.css(".bookmarks h2")} == wanted, query
-    assert "No matches." in visitor.get("/?q=plum").words
+        page = visitor.get(f"/bookmarks?{query}")
+        assert {node.text().strip() for node in page.tree.css(".rows h2")} == wanted, query
+    assert "No matches." in visitor.get("/bookmarks?q=plum").words
 
 
 def test_pages_by_cursor_show_everything_once(visitor: Visitor, running: Running) -> None:
     for number in range(120):
         running.put(f"https://example.com/{number}", title=f"n{number}", tags=["t&x"])
     seen: list[str] = []
-    path = "/?tag=t%26x"
+    path = "/bookmarks?tag=t%26x"
     while path:
         page = visitor.get(path)
-        seen += [node.text().strip() for node in page.tree.css(".bookmarks h2")]
+        seen += [node.text().strip() for node in page.tree.css(".rows h2")]
         following = page.tree.css_first("a[rel=next]")
         path = (following.attributes["href"] or "") if following else ""
     assert seen == [f"n{number}" for number in reversed(range(120))]
-    assert visitor.get("/?cursor=nonsense").status == 400
+    assert visitor.get("/bookmarks?cursor=nonsense").status == 400
 
 
 def test_a_failed_expansion_says_why(visitor: Visitor, running: Running) -> None:
     running.wait_for_short_links(10)
     running.put("https://bit.ly/abc", title="short")
-    assert "could not be followed: the name does not resolve" in visitor.get("/").words
+    assert "could not be followed: the name does not resolve" in visitor.get("/bookmarks").words
 
 
 def test_an_unknown_bookmark_is_a_404_page(visitor: Visitor) -> None:
@@ -279,3 +324,19 @@ def test_an_unknown_bookmark_is_a_404_page(visitor: Visitor) -> None:
         page = visitor.post(path)
         assert page.status == 404
         assert page.tree.css_first("h1") is not None
+
+
+def test_three_urls_of_one_page_are_found_as_readme_says(visitor: Visitor, running: Running) -> None:
+    """The clicks of "See it in two minutes" in README, without JavaScript."""
+    readme = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
+    section = readme.partition("### See it in two minutes")[2].partition("###")[0]
+    first, *others = re.findall(r"`(https://[^`]+)`", section)
+    visitor.follow(visitor.post("/add", {"url": first}))
+    [saved] = running.get("/api/bookmarks").json()
+    assert len(others) == 2
+    for url in others:
+        form = visitor.get("/").tree.css_first("main form[method=get]")
+        assert form is not None
+        page = visitor.get(f"{form.attributes['action']}?{urlencode({'q': url})}")
+        page = visitor.follow(page) if page.status == 303 else page
+        assert f"/bookmarks/{saved['id']}/edit" in page.links

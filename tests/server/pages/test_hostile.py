@@ -34,7 +34,7 @@ const read = async (name, path, options) => {
 };
 const json = JSON.stringify({url: evil}), form = new URLSearchParams({url: evil, csrf: "x", keep: "1"});
 const pinboard = ["/v1/posts/all", "/v1/posts/get", "/v1/posts/add?url=" + encodeURIComponent(evil) + "&description=x", "/v1/posts/delete?url=https%3A%2F%2Fexample.com%2Fa"];
-const reads = ["/", "/add", "/?q=title", "/bookmarks/1/edit", "/export/json", "/duplicates", "/admin", "/api/bookmarks", "/api/bookmarks/1", "/api/export", "/api/openapi.json", "/metrics", "/static/canonry.css", ...pinboard];
+const reads = ["/", "/bookmarks", "/add", "/bookmarks?q=title", "/bookmarks/1/edit", "/export/json", "/duplicates", "/admin", "/api/bookmarks", "/api/bookmarks/1", "/api/export", "/api/openapi.json", "/metrics", "/static/canonry.css", ...pinboard];
 const writes = ["/add", "/bookmarks/1/edit", "/bookmarks/1/delete", "/import", "/signout", "/admin/renormalize", "/api/bookmarks", "/api/bookmarks/1", "/api/import", "/v1/posts/add"];
 const run = async () => {
   for (const path of reads) {
@@ -143,7 +143,7 @@ def page(browser: Browser, secretive: Running) -> Generator[Page]:
     context = browser.new_context()
     own = context.new_page()
     own.goto(f"{secretive.url}/add")
-    assert SECRET in own.goto(f"{secretive.url}/").text()  # type: ignore[union-attr]
+    assert SECRET in own.goto(f"{secretive.url}/bookmarks").text()  # type: ignore[union-attr]
     assert any(each.get("name") == "canonry_csrf" for each in context.cookies())
     page = context.new_page()
     yield page
@@ -191,7 +191,15 @@ def test_dns_rebinding_reads_and_writes_nothing(page: Page, secretive: Running) 
     assert answer is not None and answer.status == 421
     assert SECRET not in page.content()
     read = "path => fetch(path).then(async answer => [answer.status, await answer.text()])"
-    for path in ("/", "/api/bookmarks", "/export/json", "/v1/posts/all", "/static/canonry.css", "/healthz"):
+    for path in (
+        "/",
+        "/bookmarks",
+        "/api/bookmarks",
+        "/export/json",
+        "/v1/posts/all",
+        "/static/canonry.css",
+        "/healthz",
+    ):
         status, text = page.evaluate(read, path)
         assert status == 421 and SECRET not in text
     write = "body => fetch('/api/bookmarks', {method: 'PUT', body, headers: {'Content-Type': 'application/json'}}).then(answer => answer.status)"

@@ -282,8 +282,8 @@ def test_users_see_their_own_rows_and_only_admins_the_statistics(sqlite_url: str
             assert "Secret" not in page.text
         for path in (
             "/",
-            "/?q=secret",
-            "/?trash=1",
+            "/bookmarks?q=secret",
+            "/bookmarks?trash=1",
             "/duplicates",
             "/export/json",
             "/export/csv",

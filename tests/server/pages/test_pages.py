@@ -235,9 +235,14 @@ def test_the_api_page_names_every_operation(visitor: Visitor, running: Running, 
     page = visitor.get(path)
     assert page.answer.headers["content-type"].startswith("text/html")
     described = running.get("/api/openapi.json").json()["paths"]
-    listed = {" ".join(node.text().split()) for node in page.tree.css("section h2")}
+    listed = {" ".join(node.text().split()) for node in page.tree.css("section.operation h3")}
     assert listed == {f"{method.upper()} {path}" for path, item in described.items() for method in item}
     assert "NewBookmark" in page.words and "on_duplicate" in page.words
+    ids = [node.attributes["id"] for node in page.tree.css("[id]")]
+    assert len(ids) == len(set(ids))
+    assert {link for link in page.links if link.startswith("#")} <= {f"#{each}" for each in ids}
+    saved = page.tree.css_first("section[aria-labelledby=schema-Bookmark]")
+    assert saved is not None and all(node.text().strip() for node in saved.css("dd")), "every field is described"
     pages = [path for path in described if not path.startswith(("/api", "/v1", "/metrics", "/healthz", "/readyz"))]
     assert not pages, "pages are not part of the API"
 

@@ -17,7 +17,7 @@ from canonry.accounts import UserStore
 from loopback import LoopbackWeb
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Generator, Mapping
+    from collections.abc import Coroutine, Generator, Mapping, Sequence
 
     from service import Answer, Running
 
@@ -88,12 +88,17 @@ class Visitor:
         return self._ask("GET", path, None, headers)
 
     def post(
-        self, path: str, fields: Mapping[str, str] | None = None, *, csrf: str | None = None, **headers: str
+        self,
+        path: str,
+        fields: Mapping[str, str | Sequence[int]] | None = None,
+        *,
+        csrf: str | None = None,
+        **headers: str,
     ) -> Page:
-        """Send a form, by default with the CSRF token of our cookie."""
+        """Send a form, by default with the CSRF token of our cookie; several numbers are the ticked boxes of a list."""
         sent = {"csrf": self.csrf if csrf is None else csrf, **(fields or {})}
         headers = {"Content-Type": "application/x-www-form-urlencoded", **headers}
-        return self._ask("POST", path, urlencode(sent).encode(), headers)
+        return self._ask("POST", path, urlencode(sent, doseq=True).encode(), headers)
 
     def upload(self, path: str, name: str, content: bytes, *, csrf: str | None = None, **fields: str) -> Page:
         """Send a form with a file."""
@@ -133,16 +138,16 @@ class Visitor:
 
 def add_user(running: Running, name: str, *, is_admin: bool = False) -> str:
     """Add a user and return a token."""
-    _, token = _run(UserStore(running.service.database).add(name, datetime.now(UTC), is_admin=is_admin))
+    _, token = run_elsewhere(UserStore(running.service.database).add(name, datetime.now(UTC), is_admin=is_admin))
     return token
 
 
 def create_owner_token(running: Running) -> str:
     """Return a token of the owner of personal mode."""
-    return _run(UserStore(running.service.database).create_token("", datetime.now(UTC)))
+    return run_elsewhere(UserStore(running.service.database).create_token("", datetime.now(UTC)))
 
 
-def _run(work: Coroutine[Any, Any, T]) -> T:
+def run_elsewhere(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on another thread: Playwright may have an event loop on this one."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, work).result()

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from pydantic import ValidationError
 
-from canonry.bookmarks.bookmark import Bookmark, BookmarkSearch, OnDuplicate, PutOutcome
+from canonry.bookmarks.bookmark import Bookmark, BookmarkSearch, BookmarkSort, OnDuplicate, PutOutcome
 from canonry.bookmarks.draft import Draft
 from canonry.bookmarks.url_pipeline import MAX_URL_CHARS
 from canonry.server.bookmark_input import BookmarkChange, NewBookmark
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 
 _PREFIX = "/api/bookmarks"
+_SEARCH_HELP = (
+    'Words, a "phrase", #tag or tag:, site:, folder:, is:unread, and - before what must not be there. '
+    "A URL in any spelling finds its bookmark."
+)
 
 
 class FastPathRoute(APIRoute):
@@ -103,14 +107,15 @@ async def list_bookmarks(
     url: Annotated[str | None, Query(max_length=MAX_URL_CHARS, description="Find the bookmark with this URL.")] = None,
     exact_url: ExactUrl = False,
     normalize: Normalize = True,
-    q: Annotated[_Text, Query(description="Words; a bookmark matches if its texts or URLs contain all of them.")] = "",
+    q: Annotated[_Text, Query(description=_SEARCH_HELP)] = "",
     tag: _Text = "",
     folder: _Text = "",
     to_read: bool | None = None,
     trash: Annotated[bool, Query(description="List the trash instead.")] = False,
     cursor: Annotated[
-        str | None, Query(max_length=200, description="From the Link header of the previous page.")
+        str | None, Query(max_length=1000, description="From the Link header of the previous page.")
     ] = None,
+    sort: BookmarkSort = BookmarkSort.NEWEST,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
 ) -> Response:
     service = get_service(request)
@@ -119,7 +124,7 @@ async def list_bookmarks(
         return JSONResponse([_to_json(bookmark) for bookmark in found])
     try:
         page = await service.bookmarks.search(
-            get_owner_id(request), BookmarkSearch(q, tag, folder, to_read, trash), cursor=cursor, limit=limit
+            get_owner_id(request), BookmarkSearch(q, tag, folder, to_read, trash, sort), cursor=cursor, limit=limit
         )
     except ValueError:
         raise RequestRefused(400, "cursor: invalid. Use the one in the Link header of the previous page.") from None

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import Field, TypeAdapter
 
+from canonry.crawler.crawl_store import CrawlState
 from canonry.crawler.left_pages import LeftGroup, list_left_groups
 from canonry.crawler.pages import Page, make_record
 from canonry.crawler.results import PageChange, PageOutcome
@@ -53,6 +54,7 @@ class CrawlDetail(CrawlSummary):
         tuple[LeftGroup, ...], Field(description="Pages that were left out as repeats or traps, by pattern of URLs.")
     ]
     duplicates_avoided: Annotated[int, Field(description="Links to pages that were already known.")]
+    texts: Annotated[int | None, Field(description="Different texts of the pages; null while the crawl runs.")]
     pages_per_second: float
     open: Annotated[tuple[str, ...], Field(description="Pages being fetched now, at most 20.")]
 
@@ -88,6 +90,7 @@ async def get_crawl(request: Request, crawl_id: RowId) -> CrawlDetail:
     crawl = await service.crawls.get(crawl_id)
     counts, glance = await service.crawls.count_pages(crawl_id), await service.crawl_views.get_activity(crawl_id)
     [summary] = await summarize_crawls(service, [crawl])
+    count = service.crawl_views.count_different_pages
     return CrawlDetail(
         **{field.name: getattr(summary, field.name) for field in fields(summary)},
         outcomes=dict(counts.outcomes),
@@ -95,6 +98,7 @@ async def get_crawl(request: Request, crawl_id: RowId) -> CrawlDetail:
         skipped={reason.sentence: count for reason, count in counts.skipped.items()},
         left=tuple(await list_left_groups(service.database, crawl_id)),
         duplicates_avoided=counts.duplicates_avoided,
+        texts=None if crawl.state is CrawlState.RUNNING else (await count(crawl_id))[1],
         pages_per_second=pages_per_second(crawl, counts, service.clock()),
         open=glance.open,
     )

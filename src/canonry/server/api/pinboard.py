@@ -116,7 +116,7 @@ async def read_call(request: Request) -> PinboardCall:
             given |= {name: value for name, value in form.items() if isinstance(value, str)}
     service = get_service(request)
     name, _, token = given.pop("auth_token", "").rpartition(":")
-    user = await service.users.find_by_token(token) if token else None
+    user = await service.users.find_by_token(token, service.clock()) if token else None
     # In personal mode the owner has no name, and any name is accepted.
     if user is None or (user.name and user.name != name):
         headers = {"WWW-Authenticate": 'auth_token realm="canonry"'}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Query, Request, Response
 
+from canonry.bookmarks.usage import DUPLICATE_COUNTS
 from canonry.core.presets import policies
 from canonry.errors import PolicyError
 from canonry.server.dependencies import RowId, get_service, require_admin
@@ -20,10 +21,12 @@ from canonry.store.pinned_policies import find_newest
 if TYPE_CHECKING:
     from canonry.bookmarks.usage import Hour, Usage
     from canonry.server.pages.charts import Chart
+    from canonry.server.service import Service
 
 router = page_router()
 _SPANS_DAYS = (1, 7, 30, 90)
 _DEFAULT_DAYS = 7
+_MAX_FAILING_FEEDS = 10
 _EXPANSION_TITLES = {
     "expanded": "Short links followed",
     "failed": "Short links that could not be followed",
@@ -78,6 +81,10 @@ async def _render_statistics(request: Request, days: int, *, error: str = "", st
     require_admin(request)
     service = get_service(request)
     usage = await load_usage(service, days)
+    totals = await service.bookmarks.statistics.get_totals()
+    feeds = await service.feeds.list_all()
+    failing = sorted((feed for feed in feeds if feed.failures), key=lambda feed: -feed.failures)
+    months = await _count_months(service)
     return render(
         request,
         "admin.html",
@@ -85,6 +92,16 @@ async def _render_statistics(request: Request, days: int, *, error: str = "", st
         usage=usage,
         days=days,
         spans=_SPANS_DAYS,
+        is_open=bool(error) or "days" in request.query_params,
+        people_charts=[
+            charts.make_bar_chart("Saved per month", "bookmarks", list(months), list(months.values()), period="month"),
+            _make_duplicates_chart(usage, by_day=days > 1),
+        ],
+        saved_this_month=list(months.values())[-1],
+        duplicates_avoided=sum(totals.get(name, 0) for name in DUPLICATE_COUNTS),
+        feed_count=len(feeds),
+        failing_count=len(failing),
+        failing=failing[:_MAX_FAILING_FEEDS],
         charts=_make_charts(usage, by_day=days > 1),
         sheet=charts,
         quantiles=[(f"{share:.0%}", charts.format_quantile(usage.latency, share)) for share in (0.5, 0.95, 0.99)],
@@ -97,11 +114,32 @@ async def _render_statistics(request: Request, days: int, *, error: str = "", st
     )
 
 
-def _make_charts(usage: Usage, *, by_day: bool) -> list[Chart]:
-    period = "day" if by_day else "hour"
+async def _count_months(service: Service) -> dict[str, int]:
+    """Return the bookmarks that were saved in each of the last twelve months, by `Mar 2026`."""
+    now = service.clock()
+    firsts = [date(now.year - (back > now.month - 1), (now.month - 1 - back) % 12 + 1, 1) for back in range(12)][::-1]
+    counts = await service.bookmarks.store.count_by_month(datetime(firsts[0].year, firsts[0].month, 1, tzinfo=UTC))
+    return {first.strftime("%b %Y"): counts.get(first.strftime("%Y-%m"), 0) for first in firsts}
+
+
+def _group_hours(usage: Usage, *, by_day: bool) -> dict[str, list[Hour]]:
+    """Return the hours of each bar of a chart, by the label of the bar."""
     slots: dict[str, list[Hour]] = {}
     for hour in usage.hours:
         slots.setdefault(_format_hour(hour.hour, by_day=by_day), []).append(hour)
+    return slots
+
+
+def _make_duplicates_chart(usage: Usage, *, by_day: bool) -> Chart:
+    slots = _group_hours(usage, by_day=by_day)
+    counts = [sum(hour.duplicates_avoided for hour in hours) for hours in slots.values()]
+    period = "day" if by_day else "hour"
+    return charts.make_bar_chart("Duplicates avoided", "duplicates", list(slots), counts, period=period)
+
+
+def _make_charts(usage: Usage, *, by_day: bool) -> list[Chart]:
+    period = "day" if by_day else "hour"
+    slots = _group_hours(usage, by_day=by_day)
     labels, groups = list(slots), list(slots.values())
 
     def count_expansions(outcome: str) -> list[int]:
@@ -113,13 +151,6 @@ def _make_charts(usage: Usage, *, by_day: bool) -> list[Chart]:
         charts.make_latency_chart("Normalization latency", usage.latency),
         charts.make_share_chart(
             "Cache hit rate", labels, [_calculate_hit_rate(hours) for hours in groups], period=period
-        ),
-        charts.make_bar_chart(
-            "Duplicates avoided",
-            "duplicates",
-            labels,
-            [sum(hour.duplicates_avoided for hour in hours) for hours in groups],
-            period=period,
         ),
         charts.make_bar_chart(
             "Bookmarks added",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from pydantic import ValidationError
 
 from canonry.bookmarks.draft import clean_tags
+from canonry.bookmarks.identity_lookup import MatchKind
 from canonry.bookmarks.url_pipeline import read_http_url
 from canonry.errors import InvalidFields, InvalidUrl
 from canonry.server.bookmark_input import NewBookmark
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from starlette.datastructures import FormData
 
     from canonry.bookmarks.bookmark import Bookmark, BookmarkFields
+    from canonry.bookmarks.identity_lookup import BookmarkMatch
     from canonry.bookmarks.save import Bookmarks
     from canonry.bookmarks.url_pipeline import Preview
 
@@ -99,8 +101,59 @@ class BookmarkEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class TypedText:
+    """What was typed into a field that keeps another text."""
+
+    field: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class KnownBookmark:
+    """A bookmark whose page somebody saves again, and what they typed: nothing of it is lost (contract U4)."""
+
+    match: BookmarkMatch
+    typed: BookmarkEntry
+    added_tags: tuple[str, ...] = ()
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the URL itself is saved; otherwise it may be saved as another bookmark."""
+        return self.match.kind is MatchKind.URL
+
+    def merge(self) -> BookmarkEntry:
+        """Return the form of the bookmark, with what was typed in the fields that it leaves empty."""
+        kept = BookmarkEntry.from_bookmark(self.match.bookmark)
+        texts = dict.fromkeys(each for each in (kept.description, self.typed.description.strip()) if each)
+        archived = dict.fromkeys((*kept.archive_urls.splitlines(), *self.typed.archive_urls.split()))
+        return replace(
+            kept,
+            title=kept.title or self.typed.title.strip(),
+            description="\n\n".join(texts),
+            tags=", ".join(clean_tags(f"{kept.tags},{self.typed.tags}")),
+            folder=kept.folder or self.typed.folder.strip(),
+            archive_urls="\n".join(archived),
+            to_read=kept.to_read or self.typed.to_read,
+            private=kept.private or self.typed.private,
+        )
+
+    def list_other_texts(self) -> list[TypedText]:
+        """Return what was typed and is in no field of the merged form."""
+        merged = self.merge()
+        typed = {
+            "Title": (self.typed.title.strip(), merged.title),
+            "Folder": (self.typed.folder.strip(), merged.folder),
+        }
+        return [TypedText(field, text) for field, (text, kept) in typed.items() if text not in {"", kept}]
+
+    def has_unsaved_changes(self) -> bool:
+        """Whether the merged form differs from what is saved."""
+        return self.merge() != BookmarkEntry.from_bookmark(self.match.bookmark)
+
+
+@dataclass(frozen=True, slots=True)
 class UrlPreview:
-    """What saving a URL would do: the normalized URL and its steps, or an error; `twins` have the URL already."""
+    """A preview of saving a URL: the normalized URL and its steps, or an error; `twins` have the URL already."""
 
     preview: Preview | None = None
     error: str = ""

@@ -1,76 +1,28 @@
-"""The list of bookmarks, and the forms to add, edit and delete them."""
+"""The forms to add, edit, delete and restore a bookmark."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
-from urllib.parse import urlencode
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Query, Request, Response
 
-from canonry.bookmarks.bookmark import Bookmark, BookmarkSearch, PutOutcome
+from canonry.bookmarks.bookmark import Bookmark, PutOutcome
 from canonry.bookmarks.draft import Draft
+from canonry.bookmarks.identity_lookup import BookmarkMatch, MatchKind
 from canonry.bookmarks.url_pipeline import MAX_URL_CHARS
 from canonry.errors import AlreadySaved, EtagMismatch, InvalidFields, InvalidUrl
 from canonry.server.dependencies import RowId, get_owner_id, get_service
-from canonry.server.pages.bookmark_form import BookmarkEntry, group_errors, preview_url
+from canonry.server.pages.bookmark_form import BookmarkEntry, KnownBookmark, group_errors, preview_url
 from canonry.server.pages.forms import get_text, page_router, redirect
 from canonry.server.pages.rendering import render
-from canonry.server.problems import RequestRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 router = page_router()
 _QueryText = Annotated[str, Query(max_length=1000)]
-_BOOKMARKS_PER_PAGE = 50
 _MAX_SUGGESTED_TAGS = 200
-_TO_READ = {"yes": True, "no": False}
-# Messages after a write, by the name in the URL of the redirect: no text is taken from a URL.
-_NOTICES = {
-    "added": "Saved.",
-    "changed": "Changes saved.",
-    "deleted": "Moved to the trash. It is deleted after 30 days.",
-    "restored": "Restored from the trash.",
-}
-
-
-@router.get("/")
-async def list_bookmarks(
-    request: Request,
-    q: _QueryText = "",
-    tag: _QueryText = "",
-    folder: _QueryText = "",
-    to_read: _QueryText = "",
-    trash: _QueryText = "",
-    cursor: Annotated[str, Query(max_length=200)] = "",
-    notice: _QueryText = "",
-    about: _QueryText = "",
-) -> Response:
-    service = get_service(request)
-    search = BookmarkSearch(q, tag, folder, _TO_READ.get(to_read), bool(trash))
-    try:
-        page = await service.bookmarks.search(
-            get_owner_id(request), search, cursor=cursor or None, limit=_BOOKMARKS_PER_PAGE
-        )
-    except ValueError:
-        raise RequestRefused(400, "Invalid page of the list. Start again from the first page.") from None
-    chosen = {"q": q, "tag": tag, "folder": folder, "to_read": to_read, "trash": trash}
-    query = {name: value for name, value in chosen.items() if value}
-    return render(
-        request,
-        "list.html",
-        page=page,
-        search=search,
-        to_read=to_read,
-        is_filtered=bool(query.keys() - {"trash"}),
-        is_later=bool(cursor),
-        count=await service.bookmarks.store.count(get_owner_id(request)),
-        tags=await _list_tags(request),
-        first=f"/?{urlencode(query)}",
-        following=f"/?{urlencode(query | {'cursor': page.next_cursor})}" if page.next_cursor else "",
-        notice=_NOTICES.get(notice, ""),
-        notice_name=notice if notice in _NOTICES else "",
-        about=int(about) if about.isdecimal() and len(about) < 19 else 0,
-        is_undoable=notice == "deleted",
-    )
 
 
 @router.get("/add")
@@ -78,27 +30,55 @@ async def show_add_form(
     request: Request,
     url: Annotated[str, Query(max_length=MAX_URL_CHARS)] = "",
     title: Annotated[str, Query(max_length=10_000)] = "",
+    tags: _QueryText = "",
 ) -> Response:
-    """Show the form, filled from the query of the bookmarklet; nothing is saved."""
-    return await _render_form(request, BookmarkEntry(url=url, title=title))
+    """Show the form, filled from the query of the bookmarklet, or the bookmark of this page; nothing is saved."""
+    entry = BookmarkEntry(url=url, title=title, tags=tags)
+    known = await _find_known(request, entry)
+    if known is None:
+        return await _render_form(request, entry)
+    return await _render_known(request, known, entry)
 
 
 @router.post("/add")
 async def add_bookmark(request: Request) -> Response:
+    """Save a bookmark. If its page is saved already, add the tags to that bookmark and open it."""
     form = await request.form()
     entry = BookmarkEntry.from_form(form)
-    if get_text(form, "action") == "preview":
+    action = get_text(form, "action")
+    if action == "preview":
         return await _render_form(request, entry)
+    service, owner = get_service(request), get_owner_id(request)
     try:
         fields = entry.validate()
-        put = await get_service(request).bookmarks.put(
-            get_owner_id(request), Draft(entry.url), exact_url=entry.exact_url, fields=fields
-        )
+        match = None if action == "separate" else await _find_known(request, entry)
+        if match is None:
+            put = await service.bookmarks.put(owner, Draft(entry.url), exact_url=entry.exact_url, fields=fields)
+            if put.outcome is PutOutcome.CREATED:
+                return redirect(f"/bookmarks?notice=added&about={put.bookmark.id}")
+            match = BookmarkMatch(put.bookmark, MatchKind.URL)
+        saved = await service.bookmarks.add_tags(owner, match.bookmark, fields.get("tags", ()))
     except (InvalidUrl, InvalidFields) as error:
         return await _render_form(request, entry, errors=_explain_error(error), status=400)
-    if put.outcome is PutOutcome.NO_CHANGE:
-        return await _render_form(request, entry, other=put.bookmark, status=409)
-    return redirect(f"/?notice=added&about={put.bookmark.id}")
+    added = [tag for tag in saved.tags if tag not in match.bookmark.tags]
+    return await _render_known(request, replace(match, bookmark=saved), entry, added_tags=added)
+
+
+async def _find_known(request: Request, entry: BookmarkEntry) -> BookmarkMatch | None:
+    """Return the bookmark of the page that is about to be saved; a URL to save exactly is only found as it is."""
+    if not entry.url.strip() or entry.exact_url:
+        return None
+    try:
+        return await get_service(request).bookmarks.find_by_identity(get_owner_id(request), entry.url)
+    except InvalidUrl:
+        return None
+
+
+async def _render_known(
+    request: Request, match: BookmarkMatch, typed: BookmarkEntry, *, added_tags: Sequence[str] = ()
+) -> Response:
+    known = KnownBookmark(match, typed, tuple(added_tags))
+    return await _render_form(request, known.merge(), bookmark=match.bookmark, known=known)
 
 
 @router.post("/preview")
@@ -144,21 +124,21 @@ async def edit_bookmark(request: Request, bookmark_id: RowId) -> Response:
     except EtagMismatch:
         conflict = "Not saved: this bookmark was changed in the meantime. Open it again to see the changes."
         return await _render_form(request, entry, bookmark=bookmark, errors={"": conflict}, status=412)
-    return redirect(f"/?notice=changed&about={bookmark_id}")
+    return redirect(f"/bookmarks?notice=changed&about={bookmark_id}")
 
 
 @router.post("/bookmarks/{bookmark_id}/delete")
 async def delete_bookmark(request: Request, bookmark_id: RowId) -> Response:
     service = get_service(request)
     await service.bookmarks.store.trash(get_owner_id(request), bookmark_id, service.clock())
-    return redirect(f"/?notice=deleted&about={bookmark_id}")
+    return redirect(f"/bookmarks?notice=deleted&about={bookmark_id}")
 
 
 @router.post("/bookmarks/{bookmark_id}/restore")
 async def restore_bookmark(request: Request, bookmark_id: RowId) -> Response:
     service = get_service(request)
     await service.bookmarks.store.restore(get_owner_id(request), bookmark_id, service.clock())
-    return redirect(f"/?notice=restored&about={bookmark_id}")
+    return redirect(f"/bookmarks?notice=restored&about={bookmark_id}")
 
 
 async def _render_form(
@@ -167,10 +147,14 @@ async def _render_form(
     *,
     bookmark: Bookmark | None = None,
     other: Bookmark | None = None,
+    known: KnownBookmark | None = None,
     errors: dict[str, str] | None = None,
     status: int = 200,
 ) -> Response:
-    """Show the form with what was typed; `bookmark` is the one being edited, `other` one that has the URL already."""
+    """Show the form with what was typed.
+
+    `bookmark` is the one being edited, `other` has its URL already, `known` is the one that somebody saved again.
+    """
     service = get_service(request)
     shown = await preview_url(
         service.bookmarks, get_owner_id(request), entry, edited_id=bookmark.id if bookmark else None
@@ -184,6 +168,7 @@ async def _render_form(
         entry=entry,
         bookmark=bookmark,
         other=other,
+        known=known,
         errors=errors or {},
         shown=shown,
         tags=await _list_tags(request),

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from canonry.bookmarks.url_pipeline import MAX_URL_CHARS
 from canonry.crawler.crawl_store import CrawlState
-from canonry.crawler.folding import list_repeats
+from canonry.crawler.folding import list_repeated_pages
 from canonry.crawler.left_pages import list_left_groups
 from canonry.crawler.results import REFUSED_REASONS
 from canonry.errors import CanonryError, InvalidFields, mask_credentials
@@ -182,9 +182,10 @@ async def _load_progress(request: Request, crawl_id: int) -> dict[str, Any]:
     service = get_service(request)
     crawl = await service.crawls.get(crawl_id)
     counts = await service.crawls.count_pages(crawl_id)
+    is_running = crawl.state is CrawlState.RUNNING
     return {
         "crawl": crawl,
-        "is_running": crawl.state is CrawlState.RUNNING,
+        "is_running": is_running,
         "counts": counts,
         "glance": await service.crawl_views.get_activity(crawl_id),
         "changes": await _list_changes(service, crawl),
@@ -192,7 +193,8 @@ async def _load_progress(request: Request, crawl_id: int) -> dict[str, Any]:
         "rate": pages_per_second(crawl, counts, service.clock()),
         "avoided": counts.duplicates_avoided,
         "moved_to": crawl.moved_to,
-        "repeats": await list_repeats(service.database, crawl_id),
+        "texts": None if is_running else await service.crawl_views.count_different_pages(crawl_id),
+        "repeats": await list_repeated_pages(service.database, crawl_id),
         "left": await list_left_groups(service.database, crawl_id, limit=_MAX_LEFT_GROUPS),
     }
 

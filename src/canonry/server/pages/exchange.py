@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from fastapi import Request, Response
+from typing import Annotated
+
+from fastapi import Query, Request, Response
 
 from canonry.bookmarks.exchange import FileFormat
+from canonry.bookmarks.import_store import RowOutcome
+from canonry.bookmarks.linkding import download_linkding
 from canonry.errors import CanonryError, StoreError
 from canonry.server.dependencies import RowId, get_owner_id, get_service
 from canonry.server.downloads import download_bookmarks
@@ -14,9 +18,13 @@ from canonry.server.pages.rendering import render
 router = page_router()
 
 
+_ROWS_PER_PAGE = 100
+_MAX_ROW = 2**31 - 1
+
+
 @router.get("/import")
 async def show_import_form(request: Request) -> Response:
-    return render(request, "import.html", error="")
+    return _render_form(request)
 
 
 @router.post("/import")
@@ -25,7 +33,7 @@ async def import_file(request: Request) -> Response:
     form = await request.form()
     file = get_file(form, "file")
     if file is None:
-        return render(request, "import.html", status=400, error="Choose a file first.")
+        return _render_form(request, file_error="Choose a file first.")
     data, exact_url, name = await file.read(), bool(get_text(form, "exact_url")), file.filename or ""
     try:
         started = await get_service(request).bookmarks.imports.start(
@@ -34,17 +42,67 @@ async def import_file(request: Request) -> Response:
     except StoreError:
         raise
     except CanonryError as error:
-        return render(request, "import.html", status=400, error=str(error))
+        return _render_form(request, file_error=str(error))
+    return redirect(f"/imports/{started.id}")
+
+
+@router.post("/import/linkding")
+async def import_from_linkding(request: Request) -> Response:
+    """Read all bookmarks of a linkding service; they are imported in the background."""
+    form = await request.form()
+    address, token = get_text(form, "address").strip(), get_text(form, "token").strip()
+    if not address or not token:
+        return _render_form(request, linkding_error="Give the address and the API token.", address=address)
+    service = get_service(request)
+    try:
+        data = await download_linkding(address, token, service.client.fetch)
+        started = await service.bookmarks.imports.start(get_owner_id(request), data, file_format=FileFormat.JSON)
+    except StoreError:
+        raise
+    except CanonryError as error:
+        return _render_form(request, linkding_error=str(error), address=address)
     return redirect(f"/imports/{started.id}")
 
 
 @router.get("/imports/{import_id}")
-async def show_import(request: Request, import_id: RowId) -> Response:
-    bookmark_import = await get_service(request).bookmarks.imports.store.get(get_owner_id(request), import_id)
-    return render(request, "imported.html", bookmark_import=bookmark_import)
+async def show_import(
+    request: Request,
+    import_id: RowId,
+    after: Annotated[int, Query(ge=0, le=_MAX_ROW)] = 0,
+    outcome: RowOutcome | None = None,
+) -> Response:
+    """Show the progress of an import, and what happened to each row."""
+    bookmarks, owner = get_service(request).bookmarks, get_owner_id(request)
+    store = bookmarks.imports.store
+    bookmark_import = await store.get(owner, import_id)
+    rows = await store.list_rows(owner, import_id, after=after, limit=_ROWS_PER_PAGE + 1, outcome=outcome)
+    next_after = rows[_ROWS_PER_PAGE - 1].row if len(rows) > _ROWS_PER_PAGE else None
+    return render(
+        request,
+        "imported.html",
+        bookmark_import=bookmark_import,
+        counts=await store.count_rows(import_id),
+        rows=rows[:_ROWS_PER_PAGE],
+        outcome=outcome,
+        after=after,
+        next_after=next_after,
+        unread_pages=await bookmarks.pages.count_pending(owner),
+    )
 
 
 @router.get("/export/{form}")
 async def export_bookmarks(request: Request, form: FileFormat) -> Response:
     """Download all bookmarks as a file."""
     return await download_bookmarks(get_service(request), get_owner_id(request), form)
+
+
+def _render_form(request: Request, *, file_error: str = "", linkding_error: str = "", address: str = "") -> Response:
+    status = 400 if file_error or linkding_error else 200
+    return render(
+        request,
+        "import.html",
+        status=status,
+        file_error=file_error,
+        linkding_error=linkding_error,
+        address=address,
+    )

@@ -45,6 +45,12 @@ def get_file(form: FormData, name: str) -> UploadFile | None:
     return None if value is None or isinstance(value, str) or not value.filename else value
 
 
+def choose_own_path(path: str, default: str = "/") -> str:
+    """Return a page to go to that a request names; anything but a path of this service becomes the default."""
+    is_ours = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
+    return path if is_ours else default
+
+
 def redirect(path: str) -> RedirectResponse:
     """Return the redirect after a write."""
     return RedirectResponse(path, 303)

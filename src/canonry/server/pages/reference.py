@@ -11,6 +11,7 @@ from canonry.server.pages.forms import page_router
 from canonry.server.pages.rendering import render
 
 router = page_router()
+_ANCHOR = str.maketrans("/{}_.", "-----")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,30 @@ class Parameter:
     is_required: bool
     kind: str
     description: str
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaField:
+    """A field of a body or an answer."""
+
+    name: str
+    kind: str
+    is_required: bool
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaEntry:
+    """A kind of value, with its fields; `id` is its anchor on the page."""
+
+    name: str
+    description: str
+    fields: tuple[SchemaField, ...] = ()
+    values: tuple[str, ...] = ()  # of which it is one
+
+    @property
+    def id(self) -> str:
+        return f"schema-{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +69,12 @@ class Operation:
     parameters: tuple[Parameter, ...]
     body: tuple[tuple[str, str], ...]
     responses: tuple[OperationResponse, ...]
+    topic: str = ""
+
+    @property
+    def id(self) -> str:
+        """The anchor of the operation: it stays the same when others are added."""
+        return f"{self.method}{self.path}".lower().translate(_ANCHOR)
 
 
 # Sessions are not accepted under /api/, so people who are signed in find the same page at /reference.
@@ -51,7 +82,19 @@ class Operation:
 @router.get("/api/docs")
 async def show_reference(request: Request) -> Response:
     schema: dict[str, Any] = request.app.openapi()
-    return render(request, "api.html", operations=list_operations(schema), about=schema["info"].get("description", ""))
+    operations = list_operations(schema)
+    topics: dict[str, list[Operation]] = {}
+    for operation in operations:
+        topics.setdefault(operation.topic, []).append(operation)
+    schemas = list_schemas(schema)
+    return render(
+        request,
+        "api.html",
+        topics=topics,
+        schemas=schemas,
+        schema_names={each.name for each in schemas},
+        about=schema["info"].get("description", ""),
+    )
 
 
 def list_operations(schema: dict[str, Any]) -> list[Operation]:
@@ -68,9 +111,29 @@ def list_operations(schema: dict[str, Any]) -> list[Operation]:
                 OperationResponse(status, answer.get("description", ""), _list_kinds(answer))
                 for status, answer in operation.get("responses", {}).items()
             ),
+            next(iter(operation.get("tags", ())), "other"),
         )
         for path, item in schema["paths"].items()
         for method, operation in item.items()
+    ]
+
+
+def list_schemas(schema: dict[str, Any]) -> list[SchemaEntry]:
+    """Return every kind of value that has fields or is one of a few values, by name."""
+    return [
+        SchemaEntry(
+            name,
+            found.get("description", ""),
+            tuple(
+                SchemaField(
+                    field, _describe_kind(each), field in found.get("required", ()), each.get("description", "")
+                )
+                for field, each in found.get("properties", {}).items()
+            ),
+            tuple(map(str, found.get("enum", ()))),
+        )
+        for name, found in sorted(schema["components"]["schemas"].items())
+        if found.get("properties") or found.get("enum")
     ]
 
 

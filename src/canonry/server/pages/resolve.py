@@ -37,6 +37,7 @@ _SOURCES = {
     PageSource.HTTPS: "over https",
     PageSource.NO_WWW: "without www.",
     PageSource.NO_SLASH: "without slash or index file",
+    PageSource.REPEAT: "control: the page once more",
     PageSource.CONTROL: "control: a made-up URL",
 }
 _EVIDENCE = {

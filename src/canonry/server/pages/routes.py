@@ -10,6 +10,7 @@ from starlette.staticfiles import StaticFiles
 
 from canonry.server.pages import (
     about,
+    account,
     admin,
     bookmarks,
     canonicalize,
@@ -17,12 +18,20 @@ from canonry.server.pages import (
     duplicates,
     exchange,
     explain,
+    feed_list,
+    feed_page,
+    follow_feed,
+    home,
     learned,
+    library,
+    reading,
     reference,
     resolve,
     rules,
+    settings,
     sign_in,
     tour,
+    webhook_page,
 )
 from canonry.server.pages.problem_pages import ProblemPages
 
@@ -30,6 +39,13 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
 TOPICS = (
+    home,
+    reading,
+    feed_list,
+    follow_feed,
+    webhook_page,
+    feed_page,  # after the others: its paths have an id where theirs have a word
+    library,
     bookmarks,
     duplicates,
     exchange,
@@ -39,6 +55,8 @@ TOPICS = (
     crawls,
     admin,
     learned,
+    account,
+    settings,
     sign_in,
     about,
     tour,

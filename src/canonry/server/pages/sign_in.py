@@ -7,20 +7,19 @@ from fastapi import Request, Response
 from canonry.accounts import SESSION_LIFETIME
 from canonry.server.access import SESSION_COOKIE, read_cookie
 from canonry.server.dependencies import get_service
-from canonry.server.pages.forms import get_text, page_router, redirect
+from canonry.server.pages.forms import choose_own_path, get_text, page_router, redirect
 from canonry.server.pages.rendering import is_secure, render
 from canonry.server.peers import name_customer
 from canonry.store.shared_limits import SharedLimit
 
 router = page_router()
-_ATTEMPTS_PER_MINUTE = 10  # from one address, over all processes
 
 
 @router.get("/signin")
 async def show_sign_in_form(request: Request) -> Response:
     if not _needs_sign_in(request):
         return redirect("/")
-    return render(request, "signin.html", error="", after=_choose_target(request.query_params.get("next", "")))
+    return render(request, "signin.html", error="", after=choose_own_path(request.query_params.get("next", "")))
 
 
 @router.post("/signin")
@@ -29,9 +28,9 @@ async def sign_in(request: Request) -> Response:
     if not _needs_sign_in(request):
         return redirect("/")
     form = await request.form()
-    after = _choose_target(get_text(form, "next"))
+    after = choose_own_path(get_text(form, "next"))
     service = get_service(request)
-    limit = SharedLimit(service.database, "sign-in", per_minute=_ATTEMPTS_PER_MINUTE)
+    limit = SharedLimit(service.database, "sign-in", per_minute=service.options.sign_ins_per_minute)
     attempt = await limit.take(name_customer(request.client.host if request.client else None), service.clock())
     if not attempt.is_allowed:
         headers = {"Retry-After": str(attempt.wait_seconds)}
@@ -40,7 +39,9 @@ async def sign_in(request: Request) -> Response:
     user = await service.users.find_by_token(get_text(form, "token").strip())
     if user is None:
         return render(request, "signin.html", status=401, error="Unknown token.", after=after)
-    secret = await service.users.open_session(user.id, service.clock())
+    secret = await service.users.open_session(
+        user.id, service.clock(), user_agent=request.headers.get("user-agent", "")
+    )
     response = redirect(after)
     response.set_cookie(
         SESSION_COOKIE,
@@ -60,12 +61,6 @@ async def sign_out(request: Request) -> Response:
     response = redirect("/signin")
     response.delete_cookie(SESSION_COOKIE, httponly=True, samesite="lax", secure=is_secure(request))
     return response
-
-
-def _choose_target(path: str) -> str:
-    """Return the page to open after signing in; anything but a path of this service becomes the start page."""
-    is_ours = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
-    return path if is_ours else "/"
 
 
 def _needs_sign_in(request: Request) -> bool:
