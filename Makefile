@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 # Start-up times are only meaningful with compiled bytecode.
 unexport PYTHONDONTWRITEBYTECODE
-INPUTS := pyproject.toml setup.py constraints.txt $(wildcard src/canonry/core/native/*.c src/canonry/core/native/*.h)
+INPUTS := pyproject.toml setup.py constraints.txt $(wildcard src/canonry/core/native/*.c src/canonry/core/native/*.h src/canonry/learner/native/*.c src/canonry/learner/native/*.h)
 
 # Decisions without I/O: their tests must run every branch.
 PURE_TESTS := tests/core tests/crawler/test_decisions.py tests/feeds/test_canonicalize_decisions.py \
@@ -14,7 +14,7 @@ PURE_TESTS := tests/core tests/crawler/test_decisions.py tests/feeds/test_canoni
 FEEDS := src/canonry/feeds
 PURE_MODULES := src/canonry/core/*,src/canonry/crawler/decide.py,$(FEEDS)/item_matching.py,$(FEEDS)/keyed_items.py,$(FEEDS)/content.py,$(FEEDS)/canonicalize/decisions.py,$(FEEDS)/canonicalize/probes.py,src/canonry/rekey/entry_keys.py
 
-.PHONY: run test check pure tables law mutate fuzz asan leaks chaos bench reference docs clean
+.PHONY: run test quick check pure tables law mutate fuzz asan leaks chaos bench reference docs dist wheels clean
 
 run: $(VENV)/run  ## install and start the service: http://127.0.0.1:8000/
 	@$(BIN)/canonry serve $(SERVE)
@@ -23,6 +23,9 @@ test: $(VENV)/test  ## lint, types, import contracts, coverage of the core, all 
 	@$(BIN)/python tools/parts.py
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync check pure
 	$(BIN)/python -m pytest -q -n 4 --dist worksteal  # more processes than cores, because many tests wait
+
+quick: $(VENV)/test  ## all tests that take less than ten seconds, without lint and types
+	$(BIN)/python -m pytest -q -n 4 --dist worksteal -m "not slow"
 
 pure: $(VENV)/test  ## pure decisions without the native core, 100 % branch coverage
 	$(BIN)/python -m coverage erase
@@ -67,14 +70,23 @@ reference: $(VENV)/test  ## write docs/reference/ from the code
 docs: $(VENV)/docs  ## build the documentation as a website
 	$(BIN)/sphinx-build --fail-on-warning --keep-going -q docs site
 
+dist: $(VENV)/release  ## dist/: the source distribution, a wheel for this Python, and one without the native core
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	CANONRY_PURE=1 $(BIN)/python -m build --wheel --outdir dist
+	$(BIN)/twine check --strict dist/*
+
+wheels: $(VENV)/release  ## wheelhouse/: wheels of this system for every Python (on Linux with Docker)
+	$(BIN)/cibuildwheel --output-dir wheelhouse
+
 $(VENV)/run: $(INPUTS)
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) --editable ".[serve]"
 	@touch $@
 
-$(VENV)/test $(VENV)/bench $(VENV)/docs $(VENV)/mutate: $(VENV)/%: $(INPUTS) | $(VENV)/run
+$(VENV)/test $(VENV)/bench $(VENV)/docs $(VENV)/mutate $(VENV)/release: $(VENV)/%: $(INPUTS) | $(VENV)/run
 	$(PIP) --editable ".[$*]"
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist site .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist wheelhouse site .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis

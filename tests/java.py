@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,8 @@ _HOST = "127.0.0.1"
 _JAVA_OPTIONS = (
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 )
-_START_SECONDS = 120
+_START_SECONDS = 300
+_WORKERS = 2
 FAST_JAVA = {"JDK_JAVA_JAVA_OPTIONS": _JAVA_OPTIONS, "SPARK_LOCAL_IP": _HOST}
 
 needs_java = pytest.mark.skipif(
@@ -30,24 +31,33 @@ needs_java = pytest.mark.skipif(
 )
 
 
+def get_spark_home() -> Path:
+    """Return the folder of Spark inside the package pyspark."""
+    import pyspark
+
+    return Path(pyspark.__file__).parent
+
+
 class Cluster:
-    """A standalone master and a worker as processes of their own; the worker starts executor processes."""
+    """A standalone master and two workers as processes of their own; the workers start executor processes."""
 
     def __init__(self, folder: Path) -> None:
-        import pyspark
-
-        self._home = Path(pyspark.__file__).parent
+        self._home = get_spark_home()
         self._folder = folder
         self._processes: list[subprocess.Popen[bytes]] = []
         self.master = ""
 
     def start(self) -> None:
-        """Start master and worker, and wait until the worker is registered."""
+        """Start master and workers, and wait until the workers are registered."""
         log = self._run("Master", "--host", _HOST, "--port", "0", "--webui-port", "0")
         self.master = _wait_for_log(log, rb"Starting Spark master at (spark://\S+)")
-        options = ["--host", _HOST, "--webui-port", "0", "--cores", "2", "--memory", "1g"]
-        log = self._run("Worker", *options, "--work-dir", str(self._folder / "work"), self.master)
-        _wait_for_log(log, rb"(Successfully registered with master)")
+        options = ["--host", _HOST, "--webui-port", "0", "--cores", "1", "--memory", "1g"]
+        logs = [
+            self._run("Worker", *options, "--work-dir", str(self._folder / f"work-{number}"), self.master)
+            for number in range(_WORKERS)
+        ]
+        for log in logs:
+            _wait_for_log(log, rb"(Successfully registered with master)")
 
     def _run(self, kind: str, *options: str) -> Path:
         log = self._folder / f"{kind}-{len(self._processes)}.log"
@@ -58,10 +68,17 @@ class Cluster:
         return log
 
     def get_executors(self) -> list[int]:
-        """Return the ids of the live executor processes, which are children of the worker."""
-        tasks = Path(f"/proc/{self._processes[1].pid}/task").glob("*/children")
-        children = [int(child) for task in tasks for child in task.read_text().split()]
+        """Return the ids of the live executor processes, which are children of the workers."""
+        children: list[int] = []
+        for worker in self._processes[1:]:
+            for task in Path(f"/proc/{worker.pid}/task").glob("*/children"):
+                with suppress(FileNotFoundError):  # the thread has ended
+                    children += map(int, task.read_text().split())
         return [child for child in children if _is_executor(child)]
+
+    def count_applications(self) -> int:
+        """Return how many drivers have registered with the master so far."""
+        return (self._folder / "Master-0.log").read_bytes().count(b"Registered app ")
 
     def stop(self) -> None:
         """End all processes."""

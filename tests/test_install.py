@@ -1,4 +1,4 @@
-"""`pip install .` in a clean virtual environment, with and without a compiler, gives the same results."""
+"""The release installs into a clean environment, with and without a compiler, and gives the same results."""
 
 from __future__ import annotations
 
@@ -9,41 +9,60 @@ import sys
 import sysconfig
 from importlib.metadata import distributions
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
+import canonry
+
 ROOT = Path(__file__).parent.parent
-PARTS = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "NOTICE", "constraints.txt")
-DIRTY = "HTTPS://www.Example.com/a//b/?utm_source=x&b=2&a=1#top"
-ANSWER = "https://example.com/a/b?a=1&b=2"
-NO_COMPILER = {"CC": "/bin/false"}
 
 
-def copy_sources(folder: Path) -> Path:
-    """Copy the repository without built files, like a fresh clone."""
-    for part in PARTS:
-        shutil.copy(ROOT / part, folder / part)
-    built = shutil.ignore_patterns("*.so", "__pycache__", "*.egg-info")
-    shutil.copytree(ROOT / "src", folder / "src", ignore=built)
-    return folder
+def make_clean_environ(extra: dict[str, str]) -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("CANONRY_")} | extra
 
 
-def install(folder: Path, extra: dict[str, str]) -> tuple[subprocess.CompletedProcess[str], Path]:
-    """Install the sources into a new environment; return the pip process and the path of `canonry`."""
-    where = folder / "environment"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", where], check=True)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("CANONRY_")} | extra
-    done = subprocess.run(
-        [*make_pip_command(where), "install", "--constraint", "constraints.txt", "."],
-        cwd=copy_sources(folder),
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
+@pytest.fixture(scope="module")
+def source_distribution(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The archive of the release, made from a copy of the files that git knows, like a fresh clone."""
+    folder = tmp_path_factory.mktemp("clone")
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"], cwd=ROOT, stdout=-1, check=False
     )
-    return done, where / "bin" / "canonry"
+    names = [name for name in listed.stdout.decode().split("\0") if name and (ROOT / name).is_file()]
+    if not names:  # these tests run in an unpacked archive
+        built = shutil.ignore_patterns("*.so", "__pycache__", "*.egg-info", ".venv", ".*_cache")
+        shutil.copytree(ROOT, folder, ignore=built, dirs_exist_ok=True)
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, folder / name)
+    build = [sys.executable, "-m", "build", "--no-isolation", "--sdist", "--outdir", "dist"]
+    subprocess.run(build, cwd=folder, env=make_clean_environ({}), check=True, stdout=subprocess.DEVNULL)
+    (archive,) = (folder / "dist").iterdir()
+    return archive
+
+
+def build_wheel(archive: Path, folder: Path, extra: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Build a wheel in a folder; without build isolation, because that downloads setuptools each time."""
+    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w"]
+    environ = make_clean_environ(extra)
+    return subprocess.run(
+        [*command, str(folder), str(archive)], env=environ, capture_output=True, text=True, check=False, cwd=folder
+    )
+
+
+def check_install(folder: Path, core: str) -> Path:
+    """Install the wheel of a folder into a new environment, use it, and return the environment."""
+    where = folder / "environment"
+    (wheel,) = folder.glob("*.whl")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", where], check=True)
+    install = [*make_pip_command(where), "install", "-q", "--constraint", str(ROOT / "constraints.txt"), str(wheel)]
+    subprocess.run(install, cwd=folder, env=make_clean_environ({}), check=True)
+    check = [str(where / "bin" / "python"), str(ROOT / "tools" / "check_install.py"), core]
+    subprocess.run(check, check=True, env={"PATH": os.environ["PATH"]})
+    return where
 
 
 def make_pip_command(where: Path) -> list[str]:
@@ -51,44 +70,42 @@ def make_pip_command(where: Path) -> list[str]:
     return [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(where)]
 
 
-def read_output(*command: str | Path) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env={"PATH": os.environ["PATH"]})
-    return done.stdout.strip()
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(
     shutil.which((sysconfig.get_config_var("CC") or "cc").split()[0]) is None,
     reason="no C compiler (Debian: apt-get install gcc libc6-dev)",
 )
-def test_installing_with_a_compiler_builds_the_native_core(tmp_path: Path) -> None:
-    done, canonry = install(tmp_path, {"CANONRY_REQUIRE_NATIVE": "1"})
+def test_a_wheel_built_with_a_compiler_has_the_native_core(source_distribution: Path, tmp_path: Path) -> None:
+    done = build_wheel(source_distribution, tmp_path, {"CANONRY_REQUIRE_NATIVE": "1"})
     assert done.returncode == 0, done.stderr
-    assert read_output(canonry, "--version").endswith("(native core)")
-    assert read_output(canonry, "normalize", "--policy", "feed-aggressive", DIRTY) == ANSWER
-    done = subprocess.run(
-        [canonry, "demo"], capture_output=True, text=True, check=True, env={"PATH": os.environ["PATH"]}
-    )
-    assert "https://www.youtube.com/watch?v=dQw4w9WgXcQ" in done.stdout
-    assert "pip install 'canonry[crawl]'" in done.stderr  # without extras, the demo shows what needs no network
-    where = canonry.parent.parent
+    where = check_install(tmp_path, "native")
     subprocess.run([*make_pip_command(where), "uninstall", "-y", "-q", "canonry"], check=True)
     assert not [*where.rglob("*canonry*")]
 
 
-@pytest.mark.slow
-def test_installing_without_a_compiler_gives_the_same_results(tmp_path: Path) -> None:
-    done, canonry = install(tmp_path, NO_COMPILER)
+def test_a_wheel_built_without_a_compiler_has_the_core_in_python(source_distribution: Path, tmp_path: Path) -> None:
+    done = build_wheel(source_distribution, tmp_path, {"CC": "/bin/false"})
     assert done.returncode == 0, done.stderr
-    assert read_output(canonry, "--version").endswith("(pure Python core)")
-    assert read_output(canonry, "normalize", "--policy", "feed-aggressive", DIRTY) == ANSWER
+    (wheel,) = tmp_path.glob("*.whl")
+    names = ZipFile(wheel).namelist()
+    assert "canonry/core/native/shortcut.py" in names
+    assert not [name for name in names if name.endswith(".so")]
 
 
-@pytest.mark.slow
-def test_a_failed_compile_fails_the_installation_where_the_native_core_is_required(tmp_path: Path) -> None:
-    done, _ = install(tmp_path, NO_COMPILER | {"CANONRY_REQUIRE_NATIVE": "1"})
+def test_a_failed_compilation_fails_the_build_where_the_native_core_is_required(
+    source_distribution: Path, tmp_path: Path
+) -> None:
+    done = build_wheel(source_distribution, tmp_path, {"CC": "/bin/false", "CANONRY_REQUIRE_NATIVE": "1"})
     assert done.returncode != 0
     assert "_fast" in done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_a_wheel_without_the_native_core_fits_every_system(source_distribution: Path, tmp_path: Path) -> None:
+    done = build_wheel(source_distribution, tmp_path, {"CANONRY_PURE": "1"})
+    assert done.returncode == 0, done.stderr
+    assert [file.name for file in tmp_path.iterdir()] == [f"canonry-{canonry.__version__}-py3-none-any.whl"]
+    check_install(tmp_path, "pure")
 
 
 def test_pinned_packages_support_the_oldest_python() -> None:

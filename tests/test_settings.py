@@ -31,9 +31,15 @@ EVERY = [
     ("overrides", '"config/o.json"', "config/o.json", None),
     ("trusted_proxies", '["127.0.0.1", "unix"]', "127.0.0.1, unix", ("127.0.0.1/32", "unix")),
     ("log_format", '"json"', "json", None),
+    ("log_level", '"WARNING"', "warning", None),
+    ("database_pool", "20", "20", 20),
+    ("requests_per_minute", "60", "60", 60),
+    ("sign_ins_per_minute", '"3"', "3", 3),
     ("public_url", '"https://feeds.example.org"', "https://feeds.example.org", None),
     ("fetch_pages", '"no"', "no", False),
     ("fetch_private_pages", "false", "off", False),
+    ("fetch_item_links", "true", "on", True),
+    ("fetch_icons", "false", "off", False),
 ]
 PROGRAMS = [("chrome", "/opt/chrome/chrome")]  # read from their variables only
 

@@ -33,6 +33,7 @@ _PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _COMMAND = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 _SERVICE = "127.0.0.1:8000"  # the address of the service in the pages; tests use a free port
 _FILE = re.compile(r"`([\w.-]+(?:/[\w.-]+)+\.(?:py|c|h|toml))`")
+_ERASED = re.compile(r"[^\n]*\r\x1b\[K")  # a progress line; only a slow machine shows one
 _LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 
 
@@ -143,7 +144,8 @@ def run_example(command: str, earlier: list[str], folder: Path) -> str:
 
 def _run_in_terminal(command: str, folder: Path) -> str:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return terminal.run(["bash", "-c", command], cwd=folder, environment={"PATH": path})
+    environment = {"PATH": path, "COLUMNS": "120"}  # as wide as the pages
+    return _ERASED.sub("", terminal.run(["bash", "-c", command], cwd=folder, environment=environment))
 
 
 def _rewrite(page: Path) -> None:
