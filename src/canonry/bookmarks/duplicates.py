@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from sqlalchemy import Row
+
     from canonry.store.database import Database
 
     _Columns = dict[str, Any]  # all columns of a bookmark: what the undo of a merge restores
@@ -36,7 +38,8 @@ _MAX_REFUSED = 40  # URLs of a group
 _CHUNK = 500  # ids in one query
 _ROWS_AT_ONCE = 1000
 _OUTLINE_COLUMNS = [
-    page_facts.c[name] for name in ("form_key", "url", "permanent_url", "canonical_url", "text_hash", "words")
+    page_facts.c.url.label("page_url"),
+    *(page_facts.c[name] for name in ("form_key", "permanent_url", "canonical_url", "text_hash", "words")),
 ]
 
 
@@ -192,15 +195,14 @@ def _find_groups(connection: Connection, owner: int) -> list[_Group]:
     keys_by_id: dict[int, str] = {}
     outlines: list[PageOutline] = []
     others: list[PageClue] = []  # whose fact, if there is one, has another key
-    rows = connection.execute(query).yield_per(_ROWS_AT_ONCE)
-    for bookmark_id, url, same_key, page_state, form_key, page_url, permanent, canonical, text_hash, words in rows:
-        keys_by_id[bookmark_id] = same_key
-        if page_state != ReadingState.READ:
+    for row in connection.execute(query).yield_per(_ROWS_AT_ONCE):
+        keys_by_id[row.id] = row.same_key
+        if row.page_state != ReadingState.READ:
             continue
-        if form_key is None or "#" in url:
-            others.append(PageClue(bookmark_id, url))
+        if row.form_key is None or "#" in row.url:
+            others.append(PageClue(row.id, row.url))
         else:
-            outlines.append(PageOutline(bookmark_id, url, form_key, page_url, permanent, canonical, text_hash, words))
+            outlines.append(_parse_outline(row))
     outlines += _load_outlines(connection, others)
     # Most pages share nothing with another one: their facts are not loaded.
     positions = {each: position for position, each in enumerate(keys_by_id)}
@@ -208,6 +210,19 @@ def _find_groups(connection: Connection, owner: int) -> list[_Group]:
     facts = load_facts(connection, list({strip_fragment(clue.url) for clue in compared}))
     twins = find_twins(compared, facts, load_refused_pairs(connection, owner))
     return group_duplicates(keys_by_id, twins)
+
+
+def _parse_outline(row: Row[Any]) -> PageOutline:
+    return PageOutline(
+        row.id,
+        row.url,
+        row.form_key,
+        row.page_url,
+        row.permanent_url,
+        row.canonical_url,
+        row.text_hash,
+        row.words,
+    )
 
 
 def _load_outlines(connection: Connection, clues: Sequence[PageClue]) -> list[PageOutline]:

@@ -209,7 +209,7 @@ class _RelatedFacts:
                 "canonicals": sorted(make_url_key(fact.url) for fact in part),
                 "count": _MAX_RELATED_FACTS * len(part),
             }
-            self.add(map(_parse_fact, connection.execute(_SELECT_RELATED, values)))
+            self.add(_parse_fact(row) for row in connection.execute(_SELECT_RELATED, values))
 
     def add(self, facts: Iterable[PageFact]) -> None:
         """Add facts, newer ones in the place of older ones."""
