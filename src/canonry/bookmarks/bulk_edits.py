@@ -39,7 +39,7 @@ _READ = [
 
 
 class BulkAction(StrEnum):
-    """What to do with the selected bookmarks."""
+    """An edit of the selected bookmarks."""
 
     TAG = "tag"
     UNTAG = "untag"
@@ -71,7 +71,7 @@ class BulkEdit:
 
 @dataclass(frozen=True, slots=True)
 class BulkUndo:
-    """What an undo did: bookmarks that were changed again in the meantime stay as they are."""
+    """The result of an undo. Bookmarks that were changed again in the meantime stay as they are."""
 
     restored: int
     skipped: int

@@ -62,7 +62,7 @@ class ImportRow:
 
 
 class RowOutcome(StrEnum):
-    """What an import did with a row."""
+    """The outcome of an imported row."""
 
     ADDED = "added"
     MERGED = "merged"  # its page was saved already, and the bookmark got something from the row, for example a tag
@@ -79,7 +79,7 @@ _ROW_OUTCOMES = {
 
 @dataclass(frozen=True, slots=True)
 class ImportedRow:
-    """What an import did with a row: the bookmark that has its page now, or why the row was refused."""
+    """The result of an imported row: the bookmark that now has its page, or the reason why the row was refused."""
 
     row: int
     url: str  # as the file has it

@@ -20,7 +20,7 @@ _UNFINISHED = frozenset({*(f"{name}:" for name in _LABELS), "is:"})  # somebody 
 
 
 class Flag(StrEnum):
-    """What `is:` asks for."""
+    """The states that `is:` can name."""
 
     UNREAD = "unread"
     READ = "read"
@@ -53,7 +53,7 @@ class FlagTerm:
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """What a search asks for; a bookmark matches if it matches every phrase and every flag.
+    """A parsed search. A bookmark matches if it matches every phrase and every flag.
 
     `has_only_signs` is a text without any word, such as `[`: it finds nothing.
     """

@@ -36,7 +36,7 @@ _STROKES = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ħ": "h", "ı": "i",
 
 
 class LabelKind(StrEnum):
-    """What a label stands for; its value begins the label."""
+    """The kinds of labels; the value is the first character of the label."""
 
     TAG = "¶"
     FOLDER = "‡"

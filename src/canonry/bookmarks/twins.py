@@ -39,7 +39,7 @@ class PageClue:
 
 
 class PageOutline(NamedTuple):  # faster to make than a dataclass: there is one for every bookmark
-    """What other bookmarks may share with a bookmark: its URL, and parts of the fact about its page."""
+    """The values by which bookmarks are compared: the URL, and parts of the fact about the page."""
 
     bookmark_id: int
     url: str

@@ -61,7 +61,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class OutputPlan:
-    """What to write: the parts, the files of the output, and their schema, the same on all machines."""
+    """A plan of the output: its parts, files and schema, the same on all machines."""
 
     parts: tuple[FilePart, ...]
     partitions: tuple[Partition, ...]

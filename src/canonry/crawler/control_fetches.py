@@ -44,7 +44,7 @@ class ControlFetch:
 
 @dataclass(frozen=True, slots=True)
 class ControlledPage:
-    """What a control fetch showed; `page_url` is the URL of the page that it controls."""
+    """The result of a control fetch; `page_url` is the URL of the page that it controls."""
 
     kind: ControlKind
     page_url: str

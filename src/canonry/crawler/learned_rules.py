@@ -47,7 +47,7 @@ _SET_LEARNED_KEY = text("UPDATE crawl_pages SET learned_key = :learned_key WHERE
 
 @dataclass(frozen=True, slots=True)
 class LearnedState:
-    """What a learned rule says, in overrides.v1, and whether it failed; see above for `is_partial`."""
+    """A learned rule in overrides.v1, and whether it failed; see above for `is_partial`."""
 
     entries: tuple[Entry, ...]
     is_partial: bool = False
@@ -100,7 +100,7 @@ def _load_policy(policy: Policy, overrides: str) -> Policy:
 
 
 class LearnedFold(NamedTuple):
-    """What happens to a page: it waits for another one, or it is left out by a rule in favour of a page."""
+    """A decision about a page: it waits for another page, or a rule leaves it out in favour of another page."""
 
     is_waiting: bool
     rule_key: str = ""

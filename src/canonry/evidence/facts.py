@@ -27,7 +27,7 @@ _SURROGATES = re.compile("[\ud800-\udfff\x00]")
 
 
 class ControlResult(StrEnum):
-    """What a request for a made-up URL beside a page told (contract E2)."""
+    """The result of a request for a made-up URL beside a page (contract E2)."""
 
     NONE = "none"  # no such request was answered
     PASSED = "passed"  # it shows something else

@@ -26,7 +26,7 @@ PROBLEMS = frozenset({FeedHealth.FAILING, FeedHealth.STOPPED})
 
 
 class FeedAdvice(StrEnum):
-    """What to do about a feed that fails."""
+    """Advice for a feed that fails."""
 
     WAIT = "wait"  # it may work again by itself, and is retried
     FIND_NEW_ADDRESS = "find_new_address"

@@ -80,7 +80,7 @@ class ItemLink:
 
 @dataclass(frozen=True, slots=True)
 class LinkCounts:
-    """What reading links gave: links that were read, that lead to another URL, and that could not be read."""
+    """Counts of links: read, leading to another URL, and unreadable."""
 
     read: int = 0
     learned: int = 0

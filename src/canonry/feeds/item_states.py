@@ -39,7 +39,7 @@ class ItemStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ItemState:
-    """What a user did with an item; `bookmark_id` is the bookmark that saving it made."""
+    """The state of an item for one user; `bookmark_id` is the bookmark that was made when the item was saved."""
 
     is_read: bool = False
     is_saved: bool = False

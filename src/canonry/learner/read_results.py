@@ -16,7 +16,7 @@ _Key = tuple[int, int, int]  # site, kind and number of a feature
 
 
 class _SiteHosts:
-    """The hosts of a site. `main` stands for it in messages, `target` is the one that aliases are written as."""
+    """The hosts of a site. Messages name the site by `main`; aliases are rewritten to `target`."""
 
     def __init__(self, name: str) -> None:
         self.name = name

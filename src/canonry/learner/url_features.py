@@ -33,7 +33,7 @@ _ID_START = re.compile(rb"[0-9]+([-_,][^.]*[A-Za-z][^.]*)(?:\.[A-Za-z][A-Za-z0-9
 
 
 class FeatureKind(IntEnum):
-    """What a feature is about. The numbers are those of native/features.h."""
+    """The kinds of features. The numbers are those of native/features.h."""
 
     PARAM = 0
     SEM = 1

@@ -138,7 +138,7 @@ def _shorten(last: bytes, front: bytes, names: _Names) -> bytes:
 
 @dataclass(slots=True)
 class _Variation:
-    """What is known of a feature in a group."""
+    """The values of a feature in a group of URLs."""
 
     feature: Feature
     row: int  # of a URL that has it

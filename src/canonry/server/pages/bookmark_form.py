@@ -102,7 +102,7 @@ class BookmarkEntry:
 
 @dataclass(frozen=True, slots=True)
 class TypedText:
-    """What was typed into a field that keeps another text."""
+    """A text that was typed into a field that keeps another text."""
 
     field: str
     text: str

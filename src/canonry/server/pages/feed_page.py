@@ -41,7 +41,7 @@ _BYTE_UNITS = ((1024**2, "MB"), (1024, "k"))
 
 @dataclass(frozen=True, slots=True)
 class SettingsEntry:
-    """What the form of the settings shows; empty texts are defaults."""
+    """The values in the settings form; an empty text means the default."""
 
     title: str = ""
     folder: str = ""

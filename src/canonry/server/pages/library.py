@@ -62,7 +62,7 @@ _EDIT_NOTICES = {
 
 @dataclass(frozen=True, slots=True)
 class LibraryView:
-    """What of the library is shown: the parameters of its URL."""
+    """The filter, order and page of the library: the parameters of its URL."""
 
     q: str = ""
     tag: str = ""

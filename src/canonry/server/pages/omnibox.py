@@ -23,7 +23,7 @@ _MAX_MATCHES = 8
 
 @dataclass(frozen=True, slots=True)
 class UrlFinding:
-    """What is known about a URL; `preview` is what saving it would make of it."""
+    """Facts about a URL; `preview` is the bookmark that saving it would make."""
 
     preview: Preview
     match: BookmarkMatch | None
@@ -53,7 +53,7 @@ class WordFinding:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a text in the box means. `node.js` may be a URL or a word: both are looked up."""
+    """The meaning of a text in the box. `node.js` may be a URL or a word: both are looked up."""
 
     text: str
     url: UrlFinding | None = None

@@ -40,7 +40,7 @@ _STATUSES = {
 
 @dataclass(frozen=True, slots=True)
 class ReadingFilter:
-    """What the reading list is limited to; empty values do not limit it."""
+    """The filter of the reading list; an empty value does not filter."""
 
     view: ReadingView = ReadingView.UNREAD
     folder: str = ""
