@@ -52,3 +52,17 @@ def test_many_segments_params_and_rounds_give_the_answers_of_the_reference() -> 
         "/?" + "é" * 20,
     ):
         assert canonry.normalize(f"https://a.com{path}", policy) == reference.normalize(f"https://a.com{path}", policy)
+
+
+@pytest.mark.parametrize("length", [1_900, 2_030, 2_048, 2_100, 5_000, 20_000, 65_000])
+def test_long_prefixes_do_not_overflow_the_buffer(length: int) -> None:
+    long = f"https://a.com/{'y' * length}/"
+    rewrites = [
+        {"from_prefix": "https://a.com/x/", "to_prefix": long},
+        {"from_prefix": long, "to_prefix": "https://a.com/z/"},
+    ]
+    for rules in ({"rewrite_rules": rewrites[:1]}, {"rewrite_rules": rewrites[1:]}):
+        text = json.dumps({"overrides": [{"match": {"host": "a.com"}, **rules}]})
+        policy = canonry.policy("article@1").with_overrides(text)
+        for url in ("https://a.com/x/1", "https://a.com/x/" + "b" * 1_990, f"{long}1"):
+            assert canonry.normalize(url, policy) == reference.normalize(url, policy)

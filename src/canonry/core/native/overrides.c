@@ -215,7 +215,7 @@ static bool rewrite_prefixes(struct texts rewrites, struct bytes *out)
             struct piece from = next_text(&at), to = next_text(&at);
             if (out->length < from.length || memcmp(out->at, from.at, from.length) != 0)
                 continue;
-            if (out->length - from.length > out->size - to.length)
+            if (out->length - from.length + to.length > out->size)
                 return false;
             memmove(out->at + to.length, out->at + from.length, out->length - from.length);
             memcpy(out->at, to.at, to.length);
