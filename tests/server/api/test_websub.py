@@ -49,7 +49,7 @@ async def subscribe(database_url: str, hub: HubServer) -> None:
     """Follow the feed of the hub, poll it, and ask the hub for a subscription; an hour ago."""
     then = datetime.now(UTC) - timedelta(hours=1)
     with Database(database_url) as database:
-        async with make_client() as client:
+        async with make_client(timeout=120) as client:  # the hub answers when the service has confirmed
             feeds = FeedStore(database)
             feed, _ = await feeds.add(f"{hub.url}/feed", then, origin=Origin.PERSON)
             await poll_feed(feed, feeds, Polling(client.fetch, clock=lambda: then))
