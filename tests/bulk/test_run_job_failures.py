@@ -158,7 +158,7 @@ def test_an_interrupted_run_leaves_nothing_half_written(number: signal.Signals, 
     file, out = tmp_path / "a.txt", tmp_path / "out.parquet"
     file.write_text("".join(f"https://example.com/{each}\n" for each in range(600_000)))
     out.write_text("the old one")
-    command = [*CANONRY, file, "-o", out, "--overwrite"]
+    command = [*CANONRY, str(file), "-o", str(out), "--overwrite"]
     # Under nohup the tests themselves ignore SIGHUP, and what they start would, too.
     with subprocess.Popen(
         command, stderr=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(number, signal.SIG_DFL)
