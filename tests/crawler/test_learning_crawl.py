@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import canonry
-from canonry.crawler.crawl_rules import make_learned_key, save_learning
+from canonry.crawler.learned_rule_store import make_learned_key, save_learning
 from canonry.crawler.learned_rules import LearnedState, LearningProgress, is_learning_due
 from canonry.crawler.left_pages import list_left_groups
 from canonry.crawler.reasons import SkipReason

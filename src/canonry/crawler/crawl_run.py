@@ -19,7 +19,6 @@ from canonry.core.scope import CRAWL_POLICY
 from canonry.core.url import parse, read_url
 from canonry.crawler.control_fetches import ControlBudget, ControlledPage
 from canonry.crawler.crawl_facts import make_crawl_fact
-from canonry.crawler.crawl_rules import find_page_pattern
 from canonry.crawler.crawl_store import CrawlState
 from canonry.crawler.decide import (
     NextStep,
@@ -40,6 +39,7 @@ from canonry.crawler.pages import Page, select_external
 from canonry.crawler.politeness import Politeness
 from canonry.crawler.reasons import CrawlFailure, CrawlFailureKind
 from canonry.crawler.results import LeasedPage, PageResult, PageState, PageUrl, judge_outcome
+from canonry.crawler.trap_rules import find_page_pattern
 from canonry.crawler.traps import Phrases, sign_text
 from canonry.errors import FetchFailed, StartMoved
 from canonry.evidence.fingerprint import fingerprint_text

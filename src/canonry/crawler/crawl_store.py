@@ -13,8 +13,8 @@ from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from canonry.crawler import frontier
 from canonry.crawler.crawl_options import parse_options
-from canonry.crawler.crawl_rules import change_rules
 from canonry.crawler.known_pages import add_pages, follow_deeper
+from canonry.crawler.page_choice import change_rules
 from canonry.crawler.pages import Page, PageLink, select_external
 from canonry.crawler.reasons import CrawlFailure, CrawlFailureKind, SkipReason
 from canonry.crawler.results import RECORDED, PageChange, PageOutcome, PageState, PageUrl, judge_outcome

@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import Connection, Row, bindparam, select, text, update
 
 from canonry.crawler.control_fetches import ControlKind, save_controls
-from canonry.crawler.crawl_rules import (
-    check_learned_rules,
-    choose_pages,
-    learn_sessions,
-    learn_traps,
-    load_active_rules,
-    load_learning_progress,
-)
+from canonry.crawler.crawl_rules import load_active_rules
 from canonry.crawler.decide import (
     Levels,
     RedirectDecision,
@@ -40,7 +33,9 @@ from canonry.crawler.known_pages import (
     save_known_page,
     try_next_spelling,
 )
+from canonry.crawler.learned_rule_store import check_learned_rules, load_learning_progress
 from canonry.crawler.learned_rules import is_learning_due
+from canonry.crawler.page_choice import choose_pages
 from canonry.crawler.reasons import SkipReason
 from canonry.crawler.recrawl import Comparison, queue_unlinked
 from canonry.crawler.results import (
@@ -53,6 +48,8 @@ from canonry.crawler.results import (
     PageUrl,
     RecordedPage,
 )
+from canonry.crawler.session_rules import learn_sessions
+from canonry.crawler.trap_rules import learn_traps
 from canonry.evidence.fact_store import save_facts
 from canonry.net.origin import Origin
 from canonry.net.page_facts import NO_FACTS

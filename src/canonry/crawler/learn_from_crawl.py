@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from sqlalchemy import Connection, text
 
 from canonry.core.scope import Verdict
-from canonry.crawler.crawl_rules import load_learned_rules, make_learned_key, save_learning
 from canonry.crawler.known_pages import make_page_key
+from canonry.crawler.learned_rule_store import load_learned_rules, make_learned_key, save_learning
 from canonry.crawler.learned_rules import MIN_CONFIDENCE, LearnedForms, LearnedState, list_targets
 from canonry.learner.values import RuleKind
 
