@@ -8,6 +8,7 @@ import hashlib
 import importlib.util
 import inspect
 import json
+import os
 import pickle
 import random
 import re
@@ -274,3 +275,30 @@ def test_canonry_pure_selects_the_core(pure: str) -> None:
     is_built = importlib.util.find_spec("canonry.core.native._fast") is not None
     core = "native" if is_built and pure != "1" else "pure Python"
     assert done.stdout == f"{core} https://a.com/\n"
+
+
+SCAN = """
+import hashlib, sys, canonry
+from canonry.core.native import _fast
+urls = sys.stdin.buffer.read().decode("utf-8", "surrogatepass").split("\\0")
+answers = [_fast.normalize_many(urls, policy) for policy in canonry.policies()]
+print(_fast.SCANNING, hashlib.sha256(repr(answers).encode()).hexdigest())
+"""
+
+
+@needs_native
+@pytest.mark.parametrize("scanning", ["avx512", "avx2", "plain"])
+def test_all_kinds_of_scanning_give_the_same_answers(scanning: str) -> None:
+    urls = [url for url in (*EDGES, *case_texts(), *make_dirty_urls(500)) if "\0" not in url]
+    done = subprocess.run(
+        [sys.executable, "-c", SCAN],
+        input="\0".join(urls).encode("utf-8", "surrogatepass"),
+        capture_output=True,
+        check=True,
+        env={**os.environ, "CANONRY_SCANNING": scanning},
+    )
+    chosen, found = done.stdout.decode().split()
+    answers = [reference.normalize_many(urls, policy) for policy in canonry.policies()]
+    assert found == hashlib.sha256(repr(answers).encode()).hexdigest()
+    if chosen != scanning:
+        pytest.skip(f"this processor has no {scanning}")

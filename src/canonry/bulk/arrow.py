@@ -6,6 +6,7 @@ each run in parallel. Without the native core the Python code gives the same res
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
@@ -14,7 +15,7 @@ from canonry.core import native as fast
 from canonry.core.normalize import resolve_policy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from types import ModuleType
 
     from canonry.core.policy import Policy
 
@@ -31,7 +32,8 @@ def normalize(array: Any, policy: Policy | str = "bookmark", *, hash: bool = Fal
     struct of `canonical_url` and `canonical_hash` (hex sha256).
     """
     column = _import_column(array)
-    chosen = resolve_policy(policy)
+    core = _get_native_core()
+    chosen = resolve_policy(policy) if core is None else core.resolve_policy(policy)
     if isinstance(column, pa.ChunkedArray):
         chunks = [_normalize_array(chunk, chosen, with_hash=hash) for chunk in column.chunks]
         return pa.chunked_array(chunks, type=_get_result_type(column.type, with_hash=hash))
@@ -76,11 +78,11 @@ def _normalize_array(array: Any, policy: Policy, *, with_hash: bool) -> Any:
 def _normalize_strings(array: Any, policy: Policy, *, with_hash: bool) -> list[Any]:
     """Return the column of URLs and, with `with_hash`, the column of hashes."""
     kind = _get_value_type(array.type)
-    normalize_column = _get_native_function()
-    if normalize_column is None:
+    core = _get_native_core()
+    if core is None:
         return _normalize_in_python(array, policy, with_hash=with_hash)
     validity, entries, *data = array.buffers()
-    null_count, validity_bits, url_offsets, urls, hash_offsets, hashes = normalize_column(
+    null_count, validity_bits, url_offsets, urls, hash_offsets, hashes = core.normalize_column(
         policy,
         _ENTRY_BYTES[kind],
         array.offset,
@@ -101,12 +103,15 @@ def _normalize_strings(array: Any, policy: Policy, *, with_hash: bool) -> list[A
     return [columns[0] if kind == made_type else columns[0].cast(kind), *columns[1:]]
 
 
-def _get_native_function() -> Callable[..., Any] | None:
-    if fast.CORE != "native":
-        return None
-    from canonry.core.native._fast import normalize_column
+def _get_native_core() -> ModuleType | None:
+    return _import_native_core() if fast.CORE == "native" else None
 
-    return normalize_column
+
+@cache
+def _import_native_core() -> ModuleType:
+    from canonry.core.native import _fast
+
+    return _fast
 
 
 def _normalize_in_python(array: Any, policy: Policy, *, with_hash: bool) -> list[Any]:

@@ -19,10 +19,24 @@ static State *get_state(PyObject *module)
 
 /* --- policies ------------------------------------------------------------------------------- */
 
+/* Remember the rules of a policy, or of the name of a shipped one, for the next call. */
+static void remember_rules(State *state, PyObject *policy, Rules *rules)
+{
+#ifndef Py_GIL_DISABLED
+    PyObject *policy_before = state->last_policy, *rules_before = (PyObject *)state->last_rules;
+    state->last_policy = Py_NewRef(policy);
+    state->last_rules = (Rules *)Py_NewRef(rules);
+    Py_XDECREF(policy_before); /* only now, because it may run other code */
+    Py_XDECREF(rules_before);
+#endif
+}
+
 /* The rules of a policy, made at its first use. A new reference; NULL with an exception set. */
 static Rules *get_policy_rules(State *state, PyObject *policy)
 {
     PyObject *known = PyObject_GetAttr(policy, state->native);
+    if (known != NULL && Py_TYPE(known) == state->rules_type)
+        remember_rules(state, policy, (Rules *)known);
     if (known == NULL || Py_TYPE(known) == state->rules_type)
         return (Rules *)known;
     Py_DECREF(known);
@@ -86,22 +100,9 @@ static PyObject *get_item(PyObject *dict, PyObject *key)
 #endif
 }
 
-/* Remember the rules of a name in rules_by_name for the next call. */
-static void remember_rules(State *state, PyObject *name, Rules *rules)
-{
-#ifndef Py_GIL_DISABLED
-    Py_XSETREF(state->last_name, Py_NewRef(name));
-    Py_XSETREF(state->last_rules, (Rules *)Py_NewRef(rules));
-#endif
-}
-
 /* The rules of the shipped policy with this name or id. A new reference; NULL with an exception set. */
 static Rules *get_named_rules(State *state, PyObject *name)
 {
-#ifndef Py_GIL_DISABLED
-    if (name == state->last_name)
-        return (Rules *)Py_NewRef(state->last_rules);
-#endif
     PyObject *known = get_item(state->rules_by_name, name);
     if (known != NULL)
         remember_rules(state, name, (Rules *)known);
@@ -124,6 +125,27 @@ static Rules *get_named_rules(State *state, PyObject *name)
     return rules;
 }
 
+PyDoc_STRVAR(resolve_policy_doc, "resolve_policy($module, policy, /)\n--\n\n"
+"Return the policy itself, or the shipped one of that name or id, as normalize.resolve_policy does.");
+
+static PyObject *resolve_policy(PyObject *module, PyObject *named)
+{
+    State *state = get_state(module);
+    if (!PyUnicode_CheckExact(named))
+        return PyObject_CallOneArg(state->resolve_policy, named);
+    PyObject *known = get_item(state->policies_without_overrides, named);
+    if (PyErr_Occurred() || (known != NULL && is_without_overrides(state)))
+        return known;
+    Py_XDECREF(known);
+    PyObject *policy = PyObject_CallOneArg(state->resolve_policy, named);
+    PyObject *memory = policy == NULL ? NULL : choose_memory(state, named, policy);
+    if (memory == state->rules_without_overrides)
+        PyDict_SetItem(state->policies_without_overrides, named, policy);
+    if (PyErr_Occurred())
+        Py_CLEAR(policy);
+    return policy;
+}
+
 /* --- calls ---------------------------------------------------------------------------------- */
 
 enum call_kind read_call(State *state, PyObject *const *args, Py_ssize_t count, PyObject *names,
@@ -141,6 +163,12 @@ enum call_kind read_call(State *state, PyObject *const *args, Py_ssize_t count, 
     }
     call->first = args[0];
     call->policy = count + named == 2 ? args[1] : default_policy;
+#ifndef Py_GIL_DISABLED
+    if (call->policy == state->last_policy) {
+        call->rules = (Rules *)Py_NewRef(state->last_rules);
+        return CALL_USUAL;
+    }
+#endif
     if (PyUnicode_CheckExact(call->policy))
         call->rules = get_named_rules(state, call->policy);
     else if (Py_TYPE(call->policy) == state->policy_type)
@@ -393,7 +421,10 @@ static int execute(PyObject *module)
         PyErr_SetString(PyExc_ImportError, "CANONRY_PURE is set: the pure Python core is used");
         return -1;
     }
-    state->rewrite = choose_rewrite();
+    const struct rewriter *rewriter = choose_rewriter(getenv("CANONRY_SCANNING")); /* for tests */
+    if (rewriter == NULL)
+        rewriter = choose_rewriter(NULL);
+    state->rewrite = rewriter->rewrite;
     state->sha256 = choose_sha256();
     if (!import_name(&state->normalize, reference, "normalize") ||
         !import_name(&state->normalize_many, reference, "normalize_many") ||
@@ -411,11 +442,12 @@ static int execute(PyObject *module)
         return -1;
     state->rules_by_name = PyDict_New();
     state->rules_without_overrides = PyDict_New();
+    state->policies_without_overrides = PyDict_New();
     state->rules_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &rules_spec, NULL);
-    if (state->rules_by_name == NULL || state->rules_without_overrides == NULL || state->rules_type == NULL)
+    if (state->rules_by_name == NULL || state->rules_without_overrides == NULL ||
+        state->policies_without_overrides == NULL || state->rules_type == NULL)
         return -1;
-    const char *scanning = state->rewrite == rewrite_plain ? "plain" : "avx2";
-    return PyModule_AddStringConstant(module, "SCANNING", scanning);
+    return PyModule_AddStringConstant(module, "SCANNING", rewriter->name);
 }
 
 static int traverse(PyObject *module, visitproc visit, void *arg)
@@ -432,6 +464,8 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->rules_type);
     Py_VISIT(state->rules_by_name);
     Py_VISIT(state->rules_without_overrides);
+    Py_VISIT(state->policies_without_overrides);
+    Py_VISIT(state->last_policy);
     Py_VISIT(state->last_rules);
     return 0;
 }
@@ -450,10 +484,11 @@ static int clear(PyObject *module)
     Py_CLEAR(state->rules_type);
     Py_CLEAR(state->rules_by_name);
     Py_CLEAR(state->rules_without_overrides);
+    Py_CLEAR(state->policies_without_overrides);
     Py_CLEAR(state->overrides_variable);
     Py_CLEAR(state->settings_file);
     Py_CLEAR(state->default_overrides);
-    Py_CLEAR(state->last_name);
+    Py_CLEAR(state->last_policy);
     Py_CLEAR(state->last_rules);
     Py_CLEAR(state->native);
     Py_CLEAR(state->policy);
@@ -476,6 +511,7 @@ static PyMethodDef methods[] = {
     METHOD(canonical_hash),
     METHOD(is_simple),
     {"normalize_column", normalize_column, METH_VARARGS, normalize_column_doc},
+    {"resolve_policy", resolve_policy, METH_O, resolve_policy_doc},
     {"simhash", simhash, METH_O, simhash_doc},
     {NULL, NULL, 0, NULL},
 };

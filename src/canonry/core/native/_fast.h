@@ -16,8 +16,9 @@ typedef struct {
     PyObject *takes_overrides; /* frozenset of the names that depend on the overrides file */
     PyObject *overrides_variable, *settings_file, *default_overrides; /* what may name that file, and its default place */
     PyObject *rules_without_overrides; /* dict of such a name to its Rules where no file is configured */
+    PyObject *policies_without_overrides; /* the same for its Policy */
     PyObject *rules_by_name; /* dict of name or id to Rules; only shipped policies, so it stays small */
-    PyObject *last_name; /* of the last call, a key of rules_by_name: most programs name one policy again and again */
+    PyObject *last_policy; /* of the last call, a Policy or a key of rules_by_name: most programs use one again and again */
     Rules *last_rules;
     PyObject *native, *policy, *bookmark, *article; /* interned strings */
     rewrite_function rewrite;

@@ -24,7 +24,7 @@ static PyObject *answer_deferred(const State *state, PyObject *policy, const str
 {
     PyObject *owner = PyList_New(batch->deferred_count);
     for (int i = 0; owner != NULL && i < batch->deferred_count; i++) {
-        PyObject *answer = call_reference(state, policy, batch->texts[batch->deferred[i]]);
+        PyObject *answer = call_reference(state, policy, batch->texts[i]);
         if (answer == NULL) {
             Py_CLEAR(owner);
         } else if (answer == Py_None) {

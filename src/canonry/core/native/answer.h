@@ -27,7 +27,7 @@ struct answer {
 
 ALWAYS_INLINE void write_piece(struct answer *answer)
 {
-    memcpy(answer->out + answer->length, answer->text + answer->from, answer->to - answer->from);
+    copy_short(answer->out + answer->length, answer->text + answer->from, answer->to - answer->from);
     answer->length += answer->to - answer->from;
     answer->from = answer->to;
 }

@@ -81,11 +81,17 @@ ALWAYS_INLINE bool are_same(const uint8_t *a, const uint8_t *b, size_t length)
     return length == 0 || (a[0] == b[0] && a[length / 2] == b[length / 2] && a[length - 1] == b[length - 1]);
 }
 
-/* Copy bytes to `out`, which has room for `length`; without a call for up to 32 bytes. */
+/* Copy bytes to `out`, which has room for `length`; without a call for up to 64 bytes. */
 ALWAYS_INLINE void copy_short(uint8_t *out, const uint8_t *from, size_t length)
 {
-    if (length > 32) {
+    if (length > 64) {
         memcpy(out, from, length);
+    } else if (length > 32) {
+        uint8_t first[32], last[32];
+        memcpy(first, from, 32);
+        memcpy(last, from + length - 32, 32);
+        memcpy(out, first, 32);
+        memcpy(out + length - 32, last, 32);
     } else if (length >= 16) {
         uint8_t first[16], last[16];
         memcpy(first, from, 16);
@@ -108,14 +114,13 @@ ALWAYS_INLINE void copy_short(uint8_t *out, const uint8_t *from, size_t length)
     }
 }
 
-/* A mask of the bits from … to - 1, where 0 <= from < 64 and from <= to:
+/* A mask of the bits from … to - 1, where 0 <= from < 64 and from < to:
  *
  *     mask_between(2, 5) = 0…011100     bits 2, 3 and 4
  */
 ALWAYS_INLINE uint64_t mask_between(size_t from, size_t to)
 {
-    uint64_t below = to >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << to) - 1;
-    return below & ~(uint64_t)0 << from;
+    return ~(uint64_t)0 >> (to < 64 ? 64 - to : 0) & ~(uint64_t)0 << from;
 }
 
 /* The index of the first set bit in from … end - 1 of an array of 64-bit words, or `end`; words has at least
@@ -134,11 +139,10 @@ ALWAYS_INLINE size_t find_first(const uint64_t *words, size_t from, size_t end)
     return end;
 }
 
-/* The same for a single word, from <= end <= 64. */
-ALWAYS_INLINE size_t find_in_word(uint64_t word, size_t from, size_t end)
+/* The index of the first set bit of a single word, or `end` if it does not come before. */
+ALWAYS_INLINE size_t find_in_word(uint64_t word, size_t end)
 {
-    word = from < 64 ? word >> from << from : 0;
-    size_t found = word ? (size_t)__builtin_ctzll(word) : end;
+    size_t found = word ? (size_t)__builtin_ctzll(word) : 64;
     return found < end ? found : end;
 }
 

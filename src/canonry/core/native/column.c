@@ -12,8 +12,7 @@ ALWAYS_INLINE bool slice_buffer(const struct column *column, Py_ssize_t buffer, 
 {
     if (buffer < 0 || buffer >= column->data_count || from < 0 || to < from || to > column->data[buffer].len)
         return false;
-    static const uint8_t nothing[1];
-    text->start = to > from ? (const uint8_t *)column->data[buffer].buf + from : nothing;
+    text->start = (const uint8_t *)column->data[buffer].buf + from;
     text->length = (size_t)(to - from);
     return true;
 }
@@ -121,13 +120,14 @@ ALWAYS_INLINE enum batch_error rewrite_rows(const struct column *column, enum en
     for (int i = 0; i < count; i++) {
         int64_t row = column->start + from + i;
         bool is_null = may_be_null && !read_bit(column->validity, row);
-        batch->is_null[i] = is_null;
-        batch->has_nulls |= is_null;
+        if (may_be_null) {
+            batch->is_null[i] = is_null;
+            batch->has_nulls |= is_null;
+        }
         if (!is_null) {
             struct text text;
             if (!read_row(column, kind, row, &text))
                 return BATCH_MALFORMED;
-            batch->texts[i] = text;
             if (size - written < ANSWER_BYTES) {
                 copy_run(&run);
                 if (!make_batch_room(batch, bytes, written))
@@ -142,6 +142,7 @@ ALWAYS_INLINE enum batch_error rewrite_rows(const struct column *column, enum en
             } else if (length > 0) {
                 written += (size_t)length;
             } else {
+                batch->texts[batch->deferred_count] = text;
                 batch->deferred[batch->deferred_count++] = i;
             }
         }
@@ -198,7 +199,7 @@ void write_batch(struct output *output, int64_t from, int count, const struct ba
         return;
     }
     for (int i = 0; i < count; i++) {
-        bool is_null = batch->is_null[i];
+        bool is_null = batch->has_nulls && batch->is_null[i];
         if (deferred < batch->deferred_count && batch->deferred[deferred] == i) {
             const struct text *answer = &answers[deferred++];
             memcpy(data + shift + run, batch->bytes + run, batch->ends[i] - run);

@@ -41,11 +41,11 @@ struct batch {
     uint8_t *bytes; /* the simple answers, one after the other */
     size_t bytes_size;
     size_t ends[BATCH_ROWS]; /* the end of each row's answer in `bytes` */
-    bool is_null[BATCH_ROWS];
-    struct text texts[BATCH_ROWS];
-    int deferred[BATCH_ROWS]; /* the rows that are left to the reference, in order */
-    int deferred_count;
     bool has_nulls;
+    bool is_null[BATCH_ROWS]; /* set only if has_nulls */
+    int deferred[BATCH_ROWS]; /* the rows that are left to the reference, in order */
+    struct text texts[BATCH_ROWS]; /* their texts */
+    int deferred_count;
     bool is_in_place; /* the answers are at the end of the output already, none is deferred, and `bytes` holds nothing */
 };
 

@@ -61,7 +61,13 @@ static size_t drop_dot_segment(const uint8_t *out, size_t path, size_t segment, 
 ptrdiff_t repair(const uint8_t *text, size_t length, uint8_t out[MAX_URL_BYTES])
 {
     enum { HOST, PATH, QUERY, FRAGMENT } part = HOST;
-    static const char *const encoded[] = {"", " \"<>^`{}", " \"<>'", " \"<>`"}; /* by part */
+    /* The characters to encode, by part, one bit each as in bytes.h: none, then ` "<>^\`{}`, ` "<>'` and ` "<>\``. */
+    static const uint64_t encoded[][2] = {
+        {0, 0},
+        {0x5000000500000000, 0x2800000140000000},
+        {0x5000008500000000, 0},
+        {0x5000000500000000, 0x0000000100000000},
+    };
     enum { MAX_STEP = 12 }; /* bytes that one character can become: four bytes of UTF-8, each escaped */
     size_t at = 0, written = 0, path = 0, segment = 0;
     while (at < length && text[at] != ':') /* the caller has checked the scheme */
@@ -96,7 +102,7 @@ ptrdiff_t repair(const uint8_t *text, size_t length, uint8_t out[MAX_URL_BYTES])
             for (size_t i = 0; i < size; i++, written += 3)
                 write_escape(out + written, text[at + i]);
             at += size - 1;
-        } else if (strchr(encoded[part], c)) {
+        } else if (is_in(encoded[part], c)) {
             write_escape(out + written, c);
             written += 3;
         } else {

@@ -37,7 +37,7 @@ void scan_plain(const uint8_t *text, size_t length, struct marks *marks)
     store_word(marks, words, &none);
 }
 
-#ifdef CANONRY_AVX2
+#ifdef CANONRY_AVX
 
 AVX2 void scan_avx2(const uint8_t *text, size_t length, struct marks *marks)
 {
@@ -60,6 +60,18 @@ AVX2 void scan_avx2(const uint8_t *text, size_t length, struct marks *marks)
         store_word(marks, words++, &moved);
     }
     store_word(marks, words, &none);
+}
+
+AVX512 void scan_avx512(const uint8_t *text, size_t length, struct marks *marks)
+{
+    const struct word none = {0};
+    size_t at = 0;
+    marks->any_uncommon = 0;
+    for (; at * 64 < length; at++) {
+        struct word word = classify_masked(text + at * 64, length - at * 64);
+        store_word(marks, at, &word);
+    }
+    store_word(marks, at, &none);
 }
 
 #endif

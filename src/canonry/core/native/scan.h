@@ -10,7 +10,7 @@
  * Byte i of the text is bit i % 64 of word i / 64. url.c then finds the end of the path, double
  * slashes and dot segments with a few operations on words instead of a loop over bytes.
  *
- * There are two scanners with equal results: AVX2, and plain C for other processors. Neither reads
+ * There are three scanners with equal results: AVX-512, AVX2, and plain C for other processors. None reads
  * outside text[0 .. length).
  */
 #ifndef CANONRY_SCAN_H
@@ -19,8 +19,9 @@
 #include "bytes.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
-#define CANONRY_AVX2 1
+#define CANONRY_AVX 1
 #define AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt")))
+#define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx2,bmi,bmi2,lzcnt")))
 #endif
 
 enum {
@@ -49,8 +50,9 @@ struct marks {
 typedef void (*scan_function)(const uint8_t *text, size_t length, struct marks *marks);
 
 void scan_plain(const uint8_t *text, size_t length, struct marks *marks);
-#ifdef CANONRY_AVX2
+#ifdef CANONRY_AVX
 AVX2 void scan_avx2(const uint8_t *text, size_t length, struct marks *marks);
+AVX512 void scan_avx512(const uint8_t *text, size_t length, struct marks *marks);
 #endif
 
 #endif

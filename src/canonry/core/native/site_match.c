@@ -264,12 +264,12 @@ static struct piece clean_path(struct bytes *out, struct piece raw)
 static size_t split_marked(struct piece segments[MAX_SEGMENTS], const struct located *url, size_t start, size_t end)
 {
     size_t count = 0, word = start / 64;
-    uint64_t bits = url->marks->slash[word] & ~(uint64_t)0 << (start % 64);
+    uint64_t bits = url->slashes[word] & ~(uint64_t)0 << (start % 64);
     while (count < MAX_SEGMENTS - 1) {
         if (bits == 0) {
             if (++word * 64 >= end)
                 break;
-            bits = url->marks->slash[word];
+            bits = url->slashes[word];
             continue;
         }
         size_t at = word * 64 + (size_t)__builtin_ctzll(bits);

@@ -33,7 +33,7 @@ struct located {
     bool may_embed;     /* an address after the host: embeds_address */
     uint64_t dots;      /* of the host, a bit for each at its offset */
     size_t bare;        /* the offset of the host without leading www. */
-    const struct marks *marks;
+    const uint64_t *slashes; /* a bit for each slash of the text: scan.h */
     const struct host *exact, *domain; /* the entries of the host without www., and of what follows its first label */
     const struct names *names;         /* what rule 9 drops on the host */
 };

@@ -59,16 +59,16 @@ struct path_bits {
  *
  * The last bit of a word needs the first bit of the next: `next << 63`.
  */
-ALWAYS_INLINE struct path_bits inspect_path(const struct marks *marks, size_t from, size_t to, bool is_short)
+ALWAYS_INLINE struct path_bits inspect_path(const struct word *first, const struct marks *marks, size_t from, size_t to)
 {
     struct path_bits found = {0};
-    if (is_short) { /* one word, which has no next */
-        uint64_t here = from < 64 ? mask_between(from, to) : 0, slash = marks->slash[0] & here;
-        found.dot_segment = slash & marks->dot[0] >> 1;
-        found.escaped_start = slash & marks->percent[0] >> 1;
-        found.double_slash = slash & marks->slash[0] >> 1;
-        found.percent = marks->percent[0] & here;
-        found.colon = marks->colon[0] & here;
+    if (!marks) { /* one word, which has no next */
+        uint64_t here = from < to ? mask_between(from, to) : 0, slash = first->slash & here;
+        found.dot_segment = slash & first->dot >> 1;
+        found.escaped_start = slash & first->percent >> 1;
+        found.double_slash = slash & first->slash >> 1;
+        found.percent = first->percent & here;
+        found.colon = first->colon & here;
         return found;
     }
     for (size_t at = from / 64; at * 64 < to; at++) {
@@ -92,13 +92,22 @@ COLD static bool has_escaped_dot(const uint8_t *text, size_t from, size_t to)
     return false;
 }
 
+/* The functions for one kind of processor. */
+struct processor {
+    scan_function scan;
+    /* Rewrite a text that `moves` redirect pages have led to. */
+    ptrdiff_t (*rewrite)(const struct rules *rules, const uint8_t *text, size_t length, uint8_t out[ANSWER_BYTES],
+                         unsigned moves);
+};
+
 /* Rules 2 and 8 for a host that a site table may describe, then the other rules. Returns SITE_FALLS_THROUGH if the
  * tables do not change the URL; *needs is then what rule 9 must not drop. */
 enum { SITE_FALLS_THROUGH = -3 };
 static ptrdiff_t rewrite_site(const struct rules *rules, const struct located *url, const uint8_t **needs,
-                              uint8_t out[ANSWER_BYTES], scan_function scan, unsigned moves);
+                              uint8_t out[ANSWER_BYTES], const struct processor *processor, unsigned moves);
 
-/* Rewrite a text with its marks; only their first word is set if the text is short: up to 64 bytes. The offsets, each the end of one part and the start of the next:
+/* Rewrite a text, given the first word of its marks, and all of them; `marks` is NULL if the text has up to 64 bytes. The
+ * offsets, each the end of one part and the start of the next:
  *
  *     https://www.example.com:8080/a/b?c=1#d
  *             |   |          |    |   |   | |
@@ -111,12 +120,12 @@ static ptrdiff_t rewrite_site(const struct rules *rules, const struct located *u
  *             host
  */
 ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t *text, size_t length,
-                                       uint8_t out[ANSWER_BYTES], const struct marks *marks, bool is_repaired,
-                                       bool is_short, scan_function scan, unsigned moves)
+                                       uint8_t out[ANSWER_BYTES], const struct word *first, const struct marks *marks,
+                                       bool is_repaired, const struct processor *processor, unsigned moves)
 {
+    bool is_short = !marks;
     /* The scheme, compared in lower case: 0x20 is the bit that makes a letter lower-case. */
     static const uint8_t https[9] = "https://", http[9] = "http://", letters[9] = "\x20\x20\x20\x20\x20\0\0";
-    struct answer answer = {.text = text, .out = out};
     uint64_t start = load8(text);
     bool is_https = (start | load8(letters)) == load8(https);
     if (!is_https && ((load4(text) | 0x20202020) != load4(http) || memcmp(text + 4, "://", 3) != 0))
@@ -124,23 +133,23 @@ ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t 
 
     /* The host: no empty label, no punycode (`--`), and the last label is not a number. */
     size_t host = is_https ? 8 : 7;
-    uint64_t beyond = host < 64 ? ~marks->host & ~(uint64_t)0 << host : 0;
+    uint64_t beyond = ~first->host >> host << host; /* no bit is set behind the end of the text */
     if (!beyond)
         return NEEDS_REFERENCE;
     size_t host_end = (size_t)__builtin_ctzll(beyond);
-    if (host_end == host || host_end > length)
+    uint64_t here = ((uint64_t)1 << host_end) - ((uint64_t)1 << host);
+    uint64_t dots = first->dot & here, dashes = first->dash & here;
+    if (host_end == host || (dots & (dots >> 1 | (uint64_t)1 << host | (uint64_t)1 << (host_end - 1))) | (dashes & dashes >> 1))
         return NEEDS_REFERENCE;
-    uint64_t here = mask_between(host, host_end);
-    uint64_t dots = marks->dot[0] & here, dashes = marks->dash & here;
     size_t last_label = dots ? 64 - (size_t)__builtin_clzll(dots) : host;
-    if ((dots & dots >> 1) | (dots >> host & 1) | (dashes & dashes >> 1) || last_label == host_end ||
-        !is_letter(text[last_label]))
+    if (!is_letter(text[last_label]))
         return NEEDS_REFERENCE;
 
     /* The port: a number without leading zeros. */
     size_t path = host_end;
     bool has_default_port = false;
-    if (path < length && text[path] == ':') {
+    bool has_path = first->slash >> host_end & 1; /* nearly always */
+    if (!has_path && path < length && text[path] == ':') {
         uint32_t port = 0;
         size_t digits = 0;
         for (path++; path < length && digits < 5 && (uint8_t)(text[path] - '0') < 10; path++, digits++)
@@ -149,15 +158,15 @@ ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t 
             return NEEDS_REFERENCE;
         has_default_port = port == (is_https ? 443 : 80);
     }
-    if (path < length && text[path] != '/' && text[path] != '?' && text[path] != '#')
+    if (!has_path && path < length && text[path] != '/' && text[path] != '?' && text[path] != '#')
         return text[path] == '\\' && !is_repaired ? NEEDS_REPAIR : NEEDS_REFERENCE;
 
-    size_t query_end = is_short ? find_in_word(marks->hash[0], path, length) : find_first(marks->hash, path, length);
-    size_t path_end = is_short ? find_in_word(marks->question[0], path, query_end)
-                               : find_first(marks->question, path, query_end);
-    if (marks->any_uncommon && !are_kept(text, host_end, path_end, query_end, length))
+    /* Neither `#` nor `?` comes before the path. */
+    size_t query_end = is_short ? find_in_word(first->hash, length) : find_first(marks->hash, path, length);
+    size_t path_end = is_short ? find_in_word(first->question, query_end) : find_first(marks->question, path, query_end);
+    if (first->uncommon && !are_kept(text, host_end, path_end, query_end, length))
         return is_repaired ? NEEDS_REFERENCE : NEEDS_REPAIR;
-    struct path_bits in_path = inspect_path(marks, path, path_end, is_short);
+    struct path_bits in_path = inspect_path(first, marks, path, path_end);
     if (!is_repaired && (in_path.dot_segment || (in_path.escaped_start && has_escaped_dot(text, path, path_end))))
         return NEEDS_REPAIR;
     if (!rules->parse)
@@ -173,8 +182,9 @@ ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t 
     if (is_special || may_embed) {
         struct located url = {
             .text = text, .length = length, .host = host, .host_end = host_end, .path = path, .path_end = path_end,
-            .query_end = query_end, .is_https = is_https, .has_upper = marks->upper & here,
-            .is_plain_path = !(in_path.percent | in_path.double_slash), .may_embed = may_embed, .dots = dots, .marks = marks,
+            .query_end = query_end, .is_https = is_https, .has_upper = first->upper & here,
+            .is_plain_path = !(in_path.percent | in_path.double_slash), .may_embed = may_embed, .dots = dots,
+            .slashes = is_short ? &first->slash : marks->slash,
         };
         if (is_special) {
             look_up_host(rules, &url);
@@ -185,7 +195,7 @@ ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t 
                 (url.domain && url.domain->flags & HOST_HAS_DOMAIN_TABLES)) {
                 if (path != host_end && !has_default_port)
                     return NEEDS_REFERENCE;
-                ptrdiff_t answered = rewrite_site(rules, &url, &dropped.needs, out, scan, moves);
+                ptrdiff_t answered = rewrite_site(rules, &url, &dropped.needs, out, processor, moves);
                 if (answered != SITE_FALLS_THROUGH)
                     return answered;
             }
@@ -193,12 +203,13 @@ ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t 
         if (embeds_address(&url))
             rules = rules->whole;
     }
-    uint64_t upper = marks->upper & mask_between(0, host_end);
+    uint64_t upper = first->upper & (((uint64_t)1 << host_end) - 1);
     bool may_have_www = rules->strip_www && (text[host] | 0x20) == 'w';
     bool has_slash = rules->strip_trailing_slash && text[length - 1] == '/';
-    if (path == host_end && path + 1 < length && path_end == length && !upper && !in_path.percent && !in_path.double_slash &&
+    if (path == host_end && path + 1 < length && path_end == length && !(upper | in_path.percent | in_path.double_slash) &&
         !may_have_www && !has_slash)
         return UNCHANGED; /* most URLs: a host and a path, both as they should be */
+    struct answer answer = {.text = text, .out = out};
     size_t bare = may_have_www ? skip_www(text, host, host_end, dots) : host;
     if (upper) {
         for (size_t i = 0; i < host_end; i++) /* the scheme, then the host without `www.` */
@@ -249,47 +260,34 @@ ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t 
     return (ptrdiff_t)answer.length;
 }
 
+/* Rewrite a text that has no dot segments and no characters to encode. */
+COLD static ptrdiff_t rewrite_clean(const struct rules *rules, const uint8_t *text, size_t length, uint8_t out[ANSWER_BYTES],
+                                    const struct processor *processor, unsigned moves)
+{
+    struct marks marks;
+    processor->scan(text, length, &marks);
+    struct word first = get_first_word(&marks);
+    return rewrite_marked(rules, text, length, out, &first, &marks, true, processor, moves);
+}
+
 /* Repair the text, then rewrite it. */
 COLD static ptrdiff_t rewrite_repaired(const struct rules *rules, const uint8_t *text, size_t length,
-                                     uint8_t out[ANSWER_BYTES], scan_function scan, unsigned moves)
+                                       uint8_t out[ANSWER_BYTES], const struct processor *processor, unsigned moves)
 {
     uint8_t repaired[MAX_URL_BYTES];
-    struct marks marks;
     ptrdiff_t repaired_length = repair(text, length, repaired);
     if (repaired_length < MIN_URL_BYTES)
         return NEEDS_REFERENCE;
-    scan(repaired, (size_t)repaired_length, &marks);
-    ptrdiff_t answer = rewrite_marked(rules, repaired, (size_t)repaired_length, out, &marks, true, false, scan, moves);
+    ptrdiff_t answer = rewrite_clean(rules, repaired, (size_t)repaired_length, out, processor, moves);
     if (answer != UNCHANGED || !rules->parse)
         return answer;
     memcpy(out, repaired, (size_t)repaired_length);
     return repaired_length;
 }
 
-/* Rewrite the URL that a redirect page leads to, or that a site writes on another host. */
-static __attribute__((noinline)) ptrdiff_t rewrite_moved(const struct rules *rules, const uint8_t *text, size_t length, uint8_t out[ANSWER_BYTES],
-                               scan_function scan, unsigned moves)
-{
-    struct marks marks;
-    if (length < MIN_URL_BYTES || length > MAX_URL_BYTES || moves > MAX_SITE_MOVES)
-        return NEEDS_REFERENCE;
-    scan(text, length, &marks);
-    ptrdiff_t answer = rewrite_marked(rules, text, length, out, &marks, false, false, scan, moves);
-    return answer == NEEDS_REPAIR ? rewrite_repaired(rules, text, length, out, scan, moves) : answer;
-}
-
-/* Rewrite an address that is kept whole. */
-COLD static ptrdiff_t rewrite_whole(const struct rules *rules, const uint8_t *text, size_t length,
-                                    uint8_t out[ANSWER_BYTES], scan_function scan)
-{
-    struct marks marks;
-    scan(text, length, &marks);
-    return rewrite_marked(rules->whole, text, length, out, &marks, true, false, scan, 0);
-}
-
 static __attribute__((noinline)) ptrdiff_t rewrite_site(const struct rules *rules, const struct located *url,
                                                         const uint8_t **needs, uint8_t out[ANSWER_BYTES],
-                                                        scan_function scan, unsigned moves)
+                                                        const struct processor *processor, unsigned moves)
 {
     struct site_answer site;
     ptrdiff_t answer;
@@ -299,11 +297,11 @@ static __attribute__((noinline)) ptrdiff_t rewrite_site(const struct rules *rule
         return SITE_FALLS_THROUGH;
     case SITE_DONE:
         return site.length == url->length && memcmp(out, url->text, site.length) == 0 ? UNCHANGED : (ptrdiff_t)site.length;
-    case SITE_MOVED:
-        answer = rewrite_moved(rules, site.text, site.length, out, scan, moves + 1);
+    case SITE_MOVED: /* to the page that a redirect page leads to, or to another host of the site */
+        answer = moves < MAX_SITE_MOVES ? processor->rewrite(rules, site.text, site.length, out, moves + 1) : NEEDS_REFERENCE;
         break;
     case SITE_WHOLE:
-        answer = rewrite_whole(rules, site.text, site.length, out, scan);
+        answer = rewrite_clean(rules->whole, site.text, site.length, out, processor, 0);
         break;
     default:
         return NEEDS_REFERENCE;
@@ -316,54 +314,111 @@ static __attribute__((noinline)) ptrdiff_t rewrite_site(const struct rules *rule
     return (ptrdiff_t)site.length;
 }
 
-/* Rules 1 to 11. */
-static ptrdiff_t rewrite_once_plain(const struct rules *rules, const uint8_t *text, size_t length, uint8_t out[ANSWER_BYTES])
+/* --- one set of functions for each kind of processor ------------------------------------------------------- */
+
+static ptrdiff_t rewrite_text_plain(const struct rules *rules, const uint8_t *text, size_t length, uint8_t out[ANSWER_BYTES],
+                                    unsigned moves)
 {
+    static const struct processor processor = {scan_plain, rewrite_text_plain};
     struct marks marks;
     if (length < MIN_URL_BYTES || length > MAX_URL_BYTES)
         return NEEDS_REFERENCE;
     scan_plain(text, length, &marks);
-    ptrdiff_t answer = rewrite_marked(rules, text, length, out, &marks, false, false, scan_plain, 0);
-    return answer == NEEDS_REPAIR ? rewrite_repaired(rules, text, length, out, scan_plain, 0) : answer;
+    struct word first = get_first_word(&marks);
+    ptrdiff_t answer = rewrite_marked(rules, text, length, out, &first, &marks, false, &processor, moves);
+    return answer == NEEDS_REPAIR ? rewrite_repaired(rules, text, length, out, &processor, moves) : answer;
+}
+
+/* Rules 1 to 11. */
+static ptrdiff_t rewrite_once(const struct rules *rules, const uint8_t *text, size_t length, uint8_t out[ANSWER_BYTES])
+{
+    return rewrite_text_plain(rules, text, length, out, 0);
+}
+
+/* All rules, with overrides. */
+COLD static ptrdiff_t override(const struct rules *rules, const uint8_t *text, size_t length, uint8_t out[ANSWER_BYTES])
+{
+    return apply_overrides(rules, text, length, out, rewrite_once(rules, text, length, out), rewrite_once);
 }
 
 ptrdiff_t rewrite_plain(const struct rules *rules, const uint8_t *text, size_t length, uint8_t out[ANSWER_BYTES])
 {
-    ptrdiff_t answer = rewrite_once_plain(rules, text, length, out);
-    return rules->overrides ? apply_overrides(rules, text, length, out, answer, rewrite_once_plain) : answer;
+    return rules->overrides ? override(rules, text, length, out) : rewrite_text_plain(rules, text, length, out, 0);
 }
 
-#ifdef CANONRY_AVX2
-AVX2_INLINE ptrdiff_t rewrite_once_avx2(const struct rules *rules, const uint8_t *text, size_t length,
-                                        uint8_t out[ANSWER_BYTES])
+#ifdef CANONRY_AVX
+AVX2 static ptrdiff_t rewrite_text_avx2(const struct rules *rules, const uint8_t *text, size_t length,
+                                        uint8_t out[ANSWER_BYTES], unsigned moves)
 {
-    struct marks marks;
-    if (length < MIN_URL_BYTES || length > MAX_URL_BYTES)
-        return NEEDS_REFERENCE;
+    static const struct processor processor = {scan_avx2, rewrite_text_avx2};
     ptrdiff_t answer;
+    if (length - MIN_URL_BYTES > MAX_URL_BYTES - MIN_URL_BYTES)
+        return NEEDS_REFERENCE;
     if (length <= 64) {
-        scan_short_avx2(text, length, &marks);
-        answer = rewrite_marked(rules, text, length, out, &marks, false, true, scan_avx2, 0);
+        struct word first = classify_short(text, length);
+        answer = rewrite_marked(rules, text, length, out, &first, NULL, false, &processor, moves);
     } else {
+        struct marks marks;
         scan_avx2(text, length, &marks);
-        answer = rewrite_marked(rules, text, length, out, &marks, false, false, scan_avx2, 0);
+        struct word first = get_first_word(&marks);
+        answer = rewrite_marked(rules, text, length, out, &first, &marks, false, &processor, moves);
     }
-    return answer == NEEDS_REPAIR ? rewrite_repaired(rules, text, length, out, scan_avx2, 0) : answer;
+    return answer == NEEDS_REPAIR ? rewrite_repaired(rules, text, length, out, &processor, moves) : answer;
 }
 
-AVX2 static ptrdiff_t rewrite_avx2(const struct rules *rules, const uint8_t *text, size_t length,
-                                   uint8_t out[ANSWER_BYTES])
+AVX2 ptrdiff_t rewrite_avx2(const struct rules *rules, const uint8_t *text, size_t length, uint8_t out[ANSWER_BYTES])
 {
-    ptrdiff_t answer = rewrite_once_avx2(rules, text, length, out);
-    return rules->overrides ? apply_overrides(rules, text, length, out, answer, rewrite_once_plain) : answer;
+    return rules->overrides ? override(rules, text, length, out) : rewrite_text_avx2(rules, text, length, out, 0);
+}
+
+AVX512 static ptrdiff_t rewrite_text_avx512(const struct rules *rules, const uint8_t *text, size_t length,
+                                            uint8_t out[ANSWER_BYTES], unsigned moves)
+{
+    static const struct processor processor = {scan_avx512, rewrite_text_avx512};
+    ptrdiff_t answer;
+    if (length - MIN_URL_BYTES > MAX_URL_BYTES - MIN_URL_BYTES)
+        return NEEDS_REFERENCE;
+    if (length <= 64) {
+        struct word first = classify_masked(text, length);
+        answer = rewrite_marked(rules, text, length, out, &first, NULL, false, &processor, moves);
+    } else {
+        struct marks marks;
+        scan_avx512(text, length, &marks);
+        struct word first = get_first_word(&marks);
+        answer = rewrite_marked(rules, text, length, out, &first, &marks, false, &processor, moves);
+    }
+    return answer == NEEDS_REPAIR ? rewrite_repaired(rules, text, length, out, &processor, moves) : answer;
+}
+
+AVX512 ptrdiff_t rewrite_avx512(const struct rules *rules, const uint8_t *text, size_t length, uint8_t out[ANSWER_BYTES])
+{
+    return rules->overrides ? override(rules, text, length, out) : rewrite_text_avx512(rules, text, length, out, 0);
 }
 #endif
 
-rewrite_function choose_rewrite(void)
-{
-#ifdef CANONRY_AVX2
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2"))
-        return rewrite_avx2;
+static const struct rewriter REWRITERS[] = {
+#ifdef CANONRY_AVX
+    {"avx512", rewrite_avx512},
+    {"avx2", rewrite_avx2},
 #endif
-    return rewrite_plain;
+    {"plain", rewrite_plain},
+};
+
+static bool can_run(const struct rewriter *rewriter)
+{
+#ifdef CANONRY_AVX
+    if (rewriter->rewrite == rewrite_avx512)
+        return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi2");
+    if (rewriter->rewrite == rewrite_avx2)
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2");
+#endif
+    return true;
+}
+
+const struct rewriter *choose_rewriter(const char *name)
+{
+    for (size_t i = 0; i < sizeof REWRITERS / sizeof *REWRITERS; i++)
+        if ((name == NULL || strcmp(name, REWRITERS[i].name) == 0) && can_run(&REWRITERS[i]))
+            return &REWRITERS[i];
+    return NULL;
 }

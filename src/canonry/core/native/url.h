@@ -20,9 +20,12 @@ enum {
 typedef ptrdiff_t (*rewrite_function)(const struct rules *rules, const uint8_t *text, size_t length,
                                       uint8_t out[ANSWER_BYTES]);
 
-ptrdiff_t rewrite_plain(const struct rules *rules, const uint8_t *text, size_t length, uint8_t out[ANSWER_BYTES]);
+struct rewriter {
+    const char *name; /* "avx512", "avx2" or "plain" */
+    rewrite_function rewrite;
+};
 
-/* The fastest rewrite function that this processor can run. */
-rewrite_function choose_rewrite(void);
+/* The rewriter of this name, the fastest one if it is NULL; NULL if this processor cannot run it. */
+const struct rewriter *choose_rewriter(const char *name);
 
 #endif
