@@ -1,7 +1,28 @@
 /* `normalize_column`: normalize a column of URLs in Arrow's memory layout. */
+#ifdef __linux__
+#define _DEFAULT_SOURCE /* madvise */
+#include <sys/mman.h>
+#endif
+
 #include "_fast.h"
 
 #include "column.h"
+
+/* A bytes object for a buffer of the result. The kernel has to map a large one page by page while it is filled, which
+ * takes longer than normalizing the rows: ask for huge pages. */
+static PyObject *new_buffer(size_t size)
+{
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
+#ifdef MADV_HUGEPAGE
+    enum { PAGE = 4096, LARGE = 4 << 20 };
+    if (bytes != NULL && size >= LARGE) { /* all pages of the mapping, so that it stays one and realloc can move it */
+        uintptr_t start = (uintptr_t)bytes & ~(uintptr_t)(PAGE - 1);
+        uintptr_t end = ((uintptr_t)PyBytes_AS_STRING(bytes) + size + PAGE) & ~(uintptr_t)(PAGE - 1);
+        madvise((void *)start, end - start, MADV_HUGEPAGE); /* if it fails, the pages are small */
+    }
+#endif
+    return bytes;
+}
 
 /* The answer of the reference for a row, as bytes; None if it is not a valid URL, for example not UTF-8. */
 static PyObject *call_reference(const State *state, PyObject *policy, struct text text)
@@ -49,6 +70,17 @@ static bool grow(PyObject **bytes, size_t needed)
         return false;
     }
     return _PyBytes_Resize(bytes, (Py_ssize_t)(needed + needed / 2)) == 0;
+}
+
+/* Resize a bytes object to `needed` bytes. A large one keeps a few bytes too many: if it became smaller, malloc would ask the
+ * kernel again for the next one, whose pages then have to be mapped again. */
+static bool shrink(PyObject **bytes, size_t needed)
+{
+    enum { LARGE = 64 << 10 };
+    size_t size = (size_t)PyBytes_GET_SIZE(*bytes);
+    if (needed >= LARGE && size - needed < needed / 16)
+        return true;
+    return _PyBytes_Resize(bytes, (Py_ssize_t)needed) == 0;
 }
 
 /* The number of bytes that the data and the hashes will have after a batch. */
@@ -131,19 +163,20 @@ static PyObject *new_zeros(size_t size)
 /* Offsets for `rows` rows, of which only the first is set. */
 static PyObject *new_offsets(size_t rows, size_t size)
 {
-    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)((rows + 1) * size));
+    PyObject *bytes = new_buffer((rows + 1) * size);
     if (bytes != NULL)
         memset(PyBytes_AS_STRING(bytes), 0, size);
     return bytes;
 }
 
-/* Estimate how many bytes the texts of a column have; 0 for views, whose lengths are in the single entries. */
+/* Estimate how many bytes the answers of a column have: a few more than its texts, because mirrors become main hosts. 0 for
+ * views, whose lengths are in the single entries. */
 static size_t estimate_bytes(const struct column *column)
 {
     if (column->kind == VIEWS || column->rows == 0 || column->data_count == 0)
         return 0;
     int64_t from = read_offset(column, column->start), to = read_offset(column, column->start + column->rows);
-    return 0 <= from && from <= to && to <= column->data[0].len ? (size_t)(to - from) : 0;
+    return 0 <= from && from <= to && to <= column->data[0].len ? (size_t)(to - from) + (size_t)(to - from) / 32 : 0;
 }
 
 static PyObject *rewrite_column(const State *state, const struct column *column, const struct call *call, bool with_hash)
@@ -165,19 +198,18 @@ static PyObject *rewrite_column(const State *state, const struct column *column,
     if (is_done) {
         output.validity = new_zeros((rows + 7) / 8);
         output.offsets = new_offsets(rows, output.offset_size);
-        output.data = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(estimate_bytes(column) + rows / 8 + 2 * ANSWER_BYTES));
+        output.data = new_buffer(estimate_bytes(column) + rows / 8 + 2 * ANSWER_BYTES);
         is_done = output.validity && output.offsets && output.data;
     } else {
         PyErr_NoMemory();
     }
     if (is_done && with_hash) {
         output.hash_offsets = new_offsets(rows, output.offset_size);
-        output.hashes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(rows * SHA256_HEX + 1));
+        output.hashes = new_buffer(rows * SHA256_HEX + 1);
         is_done = output.hash_offsets && output.hashes;
     }
     is_done = is_done && normalize_batches(state, column, call, batch, answers, &output);
-    if (is_done && _PyBytes_Resize(&output.data, (Py_ssize_t)output.data_length) == 0 &&
-        (!with_hash || _PyBytes_Resize(&output.hashes, (Py_ssize_t)output.hash_length) == 0))
+    if (is_done && shrink(&output.data, output.data_length) && (!with_hash || shrink(&output.hashes, output.hash_length)))
         result = Py_BuildValue("(LOOOOO)", (long long)output.nulls, output.validity, output.offsets, output.data,
                                with_hash ? output.hash_offsets : Py_None, with_hash ? output.hashes : Py_None);
     Py_XDECREF(output.validity);

@@ -13,13 +13,8 @@ size_t write_clean_path(const struct rules *rules, const uint8_t *text, size_t l
         length = normalize_escapes(text, length, path);
     else if (path != text)
         memcpy(path, text, length);
-    if (rules->collapse_slashes) {
-        size_t kept = 0;
-        for (size_t i = 0; i < length; i++)
-            if (path[i] != '/' || kept == 0 || path[kept - 1] != '/')
-                path[kept++] = path[i];
-        length = kept;
-    }
+    if (rules->collapse_slashes)
+        length = collapse_slashes(path, length);
     if (rules->strip_trailing_slash)
         while (length > 1 && path[length - 1] == '/')
             length--;

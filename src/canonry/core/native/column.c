@@ -81,31 +81,16 @@ static bool make_batch_room(struct batch *batch, const uint8_t *bytes, size_t wr
     return true;
 }
 
-/* Rows that stay as they are, next to each other in the column and in the answers, are copied together:
- *
- *     column    [row 0][row 1][row 2    ][row 3]        row 2 changes
- *     answers   [row 0][row 1][row 2][row 3]
- *               ^to    ^ one copy of 2 rows
- */
-struct run {
-    const uint8_t *from;
-    uint8_t *to;
-    size_t length;
-};
-
-ALWAYS_INLINE void copy_run(struct run *run)
+/* Copy a row that stays as it is, 64 bytes at a time; `out` has room for MAX_URL_BYTES. The last bytes may be those of the
+ * next rows, if `end`, the end of the buffer, is not before them: the next answer is written over them. */
+ALWAYS_INLINE void copy_row(uint8_t *out, const struct text *text, const uint8_t *end)
 {
-    memcpy(run->to, run->from, run->length);
-    run->length = 0;
-}
-
-ALWAYS_INLINE void add_to_run(struct run *run, const struct text *text, uint8_t *to)
-{
-    if (run->length && (run->from + run->length != text->start || run->to + run->length != to))
-        copy_run(run);
-    if (run->length == 0)
-        *run = (struct run){text->start, to, 0};
-    run->length += text->length;
+    if ((size_t)(end - text->start) < text->length + 63) {
+        memcpy(out, text->start, text->length);
+        return;
+    }
+    for (size_t at = 0; at < text->length; at += 64)
+        memcpy(out + at, text->start + at, 64);
 }
 
 /* rewrite_batch for a column whose kind is known when this is compiled, and that has nulls or not. */
@@ -113,8 +98,7 @@ ALWAYS_INLINE enum batch_error rewrite_rows(const struct column *column, enum en
                                             int count, const struct rules *rules, rewrite_function rewrite,
                                             struct batch *batch, uint8_t *place, size_t room)
 {
-    static uint8_t nothing[1];
-    struct run run = {nothing, nothing, 0};
+    const uint8_t *end = column->data_count ? (const uint8_t *)column->data[0].buf + column->data[0].len : NULL;
     size_t written = 0, size = place ? room : batch->bytes_size;
     uint8_t *bytes = place ? place : batch->bytes;
     for (int i = 0; i < count; i++) {
@@ -129,7 +113,6 @@ ALWAYS_INLINE enum batch_error rewrite_rows(const struct column *column, enum en
             if (!read_row(column, kind, row, &text))
                 return BATCH_MALFORMED;
             if (size - written < ANSWER_BYTES) {
-                copy_run(&run);
                 if (!make_batch_room(batch, bytes, written))
                     return BATCH_NO_MEMORY;
                 bytes = batch->bytes;
@@ -137,7 +120,10 @@ ALWAYS_INLINE enum batch_error rewrite_rows(const struct column *column, enum en
             }
             ptrdiff_t length = rewrite(rules, text.start, text.length, bytes + written);
             if (length == UNCHANGED) {
-                add_to_run(&run, &text, bytes + written);
+                if (kind == VIEWS) /* these are in several buffers */
+                    memcpy(bytes + written, text.start, text.length);
+                else
+                    copy_row(bytes + written, &text, end);
                 written += text.length;
             } else if (length > 0) {
                 written += (size_t)length;
@@ -148,7 +134,6 @@ ALWAYS_INLINE enum batch_error rewrite_rows(const struct column *column, enum en
         }
         batch->ends[i] = written;
     }
-    copy_run(&run);
     if (batch->is_in_place && batch->deferred_count && !make_batch_room(batch, bytes, written))
         return BATCH_NO_MEMORY; /* the answers of the reference come between them */
     return BATCH_OK;

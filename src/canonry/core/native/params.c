@@ -145,6 +145,20 @@ size_t normalize_escapes(const uint8_t *text, size_t length, uint8_t *out)
     return written;
 }
 
+size_t collapse_slashes(uint8_t *path, size_t length)
+{
+    size_t kept = 0;
+    unsigned doubles = 0;
+    for (size_t i = 1; i < length; i++) /* the compiler makes this loop quick; nearly always, it finds none */
+        doubles |= (unsigned)(path[i] == '/') & (unsigned)(path[i - 1] == '/');
+    if (!doubles)
+        return length;
+    for (size_t i = 0; i < length; i++)
+        if (path[i] != '/' || kept == 0 || path[kept - 1] != '/')
+            path[kept++] = path[i];
+    return kept;
+}
+
 size_t decode_name(const uint8_t *name, size_t length, uint8_t *out)
 {
     size_t written = 0;

@@ -30,6 +30,9 @@ bool insert_sorted(struct param params[MAX_PARAMS], size_t count, struct param p
  * `length` bytes, and may be the text. */
 size_t normalize_escapes(const uint8_t *text, size_t length, uint8_t *out);
 
+/* Rule 6: write each run of slashes as one. Returns the new length. */
+size_t collapse_slashes(uint8_t *path, size_t length);
+
 /* Decode each escape of a name once; out has `length` bytes, and may be the name. Returns the new length. */
 size_t decode_name(const uint8_t *name, size_t length, uint8_t *out);
 

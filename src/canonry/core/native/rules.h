@@ -140,15 +140,12 @@ ALWAYS_INLINE unsigned hash_ending(const uint8_t *end)
 /* The same for the last two labels of a host, from their first and their last 8 bytes; 8 bytes before `end` are readable.
  *
  *     en.wikipedia.org     first = wikipedi, last = edia.org
- *     www.x.com            first = 0, last = x.com, without the bytes before it
+ *     www.x.com            both are x.com, without the bytes before it
  */
 ALWAYS_INLINE unsigned hash_tail(const uint8_t *end, size_t length)
 {
-    uint64_t first = 0, last = load8(end - 8);
-    if (length >= 8)
-        first = load8(end - length);
-    else
-        last >>= 8 * (8 - length);
+    size_t missing = length < 8 ? 8 - length : 0; /* without a branch: which tails are short cannot be predicted */
+    uint64_t first = load8(end - length - missing) >> (8 * missing), last = load8(end - 8) >> (8 * missing);
     first = (first | 0x2020202020202020) * 0x9e3779b97f4a7c15;
     return (unsigned)((first ^ first >> 32 ^ (last | 0x2020202020202020)) * 0x9e3779b97f4a7c15 >> (64 - TAIL_BITS));
 }

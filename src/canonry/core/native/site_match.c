@@ -28,12 +28,23 @@ static const uint16_t CLASSES[256] = {
 
 /* --- names, classes and patterns ---------------------------------------------------------------- */
 
+/* Return whether a text of ASCII characters has one in upper case; 8 bytes before its end are readable.
+ *
+ *     character + 0x3f     has bit 7 from A on
+ *     character + 0x25     has bit 7 behind Z
+ */
 static bool has_upper(struct piece text)
 {
-    unsigned found = 0;
-    for (size_t i = 0; i < text.length; i++)
-        found |= (uint8_t)(text.at[i] - 'A') < 26;
-    return found;
+    const uint64_t ones = 0x0101010101010101;
+    uint64_t found = 0;
+    for (size_t i = 0; i + 8 < text.length; i += 8)
+        found |= (load8(text.at + i) + 0x3f * ones) & ~(load8(text.at + i) + 0x25 * ones);
+    if (text.length) {
+        size_t before = text.length < 8 ? 8 - text.length : 0; /* bytes that do not belong to the text */
+        uint64_t last = load8(text.at + text.length - 8) >> (8 * before);
+        found |= (last + 0x3f * ones) & ~(last + 0x25 * ones);
+    }
+    return found & 0x80 * ones;
 }
 
 bool is_site_name(const uint8_t *names, const uint8_t *name, size_t length)
@@ -247,13 +258,10 @@ void read_record(const uint8_t *at, struct site_record *record)
 /* --- the path and the parameters ----------------------------------------------------------------- */
 
 /* Write the path as rules 5 to 7 would leave it. */
-static struct piece clean_path(struct bytes *out, struct piece raw)
+static struct piece clean_path(struct bytes *out, struct piece raw, bool has_double_slash)
 {
     uint8_t *path = out->at + out->length; /* the scratch has room for two URLs, and this is the first text in it */
-    size_t length = normalize_escapes(raw.at, raw.length, path), kept = 0;
-    for (size_t i = 0; i < length; i++)
-        if (path[i] != '/' || kept == 0 || path[kept - 1] != '/')
-            path[kept++] = path[i];
+    size_t length = normalize_escapes(raw.at, raw.length, path), kept = has_double_slash ? collapse_slashes(path, length) : length;
     while (kept > 1 && path[kept - 1] == '/')
         kept--;
     out->length += kept;
@@ -300,7 +308,7 @@ void read_path(struct site_match *match)
             match->segment_count = split_marked(match->segments, url, start, end);
         return;
     }
-    match->path = clean_path(&match->scratch, (struct piece){url->text + url->path, end - url->path});
+    match->path = clean_path(&match->scratch, (struct piece){url->text + url->path, end - url->path}, url->has_double_slash);
     for (size_t i = 1; i < match->path.length;) {
         const uint8_t *from = match->path.at + i, *slash = memchr(from, '/', match->path.length - i);
         bool is_last = slash == NULL || match->segment_count == MAX_SEGMENTS - 1;
@@ -356,7 +364,7 @@ static bool read_name(struct bytes *out, struct site_param *read)
         out->length += name.length;
     }
     read->name = read->lower = name;
-    if (has_upper(name)) {
+    if (read->param.has_percent || has_upper(name)) {
         uint8_t *at = out->at + out->length;
         for (size_t i = 0; i < name.length; i++)
             at[i] = to_lower(name.at[i]);

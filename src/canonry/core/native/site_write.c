@@ -374,9 +374,17 @@ static bool is_stable(const uint8_t *page, const struct verdict *verdict, bool i
 /* Return whether `http` comes after the scheme, in any case. */
 static bool has_http(const struct bytes *out)
 {
-    for (size_t i = 8; i + 4 <= out->length; i++)
-        if ((load4(out->at + i) | 0x20202020) == load4((const uint8_t *)"http"))
+    const uint64_t ones = 0x0101010101010101, lower_h = 'h' * ones;
+    for (size_t i = SCHEME_BYTES; i + 4 <= out->length; i++) {
+        while (i + 8 <= out->length) { /* skip 8 bytes without an h: none of them becomes 0 */
+            uint64_t found = (load8(out->at + i) | 0x20 * ones) ^ lower_h;
+            if ((found - ones) & ~found & 0x80 * ones)
+                break;
+            i += 8;
+        }
+        if (i + 4 <= out->length && (load4(out->at + i) | 0x20202020) == load4((const uint8_t *)"http"))
             return true;
+    }
     return false;
 }
 
@@ -454,6 +462,30 @@ enum site_outcome write_page(struct site_match *match, const uint8_t *page, stru
     if (out->is_full || (!is_final && !must_move && match->rules->keep_embedded && has_http(out)))
         return SITE_REFERENCE;
     return is_final ? SITE_DONE : SITE_MOVED;
+}
+
+bool is_left_as_is(const struct site_match *match, const uint8_t *page, struct bytes *out)
+{
+    const struct located *url = match->url;
+    unsigned flags = page ? get_flags(page) : 0;
+    if (url->path_end != url->length || !url->is_plain_path || url->may_embed || url->bare != url->host ||
+        match->group != 0 || match->may_change_table || flags & (FLAG_WHOLE | FLAG_WRITES_HOST) ||
+        (match->block[0] && !url->is_https) || match->block[1] == SLASH_ADD)
+        return false;
+    struct piece path = {url->text + url->path, url->path_end - url->path};
+    if (path.length < 2 || path.at[path.length - 1] == '/')
+        return false;
+    if (match->main.length && !are_equal(match->main, (struct piece){url->text + url->host, url->host_end - url->host}))
+        return false;
+    if (!(flags & FLAG_HAS_WRITE))
+        return true;
+    const uint8_t *template = get_section(page, SECTION_WRITE);
+    if (read_text(&template).length || template[read_u16(template)]) /* another host, or parameters */
+        return false;
+    bool is_same = write_template(match, template + 2, out) && are_equal((struct piece){out->at, out->length}, path);
+    out->length = 0;
+    out->is_full = false;
+    return is_same;
 }
 
 void write_whole(const struct site_match *match, struct bytes *out)

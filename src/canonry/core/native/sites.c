@@ -3,27 +3,36 @@
 #include "site_target.h"
 #include "site_write.h"
 
+/* Return whether an address follows the slash at text[i], or the question mark. */
+static bool is_address(const struct located *url, size_t i)
+{
+    const uint8_t *text = url->text;
+    bool is_in_path = i < url->path_end;
+    if (i + 7 > url->query_end || (load4(text + i + 1) | 0x20202020) != load4((const uint8_t *)"http"))
+        return false;
+    size_t at = i + 5, end = is_in_path ? url->path_end : url->query_end;
+    at += at < end && (text[at] | 0x20) == 's';
+    bool is_colon = at < end && text[at] == ':';
+    if (!is_colon && is_in_path && at + 3 <= end && text[at] == '%' && text[at + 1] == '3' && (text[at + 2] | 0x20) == 'a') {
+        is_colon = true;
+        at += 2;
+    }
+    if (!is_colon || ++at >= end)
+        return false;
+    return text[at] == '/' ||
+           (is_in_path && at + 3 <= end && text[at] == '%' && text[at + 1] == '2' && (text[at + 2] | 0x20) == 'f');
+}
+
 /* Return whether another address follows the host, as embeds_address of rules.py does. */
 COLD static bool find_address(const struct located *url)
 {
-    const uint8_t *text = url->text;
-    for (size_t i = url->path; i < url->query_end; i++) {
-        bool is_start = i < url->path_end ? text[i] == '/' : i == url->path_end;
-        if (!is_start || url->query_end - i < 7 || (load4(text + i + 1) | 0x20202020) != load4((const uint8_t *)"http"))
-            continue;
-        size_t at = i + 5, end = i < url->path_end ? url->path_end : url->query_end;
-        at += at < end && (text[at] | 0x20) == 's';
-        bool is_colon = at < end && text[at] == ':';
-        if (!is_colon && i < url->path_end && end - at >= 3 && text[at] == '%' && text[at + 1] == '3' && (text[at + 2] | 0x20) == 'a') {
-            is_colon = true;
-            at += 2;
-        }
-        if (!is_colon || ++at >= end)
-            continue;
-        if (text[at] == '/' || (i < url->path_end && end - at >= 3 && text[at] == '%' && text[at + 1] == '2' && (text[at + 2] | 0x20) == 'f'))
-            return true;
+    for (size_t word = url->path / 64; word * 64 < url->path_end; word++) {
+        uint64_t slashes = url->slashes[word] & mask_between(word == url->path / 64 ? url->path % 64 : 0, url->path_end - word * 64);
+        for (; slashes; slashes &= slashes - 1)
+            if (is_address(url, word * 64 + (size_t)__builtin_ctzll(slashes)))
+                return true;
     }
-    return false;
+    return is_address(url, url->path_end);
 }
 
 bool embeds_address(const struct located *url)
@@ -74,7 +83,7 @@ static enum site_outcome apply_table(struct site_match *match, struct site_answe
     if (match->needs_reference)
         return SITE_REFERENCE;
     answer->needs = match->needs;
-    if (page == NULL && match->group != 0)
+    if ((page == NULL && match->group != 0) || is_left_as_is(match, page, out))
         return SITE_NONE;
     bool must_move = page && !(get_flags(page) & FLAG_WHOLE) && (match->group != 0 || get_flags(page) & FLAG_WRITES_HOST);
     if ((page && get_flags(page) & FLAG_WHOLE) || (!must_move && match->rules->keep_embedded && embeds_address(url))) {

@@ -30,6 +30,7 @@ struct located {
     bool is_https;
     bool has_upper;     /* in the host */
     bool is_plain_path; /* without escapes and double slashes */
+    bool has_double_slash;
     bool may_embed;     /* an address after the host: embeds_address */
     uint64_t dots;      /* of the host, a bit for each at its offset */
     size_t bare;        /* the offset of the host without leading www. */

@@ -141,7 +141,8 @@ ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t 
     uint64_t dots = first->dot & here, dashes = first->dash & here;
     if (host_end == host || (dots & (dots >> 1 | (uint64_t)1 << host | (uint64_t)1 << (host_end - 1))) | (dashes & dashes >> 1))
         return NEEDS_REFERENCE;
-    size_t last_label = dots ? 64 - (size_t)__builtin_clzll(dots) : host;
+    uint64_t label_starts = dots << 1 | (uint64_t)1 << host;
+    size_t last_label = 63 - (size_t)__builtin_clzll(label_starts);
     if (!is_letter(text[last_label]))
         return NEEDS_REFERENCE;
 
@@ -176,14 +177,15 @@ ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t 
     struct dropped dropped = {.names = rules->names, .needs = NULL};
     bool may_embed = rules->keep_embedded && (in_path.colon | in_path.percent ||
                                               (path_end + 5 < query_end && (text[path_end + 1] | 0x20) == 'h'));
-    uint64_t inner_dots = dots & ~((uint64_t)1 << (last_label - 1)); /* without the last one */
-    size_t tail = inner_dots ? 64 - (size_t)__builtin_clzll(inner_dots) : host;
+    uint64_t other_starts = label_starts & ~((uint64_t)1 << last_label);
+    size_t tail = 63 - (size_t)__builtin_clzll(other_starts | (uint64_t)1 << host);
     bool is_special = may_be_special(&rules->hosts, text + host_end, host_end - tail);
     if (is_special || may_embed) {
         struct located url = {
             .text = text, .length = length, .host = host, .host_end = host_end, .path = path, .path_end = path_end,
             .query_end = query_end, .is_https = is_https, .has_upper = first->upper & here,
-            .is_plain_path = !(in_path.percent | in_path.double_slash), .may_embed = may_embed, .dots = dots,
+            .is_plain_path = !(in_path.percent | in_path.double_slash),
+            .has_double_slash = in_path.double_slash, .may_embed = may_embed, .dots = dots,
             .slashes = is_short ? &first->slash : marks->slash,
         };
         if (is_special) {
