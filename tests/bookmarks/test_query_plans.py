@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import event, text
 
+import postgres
 from canonry.bookmarks.bookmark import BookmarkSearch, BookmarkUrl
 from canonry.bookmarks.bookmark_store import BookmarkStore
 from canonry.store.database import Database
@@ -45,3 +46,22 @@ def test_a_query_uses_an_index(
     steps = [row[3] for row in plan]
     assert index in steps[0]
     assert not [step for step in steps if step.startswith("SCAN")]
+
+
+@pytest.mark.parametrize("words", ["harbour", "-harbour", '"quiet harbour" notes'])
+def test_postgresql_makes_no_words_while_it_searches(postgres_url: str, words: str) -> None:
+    """A scan would make the words of every row, and scans are what the planner chooses for a small table."""
+    statements: list[tuple[str, Any]] = []
+    with postgres.create_database(postgres_url) as url, Database(url) as database:
+        event.listen(
+            database.engine, "before_cursor_execute", lambda *given: statements.append((given[2], given[3]))
+        )
+        store = BookmarkStore(database)
+        asyncio.run(store.search(1, BookmarkSearch(words)))
+        [(query, values)] = [each for each in statements if "haystack" in each[0]]
+        plan = database.read_now(
+            lambda connection: connection.exec_driver_sql(f"EXPLAIN VERBOSE {query}", values).scalars().all()
+        )
+    filters = [line for line in plan if "~~" in line]
+    assert filters
+    assert "array_to_tsvector" not in "\n".join(plan)

@@ -28,7 +28,7 @@ from canonry.store import backup as backup_module
 from canonry.store.backup import backup, read_header, restore
 from canonry.store.database import Database, _make_engine
 from canonry.store.migrations.migrate import upgrade
-from canonry.store.schema import cache, crawl_pages, crawls, entries, feeds, metadata, rekeyed_rows, rekeys
+from canonry.store.schema import bookmarks, cache, crawl_pages, crawls, entries, feeds, metadata, rekeyed_rows, rekeys
 from canonry.store.schema_versions import VERSIONS
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ def fill(database: Database, count: int = 5) -> None:
             insert(rekeys).values(id=7, from_policy="a", to_policy="b", status="done", started_at="x", position=2**40)
         )
         connection.execute(insert(rekeyed_rows).values(rekey_id=7, entry_id=1, row="{}"))
+        saved = {"key": "k", "same_key": "k", "url": "https://a.com/", "policy": "p", "haystack": " one two "}
+        connection.execute(insert(bookmarks).values(owner_id=0, created_at="x", updated_at="x", **saved))
         for state in CrawlState:
             seed = f"https://{state}.example/"
             crawl = insert(crawls).values(seed=seed, host="a", state=state, started_at="x", previous_id=1)

@@ -33,9 +33,9 @@ _SORT_COLUMNS = {
     BookmarkSort.CHANGED: bookmarks.c.updated_at,
 }
 _DESCENDING = frozenset({BookmarkSort.NEWEST, BookmarkSort.CHANGED})
-# The virtual table of SQLite, and the words that PostgreSQL has an index on.
+# The virtual table of SQLite, and the generated column of PostgreSQL.
 _WORDS = table("bookmark_words", column("rowid"), column("bookmark_words"))
-_VECTOR: ColumnElement[Any] = literal_column("array_to_tsvector(string_to_array(btrim(bookmarks.haystack), ' '))")
+_VECTOR: ColumnElement[Any] = literal_column("bookmarks.words")
 _FLAGS: dict[Flag, ColumnElement[bool]] = {
     Flag.UNREAD: bookmarks.c.to_read == 1,
     Flag.READ: bookmarks.c.to_read == 0,
@@ -111,8 +111,7 @@ def _make_conditions(connection: Connection, owner: int, search: BookmarkSearch)
         yield false()
     make_condition = _match_on_sqlite if is_sqlite else _match_on_postgresql
     for phrase in wanted.phrases:
-        condition = make_condition(phrase)
-        yield not_(condition) if phrase.is_negated else condition
+        yield make_condition(phrase)
     for term in wanted.flags:
         yield _make_flag_condition(term)
     if search.tag:
@@ -127,16 +126,18 @@ def _match_on_sqlite(phrase: Phrase) -> ColumnElement[bool]:
     # Words have no quotes. https://www.sqlite.org/fts5.html#fts5_phrases
     wanted = f'"{" ".join(phrase.words)}"{" *" if phrase.is_prefix else ""}'
     found = select(_WORDS.c.rowid).where(_WORDS.c.bookmark_words.op("MATCH")(wanted))
-    return bookmarks.c.id.in_(found)
+    return bookmarks.c.id.not_in(found) if phrase.is_negated else bookmarks.c.id.in_(found)
 
 
 def _match_on_postgresql(phrase: Phrase) -> ColumnElement[bool]:
+    # The words have no character that LIKE understands.
+    pattern = f"% {' '.join(phrase.words)}{'' if phrase.is_prefix else ' '}%"
+    if phrase.is_negated:
+        return bookmarks.c.haystack.not_like(pattern)
     *whole, last = phrase.words
     wanted = " & ".join([*(f"'{word}'" for word in whole), f"'{last}':*" if phrase.is_prefix else f"'{last}'"])
     has_words = _VECTOR.op("@@", is_comparison=True)(cast(wanted, postgresql.TSQUERY))
-    # The index finds the bookmarks with all words. Where a scan is chosen instead, LIKE is evaluated first: it costs
-    # less than making the words of a row. The words have no character that LIKE understands.
-    return and_(has_words, bookmarks.c.haystack.like(f"% {' '.join(phrase.words)}{'' if phrase.is_prefix else ' '}%"))
+    return and_(has_words, bookmarks.c.haystack.like(pattern))  # the index does not know in which order the words are
 
 
 def _make_flag_condition(term: FlagTerm) -> ColumnElement[bool]:

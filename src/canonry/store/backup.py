@@ -36,6 +36,8 @@ from canonry.store.schema_versions import VERSIONS, lock_rows, lock_tables, read
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
 
+    from sqlalchemy import Column
+
     from canonry.store.database import Database
 
     # Called with the amount done and the total.
@@ -271,9 +273,9 @@ def _clear(connection: Connection, version: str) -> None:
 
 def _insert_batch(connection: Connection, table: Table, batch: list[dict[str, Any]], reader: _BackupReader) -> None:
     for row in batch:
-        if row.keys() != set(table.columns.keys()):
+        if row.keys() != {column.name for column in _list_columns(table)}:
             raise reader.make_error(f"a row of {table.name} has unexpected columns")
-        for column in table.columns:
+        for column in _list_columns(table):
             if problem := find_bad_value(column, row[column.name]):
                 raise reader.make_error(f"{column.name} of a row of {table.name} {problem}")
         for name in _find_binary_columns(table):
@@ -307,7 +309,7 @@ def _reflect_tables(connection: Connection) -> list[Table]:
 
 def _read_rows(connection: Connection, table: Table) -> Generator[dict[str, Any]]:
     as_bytes = _find_binary_columns(table)
-    query = select(table).order_by(*table.primary_key.columns).execution_options(yield_per=_BATCH)
+    query = select(*_list_columns(table)).order_by(*table.primary_key.columns).execution_options(yield_per=_BATCH)
     with connection.execute(query) as result:
         for row in result.mappings():
             values = cast("dict[str, Any]", dict(row))
@@ -316,13 +318,18 @@ def _read_rows(connection: Connection, table: Table) -> Generator[dict[str, Any]
             yield values
 
 
+def _list_columns(table: Table) -> list[Column[Any]]:
+    """Return the columns of a reflected table without those that the database makes from others."""
+    return [column for column in table.columns if column.computed is None]
+
+
 def _quote(text: str) -> str:
     """Return a text of a file for a message: on one line, and not longer than a line."""
     return repr(text[:_MAX_QUOTED_CHARACTERS])
 
 
 def _find_binary_columns(table: Table) -> list[str]:
-    return [column.name for column in table.columns if isinstance(column.type, LargeBinary)]
+    return [column.name for column in _list_columns(table) if isinstance(column.type, LargeBinary)]
 
 
 def _split_into_batches(group: Iterator[tuple[str, dict[str, Any]]]) -> Iterator[list[dict[str, Any]]]:
