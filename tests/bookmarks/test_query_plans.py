@@ -53,9 +53,7 @@ def test_postgresql_makes_no_words_while_it_searches(postgres_url: str, words: s
     """A scan would make the words of every row, and scans are what the planner chooses for a small table."""
     statements: list[tuple[str, Any]] = []
     with postgres.create_database(postgres_url) as url, Database(url) as database:
-        event.listen(
-            database.engine, "before_cursor_execute", lambda *given: statements.append((given[2], given[3]))
-        )
+        event.listen(database.engine, "before_cursor_execute", lambda *given: statements.append((given[2], given[3])))
         store = BookmarkStore(database)
         asyncio.run(store.search(1, BookmarkSearch(words)))
         [(query, values)] = [each for each in statements if "haystack" in each[0]]

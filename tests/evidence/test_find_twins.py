@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from canonry.bookmarks.twins import PageClue, find_twins
+from canonry.bookmarks.twins import PageClue, find_twins, list_compared, outline_page
 from canonry.evidence.facts import ControlResult, PageFact
 from canonry.evidence.fingerprint import fingerprint_text
 from canonry.evidence.same_page import Evidence
@@ -47,6 +47,8 @@ CASES = [
         [fact("/list?page=2", f"{TEMPLATE} alpha beta", canonical="/list"), fact("/list", f"{TEMPLATE} gamma delta")],
         [(Evidence.SIMILAR_TEXT, False)],
     ),
+    ("nothing in common", [fact("/a"), fact("/b", make_article(2), canonical="/c")], []),
+    ("both declare a third", [fact("/b", canonical="/a"), fact("/c", canonical="/a")], [(Evidence.SAME_TEXT, False)]),
     ("no text", [fact("/view?doc=1", " ", canonical="/view"), fact("/view", " ")], []),
 ]
 
@@ -56,3 +58,15 @@ def test_twins(why: str, facts: list[PageFact], wanted: list[tuple[Evidence, boo
     clues = [PageClue(number, each.url) for number, each in enumerate(facts)]
     found = find_twins(clues, {each.url: each for each in facts}, set())
     assert [(twin.evidence, twin.is_proven) for twin in found] == wanted
+
+
+@pytest.mark.parametrize(("why", "facts", "wanted"), CASES, ids=[case[0] for case in CASES])
+def test_only_what_shares_something_is_compared(
+    why: str, facts: list[PageFact], wanted: list[tuple[Evidence, bool]]
+) -> None:
+    others = [fact(f"/other/{number}", make_article(50 + number)) for number in range(3)]
+    clues = [PageClue(number, each.url) for number, each in enumerate([*facts, *others])]
+    compared = list_compared([outline_page(clue, each) for clue, each in zip(clues, [*facts, *others], strict=True)])
+    assert not {each.url for each in compared} & {each.url for each in others}
+    twins = find_twins(compared, {each.url: each for each in facts}, set())
+    assert [(twin.evidence, twin.is_proven) for twin in twins] == wanted

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,20 +14,18 @@ from sqlalchemy import Connection, delete, insert, select, update
 from canonry.bookmarks.bookmark import Bookmark  # noqa: TC001 (pydantic resolves the annotations of responses)
 from canonry.bookmarks.bookmark_rows import bookmark_columns, dump_json, parse_row
 from canonry.bookmarks.bookmark_store import load_bookmark
-from canonry.bookmarks.page_reading import ReadingState
+from canonry.bookmarks.duplicate_groups import find_groups
 from canonry.bookmarks.search_words import make_search_columns
-from canonry.bookmarks.twins import PageClue, PageOutline, Twin, find_twins, list_compared, outline_page
+from canonry.bookmarks.twins import Twin  # noqa: TC001
 from canonry.errors import BookmarkNotFound, DuplicatesNotFound, MergeNotFound, UndoConflict
-from canonry.evidence.fact_store import load_facts, load_refused_pairs, refuse_pair
-from canonry.net.search_fetcher import strip_fragment
-from canonry.store.schema import bookmark_merges, bookmarks, page_facts, stamp
+from canonry.evidence.fact_store import refuse_pair
+from canonry.store.schema import bookmark_merges, bookmarks, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from sqlalchemy import Row
-
+    from canonry.bookmarks.duplicate_groups import IdGroup
     from canonry.store.database import Database
 
     _Columns = dict[str, Any]  # all columns of a bookmark: what the undo of a merge restores
@@ -36,11 +33,6 @@ if TYPE_CHECKING:
 _MAX_LISTED_MERGES = 50
 _MAX_REFUSED = 40  # URLs of a group
 _CHUNK = 500  # ids in one query
-_ROWS_AT_ONCE = 1000
-_OUTLINE_COLUMNS = [
-    page_facts.c.url.label("page_url"),
-    *(page_facts.c[name] for name in ("form_key", "permanent_url", "canonical_url", "text_hash", "words")),
-]
 
 
 class MergeReason(StrEnum):
@@ -157,7 +149,7 @@ def _combine(rows: list[_Columns]) -> _Columns:
 
 
 def _list_groups(connection: Connection, owner: int, limit: int) -> list[DuplicateGroup]:
-    groups = _find_groups(connection, owner)[:limit]
+    groups = find_groups(connection, owner)[:limit]
     ids = [each for group in groups for each in group.ids]
     found: dict[int, Bookmark] = {}
     for start in range(0, len(ids), _CHUNK):
@@ -171,111 +163,8 @@ def _list_groups(connection: Connection, owner: int, limit: int) -> list[Duplica
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """A group of duplicates by the ids of its bookmarks, oldest first."""
-
-    id: str
-    ids: tuple[int, ...]
-    twins: tuple[Twin, ...]
-    is_proven: bool
-
-
-def _find_groups(connection: Connection, owner: int) -> list[_Group]:
-    """Return the groups of bookmarks with equal URLs or equal pages, the largest first."""
-    table, fact = bookmarks.c, page_facts.c
-    # The key of a bookmark is that of the fact about its page, unless the URL has a fragment.
-    is_fact = (fact.url_key == table.key) & (table.page_state == ReadingState.READ)
-    query = (
-        select(table.id, table.url, table.same_key, table.page_state, *_OUTLINE_COLUMNS)
-        .outerjoin_from(bookmarks, page_facts, is_fact)
-        .where(table.owner_id == owner, table.deleted_at.is_(None))
-        .order_by(table.created_at, table.id)
-    )
-    keys_by_id: dict[int, str] = {}
-    outlines: list[PageOutline] = []
-    others: list[PageClue] = []  # whose fact, if there is one, has another key
-    for row in connection.execute(query).yield_per(_ROWS_AT_ONCE):
-        keys_by_id[row.id] = row.same_key
-        if row.page_state != ReadingState.READ:
-            continue
-        if row.form_key is None or "#" in row.url:
-            others.append(PageClue(row.id, row.url))
-        else:
-            outlines.append(_parse_outline(row))
-    outlines += _load_outlines(connection, others)
-    # Most pages share nothing with another one: their facts are not loaded.
-    positions = {each: position for position, each in enumerate(keys_by_id)}
-    compared = sorted(list_compared(outlines), key=lambda clue: positions[clue.bookmark_id])
-    facts = load_facts(connection, list({strip_fragment(clue.url) for clue in compared}))
-    twins = find_twins(compared, facts, load_refused_pairs(connection, owner))
-    return group_duplicates(keys_by_id, twins)
-
-
-def _parse_outline(row: Row[Any]) -> PageOutline:
-    return PageOutline(
-        row.id,
-        row.url,
-        row.form_key,
-        row.page_url,
-        row.permanent_url,
-        row.canonical_url,
-        row.text_hash,
-        row.words,
-    )
-
-
-def _load_outlines(connection: Connection, clues: Sequence[PageClue]) -> list[PageOutline]:
-    pages = {clue: strip_fragment(clue.url) for clue in clues}
-    facts = load_facts(connection, list(set(pages.values())))
-    return [outline_page(clue, facts[url]) for clue, url in pages.items() if url in facts]
-
-
-def group_duplicates(keys: dict[int, str], twins: Sequence[Twin]) -> list[_Group]:
-    """Group bookmarks, given by id and key in their order, by equal keys and by twins; the largest group first.
-
-    Proven twins join groups, and a group lists those that joined it. Two bookmarks that only show the same text are a
-    group of their own; of two groups that do, one pair is shown.
-    """
-    firsts: dict[str, int] = {}
-    leader = {each: firsts.setdefault(key, each) for each, key in keys.items()}
-
-    def find(each: int) -> int:
-        while leader[each] != each:
-            leader[each] = leader[leader[each]]
-            each = leader[each]
-        return each
-
-    joining: list[Twin] = []
-    for twin in twins:
-        if twin.is_proven and find(twin.bookmark_id) != find(twin.other_id):
-            leader[find(twin.bookmark_id)] = find(twin.other_id)
-            joining.append(twin)
-    members: dict[int, list[int]] = {}
-    for each in keys:
-        members.setdefault(find(each), []).append(each)
-    joined: dict[int, list[Twin]] = {}
-    for twin in joining:
-        joined.setdefault(find(twin.bookmark_id), []).append(twin)
-    groups = [
-        _Group(keys[ids[0]], tuple(ids), tuple(joined.get(root, ())), is_proven=True)
-        for root, ids in members.items()
-        if len(ids) > 1
-    ]
-    positions = {each: position for position, each in enumerate(keys)}
-    guessed: set[frozenset[int]] = set()
-    for twin in twins:
-        roots = frozenset((find(twin.bookmark_id), find(twin.other_id)))
-        if not twin.is_proven and len(roots) == 2 and roots not in guessed:
-            guessed.add(roots)
-            pair = sorted((twin.bookmark_id, twin.other_id), key=positions.__getitem__)
-            digest = hashlib.sha256(" ".join(keys[each] for each in pair).encode()).hexdigest()
-            groups.append(_Group(digest, tuple(pair), (twin,), is_proven=False))
-    return sorted(groups, key=lambda group: (not group.is_proven, -len(group.ids), group.id))
-
-
-def _get_group(connection: Connection, owner: int, group_id: str) -> _Group:
-    for group in _find_groups(connection, owner):
+def _get_group(connection: Connection, owner: int, group_id: str) -> IdGroup:
+    for group in find_groups(connection, owner):
         if group.id == group_id:
             return group
     raise DuplicatesNotFound(group_id)
@@ -295,7 +184,7 @@ def _merge_proven(connection: Connection, owner: int, now: str) -> list[Bookmark
         merge_bookmarks(
             connection, owner, group.ids[0], group.ids[1:], now=now, why=MergeReason.REVIEW, group_id=group.id
         )
-        for group in _find_groups(connection, owner)
+        for group in find_groups(connection, owner)
         if group.is_proven and group.twins
     ]
 

@@ -62,10 +62,22 @@ class Twin:
 
 
 def list_compared(outlines: Sequence[PageOutline]) -> list[PageClue]:
-    """List the bookmarks that share something with another one, in their order; `find_twins` needs no others."""
-    counts = Counter(mark for each in outlines for mark in _list_marks(each))
-    repeated = {mark for mark, count in counts.items() if count > 1}
-    return [PageClue(each.bookmark_id, each.url) for each in outlines if not repeated.isdisjoint(_list_marks(each))]
+    """List the bookmarks that share a mark with another one, in their order; `find_twins` needs no others."""
+    forms = Counter(each.form_key for each in outlines)
+    texts = Counter(each.text_hash for each in outlines if each.words >= MIN_WORDS)
+    urls = Counter(each.page_url for each in outlines)
+    for each in outlines:
+        if each.permanent_url or each.canonical_url:
+            urls.update({each.permanent_url, each.canonical_url} - {each.page_url, ""})
+    return [
+        PageClue(each.bookmark_id, each.url)
+        for each in outlines
+        if forms[each.form_key] > 1
+        or (texts[each.text_hash] > 1 and each.words >= MIN_WORDS)
+        or urls[each.page_url] > 1
+        or urls[each.permanent_url] > 1
+        or urls[each.canonical_url] > 1
+    ]
 
 
 def outline_page(clue: PageClue, fact: PageFact) -> PageOutline:

@@ -22,6 +22,7 @@ from canonry.evidence.facts import (
 from canonry.evidence.fingerprint import Fingerprint
 from canonry.net.response import NO_VALIDATORS, Validators
 from canonry.store.schema import page_aliases, page_facts, refused_aliases
+from canonry.store.statements import Prepared
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -117,7 +118,7 @@ def load_facts(connection: Connection, urls: Collection[str]) -> dict[str, PageF
     """Return the facts about these URLs, by URL."""
     found: dict[str, PageFact] = {}
     for keys in _chunk([make_url_key(url) for url in urls]):
-        for row in connection.execute(select(*_FACT_COLUMNS).where(page_facts.c.url_key.in_(keys))):
+        for row in _SELECT_FACTS.fetch_all(connection, keys=tuple(keys)):
             fact = _parse_fact(row)
             found[fact.url] = fact
     return found
@@ -244,6 +245,7 @@ _FACT_COLUMNS = [
         *("fetched_at", "etag", "last_modified", "control"),
     )
 ]
+_SELECT_FACTS = Prepared(lambda in_list: select(*_FACT_COLUMNS).where(in_list(page_facts.c.url_key, "keys")))
 _SELECT_RELATED = (
     select(*_FACT_COLUMNS)
     .where(
