@@ -58,6 +58,14 @@ class DuplicateGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class DuplicatePage:
+    """Some of an owner's groups of duplicates, and how many there are."""
+
+    groups: tuple[DuplicateGroup, ...]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
 class Merge:
     """A merge that can be undone; `id` is the id of the group."""
 
@@ -76,7 +84,11 @@ class DuplicateStore:
 
     async def list_groups(self, owner: int, *, limit: int = 100) -> list[DuplicateGroup]:
         """Return groups of duplicates, the largest first."""
-        return await self.database.read(partial(_list_groups, owner=owner, limit=limit))
+        return list((await self.get_page(owner, limit=limit)).groups)
+
+    async def get_page(self, owner: int, *, start: int = 0, limit: int) -> DuplicatePage:
+        """Return a part of the groups of duplicates, the largest first."""
+        return await self.database.read(partial(_get_page, owner=owner, start=start, limit=limit))
 
     async def merge(self, owner: int, group_id: str, now: datetime, *, keep: int | None = None) -> Bookmark:
         """Merge a group into the bookmark `keep`, or into the oldest; return the merged bookmark."""
@@ -148,19 +160,21 @@ def _combine(rows: list[_Columns]) -> _Columns:
     }
 
 
-def _list_groups(connection: Connection, owner: int, limit: int) -> list[DuplicateGroup]:
-    groups = find_groups(connection, owner)[:limit]
+def _get_page(connection: Connection, owner: int, start: int, limit: int) -> DuplicatePage:
+    all_groups = find_groups(connection, owner)
+    groups = all_groups[start : start + limit]
     ids = [each for group in groups for each in group.ids]
     found: dict[int, Bookmark] = {}
-    for start in range(0, len(ids), _CHUNK):
+    for first in range(0, len(ids), _CHUNK):
         query = select(*bookmark_columns).where(
-            bookmarks.c.owner_id == owner, bookmarks.c.id.in_(ids[start : start + _CHUNK])
+            bookmarks.c.owner_id == owner, bookmarks.c.id.in_(ids[first : first + _CHUNK])
         )
         found |= {row.id: parse_row(row) for row in connection.execute(query)}
-    return [
+    shown = (
         DuplicateGroup(group.id, tuple(found[each] for each in group.ids), group.twins, group.is_proven)
         for group in groups
-    ]
+    )
+    return DuplicatePage(tuple(shown), len(all_groups))
 
 
 def _get_group(connection: Connection, owner: int, group_id: str) -> IdGroup:

@@ -41,6 +41,23 @@ def test_duplicates_are_merged_into_the_chosen_one_and_undone(visitor: Visitor, 
     assert visitor.post("/duplicates/nonsense/merge", {"keep": "1"}).status == 400
 
 
+def test_many_duplicates_are_shown_page_by_page(visitor: Visitor, running: Running) -> None:
+    for number in range(27):
+        running.put(f"https://example.com/{number}")
+        running.put(f"https://Example.com/{number}?utm_source=x", "?exact_url=true")
+    page = visitor.get("/duplicates")
+    assert "Groups 1 to 25 of 27." in page.words and len(page.tree.css(".choice")) == 50
+    assert "/duplicates?start=25" in page.links
+    page = visitor.get("/duplicates?start=25")
+    assert "Groups 26 to 27 of 27." in page.words and len(page.tree.css(".choice")) == 4
+    merge = next(link for link in page.links if link.endswith("/merge"))
+    keep = page.tree.css_first("[name=keep]").attributes["value"]
+    answer = visitor.post(merge, {"keep": keep, "start": "25"})
+    assert answer.answer.headers["location"] == "/duplicates?notice=merged&start=25"
+    assert "Group 26 of 26." in visitor.follow(answer).words
+    assert "Show the first ones" in visitor.get("/duplicates?start=1000").words
+
+
 def test_an_undo_that_conflicts_is_a_409_page(visitor: Visitor, running: Running) -> None:
     running.put("https://example.com/a", title="First")
     running.put("https://Example.com/a?utm_source=x", "?exact_url=true", title="Second")

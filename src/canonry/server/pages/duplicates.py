@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Query, Request, Response
 
@@ -12,7 +12,12 @@ from canonry.server.pages.forms import get_text, page_router, redirect
 from canonry.server.pages.rendering import render
 from canonry.server.problems import RequestRefused
 
+if TYPE_CHECKING:
+    from starlette.datastructures import FormData
+
 router = page_router()
+_GROUPS_PER_PAGE = 25
+_MAX_START = 1_000_000
 _NOTICES = {
     "merged": "Merged.",
     "undone": "Merge undone. All bookmarks are restored.",
@@ -34,14 +39,22 @@ _MERGE_REASONS = {
 
 
 @router.get("/duplicates")
-async def show_duplicates(request: Request, notice: Annotated[str, Query(max_length=20)] = "") -> Response:
+async def show_duplicates(
+    request: Request,
+    notice: Annotated[str, Query(max_length=20)] = "",
+    start: Annotated[int, Query(ge=0, le=_MAX_START)] = 0,
+) -> Response:
     service = get_service(request)
-    groups = await service.duplicates.list_groups(get_owner_id(request))
+    page = await service.duplicates.get_page(get_owner_id(request), start=start, limit=_GROUPS_PER_PAGE)
+    following = start + _GROUPS_PER_PAGE
     return render(
         request,
         "duplicates.html",
-        groups=groups,
-        urls={each.id: each.url for group in groups for each in group.bookmarks},
+        groups=page.groups,
+        total=page.total,
+        start=start,
+        following=following if following < page.total else None,
+        urls={each.id: each.url for group in page.groups for each in group.bookmarks},
         merges=await service.duplicates.list_merges(get_owner_id(request)),
         merge_reasons=_MERGE_REASONS,
         evidence=_EVIDENCE,
@@ -53,12 +66,13 @@ async def show_duplicates(request: Request, notice: Annotated[str, Query(max_len
 
 @router.post("/duplicates/{group_id}/merge")
 async def merge_group(request: Request, group_id: GroupId) -> Response:
-    keep = get_text(await request.form(), "keep")
+    form = await request.form()
+    keep = get_text(form, "keep")
     if not keep.isdecimal() or len(keep) > 18:
         raise RequestRefused(400, "Choose the bookmark to keep.")
     service = get_service(request)
     await service.duplicates.merge(get_owner_id(request), group_id, service.clock(), keep=int(keep))
-    return redirect("/duplicates?notice=merged")
+    return _show_again(form, "merged")
 
 
 @router.post("/duplicates/merge-proven")
@@ -72,7 +86,7 @@ async def merge_proven(request: Request) -> Response:
 async def refuse_group(request: Request, group_id: GroupId) -> Response:
     service = get_service(request)
     await service.duplicates.refuse(get_owner_id(request), group_id, service.clock())
-    return redirect("/duplicates?notice=refused")
+    return _show_again(await request.form(), "refused")
 
 
 @router.post("/duplicates/{group_id}/undo")
@@ -80,3 +94,10 @@ async def undo_merge(request: Request, group_id: GroupId) -> Response:
     service = get_service(request)
     await service.duplicates.undo(get_owner_id(request), group_id, service.clock())
     return redirect("/duplicates?notice=undone")
+
+
+def _show_again(form: FormData, notice: str) -> Response:
+    """Return to the groups that were shown: those after a merged one move up."""
+    start = get_text(form, "start")
+    is_later = start.isdecimal() and len(start) <= len(str(_MAX_START)) and 0 < int(start) <= _MAX_START
+    return redirect(f"/duplicates?notice={notice}" + (f"&start={int(start)}" if is_later else ""))
