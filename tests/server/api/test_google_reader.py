@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import pytest
 
@@ -137,6 +137,73 @@ def test_pages_of_items_follow_each_other(app: App) -> None:
     ids = [each["id"] for each in (*first["itemRefs"], *second["itemRefs"])]
     assert len(set(ids)) == 3 and "continuation" not in second
     assert app.list_ids("user/-/label/news") and app.list_ids("feed/https://b.example/feed")
+
+
+def read_newest(app: App, title: str) -> tuple[str, int]:
+    """Return the id of the stream of a feed, and the time of its newest item in microseconds."""
+    [feed] = [each for each in app.get("/subscription/list")["subscriptions"] if each["title"] == title]
+    [count] = [each for each in app.get("/unread-count")["unreadcounts"] if each["id"] == feed["id"]]
+    return feed["id"], int(count["newestItemTimestampUsec"])
+
+
+@pytest.mark.parametrize("unit", [1, 1000, 1_000_000], ids=["microseconds", "milliseconds", "seconds"])
+def test_what_arrived_after_the_time_of_the_app_stays_unread(app: App, unit: int) -> None:
+    _, until = read_newest(app, "a")
+    ids = set(app.list_ids(READING_LIST, xt=READ))
+    too_early = until // unit - 1
+    assert app.send("/mark-all-as-read", ("s", READING_LIST), ("ts", str(too_early))).status == 200
+    assert set(app.list_ids(READING_LIST, xt=READ)) == ids
+    if unit == 1:  # the exact time of the newest item of the first feed
+        assert app.send("/mark-all-as-read", ("s", READING_LIST), ("ts", str(until))).status == 200
+        [left] = app.list_ids(READING_LIST, xt=READ)  # of the feed that was read later
+        assert left in app.list_ids(read_newest(app, "b")[0])
+    later = until // unit + 60_000_000 // unit
+    assert app.send("/mark-all-as-read", ("s", READING_LIST), ("ts", str(later))).status == 200
+    assert app.list_ids(READING_LIST, xt=READ) == []
+
+
+@pytest.mark.parametrize("fields", [(("s", READING_LIST), ("ts", "soon")), (("s", READING_LIST), ("ts", "9" * 18)), ()])
+def test_an_unclear_time_or_stream_marks_nothing(app: App, fields: tuple[tuple[str, str], ...]) -> None:
+    assert app.send("/mark-all-as-read", *fields).status == 400
+    assert len(app.list_ids(READING_LIST, xt=READ)) == 3
+
+
+def test_a_folder_with_a_slash_and_a_plus_is_a_stream(app: App) -> None:
+    feed, _ = read_newest(app, "a")
+    folder = "user/-/label/a+b/c d"
+    assert app.send("/subscription/edit", ("ac", "edit"), ("s", feed), ("a", folder)).status == 200
+    assert [tag["id"] for tag in app.get("/tag/list")["tags"]] == [STARRED, folder]
+    assert len(app.list_ids(folder)) == len(app.get(f"/stream/contents/{quote(folder, safe='')}")["items"]) == 2
+    assert len(app.list_ids("user/1/label/a+b")) == 2, "with the folders in it"
+    assert app.send("/mark-all-as-read", ("s", folder)).status == 200
+    assert len(app.list_ids(READING_LIST, xt=READ)) == 1
+
+
+def test_several_items_and_states_at_once(app: App) -> None:
+    ids = app.list_ids(READING_LIST)
+    every = [("i", each) for each in ids]
+    assert app.send("/edit-tag", *every, ("i", "999999"), ("a", READ), ("a", STARRED)).text == "OK"
+    assert set(app.list_ids(STARRED)) == set(ids) and app.list_ids(READING_LIST, xt=READ) == []
+    assert app.send("/edit-tag", *every[:2], ("a", "user/-/state/com.google/kept-unread")).text == "OK"
+    assert set(app.list_ids(STARRED, xt=READ)) == set(ids[:2]) == set(app.list_ids(READING_LIST, it=STARRED, xt=READ))
+    excluded = urlencode([("s", READING_LIST), ("xt", STARRED), ("xt", READ)])
+    answer = app.running.get(f"{API}/stream/items/ids?{excluded}", headers=app.headers)
+    assert {each["id"] for each in answer.json()["itemRefs"]} == set(ids[:2]), "whichever is named first"
+
+
+def test_pages_go_on_when_items_are_marked_between_them(app: App) -> None:
+    first = app.get("/stream/items/ids", s=READING_LIST, n="1", xt=READ)
+    app.send("/edit-tag", ("i", first["itemRefs"][0]["id"]), ("a", READ))
+    second = app.get("/stream/items/ids", s=READING_LIST, n="1", xt=READ, c=first["continuation"])
+    third = app.get("/stream/items/ids", s=READING_LIST, n="1", xt=READ, c=second["continuation"])
+    assert len({each["itemRefs"][0]["id"] for each in (first, second, third)}) == 3 and "continuation" not in third
+
+
+def test_the_only_output_is_json(app: App) -> None:
+    for output, status in (("atom", 400), ("xml", 400), ("json", 200), ("", 200)):
+        path = f"{API}/stream/contents/{READING_LIST}?output={output}"
+        assert app.running.get(path, headers=app.headers).status == status
+    assert app.running.get("/api/items.atom").text.startswith("<?xml")
 
 
 def test_an_app_needs_a_token_and_an_admin_changes_feeds(running: Running) -> None:

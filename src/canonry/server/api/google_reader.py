@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from html import escape
 from typing import Annotated, Any
 
@@ -41,6 +41,9 @@ _READING_LIST = "user/-/state/com.google/reading-list"
 _DEFAULT_ITEMS, _MAX_IDS, _MAX_CONTENTS = 20, 10_000, 1_000
 _MAX_FIELDS = 2 * _MAX_IDS
 _MAX_ID = 2**63 - 1
+_MAX_DIGITS = 18
+_MAX_SECONDS = 100_000_000_000  # larger times are not in seconds
+_START = datetime(1970, 1, 1, tzinfo=UTC)
 _EDIT_TOKEN = "canonry-requests-carry-their-token-in-a-header-x"  # noqa: S105
 _OK = "OK"
 
@@ -62,9 +65,24 @@ class ReaderCall:
         return [value for key, value in self.given if key == name]
 
     def get_number(self, name: str) -> int:
-        """Return a parameter as a number; 0 if it is none."""
+        """Return a parameter as a number; 0 if it is missing, RequestRefused (400) if it is none."""
         text = self.get(name)
-        return int(text) if text.isascii() and text.isdecimal() and len(text) <= 18 else 0
+        if text and not (text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS):
+            raise RequestRefused(400, f"{name}: not a number.")
+        return int(text or 0)
+
+    def get_time(self, name: str) -> datetime | None:
+        """Return a time since 1970, of which apps send seconds, milliseconds or microseconds; None if it is missing."""
+        number = self.get_number(name)
+        unit = 1 if number < _MAX_SECONDS else 1000 if number < 1000 * _MAX_SECONDS else 1_000_000
+        try:
+            return _START + timedelta(microseconds=number * (1_000_000 // unit)) if number else None
+        except OverflowError:
+            raise RequestRefused(400, f"{name}: not a time.") from None
+
+    def get_states(self, name: str) -> set[str]:
+        """Return the names of the states in the values of a parameter."""
+        return {state for stream in self.list(name) if (state := _find_state(stream))}
 
     @property
     def states(self) -> ItemStateStore:
@@ -107,7 +125,10 @@ async def read_reader_call(request: Request) -> ReaderCall:
     kind, _, rest = request.headers.get("authorization", "").partition(" ")
     token = rest.strip().removeprefix("auth=") if kind.lower() == "googlelogin" else ""
     user = await _find_user(request, None, token)
-    return ReaderCall(user, await _read_parameters(request), get_service(request))
+    call = ReaderCall(user, await _read_parameters(request), get_service(request))
+    if call.get("output") not in {"", "json"}:
+        raise RequestRefused(400, "output: only json. Atom is at /api/items.atom.")
+    return call
 
 
 AppCall = Annotated[ReaderCall, Depends(read_reader_call)]
@@ -213,11 +234,11 @@ async def change_items(call: AppCall) -> Response:
 
 @router.post(f"{_API}/mark-all-as-read")
 async def mark_stream_read(call: AppCall) -> Response:
-    search = await _parse_stream(call, call.get("s") or _READING_LIST)
+    search = await _parse_stream(call, call.get("s"))
     if search.status is not None:
         raise RequestRefused(400, "s: only the reading list, a feed or a folder can be marked as read.")
-    until = _from_number(call.get_number("ts") / 1_000_000)
-    search = replace(search, owner_id=None, until=until)
+    # `ts` is the time of the newest item that the app knows.
+    search = replace(search, owner_id=None, until=_stamp_after(call.get_time("ts"), timedelta(microseconds=1)))
     await mark_all_read(call.service.database, call.user.id, search, now=call.service.clock())
     return PlainTextResponse(_OK)
 
@@ -265,17 +286,19 @@ async def change_subscriptions(request: Request, call: AppCall) -> Response:
 
 async def _list_items(call: ReaderCall, stream: str, max_items: int) -> StreamItems:
     search = await _parse_stream(call, stream)
-    excluded, included = map(_find_state, (call.get("xt"), call.get("it")))
-    is_unread = excluded == "read" or included == "unread"
-    if search.status is None and is_unread:
+    included = call.get_states("it")
+    is_unread = "read" in call.get_states("xt") or bool(included & {"unread", "kept-unread"})
+    if search.status is None and "starred" in included:
+        search = replace(search, status=ItemStatus.SAVED)
+    elif search.status is None and is_unread:
         search = replace(search, status=ItemStatus.UNREAD)
-    elif search.status is None and included in {"read", "starred"}:
-        search = replace(search, status=ItemStatus.READ if included == "read" else ItemStatus.SAVED)
+    elif search.status is None and "read" in included:
+        search = replace(search, status=ItemStatus.READ)
     search = replace(
         search,
         owner_id=call.user.id,
-        since=_from_number(call.get_number("ot")),
-        until=_from_number(call.get_number("nt")),
+        since=_stamp_after(call.get_time("ot"), timedelta()),
+        until=_stamp_after(call.get_time("nt"), timedelta(seconds=1)),  # apps know whole seconds
         oldest_first=call.get("r") == "o",
     )
     limit = min(call.get_number("n") or _DEFAULT_ITEMS, max_items)
@@ -403,6 +426,6 @@ def _to_microseconds(text: str) -> int:
     return round(datetime.fromisoformat(text).timestamp() * 1_000_000) if text else 0
 
 
-def _from_number(seconds: float) -> str:
-    """Return the stored text of a time in seconds since 1970; empty for 0 and for times that no clock shows."""
-    return stamp(datetime.fromtimestamp(seconds, UTC)) if 0 < seconds < 32_503_680_000 else ""
+def _stamp_after(when: datetime | None, delay: timedelta) -> str:
+    """Return the stored text of a time; empty for none."""
+    return "" if when is None else stamp(when + delay)
