@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from sqlalchemy import Row
+
     from canonry.bookmarks.duplicate_groups import IdGroup
     from canonry.store.database import Database
 
@@ -67,10 +69,11 @@ class DuplicatePage:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """A merge that can be undone; `id` is the id of the group."""
+    """A merge that can be undone; `id` is the id of the group, `title` the title of the kept bookmark, or its URL."""
 
     id: str
     kept_id: int
+    title: str
     merged_ids: tuple[int, ...]
     why: MergeReason
     created_at: str
@@ -264,16 +267,19 @@ def _list_merges(connection: Connection, owner: int) -> list[Merge]:
         .order_by(bookmark_merges.c.id.desc())
         .limit(_MAX_LISTED_MERGES)
     )
-    return [
-        Merge(
-            id=row.same_key,
-            kept_id=row.kept_id,
-            merged_ids=tuple(each["id"] for each in json.loads(row.rows)[1:]),
-            why=MergeReason(row.why),
-            created_at=row.created_at,
-        )
-        for row in connection.execute(query)
-    ]
+    return [_parse_merge(row) for row in connection.execute(query)]
+
+
+def _parse_merge(row: Row[Any]) -> Merge:
+    kept, *merged = json.loads(row.rows)  # `merge_bookmarks` stores the kept bookmark first
+    return Merge(
+        id=row.same_key,
+        kept_id=row.kept_id,
+        title=kept["title"] or kept["url"],
+        merged_ids=tuple(each["id"] for each in merged),
+        why=MergeReason(row.why),
+        created_at=row.created_at,
+    )
 
 
 def _lock_row(connection: Connection, owner: int, bookmark_id: int) -> _Columns:

@@ -51,6 +51,7 @@ def test_a_merge_keeps_all_texts_and_can_be_undone(service: Running) -> None:
         [gone],
         "review",
     )
+    assert merge["title"] == (kept["title"] or kept["url"])
     assert service.get(f"/api/bookmarks/{gone}").status == 404
 
     back = service.ask("POST", f"/api/duplicates/{group['id']}/undo")

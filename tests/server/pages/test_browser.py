@@ -587,6 +587,19 @@ def test_no_page_is_wider_than_a_phone(browser: Browser, full: Running) -> None:
     assert not wide
 
 
+@pytest.mark.parametrize("path", ["/imports/1", "/rules", "/settings"])
+def test_rows_of_a_table_are_stacked_on_a_phone(page: Page, full: Running, path: str) -> None:
+    """A column that has to be scrolled to, or names that break anywhere, are hard to read."""
+    page.set_viewport_size(PHONE)  # type: ignore[arg-type]
+    page.goto(f"{full.url}{path}")
+    for table in page.locator("main table").all():
+        wide, visible = table.evaluate("each => [each.scrollWidth, each.parentElement.clientWidth]")
+        assert wide <= visible
+        cells = table.locator("tbody tr:first-child > *").all()
+        tops = [(cell.bounding_box() or {})["y"] for cell in cells]
+        assert tops == sorted(set(tops)), "below each other"
+
+
 def test_a_bookmark_can_be_added_with_the_keyboard(page: Page, running: Running) -> None:
     page.goto(f"{running.url}/bookmarks")  # the start page has its box in focus
     page.keyboard.press("Tab")

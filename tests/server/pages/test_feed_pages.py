@@ -163,6 +163,13 @@ def test_the_list_says_what_is_wrong(running: Running, visitor: Visitor) -> None
         assert visitor.get(f"/feeds{query}").tree.css_first(".empty a") is not None
     assert visitor.get("/feeds?show=nope").status == 400
 
+    async def refuse() -> None:
+        failure = "fails.test is a name of a local network"
+        await feeds.fail(ids["fails"], failure, now, kind=FailureKind.REFUSED)
+
+    asyncio.run(refuse())
+    assert "Refused: fails.test is a name" in visitor.get("/feeds").words, "a host is not written with a capital letter"
+
 
 OPML = b"""<opml version="2.0"><body><outline text="daily"><outline type="rss" text="One" xmlUrl="https://one.test/feed"/>
 <outline type="rss" text="Twin" xmlUrl="http://one.test/feed/"/></outline>

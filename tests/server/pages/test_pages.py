@@ -30,7 +30,7 @@ def test_duplicates_are_merged_into_the_chosen_one_and_undone(visitor: Visitor, 
     assert visitor.post(merge).status == 400
     assert visitor.post(merge, {"keep": "77"}).status == 404
     page = visitor.follow(visitor.post(merge, {"keep": "2"}))
-    assert page.notice == "merged" and "replaces 1 other: merged on this page" in page.words
+    assert page.notice == "merged" and "Second replaces 1 other: merged on this page" in page.words
     [kept] = running.get("/api/bookmarks").json()
     assert (kept["id"], set(kept["tags"])) == (2, {"x", "y"})
     undo = next(link for link in page.links if link.endswith("/undo"))

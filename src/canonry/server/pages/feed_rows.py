@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from canonry.errors import mask_credentials
+from canonry.errors import FailureKind, mask_credentials
 from canonry.feeds.feed_activity import FeedActivity
 from canonry.feeds.feed_health import PROBLEMS, FeedAdvice, FeedHealth, choose_advice, judge_health
 from canonry.feeds.feed_values import FeedNote
@@ -71,7 +71,8 @@ class FeedRow:
 
 def _describe_failure(feed: FeedState) -> str:
     if feed.failure_status is None:
-        return f"{mask_credentials(feed.failure)}."
+        refused = "Refused: " if feed.failure_kind is FailureKind.REFUSED else ""
+        return f"{refused}{mask_credentials(feed.failure)}."
     return f"The server answered {feed.failure_status}{_PHRASES.get(feed.failure_status, '')}."
 
 
