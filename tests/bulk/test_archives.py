@@ -78,11 +78,46 @@ def test_damaged_archives_are_reported(tmp_path: Path) -> None:
     write_warc(tmp_path / "a.warc.gz", is_compressed=True)
     (tmp_path / "not.warc").write_text("nothing of the kind\n")
     (tmp_path / "empty.warc.gz").write_bytes(b"")
-    for name in ("not.warc", "empty.warc.gz"):
-        with pytest.raises(bulk.BulkError, match="cannot be read as warc"):
+    for name, message in (("not.warc", "instead of WARC/1.0"), ("empty.warc.gz", "it has no records")):
+        with pytest.raises(bulk.BulkError, match=message):
             bulk.run([tmp_path / name], tmp_path / "x.parquet")
     with pytest.raises(bulk.BulkError, match="no column 'title'"):
         bulk.run([tmp_path / "a.warc.gz"], tmp_path / "x.parquet", keep=["title"])
+
+
+@pytest.mark.parametrize("is_compressed", [False, True])
+@pytest.mark.parametrize("missing", [5, 3_000, 9_300])  # bytes of the last record: its end, half of it, its headers too
+def test_an_archive_that_ends_inside_a_record_is_not_taken_for_a_shorter_one(
+    missing: int, is_compressed: bool, tmp_path: Path
+) -> None:
+    file = tmp_path / ("a.warc.gz" if is_compressed else "a.warc")
+    write_warc(tmp_path / "whole.warc", is_compressed=False)
+    cut = (tmp_path / "whole.warc").read_bytes()[:-missing]
+    file.write_bytes(gzip.compress(cut) if is_compressed else cut)
+    with pytest.raises(bulk.BulkError, match="it ends inside"):
+        bulk.run([file], tmp_path / "x.parquet")
+    write_warc(file, is_compressed=is_compressed)
+    file.write_bytes(file.read_bytes()[:-20])
+    with pytest.raises(bulk.BulkError, match="cannot be read"):
+        bulk.run([file], tmp_path / "x.parquet")
+
+
+def test_headers_of_archives_in_other_spellings(tmp_path: Path) -> None:
+    head = b"\r\nWARC/1.0\nwarc-type: resource\nWARC-TARGET-URI:\n <https://a.com/\n long>\nContent-Length:0\n\n"
+    (tmp_path / "a.warc").write_bytes(head + head.replace(b"resource", b"metadata"))
+    bulk.run([tmp_path / "a.warc"], tmp_path / "out.parquet", mode="normalize")
+    [row] = pq.read_table(tmp_path / "out.parquet").to_pylist()
+    assert (row["original_url"], row["row"]) == ("https://a.com/ long", 1)
+    (tmp_path / "b.warc").write_bytes(b"WARC/1.0\r\nContent-Length: many\r\n\r\n")
+    with pytest.raises(bulk.BulkError, match="the Content-Length b'many'"):
+        bulk.run([tmp_path / "b.warc"], tmp_path / "x.parquet")
+
+
+def test_a_pipe_is_read_like_a_file(tmp_path: Path) -> None:
+    command = f"{sys.executable} -m canonry bulk <(printf 'https://a.com/\\n') -o out.parquet --quiet"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert pq.read_metadata(tmp_path / "out.parquet").num_rows == 1
 
 
 def test_standard_input_is_read_once_and_named_by_a_dash(tmp_path: Path) -> None:

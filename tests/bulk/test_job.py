@@ -24,7 +24,7 @@ def test_sizes_with_decimal_and_binary_units(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "GB", "1XB", "-1GB", "1.2.3GB"])
 def test_a_wrong_size_is_refused(text: str) -> None:
-    with pytest.raises(bulk.BulkError, match="not an amount of memory"):
+    with pytest.raises(bulk.BulkError, match="is not a size"):
         job.parse_size(text)
 
 

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import canonry
+from canonry.errors import BadInputFile
 
-pytest.importorskip("pyarrow")
-from canonry.bulk.job import BulkJob, Mode
-from canonry.bulk.read_inputs import read_batches
-from canonry.bulk.row_batches import InvalidRowKind
+pa: Any = pytest.importorskip("pyarrow")
+pq: Any = pytest.importorskip("pyarrow.parquet")
+from canonry.bulk.job import BulkJob, Mode  # noqa: E402
+from canonry.bulk.read_inputs import read_batches  # noqa: E402
+from canonry.bulk.row_batches import InvalidRowKind  # noqa: E402
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,6 +67,53 @@ def test_a_text_of_several_lines_is_one_value(tmp_path: Path) -> None:
     text = "\n".join(f"line {number}, of a poem; https://b.com/" for number in range(200))
     file.write_text(f'url,text\nhttps://a.com/,"{text}"\nhttps://a.com/2,"a ""quoted""\nword"\n')
     assert read_invalid_kinds(file) == {}
+
+
+@pytest.mark.parametrize("mode", [Mode.DEDUPE, Mode.JOIN])
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+def test_a_column_that_is_there_twice_is_refused_if_it_is_read(name: str, mode: Mode, tmp_path: Path) -> None:
+    file = tmp_path / name
+    write_repeated_columns(file, ["url", "t", "t"])
+    if mode is Mode.JOIN:
+        with pytest.raises(BadInputFile, match="2 columns 't'"):
+            read_invalid_kinds(file, mode=mode)
+        return
+    assert read_invalid_kinds(file) == {}
+    with pytest.raises(BadInputFile, match="2 columns 't'"):
+        read_invalid_kinds(file, keep=("t",))
+    write_repeated_columns(file, ["url", "t", "url"])
+    with pytest.raises(BadInputFile, match="2 columns 'url'"):
+        read_invalid_kinds(file)
+
+
+def write_repeated_columns(file: Path, names: list[str]) -> None:
+    if file.suffix == ".csv":
+        file.write_text(f"{','.join(names)}\n{','.join(['https://a.com/'] * len(names))}\n")
+    else:
+        pq.write_table(pa.Table.from_arrays([pa.array(["https://a.com/"])] * len(names), names=names), file)
+
+
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.jsonl.bz2"])
+def test_an_empty_compressed_file_is_damaged(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"")
+    with pytest.raises(BadInputFile, match="is empty"):
+        read_invalid_kinds(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.jsonl", "a.parquet"])
+def test_short_rows_make_batches_of_few_rows(name: str, tmp_path: Path) -> None:
+    """Each invalid row costs memory of its own, so bytes alone do not limit the memory of a batch."""
+    file, count = tmp_path / name, 300_000
+    lines = {"a.txt": b"x\n" * count, "a.csv": b"url\n" + b"x\n" * count, "a.jsonl": b'{"url":1}\n' * count}
+    if name in lines:
+        file.write_bytes(lines[name])
+    else:
+        pq.write_table(pa.table({"url": pa.nulls(count, pa.string())}), file)
+    job = BulkJob((str(file),), "out.parquet", canonry.policy("bookmark"), "/w", "/", memory=512 * 1000**2)
+    batches = list(read_batches(job, 0))
+    assert max(len(batch.rows) for batch in batches) < 150_000
+    assert sum(len(batch.rows) for batch in batches) == count
+    assert [batch.rows[0] for batch in batches[:2]] == [1, 1 + len(batches[0].rows)]
 
 
 def test_jsonl_lines_that_are_not_objects_with_the_column_are_invalid(tmp_path: Path) -> None:

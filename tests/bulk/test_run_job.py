@@ -299,7 +299,7 @@ def test_jobs_that_cannot_run_are_refused_in_one_line(tmp_path: Path) -> None:
         ("cannot be read as parquet", [tmp_path / "bad.parquet"], {}),
         ("cut.txt.gz cannot be read", [tmp_path / "cut.txt.gz"], {}),
         ("must name its columns", [tmp_path / "empty.csv"], {}),
-        ("several columns with the same name", [tmp_path / "twice.csv"], {"mode": "join"}),
+        ("2 columns 'url'. Rename them", [tmp_path / "twice.csv"], {"mode": "join"}),
         ("no column 'url'.*'link', 'id'", [tmp_path / "other.jsonl"], {}),
     ]
     for message, inputs, options in cases:

@@ -87,6 +87,49 @@ def test_added_and_removed_inputs_keep_the_parts_of_the_others(tmp_path: Path) -
     assert pq.read_table(out).to_pylist() == dedupe(files[:3])
 
 
+def test_more_inputs_keep_the_parts_though_they_would_be_divided_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, out = write_lines(tmp_path, make_mixed_lines(3000), 4), tmp_path / "out.parquet"
+    run_and_kill(out, files[:3], "reading", 3)
+    monkeypatch.setattr("canonry.bulk.job._RUN_BYTES_PER_INPUT_BYTE", 10**6)
+    assert bulk.run(files, out).kept == 3
+    assert pq.read_table(out).to_pylist() == dedupe(files)
+
+
+def test_a_given_work_folder_keeps_its_other_files(tmp_path: Path) -> None:
+    (file,), given = write_lines(tmp_path, make_mixed_lines(100), 1), tmp_path / "given"
+    (given / "sub").mkdir(parents=True)
+    (given / "sub" / "a").write_text("mine")
+    bulk.run([file], tmp_path / "out.parquet", work_folder=given)
+    with pytest.raises(bulk.BulkError, match="no column"):
+        bulk.run([file], tmp_path / "x.parquet", work_folder=given, format="csv", column="none")
+    assert [path.name for path in given.iterdir()] == ["sub"]
+    assert (given / "sub" / "a").read_text() == "mine"
+
+
+def test_a_job_that_finished_nothing_leaves_no_work_folder(tmp_path: Path) -> None:
+    files = write_lines(tmp_path, make_mixed_lines(100), 2)
+    with pytest.raises(bulk.BulkError, match="no column"):
+        bulk.run(files[:1], tmp_path / "x.parquet", format="csv", column="none")
+    assert not list(tmp_path.glob(".*"))
+    (tmp_path / "zzz.txt.gz").write_bytes(b"not gzip")
+    with pytest.raises(bulk.BulkError, match="cannot be read"):
+        bulk.run([*files, tmp_path / "zzz.txt.gz"], tmp_path / "x.parquet")
+    assert [path.name for path in tmp_path.glob(".*")] == [".x.parquet.work"]
+    assert bulk.run(files, tmp_path / "x.parquet").kept == 2
+
+
+def test_names_that_the_output_cannot_have_and_files_that_are_none_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / os.fsdecode(b"bad\xff.txt")
+    file.write_text("https://a.com/\n")
+    with pytest.raises(bulk.BulkError, match=r"bad\\xff.txt: the name is not UTF-8"):
+        bulk.run([file], tmp_path / "x.parquet")
+    (tmp_path / "a.txt").write_text("https://a.com/\n")
+    with pytest.raises(bulk.BulkError, match="not a regular file"):
+        bulk.run([tmp_path / "a.txt"], "/dev/null", overwrite=True)
+
+
 def test_files_that_cannot_be_read_are_skipped_on_request_and_listed(tmp_path: Path) -> None:
     files, out = write_lines(tmp_path, make_mixed_lines(900), 2), tmp_path / "out.parquet"
     broken = tmp_path / "aaa.txt.gz"

@@ -97,5 +97,5 @@ def test_every_mode_writes_the_same_bytes_as_one_machine(spark: Any, tmp_path: P
     with pytest.raises(bulk.BulkError) as on_spark:
         bulk.run(files, many / "x.parquet", engine="spark", column="nope", format="csv")
     assert str(on_spark.value) == str(on_one_machine.value)
-    assert sorted(path.name for path in many.iterdir() if path.name.startswith(".")) == [".x.parquet.work"]
+    assert not [path.name for path in many.iterdir() if path.name.startswith(".")]
     assert spark.range(5).count() == 5, "the caller's session must not be stopped"

@@ -68,7 +68,7 @@ def test_inputs_and_output_on_s3(s3: Any, tmp_path: Path) -> None:
     assert (report.files, report.written) == (3, len(wanted))
     assert pq.read_table("bucket/out/unique.parquet", filesystem=s3).to_pylist() == wanted
     assert pq.read_table("bucket/out/unique.invalid.parquet", filesystem=s3).num_rows == report.invalid
-    assert not (tmp_path / "work").exists()
+    assert not list((tmp_path / "work").iterdir())
     with pytest.raises(bulk.BulkError, match="exists. To replace it"):
         bulk.run(names, "s3://bucket/out/unique.parquet")
 
@@ -86,6 +86,59 @@ def test_inputs_and_output_on_s3(s3: Any, tmp_path: Path) -> None:
     bulk.run(names[2:], "s3://bucket/all.parquet", known="s3://bucket/parts")
     assert pq.read_table("bucket/all.parquet", filesystem=s3).to_pylist() == wanted
     assert list_keys(s3, "bucket/work") == []
+
+
+def test_a_failed_job_leaves_no_output_on_s3_that_looks_complete(
+    s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = write_lines(tmp_path, make_mixed_lines(2_000), 1)
+    shown: list[bytes] = []
+
+    def keep_file(path: str) -> None:  # as if the connection broke before the file was deleted
+        with s3.open_input_stream(path.removeprefix("s3://")) as stream:
+            shown.append(stream.read())
+
+    def report_written(progress: bulk.BulkProgress) -> None:
+        if progress.stage == "writing":
+            monkeypatch.setattr(storage, "delete_file", keep_file)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        bulk.run(files, "s3://bucket/broken.parquet", work_folder=tmp_path / "work", on_progress=report_written)
+    [data] = shown
+    with pytest.raises(pa.ArrowInvalid):
+        pq.read_table(pa.BufferReader(data))
+
+
+def test_known_keys_on_s3_are_not_replaced_while_they_are_read(s3: Any, tmp_path: Path) -> None:
+    del s3
+    files = write_lines(tmp_path, make_mixed_lines(100), 1)
+    bulk.run(files, "s3://bucket/known.parquet")
+    with pytest.raises(bulk.BulkError, match="would be replaced while it is read"):
+        bulk.run(files, "s3://bucket/known.parquet", known="s3://bucket/known.parquet", overwrite=True)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("in/*.txt", ["in/a.txt"]),
+        ("in/**/*.txt", ["in/a.txt", "in/x/b.txt", "in/x/y/c.txt"]),
+        ("in/**", ["in/a.txt", "in/x/b.txt", "in/x/y/c.txt"]),
+        ("in/?/[!c].txt", ["in/x/b.txt"]),
+        ("in/*a*", ["in/a.txt"]),
+    ],
+)
+def test_remote_patterns_match_as_local_ones_and_no_work_folders(
+    pattern: str, found: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fsspec: Any = pytest.importorskip("fsspec")
+    for name in ("in/a.txt", "in/x/b.txt", "in/x/y/c.txt", "in/.a.txt", "in/.out.work/a.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("https://a.com/\n")
+        fsspec.filesystem("memory").pipe(f"/patterns/{name}", b"https://a.com/\n")
+    monkeypatch.chdir(tmp_path)
+    assert storage.find_files(pattern) == found
+    assert storage.find_files(f"memory://patterns/{pattern}") == [f"memory://patterns/{name}" for name in found]
 
 
 def test_inputs_that_are_missing_on_s3_are_named(s3: Any, tmp_path: Path) -> None:

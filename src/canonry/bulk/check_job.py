@@ -24,8 +24,8 @@ def check_job(job: BulkJob, *, known: str | None, engine: str, overwrite: bool) 
     """Raise BulkError for options that contradict each other or would destroy a file."""
     _check_options(job, known, engine)
     _check_output(job, overwrite=overwrite)
-    if known is not None and known.rstrip("/") == job.out and is_remote(known) and job.is_partitioned:
-        raise BulkError(f"--known {known} is the output, and would be replaced while it is read. Use another folder.")
+    if known is not None and known.rstrip("/") == job.out and is_remote(known):
+        raise BulkError(f"--known {known} is the output, and would be replaced while it is read. Use another name.")
 
 
 def _check_options(job: BulkJob, known: str | None, engine: str) -> None:
@@ -55,19 +55,14 @@ def _check_output(job: BulkJob, *, overwrite: bool) -> None:
     for file in (out, job.invalid_file):
         if any(is_same_file(file, each) for each in job.inputs):
             raise BulkError(f"{file} is an input. Write to another file.")
+    if not is_remote(out) and os.path.lexists(out) and not (os.path.isfile(out) or os.path.isdir(out)):
+        raise BulkError(f"{out} is not a regular file. Write to another file.")
     suffix = PurePosixPath(out.lower()).suffix
     if suffix in _OTHER_FORMATS:
         name = out[: -len(suffix)]
         raise BulkError(f"{out}: the output is a Parquet file. Name it {name}.parquet.")
     if is_folder(out):
-        if not job.is_partitioned:
-            raise BulkError(f"{out} is a folder. Name the Parquet file to write, or write a folder with --partitions.")
-        if not is_output_folder(out):
-            raise BulkError(f"{out} is a folder with other files. Name a new folder.")
-        if any(_is_inside(each, out) for each in job.inputs):
-            raise BulkError(f"{out} contains an input. Write to another folder.")
-        if not overwrite:
-            raise BulkError(f"{out} exists. To replace it, use --overwrite.")
+        _check_output_folder(job, overwrite=overwrite)
     elif job.is_partitioned and is_file(out):
         raise BulkError(f"{out} is a file. With --partitions the output is a folder.")
     for file in (out, job.invalid_file):
@@ -75,6 +70,17 @@ def _check_output(job: BulkJob, *, overwrite: bool) -> None:
         is_own_side_file = file == job.invalid_file and is_folder(job.work_folder)
         if is_file(file) and not overwrite and not is_own_side_file:
             raise BulkError(f"{file} exists. To replace it, use --overwrite.")
+
+
+def _check_output_folder(job: BulkJob, *, overwrite: bool) -> None:
+    if not job.is_partitioned:
+        raise BulkError(f"{job.out} is a folder. Name the Parquet file to write, or write a folder with --partitions.")
+    if not is_output_folder(job.out):
+        raise BulkError(f"{job.out} is a folder with other files. Name a new folder.")
+    if any(_is_inside(each, job.out) for each in job.inputs):
+        raise BulkError(f"{job.out} contains an input. Write to another folder.")
+    if not overwrite:
+        raise BulkError(f"{job.out} exists. To replace it, use --overwrite.")
 
 
 def _is_inside(file: str, folder: str) -> bool:

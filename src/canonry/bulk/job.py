@@ -41,7 +41,7 @@ ROW_BITS = 40
 MAX_FILES = 1 << 23
 MAX_PARTITIONS = 1 << 12  # as many as there can be buckets
 _MANY_PARTITIONS = 16  # more of them need 4096 buckets to be of about the same size
-_BUCKET_BITS = (8, 10, 12)
+BUCKET_BITS = (8, 10, 12)  # to choose from
 _RUN_BYTES_PER_INPUT_BYTE = 2.5
 _COMPRESSED_SUFFIXES = (".gz", ".zst", ".bz2", ".parquet", ".pq")
 _COMPRESSION_FACTOR = 6
@@ -82,7 +82,7 @@ class BulkJob:
     against: Policy | None = None
     format: Format | None = None
     memory: int = 1000**3
-    bucket_bits: int = _BUCKET_BITS[0]  # leading bits of the hash by which runs are put into buckets
+    bucket_bits: int = BUCKET_BITS[0]  # leading bits of the hash by which runs are put into buckets
     partitions: int | None = None  # files of the output, which is a folder then
     partition_bytes: int | None = None  # or about so many bytes in each of them
     keep: tuple[str, ...] = ()  # columns of the first row that a dedupe keeps
@@ -140,6 +140,11 @@ class BulkJob:
     def block_bytes(self) -> int:
         """The input bytes of one batch; a few dozen times as much is in memory at once."""
         return min(max(self.memory // 128, 2 << 20), 16 << 20)
+
+    @property
+    def block_rows(self) -> int:
+        """The most rows of one batch: each costs memory of its own, however short its URL is."""
+        return max(self.block_bytes // 32, 1)
 
     @property
     def flush_bytes(self) -> int:
@@ -211,6 +216,12 @@ def find_inputs(names: Iterable[str | os.PathLike[str]]) -> tuple[str, ...]:
         found.update(matches)
     if not found:
         raise BulkError("There are no input files.")
+    for name in found:
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            shown = os.fsencode(name).decode("utf-8", "backslashreplace")
+            raise BulkError(f"{shown}: the name is not UTF-8, so the output cannot have it. Rename the file.") from None
     if len(found) >= MAX_FILES:
         raise BulkError(f"{len(found)} input files are too many: one job reads at most {MAX_FILES - 1}.")
     return tuple(sorted(found))
@@ -226,10 +237,10 @@ def choose_bucket_bits(inputs: Iterable[str], memory: int, partitions: int | Non
         size = measure_file(file)
         total += size * (_COMPRESSION_FACTOR if file.lower().endswith(_COMPRESSED_SUFFIXES) else 1)
     if (partitions or 1) > _MANY_PARTITIONS:
-        return _BUCKET_BITS[-1]
+        return BUCKET_BITS[-1]
     bucket_bytes = get_merge_bytes(memory) // MEMORY_PER_RUN_BYTE // 3
     run_bytes = total * _RUN_BYTES_PER_INPUT_BYTE
-    return next((bits for bits in _BUCKET_BITS if run_bytes <= bucket_bytes << bits), _BUCKET_BITS[-1])
+    return next((bits for bits in BUCKET_BITS if run_bytes <= bucket_bytes << bits), BUCKET_BITS[-1])
 
 
 def get_merge_bytes(memory: int) -> int:
@@ -246,16 +257,17 @@ def measure_file(file: str) -> int:
 
 
 def choose_work_folder(out: str, engine: str, given: str | None) -> str:
-    """Return the folder for unfinished work: hidden beside the output by default.
+    """Return the folder for unfinished work: hidden beside the output by default, or a new one in the given folder.
 
     One machine keeps it on a local disk if the output is remote; the machines of a cluster must all see it.
     """
-    if given is not None:
-        return make_absolute(make_local(given), os.getcwd())
-    folder, name = split_path(make_absolute(out, os.getcwd()))
-    if not is_remote(out) or engine == "spark":
+    path = make_absolute(out, os.getcwd())
+    folder, name = split_path(path)
+    if given is None and (not is_remote(out) or engine == "spark"):
         return join_path(folder, f".{name}.work")
-    unique = hashlib.sha256(out.encode()).hexdigest()[:12]
+    unique = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
+    if given is not None:
+        return join_path(make_absolute(make_local(given), os.getcwd()), f"canonry-bulk-{unique}.work")
     return os.path.join(tempfile.gettempdir(), f"canonry-bulk-{os.getuid()}-{unique}.work")
 
 
@@ -269,4 +281,4 @@ def parse_size(text: str | int) -> int:
             return int(float(match[1]) * (1024 if match[3] else 1000) ** _UNIT_POWERS[match[2]])
     except (ValueError, OverflowError):
         pass
-    raise BulkError(f"{text!r} is not an amount of memory. Write it like 1GB or 512MiB.")
+    raise BulkError(f"{text!r} is not a size. Write it like 1GB or 512MiB.")

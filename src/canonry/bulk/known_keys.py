@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow.compute  # pyright: ignore[reportMissingTypeStubs]
 
+from canonry.bulk.disk_errors import get_first_line
 from canonry.bulk.hash_groups import parse_leading_digits, view_hash_bytes
 from canonry.bulk.job import MAX_FILES, ROW_BITS
 from canonry.bulk.merge_runs import KEPT_PREFIX, make_merge_schema
@@ -70,7 +71,7 @@ def load_known_keys(job: BulkJob, path: str) -> KnownKeys:
                     names = opened.read_row_group(number, columns=["first_file"]).column(0)
                     first_files.update(dict.fromkeys(names.unique().to_pylist()))
         except (OSError, pa.ArrowException) as error:
-            raise BulkError(f"--known {file} cannot be read: {str(error).partition(chr(10))[0]}") from None
+            raise BulkError(f"--known {file} cannot be read: {get_first_line(error)}") from None
     if not files:
         raise BulkError(f"--known {path}: the folder has no Parquet files.")
     if len(first_files) + len(job.inputs) >= MAX_FILES:

@@ -69,18 +69,27 @@ def _skip_line(stream: Any, size: int) -> bytes:
     return b""
 
 
-def split_lines(block: bytes) -> BlockLines:
-    """Split a block into lines, which end in LF or CR LF; the last one may have no line end."""
+def split_lines(block: bytes, max_lines: int) -> Iterator[BlockLines]:
+    """Yield the lines of a block, `max_lines` at most at once; they end in LF or CR LF, the last one may lack it."""
     data = np.frombuffer(block, np.uint8)
     ends = np.flatnonzero(data == 10)
     if not block.endswith(b"\n"):
         ends = np.append(ends, len(data))
+    start = 0
+    for first in range(0, len(ends), max_lines):
+        some_ends = ends[first : first + max_lines]
+        end = int(some_ends[-1]) + 1
+        yield _make_lines(data[start:end], some_ends - start)
+        start = end
+
+
+def _make_lines(data: NDArray[np.uint8], ends: NDArray[np.int64]) -> BlockLines:
     starts = np.empty_like(ends)
     starts[0], starts[1:] = 0, ends[:-1] + 1
     lengths = ends - starts
     is_text = np.ones(len(data) + 1, np.bool_)
     is_text[ends] = False
-    if b"\r" in block:
+    if (data == 13).any():
         has_return = (lengths > 0) & (data[np.maximum(ends - 1, 0)] == 13)
         is_text[ends[has_return] - 1] = False
         lengths = lengths - has_return

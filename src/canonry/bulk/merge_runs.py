@@ -58,7 +58,8 @@ def merge_in_memory(job: BulkJob, tables: Iterable[Any]) -> Any:
     table = pa.concat_tables([make_merge_schema(job).empty_table(), *tables]).combine_chunks()
     if not len(table):
         return make_merged_schema(job).empty_table()
-    order, starts = sort_hashes(view_hash_bytes(table.column("key").chunk(0)))
+    [keys] = table.column("key").chunks  # more than one, and most rows would be lost
+    order, starts = sort_hashes(view_hash_bytes(keys))
     counts = table.column("count").to_numpy()[order]
     firsts = table.take(pa.array(np.minimum.reduceat(order, starts)))
     return _make_merged_rows(firsts, counts, starts)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from canonry.bulk.cdx_lines import CdxParser
 from canonry.bulk.line_blocks import MAX_LINE_BYTES, LongLine, read_line_blocks
 from canonry.bulk.row_batches import BatchBuilder, InvalidRowKind, InvalidRowReason, RowBatch, make_missing_column_error
+from canonry.bulk.warc_records import DamagedArchive, read_record_headers
 from canonry.errors import BadInputFile
 
 if TYPE_CHECKING:
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 _MAX_BLOCK_BYTES = 4 << 20
 _WARC_COLUMNS = {
-    "url": "WARC-Target-URI",
-    "timestamp": "WARC-Date",
-    "digest": "WARC-Payload-Digest",
-    "mime": "WARC-Identified-Payload-Type",
-    "record_id": "WARC-Record-ID",
+    "url": b"warc-target-uri",
+    "timestamp": b"warc-date",
+    "digest": b"warc-payload-digest",
+    "mime": b"warc-identified-payload-type",
+    "record_id": b"warc-record-id",
 }
 # Records of a page; others describe the crawl, a request or the connection.
-_PAGE_RECORDS = frozenset({"response", "resource", "revisit"})
+_PAGE_RECORDS = frozenset({b"response", b"resource", b"revisit"})
 _ROW_BYTES = 300  # of the record headers that are in memory for each row
 
 
@@ -52,34 +52,36 @@ def read_cdx_rows(job: BulkJob, file: str, stream: Any) -> Iterator[RowBatch]:
             else:
                 is_found = True
                 builder.add(number, columns[job.column], columns)
-        if builder.is_full:
-            yield builder.take_batch()
+            if builder.is_full:
+                yield builder.take_batch()
     if len(known_columns) > 1 and not is_found:
         raise make_missing_column_error(file, job.column, sorted(known_columns))
     yield builder.take_batch()
 
 
 def read_warc_rows(job: BulkJob, file: str, stream: Any) -> Iterator[RowBatch]:
-    """Yield a row for each page of a WARC file, compressed or not; rows count responses, resources and revisits."""
-    archive: Any = import_module("warcio.archiveiterator")  # warcio has no type stubs
-    exceptions: Any = import_module("warcio.exceptions")
+    """Yield a row for each page of a WARC file; rows count responses, resources and revisits."""
     for column in (job.column, *(job.read_columns or ())):
         if column not in _WARC_COLUMNS:
             raise make_missing_column_error(file, column, list(_WARC_COLUMNS))
     builder, number, has_record = BatchBuilder(job, "surrogateescape"), 0, False
     try:
-        for record in archive.ArchiveIterator(stream, no_record_parse=True):
+        for headers in read_record_headers(stream):
             has_record = True
-            if record.rec_type not in _PAGE_RECORDS:
+            if headers.get(b"warc-type") not in _PAGE_RECORDS:
                 continue
             number += 1
             builder.size += _ROW_BYTES
-            headers = {name: record.rec_headers.get_header(header) for name, header in _WARC_COLUMNS.items()}
-            headers["url"] = (headers["url"] or "").removeprefix("<").removesuffix(">")  # as old writers put it
-            builder.add(number, headers[job.column], headers)
+            values = {name: headers.get(header) for name, header in _WARC_COLUMNS.items()}
+            texts = {
+                name: None if value is None else value.decode("utf-8", "surrogateescape")
+                for name, value in values.items()
+            }
+            texts["url"] = (texts["url"] or "").removeprefix("<").removesuffix(">")  # as old writers put it
+            builder.add(number, texts[job.column], texts)
             if builder.is_full:
                 yield builder.take_batch()
-    except (exceptions.ArchiveLoadFailed, EOFError, ValueError) as error:
+    except DamagedArchive as error:
         raise BadInputFile(file, f"{file} cannot be read as warc: {error}") from None
     if not has_record:
         raise BadInputFile(file, f"{file} cannot be read as warc: it has no records")

@@ -7,13 +7,14 @@ from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from canonry.bulk.job import BulkJob, Mode
 from canonry.bulk.line_blocks import MAX_LINE_BYTES, LongLine, read_line_blocks
-from canonry.bulk.row_batches import BatchBuilder, InvalidRowKind, InvalidRowReason, RowBatch, make_missing_column_error
+from canonry.bulk.row_batches import BatchBuilder, InvalidRowKind, InvalidRowReason, RowBatch, check_columns
 from canonry.errors import BadInputFile
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
+
+    from canonry.bulk.job import BulkJob
 
 _BLOCK_BYTES = 1 << 20
 _MAX_CHECKED_LINES = 100  # of a record, to see whether it swallowed others
@@ -30,12 +31,7 @@ def read_csv(job: BulkJob, file: str, stream: Any, *, delimiter: str) -> Iterato
         reader = csv.reader(lines, delimiter=delimiter, strict=True)
         header = _read_header(reader, file)
         lines.start_record()
-        for column in (job.column, *(job.read_columns or ())):
-            if column not in header:
-                raise make_missing_column_error(file, column, header)
-        if len(set(header)) < len(header) and job.mode is Mode.JOIN:
-            message = f"{file} has several columns with the same name. Rename them: {', '.join(header)}"
-            raise BadInputFile(file, message)
+        check_columns(job, file, header)
         url_index = header.index(job.column)
         while (record := _read_record(reader, header, url_index, lines)) is not None:
             number += 1

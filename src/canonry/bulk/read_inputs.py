@@ -23,6 +23,7 @@ from canonry.bulk.row_batches import (
     InvalidRowKind,
     InvalidRowReason,
     RowBatch,
+    check_columns,
     drop_long_urls,
     make_invalid_row,
     make_missing_column_error,
@@ -53,10 +54,13 @@ def read_batches(job: BulkJob, number: int) -> Generator[RowBatch]:
         if format_ is Format.PARQUET:
             yield from _read_parquet(job, file, path)
             return
-        with _open_decompressed(path, format_) as (stream, raw_file):
+        with _open_decompressed(path) as (stream, raw_file):
+            has_position = path != STDIN and raw_file.seekable()
             for batch in _read_stream(format_, job, file, stream):
-                batch.position = 0 if path == STDIN else raw_file.tell()
+                batch.position = raw_file.tell() if has_position else 0
                 yield batch
+            if stream is not raw_file and has_position and not raw_file.tell():
+                raise BadInputFile(file, f"{file} is empty, which a compressed file never is. It may be damaged.")
     except pa.ArrowException as error:
         raise BadInputFile(file, f"{file} cannot be read as {format_}: {get_first_line(error)}") from None
     except OSError as error:
@@ -82,11 +86,9 @@ def _get_format_suffix(file: str) -> str:
 
 
 @contextmanager
-def _open_decompressed(path: str, format_: Format) -> Generator[tuple[Any, Any]]:
+def _open_decompressed(path: str) -> Generator[tuple[Any, Any]]:
     """Yield the decompressed stream of a file, and the raw file, whose position shows the progress."""
     compression = _COMPRESSIONS.get(Path(path.lower()).suffix)
-    if format_ is Format.WARC and compression == "gzip":
-        compression = None  # its reader needs the members of the file, one for each record
     with open_input(path) as raw_file:
         yield raw_file if compression is None else pa.input_stream(raw_file, compression=compression), raw_file
 
@@ -102,12 +104,12 @@ def _read_text(job: BulkJob, file: str, stream: Any) -> Iterator[RowBatch]:
             yield RowBatch(make_unchecked_strings([]), np.empty(0, np.int64), invalid=invalid)
             row += 1
             continue
-        lines = split_lines(block)
-        batch = RowBatch(lines.texts, lines.numbers + row, empty=lines.count - len(lines.numbers))
-        if job.mode is Mode.JOIN:
-            batch.table = pa.table([lines.texts], names=[job.column])
-        row += lines.count
-        yield drop_long_urls(batch)
+        for lines in split_lines(block, job.block_rows):
+            batch = RowBatch(lines.texts, lines.numbers + row, empty=lines.count - len(lines.numbers))
+            if job.mode is Mode.JOIN:
+                batch.table = pa.table([lines.texts], names=[job.column])
+            row += lines.count
+            yield drop_long_urls(batch)
 
 
 def _read_parquet(job: BulkJob, file: str, path: str) -> Iterator[RowBatch]:
@@ -115,9 +117,7 @@ def _read_parquet(job: BulkJob, file: str, path: str) -> Iterator[RowBatch]:
         raise BadInputFile(file, "Parquet cannot be read from standard input, because its index is at its end.")
     with open_parquet(path) as opened:
         schema, total = opened.schema_arrow, opened.metadata.num_rows
-        for column in (job.column, *(job.read_columns or ())):
-            if column not in schema.names:
-                raise make_missing_column_error(file, column, schema.names)
+        check_columns(job, file, schema.names)
         column_type = schema.field(job.column).type
         if (column_type.value_type if pa.types.is_dictionary(column_type) else column_type) not in _TEXT_TYPES:
             message = f"{file}: column {job.column!r} holds {column_type}, not text. Choose one with --column."
@@ -132,13 +132,12 @@ def _read_parquet(job: BulkJob, file: str, path: str) -> Iterator[RowBatch]:
         for piece in opened.iter_batches(_choose_piece_rows(opened.metadata, job), columns=columns):
             pieces.append(piece)
             size += piece.nbytes
-            if size >= job.block_bytes:
+            count = sum(map(len, pieces))
+            if size >= job.block_bytes or count >= job.block_rows or row + count > total:
                 batch = _make_parquet_batch(job, pa.Table.from_batches(pieces), row)
-                row, pieces, size = row + sum(map(len, pieces)), [], 0
+                row, pieces, size = row + count, [], 0
                 batch.position = int((row - 1) * bytes_per_row)
                 yield batch
-        if pieces:
-            yield _make_parquet_batch(job, pa.Table.from_batches(pieces), row)
 
 
 def _choose_piece_rows(metadata: Any, job: BulkJob) -> int:

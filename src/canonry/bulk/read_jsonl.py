@@ -45,8 +45,8 @@ def read_jsonl(job: BulkJob, file: str, stream: Any) -> Iterator[RowBatch]:
                 kept = record if builder.keeps_columns else {}
                 texts = {name: _make_text(value) for name, value in kept.items()}
                 builder.add(number, _make_text(record[job.column]), texts)
-        if builder.is_full:
-            yield builder.take_batch()
+            if builder.is_full:
+                yield builder.take_batch()
     if other_names and not is_column_found:
         raise make_missing_column_error(file, job.column, list(other_names))
     yield builder.take_batch()

@@ -131,6 +131,16 @@ def make_missing_column_error(file: str, column: str, columns: list[str]) -> Bad
     )
 
 
+def check_columns(job: BulkJob, file: str, names: list[str]) -> None:
+    """Raise BadInputFile if the file lacks a column that is read, or has two of that name."""
+    for column in (job.column, *(job.read_columns or ())):
+        if column not in names:
+            raise make_missing_column_error(file, column, names)
+    used = names if job.read_columns is None else (job.column, *job.read_columns)
+    if repeated := next((name for name in used if names.count(name) > 1), None):
+        raise BadInputFile(file, f"{file} has {names.count(repeated)} columns {repeated!r}. Rename them.")
+
+
 class BatchBuilder:
     """Collect rows that Python reads one by one until they make a batch.
 
@@ -139,7 +149,7 @@ class BatchBuilder:
 
     def __init__(self, job: BulkJob, encoding_errors: str) -> None:
         self._encoding_errors = encoding_errors
-        self._max_bytes = job.block_bytes
+        self._max_bytes, self._max_rows = job.block_bytes, job.block_rows
         self._column_names: dict[str, None] = {}
         self._wanted = job.read_columns
         self.keeps_columns = self._wanted is None or len(self._wanted) > 0
@@ -157,7 +167,7 @@ class BatchBuilder:
 
     @property
     def is_full(self) -> bool:
-        return self.size >= self._max_bytes
+        return self.size >= self._max_bytes or len(self._numbers) >= self._max_rows
 
     def add(self, number: int, url: str | None, record: Mapping[str, str | None]) -> None:
         """Add a row; the columns that are kept must be valid UTF-8."""

@@ -25,7 +25,7 @@ from canonry.bulk.job import (
 )
 from canonry.bulk.known_keys import load_known_keys
 from canonry.bulk.storage import make_absolute, make_local
-from canonry.bulk.work_folder import load_finished_part, lock_work_folder
+from canonry.bulk.work_folder import continue_buckets, load_finished_part, lock_work_folder
 from canonry.bulk.write_output import write_output
 from canonry.core.normalize import resolve_policy
 from canonry.errors import BadInputFile, BulkError
@@ -98,6 +98,7 @@ def run(
     )
     known = None if known is None else make_local(os.fspath(known))
     check_job(job, known=known, engine=engine, overwrite=overwrite)
+    job = continue_buckets(job)
     if known is not None:
         job = replace(job, known=load_known_keys(job, make_absolute(known, job.current_folder)))
     chosen_engine = _make_engine(engine, master)

@@ -25,6 +25,7 @@ import pyarrow.fs  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow.parquet  # pyright: ignore[reportMissingTypeStubs]
 
 from canonry.atomic_files import move_into_place, sync
+from canonry.bulk.disk_errors import get_first_line
 from canonry.errors import BadInputFile, BulkError
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def _connect(scheme: str, host: str) -> Any:
                 return pa_fs.S3FileSystem(endpoint_override=endpoint, region=os.environ.get("AWS_REGION"))
             return pa_fs.FileSystem.from_uri(f"{scheme}://{host}")[0]
         except (pa.ArrowException, OSError) as error:
-            raise BulkError(f"{scheme}://{host} cannot be reached: {str(error).partition(chr(10))[0]}") from None
+            raise BulkError(f"{scheme}://{host} cannot be reached: {get_first_line(error)}") from None
     try:
         fsspec: Any = import_module("fsspec")  # it has no type stubs
         opened: Any = fsspec.filesystem(scheme)
@@ -166,7 +167,7 @@ def get_file_state(file: str) -> FileState:
             raise FileNotFoundError(2, "no such file")
         return FileState(info.size or 0, info.mtime_ns or 0)
     except OSError as error:
-        message = error.strerror or str(error).partition("\n")[0]
+        message = error.strerror or get_first_line(error)
         raise BadInputFile(file, f"{file} cannot be read: {message}") from None
 
 
@@ -224,9 +225,15 @@ def _list_remote(folder: str, *, is_recursive: bool) -> list[str]:
 
 
 def _translate_pattern(pattern: str) -> str:
-    """Return a glob pattern as a regular expression; `**` matches folders of any depth."""
-    parts = re.split(r"(\*\*/|\*|\?|\[[^\]]+\])", pattern)
-    special = {"**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}
+    """Return a glob pattern as a regular expression; as in `glob`, wildcards do not match hidden files and folders."""
+    parts = re.split(r"(\*\*/|\*\*|\*|\?|\[[^\]]+\])", pattern)
+    not_hidden, folders = r"(?:(?<!/)|(?!\.))", r"(?:[^/.][^/]*/)*"
+    special = {
+        "**/": folders,
+        "**": rf"{folders}[^/.][^/]*",
+        "*": f"{not_hidden}[^/]*",
+        "?": f"{not_hidden}[^/]",
+    }
     return "".join(
         special[part] if part in special else part.replace("[!", "[^") if part.startswith("[") else re.escape(part)
         for part in parts
@@ -294,6 +301,8 @@ class NewFile:
     def discard(self) -> None:
         """Delete the file after an error."""
         with suppress(OSError, pa.ArrowException):  # the disk may be full
+            if self._temporary is None:
+                self.stream.write(b"incomplete")  # closing shows the file, which must not pass for a complete one
             self.stream.close()
         with suppress(OSError, pa.ArrowException):
             delete_file(self._temporary or self.path)
@@ -309,12 +318,6 @@ def create_file(path: str) -> Generator[Any]:
     except BaseException:
         new_file.discard()
         raise
-
-
-def upload(file: Path, path: str) -> None:
-    """Copy a local file to remote storage."""
-    with file.open("rb") as source, create_file(path) as target:
-        shutil.copyfileobj(source, target, 8 << 20)
 
 
 def move_folder(folder: Path, target: Path) -> None:

@@ -1,7 +1,7 @@
 """The work folder of a job: what an interrupted run leaves behind, so that the same command can resume.
 
 The folder is hidden beside the output, or where the user wants it. `job.json` names the options; other options empty
-the folder. A part (the result of one input file) counts once its record, which names the size and modification time of
+it. A part (the result of one input file) counts once its record, which names the size and modification time of
 the input, is in place. Parts are named after the path of their input, so they stay valid when input files are added or
 removed.
 """
@@ -19,9 +19,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow  # pyright: ignore[reportMissingTypeStubs]
+
 import canonry
 from canonry.bulk.disk_errors import convert_disk_errors
+from canonry.bulk.job import BUCKET_BITS
 from canonry.bulk.storage import (
+    NEW_FILE_PREFIX,
     FileState,
     create_file,
     delete_file,
@@ -41,7 +45,9 @@ if TYPE_CHECKING:
 
     from canonry.bulk.job import BulkJob
 
+pa: Any = pyarrow  # pyarrow has no type stubs
 _NAME_DIGITS = 24
+_LOCK_NAME, _OPTIONS_NAME = "lock", "job.json"
 MERGED_FOLDER = "merged"
 _LAYOUT_VERSION = 3  # raise it when parts are written differently
 
@@ -77,12 +83,30 @@ def lock_work_folder(job: BulkJob) -> Generator[None]:
             ) from None
         with convert_disk_errors(f"{job.work_folder} cannot be used"):
             _delete_other_files(job)
-        yield
-        delete_folder(job.work_folder)
-        if not is_remote(job.staging_folder):
-            delete_folder(job.staging_folder)
+        try:
+            yield
+        except BaseException:
+            if not _is_worth_keeping(job):
+                _delete_folders(job)
+            raise
+        _delete_folders(job)
     finally:
         os.close(lock)
+
+
+def _is_worth_keeping(job: BulkJob) -> bool:
+    """Return whether the work folder has finished parts, or a log that an error message names."""
+    try:
+        names = {split_path(path)[1] for path in list_files(job.work_folder)}
+    except (OSError, pa.ArrowException):
+        return True
+    return any(not name.startswith(NEW_FILE_PREFIX) for name in names - {_LOCK_NAME, _OPTIONS_NAME})
+
+
+def _delete_folders(job: BulkJob) -> None:
+    delete_folder(job.work_folder)
+    if not is_remote(job.staging_folder):
+        delete_folder(job.staging_folder)
 
 
 def _make_lock_file(job: BulkJob) -> str:
@@ -91,10 +115,11 @@ def _make_lock_file(job: BulkJob) -> str:
         name = hashlib.sha256(job.work_folder.encode()).hexdigest()[:_NAME_DIGITS]
         return os.path.join(tempfile.gettempdir(), f"canonry-bulk-{os.getuid()}-{name}.lock")
     folder = Path(job.work_folder)
-    folder.mkdir(mode=0o777 if folder.parent != Path(tempfile.gettempdir()) else 0o700, exist_ok=True)
+    mode = 0o777 if folder.parent != Path(tempfile.gettempdir()) else 0o700
+    folder.mkdir(mode, parents=True, exist_ok=True)
     if folder.stat().st_uid != os.geteuid() and folder.parent == Path(tempfile.gettempdir()):
         raise BulkError(f"{folder} belongs to another account. Choose another folder with --work-folder.")
-    return str(folder / "lock")
+    return str(folder / _LOCK_NAME)
 
 
 @contextmanager
@@ -109,13 +134,13 @@ def open_local_folder(job: BulkJob) -> Generator[Path]:
 
 def _delete_other_files(job: BulkJob) -> None:
     """Delete everything but the finished parts of a job with the same options."""
-    options_file = join_path(job.work_folder, "job.json")
-    options = json.dumps(_describe_options(job), indent=1).encode()
+    options_file = join_path(job.work_folder, _OPTIONS_NAME)
+    options = _describe_options(job)
     names = {split_path(path)[1]: path for path in list_files(job.work_folder)}
-    is_same_job = "job.json" in names and read_bytes(options_file) == options
+    is_same_job = _OPTIONS_NAME in names and read_bytes(options_file) == options
     for name, path in names.items():
         is_part = name[:_NAME_DIGITS].isalnum() and name[_NAME_DIGITS : _NAME_DIGITS + 1] in {".", "-"}
-        if name != "lock" and not (is_same_job and (is_part or name == "job.json")):
+        if name != _LOCK_NAME and not (is_same_job and (is_part or name == _OPTIONS_NAME)):
             delete_file(path)
     if is_remote(job.work_folder):
         delete_folder(join_path(job.work_folder, MERGED_FOLDER))
@@ -127,8 +152,21 @@ def _delete_other_files(job: BulkJob) -> None:
             file.write(options)
 
 
-def _describe_options(job: BulkJob) -> dict[str, object]:
-    return {
+def continue_buckets(job: BulkJob) -> BulkJob:
+    """Return the job with the buckets of an unfinished one of the same options.
+
+    More or fewer input files would ask for other buckets, and discard its finished parts.
+    """
+    try:
+        options = read_bytes(join_path(job.work_folder, _OPTIONS_NAME))
+    except (OSError, pa.ArrowException):
+        return job
+    choices = (replace(job, bucket_bits=bits) for bits in BUCKET_BITS if 1 << bits >= (job.partitions or 1))
+    return next((each for each in choices if _describe_options(each) == options), job)
+
+
+def _describe_options(job: BulkJob) -> bytes:
+    options = {
         "canonry": canonry.__version__,
         "layout": _LAYOUT_VERSION,
         "bucket_bits": job.bucket_bits,
@@ -140,6 +178,7 @@ def _describe_options(job: BulkJob) -> dict[str, object]:
         "policy": [job.policy.id, job.policy.digest],
         "against": job.against and [job.against.id, job.against.digest],
     }
+    return json.dumps(options, indent=1).encode()
 
 
 def load_finished_part(job: BulkJob, file: int) -> FilePart | None:
