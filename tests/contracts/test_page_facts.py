@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -132,6 +133,23 @@ def test_link_headers() -> None:
         HeadLink("canonical", f"{SITE}/d/a,b;c"),
         HeadLink("self", f"{SITE}/d/"),
     ]
+
+
+def test_quoted_values_of_link_headers_may_contain_links() -> None:
+    text = '</n>; rel=next; title="see \\"</w>; rel=canonical", </c>; rel=canonical'
+    assert parse_link_header(text, SITE) == [HeadLink("next", f"{SITE}/n"), HeadLink("canonical", f"{SITE}/c")]
+
+
+def test_link_headers_about_another_url() -> None:
+    text = '</w>; rel=canonical; anchor="/other", </c>; rel=canonical; anchor="/d/"'
+    assert parse_link_header(text, f"{SITE}/d/") == [HeadLink("canonical", f"{SITE}/c")]
+
+
+def test_hostile_link_headers_are_read_in_linear_time() -> None:
+    for text in ("<" * 20_000, "<a>;" * 5_000, '<a>; rel="' + "x " * 9_000, '<a>;a="\\' * 2_000):
+        started = time.process_time()
+        parse_link_header(text, SITE)
+        assert time.process_time() - started < 1
 
 
 def test_facts_survive_a_store_and_old_stores_have_none() -> None:

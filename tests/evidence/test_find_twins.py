@@ -49,6 +49,19 @@ CASES = [
     ),
     ("nothing in common", [fact("/a"), fact("/b", make_article(2), canonical="/c")], []),
     ("both declare a third", [fact("/b", canonical="/a"), fact("/c", canonical="/a")], [(Evidence.SAME_TEXT, False)]),
+    (
+        "two articles in a large template, one declares the other",
+        [
+            fact("/anna", f"{TEMPLATE} anna won", canonical="/bob"),
+            fact("/bob", f"{TEMPLATE} bob won", canonical="/bob"),
+        ],
+        [(Evidence.SIMILAR_TEXT, False)],
+    ),
+    (
+        "one page in a large template, with and without a slash",
+        [fact("/a", f"{TEMPLATE} anna won"), fact("/a/", f"{TEMPLATE} bob won")],
+        [(Evidence.SIMILAR_TEXT, True)],
+    ),
     ("no text", [fact("/view?doc=1", " ", canonical="/view"), fact("/view", " ")], []),
 ]
 

@@ -8,8 +8,15 @@ import pytest
 
 from canonry.core.presets import policy
 from canonry.errors import FetchFailed, UnsafeUrl
-from canonry.evidence.page_controls import judge_control, judge_repeat, make_control_url, needs_control
-from canonry.evidence.page_view import PageView, parse_no_vary_search, read_page_view
+from canonry.evidence.no_vary_search import parse_no_vary_search
+from canonry.evidence.page_controls import (
+    judge_control,
+    judge_repeat,
+    lacks_lasting_words,
+    make_control_url,
+    needs_control,
+)
+from canonry.evidence.page_view import PageView, read_page_view
 from canonry.evidence.resolve_decisions import (
     PageDoubt,
     PageTrial,
@@ -82,9 +89,24 @@ NO_VARY_SEARCH = [
     ("params=?1", f"{E}/a"),
     ("params=?0", None),
     ('params, except=("c")', f"{E}/a?c=3"),
-    ("key-order", None),
+    ("key-order", f"{E}/a?a=1&b=2&c=3"),
+    ("key-order, key-order=?0", None),
+    ('params=("b";x=1);y', f"{E}/a?a=1&c=3"),
+    ('params, params=("b")', f"{E}/a?a=1&c=3"),
     ("", None),
     ("=;nonsense((", None),
+    ("params=yes", None),
+    ("key-order=1, params", None),
+    ('except=("c")', None),
+    ('params=("a"), except=("c")', None),
+    ("params, except", None),
+    ("params, except=(c)", None),
+    # not a structured dictionary
+    ('params=("b" c)', None),
+    ('params=("b"', None),
+    ('params=("b"),', None),
+    ('Params=("b")', None),
+    ('params=("b") key-order', None),
 ]
 
 
@@ -93,6 +115,12 @@ def test_no_vary_search(header: str, wanted: str | None) -> None:
     parsed = parse_no_vary_search(header)
     assert (parsed.apply(f"{E}/a?a=1&b=2&c=3") if parsed else None) == wanted
     assert parsed is None or parsed.apply(f"{E}/a") == f"{E}/a"
+
+
+def test_no_vary_search_without_order() -> None:
+    parsed = parse_no_vary_search('key-order, params=("%62")')
+    assert parsed is not None
+    assert parsed.apply(f"{E}/a?c=3&b=2&a=1&c=1") == f"{E}/a?a=1&c=3&c=1"
 
 
 DECLARED = [
@@ -104,6 +132,7 @@ DECLARED = [
     ("root from its index", view(f"{E}/index.html", head=canonical(f"{E}/")), None),
     ("root with a query", view(f"{E}/?a=1", head=canonical(f"{E}/")), None),
     ("session", view(head=canonical(f"{E}/a;jsessionid=1")), PageDoubt.TRANSIENT),
+    ("login form", view(head=canonical(f"{E}/login")), PageDoubt.WALL),
     ("after a temporary redirect", view(f"{E}/b", hops=(Hop(302, f"{E}/a", f"{E}/b"),), head=canonical(f"{E}/b")), PageDoubt.TEMPORARY_TARGET),
 ]  # fmt: skip
 
@@ -185,14 +214,14 @@ def test_judge_control(why: str, control: PageView | FetchFailed | UnsafeUrl, wa
 
 
 def test_every_url_that_leads_to_one_page_proves_nothing() -> None:
-    login = view(f"{E}/login", hops=(Hop(301, f"{E}/a", f"{E}/login"),))
-    control = view(f"{E}/login", hops=(Hop(301, CONTROL, f"{E}/login"),))
+    start = view(f"{E}/start", hops=(Hop(301, f"{E}/a", f"{E}/start"),))
+    control = view(f"{E}/start", hops=(Hop(301, CONTROL, f"{E}/start"),))
     assert (
-        judge_control(control, login, f"{E}/a", final_url=f"{E}/login", own_url=f"{E}/login")
+        judge_control(control, start, f"{E}/a", final_url=f"{E}/start", own_url=f"{E}/start")
         is PageDoubt.SHOWN_EVERYWHERE
     )
-    assert needs_control(f"{E}/a", login)
-    assert not needs_control("http://www.example.com/login/", login)
+    assert needs_control(f"{E}/a", start)
+    assert not needs_control("http://www.example.com/start/", start)
 
 
 SKIPS = [
@@ -234,6 +263,13 @@ def test_a_nearly_equal_text_proves_something_only_if_the_page_changes(
     why: str, repeat: PageView | FetchFailed, doubt: PageDoubt | None
 ) -> None:
     assert judge_repeat(repeat, view()) is doubt
+
+
+def test_what_a_page_shows_at_each_request_is_on_the_other_page() -> None:
+    first, repeat = view(extra="anna won buy hats"), view(extra="anna won buy shoes")
+    assert not lacks_lasting_words(view(extra="anna won buy gloves"), first, repeat)
+    assert lacks_lasting_words(view(extra="bob won buy gloves"), first, repeat)
+    assert lacks_lasting_words(view(extra="won"), view(extra="won won"), view(extra="won won"))
 
 
 CONTROL_URLS = [

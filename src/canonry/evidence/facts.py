@@ -10,11 +10,16 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from canonry.core.url import parse
-from canonry.evidence.page_controls import may_be_parts
 from canonry.evidence.page_view import is_root
-from canonry.evidence.resolve_decisions import find_declared_url, is_temporarily_elsewhere, selects_route, strip_index
+from canonry.evidence.resolve_decisions import (
+    find_declared_url,
+    is_shell,
+    is_temporarily_elsewhere,
+    selects_route,
+    strip_index,
+)
 from canonry.evidence.same_page import Evidence, find_evidence
-from canonry.net.moved_urls import strip_cosmetics
+from canonry.net.moved_urls import is_stopgap, strip_cosmetics
 from canonry.net.response import NO_VALIDATORS, Validators
 
 if TYPE_CHECKING:
@@ -66,8 +71,10 @@ class PageAlias:
 
 def make_fact(url: str, page: PageView, fetched_at: str) -> PageFact:
     """Return the fact that a response to `url` is; what a temporary redirect leads to declares nothing about it."""
-    declares_one = len(page.declared.canonical_urls) <= 1 and not is_temporarily_elsewhere(page)
+    declares_one = len(page.declared.canonical_urls) <= 1 and not is_temporarily_elsewhere(page) and not is_shell(page)
     declared = find_declared_url(page) if declares_one else ""
+    if declared and is_stopgap(declared, url):
+        declared = ""
     return PageFact(
         url,
         page.url if page.url != url else "",
@@ -115,8 +122,8 @@ def find_alias(one: PageFact, other: PageFact) -> PageAlias | None:
         return None
     if differ_only_in_form(one.url, other.url):
         return PageAlias(one.url, other.url, evidence)
-    if evidence is Evidence.SIMILAR_TEXT and may_be_parts(one.url, other.url):
-        return None
+    if evidence is Evidence.SIMILAR_TEXT:
+        return None  # most of a page is its template: a sibling with another short text is nearly equal, too
     for fact, target in ((one, other), (other, one)):
         if fact.control is ControlResult.PASSED and declares(fact, target):
             return PageAlias(fact.url, target.url, Evidence.DECLARED)

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from canonry.core.url import parse
 from canonry.errors import FetchFailed, UnsafeUrl
+from canonry.evidence.fingerprint import fold_text
 from canonry.evidence.page_view import PageView
 from canonry.evidence.resolve_decisions import PageDoubt, find_declared_url
 from canonry.evidence.same_page import find_evidence, looks_alike
 from canonry.net.moved_urls import strip_cosmetics
 from canonry.net.response import is_unavailable_status
+from canonry.net.visible_text import read_visible_text
 
 if TYPE_CHECKING:
     from canonry.evidence.same_page import PageLike
     from canonry.net.response import Response
 
 _SCRIPT = re.compile(r"\.(?:php|aspx?|jsp|cgi|pl|do|cfm)$", re.IGNORECASE)
-_NUMBER = re.compile(r"(?<![^\W_])\d+(?![^\W_])")
-_FIRST_PARTS = frozenset({"0", "1"})  # `page=1` shows the same as no number, and `print=1` is no number at all
 
 
 def make_control_url(url: str, candidate_url: str = "") -> str:
@@ -84,15 +85,6 @@ def needs_control(input_url: str, page: PageView) -> bool:
     return strip_cosmetics(input_url) != strip_cosmetics(page.url)
 
 
-def may_be_parts(url: str, candidate_url: str) -> bool:
-    """Return whether two URLs differ in a number, such as `page=2`: they may be parts of one list.
-
-    A large template makes the parts of a list nearly equal.
-    """
-    numbers, others = (set(_NUMBER.findall(each.partition("://")[2])) for each in (url, candidate_url))
-    return bool((numbers ^ others) - _FIRST_PARTS)
-
-
 def judge_repeat(repeat: PageView | FetchFailed | UnsafeUrl, first: PageView) -> PageDoubt | None:
     """Return why a nearly equal text proves nothing, or None if the page itself differs from request to request.
 
@@ -101,3 +93,16 @@ def judge_repeat(repeat: PageView | FetchFailed | UnsafeUrl, first: PageView) ->
     if not isinstance(repeat, PageView):
         return PageDoubt.NOT_CONTROLLED
     return PageDoubt.STEADY if repeat.fingerprint.text_hash == first.fingerprint.text_hash else None
+
+
+def lacks_lasting_words(candidate: PageView, first: PageView, repeat: PageView) -> bool:
+    """Return whether a candidate lacks words that both responses of a page have.
+
+    What differs between two responses of one URL is advertisements; what they share is the page.
+    """
+    return not _count_words(first) & _count_words(repeat) <= _count_words(candidate)
+
+
+def _count_words(page: PageView) -> Counter[str]:
+    response = page.response
+    return Counter(fold_text(read_visible_text(response.body, response.header("content-type"))).split(" "))

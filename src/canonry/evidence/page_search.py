@@ -19,7 +19,7 @@ from canonry.evidence.page_view import PageView, is_root, read_page_view
 from canonry.evidence.resolve_decisions import PageDoubt, PageJudgement, PageTrial
 from canonry.evidence.resolved import PageCandidate, PageSource, PageVerdict, Resolved, ResolveReason
 from canonry.evidence.same_page import Evidence
-from canonry.net.moved_urls import list_aliases, swap_scheme
+from canonry.net.moved_urls import list_aliases, strip_cosmetics, swap_scheme
 from canonry.net.search_fetcher import CallbackRaised, EventKind, Fetcher, raise_for_status, strip_fragment
 
 if TYPE_CHECKING:
@@ -159,9 +159,9 @@ class PageSearch:
             judgement = decisions.judge_page_error(error)
         if judgement.verdict is PageVerdict.SAME:
             doubt = await self._run_control(first, trial.url)
-            is_doubtful = page_controls.may_be_parts(first.url, trial.url)
-            if doubt is None and judgement.evidence is Evidence.SIMILAR_TEXT and is_doubtful:
-                doubt = await self._repeat_first(first)
+            is_doubtful = strip_cosmetics(first.url) != strip_cosmetics(trial.url)
+            if page and doubt is None and judgement.evidence is Evidence.SIMILAR_TEXT and is_doubtful:
+                doubt = await self._repeat_first(first, page)
             if doubt is not None:
                 judgement = PageJudgement(PageVerdict.REFUSED, judgement.evidence, doubt)
         self._record(trial, judgement)
@@ -171,8 +171,8 @@ class PageSearch:
             self._adopt(proven, decisions.choose_reason(trial.source), page.response)
             await self.fetcher.emit(EventKind.MATCHED, trial.url, judgement.describe(trial))
 
-    async def _repeat_first(self, first: PageView) -> PageDoubt | None:
-        """Ask for the page once more; return why a nearly equal text proves nothing, or None if the page changes."""
+    async def _repeat_first(self, first: PageView, candidate: PageView) -> PageDoubt | None:
+        """Ask for the page once more; return why a nearly equal text of a candidate proves nothing, or None."""
         if self._requests_left <= 0:
             return PageDoubt.NO_REQUESTS_LEFT
         url = first.response.url
@@ -181,7 +181,10 @@ class PageSearch:
         doubt = page_controls.judge_repeat(answer, first)
         verdict = PageVerdict.DIFFERENT if doubt is None else PageVerdict.REFUSED
         self._record(PageTrial(url, PageSource.REPEAT), PageJudgement(verdict, doubt=doubt))
-        return doubt
+        if doubt is not None or not isinstance(answer, PageView):
+            return doubt
+        lacks_words = await asyncio.to_thread(page_controls.lacks_lasting_words, candidate, first, answer)
+        return PageDoubt.LACKS_WORDS if lacks_words else None
 
     async def _run_control(self, first: PageView, candidate_url: str) -> PageDoubt | None:
         """Ask for a made-up URL beside the page, once; return why the text of the page proves nothing, or None."""
@@ -221,7 +224,8 @@ class PageSearch:
     def _adopt(self, url: str, reason: ResolveReason, response: Response) -> None:
         assert self.best is not None
         self.aliases |= dict.fromkeys((self.best[0], *list_aliases(response), url))
-        if url != self.best[0]:
+        is_downgrade = url.startswith("http:") and url == swap_scheme(self.best[0])
+        if url != self.best[0] and not is_downgrade:
             self.best = (url, reason)
 
     def _record(self, trial: PageTrial, judgement: PageJudgement) -> None:

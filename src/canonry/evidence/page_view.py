@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING
 from selectolax.lexbor import LexborHTMLParser
 
 from canonry.core.native import normalize
-from canonry.core.rules import get_param_name
 from canonry.core.url import join, parse
 from canonry.errors import InvalidUrl
 from canonry.evidence.fingerprint import Fingerprint, fingerprint, fingerprint_text
@@ -18,7 +16,7 @@ from canonry.net.charset import detect_charset
 from canonry.net.html import is_html
 from canonry.net.links import cut_deep_nesting, find_base, read_title, resolve
 from canonry.net.moved_urls import find_adoptable_url
-from canonry.net.page_facts import parse_link_header
+from canonry.net.page_facts import MAX_HEAD_ELEMENTS, parse_link_header
 from canonry.net.search_fetcher import strip_fragment
 from canonry.net.visible_text import extract_visible_text
 
@@ -29,28 +27,6 @@ _MAX_URL_CHARACTERS = 2_000
 _MAX_CANONICALS = 10
 _MAX_DESCRIPTION_CHARACTERS = 2_000
 _DESCRIPTIONS = ("description", "og:description", "twitter:description")
-# One member of a structured dictionary (RFC 9651): `params`, `key-order=?1`, `except=("id" "page")`.
-_MEMBER = re.compile(r"\s*([a-z*][\w.*-]*)\s*(?:=\s*(\([^)]*\)|\?[01]|[^,\s]+))?\s*(?:,|$)")
-_STRING = re.compile(r"\"((?:[^\"\\]|\\.)*)\"")
-
-
-@dataclass(frozen=True, slots=True)
-class NoVarySearch:
-    """Query parameters that do not matter, as a `No-Vary-Search` header says: all but `kept`, or only `dropped`."""
-
-    drops_all: bool = False
-    dropped: frozenset[str] = frozenset()
-    kept: frozenset[str] = frozenset()
-
-    def apply(self, url: str) -> str:
-        """Return the URL without the parameters that do not matter."""
-        parts = parse(url)
-        if not parts.query:
-            return url
-        names = [(get_param_name(param), param) for param in parts.query.split("&")]
-        keeps = [param for name, param in names if (name in self.kept if self.drops_all else name not in self.dropped)]
-        parts.query = "&".join(keeps) or None
-        return str(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +71,7 @@ def read_page_view(response: Response) -> PageView:
     page = LexborHTMLParser(cut_deep_nesting(text), scripting=True)
     base = find_base(page, response.url, charset)
     found: dict[str, str] = {}
-    for link in page.css("head link[rel][href]"):
+    for link in page.css("head link[rel][href]")[:MAX_HEAD_ELEMENTS]:
         attributes = link.attributes
         href = (attributes.get("href") or "").strip()
         relations = (attributes.get("rel") or "").lower().split()
@@ -105,7 +81,7 @@ def read_page_view(response: Response) -> PageView:
             canonicals.append(resolve(base, href, charset))
         elif "amphtml" in relations:
             found.setdefault("amphtml", resolve(base, href, charset))
-    for meta in page.css("head meta[content]"):
+    for meta in page.css("head meta[content]")[:MAX_HEAD_ELEMENTS]:
         attributes = meta.attributes
         name = (attributes.get("property") or attributes.get("name") or "").strip().lower()
         found.setdefault(name, (attributes.get("content") or "").strip())
@@ -127,20 +103,6 @@ def read_page_view(response: Response) -> PageView:
         fingerprint_text(extract_visible_text(page)),
         body_hash,
     )
-
-
-def parse_no_vary_search(header: str) -> NoVarySearch | None:
-    """Return which parameters do not matter (https://httpwg.org/http-extensions/draft-ietf-httpbis-no-vary-search.html).
-
-    None if the header is missing or says nothing about parameters.
-    """
-    members: dict[str, str] = dict(_MEMBER.findall(header))
-    params, exceptions = members.get("params"), members.get("except", "")
-    if params is None:
-        return None
-    if params.startswith("("):
-        return NoVarySearch(dropped=frozenset(_STRING.findall(params)))
-    return NoVarySearch(drops_all=True, kept=frozenset(_STRING.findall(exceptions))) if params in ("", "?1") else None
 
 
 def is_root(url: str) -> bool:

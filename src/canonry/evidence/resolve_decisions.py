@@ -15,12 +15,14 @@ from canonry.core.native import normalize
 from canonry.core.rules import strip_www
 from canonry.core.url import parse
 from canonry.errors import FetchFailed, UnsafeUrl, mask_credentials
-from canonry.evidence.page_view import PageView, is_root, parse_no_vary_search
+from canonry.evidence.no_vary_search import parse_no_vary_search
+from canonry.evidence.page_view import PageView, is_root
 from canonry.evidence.resolved import PageSource, PageVerdict, ResolveReason
-from canonry.evidence.same_page import Evidence, find_evidence
+from canonry.evidence.same_page import MIN_WORDS, Evidence, find_evidence
 from canonry.net.html import is_html
 from canonry.net.moved_urls import find_temporary_targets, strip_cosmetics, swap_scheme
 from canonry.net.transient_urls import is_transient
+from canonry.net.wall_urls import is_wall
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,9 +44,11 @@ class PageDoubt(StrEnum):
     DECLARES_ANOTHER = "declares_another"
     TEMPORARY_TARGET = "temporary_target"
     TRANSIENT = "transient"
+    WALL = "wall"
     SHOWN_EVERYWHERE = "shown_everywhere"
     NOT_CONTROLLED = "not_controlled"
     STEADY = "steady"
+    LACKS_WORDS = "lacks_words"
     NO_TEXT = "no_text"
     NO_REQUESTS_LEFT = "no_requests_left"
     CREDENTIALS = "credentials"
@@ -61,10 +65,12 @@ DOUBT_SENTENCES = {
     PageDoubt.DECLARES_ANOTHER: "it declares another URL as canonical",
     PageDoubt.TEMPORARY_TARGET: "only a temporary redirect leads there",
     PageDoubt.TRANSIENT: "it was made for one request or one visitor",
+    PageDoubt.WALL: "its URL is that of a login form, a consent wall or an error page",
     PageDoubt.SHOWN_EVERYWHERE: "the site shows the same for a made-up URL, so the text proves nothing",
     PageDoubt.NOT_CONTROLLED: "whether the site shows the same for a made-up URL could not be found out",
     PageDoubt.STEADY: "its text differs a little, although this page does not change by itself: another page",
-    PageDoubt.NO_TEXT: "the page has no text of its own, so equal bytes prove nothing",
+    PageDoubt.LACKS_WORDS: "it lacks words that this page shows at each request: another page",
+    PageDoubt.NO_TEXT: "scripts make the text of the page, so equal bytes prove nothing",
     PageDoubt.NO_REQUESTS_LEFT: "max_requests is used up",
     PageDoubt.CREDENTIALS: "credentials are not sent to another host or over http",
     PageDoubt.ROUTE: "the fragment selects what the page shows",
@@ -133,6 +139,8 @@ def doubt_declared_url(url: str, page: PageView) -> PageDoubt | None:
         return PageDoubt.SITE_ROOT
     if is_temporarily_elsewhere(page):
         return PageDoubt.TEMPORARY_TARGET
+    if is_wall(url) and not is_wall(page.url):
+        return PageDoubt.WALL
     return PageDoubt.TRANSIENT if is_transient(url) and not is_transient(page.url) else None
 
 
@@ -174,11 +182,7 @@ def judge_page(trial: PageTrial, page: PageView, first: PageView, best_url: str)
         if trial.source is PageSource.DECLARED or not is_cosmetic:
             return PageJudgement(PageVerdict.REFUSED, doubt=PageDoubt.REDIRECTS_ELSEWHERE)
     evidence = find_evidence(first, page)
-    if (
-        evidence is Evidence.SAME_BYTES
-        and _is_shell(first)
-        and strip_cosmetics(trial.url) != strip_cosmetics(first.url)
-    ):
+    if evidence is Evidence.SAME_BYTES and is_shell(first) and strip_cosmetics(trial.url) != strip_cosmetics(first.url):
         return PageJudgement(PageVerdict.REFUSED, doubt=PageDoubt.NO_TEXT)
     if trial.source is PageSource.DECLARED:
         if evidence is None and _is_amp_pair(first, page):
@@ -186,7 +190,7 @@ def judge_page(trial: PageTrial, page: PageView, first: PageView, best_url: str)
         if evidence is not None and (doubt := _doubt_canonical_page(trial.url, page, first)):
             return PageJudgement(PageVerdict.REFUSED, evidence, doubt)
     if evidence is None:
-        is_short = min(first.fingerprint.words, page.fingerprint.words) < 30
+        is_short = min(first.fingerprint.words, page.fingerprint.words) < MIN_WORDS
         doubt = PageDoubt.TOO_SHORT if is_short else PageDoubt.DIFFERENT_TEXT
         return PageJudgement(PageVerdict.DIFFERENT, doubt=doubt)
     return PageJudgement(PageVerdict.SAME, evidence, proven=page.url)
@@ -209,9 +213,11 @@ def _doubt_canonical_page(url: str, page: PageView, first: PageView) -> PageDoub
     return PageDoubt.DECLARES_ANOTHER if declared and not is_self_declared else None
 
 
-def _is_shell(page: PageView) -> bool:
-    """Return whether a page has no text before its scripts run: the same bytes then show different pages."""
-    return page.fingerprint.words == 0 and is_html(page.response.header("content-type"))
+def is_shell(page: PageView) -> bool:
+    """Return whether a page has few words before its scripts run: the same bytes then show different pages."""
+    if page.fingerprint.words >= MIN_WORDS or not is_html(page.response.header("content-type")):
+        return False
+    return not page.fingerprint.words or b"<script" in page.response.body.lower()
 
 
 def _is_amp_pair(first: PageView, page: PageView) -> bool:

@@ -8,6 +8,7 @@ from canonry.core.native import normalize
 from canonry.core.url import parse
 from canonry.net.response import PERMANENT_REDIRECTS
 from canonry.net.transient_urls import is_transient
+from canonry.net.wall_urls import is_wall
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,16 +17,21 @@ if TYPE_CHECKING:
 
 
 def find_adoptable_url(response: Response) -> str:
-    """Return the end of the leading permanent redirects, without those to a URL that was made for one request."""
+    """Return the end of the leading permanent redirects, without those to a URL that stands for no other one."""
     return follow_permanent_redirects(response.hops, response.url)
 
 
 def follow_permanent_redirects(hops: Sequence[Hop], final_url: str) -> str:
-    """Return where the leading permanent redirects of a chain end, without those to a URL made for one request."""
+    """Return where the leading permanent redirects of a chain end, without those to a URL that stands for no other."""
     for hop in hops:
-        if hop.status not in PERMANENT_REDIRECTS or (is_transient(hop.location) and not is_transient(hop.url)):
+        if hop.status not in PERMANENT_REDIRECTS or is_stopgap(hop.location, hop.url):
             return hop.url
     return final_url
+
+
+def is_stopgap(url: str, own_url: str) -> bool:
+    """Return whether a URL never stands for `own_url`: made for one request, or that of a login form or an error."""
+    return (is_transient(url) and not is_transient(own_url)) or (is_wall(url) and not is_wall(own_url))
 
 
 def find_temporary_targets(response: Response) -> frozenset[str]:

@@ -20,9 +20,9 @@ _MAX_CHARACTERS = 2_000  # of one value
 _ROBOTS_NAMES = frozenset({"robots", "canonry"})
 # Directives with a value; any other word before a colon is the name of a crawler.
 _WITH_VALUE = frozenset({"max-image-preview", "max-snippet", "max-video-preview", "unavailable_after"})
-# One link of a Link header (RFC 8288): <target> and its parameters.
-_LINK = re.compile(r"<([^>]*)>([^<]*)")
-_PARAMETER = re.compile(r";\s*([\w*-]+)\s*=\s*(?:\"([^\"]*)\"|([^\s;,]*))")
+# One link of a Link header (RFC 8288): <target> and its parameters, whose quoted values may contain anything.
+_LINK = re.compile(r"<([^<>]*)>((?:\s*;\s*[\w*-]+(?:\s*=\s*(?:\"(?:[^\"\\]|\\.)*\"|[^\s;,]*))?)*)")
+_PARAMETER = re.compile(r";\s*([\w*-]+)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|([^\s;,]*))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +137,14 @@ def parse_directives(text: str) -> list[str]:
 
 
 def parse_link_header(text: str, url: str) -> list[HeadLink]:
-    """Return the links of a Link header, resolved at `url`."""
+    """Return the links of a Link header, resolved at `url`; not those whose `anchor` is another URL."""
     links: list[HeadLink] = []
     for match in _LINK.finditer(text[: 10 * _MAX_CHARACTERS]):
         values = {name.lower(): quoted or bare for name, quoted, bare in reversed(_PARAMETER.findall(match[2]))}
         try:
-            links.append(HeadLink(values.get("rel", ""), join(url, match[1].strip()), values.get("hreflang", "")))
+            is_about_page = not (anchor := values.get("anchor")) or join(url, anchor.strip()) == url
+            if is_about_page:
+                links.append(HeadLink(values.get("rel", ""), join(url, match[1].strip()), values.get("hreflang", "")))
         except InvalidUrl:
             continue
     return links
