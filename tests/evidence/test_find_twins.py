@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from canonry.bookmarks.twins import PageClue, find_twins, list_compared, outline_page
+from canonry.bookmarks.duplicate_groups import group_duplicates
+from canonry.bookmarks.twins import PageClue, Twin, find_twins, list_compared, outline_page
 from canonry.evidence.facts import ControlResult, PageFact
 from canonry.evidence.fingerprint import fingerprint_text
 from canonry.evidence.same_page import Evidence
@@ -83,3 +84,32 @@ def test_only_what_shares_something_is_compared(
     assert not {each.url for each in compared} & {each.url for each in others}
     twins = find_twins(compared, {each.url: each for each in facts}, set())
     assert [(twin.evidence, twin.is_proven) for twin in twins] == wanted
+
+
+def twin(one: int, other: int) -> Twin:
+    return Twin(one, other, Evidence.SAME_TEXT, is_proven=True)
+
+
+GROUPS = [
+    # why                        twins                                   refused            proven groups      suggestions
+    ("a chain", [(1, 2), (2, 3)], [], [(1, 2, 3)], []),
+    ("refused", [(1, 3), (2, 3)], [(1, 2)], [(1, 3)], [(2, 3)]),
+    ("refused, in a longer chain", [(1, 3), (3, 4), (4, 5), (5, 2)], [(1, 2)], [(1, 3, 4, 5)], [(2, 5)]),
+    ("refused, two groups", [(1, 3), (2, 4), (3, 4)], [(2, 1)], [(1, 3), (2, 4)], [(3, 4)]),
+    ("refused, another one", [(1, 3), (2, 3)], [(1, 4)], [(1, 2, 3)], []),
+]
+
+
+@pytest.mark.parametrize(("why", "pairs", "refused", "proven", "guessed"), GROUPS, ids=[row[0] for row in GROUPS])
+def test_what_a_person_refused_is_not_joined_by_a_third_one(
+    why: str,
+    pairs: list[tuple[int, int]],
+    refused: list[tuple[int, int]],
+    proven: list[tuple[int, ...]],
+    guessed: list[tuple[int, ...]],
+) -> None:
+    keys = {number: f"key {number}" for number in range(1, 7)}
+    groups = group_duplicates(keys, [twin(*pair) for pair in pairs], refused)
+    assert sorted(group.ids for group in groups if group.is_proven) == proven
+    assert [group.ids for group in groups if not group.is_proven] == guessed
+    assert all(each.is_proven is group.is_proven for group in groups for each in group.twins)

@@ -128,6 +128,11 @@ def test_what_a_person_says_is_not_the_same_stays_apart(sqlite_url: str) -> None
         assert service.ask("POST", f"/api/duplicates/{group['id']}/refuse").status == 204
         assert service.get("/api/duplicates").json() == []
         assert service.ask("POST", "/api/duplicates/merge-proven").json() == []
+        third = service.put(SPELLINGS[6]).json()["id"]
+        wait_until_read(service)
+        service.ask("POST", "/api/duplicates/merge-proven")
+        kept = {each["id"] for each in service.get("/api/bookmarks").json()}
+        assert {one, other} <= kept and third not in kept, "later evidence does not join them"
         service.ask("DELETE", f"/api/bookmarks/{other}")
         found = service.get(f"/api/bookmarks?url={quote(SPELLINGS[2], safe='')}").json()
         assert found == [], "a lookup does not take a refused URL for the other"

@@ -1,40 +1,15 @@
-"""Find the groups of an owner's bookmarks that are the same, by their URLs or by facts about their pages (E5).
-
-Most bookmarks share nothing with another one, so one narrow query for all of them shows which are worth comparing.
-"""
+"""Group duplicate bookmarks by equal URLs and by twins (contract E5). Decisions only."""
 
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, bindparam, select
-
-from canonry.bookmarks.page_reading import ReadingState
-from canonry.bookmarks.twins import PageClue, PageOutline, Twin, find_twins, list_compared, outline_page
-from canonry.evidence.fact_store import load_facts, load_refused_pairs
-from canonry.net.search_fetcher import strip_fragment
-from canonry.store.schema import bookmarks, page_facts
-from canonry.store.statements import Prepared
-
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
-_SELECT_PAGES = Prepared(
-    lambda _: (
-        select(
-            *(bookmarks.c[name] for name in ("id", "same_key", "url")),
-            (bookmarks.c.page_state == ReadingState.READ.value).label("is_read"),
-            *(page_facts.c[name] for name in ("form_key", "permanent_url", "canonical_url", "text_hash", "words")),
-        )
-        # The key of a bookmark is that of the fact about its page, unless the URL has a fragment.
-        .outerjoin_from(bookmarks, page_facts, page_facts.c.url_key == bookmarks.c.key)
-        .where(bookmarks.c.owner_id == bindparam("owner"), bookmarks.c.deleted_at.is_(None))
-        .order_by(bookmarks.c.created_at, bookmarks.c.id)
-    )
-)
+    from canonry.bookmarks.twins import Twin
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,75 +22,80 @@ class IdGroup:
     is_proven: bool
 
 
-def find_groups(connection: Connection, owner: int) -> list[IdGroup]:
-    """Return the groups of bookmarks with equal URLs or equal pages, the largest first."""
-    keys: dict[int, str] = {}  # in the order of the bookmarks
-    outlines: list[PageOutline] = []
-    others: list[PageClue] = []  # whose fact, if there is one, has another key
-    for bookmark_id, same_key, url, is_read, form_key, *parts in _SELECT_PAGES.fetch_all(connection, owner=owner):
-        keys[bookmark_id] = same_key
-        if not is_read:
-            continue
-        if form_key is None or "#" in url:
-            others.append(PageClue(bookmark_id, url))
-        else:
-            outlines.append(PageOutline(bookmark_id, url, form_key, url, *parts))
-    outlines += _load_outlines(connection, others)
-    compared = list_compared(outlines)
-    if others:
-        positions = {each: position for position, each in enumerate(keys)}
-        compared.sort(key=lambda clue: positions[clue.bookmark_id])
-    facts = load_facts(connection, list({strip_fragment(clue.url) for clue in compared}))
-    twins = find_twins(compared, facts, load_refused_pairs(connection, owner))
-    counts = Counter(keys.values())
-    paired = {each for twin in twins for each in (twin.bookmark_id, twin.other_id)}
-    return _group_duplicates({each: key for each, key in keys.items() if counts[key] > 1 or each in paired}, twins)
-
-
-def _load_outlines(connection: Connection, clues: Sequence[PageClue]) -> list[PageOutline]:
-    pages = {clue: strip_fragment(clue.url) for clue in clues}
-    facts = load_facts(connection, list(set(pages.values())))
-    return [outline_page(clue, facts[url]) for clue, url in pages.items() if url in facts]
-
-
-def _group_duplicates(keys: Mapping[int, str], twins: Sequence[Twin]) -> list[IdGroup]:
+def group_duplicates(
+    keys: dict[int, str], twins: Sequence[Twin], refused: Iterable[tuple[int, int]] = ()
+) -> list[IdGroup]:
     """Group bookmarks, given by id and key in their order, by equal keys and by twins; the largest group first.
 
     Proven twins join groups, and a group lists those that joined it. Two bookmarks that only show the same text are a
-    group of their own; of two groups that do, one pair is shown.
+    group of their own; of two groups that do, one pair is shown. A pair of bookmarks that a person `refused` is never
+    joined, not even by a third one that is a twin of both: one of its twins is then shown as not proven.
     """
     firsts: dict[str, int] = {}
-    leader = {each: firsts.setdefault(key, each) for each, key in keys.items()}
-
-    def find(each: int) -> int:
-        while leader[each] != each:
-            leader[each] = leader[leader[each]]
-            each = leader[each]
-        return each
-
+    groups = _JoinedGroups({each: firsts.setdefault(key, each) for each, key in keys.items()}, refused)
     joining: list[Twin] = []
+    guesses: list[Twin] = []
     for twin in twins:
-        if twin.is_proven and find(twin.bookmark_id) != find(twin.other_id):
-            leader[find(twin.bookmark_id)] = find(twin.other_id)
+        if not twin.is_proven or groups.are_apart(twin.bookmark_id, twin.other_id):
+            guesses.append(replace(twin, is_proven=False))
+        elif groups.join(twin.bookmark_id, twin.other_id):
             joining.append(twin)
     members: dict[int, list[int]] = {}
     for each in keys:
-        members.setdefault(find(each), []).append(each)
+        members.setdefault(groups.find(each), []).append(each)
     joined: dict[int, list[Twin]] = {}
     for twin in joining:
-        joined.setdefault(find(twin.bookmark_id), []).append(twin)
-    groups = [
+        joined.setdefault(groups.find(twin.bookmark_id), []).append(twin)
+    found = [
         IdGroup(keys[ids[0]], tuple(ids), tuple(joined.get(root, ())), is_proven=True)
         for root, ids in members.items()
         if len(ids) > 1
     ]
     positions = {each: position for position, each in enumerate(keys)}
     guessed: set[frozenset[int]] = set()
-    for twin in twins:
-        roots = frozenset((find(twin.bookmark_id), find(twin.other_id)))
-        if not twin.is_proven and len(roots) == 2 and roots not in guessed:
+    for twin in guesses:
+        roots = frozenset((groups.find(twin.bookmark_id), groups.find(twin.other_id)))
+        if len(roots) == 2 and roots not in guessed:
             guessed.add(roots)
             pair = sorted((twin.bookmark_id, twin.other_id), key=positions.__getitem__)
             digest = hashlib.sha256(" ".join(keys[each] for each in pair).encode()).hexdigest()
-            groups.append(IdGroup(digest, tuple(pair), (twin,), is_proven=False))
-    return sorted(groups, key=lambda group: (not group.is_proven, -len(group.ids), group.id))
+            found.append(IdGroup(digest, tuple(pair), (twin,), is_proven=False))
+    return sorted(found, key=lambda group: (not group.is_proven, -len(group.ids), group.id))
+
+
+class _JoinedGroups:
+    """Disjoint sets of ids, each named by one of its ids, and which of them must not be joined."""
+
+    def __init__(self, leaders: dict[int, int], apart: Iterable[tuple[int, int]]) -> None:
+        self._leaders = leaders
+        self._apart: dict[int, set[int]] = {}  # names of groups by the name of a group
+        for one, other in apart:
+            first, second = self.find(one), self.find(other)
+            if first != second:
+                self._apart.setdefault(first, set()).add(second)
+                self._apart.setdefault(second, set()).add(first)
+
+    def find(self, each: int) -> int:
+        """Return the name of the group of an id."""
+        leaders = self._leaders
+        while leaders[each] != each:
+            leaders[each] = leaders[leaders[each]]
+            each = leaders[each]
+        return each
+
+    def are_apart(self, one: int, other: int) -> bool:
+        """Return whether the groups of two ids must not be joined."""
+        return self.find(other) in self._apart.get(self.find(one), ())
+
+    def join(self, one: int, other: int) -> bool:
+        """Join the groups of two ids; return whether they were two."""
+        first, second = self.find(one), self.find(other)
+        if first == second:
+            return False
+        self._leaders[first] = second
+        moved = self._apart.pop(first, set())
+        for each in moved:
+            self._apart[each] = (self._apart[each] - {first}) | {second}
+        if moved:
+            self._apart.setdefault(second, set()).update(moved)
+        return True

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 from canonry.bookmarks.bookmark import Bookmark  # noqa: TC001 (pydantic resolves the annotations of responses)
 from canonry.bookmarks.bookmark_rows import bookmark_columns, dump_json, parse_row
 from canonry.bookmarks.bookmark_store import load_bookmark
-from canonry.bookmarks.duplicate_groups import find_groups
+from canonry.bookmarks.find_duplicates import find_groups
 from canonry.bookmarks.search_words import make_search_columns
 from canonry.bookmarks.twins import Twin  # noqa: TC001
 from canonry.errors import BookmarkNotFound, DuplicatesNotFound, MergeNotFound, UndoConflict

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from canonry.net.origin import Origin
 
 _REFUSED_TARGETS = frozenset({FailureKind.REFUSED, FailureKind.BAD_REDIRECT, FailureKind.INVALID_URL})
-_MAX_CACHED_VERDICTS = 50_000  # the links of a site repeat
-_MAX_KNOWN_PAGES = 1_000_000
+# The links of a site repeat. What a full cache forgets is judged, or sent to the frontier, once more.
+_MAX_CACHED_VERDICTS = 20_000
+_MAX_KNOWN_PAGES = 100_000
+_MAX_SPELLINGS = 20_000
 
 
 class _CachedVerdict(NamedTuple):
@@ -201,7 +203,7 @@ class Judge:
             elif page.requested_url == known.requested_url or page.requested_url in self._spellings:
                 continue
             else:
-                if len(self._spellings) >= _MAX_KNOWN_PAGES:
+                if len(self._spellings) >= _MAX_SPELLINGS:
                     self._spellings.clear()
                 self._spellings.add(page.requested_url)
             found.append(PageUrl(link.url, page.requested_url, origin))
