@@ -121,6 +121,31 @@ async def test_a_known_page_is_requested_after_a_week_and_only_if_it_changed(rea
         assert found.title == "The article"
 
 
+@in_a_loop
+async def test_what_was_made_private_or_deleted_meanwhile_is_not_requested(database_url: str) -> None:
+    with Database(database_url) as database:
+        requests: list[str] = []
+
+        async def fetch(url: str, **_: Any) -> Response:
+            requests.append(url)
+            await saved.edit(1, ids[1], BookmarkFields(private=True))
+            await saved.store.trash(1, ids[2], saved.clock())
+            return Response(200, url, HTML, PAGE)
+
+        saved = Bookmarks(
+            database,
+            None,  # type: ignore[arg-type]
+            enqueue=lambda *_: asyncio.sleep(0),
+            fetch=fetch,
+            reads_private_pages=False,
+            page_pause=0,
+        )
+        ids = [(await saved.put(1, Draft(f"https://site.test/{name}"))).bookmark.id for name in "abc"]
+        await saved.pages.read_all()
+        assert requests == ["https://site.test/a"]
+        assert not await saved.pages.count_pending()
+
+
 def test_delays_grow_and_a_server_may_ask_for_more_but_not_for_years() -> None:
     delays = [find_retry_delay(attempts) for attempts in range(1, 6)]
     assert delays == sorted(delays, key=lambda each: each or timedelta.max) and None not in delays

@@ -111,7 +111,9 @@ class PageReading:
     async def _read_host(self, found: Sequence[OwnedBookmark], slots: asyncio.Semaphore, *, is_more: bool) -> None:
         async with slots:
             for number, each in enumerate(found):
-                was_asked = await self.read(each)
+                # A host with many bookmarks takes minutes: meanwhile one may be deleted or made private.
+                current = await self._database.read(partial(_reload_due, found=each))
+                was_asked = current is not None and await self.read(current)
                 if was_asked and (number + 1 < len(found) or is_more):
                     await asyncio.sleep(self._pause)
 
@@ -194,6 +196,14 @@ def _list_due(connection: Connection, now: str, limit: int) -> list[OwnedBookmar
     is_due = _IS_PENDING & (table.page_retry_at.is_(None) | (table.page_retry_at <= now))
     query = select(table.owner_id, *bookmark_columns).where(is_due).order_by(table.id).limit(limit)
     return [OwnedBookmark(owner, parse_row(row)) for owner, *row in connection.execute(query)]
+
+
+def _reload_due(connection: Connection, found: OwnedBookmark) -> OwnedBookmark | None:
+    """Return a bookmark as it is now, or None if its page is no longer to be read."""
+    query = select(bookmarks.c.owner_id, *bookmark_columns).where(_IS_PENDING, bookmarks.c.id == found.bookmark.id)
+    for owner, *row in connection.execute(query):
+        return OwnedBookmark(owner, parse_row(row))
+    return None
 
 
 def _save_failure(connection: Connection, found: OwnedBookmark, page: UnreadPage, now: datetime) -> None:
