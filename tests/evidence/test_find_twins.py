@@ -63,6 +63,11 @@ CASES = [
         [fact("/a", f"{TEMPLATE} anna won"), fact("/a/", f"{TEMPLATE} bob won")],
         [(Evidence.SIMILAR_TEXT, True)],
     ),
+    (
+        "declared, login form of that name",
+        [fact("/inbox", canonical="/login"), fact("/login")],
+        [(Evidence.SAME_TEXT, False)],
+    ),
     ("no text", [fact("/view?doc=1", " ", canonical="/view"), fact("/view", " ")], []),
 ]
 

@@ -15,7 +15,7 @@ from canonry.bookmarks.draft import Draft
 from canonry.bookmarks.save import Bookmarks
 from canonry.errors import FailureKind, FetchFailed
 from canonry.evidence.fact_reading import find_retry_delay
-from canonry.net.response import Response
+from canonry.net.response import Hop, Response
 from canonry.store.database import Database
 from canonry.store.schema import bookmarks
 from loopback import in_a_loop
@@ -119,6 +119,15 @@ async def test_a_known_page_is_requested_after_a_week_and_only_if_it_changed(rea
     for owner in (1, 2, 3, 4):
         [found] = await reader.bookmarks.find(owner, URL)
         assert found.title == "The article"
+
+
+@in_a_loop
+async def test_the_title_of_a_login_form_is_not_that_of_the_page(reader: Reader) -> None:
+    login = "https://accounts.site.test/start"
+    await reader.bookmarks.put(1, Draft(URL))
+    assert await reader.read(Response(200, login, HTML, PAGE, (Hop(302, URL, login),))) == "read"
+    [found] = await reader.bookmarks.find(1, URL)
+    assert found.title == found.description == ""
 
 
 @in_a_loop

@@ -12,6 +12,7 @@ from canonry.core.url import parse
 from canonry.errors import FetchFailed, UnsafeUrl
 from canonry.evidence.fact_store import load_facts
 from canonry.evidence.facts import make_fact
+from canonry.net.moved_urls import is_stopgap
 from canonry.net.response import NO_VALIDATORS
 from canonry.store.schema import stamp
 
@@ -75,6 +76,8 @@ class FactReader:
             return UnreadPage(response.is_unavailable, response.retry_after(now) if response.is_unavailable else None)
         page = await asyncio.to_thread(read_page_view, response)
         fact = make_fact(url, page, stamp(now)) if parse(url).userinfo is None else None
+        if is_stopgap(response.url, url):  # a login form says nothing about the page that it hides
+            return ReadPage(fact, "", "", was_requested=True)
         return ReadPage(fact, page.title, page.description, was_requested=True)
 
 

@@ -73,8 +73,6 @@ def make_fact(url: str, page: PageView, fetched_at: str) -> PageFact:
     """Return the fact that a response to `url` is; what a temporary redirect leads to declares nothing about it."""
     declares_one = len(page.declared.canonical_urls) <= 1 and not is_temporarily_elsewhere(page) and not is_shell(page)
     declared = find_declared_url(page) if declares_one else ""
-    if declared and is_stopgap(declared, url):
-        declared = ""
     return PageFact(
         url,
         page.url if page.url != url else "",
@@ -133,6 +131,8 @@ def find_alias(one: PageFact, other: PageFact) -> PageAlias | None:
 def declares(fact: PageFact, target: PageFact) -> bool:
     """Return whether a page declares another one as its canonical, which shows the same and may stand for it."""
     if not fact.canonical_url or fact.canonical_url != target.url or find_evidence(fact, target) is None:
+        return False
+    if is_stopgap(target.url, fact.url):
         return False
     if not fact.fingerprint.words:
         return False  # a page made by scripts has the same bytes for everything that it shows
