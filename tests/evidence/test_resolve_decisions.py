@@ -20,9 +20,11 @@ from canonry.evidence.page_view import PageView, read_page_view
 from canonry.evidence.resolve_decisions import (
     PageDoubt,
     PageTrial,
+    choose_declared_url,
     doubt_declared_url,
     find_declared_url,
     find_skip_doubt,
+    is_declared_url,
     judge_page,
     list_form_makers,
     selects_route,
@@ -68,18 +70,56 @@ def test_no_bytes_prove_nothing() -> None:
 
 
 FORMS = [
-    # input                                     forms: normal, https, no www, no slash or index
-    ("http://www.example.com/a/?utm_source=x", ["http://www.example.com/a/", "https://www.example.com/a/?utm_source=x", "http://example.com/a/?utm_source=x", "http://www.example.com/a?utm_source=x"]),
-    (f"{E}/index.html", [f"{E}/index.html", f"{E}/index.html", f"{E}/index.html", f"{E}/"]),
-    (f"{E}/d/Default.aspx?x=1", [f"{E}/d/Default.aspx?x=1"] * 3 + [f"{E}/d/?x=1"]),
-    (f"{E}/", [f"{E}/"] * 4),
-    ("https://www.com/a", ["https://www.com/a"] * 4),
+    # input                                     forms: normal, https, no www, no index file, no slash
+    ("http://www.example.com/a/?utm_source=x", ["http://www.example.com/a/", "https://www.example.com/a/?utm_source=x", "http://example.com/a/?utm_source=x", "http://www.example.com/a/?utm_source=x", "http://www.example.com/a?utm_source=x"]),
+    (f"{E}/index.html", [f"{E}/index.html"] * 3 + [f"{E}/", f"{E}/index.html"]),
+    (f"{E}/d/Default.aspx?x=1", [f"{E}/d/Default.aspx?x=1"] * 3 + [f"{E}/d/?x=1", f"{E}/d/Default.aspx?x=1"]),
+    (f"{E}/", [f"{E}/"] * 5),
+    ("https://www.com/a", ["https://www.com/a"] * 5),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("url", "wanted"), FORMS, ids=[row[0] for row in FORMS])
 def test_forms(url: str, wanted: list[str]) -> None:
     assert [make(url) for _, make in list_form_makers(view(url), policy("bookmark"))] == wanted
+
+
+def test_the_host_and_the_slash_of_a_declared_url_stay() -> None:
+    forms = list_form_makers(view(), policy("bookmark"), is_declared=True)
+    assert [source for source, _ in forms] == [PageSource.NORMAL_FORM, PageSource.HTTPS]
+
+
+DECLARED_URLS = [
+    # declared                       is /a/ the declared URL
+    (f"{E}/a/", True),
+    ("http://example.com/a/", True),
+    (f"{E}/a/?utm_source=x", True),
+    (f"{E}/a", False),
+    ("https://www.example.com/a/", False),
+]
+
+
+@pytest.mark.parametrize(("declared", "wanted"), DECLARED_URLS)
+def test_is_declared_url(declared: str, wanted: bool) -> None:
+    assert is_declared_url(f"{E}/a/", view(head=canonical(declared)), policy("bookmark")) is wanted
+    several = view(head=canonical(declared) + canonical(f"{E}/b"))
+    assert not is_declared_url(f"{E}/a/", several, policy("bookmark")) and not is_declared_url(
+        E, view(), policy("bookmark")
+    )
+
+
+CHOSEN = [
+    # page                      declared                       tested
+    (f"{E}/a", "http://www.example.com/b", "https://www.example.com/b"),
+    (f"{E}/a", "http://other.test/b", "http://other.test/b"),
+    (f"{E}/a", "http://example.com/a", "http://example.com/a"),
+    ("http://example.com/a", "http://example.com/b", "http://example.com/b"),
+]
+
+
+@pytest.mark.parametrize(("url", "declared", "wanted"), CHOSEN)
+def test_the_https_twin_of_a_declared_url_is_tested(url: str, declared: str, wanted: str) -> None:
+    assert choose_declared_url(view(url, head=canonical(declared))) == wanted
 
 
 NO_VARY_SEARCH = [
@@ -151,6 +191,7 @@ JUDGED = [
     ("declared", PageSource.DECLARED, view(f"{E}/b"), PageVerdict.SAME, None),
     ("declares itself", PageSource.DECLARED, view(f"{E}/b", head=canonical(f"{E}/b/")), PageVerdict.SAME, None),
     ("declares another", PageSource.DECLARED, view(f"{E}/b", head=canonical(f"{E}/c")), PageVerdict.REFUSED, PageDoubt.DECLARES_ANOTHER),
+    ("declares several", PageSource.DECLARED, view(f"{E}/b", head=canonical(f"{E}/b") + canonical(f"{E}/c")), PageVerdict.REFUSED, PageDoubt.DECLARES_ANOTHER),
     ("other text", PageSource.DECLARED, view(f"{E}/b", text=make_article(2)), PageVerdict.DIFFERENT, PageDoubt.DIFFERENT_TEXT),
     ("too short", PageSource.DECLARED, view(f"{E}/b", text="short"), PageVerdict.DIFFERENT, PageDoubt.TOO_SHORT),
     ("redirects", PageSource.DECLARED, view(f"{E}/c", hops=MOVED), PageVerdict.REFUSED, PageDoubt.REDIRECTS_ELSEWHERE),

@@ -58,3 +58,26 @@ async def test_scenario(case: dict[str, Any]) -> None:
     assert fetched <= set(requests), "everything that is returned was fetched"
     proven = {each.url for each in found.candidates if each.verdict in PROVEN and each.source is not PageSource.INPUT}
     assert proven <= {found.url, *found.aliases}
+
+
+SPELLINGS = [
+    f"{scheme}://{host}/d/{name}"
+    for scheme in ("http", "https")
+    for host in ("example.com", "www.example.com")
+    for name in ("a", "a/", "a/index.html", "a?utm_source=x")
+]
+
+
+@pytest.mark.parametrize("declared", ["", *SPELLINGS])
+@in_a_loop
+async def test_every_spelling_of_a_page_leads_to_one(declared: str) -> None:
+    head = f'<link rel="canonical" href="{declared}">' if declared else ""
+    body = make_page({"article": 1, "title": "One", "head": head})["body"].encode()
+
+    async def fetch(url: str, **_: Any) -> canonry.Response:
+        if url in SPELLINGS:
+            return canonry.Response(200, url, {"content-type": "text/html"}, body)
+        return canonry.Response(404, url)
+
+    found = {(await canonry.resolve(url, fetch=fetch, max_requests=9)).url for url in SPELLINGS}
+    assert len(found) == 1, found

@@ -80,12 +80,16 @@ class PageSearch:
             return
         if not await self._accept_redirect(first):
             return
+        own = self.best
         await self._test_declared_url(first)
-        for source, make in decisions.list_form_makers(first, self.policy):
+        is_declared = decisions.is_declared_url(self.best[0], first, self.policy)
+        for source, make in decisions.list_form_makers(first, self.policy, is_declared=is_declared):
             if self.control is not None:
                 return
             url = strip_fragment(make(self.best[0]))
-            if url != self.best[0] and all(url != each.url for each in self.candidates):
+            if url == first.url:
+                self.best = own
+            elif url != self.best[0] and all(url != each.url for each in self.candidates):
                 await self._test(PageTrial(url, source), first)
 
     # --- The steps ------------------------------------------------------------------------------------------------
@@ -129,7 +133,7 @@ class PageSearch:
 
     async def _test_declared_url(self, first: PageView) -> None:
         """Adopt the URL that the page declares if it shows this page and nothing speaks against it."""
-        url = decisions.find_declared_url(first)
+        url = decisions.choose_declared_url(first)
         if not url or url == first.url:
             return
         trial = PageTrial(url, PageSource.DECLARED)

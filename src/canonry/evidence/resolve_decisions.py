@@ -21,6 +21,7 @@ from canonry.evidence.resolved import PageSource, PageVerdict, ResolveReason
 from canonry.evidence.same_page import MIN_WORDS, Evidence, find_evidence
 from canonry.net.html import is_html
 from canonry.net.moved_urls import find_temporary_targets, strip_cosmetics, swap_scheme
+from canonry.net.search_fetcher import strip_fragment
 from canonry.net.transient_urls import is_transient
 from canonry.net.wall_urls import is_wall
 
@@ -131,6 +132,16 @@ def find_declared_url(page: PageView) -> str:
     return next(iter(page.declared.canonical_urls), page.declared.og_url)
 
 
+def choose_declared_url(page: PageView) -> str:
+    """Return the declared URL to test: the https twin of one over http that an https page of the same site declares."""
+    url = find_declared_url(page)
+    if not url.startswith("http:") or not page.url.startswith("https:"):
+        return url
+    twin = swap_scheme(url)
+    is_same_site = strip_www(parse(url).host) == strip_www(parse(page.url).host)
+    return twin if is_same_site and twin != page.url else url
+
+
 def doubt_declared_url(url: str, page: PageView) -> PageDoubt | None:
     """Return why a declared URL is refused before it is fetched, or None (contract E2)."""
     if len(page.declared.canonical_urls) > 1:
@@ -144,19 +155,36 @@ def doubt_declared_url(url: str, page: PageView) -> PageDoubt | None:
     return PageDoubt.TRANSIENT if is_transient(url) and not is_transient(page.url) else None
 
 
-def list_form_makers(page: PageView, policy: Policy) -> list[tuple[PageSource, Callable[[str], str]]]:
-    """List how the next candidates are made from the best URL so far, in the order in which they are tested."""
+def is_declared_url(url: str, page: PageView, policy: Policy) -> bool:
+    """Return whether a URL is the one that the page declares, under a policy and over http or https."""
+    declared = find_declared_url(page)
+    if len(page.declared.canonical_urls) > 1 or not declared:
+        return False
+    own, other = (strip_fragment(normalize(each, policy)).partition(":")[2] for each in (url, declared))
+    return own == other
+
+
+def list_form_makers(
+    page: PageView, policy: Policy, *, is_declared: bool = False
+) -> list[tuple[PageSource, Callable[[str], str]]]:
+    """List how the next candidates are made from the best URL so far, in the order in which they are tested.
+
+    If the page declares that URL, its host and slash stay as the publisher chose them. Else one spelling would lead to
+    another by what it declares, and that one back by its form.
+    """
     no_vary_search = parse_no_vary_search(page.declared.no_vary_search)
     makers: list[tuple[PageSource, Callable[[str], str]]] = []
     if no_vary_search is not None:
         makers.append((PageSource.NO_VARY_SEARCH, no_vary_search.apply))
-    makers += [
-        (PageSource.NORMAL_FORM, partial(normalize, policy=policy)),
-        (PageSource.HTTPS, _upgrade_scheme),
+    makers += [(PageSource.NORMAL_FORM, partial(normalize, policy=policy)), (PageSource.HTTPS, _upgrade_scheme)]
+    if is_declared:
+        return makers
+    return [
+        *makers,
         (PageSource.NO_WWW, _strip_www),
-        (PageSource.NO_SLASH, _strip_slash_or_index),
+        (PageSource.NO_SLASH, strip_index),
+        (PageSource.NO_SLASH, _strip_slash),
     ]
-    return makers
 
 
 def find_skip_doubt(url: str, page: PageView, *, requests_left: int, is_controlled: bool) -> PageDoubt | None:
@@ -207,7 +235,8 @@ def judge_page_error(error: FetchFailed | UnsafeUrl) -> PageJudgement:
 def _doubt_canonical_page(url: str, page: PageView, first: PageView) -> PageDoubt | None:
     """Return why a declared URL that shows the page is refused, or None."""
     declared = find_declared_url(page)
-    is_self_declared = bool(declared) and strip_cosmetics(declared) == strip_cosmetics(url)
+    is_one = len(page.declared.canonical_urls) <= 1
+    is_self_declared = bool(declared) and is_one and strip_cosmetics(declared) == strip_cosmetics(url)
     if parse(url).host != parse(first.url).host and not is_self_declared:
         return PageDoubt.NOT_SELF_DECLARED
     return PageDoubt.DECLARES_ANOTHER if declared and not is_self_declared else None
@@ -267,10 +296,7 @@ def strip_index(url: str) -> str:
     return str(parts)
 
 
-def _strip_slash_or_index(url: str) -> str:
-    stripped = strip_index(url)
-    if stripped != url:
-        return stripped
+def _strip_slash(url: str) -> str:
     parts = parse(url)
     if len(parts.path) > 1 and parts.path.endswith("/"):
         parts.path = parts.path.rstrip("/") or "/"
