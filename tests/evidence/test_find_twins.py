@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from canonry.bookmarks.duplicate_groups import group_duplicates
@@ -30,6 +32,10 @@ def fact(path: str, text: str = "", *, moved: str = "", canonical: str = "", pas
     )
 
 
+def short(number: int) -> PageFact:
+    return replace(fact("/", moved="/article"), url=f"https://short.test/{number}")
+
+
 CASES = [
     # why                                facts                                                     evidence, is proven
     ("form", [fact("/a"), fact("/a/")], [(Evidence.SAME_TEXT, True)]),
@@ -40,6 +46,16 @@ CASES = [
         "several pages moved to one",
         [*(fact(f"/old/{number}", "x", moved="/archive") for number in range(3)), fact("/archive", "x")],
         [(Evidence.REDIRECT, False)] * 5,
+    ),
+    (
+        "two products that are no longer sold, and their category",
+        [fact("/product/1", "x", moved="/shoes"), fact("/product/2", "x", moved="/shoes"), fact("/shoes", "x")],
+        [(Evidence.REDIRECT, False)] * 3,
+    ),
+    (
+        "two short links to one article",
+        [short(1), short(2), fact("/article")],
+        [(Evidence.REDIRECT, True)] * 3,
     ),
     ("declared", [fact("/print", canonical="/a"), fact("/a")], [(Evidence.DECLARED, True)]),
     ("declared, login form", [fact("/print", canonical="/a", passed=False), fact("/a")], [(Evidence.SAME_TEXT, False)]),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from canonry.core.rules import strip_www
 from canonry.core.url import parse
 from canonry.evidence.facts import (
     ControlResult,
@@ -160,12 +161,23 @@ def _compare(
 
 
 def _find_landings(facts: Mapping[str, PageFact]) -> set[str]:
-    """Return the URLs that several different pages redirect to: sites send what they removed to one such page."""
+    """Return the URLs that several different pages redirect to: sites send what they removed to one such page.
+
+    Two are enough on one host, where two products may end at their category; two short links may mean one article.
+    """
     forms: dict[str, set[str]] = defaultdict(set)
+    forms_on_host: dict[str, set[str]] = defaultdict(set)
     for fact in facts.values():
         if fact.permanent_url and not differ_only_in_form(fact.url, fact.permanent_url):
             forms[fact.permanent_url].add(make_form_key(fact.url))
-    return {url for url, each in forms.items() if len(each) > _MAX_FORMS_OF_A_TEXT}
+            if _get_site(fact.url) == _get_site(fact.permanent_url):
+                forms_on_host[fact.permanent_url].add(make_form_key(fact.url))
+    many = {url for url, each in forms.items() if len(each) > _MAX_FORMS_OF_A_TEXT}
+    return many | {url for url, each in forms_on_host.items() if len(each) > 1}
+
+
+def _get_site(url: str) -> str:
+    return strip_www(parse(url).host)
 
 
 def _is_rare(members: Iterable[PageClue]) -> bool:
