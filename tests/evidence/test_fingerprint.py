@@ -13,6 +13,8 @@ import pytest
 from canonry.core import native
 from canonry.core import simhash as reference
 from canonry.evidence.fingerprint import EMPTY_TEXT, count_different_bits, fingerprint, fingerprint_text, fold_text
+from canonry.evidence.page_view import read_page_view
+from canonry.net.response import Response
 from canonry.net.visible_text import read_visible_text
 
 PAGE = Path(__file__).parents[2] / "docs" / "fingerprint.md"
@@ -123,3 +125,23 @@ def test_random_markup_never_crashes() -> None:
     pieces += ["<title>", "</title>", "<frameset>", "<select><option>", "</select>", "<math><mi>", "<!--", "-->"]
     for _ in range(2_000):
         fingerprint("".join(source.choices(pieces, k=30)).encode(), HTML)
+
+
+CHARSETS = [
+    # served as             encoded in
+    ("", "utf-8"),
+    ("", "latin-1"),
+    ("", "utf-16"),
+    ("; charset=latin-1", "latin-1"),
+    ("; charset=latin-1", "utf-8"),
+    ("; charset=utf-8", "latin-1"),
+    ("; charset=shift_jis", "utf-8-sig"),
+]
+
+
+@pytest.mark.parametrize(("served", "encoding"), CHARSETS)
+def test_a_page_has_one_fingerprint_however_it_is_read(served: str, encoding: str) -> None:
+    """Facts of bookmarks, of crawls and of programs that call `fingerprint` are compared with each other."""
+    body, content_type = "<title>T</title><p>äöü éè</p>".encode(encoding), f"text/html{served}"
+    page = read_page_view(Response(200, "https://example.com/", {"content-type": content_type}, body))
+    assert fingerprint(body, content_type) == page.fingerprint

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from selectolax.lexbor import LexborHTMLParser
 
-from canonry.net.charset import decode, decode_html
+from canonry.net.charset import decode, detect_charset
 from canonry.net.html import is_html
 from canonry.net.links import cut_deep_nesting
 
@@ -36,8 +36,8 @@ _TEXT_ENDINGS = ("+xml", "+json")
 def read_visible_text(body: bytes, content_type: str = "") -> str:
     """Return the visible text of an HTML page, the text of any other text document; empty for other files."""
     if is_html(content_type):
-        text = cut_deep_nesting(decode_html(body, content_type))
-        return extract_visible_text(LexborHTMLParser(text, scripting=True))
+        text = body.decode(detect_charset(body, content_type), "replace").removeprefix("\ufeff")
+        return extract_visible_text(LexborHTMLParser(cut_deep_nesting(text), scripting=True))
     kind = content_type.partition(";")[0].strip().lower()
     return decode(body, content_type) if kind.startswith(_TEXT_TYPES) or kind.endswith(_TEXT_ENDINGS) else ""
 
