@@ -91,6 +91,85 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
        'virality_entry_point', 'viralityentrypoint',
       ),
      },
+     {
+      'path': ('/users/show/{id:digits}',),
+      'groups': (
+       0,
+       1,
+       2,
+       3,
+       4,
+       5,
+       6,
+       7,
+       8,
+       9,
+       10,
+       11,
+       12,
+       13,
+       14,
+       15,
+       16,
+       17,
+       18,
+       19,
+       20,
+       21,
+       22,
+       23,
+       24,
+       25,
+       26,
+       27,
+       28,
+       29,
+       30,
+       31,
+      ),
+      'keep': (),
+     },
+     {
+      'path': ('/h/{name}',),
+      'groups': (
+       0,
+       1,
+       2,
+       3,
+       4,
+       5,
+       6,
+       7,
+       8,
+       9,
+       10,
+       11,
+       12,
+       13,
+       14,
+       15,
+       16,
+       17,
+       18,
+       19,
+       20,
+       21,
+       22,
+       23,
+       24,
+       25,
+       26,
+       27,
+       28,
+       29,
+       30,
+       31,
+      ),
+      'drop': (
+       's', 'shared_item_type', 'sharer_id', 'source_impression_id', 'unique_share_id',
+       'virality_entry_point', 'viralityentrypoint',
+      ),
+     },
     ),
    },
    {
@@ -102,6 +181,9 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       '{language=ar|ca|cs|da|de|el|es|es-l|fi|fr|he|hr|hu|id|it|ja|ko|nl|no|pl|pt|ru|sv|th|tr|zh|zh-t}',
       (),
      ),
+     ('fr.airbnb.be', '', 0, '', ()),
+     ('fr.airbnb.ca', '', 0, '', ()),
+     ('fr.airbnb.ch', '', 0, '', ()),
     ),
     'https': True,
     'pages': (
@@ -148,6 +230,16 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    },
    {
     'hosts': (('aliexpress.us', 'www.aliexpress.us', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'drop': (
+     'aff_*', 'algo_expid', 'algo_pvid', 'btsid', 'gatewayadapt', 'pdp_npi', 'scm*', 'spm', 'terminal_id',
+     'ws_ab_test',
+    ),
+    'pages': ({'path': ('/item/{id:digits}.html',), 'keep': ('sku_id', 'skuid')},),
+   },
+   {
+    'hosts': (('aliexpress.ru', 'aliexpress.ru', 0, '', ()), ('m.aliexpress.ru', 'aliexpress.ru', 0, '', ())),
     'https': True,
     'slash': 'strip',
     'drop': (
@@ -258,12 +350,13 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      'associatetag', 'camp', 'creative', 'creativeasin', 'crid', 'dchild', 'dib', 'dib_tag', 'hvadid',
      'hvbmt', 'hvdev', 'hvdvcmdl', 'hvlocint', 'hvlocphy', 'hvnetw', 'hvpone', 'hvpos', 'hvptwo', 'hvqmt',
      'hvrand', 'hvtargid', 'hydadcr', 'ie', 'linkcode', 'linkid', 'pd_rd_*', 'pf_rd_*', 'qid', 'ref', 'ref_',
-     'refrid', 'sprefix', 'tag',
+     'refrid', 'sprefix', 'store_ref', 'tag',
     ),
     'pages': (
      {
       'path': (
-       '/dp/{id:code:10}', '/gp/product/{id:code:10}', '/gp/aw/d/{id:code:10}', '/o/ASIN/{id:code:10}',
+       '/dp/{id:code:10}', '/gp/product/{id:code:10}', '/gp/product/glance/{id:code:10}',
+       '/dp/product/{id:code:10}', '/gp/aw/d/{id:code:10}', '/o/ASIN/{id:code:10}',
        '/exec/obidos/ASIN/{id:code:10}', '/exec/obidos/tg/detail/-/{id:code:10}',
       ),
       'write': '/dp/{id}',
@@ -323,7 +416,18 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       ),
       'write': '/hz/wishlist/ls/{id}',
      },
-     {'path': ('/gp/customer-reviews/{id:code}/ref={a}',), 'write': '/gp/customer-reviews/{id}'},
+     {
+      'path': ('/gp/customer-reviews/{id:code}', '/review/{id:code}', '/gp/review/{id:code}'),
+      'not': {'id': ('create-review',)},
+      'write': '/gp/customer-reviews/{id}',
+     },
+     {'path': ('/gp/offer-listing/{id:code:10}/ref={a}',), 'write': '/gp/offer-listing/{id}'},
+     {'path': ('/gp/video/detail/{id:code}/ref={a}',), 'write': '/gp/video/detail/{id}'},
+     {'path': ('/gp/r.html',), 'query': {'U': '{url}'}, 'target': '{url|decode}'},
+     {
+      'path': ('/gp/customer-reviews/{id:code}/ref={a}', '/review/{id:code}/ref={a}', '/gp/review/{id:code}/ref={a}'),
+      'write': '/gp/customer-reviews/{id}',
+     },
     ),
    },
    {
@@ -346,7 +450,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('apps.apple.com', 'apps.apple.com', 0, '', ()),),
     'https': True,
     'slash': 'strip',
-    'drop': ('app', 'at', 'ct', 'ign-mpt', 'ls', 'mt', 'pt', 'uo'),
+    'drop': ('app', 'at', 'ct', 'ign-*', 'ls', 'mt', 'pt', 'uo'),
     'pages': (
      {
       'path': ('/{country:lower:2}/{kind=app|app-bundle|developer|story}/{slug}/id{id:digits}',),
@@ -363,7 +467,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     ),
     'https': True,
     'slash': 'strip',
-    'drop': ('app', 'at', 'ct', 'ls', 'mt', 'uo'),
+    'drop': ('app', 'at', 'ct', 'ign-*', 'ls', 'mt', 'uo'),
     'pages': (
      {
       'path': (
@@ -382,14 +486,14 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     ),
     'https': True,
     'slash': 'strip',
-    'drop': ('app', 'at', 'ct', 'ls', 'mt', 'uo'),
+    'drop': ('app', 'at', 'ct', 'ign-*', 'ls', 'mt', 'uo'),
     'pages': ({'path': ('/{country:lower:2}/podcast/{slug}/id{id:digits}',), 'write': '/{country}/podcast/id{id}'},),
    },
    {
     'hosts': (('books.apple.com', 'books.apple.com', 0, '', ()),),
     'https': True,
     'slash': 'strip',
-    'drop': ('app', 'at', 'ct', 'ls', 'mt', 'uo'),
+    'drop': ('app', 'at', 'ct', 'ign-*', 'ls', 'mt', 'uo'),
     'pages': (
      {
       'path': ('/{country:lower:2}/{kind=book|audiobook}/{slug}/id{id:digits}',),
@@ -403,7 +507,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('geo.itunes.apple.com', 'itunes.apple.com', 0, '', ()),
     ),
     'https': True,
-    'drop': ('app', 'at', 'ct', 'ls', 'mt', 'uo'),
+    'drop': ('app', 'at', 'ct', 'ign-*', 'ls', 'mt', 'uo'),
     'pages': (
      {
       'path': ('/{country:lower:2}/app/{slug}/id{id:digits}',),
@@ -436,6 +540,20 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      },
     ),
     'written_hosts': ('apps.apple.com', 'books.apple.com', 'music.apple.com', 'podcasts.apple.com'),
+   },
+   {
+    'hosts': (('tv.apple.com', 'tv.apple.com', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'drop': ('at', 'ct', 'ctx_*', 'ls', 'mt', 'uo'),
+    'pages': (
+     {
+      'path': (
+       '/{country:lower:2}/{kind=show|movie|episode|season|person|clip|sporting-event}/{slug}/umc.{type:lower}.{id:base36}',
+      ),
+      'write': '/{country}/{kind}/umc.{type}.{id}',
+     },
+    ),
    },
   ),
  },
@@ -475,6 +593,12 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'drop': ('context',),
      },
      {
+      'path': ('/abs/{archive:label}.{section:letters:2}/{id:alnum}',),
+      'groups': (0, 1, 2, 3),
+      'write': '/abs/{archive}/{id}',
+      'drop': ('context',),
+     },
+     {
       'path': ('/abs/{archive:name}/{id:alnum}',),
       'groups': (0, 1, 2, 3),
       'write': '/abs/{archive}/{id}',
@@ -507,8 +631,9 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'slash': 'strip',
     'drop': (
      'at_*', 'intlink_from_url', 'link_location', 'ns_campaign', 'ns_fee', 'ns_linkname', 'ns_mchannel',
-     'ns_source',
+     'ns_source', 'sthisfb',
     ),
+    'drop_fragments': ('sa-ns_mchannel=*',),
     'pages': (
      {
       'path': ('/{section=news|sport}/articles/{id:base36}.amp',),
@@ -523,7 +648,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'groups': (0, 1, 2, 3),
       'drop': (
        'at_*', 'intlink_from_url', 'link_location', 'ns_campaign', 'ns_fee', 'ns_linkname', 'ns_mchannel',
-       'ns_source',
+       'ns_source', 'sthisfb',
       ),
      },
     ),
@@ -550,21 +675,21 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      {
       'path': ('/video/BV{id:alnum:10}',),
       'write': '/video/BV{id}',
-      'keep': ('p', 't'),
+      'keep': ('comment_root_id', 'comment_secondary_id', 'p', 't'),
       'defaults': {'p': ('1',)},
      },
      {
       'path': ('/video/av{id:digits}',),
       'ignore_case': True,
       'write': '/video/av{id}',
-      'keep': ('p', 't'),
+      'keep': ('comment_root_id', 'comment_secondary_id', 'p', 't'),
       'defaults': {'p': ('1',)},
      },
      {
       'path': ('/BV{id:alnum:10}',),
       'groups': (1,),
       'write': '/video/BV{id}',
-      'keep': ('p', 't'),
+      'keep': ('comment_root_id', 'comment_secondary_id', 'p', 't'),
       'defaults': {'p': ('1',)},
      },
      {
@@ -581,7 +706,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'query': {'bvid': 'BV{id:alnum:10}'},
       'groups': (2,),
       'write': '/video/BV{id}',
-      'keep': ('p', 't'),
+      'keep': ('comment_root_id', 'comment_secondary_id', 'p', 't'),
       'defaults': {'p': ('1',)},
       'rename': {'page': 'p'},
      },
@@ -615,12 +740,18 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'slash': 'strip',
     'drop': ('from', 'from_source', 'from_spmid', 'share_*', 'spm_id_from', 'timestamp', 'unique_k', 'vd_source'),
    },
+   {
+    'hosts': (('bilibili.tv', 'www.bilibili.tv', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'drop': ('bstar_from',),
+   },
   ),
  },
  'bing@1': {
   'blocks': (
    {
-    'hosts': (('bing.com', 'www.bing.com', 0, '', ()),),
+    'hosts': (('bing.com', 'www.bing.com', 0, '', ()), ('cn.bing.com', 'cn.bing.com', 0, '', ())),
     'https': True,
     'slash': 'strip',
     'pages': (
@@ -628,7 +759,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'path': ('/search',),
       'drop': (
        'cvid', 'form', 'ghacc', 'ghc', 'ghpl', 'ghsh', 'lq', 'ntref', 'pc', 'pq', 'qs', 'redig', 'refig',
-       'sc', 'sk', 'sp', 'towww',
+       'sc', 'sk', 'sp', 'src', 'towww',
       ),
       'defaults': {'first': ('1',)},
      },
@@ -636,7 +767,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'path': ('/{kind=images|videos|news}/search',),
       'drop': (
        'cvid', 'form', 'ghacc', 'ghc', 'ghpl', 'ghsh', 'lq', 'ntref', 'pc', 'pq', 'qs', 'redig', 'refig',
-       'sc', 'sk', 'sp', 'towww',
+       'sc', 'sk', 'sp', 'src', 'towww',
       ),
       'defaults': {'first': ('1',)},
      },
@@ -893,6 +1024,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'slash': 'strip',
     'pages': (
+     {'path': ('/iv',), 'query': {'url': '{url}'}, 'target': '{url|decode}'},
      {
       'path': ('/{name:word}/{id:digits}', '/s/{name:word}/{id:digits}'),
       'not': {'name': ('c',)},
@@ -957,7 +1089,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     ),
     'https': True,
     'slash': 'strip',
-    'drop': ('cid', 'hpt', 'iid', 'iref'),
+    'drop': ('cid', 'hpt', 'iid', 'iref', 'sr'),
     'pages': (
      {
       'path': (
@@ -1018,25 +1150,40 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'path': ('/video/{id:alnum}', '/embed/video/{id:alnum}', '/swf/video/{id:alnum}'),
       'write': '/video/{id}',
       'keep': ('playlist', 'start'),
+      'defaults': {'start': ('0',)},
      },
-     {'path': ('/video/{id:alnum}_{slug}',), 'write': '/video/{id}', 'keep': ('playlist', 'start')},
-     {'path': ('/{id:alnum}',), 'groups': (1,), 'write': '/video/{id}', 'keep': ('playlist', 'start')},
+     {
+      'path': ('/video/{id:alnum}_{slug}',),
+      'write': '/video/{id}',
+      'keep': ('playlist', 'start'),
+      'defaults': {'start': ('0',)},
+     },
+     {
+      'path': ('/{id:alnum}',),
+      'groups': (1,),
+      'write': '/video/{id}',
+      'keep': ('playlist', 'start'),
+      'defaults': {'start': ('0',)},
+     },
      {
       'path': ('/player.html',),
       'query': {'video': '{id:alnum}'},
       'groups': (2,),
       'write': '/video/{id}',
       'keep': ('playlist', 'start'),
+      'defaults': {'start': ('0',)},
      },
      {
       'path': ('/{language:lower:2}/video/{id:alnum}',),
       'write': '/video/{id}',
       'keep': ('playlist', 'start'),
+      'defaults': {'start': ('0',)},
      },
      {
       'path': ('/{language:lower:2}/video/{id:alnum}_{slug}',),
       'write': '/video/{id}',
       'keep': ('playlist', 'start'),
+      'defaults': {'start': ('0',)},
      },
     ),
    },
@@ -1082,6 +1229,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('pkg.go.dev', 'pkg.go.dev', 0, '', ()), ('godoc.org', 'pkg.go.dev', 0, '', ())),
     'https': True,
     'slash': 'strip',
+    'defaults': {'tab': ('doc',)},
    },
    {
     'hosts': (
@@ -1200,6 +1348,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('patreon.com', 'www.patreon.com', 0, '', ()),),
     'https': True,
     'slash': 'strip',
+    'drop': ('fan_landing',),
     'pages': ({'path': ('/posts/{slug}-{id:digits}',), 'write': '/posts/{id}'},),
    },
    {
@@ -1434,6 +1583,13 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      {'path': ('/reel/{id:digits}',), 'ignore_case': True, 'drop': ('fs', 's')},
      {'path': ('/marketplace/item/{id:digits}',), 'ignore_case': True, 'keep': ()},
      {'path': ('/people/{slug}/{id:digits}',), 'write': '/profile.php?id={id}'},
+     {
+      'path': ('/plugins/post.php', '/plugins/video.php'),
+      'query': {'href': '{url}'},
+      'target': '{url|decode}',
+     },
+     {'path': ('/pages/{slug}/{id:digits}',), 'write': '/pages/-/{id}'},
+     {'path': ('/stories/{user:digits}/{id}',), 'drop': ('bucket_count', 'source')},
      {'path': ('/{user:name}',), 'write': '/{user|lower}'},
     ),
    },
@@ -1553,12 +1709,22 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'slash': 'strip',
     'pages': (
-     {'path': ('/{owner:id}/{id:hex:32}', '/{owner:id}/{id:hex:20}'), 'write': '/{id}'},
+     {
+      'path': (
+       '/{owner:id}/{id:hex:32}', '/{owner:id}/{id:hex:20}', '/{owner:id}/{id:hex:32}.git',
+       '/{owner:id}/{id:hex:20}.git',
+      ),
+      'write': '/{id}',
+     },
+     {'path': ('/{id:hex:32}.git', '/{id:hex:20}.git'), 'write': '/{id}'},
      {'path': ('/{owner:id}/{id:hex:32}/{rest+}', '/{owner:id}/{id:hex:20}/{rest+}'), 'write': '/{id}/{rest}'},
     ),
    },
    {
-    'hosts': (('raw.githubusercontent.com', 'raw.githubusercontent.com', 0, '', ()),),
+    'hosts': (
+     ('raw.githubusercontent.com', 'raw.githubusercontent.com', 0, '', ()),
+     ('raw.github.com', 'raw.githubusercontent.com', 0, '', ()),
+    ),
     'https': True,
     'pages': ({'path': ('/{owner:id}/{repo:name}/refs/heads/{rest+}',), 'write': '/{owner}/{repo}/{rest}'},),
    },
@@ -1572,15 +1738,25 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'slash': 'strip',
     'defaults': {'ref_type': ('heads',)},
     'pages': (
-     {'path': ('/{group:name}/{project:id}.git',), 'write': '/{group}/{project}'},
+     {'path': ('/{group:name}/{project:id}.git',), 'write': '/{group|lower}/{project|lower}'},
      {'path': ('/{group:name}/{subgroup:name}/{project:id}.git',), 'write': '/{group}/{subgroup}/{project}'},
      {
       'path': ('/{group:name}/{project:name}/{kind=issues|merge_requests}/{id:digits}',),
-      'write': '/{group}/{project}/-/{kind}/{id}',
+      'write': '/{group|lower}/{project|lower}/-/{kind}/{id}',
      },
      {
       'path': ('/{group:name}/{project:name}/{kind=blob|tree|raw|commits|blame}/{rest+}',),
-      'write': '/{group}/{project}/-/{kind}/{rest}',
+      'write': '/{group|lower}/{project|lower}/-/{kind}/{rest}',
+      'defaults': {'ref_type': ('heads',)},
+     },
+     {
+      'path': ('/{group:id}/{project:name}',),
+      'not': {'group': ('-',)},
+      'write': '/{group|lower}/{project|lower}',
+     },
+     {
+      'path': ('/{group:id}/{project:name}/-/{rest+}',),
+      'write': '/{group|lower}/{project|lower}/-/{rest}',
       'defaults': {'ref_type': ('heads',)},
      },
     ),
@@ -1593,7 +1769,10 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('goodreads.com', 'www.goodreads.com', 0, '', ()),),
     'https': True,
     'slash': 'strip',
-    'drop': ('ac', 'book_show_action', 'from_choice', 'from_search', 'from_srp', 'qid', 'rank', 'ref'),
+    'drop': (
+     'ac', 'book_show_action', 'from_choice', 'from_review_page', 'from_search', 'from_srp', 'qid', 'rank',
+     'ref', 'utf8',
+    ),
     'pages': (
      {
       'path': ('/{kind=book|author|list|user|review}/show/{id:digits}', '/en/{kind=book}/show/{id:digits}'),
@@ -2017,7 +2196,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('docs.google.com', 'docs.google.com', 0, '', ()),),
     'https': True,
     'slash': 'strip',
-    'drop': ('authuser', 'ouid', 'pli', 'rtpof', 'sd', 'ts', 'urp', 'usp'),
+    'drop': ('authuser', 'hl', 'ouid', 'pli', 'rtpof', 'sd', 'ts', 'urp', 'usp'),
     'defaults': {'tab': ('t.0',)},
     'pages': (
      {
@@ -2125,6 +2304,18 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'drop': ('feature', 'hl', 'rdid'),
      },
      {
+      'path': ('/store/{kind=books|audiobooks|movies|tv|music}/details',),
+      'query': {'id': '{id:name}'},
+      'write': '/store/{kind}/details?id={id}',
+      'drop': ('feature', 'hl', 'rdid'),
+     },
+     {
+      'path': ('/store/{kind=books|audiobooks|movies|tv|music}/details/{slug}',),
+      'query': {'id': '{id:name}'},
+      'write': '/store/{kind}/details?id={id}',
+      'drop': ('feature', 'hl', 'rdid'),
+     },
+     {
       'path': ('/details',),
       'query': {'id': '{id:name}'},
       'groups': (1,),
@@ -2188,7 +2379,12 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('imgur.com', 'imgur.com', 0, '', ()), ('m.imgur.com', 'imgur.com', 0, '', ())),
     'https': True,
     'slash': 'strip',
-    'pages': ({'path': ('/{kind=gallery|a}/{slug}-{id:alnum:5-7}',), 'write': '/{kind}/{id}'},),
+    'pages': (
+     {'path': ('/t/{section}/{id:alnum:5-7}',), 'write': '/gallery/{id}'},
+     {'path': ('/t/{section}/{slug}-{id:alnum:5-7}',), 'write': '/gallery/{id}'},
+     {'path': ('/a/{id:alnum:5-7}/layout/{kind=blog|grid|horizontal|vertical}',), 'write': '/a/{id}'},
+     {'path': ('/{kind=gallery|a}/{slug}-{id:alnum:5-7}',), 'write': '/{kind}/{id}'},
+    ),
    },
    {'hosts': (('i.imgur.com', 'i.imgur.com', 0, '', ()),), 'https': True},
   ),
@@ -2257,7 +2453,28 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    },
   ),
  },
- 'letterboxd@1': {'blocks': ({'hosts': (('letterboxd.com', 'letterboxd.com', 0, '', ()),), 'https': True, 'slash': 'strip'},)},
+ 'letterboxd@1': {
+  'blocks': (
+   {
+    'hosts': (('letterboxd.com', 'letterboxd.com', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': (
+     {'path': ('/{user:word}',), 'write': '/{user|lower}'},
+     {
+      'path': (
+       '/{user:word}/{tab=activity|diary|film|films|followers|following|likes|list|lists|reviews|stats|tags|watchlist}',
+      ),
+      'write': '/{user|lower}/{tab}',
+     },
+     {
+      'path': ('/{user:word}/{tab=diary|film|films|likes|list|lists|reviews|tags|watchlist}/{rest+}',),
+      'write': '/{user|lower}/{tab}/{rest}',
+     },
+    ),
+   },
+  ),
+ },
  'linkedin@1': {
   'blocks': (
    {
@@ -2269,9 +2486,11 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'slash': 'strip',
     'drop': (
-     'ebp', 'lici', 'licu', 'lipi', 'midsig', 'midtoken', 'miniprofileurn', 'original_referer',
-     'originalreferer', 'originalsubdomain', 'otptoken', 'rcm', 'refid', 'trackingid', 'trk*', 'viewasmember',
+     '_l', 'displayconfirmation', 'ebp', 'lici', 'licu', 'lipi', 'midsig', 'midtoken', 'miniprofileurn',
+     'original_referer', 'originalreferer', 'originalsubdomain', 'origintrackingid', 'otptoken', 'rcm',
+     'refid', 'trackingid', 'trk*', 'viewasmember',
     ),
+    'defaults': {'feedview': ('all',)},
     'pages': (
      {'path': ('/redir/redirect', '/safety/go'), 'query': {'url': '{url}'}, 'target': '{url|decode}'},
      {'path': ('/authwall',), 'query': {'sessionRedirect': '{url}'}, 'target': '{url|decode}'},
@@ -2398,7 +2617,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'path': ('/@{user:word}', '/web/@{user:word}', '/deck/@{user:word}', '/users/{user:word}'),
       'write': '/@{user|lower}',
      },
-     {'path': ('/tags/{tag}', '/web/tags/{tag}', '/deck/tags/{tag}'), 'write': '/tags/{tag}'},
+     {'path': ('/tags/{tag}', '/web/tags/{tag}', '/deck/tags/{tag}'), 'write': '/tags/{tag|lower}'},
     ),
    },
   ),
@@ -2416,13 +2635,14 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'query': {'redirectUrl': '{url}'},
       'target': '{url|decode}',
      },
-     {'path': ('/p/{id:hex:10-12}',), 'write': '/p/{id}'},
+     {'path': ('/p/{id:hex:10-12}',), 'write': '/p/{id}', 'drop_fragments': ('.*',)},
      {
       'path': ('/{author}/{slug}-{id:hex:10-12}',),
       'not': {'author': ('c', 'feed', 'm', 'me', 'r', 'search', 'tag', 'topic', 'u')},
       'write': '/p/{id}',
+      'drop_fragments': ('.*',),
      },
-     {'path': ('/@{author:name}/{id:hex:10-12}',), 'write': '/p/{id}'},
+     {'path': ('/@{author:name}/{id:hex:10-12}',), 'write': '/p/{id}', 'drop_fragments': ('.*',)},
     ),
    },
    {
@@ -2430,7 +2650,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'slash': 'strip',
     'drop': ('gi', 'postpublishedtype', 'responsesopen', 'sortby', 'source'),
-    'pages': ({'path': ('/{slug}-{id:hex:10-12}',), 'write': 'https://medium.com/p/{id}'},),
+    'pages': ({'path': ('/{slug}-{id:hex:10-12}',), 'write': 'https://medium.com/p/{id}', 'drop_fragments': ('.*',)},),
     'written_hosts': ('medium.com',),
    },
    {
@@ -2560,6 +2780,52 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    },
   ),
  },
+ 'numbers@1': {
+  'blocks': (
+   {
+    'hosts': (('pexels.com', 'www.pexels.com', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': ({'path': ('/photo/{slug}-{id:digits}',), 'write': '/photo/{id}'},),
+   },
+   {
+    'hosts': (('printables.com', 'www.printables.com', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': ({'path': ('/model/{id:digits}-{slug}',), 'write': '/model/{id}'},),
+   },
+   {
+    'hosts': (('wattpad.com', 'www.wattpad.com', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': ({'path': ('/story/{id:digits}-{slug}',), 'write': '/story/{id}'},),
+   },
+   {
+    'hosts': (('royalroad.com', 'www.royalroad.com', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': ({'path': ('/fiction/{id:digits}/{slug}',), 'write': '/fiction/{id}'},),
+   },
+   {
+    'hosts': (('mangadex.org', 'mangadex.org', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': ({'path': ('/title/{id:id:36}/{slug}',), 'write': '/title/{id}'},),
+   },
+   {
+    'hosts': (('anilist.co', 'anilist.co', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': ({'path': ('/{kind=anime|manga|character|staff}/{id:digits}/{slug}',), 'write': '/{kind}/{id}'},),
+   },
+   {
+    'hosts': (('nexusmods.com', 'www.nexusmods.com', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'defaults': {'tab': ('description',)},
+   },
+  ),
+ },
  'nytimes@1': {
   'blocks': (
    {
@@ -2568,10 +2834,10 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'slash': 'strip',
     'drop': (
      '_r', 'action', 'algo', 'auth', 'block', 'campaign_id', 'contentcollection', 'contentplacement', 'emc',
-     'fellback', 'hp', 'hpgrp', 'imp_id', 'impression_id', 'instance_id', 'mcubz', 'module', 'nl', 'partner',
-     'pgtype', 'pool', 'pvid', 'ref', 'referringsource', 'regi_id', 'region', 'req_id', 'ribbon-ad-idx',
-     'rref', 'rsrc', 'searchresultposition', 'segment_id', 'sgrp', 'smid', 'smtyp', 'surface', 'te', 'ugrp',
-     'user_id', 'wt.nav', 'wt.z_sma',
+     'fellback', 'hp', 'hpgrp', 'imp_id', 'impression_id', 'instance_id', 'login', 'mcubz', 'module', 'nl',
+     'partner', 'pgtype', 'pool', 'pvid', 'ref', 'referringsource', 'regi_id', 'region', 'req_id',
+     'ribbon-ad-idx', 'rref', 'rsrc', 'searchresultposition', 'segment_id', 'sgrp', 'smid', 'smtyp',
+     'surface', 'te', 'ugrp', 'user_id', 'wt.nav', 'wt.z_sma',
     ),
     'defaults': {'pagewanted': ('all',)},
     'pages': (
@@ -2615,6 +2881,8 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'not': {'slug': ('edit', 'add-photo', 'history', 'works', '-')},
       'write': '/authors/OL{id}A',
      },
+     {'path': ('/b/OL{id:digits}M',), 'write': '/books/OL{id}M'},
+     {'path': ('/a/OL{id:digits}A',), 'write': '/authors/OL{id}A'},
     ),
    },
   ),
@@ -2658,7 +2926,11 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'slash': 'strip',
     'pages': (
-     {'path': ('/document/{id:digits}', '/abstract/document/{id:digits}'), 'write': '/document/{id}'},
+     {
+      'path': ('/document/{id:digits}', '/abstract/document/{id:digits}'),
+      'write': '/document/{id}',
+      'drop': ('arnumber',),
+     },
      {'path': ('/xpl/articleDetails.jsp',), 'query': {'arnumber': '{id:digits}'}, 'write': '/document/{id}'},
     ),
    },
@@ -2691,6 +2963,43 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'keep': ('tab',),
      },
     ),
+   },
+   {
+    'hosts': (('journals.plos.org', 'journals.plos.org', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': (
+     {
+      'path': ('/{journal:lower}/article',),
+      'query': {'id': '10.1371/{suffix:name}'},
+      'write': '/{journal}/article?id=10.1371/{suffix}',
+     },
+    ),
+   },
+   {
+    'hosts': (('europepmc.org', 'europepmc.org', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': (
+     {
+      'path': ('/article/{kind=MED|med}/{id:digits}', '/abstract/{kind=MED|med}/{id:digits}'),
+      'write': '/article/MED/{id}',
+     },
+    ),
+   },
+   {
+    'hosts': (
+     ('dblp.org', 'dblp.org', 0, '', ()),
+     ('dblp.uni-trier.de', 'dblp.org', 0, '', ()),
+     ('dblp.dagstuhl.de', 'dblp.org', 0, '', ()),
+    ),
+    'https': True,
+    'slash': 'strip',
+   },
+   {
+    'hosts': (('hal.science', 'hal.science', 0, '', ()), ('hal.archives-ouvertes.fr', 'hal.science', 0, '', ())),
+    'https': True,
+    'slash': 'strip',
    },
   ),
  },
@@ -2733,7 +3042,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     ),
     'https': True,
     'slash': 'strip',
-    'drop': ('bxid', 'cndid', 'esrc', 'hasha', 'hashb', 'hashc', 'mbid'),
+    'drop': ('bxid', 'cndid', 'esrc', 'hasha', 'hashb', 'hashc', 'mbid', 'source'),
     'pages': (
      {'path': ('/{kind=story|article|gallery}/{slug}/amp',), 'write': '/{kind}/{slug}'},
      {
@@ -2865,7 +3174,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('meetup.com', 'www.meetup.com', 0, '', ()),),
     'https': True,
     'slash': 'strip',
-    'drop': ('eventorigin', 'recid', 'recsource', 'searchid'),
+    'drop': ('_xtd', 'eventorigin', 'recid', 'recsource', 'searchid'),
     'pages': (
      {
       'path': (
@@ -2934,7 +3243,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('nature.com', 'www.nature.com', 0, '', ()),),
     'https': True,
     'slash': 'strip',
-    'drop': ('code', 'error', 'frompaywallrec', 'proof'),
+    'drop': ('code', 'error', 'frompaywallrec', 'proof', 'wt.ec_id'),
    },
    {
     'hosts': (('link.springer.com', 'link.springer.com', 0, '', ()),),
@@ -3057,6 +3366,37 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'slash': 'strip',
     'drop': ('tracking_source',),
+    'pages': ({'path': ('/gallery/{id:digits}/{slug}',), 'write': '/gallery/{id}'},),
+   },
+   {
+    'hosts': (('dribbble.com', 'dribbble.com', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': ({'path': ('/shots/{id:digits}-{slug}',), 'write': '/shots/{id}'},),
+   },
+   {
+    'hosts': (('roblox.com', 'www.roblox.com', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': ({'path': ('/games/{id:digits}/{slug}',), 'write': '/games/{id}'},),
+   },
+   {
+    'hosts': (('snapchat.com', 'www.snapchat.com', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'drop': ('share_id',),
+   },
+   {
+    'hosts': (('strava.com', 'www.strava.com', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'drop': ('share_sig',),
+   },
+   {
+    'hosts': (('bandcamp.com', 'bandcamp.com', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'drop': ('from',),
    },
    {
     'hosts': (
@@ -3135,6 +3475,35 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'defaults': {'op': ('translate',)},
    },
+   {
+    'hosts': (('rumble.com', 'rumble.com', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'drop': ('e9s', 'mref', 'mrefc'),
+   },
+   {
+    'hosts': (('v.youku.com', 'v.youku.com', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'drop': ('scm', 'spm'),
+   },
+   {'hosts': (('iqiyi.com', 'www.iqiyi.com', 0, '', ()),), 'https': True, 'slash': 'strip', 'drop': ('vfm',)},
+   {'hosts': (('9gag.com', '9gag.com', 0, '', ()),), 'https': True, 'slash': 'strip', 'drop': ('ref',)},
+   {
+    'hosts': (
+     ('shopee.sg', 'shopee.sg', 0, '', ()),
+     ('shopee.com.my', 'shopee.com.my', 0, '', ()),
+     ('shopee.co.id', 'shopee.co.id', 0, '', ()),
+     ('shopee.co.th', 'shopee.co.th', 0, '', ()),
+     ('shopee.vn', 'shopee.vn', 0, '', ()),
+     ('shopee.ph', 'shopee.ph', 0, '', ()),
+     ('shopee.tw', 'shopee.tw', 0, '', ()),
+     ('shopee.com.br', 'shopee.com.br', 0, '', ()),
+    ),
+    'https': True,
+    'slash': 'strip',
+    'drop': ('sp_atk', 'xptdk'),
+   },
   ),
  },
  'pinterest@1': {
@@ -3189,7 +3558,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
         'r', '_',
        ),
       },
-      'write': '/{user}',
+      'write': '/{user|lower}',
      },
      {
       'path': ('/{user:word}/{board}',),
@@ -3201,10 +3570,10 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
         'r', '_',
        ),
       },
-      'write': '/{user}/{board}',
+      'write': '/{user|lower}/{board}',
      },
      {'path': ('/pin/{id:digits}/sent',), 'write': '/pin/{id}', 'keep': ()},
-     {'path': ('/search/{kind=pins|boards|users|videos}',), 'drop': ('rs',)},
+     {'path': ('/search/{kind=pins|boards|users|videos}',), 'drop': ('rs', 'term_meta[]')},
     ),
    },
   ),
@@ -3281,8 +3650,19 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'slash': 'strip',
     'pages': (
      {
+      'path': ('/{slug}/articleshow/{id:digits}.cms', '/{slug}/amp_articleshow/{id:digits}.cms'),
+      'write': '/articleshow/{id}.cms',
+      'drop': ('from',),
+     },
+     {
+      'path': ('/articleshow/{id:digits}.cms', '/amp_articleshow/{id:digits}.cms'),
+      'write': '/articleshow/{id}.cms',
+      'drop': ('from',),
+     },
+     {
       'path': ('/{section}/{slug}/articleshow/{id:digits}.cms', '/{section}/{slug}/amp_articleshow/{id:digits}.cms'),
       'write': '/articleshow/{id}.cms',
+      'drop': ('from',),
      },
      {
       'path': (
@@ -3290,6 +3670,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
        '/{section}/{folder}/{slug}/amp_articleshow/{id:digits}.cms',
       ),
       'write': '/articleshow/{id}.cms',
+      'drop': ('from',),
      },
     ),
    },
@@ -3327,6 +3708,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('abcnews.go.com', 'abcnews.go.com', 0, '', ()),),
     'https': True,
     'slash': 'strip',
+    'drop': ('cid',),
     'pages': (
      {
       'path': ('/{section:id}/{kind=story|wireStory}', '/amp/{section:id}/{kind=story|wireStory}'),
@@ -3344,7 +3726,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('cbsnews.com', 'www.cbsnews.com', 0, '', ()),),
     'https': True,
     'slash': 'strip',
-    'drop': ('ftag', 'intcid'),
+    'drop': ('ftag', 'intcid', 'linkid'),
     'pages': ({'path': ('/amp/{rest+}',), 'write': '/{rest}'},),
    },
    {
@@ -3619,14 +4001,15 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'not': {'release': ('json',)},
       'write': '/project/{name|lower|dashes}/{release}',
      },
+     {'path': ('/simple/{name:name}',), 'write': '/simple/{name|lower|dashes}'},
      {
-      'path': ('/pypi/{name:name}',),
+      'path': ('/pypi/{name:name}', '/project/{name:name}'),
       'groups': (1,),
       'write': '/project/{name|lower|dashes}',
       'drop_fragments': ('description',),
      },
      {
-      'path': ('/pypi/{name:name}/{release}',),
+      'path': ('/pypi/{name:name}/{release}', '/project/{name:name}/{release}'),
       'groups': (1,),
       'not': {'release': ('json',)},
       'write': '/project/{name|lower|dashes}/{release}',
@@ -3654,6 +4037,10 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      '__filter__', '__nsrc__', '__snid3__', '__snids__', 'ch', 'no_redirect', 'oid', 'redirected_qid',
      'share', 'srid', 'target_type', 'top_ans',
     ),
+    'pages': (
+     {'path': ('/unanswered/{slug}',), 'write': '/{slug}'},
+     {'path': ('/_/redirect',), 'query': {'url': '{url}'}, 'target': '{url|decode}'},
+    ),
    },
   ),
  },
@@ -3667,6 +4054,8 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('np.reddit.com', 'www.reddit.com', 0, '', ()),
      ('m.reddit.com', 'www.reddit.com', 0, '', ()),
      ('i.reddit.com', 'www.reddit.com', 0, '', ()),
+     ('ssl.reddit.com', 'www.reddit.com', 0, '', ()),
+     ('pay.reddit.com', 'www.reddit.com', 0, '', ()),
      ('amp.reddit.com', 'www.reddit.com', 0, '', ()),
      ('sh.reddit.com', 'www.reddit.com', 0, '', ()),
      ('*.reddit.com', 'www.reddit.com', 0, '{language=de|es|fr|it|nl|pl|pt|sv}', ()),
@@ -3713,6 +4102,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'write': '/comments/{id}/_/{comment}',
       'drop': ('sh', 'st'),
      },
+     {'path': ('/r/{name:id}/comments/{id:base36}/{slug}/.compact',), 'write': '/comments/{id}'},
      {
       'path': (
        '/r/{name:id}/comments/{id:base36}/{slug}/{comment:base36}',
@@ -3731,6 +4121,10 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      {'path': ('/{item}',), 'query': {'url': '{url}'}, 'groups': (2,), 'target': '{url|decode}'},
      {'path': ('/',), 'query': {'url': '{url}'}, 'groups': (2,), 'target': '{url|decode}'},
     ),
+   },
+   {
+    'hosts': (('v.redd.it', '', 0, '', ()), ('i.redd.it', '', 0, '', ()), ('preview.redd.it', '', 0, '', ())),
+    'https': True,
    },
   ),
  },
@@ -3883,6 +4277,32 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('*.protection.sophos.com', '', 0, '{region:label}', ()),),
     'pages': ({'path': ('/',), 'query': {'u': '{url}'}, 'target': '{url|base64}'},),
    },
+   {
+    'hosts': (('redirect.viglink.com', '', 0, '', ()),),
+    'pages': ({'path': ('/',), 'query': {'u': '{url}'}, 'target': '{url|decode}'},),
+   },
+   {
+    'hosts': (('shareasale.com', '', 0, '', ()),),
+    'pages': ({'path': ('/r.cfm',), 'query': {'urllink': '{url}'}, 'target': '{url|decode}'},),
+   },
+   {
+    'hosts': (('s.click.aliexpress.com', '', 0, '', ()),),
+    'pages': ({'path': ('/deep_link.htm',), 'query': {'dl_target_url': '{url}'}, 'target': '{url|decode}'},),
+   },
+   {
+    'hosts': (
+     ('anrdoezrs.net', '', 0, '', ()),
+     ('dpbolvw.net', '', 0, '', ()),
+     ('jdoqocy.com', '', 0, '', ()),
+     ('kqzyfj.com', '', 0, '', ()),
+     ('tkqlhce.com', '', 0, '', ()),
+    ),
+    'pages': ({'path': ('/click-{site:digits}-{ad:digits}',), 'query': {'url': '{url}'}, 'target': '{url|decode}'},),
+   },
+   {
+    'hosts': (('*.trendmicro.com', '', 0, '{server:label}', ()),),
+    'pages': ({'path': ('/wis/clicktime/v1/query',), 'query': {'url': '{url}'}, 'target': '{url|decode}'},),
+   },
   ),
  },
  'researchgate@1': {
@@ -3891,7 +4311,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('researchgate.net', 'www.researchgate.net', 0, '', ()),),
     'https': True,
     'slash': 'strip',
-    'drop': ('_iepl*', '_sg*', '_tp', 'el', 'enrichid', 'enrichsource', 'esc', 'ev', 'rgutm_*'),
+    'drop': ('_esc', '_iepl*', '_sg*', '_tp', 'el', 'enrichid', 'enrichsource', 'esc', 'ev', 'rgutm_*'),
     'pages': (
      {'path': ('/publication/{id:digits}_{slug}',), 'write': '/publication/{id}'},
      {'path': ('/publication/{id:digits}_{slug}/{rest+}',), 'write': '/publication/{id}/{rest}'},
@@ -3913,6 +4333,12 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'write': '/article/{slug}',
      },
     ),
+   },
+   {
+    'hosts': (('*.reuters.com', '', 0, '{edition=af|ar|br|ca|de|es|fr|in|it|jp|lta|mx|ru|uk}', ()),),
+    'https': True,
+    'slash': 'strip',
+    'drop': ('edition-redirect', 'feedname', 'feedtype', 'il', 'rpc', 'taid', 'virtualbrandchannel'),
    },
   ),
  },
@@ -4012,6 +4438,12 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'slash': 'strip',
     'drop': ('c', 'in', 'in_system_playlist', 'p', 'ref', 'si'),
+    'pages': (
+     {'path': ('/{user:id}',), 'write': '/{user|lower}'},
+     {'path': ('/{user:id}/{name:id}',), 'write': '/{user|lower}/{name|lower}'},
+     {'path': ('/{user:id}/sets/{name:id}',), 'write': '/{user|lower}/sets/{name|lower}'},
+     {'path': ('/{user:id}/{name:id}/s-{token:alnum}',), 'write': '/{user|lower}/{name|lower}/s-{token}'},
+    ),
    },
    {
     'hosts': (('exit.sc', '', 0, '', ()), ('gate.sc', '', 0, '', ())),
@@ -4118,12 +4550,14 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'path': ('/questions/{id:digits}', '/q/{id:digits}'),
       'write': '/questions/{id}',
       'drop': ('lastactivity', 'lq', 'newreg', 'newsletter', 'nlcode', 'noredirect', 'r', 'rq', 's'),
+      'defaults': {'page': ('1',)},
       'drop_fragments': ('tab-top',),
      },
      {
       'path': ('/questions/{id:digits}/{slug}', '/q/{id:digits}/{slug}'),
       'write': '/questions/{id}',
       'drop': ('lastactivity', 'lq', 'newreg', 'newsletter', 'nlcode', 'noredirect', 'r', 'rq', 's'),
+      'defaults': {'page': ('1',)},
       'drop_fragments': ('tab-top',),
      },
      {'path': ('/a/{id:digits}',), 'drop_fragments': ('1*', '2*', '3*', '4*', '5*', '6*', '7*', '8*', '9*')},
@@ -4155,12 +4589,14 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'path': ('/questions/{id:digits}', '/q/{id:digits}'),
       'write': '/questions/{id}',
       'drop': ('lastactivity', 'lq', 'newreg', 'newsletter', 'nlcode', 'noredirect', 'r', 'rq', 's'),
+      'defaults': {'page': ('1',)},
       'drop_fragments': ('tab-top',),
      },
      {
       'path': ('/questions/{id:digits}/{slug}', '/q/{id:digits}/{slug}'),
       'write': '/questions/{id}',
       'drop': ('lastactivity', 'lq', 'newreg', 'newsletter', 'nlcode', 'noredirect', 'r', 'rq', 's'),
+      'defaults': {'page': ('1',)},
       'drop_fragments': ('tab-top',),
      },
      {'path': ('/a/{id:digits}',), 'drop_fragments': ('1*', '2*', '3*', '4*', '5*', '6*', '7*', '8*', '9*')},
@@ -4207,6 +4643,8 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'write': '/sharedfiles/filedetails?id={id}',
       'drop': ('searchtext',),
      },
+     {'path': ('/id/{name:id}',), 'write': '/id/{name|lower}'},
+     {'path': ('/id/{name:id}/{rest+}',), 'write': '/id/{name|lower}/{rest}'},
      {'path': ('/linkfilter',), 'query': {'u': '{url}'}, 'target': '{url|decode}'},
      {'path': ('/linkfilter',), 'query': {'url': '{url}'}, 'target': '{url|decode}'},
     ),
@@ -4227,15 +4665,15 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     ),
     'https': True,
     'slash': 'strip',
+    'drop': ('r',),
     'pages': (
      {
       'path': ('/p/{slug}',),
       'drop': (
-       'isfreemail', 'just_signed_up', 'open', 'post_id', 'publication_id', 'r', 's', 'showwelcome',
+       'action', 'isfreemail', 'just_signed_up', 'open', 'post_id', 'publication_id', 'r', 's', 'showwelcome',
        'showwelcomeonshare', 'triedredirect', 'triedsigningin',
       ),
      },
-     {'path': ('/',), 'drop': ('r',)},
     ),
    },
    {
@@ -4247,7 +4685,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'path': ('/pub/{name:base36:1-63}/p/{slug}',),
       'write': 'https://{name}.substack.com/p/{slug}',
       'drop': (
-       'isfreemail', 'just_signed_up', 'open', 'post_id', 'publication_id', 'r', 's', 'showwelcome',
+       'action', 'isfreemail', 'just_signed_up', 'open', 'post_id', 'publication_id', 'r', 's', 'showwelcome',
        'showwelcomeonshare', 'triedredirect', 'triedsigningin',
       ),
      },
@@ -4302,8 +4740,14 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'path': ('/talks/{slug:id}', '/talks/{slug:id}.html'),
       'groups': (0, 1),
       'write': '/talks/{slug}',
-      'drop': ('autoplay', 'referrer', 'rss', 'share'),
+      'drop': ('autoplay', 'referrer', 'rid', 'rss', 'share'),
       'defaults': {'language': ('en',), 'subtitle': ('en',)},
+     },
+     {'path': ('/talks/{slug:id}/transcript',), 'defaults': {'language': ('en',)}},
+     {'path': ('/talks/lang/{language=en|eng}/{slug:id}.html',), 'write': '/talks/{slug}'},
+     {
+      'path': ('/talks/lang/{language:lower:2}/{slug:id}.html',),
+      'write': '/talks/{slug}?language={language}',
      },
     ),
    },
@@ -4343,8 +4787,17 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      {
       'path': ('/@{user:name}/{kind=video|photo}/{id:digits}',),
       'write': '/@{user|lower}/{kind}/{id}',
+      'keep': ('share_comment_id',),
+     },
+     {'path': ('/@{user:name}/live',), 'write': '/@{user|lower}/live', 'keep': ()},
+     {
+      'path': ('/embed/{id:digits}', '/embed/v2/{id:digits}', '/player/v1/{id:digits}', '/v/{id:digits}.html'),
+      'write': '/v/{id}.html',
       'keep': (),
      },
+     {'path': ('/tag/{tag}',), 'keep': ()},
+     {'path': ('/music/{slug}-{id:digits}',), 'write': '/music/-{id}', 'keep': ()},
+     {'path': ('/music/-{id:digits}',), 'keep': ()},
      {'path': ('/@{user:name}',), 'write': '/@{user|lower}', 'keep': ()},
      {'path': ('/search',), 'drop': ('t',)},
      {'path': ('/link/v2',), 'query': {'target': '{url}'}, 'target': '{url|decode}'},
@@ -4411,13 +4864,17 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     ),
     'https': True,
     'slash': 'strip',
-    'drop': ('tt_content', 'tt_medium'),
+    'drop': ('desktop-redirect', 'tt_content', 'tt_medium'),
     'pages': (
-     {'path': ('/videos/{id:digits}',), 'keep': ('t',), 'defaults': {'t': ('0s', '0h0m0s', '00h00m00s')}},
+     {
+      'path': ('/videos/{id:digits}',),
+      'keep': ('collection', 't'),
+      'defaults': {'t': ('0s', '0h0m0s', '00h00m00s')},
+     },
      {
       'path': ('/{user:word}/v/{id:digits}', '/{user:word}/video/{id:digits}'),
       'write': '/videos/{id}',
-      'keep': ('t',),
+      'keep': ('collection', 't'),
       'defaults': {'t': ('0s', '0h0m0s', '00h00m00s')},
      },
      {
@@ -4425,7 +4882,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'query': {'video': 'v{id:digits}'},
       'groups': (1,),
       'write': '/videos/{id}',
-      'keep': ('t',),
+      'keep': ('collection', 't'),
       'defaults': {'t': ('0s', '0h0m0s', '00h00m00s')},
       'rename': {'time': 't'},
      },
@@ -4434,7 +4891,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'query': {'video': '{id:digits}'},
       'groups': (1,),
       'write': '/videos/{id}',
-      'keep': ('t',),
+      'keep': ('collection', 't'),
       'defaults': {'t': ('0s', '0h0m0s', '00h00m00s')},
       'rename': {'time': 't'},
      },
@@ -4490,8 +4947,12 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'defaults': {'ts': ('0',)},
      },
      {
-      'path': ('/{id:digits}',),
-      'drop': ('autopause', 'autoplay', 'badge', 'byline', 'loop', 'muted', 'player_id', 'portrait', 'title'),
+      'path': ('/{id:digits}', '/m/{id:digits}'),
+      'write': '/{id}',
+      'drop': (
+       'autopause', 'autoplay', 'badge', 'byline', 'from', 'loop', 'muted', 'pg', 'player_id', 'portrait',
+       'sec', 'title',
+      ),
       'defaults': {'ts': ('0',)},
      },
      {'path': ('/{id:digits}/{key:hex:6-20}',), 'keep': ('ts',), 'defaults': {'ts': ('0',)}},
@@ -4573,6 +5034,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'write': '/u/{user}',
       'drop': ('from', 'is_all', 'topnav'),
      },
+     {'path': ('/ttarticle/p/show',), 'keep': ('id',)},
      {'path': ('/n/{name}',), 'drop': ('from', 'loc')},
     ),
     'written_hosts': ('m.weibo.cn',),
@@ -4768,6 +5230,8 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('canva.com', 'www.canva.com', 0, '', ()),
      ('thingiverse.com', 'www.thingiverse.com', 0, '', ()),
      ('ravelry.com', 'www.ravelry.com', 0, '', ()),
+     ('alphaxiv.org', 'www.alphaxiv.org', 0, '', ()),
+     ('fandom.com', 'www.fandom.com', 0, '', ()),
     ),
     'https': True,
     'slash': 'strip',
@@ -4776,20 +5240,17 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (
      ('propublica.org', 'propublica.org', 0, '', ()),
      ('genius.com', 'genius.com', 0, '', ()),
-     ('rumble.com', 'rumble.com', 0, '', ()),
      ('dev.to', 'dev.to', 0, '', ()),
      ('bitbucket.org', 'bitbucket.org', 0, '', ()),
-     ('sourceforge.net', 'sourceforge.net', 0, '', ()),
      ('packagist.org', 'packagist.org', 0, '', ()),
      ('stackoverflow.blog', 'stackoverflow.blog', 0, '', ()),
      ('unsplash.com', 'unsplash.com', 0, '', ()),
-     ('dribbble.com', 'dribbble.com', 0, '', ()),
      ('codepen.io', 'codepen.io', 0, '', ()),
      ('jsfiddle.net', 'jsfiddle.net', 0, '', ()),
      ('pastebin.com', 'pastebin.com', 0, '', ()),
      ('orcid.org', 'orcid.org', 0, '', ()),
      ('speakerdeck.com', 'speakerdeck.com', 0, '', ()),
-     ('journals.plos.org', 'journals.plos.org', 0, '', ()),
+     ('knowyourmeme.com', 'knowyourmeme.com', 0, '', ()),
      ('onlinelibrary.wiley.com', 'onlinelibrary.wiley.com', 0, '', ()),
      ('inspirehep.net', 'inspirehep.net', 0, '', ()),
      ('hackage.haskell.org', 'hackage.haskell.org', 0, '', ()),
@@ -4883,7 +5344,13 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('baidu.com', 'www.baidu.com', 0, '', ()),),
     'https': True,
     'slash': 'strip',
-    'pages': ({'path': ('/s',), 'drop': ('inputt', 'oq', 'rsv_*'), 'defaults': {'ie': ('utf-8', 'UTF-8')}},),
+    'pages': (
+     {
+      'path': ('/s',),
+      'drop': ('inputt', 'issp', 'oq', 'rsv_*', 'tn'),
+      'defaults': {'ie': ('utf-8', 'UTF-8')},
+     },
+    ),
    },
    {
     'hosts': (('baike.baidu.com', 'baike.baidu.com', 0, '', ()),),
@@ -4947,6 +5414,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('ok.ru', 'ok.ru', 0, '', ()), ('m.ok.ru', 'ok.ru', 0, '', ()), ('odnoklassniki.ru', 'ok.ru', 0, '', ())),
     'https': True,
     'slash': 'strip',
+    'pages': ({'path': ('/dk',), 'query': {'st.link': '{url}'}, 'target': '{url|decode}'},),
    },
    {
     'hosts': (('blog.naver.com', 'blog.naver.com', 0, '', ()), ('m.blog.naver.com', 'blog.naver.com', 1, '', ())),
@@ -4992,13 +5460,14 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('ecosia.org', 'www.ecosia.org', 0, '', ()),),
     'https': True,
     'slash': 'strip',
-    'drop': ('addon', 'method', 'tt', 'tts'),
+    'drop': ('addon', 'addonversion', 'method', 'tt', 'tts'),
    },
    {
     'hosts': (('search.yahoo.com', 'search.yahoo.com', 0, '', ()),),
     'https': True,
     'slash': 'strip',
     'drop': ('_ylc', '_ylt', 'fr', 'fr2'),
+    'defaults': {'ei': ('UTF-8', 'utf-8')},
    },
    {
     'hosts': (('search.brave.com', 'search.brave.com', 0, '', ()),),
@@ -5017,6 +5486,68 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'defaults': {'cat': ('web',)},
      },
     ),
+   },
+   {
+    'hosts': (
+     ('yandex.ru', '', 0, '', ()),
+     ('yandex.com', '', 0, '', ()),
+     ('yandex.by', '', 0, '', ()),
+     ('yandex.kz', '', 0, '', ()),
+     ('ya.ru', '', 0, '', ()),
+    ),
+    'https': True,
+    'pages': (
+     {
+      'path': ('/search', '/images/search', '/video/search'),
+      'drop': ('clid', 'msid', 'redircnt', 'suggest_reqid'),
+     },
+    ),
+   },
+   {
+    'hosts': (
+     ('nyti.ms', '', 0, '', ()),
+     ('wapo.st', '', 0, '', ()),
+     ('bbc.in', '', 0, '', ()),
+     ('cnn.it', '', 0, '', ()),
+     ('reut.rs', '', 0, '', ()),
+     ('econ.st', '', 0, '', ()),
+     ('on.ft.com', '', 0, '', ()),
+     ('on.wsj.com', '', 0, '', ()),
+     ('bloom.bg', '', 0, '', ()),
+     ('wrd.cm', '', 0, '', ()),
+     ('n.pr', '', 0, '', ()),
+     ('apne.ws', '', 0, '', ()),
+     ('t.co', '', 0, '', ()),
+     ('bit.ly', '', 0, '', ()),
+     ('tinyurl.com', '', 0, '', ()),
+     ('is.gd', '', 0, '', ()),
+     ('ow.ly', '', 0, '', ()),
+     ('buff.ly', '', 0, '', ()),
+     ('lnkd.in', '', 0, '', ()),
+     ('pin.it', '', 0, '', ()),
+     ('amzn.to', '', 0, '', ()),
+     ('a.co', '', 0, '', ()),
+     ('flic.kr', '', 0, '', ()),
+     ('boxd.it', '', 0, '', ()),
+     ('spoti.fi', '', 0, '', ()),
+     ('spotify.link', '', 0, '', ()),
+     ('on.soundcloud.com', '', 0, '', ()),
+     ('link.medium.com', '', 0, '', ()),
+     ('goo.gl', '', 0, '', ()),
+     ('g.co', '', 0, '', ()),
+     ('qr.ae', '', 0, '', ()),
+     ('hn.algolia.com', '', 0, '', ()),
+     ('api.semanticscholar.org', '', 0, '', ()),
+     ('pdfs.semanticscholar.org', '', 0, '', ()),
+     ('1drv.ms', '', 0, '', ()),
+    ),
+    'https': True,
+   },
+   {
+    'hosts': (('sourceforge.net', 'sourceforge.net', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'drop': ('position', 'source'),
    },
   ),
  },
@@ -5043,11 +5574,13 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'drop': ('mobileaction', 'oldformat', 'uselang', 'useskin', 'venotify'),
     'defaults': {'action': ('view',)},
     'pages': (
-     {'path': ('/wiki/{title+:text}',), 'write': '/wiki/{title|unescape|underscores|capital}'},
+     {
+      'path': ('/wiki/{title+:text}', '/w/index.php/{title+:text}'),
+      'write': '/wiki/{title|unescape|underscores|capital}',
+     },
      {
       'path': ('/w/index.php', '/w', '/'),
       'query': {'title': '{title+:text}'},
-      'no_other_params': True,
       'write': '/wiki/{title|unescape|underscores|capital}',
      },
      {
@@ -5067,11 +5600,13 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'drop': ('mobileaction', 'oldformat', 'uselang', 'useskin', 'venotify'),
     'defaults': {'action': ('view',)},
     'pages': (
-     {'path': ('/wiki/{title+:text}',), 'write': '/wiki/{title|unescape|underscores}'},
+     {
+      'path': ('/wiki/{title+:text}', '/w/index.php/{title+:text}'),
+      'write': '/wiki/{title|unescape|underscores}',
+     },
      {
       'path': ('/w/index.php', '/w', '/'),
       'query': {'title': '{title+:text}'},
-      'no_other_params': True,
       'write': '/wiki/{title|unescape|underscores}',
      },
      {
@@ -5091,11 +5626,13 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'drop': ('mobileaction', 'oldformat', 'uselang', 'useskin', 'venotify'),
     'defaults': {'action': ('view',)},
     'pages': (
-     {'path': ('/wiki/{title+:text}',), 'write': '/wiki/{title|unescape|underscores|capital}'},
+     {
+      'path': ('/wiki/{title+:text}', '/w/index.php/{title+:text}'),
+      'write': '/wiki/{title|unescape|underscores|capital}',
+     },
      {
       'path': ('/w/index.php', '/w', '/'),
       'query': {'title': '{title+:text}'},
-      'no_other_params': True,
       'write': '/wiki/{title|unescape|underscores|capital}',
      },
      {
@@ -5117,11 +5654,13 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'drop': ('mobileaction', 'oldformat', 'uselang', 'useskin', 'venotify'),
     'defaults': {'action': ('view',)},
     'pages': (
-     {'path': ('/wiki/{title+:text}',), 'write': '/wiki/{title|unescape|underscores|capital}'},
+     {
+      'path': ('/wiki/{title+:text}', '/w/index.php/{title+:text}'),
+      'write': '/wiki/{title|unescape|underscores|capital}',
+     },
      {
       'path': ('/w/index.php', '/w', '/'),
       'query': {'title': '{title+:text}'},
-      'no_other_params': True,
       'write': '/wiki/{title|unescape|underscores|capital}',
      },
      {
@@ -5169,6 +5708,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     ),
     'https': True,
     'slash': 'strip',
+    'drop': ('ref_src', 'ref_url'),
     'pages': (
      {'path': ('/i/redirect',), 'query': {'url': '{url}'}, 'target': '{url|decode}'},
      {
@@ -5199,7 +5739,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'keep': (),
      },
      {
-      'path': ('/i/web/status/{id:digits}',),
+      'path': ('/i/web/status/{id:digits}', '/statuses/{id:digits}'),
       'ignore_case': True,
       'write': '/i/status/{id}',
       'drop': ('cn', 'currenttweet', 'currenttweetuser', 'cxt', 'lang', 'ref_src', 'ref_url', 'refsrc', 's', 't'),
@@ -5216,6 +5756,29 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      },
      {'path': ('/search',), 'drop': ('lang', 'ref_src', 'ref_url', 'src')},
      {'path': ('/hashtag/{tag}',), 'drop': ('lang', 'ref_src', 'ref_url', 'src')},
+     {
+      'path': (
+       '/{user:word:1-20}/{tab=with_replies|highlights|articles|media|likes|followers|verified_followers|following|lists|topics|affiliates}',
+      ),
+      'not': {'user': ('i', 'settings', 'search', 'explore', 'home')},
+      'write': '/{user|lower}/{tab}',
+      'drop': ('lang', 'ref_src', 'ref_url'),
+     },
+     {
+      'path': ('/{user:word:1-20}/status/{id:digits}/{tab=likes|retweets|reposts|quotes|history|analytics}',),
+      'write': '/{user|lower}/status/{id}/{tab}',
+      'drop': ('lang', 'ref_src', 'ref_url'),
+     },
+     {
+      'path': ('/{user:word:1-20}/lists/{name}',),
+      'write': '/{user|lower}/lists/{name}',
+      'drop': ('lang', 'ref_src', 'ref_url'),
+     },
+     {
+      'path': ('/{user:word:1-20}/article/{id:digits}',),
+      'write': '/{user|lower}/article/{id}',
+      'drop': ('lang', 'ref_src', 'ref_url', 's', 't'),
+     },
     ),
    },
   ),
@@ -5243,14 +5806,14 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'query': {'v': '{id:id:1-20}', 't': '{time:digits}s'},
       'groups': (0, 1, 2),
       'write': '/watch?v={id}&t={time}',
-      'keep': ('index', 'list', 't', 'v'),
+      'keep': ('lc', 'list', 't', 'v'),
      },
      {
       'path': ('/watch',),
       'query': {'v': '{id:id:1-20}'},
       'groups': (0, 1, 2),
       'write': '/watch?v={id}',
-      'keep': ('index', 'list', 't', 'v'),
+      'keep': ('lc', 'list', 't', 'v'),
       'defaults': {'t': ('0', '0s')},
       'rename': {'start': 't'},
      },
@@ -5267,7 +5830,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'groups': (0, 2),
       'not': {'id': ('live_stream', 'videoseries', 'watch', 'playlist')},
       'write': '/watch?v={id}',
-      'keep': ('index', 'list', 't', 'v'),
+      'keep': ('lc', 'list', 't', 'v'),
       'defaults': {'t': ('0', '0s')},
       'rename': {'start': 't'},
      },
@@ -5282,7 +5845,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'groups': (2,),
       'not': {'id': ('live_stream', 'videoseries', 'watch', 'playlist')},
       'write': '/watch?v={id}',
-      'keep': ('index', 'list', 't', 'v'),
+      'keep': ('lc', 'list', 't', 'v'),
       'defaults': {'t': ('0', '0s')},
       'rename': {'start': 't'},
      },
@@ -5294,8 +5857,13 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      },
      {'path': ('/@{handle:name}/{rest+}',), 'write': '/@{handle|lower}/{rest}'},
      {
-      'path': ('/{kind=channel|c|user}/{name}', '/{kind=channel|c|user}/{name}/featured'),
-      'write': '/{kind}/{name}',
+      'path': ('/channel/{id:id}', '/channel/{id:id}/featured'),
+      'write': '/channel/{id}',
+      'drop': ('sub_confirmation', 'view_as'),
+     },
+     {
+      'path': ('/{kind=c|user}/{name}', '/{kind=c|user}/{name}/featured'),
+      'write': '/{kind}/{name|lower}',
       'drop': ('sub_confirmation', 'view_as'),
      },
     ),
