@@ -153,6 +153,8 @@ async def test_what_was_made_private_or_deleted_meanwhile_is_not_requested(datab
         await saved.pages.read_all()
         assert requests == ["https://site.test/a"]
         assert not await saved.pages.count_pending()
+        await saved.edit(1, ids[1], BookmarkFields(private=False))
+        assert await saved.pages.count_pending() == 1, "no longer private"
 
 
 def test_delays_grow_and_a_server_may_ask_for_more_but_not_for_years() -> None:

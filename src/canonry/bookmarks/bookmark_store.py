@@ -279,10 +279,11 @@ def change_bookmark(
         after |= {**dump_url(url), "key": make_key(url.url)}
         if url.url == bookmark.url:
             del after["key"]  # stays as it is: an allowed duplicate has a random key
-        else:
-            after |= {"page_state": "pending", "page_attempts": 0, "page_retry_at": None}
         if url.exact_url and bookmark.exact_url:
             del after["policy"]  # a rekey changes it, see move_exact_bookmark
+    is_published = bookmark.private and not after["private"]  # pages of private ones may not have been read
+    if is_published or (url is not None and url.url != bookmark.url):
+        after |= {"page_state": "pending", "page_attempts": 0, "page_retry_at": None}
     changed = {name: value for name, value in after.items() if before.get(name) != value}
     if changed.keys() <= {"key", "same_key"}:
         return bookmark
