@@ -49,6 +49,7 @@ ADA_IN_C = "ada in C, Arrow"
 ARROW_BARS = {"w3lib.url.canonicalize_url": 60.0, ADA_IN_C: 2.5}
 SHARE_BAR = 0.98  # of real URLs that the C code answers without the reference
 THREADS_BAR = 1.8
+LONG_BAR = 1.0  # a long column is no slower than its chunks
 THREADED = 1_000_000  # URLs for two threads; enough to make the start of a thread negligible
 BASE = "w3lib.url.canonicalize_url"
 ARROW = "canonry bookmark, Arrow"
@@ -107,10 +108,11 @@ def main(arguments: list[str]) -> None:
         else {}
     )
     threads = measure_threads(next(iter(chosen.values()))) if is_native() else None
+    long = measure_long_column(next(iter(chosen.values()))) if is_native() else None
 
-    print(format_text(results, missing, shares, threads))
+    print(format_text(results, missing, shares, threads, long))
     if options.json:
-        write_json(options.json, make_json(results, missing, shares, threads))
+        write_json(options.json, make_json(results, missing, shares, threads, long))
 
 
 def load_corpora(count: int | None) -> dict[str, list[str]]:
@@ -151,6 +153,35 @@ def measure_threads(given: list[str]) -> Threads:
             list(pool.map(normalize, halves))
             best = [min(best[0], middle - start), min(best[1], time.perf_counter() - middle)]
     return Threads(THREADED / best[0] / 1000, THREADED / best[1] / 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class LongColumn:
+    """One column, and the same in chunks: thousand URLs a second of CPU time."""
+
+    chunks: float
+    whole: float
+
+    @property
+    def ratio(self) -> float:
+        """How many times as fast the whole column is."""
+        return self.whole / self.chunks
+
+
+def measure_long_column(given: list[str]) -> LongColumn:
+    """Measure a long column, whose result needs new memory, and chunks of it; best of all rounds."""
+    column = _make_column((given * (THREADED // len(given) + 1))[:THREADED])
+    chunks = [column.slice(start, SLICE) for start in range(0, THREADED, SLICE)]
+    normalize = _get_function("canonry.bulk.arrow", "normalize")
+    best = [float("inf")] * 2
+    for _ in range(ROUNDS):
+        start = time.process_time()
+        for chunk in chunks:
+            normalize(chunk)
+        middle = time.process_time()
+        normalize(column)
+        best = [min(best[0], middle - start), min(best[1], time.process_time() - middle)]
+    return LongColumn(THREADED / best[0] / 1000, THREADED / best[1] / 1000)
 
 
 def measure_native_share(given: list[str], policy: str) -> float:
@@ -230,7 +261,11 @@ def check_claims(results: list[CorpusResult]) -> list[SpeedClaim]:
 
 
 def format_text(
-    results: list[CorpusResult], missing: list[Peer], shares: Mapping[str, float], threads: Threads | None
+    results: list[CorpusResult],
+    missing: list[Peer],
+    shares: Mapping[str, float],
+    threads: Threads | None,
+    long: LongColumn | None,
 ) -> str:
     """Format the result as Markdown."""
     blocks = [f"canonry.normalize with the {'native' if is_native() else 'pure Python'} core"]
@@ -248,13 +283,21 @@ def format_text(
         blocks.append(
             format_table(("Arrow, thousand URLs/s of wall time: one thread", "two", "times as fast", "bar"), [row])
         )
+    if long:
+        row = (f"{long.chunks:,.0f}", f"{long.whole:,.0f}", f"{long.ratio:.2f}", f"{LONG_BAR}")
+        header = (f"Arrow, thousand URLs/s of CPU time: chunks of {SLICE:,}", "one column", "times as fast", "bar")
+        blocks.append(format_table(header, [row]))
     if missing:
         blocks.append("\n".join(f"- missing: {peer.name} (pip install {peer.package})" for peer in missing))
     return "\n\n".join(blocks)
 
 
 def make_json(
-    results: list[CorpusResult], missing: list[Peer], shares: Mapping[str, float], threads: Threads | None
+    results: list[CorpusResult],
+    missing: list[Peer],
+    shares: Mapping[str, float],
+    threads: Threads | None,
+    long: LongColumn | None,
 ) -> dict[str, object]:
     """Return the result as JSON values."""
     return {
@@ -266,6 +309,7 @@ def make_json(
         "claims": [asdict(claim) for claim in check_claims(results)],
         "native_share": dict(shares),
         "threads": None if threads is None else {**asdict(threads), "ratio": threads.ratio},
+        "long_column": None if long is None else {**asdict(long), "ratio": long.ratio},
         "missing": [peer.package for peer in missing],
     }
 
