@@ -158,7 +158,7 @@ def test_a_change_names_all_feeds_that_carry_the_item(store: Store) -> None:
 def test_a_change_outlives_its_item_and_does_not_get_the_feeds_of_another(store: Store) -> None:
     one = store.add(A)
     store.show(one, Item("1", title="One"))
-    store.run(store.feeds.remove(one))
+    store.run(store.feeds.remove(one, START))
     store.show(store.add(B), Item("2", title="Two"), day=1)  # SQLite gives the id of the deleted entry again
     assert [(change.guid, change.feeds) for change in store.read()] == [("1", (A,)), ("2", (B,))]
 
@@ -187,7 +187,7 @@ def test_an_empty_store_has_an_empty_page(store: Store) -> None:
 def test_numbers_are_not_reused_after_deletion(store: Store) -> None:
     feed = store.add()
     store.show(feed, Item("1"), Item("2"))
-    store.run(store.feeds.remove(feed))
+    store.run(store.feeds.remove(feed, START))
     assert store.run(store.changes.delete_before(START + timedelta(days=1))) == 2
     store.show(store.add(), Item("3"))
     assert store.read_numbers() == [3]

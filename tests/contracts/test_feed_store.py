@@ -387,7 +387,7 @@ def test_a_feed_is_found_by_its_aliases(store: Store) -> None:
     assert store.add("https://new.com/feed", "https://a.com/rss") == feed
     assert store.run(store.feeds.find(["https://unknown.com/", "https://a.com/rss"])) == store.state()
     assert store.count(feeds) == 1
-    store.run(store.feeds.remove(feed))
+    store.run(store.feeds.remove(feed, START))
     assert store.run(store.feeds.find([FEED, "https://a.com/rss"])) is None
 
 
@@ -459,7 +459,7 @@ def test_removing_a_feed_deletes_the_entries_only_it_had(store: Store) -> None:
     first, second = store.add(), store.add("https://b.com/feed")
     store.show(first, post(1), post(2))
     store.show(second, post(2))
-    store.run(store.feeds.remove(first))
+    store.run(store.feeds.remove(first, START))
     assert [(item.title, item.feed_url) for item in store.items()] == [("Post 2", "https://b.com/feed")]
     assert store.count() == 1
 
@@ -724,7 +724,7 @@ def test_tombstones_expire(store: Store) -> None:
     store.show(feed, post(9), day=800)
     store.show(feed, post(8), day=831)
     store.show(feed, post(8), day=1300)
-    store.run(store.feeds.remove(feed))
+    store.run(store.feeds.remove(feed, START))
     assert store.count(tombstones) == 0
 
 

@@ -413,7 +413,7 @@ async def test_a_feed_may_be_removed_while_it_is_polled(
 
         async def removing(url: str, **options: Any) -> Response:
             response = await runs_.client.fetch(url, **options)
-            await runs_.store.remove((await runs_.feed()).id)
+            await runs_.store.remove((await runs_.feed()).id, START)
             return response
 
         report = await canonry.ingest([URL], runs_.store.database, fetch=removing, clock=lambda: runs_.now)

@@ -224,7 +224,7 @@ async def test_paused_and_removed_feeds_are_not_subscribed(sqlite_url: str) -> N
         assert await runs.requests.request_due() == 0
         await runs.feeds.set_status(feed.id, FeedStatus.ACTIVE)
         assert await runs.requests.request_due() == 1
-        await runs.feeds.remove(feed.id)
+        await runs.feeds.remove(feed.id, START)
         assert await runs.subscriptions.list_all() == []
 
 

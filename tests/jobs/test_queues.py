@@ -202,7 +202,7 @@ def test_due_feeds_are_polled(jobs: Jobs) -> None:
         await due.run("")
         await due.run("")
         assert await jobs.count_by_status(POLL_JOB) == {"ENQUEUED": 3}
-        await store.remove(feeds[2].id)
+        await store.remove(feeds[2].id, NOW)
         # Without schedules: the scheduled job may read a feed as due just before its poll ends, and queue it again.
         async with Worker(jobs, kinds, times=QUICK):
             await wait_for_counts(jobs, POLL_JOB, {"SUCCESS": 3})

@@ -409,7 +409,7 @@ def test_undo_after_a_feed_was_removed(database: Database) -> None:
     shown = fill_with_history(database)
     before = dump(database)
     move(database, "feed-aggressive@1")
-    asyncio.run(FeedStore(database).remove(shown.ids[ONE]))
+    asyncio.run(FeedStore(database).remove(shown.ids[ONE], NOW))
     undo(database, "feed-aggressive@1")
     now = dump(database)
     assert set(now["entries"]) < set(before["entries"])
@@ -424,7 +424,7 @@ def test_a_new_entry_never_gets_the_id_of_a_deleted_one(tmp_path: Path) -> None:
         shown.show(ONE, Item(guid="1", link="https://a.com/1#x", title="1"))
         shown.show(OTHER, Item(link="https://a.com/2/#x", title="2"))
         move(database, "feed-aggressive@1")
-        asyncio.run(FeedStore(database).remove(shown.ids.pop(OTHER)))
+        asyncio.run(FeedStore(database).remove(shown.ids.pop(OTHER), NOW))
         shown.later().show(OTHER, Item(link="https://a.com/3/#x", title="3"))
         assert max(row[0] for row in dump(database)["entries"]) == 3
         undo(database, "feed-aggressive@1")

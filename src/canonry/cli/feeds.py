@@ -274,7 +274,7 @@ async def _remove(urls: tuple[str, ...], store: FeedStore) -> int:
             click.echo(f"canonry: you do not follow {shown}. See `canonry feeds list`.", err=True)
             unknown += 1
         else:
-            await store.remove(feed.id)
+            await store.remove(feed.id, datetime.now(UTC))
             click.echo(f"removed {mask_credentials(feed.url)}")
     return unknown
 

@@ -16,7 +16,8 @@ from canonry.feeds.due import make_due_condition
 from canonry.feeds.feed_settings import check_changes
 from canonry.feeds.feed_values import NO_DESCRIPTION, NO_FAILURE, FeedDescription, FeedNote, FeedState, FeedStatus
 from canonry.feeds.item_statements import STATUS_AFTER_ANSWER
-from canonry.feeds.items import delete_unseen_entries, merge_document
+from canonry.feeds.items import merge_document
+from canonry.feeds.removed_feeds import remove_feed
 from canonry.feeds.stored_items import EVERYTHING, ItemSearch, iterate_items
 from canonry.feeds.tombstones import TOMBSTONE_DAYS
 from canonry.net.origin import Origin
@@ -209,9 +210,9 @@ class FeedStore:
         """Store what an OPML file says about feeds, by id; what is stored already is kept."""
         await self.database.write(partial(_describe_all, descriptions=descriptions))
 
-    async def remove(self, feed_id: int) -> None:
-        """Delete a feed and the entries that only this feed has shown."""
-        await self.database.write(partial(_remove, feed_id=feed_id))
+    async def remove(self, feed_id: int, now: datetime) -> None:
+        """Delete a feed and the entries that only this feed has shown; `restore_feed` restores them."""
+        await self.database.write(partial(remove_feed, feed_id=feed_id, now=now))
 
     async def list_items(self, search: ItemSearch = EVERYTHING) -> list[StoredItem]:
         """Return all items that match, the newest first; `search_items` returns them page by page."""
@@ -347,12 +348,6 @@ def _adopt(connection: Connection, feed_id: int, url: str, origin: Origin) -> bo
 
 def _is_alias(connection: Connection, url: str) -> bool:
     return connection.execute(select(feed_aliases.c.url).where(feed_aliases.c.url == url)).first() is not None
-
-
-def _remove(connection: Connection, feed_id: int) -> None:
-    ids = list(connection.execute(select(sightings.c.entry_id).where(sightings.c.feed_id == feed_id)).scalars())
-    connection.execute(delete(feeds).where(feeds.c.id == feed_id))
-    delete_unseen_entries(connection, ids)
 
 
 def _format_time(when: datetime | None) -> str | None:

@@ -84,6 +84,17 @@ feed_aliases = Table(
     Column("feed_id", _Id, ForeignKey("feeds.id", ondelete="CASCADE"), nullable=False, index=True),
 )
 
+# Feeds that were removed lately, and their rows in all tables, to restore them.
+removed_feeds = Table(
+    "removed_feeds",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("title", Text, nullable=False),
+    Column("url", Text, nullable=False),
+    Column("rows", Text, nullable=False),  # JSON; may hold secrets, as the headers of a feed do
+    Column("removed_at", Text, nullable=False, index=True),
+)
+
 entries = Table(
     "entries",
     metadata,

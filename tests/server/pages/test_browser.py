@@ -595,8 +595,7 @@ def test_rows_of_a_table_are_stacked_on_a_phone(page: Page, full: Running, path:
     for table in page.locator("main table").all():
         wide, visible = table.evaluate("each => [each.scrollWidth, each.parentElement.clientWidth]")
         assert wide <= visible
-        cells = table.locator("tbody tr:first-child > *").all()
-        tops = [(cell.bounding_box() or {})["y"] for cell in cells]
+        tops = [box["y"] for cell in table.locator("tbody tr:first-child > *").all() if (box := cell.bounding_box())]
         assert tops == sorted(set(tops)), "below each other"
 
 

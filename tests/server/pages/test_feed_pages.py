@@ -135,6 +135,12 @@ def test_pause_resume_check_and_remove(running: Running, visitor: Visitor) -> No
     assert visitor.follow(visitor.post(f"{path}/remove")).notice == "removed"
     assert visitor.get(path).status == 404 and visitor.post(f"{path}/remove").status == 404
     assert running.get("/api/items").json() == []
+    page = visitor.get("/feeds")
+    restore = next(link for link in page.links if link.endswith("/restore"))
+    page = visitor.follow(visitor.post(restore))
+    assert page.notice == "restored" and len(running.get("/api/items").json()) == 1
+    assert visitor.get("/feeds").tree.css_first("#removed") is None
+    assert visitor.post(restore).status == 404
 
 
 def test_the_list_says_what_is_wrong(running: Running, visitor: Visitor) -> None:

@@ -129,11 +129,11 @@ async def change_feed(request: Request, feed_id: RowId, body: FeedPatch) -> Feed
 
 @router.delete("/feeds/{feed_id}", status_code=204, responses=describe_problems(404), summary="Remove a feed")
 async def remove_feed(request: Request, feed_id: RowId) -> None:
-    """For admins. Also removes the items that no other feed has shown."""
+    """For admins. Also removes the items that no other feed has shown. The page of feeds restores both for 30 days."""
     require_admin(request)
-    feeds = get_service(request).feeds
-    await feeds.get(feed_id)
-    await feeds.remove(feed_id)
+    service = get_service(request)
+    await service.feeds.get(feed_id)
+    await service.feeds.remove(feed_id, service.clock())
 
 
 @router.post(

@@ -273,7 +273,7 @@ async def change_subscriptions(request: Request, call: AppCall) -> Response:
         else:
             raise RequestRefused(400, "ac: subscribe, edit or unsubscribe.")
         if action == "unsubscribe":
-            await service.feeds.remove(feed_id)
+            await service.feeds.remove(feed_id, service.clock())
             continue
         if title := call.get("t"):
             await service.feeds.change(feed_id, {"title": title})

@@ -14,6 +14,7 @@ from canonry.errors import CanonryError, StoreError, mask_credentials
 from canonry.feeds.feed_activity import NO_ACTIVITY, load_activity
 from canonry.feeds.feed_health import FeedHealth
 from canonry.feeds.opml import OpmlFeed, read_opml, write_opml
+from canonry.feeds.removed_feeds import list_removed_feeds
 from canonry.feeds.subscriptions import AddResult, import_unfetched
 from canonry.net.response import find_host
 from canonry.server.dependencies import get_service, require_admin
@@ -23,7 +24,7 @@ from canonry.server.pages.rendering import render
 
 router = page_router()
 _Text = Annotated[str, Query(max_length=1000)]
-_NOTICES = {"removed": "Feed removed."}
+_NOTICES = {"removed": "Feed removed. It can be restored for 30 days, see the end of this page."}
 _MAX_LISTED_ROWS = 200  # of an import
 
 
@@ -93,6 +94,7 @@ async def _render_list(
 ) -> Response:
     service = get_service(request)
     feeds, activity = await asyncio.gather(service.feeds.list_all(), load_activity(service.database, service.clock()))
+    removed = await list_removed_feeds(service.database, service.clock()) if request.state.user.is_admin else []
     rows = [make_feed_row(feed, activity.get(feed.id, NO_ACTIVITY)) for feed in feeds]
     counts = {
         FeedSelection.ALL: len(rows),
@@ -109,6 +111,7 @@ async def _render_list(
         show=show,
         words=words,
         file_error=file_error,
+        removed=removed,
         now=service.clock(),
         notice=_NOTICES.get(notice, ""),
         notice_name=notice if notice in _NOTICES else "",

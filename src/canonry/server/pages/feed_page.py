@@ -11,6 +11,7 @@ from canonry.errors import InvalidFields
 from canonry.feeds.feed_activity import NO_ACTIVITY, load_activity
 from canonry.feeds.feed_settings import mask_headers, parse_header
 from canonry.feeds.feed_values import FeedStatus
+from canonry.feeds.removed_feeds import restore_feed
 from canonry.feeds.stored_items import ItemSearch
 from canonry.net.response import find_host
 from canonry.server.dependencies import RowId, get_owner_id, get_service, require_admin
@@ -33,6 +34,8 @@ _NOTICES = {
     "paused": "Paused. The feed is not checked until you resume it.",
     "resumed": "Resumed. The feed is checked within a minute.",
     "queued": "The feed is being checked. Reload the page in a moment.",
+    "restored": "Restored, with its items.",
+    "followed": "You follow this feed again already. Nothing was restored.",
     "waiting": "A check of this feed is waiting already. Reload the page in a moment.",
 }
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "m"))
@@ -139,10 +142,17 @@ async def poll_feed(request: Request, feed_id: RowId) -> Response:
 @router.post("/feeds/{feed_id}/remove")
 async def remove_feed(request: Request, feed_id: RowId) -> Response:
     require_admin(request)
-    feeds = get_service(request).feeds
-    await feeds.get(feed_id)
-    await feeds.remove(feed_id)
+    service = get_service(request)
+    await service.feeds.get(feed_id)
+    await service.feeds.remove(feed_id, service.clock())
     return redirect("/feeds?notice=removed")
+
+
+@router.post("/feeds/removed/{removal_id}/restore")
+async def restore_removed_feed(request: Request, removal_id: RowId) -> Response:
+    require_admin(request)
+    restored = await restore_feed(get_service(request).database, removal_id)
+    return redirect(f"/feeds/{restored.feed_id}?notice={'restored' if restored.is_restored else 'followed'}")
 
 
 async def _render(
