@@ -214,6 +214,7 @@ def run_here(library: str, port: int, feeds: int, *, store: str, phases: int) ->
 
 
 def _prepare_canonry(urls: list[str], store: str, port: int) -> Callable[[], int]:
+    from canonry.cli.event_loop import run_on_fast_loop
     from canonry.feeds.ingest import ingest
     from canonry.net.fetch import Client
     from canonry.net.guard import Guard
@@ -229,7 +230,7 @@ def _prepare_canonry(urls: list[str], store: str, port: int) -> Callable[[], int
         assert not report.warnings, report.warnings
         return report.new
 
-    return lambda: asyncio.run(run_once())
+    return lambda: run_on_fast_loop(run_once())  # as `canonry ingest` does
 
 
 def _prepare_reader(urls: list[str], store: str, port: int) -> Callable[[], int]:

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import hashlib
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,7 +19,7 @@ pa: Any = pytest.importorskip("pyarrow")
 pq: Any = pytest.importorskip("pyarrow.parquet")
 pytest.importorskip("duckdb")
 from canonry.bulk import duckdb as duckdb_engine  # noqa: E402
-from canonry.bulk import job, line_blocks  # noqa: E402
+from canonry.bulk import job, line_blocks, storage  # noqa: E402
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,6 +71,27 @@ def test_a_bucket_that_does_not_fit_into_memory_is_sorted_on_disk(
     files = write_lines(tmp_path, make_mixed_lines(3_000), 2)
     bulk.run(files, tmp_path / "out.parquet")
     assert read_rows(tmp_path / "out.parquet") == dedupe(files)
+
+
+def test_the_merge_reads_every_byte_of_the_runs_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job.BulkJob, "block_bytes", property(lambda _: 20_000))
+    monkeypatch.setattr(job.BulkJob, "flush_bytes", property(lambda _: 200_000))
+    monkeypatch.setattr("canonry.bulk.duckdb._MAX_GROUP_BYTES", 50_000)
+    reads: dict[int, list[tuple[int, int]]] = {}
+    sizes: dict[int, int] = {}
+
+    def read_range(file: Any, start: int, size: int) -> bytes:
+        status = os.fstat(file.fileno())
+        sizes[status.st_ino] = status.st_size
+        reads.setdefault(status.st_ino, []).append((start, start + size))
+        return storage.read_range(file, start, size)
+
+    monkeypatch.setattr("canonry.bulk.run_files.read_range", read_range)
+    bulk.run(write_lines(tmp_path, make_mixed_lines(3_000), 2), tmp_path / "out.parquet")
+    assert len(reads) == 2
+    for file, ranges in reads.items():
+        starts, ends = zip(*sorted(ranges), strict=True)
+        assert starts == (0, *ends[:-1]) and ends[-1] == sizes[file]
 
 
 def test_the_output_names_its_policy_and_its_order(tmp_path: Path) -> None:

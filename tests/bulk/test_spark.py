@@ -75,6 +75,16 @@ def test_the_overrides_setting_of_the_driver_holds_on_the_workers(
     assert (tmp_path / "duckdb.parquet").read_bytes() == (tmp_path / "spark.parquet").read_bytes()
 
 
+def test_all_files_are_read_in_one_spark_job(spark: Any, tmp_path: Path) -> None:
+    tracker = spark.sparkContext.statusTracker()
+    before = set(tracker.getJobIdsForGroup())
+    bulk.run(write_lines(tmp_path, make_mixed_lines(500), 6), tmp_path / "out.parquet", engine="spark")
+    jobs = [tracker.getJobInfo(number) for number in sorted(set(tracker.getJobIdsForGroup()) - before)]
+    tasks = [tracker.getStageInfo(stage).numTasks for each in jobs for stage in each.stageIds]
+    assert len(jobs) == 2, "one job reads, one merges"
+    assert 6 in tasks, "a task for each file"
+
+
 def test_every_mode_writes_the_same_bytes_as_one_machine(spark: Any, tmp_path: Path) -> None:
     files = write_lines(tmp_path, make_mixed_lines(20_000), 3)
     alone, many = tmp_path / "alone", tmp_path / "many"
