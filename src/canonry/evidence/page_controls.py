@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from canonry.evidence.same_page import PageLike
     from canonry.net.response import Response
 
+_DEVICE_PREFIX = re.compile(r"^//(?:m|mobile|touch|amp|wap)\.(?=[^/]*\.)")
 _SCRIPT = re.compile(r"\.(?:php|aspx?|jsp|cgi|pl|do|cfm)$", re.IGNORECASE)
 
 
@@ -83,6 +84,15 @@ def _get_name(url: str) -> str:
 def needs_control(input_url: str, page: PageView) -> bool:
     """Return whether the permanent redirect of a page changed more than the form of its URL."""
     return strip_cosmetics(input_url) != strip_cosmetics(page.url)
+
+
+def may_be_siblings(url: str, candidate_url: str) -> bool:
+    """Return whether two URLs may name two pages of one large template, such as two articles.
+
+    They do not if they differ only in form, or in the prefix that a host has for some devices: `m.example.com/a`.
+    """
+    one, other = (_DEVICE_PREFIX.sub("//", strip_cosmetics(each)) for each in (url, candidate_url))
+    return one != other
 
 
 def judge_repeat(repeat: PageView | FetchFailed | UnsafeUrl, first: PageView) -> PageDoubt | None:

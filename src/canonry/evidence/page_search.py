@@ -19,7 +19,7 @@ from canonry.evidence.page_view import PageView, is_root, read_page_view
 from canonry.evidence.resolve_decisions import PageDoubt, PageJudgement, PageTrial
 from canonry.evidence.resolved import PageCandidate, PageSource, PageVerdict, Resolved, ResolveReason
 from canonry.evidence.same_page import Evidence
-from canonry.net.moved_urls import list_aliases, strip_cosmetics, swap_scheme
+from canonry.net.moved_urls import list_aliases, swap_scheme
 from canonry.net.search_fetcher import CallbackRaised, EventKind, Fetcher, raise_for_status, strip_fragment
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class PageSearch:
             judgement = decisions.judge_page_error(error)
         if judgement.verdict is PageVerdict.SAME:
             doubt = await self._run_control(first, trial.url)
-            is_doubtful = strip_cosmetics(first.url) != strip_cosmetics(trial.url)
+            is_doubtful = page_controls.may_be_siblings(first.url, trial.url)
             if page and doubt is None and judgement.evidence is Evidence.SIMILAR_TEXT and is_doubtful:
                 doubt = await self._repeat_first(first, page)
             if doubt is not None:
