@@ -11,6 +11,7 @@ from canonry.learner.url_features import FeatureKind
 if TYPE_CHECKING:
     import duckdb
 
+_MIN_VERSIONS = 8  # groups; a value that is on one side of fewer edits may be there by accident
 _CONFLICTING = "pages SEMI JOIN (SELECT DISTINCT uid FROM open_conflicts) USING (uid)"
 READ_CONFLICTING = f"SELECT uid, any_value(url) AS url, any_value(site) AS site FROM {_CONFLICTING} GROUP BY uid"
 
@@ -31,30 +32,41 @@ valued AS (
 cased AS (
     SELECT site, key, kind, fid FROM valued WHERE kind = {FeatureKind.CASE} GROUP BY ALL
     HAVING min(least_base) <> max(most_base)),
-sizes AS (SELECT site, key, count(*) AS total FROM open_conflicts GROUP BY site, key),
+sizes AS (
+    SELECT site, key, count(*) AS total, any_value(merged) AS merged, any_value(late) AS late
+    FROM open_conflicts GROUP BY site, key),
 part_sizes AS (SELECT site, key, part, count(*) AS of_part FROM open_conflicts GROUP BY site, key, part),
 value_sizes AS (
     SELECT site, key, kind, fid, value, sum(n)::BIGINT AS of_value FROM valued GROUP BY site, key, kind, fid, value),
 -- how well the values tell the contents apart: mutual information by joint entropy, 1 if they correspond
 scores AS (
-    SELECT v.site, v.key, v.kind, v.fid, round(sum(v.n * ln(v.n * s.total / (w.of_value * p.of_part)))
-        / greatest(sum(v.n * ln(s.total / v.n)), 1e-9), 6) AS score
+    SELECT v.site, v.key, v.kind, v.fid, any_value(s.merged) AS merged, any_value(s.late) IS NOT NULL AS is_edited,
+        round(sum(v.n * ln(v.n * s.total / (w.of_value * p.of_part)))
+            / greatest(sum(v.n * ln(s.total / v.n)), 1e-9), 6) AS score
     FROM valued v ANTI JOIN cased USING (site, key, kind, fid) JOIN sizes s USING (site, key)
     JOIN part_sizes p USING (site, key, part) JOIN value_sizes w USING (site, key, kind, fid, value)
     GROUP BY v.site, v.key, v.kind, v.fid),
+-- A value that is only on one side of the edits of many pages tells versions apart, and these are no edits.
+versions AS (
+    SELECT DISTINCT site, kind, fid FROM (
+        SELECT v.site, v.kind, v.fid, v.value, count(*) AS n, count(*) FILTER (v.part = s.late) AS of_late
+        FROM valued v JOIN sizes s USING (site, key) WHERE s.late IS NOT NULL GROUP BY ALL)
+    WHERE n >= {_MIN_VERSIONS} AND of_late NOT BETWEEN 0.05 * n AND 0.95 * n),
+voting AS (
+    FROM scores WHERE NOT is_edited UNION ALL FROM scores SEMI JOIN versions USING (site, kind, fid) WHERE is_edited),
 highest AS (
-    SELECT *, max(score) OVER (PARTITION BY site, key) AS highest FROM scores
+    SELECT *, max(score) OVER (PARTITION BY site, key) AS highest FROM voting
     WHERE score > 0.001 AND ({{blame}}))
 SELECT *, count(*) OVER (PARTITION BY site, key) AS ties FROM highest WHERE score >= highest - 0.001;
 CREATE OR REPLACE TABLE blamed AS
-SELECT site, kind, fid, count(DISTINCT key) AS groups, sum(1 / ties) AS votes, count(*) FILTER (ties = 1) AS sole
+SELECT site, kind, fid, sum(merged)::BIGINT AS against, sum(1 / ties) AS votes, count(*) FILTER (ties = 1) AS sole
 FROM best GROUP BY site, kind, fid;
 CREATE OR REPLACE TABLE worst AS
-SELECT site, kind, fid, groups AS votes, support, base, sample FROM (
+SELECT site, kind, fid, against, support, base, sample FROM (
     SELECT b.*, a.support, a.base, a.sample, max(votes) OVER (PARTITION BY b.site) AS most,
         row_number() OVER (PARTITION BY b.site ORDER BY round(votes, 6) DESC, a.support, b.kind, b.fid) AS place
     FROM blamed b JOIN active a USING (site, kind, fid))
-WHERE (place = 1 OR 2 * sole >= most) AND groups > {TOLERATED} * support;
+WHERE (place = 1 OR 2 * sole >= most) AND against > {TOLERATED} * support;
 -- with each a counter-example: two URLs of one group with different values and different contents
 CREATE OR REPLACE TABLE losers AS
 WITH places AS (
@@ -65,7 +77,7 @@ valued AS (
     LEFT JOIN pieces v ON v.uid = c.uid AND v.site = c.site AND v.fid = p.fid AND v.kind = p.kind),
 firsts AS (
     SELECT site, kind, fid, arg_min(struct_pack(uid, part, value), (value, uid)) AS a FROM valued GROUP BY ALL)
-SELECT w.site, w.kind, w.fid, any_value(w.base) AS base, any_value(w.sample) AS sample, any_value(w.votes) AS votes,
+SELECT w.site, w.kind, w.fid, any_value(w.base) AS base, any_value(w.sample) AS sample, any_value(w.against) AS against,
     any_value(w.support) AS support, any_value(f.a.uid) AS one,
     arg_min(v.uid, (v.value, v.uid)) FILTER (v.part <> f.a.part AND v.value <> f.a.value) AS other
 FROM worst w LEFT JOIN firsts f USING (site, kind, fid) LEFT JOIN valued v USING (site, kind, fid)

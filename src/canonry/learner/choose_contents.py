@@ -1,8 +1,9 @@
 """SQL that decides what counts as the content of a URL on each site (contract L3).
 
 `content_hash`, if repeated fetches of one URL mostly agree on that site. Otherwise clusters of `simhash` values, with
-a distance that is learned for each site: half of the smallest distance between random pages. Otherwise the declared
-canonical URL, if the declarations of the site can be believed. Otherwise there is no evidence.
+a distance that is learned for each site: half of the smallest distance between random pages, and at most the largest
+one between two fetches of one URL. Otherwise the declared canonical URL, if the declarations of the site can be
+believed. Otherwise there is no evidence.
 """
 
 from __future__ import annotations
@@ -97,6 +98,7 @@ def _make_clusters(connection: duckdb.DuckDBPyConnection) -> None:
             FROM observed SEMI JOIN hashes USING (site, simhash) GROUP BY site, uid) WHERE n <= {_SAMPLE};
         -- Pairs of different URLs that are copies of each other would hide how far apart pages are: the distances
         -- of pages are on the far side of the widest gap, so half of the median is a safe upper bound for the gap.
+        -- Two fetches of one URL show how much pages change by themselves; variants of a product may be as close.
         CREATE OR REPLACE TABLE limits AS
         WITH distances AS (
             SELECT a.site, bit_count(xor(a.simhash, b.simhash)) AS d
@@ -104,8 +106,15 @@ def _make_clusters(connection: duckdb.DuckDBPyConnection) -> None:
         apart AS (
             SELECT d.site, min(d.d) AS nearest FROM distances d
             JOIN (SELECT site, median(d) / 2 AS half FROM distances GROUP BY site) m
-            ON m.site = d.site AND d.d > m.half GROUP BY d.site)
-        SELECT site, least({_MAX_DISTANCE}, nearest // 2)::INT AS distance FROM apart;
+            ON m.site = d.site AND d.d > m.half GROUP BY d.site),
+        repeated AS (
+            SELECT site, bit_count(xor(min(simhash), max(simhash))) AS d
+            FROM observed SEMI JOIN hashes USING (site, simhash) GROUP BY site, uid HAVING sum(fetches) > 1),
+        changes AS (
+            SELECT r.site, max(r.d) AS largest FROM repeated r JOIN apart a ON a.site = r.site AND r.d < a.nearest
+            GROUP BY r.site)
+        SELECT site, least({_MAX_DISTANCE}, nearest // 2, largest)::INT AS distance
+        FROM apart JOIN changes USING (site);
         CREATE OR REPLACE TABLE bands AS
         SELECT h.site, h.simhash, b.n, (h.simhash >> (8 * b.n)) & 255 AS band
         FROM hashes h, range(8) b(n);

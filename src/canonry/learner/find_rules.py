@@ -66,7 +66,7 @@ def _settle(connection: duckdb.DuckDBPyConnection, *, blame: str) -> None:
         if not blame_features(connection, blame):
             return
         connection.execute("""
-            INSERT INTO refused SELECT site, kind, fid, base, sample, votes, support, one, other FROM losers;
+            INSERT INTO refused SELECT site, kind, fid, base, sample, against, support, one, other FROM losers;
             DELETE FROM active USING losers l
             WHERE active.site = l.site AND active.kind = l.kind AND active.fid = l.fid;
             CREATE OR REPLACE TABLE open_sites AS SELECT DISTINCT site FROM losers
@@ -82,14 +82,14 @@ def _settle(connection: duckdb.DuckDBPyConnection, *, blame: str) -> None:
 def collect_evidence(connection: duckdb.DuckDBPyConnection) -> None:
     """Make the tables of what was found: `found`, `pairs` (example URLs of a rule), `rule_hosts`."""
     connection.execute("""
-        CREATE OR REPLACE TABLE blamed (site UINTEGER, kind UTINYINT, fid UBIGINT, groups BIGINT);
+        CREATE OR REPLACE TABLE blamed (site UINTEGER, kind UTINYINT, fid UBIGINT, against BIGINT);
         CREATE OR REPLACE TABLE open_conflicts AS
         SELECT * FROM conflicts SEMI JOIN (SELECT DISTINCT site FROM active) USING (site)
     """)
     blame_features(connection)
     connection.execute(f"""
         CREATE OR REPLACE TABLE found AS
-        SELECT s.site, s.kind, s.fid, s.support, coalesce(b.groups, 0) AS against, a.sample
+        SELECT s.site, s.kind, s.fid, s.support, coalesce(b.against, 0) AS against, a.sample
         FROM (SELECT site, kind, fid, count(DISTINCT cid) AS support FROM proofs GROUP BY ALL) s
         JOIN active a USING (site, kind, fid) LEFT JOIN blamed b USING (site, kind, fid);
         CREATE OR REPLACE TABLE shown AS

@@ -11,8 +11,9 @@ if TYPE_CHECKING:
 _MAX_SUBDOMAINS = 30
 _MIN_COPIES = 5
 
-# hosts: which site a host belongs to. Hosts below one parent are one site if they have contents
-# in common; otherwise each host is a site of its own. `label` is 0 for the parent, otherwise the number of the host.
+# hosts: which site a host belongs to. Hosts below one parent are one site if they have contents in common, and if the
+# parent or its `www` is one of them: below `github.io` are many owners, who copy from each other. Otherwise each host
+# is a site of its own. `label` is 0 for the parent, otherwise the number of the host.
 _MAKE_HOSTS = f"""
 CREATE OR REPLACE TABLE hosts AS
 WITH seen_hosts AS (
@@ -33,9 +34,12 @@ families AS (
 copies AS (
     SELECT f.parent, o.content, list(DISTINCT f.host) AS hosts FROM raw o
     JOIN families f ON f.hid = o.host WHERE o.content IS NOT NULL GROUP BY ALL HAVING min(f.host) <> max(f.host)),
-related AS (
+copying AS (
     SELECT parent, host FROM (SELECT parent, content, unnest(hosts) AS host FROM copies)
     GROUP BY parent, host HAVING count(*) >= {_MIN_COPIES}),
+related AS (
+    SELECT * FROM copying SEMI JOIN (
+        SELECT parent FROM copying WHERE host = parent OR host = 'www.' || parent) USING (parent)),
 named AS (
     SELECT p.hid, p.host, p.fetches, coalesce(r.parent, p.host) AS name FROM parents p LEFT JOIN related r USING (host))
 SELECT hid, host, fetches, name, (dense_rank() OVER (ORDER BY name))::UINTEGER AS site,

@@ -17,7 +17,8 @@ _MAX_URLS_OF_CONFLICT = 60
 MAKE_TABLES = """
 CREATE OR REPLACE TABLE keyed (uid UBIGINT, site UINTEGER, key UBIGINT, cid UBIGINT, kept_order UBIGINT,
     kept_case UBIGINT);
-CREATE OR REPLACE TABLE conflicts (site UINTEGER, key UBIGINT, uid UBIGINT, part UBIGINT);
+CREATE OR REPLACE TABLE conflicts (site UINTEGER, key UBIGINT, uid UBIGINT, part UBIGINT, merged BIGINT,
+    late UBIGINT);
 CREATE OR REPLACE TABLE edited_sites AS
 SELECT site FROM (SELECT site, uid FROM seen GROUP BY site, uid HAVING min(cid) <> max(cid))
 GROUP BY site HAVING count(*) >= 5
@@ -60,17 +61,21 @@ WITH spans AS (
     SELECT site, key, part, sum(fetches) AS n, min(first_at) AS a, max(last_at) AS b FROM parts
     GROUP BY site, key, part),
 pairs AS (
-    SELECT site, key, count(*) AS parts, min(n) AS least, max(n) AS most, max(a) AS last_start, min(b) AS first_end
+    SELECT site, key, count(*) AS parts, min(n) AS least, max(n) AS most, max(a) AS last_start, min(b) AS first_end,
+        arg_max(part, a) AS late
     FROM spans GROUP BY site, key)
-SELECT site, key FROM pairs LEFT JOIN edited_sites e USING (site)
+SELECT site, key, late FROM pairs LEFT JOIN edited_sites e USING (site)
 WHERE parts = 2 AND first_end < last_start
     AND CASE WHEN e.site IS NULL THEN least >= 2 AND least + most >= 7 ELSE least >= 2 OR most >= 4 END;
+-- Some URLs of each group, how many contents would be merged with another one, and of an edit the later content.
 CREATE OR REPLACE TABLE open_conflicts AS
-SELECT site, key, uid, part FROM parts ANTI JOIN edited USING (site, key)
-SEMI JOIN (SELECT site, key FROM parts GROUP BY site, key HAVING min(part) <> max(part)) c USING (site, key)
-QUALIFY row_number() OVER (PARTITION BY site, key ORDER BY uid) <= {_MAX_URLS_OF_CONFLICT};
+WITH in_conflict AS (
+    SELECT site, key, count(DISTINCT part) AS n FROM parts GROUP BY site, key HAVING min(part) <> max(part))
+SELECT site, key, p.uid, p.part, n - 1 AS merged, e.late
+FROM parts p JOIN in_conflict USING (site, key) LEFT JOIN edited e USING (site, key)
+QUALIFY row_number() OVER (PARTITION BY site, key ORDER BY p.uid) <= {_MAX_URLS_OF_CONFLICT};
 DELETE FROM conflicts WHERE site IN (SELECT site FROM {{sites}});
-INSERT INTO conflicts SELECT * FROM open_conflicts
+INSERT INTO conflicts SELECT * FROM open_conflicts WHERE late IS NULL
 """
 
 

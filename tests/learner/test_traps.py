@@ -1,0 +1,82 @@
+"""Sites on which contents seem to say that a part of the URL does not matter, but it does (contract L3)."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import canonry
+
+pytest.importorskip("duckdb")
+DAY = 86_400
+HOST = "https://s.example"
+
+
+def learn_names(rows: object) -> list[str]:
+    return [rule.name for rule in canonry.learn(rows).rules]
+
+
+def test_a_parameter_that_selects_all_pages_of_one_path_is_dropped_elsewhere_only() -> None:
+    """All these pages are one group without the parameter, but it merges sixty of them."""
+    rows = [(f"{HOST}/p/{n}?sid={n * 2 + c}", f"page {n}") for n in range(1000) for c in range(2)]
+    rows += [(f"{HOST}/ticket?sid={n + 9000}", f"ticket {n}") for n in range(60)]
+    assert learn_names(rows) == ["folder:/p/|sid"]
+
+
+def test_one_of_two_parameters_that_select_a_page_is_kept_if_it_comes_alone() -> None:
+    rows = [(f"{HOST}/product?id={n}{tail}", f"p {n}") for n in range(1000) for tail in ("", f"&slug=s{n}")]
+    rows += [(f"{HOST}/product?slug=s{n}", f"p {n}") for n in range(30)]
+    assert learn_names(rows) == []
+
+
+def test_versions_that_were_crawled_one_after_the_other_are_no_edits() -> None:
+    """A page in six did not change between the versions; the others look as if they had been edited."""
+    rows = [
+        {
+            "url": f"{HOST}/docs/{version}/page-{n}x",
+            "content_hash": f"{n}" if n % 6 == 0 else f"{n} {version}",
+            "fetched_at": (start + visit * 7) * DAY + n,
+        }
+        for n in range(150)
+        for version, start in (("v1", 0), ("v2", 60))
+        for visit in range(4)
+    ]
+    assert learn_names(rows) == []
+
+
+def test_a_parameter_that_was_found_later_is_no_edit() -> None:
+    """On a site where pages do change, the second tab of some pages has another content."""
+    rows = []
+    for n in range(200):
+        for visit in range(4):
+            content = f"{n} a {n < 10 and visit > 2}"
+            rows.append({"url": f"{HOST}/p/{n}?tab=a", "content_hash": content, "fetched_at": visit * DAY + n})
+        content = f"{n} b" if n % 5 == 0 else f"{n} a {n < 10}"
+        rows.append({"url": f"{HOST}/p/{n}?tab=b", "content_hash": content, "fetched_at": 20 * DAY + n})
+    assert learn_names(rows) == []
+
+
+def test_variants_with_nearly_equal_texts_are_kept_apart() -> None:
+    """The bytes change at every fetch, but by less than the sizes of one product differ."""
+    rng = random.Random(5)
+    rows = []
+    for n in range(120):
+        page = rng.getrandbits(64)
+        for place, size in enumerate("sml"):
+            for fetch in range(3):
+                simhash = page ^ (7 << (3 * place)) ^ (1 << (40 + fetch))
+                rows.append({"url": f"{HOST}/item/{n}?size={size}", "content_hash": f"{rng.random()}",
+                             "simhash": simhash})  # fmt: skip
+    assert learn_names(rows) == []
+
+
+def test_copies_of_many_owners_below_one_domain_are_not_one_site() -> None:
+    rows = [(f"https://{owner}.hosting.example/guide/{n}", f"guide {n}") for owner in ("ann", "bob") for n in range(60)]
+    assert learn_names(rows) == []
+
+
+@pytest.mark.parametrize("other", ["", "www."])
+def test_a_host_is_an_alias_of_the_domain_or_its_www(other: str) -> None:
+    rows = [(f"https://{host}shop.example/p/{n}", f"page {n}") for host in (other, "m.") for n in range(60)]
+    assert learn_names(rows) == ["host:m.shop.example"] or learn_names(rows) == ["host:www.shop.example"]
