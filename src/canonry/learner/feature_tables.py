@@ -45,7 +45,7 @@ def write_keys(
     for batch in _read_batches(connection, query):
         key, order, case = make_keys(batch.column("url"), batch.column("site"), dropped)
         columns = [*map(batch.column, names), add_labels(key, batch.column("label"), aliases), order, case]
-        _insert(connection, "keys", pa.table(columns, names=[*names, *KEY_NAMES]))
+        insert_rows(connection, "keys", pa.table(columns, names=[*names, *KEY_NAMES]))
 
 
 def add_labels(keys: Any, labels: Any, aliases: Iterable[int]) -> Any:
@@ -65,7 +65,7 @@ def write_pieces(connection: duckdb.DuckDBPyConnection, query: str, active: tupl
         found = split(batch.column("url"), batch.column("site"), wanted)
         rows = batch.take(found.column("row").combine_chunks())
         columns = [rows.column("uid"), rows.column("site"), *(found.column(i) for i in range(1, 5))]
-        _insert(connection, "pieces", pa.table(columns, names=["uid", "site", "kind", "fid", "value", "base"]))
+        insert_rows(connection, "pieces", pa.table(columns, names=["uid", "site", "kind", "fid", "value", "base"]))
 
 
 def write_varying(connection: duckdb.DuckDBPyConnection, query: str, wanted: Wanted, *, is_strict: bool) -> None:
@@ -78,7 +78,7 @@ def write_varying(connection: duckdb.DuckDBPyConnection, query: str, wanted: Wan
             sample UBIGINT)
     """)
     for batch in _read_groups(connection, query):
-        _insert(connection, "varied", _find_varying(batch, wanted, is_strict=is_strict))
+        insert_rows(connection, "varied", _find_varying(batch, wanted, is_strict=is_strict))
 
 
 def count_varying(connection: duckdb.DuckDBPyConnection, query: str, wanted: Wanted, *, min_groups: int) -> None:
@@ -100,7 +100,7 @@ def count_varying(connection: duckdb.DuckDBPyConnection, query: str, wanted: Wan
         is_cut = pc.is_in(counts.column("site"), value_set=pa.array([sites[0].as_py(), sites[-1].as_py()], pa.uint32()))
         rows = counts.filter(pc.or_(is_cut, pc.greater_equal(counts.column("g_count"), min_groups)))
         names = ["site", "kind", "fid", "base_min", "sample_min", "g_count"]
-        _insert(connection, "counted", rows.select(names))
+        insert_rows(connection, "counted", rows.select(names))
     connection.execute(f"""
         CREATE OR REPLACE TABLE varied AS
         SELECT site, kind, fid, min(base) AS base, min(sample) AS sample, sum(n)::UBIGINT AS n FROM counted
@@ -140,7 +140,7 @@ def _read_groups(connection: duckdb.DuckDBPyConnection, query: str) -> Iterator[
         yield kept
 
 
-def _insert(connection: duckdb.DuckDBPyConnection, table: str, rows: Any) -> None:
+def insert_rows(connection: duckdb.DuckDBPyConnection, table: str, rows: Any) -> None:
     connection.register("made", rows)
     connection.execute(f"INSERT INTO {table} SELECT * FROM made")
     connection.unregister("made")
