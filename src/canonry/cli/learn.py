@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import Counter
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING
 
 import click
 
 from canonry.cli import render
-from canonry.cli.options import complete_policy, db_option, json_option
+from canonry.cli.options import complete_policy, db_option, json_option, load_chosen_policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +26,7 @@ _ALL_CRAWLS = "crawls"
 _FACTS = "facts"
 _DECISIONS = "decisions"
 _SHOWN_DIFFERENCES = 10
+_SHOWN_FAILURES = 3
 
 
 @click.command()
@@ -35,7 +38,9 @@ _SHOWN_DIFFERENCES = 10
     show_default=True,
     help="The lower bound of the confidence of a rule: 16 contents give 0.80, 73 give 0.95.",
 )
-@click.option("--overrides", metavar="FILE", help="Write the rules to this overrides file.")
+@click.option(
+    "--overrides", metavar="FILE", type=click.Path(dir_okay=False), help="Write the rules to this overrides file."
+)
 @click.option(
     "--check",
     metavar="POLICY",
@@ -47,7 +52,7 @@ _SHOWN_DIFFERENCES = 10
     metavar="N",
     type=click.IntRange(0, 100),
     default=0,
-    help="Fetch N pairs of each rule before proposing it.",
+    help="Fetch N pairs of each rule before proposing it, from public addresses only.",
 )
 @click.option("--propose", is_flag=True, help="Store the rules as proposals for review on the page /learned.")
 @click.option(
@@ -56,7 +61,11 @@ _SHOWN_DIFFERENCES = 10
 )  # fmt: skip
 @click.option("--master", metavar="URL", help="With --engine spark: the cluster.  [default: local[*]]")
 @click.option(
-    "--memory", metavar="SIZE", default="1GB", show_default=True, help="Memory limit; more data goes to disk."
+    "--memory",
+    metavar="SIZE",
+    default="1GB",
+    show_default=True,
+    help="Memory limit, at least 300MB; more data goes to disk.",
 )
 @db_option
 @json_option
@@ -93,6 +102,8 @@ def learn(
 
     if master is not None and engine != "spark":
         raise click.UsageError("--master needs --engine spark")
+    # Fails now, not after an hour of learning.
+    checked = None if check is None else load_chosen_policy(check)
     learned = learn_batches(
         _read_sources(sources, database_url),
         engine=engine,
@@ -104,13 +115,11 @@ def learn(
         learned = _apply_decisions(learned, database_url)
     if verify:
         learned = asyncio.run(_verify(learned, verify))
-    _print_learned(learned, as_json=as_json)
-    if check is not None:
-        from canonry.cli.options import load_chosen_policy
+    _print_learned(learned, min_confidence, as_json=as_json)
+    if checked is not None:
         from canonry.learner.check_policy import check_policy
 
-        found = check_policy(_read_sources(sources, database_url), learned, load_chosen_policy(check))
-        _print_check(found, as_json=as_json)
+        _print_check(check_policy(_read_sources(sources, database_url), learned, checked), as_json=as_json)
     if overrides is not None:
         _write_overrides(overrides, learned.overrides())
     if propose:
@@ -126,7 +135,7 @@ def _read_sources(sources: tuple[str, ...], database_url: str) -> Iterator[Any]:
             from canonry.learner.read_crawls import read_crawl_rows
 
             number = source[len(_CRAWL_PREFIX) :] if source != _ALL_CRAWLS else ""
-            if number and not number.isdecimal():
+            if source != _ALL_CRAWLS and not number.isdecimal():
                 raise click.UsageError(f"{source!r} is not a crawl: write crawl:ID, with an ID of `canonry crawls`.")
             with open_store(database_url) as database:
                 yield from read_crawl_rows(database, int(number) if number else None)
@@ -157,7 +166,15 @@ async def _verify(learned: Learned, pairs: int) -> Learned:
 
     async with make_client(load_settings()) as client:
         # Nobody typed the URLs of a source, so they reach no allowed network behind a proxy.
-        return await verify_rules(learned, partial(client.fetch, origin=Origin.UNKNOWN), pairs=pairs)
+        fetch, failures = partial(client.fetch, origin=Origin.UNKNOWN), list[tuple[str, str]]()
+        verified = await verify_rules(
+            learned, fetch, pairs=pairs, on_failure=lambda url, reason: failures.append((url, reason))
+        )
+    if failures:
+        click.echo(f"canonry: --verify could not fetch {_count(len(failures), 'URL')}:", err=True)
+    for url, reason in failures[:_SHOWN_FAILURES]:
+        click.echo(render.escape_control(f"  {reason}" if url in reason else f"  {url}: {reason}"), err=True)
+    return verified
 
 
 def _write_overrides(path: str, text: str) -> None:
@@ -177,26 +194,50 @@ def _propose(learned: Learned, database_url: str) -> None:
     from canonry.learner.proposal_store import ProposalStore
 
     with open_store(database_url, must_exist=False) as database:
-        count = asyncio.run(ProposalStore(database).propose(learned.rules, datetime.now(UTC)))
-    click.echo(f"canonry: {count} new proposals. Review them on the page /learned of `canonry serve`.", err=True)
+        added = asyncio.run(ProposalStore(database).propose(learned.rules, datetime.now(UTC)))
+    click.echo(
+        f"canonry: {_count(added, 'new proposal')}. Review them on the page /learned of `canonry serve`.", err=True
+    )
 
 
-def _print_learned(learned: Learned, *, as_json: bool) -> None:
-    if not render.is_for_terminal(as_json=as_json):
+def _print_learned(learned: Learned, min_confidence: float, *, as_json: bool) -> None:
+    from canonry.learner.confidence import compute_confidence
+
+    if render.is_for_terminal(as_json=as_json):
+        _print_sentences(learned)
+    else:
         for rule in learned.rules:
             render.print_json({"outcome": "rule", **_list_fields(rule)})
         for refused in learned.refused:
             render.print_json({"outcome": "refused", **_list_fields(refused)})
+        if learned.invalid:
+            click.echo(f"canonry: {learned.invalid:,} of {learned.rows:,} rows have no valid URL", err=True)
         if not learned.rules:
-            click.echo("canonry: no rule was found", err=True)
-        return
+            click.echo(f"canonry: no rule was found in {_count(learned.rows, 'row')}", err=True)
+    if not learned.rules and not learned.refused:
+        pages = next(n for n in count(1) if compute_confidence(n, 0) >= min_confidence)
+        click.echo(f"canonry: a rule needs {_count(pages, 'page')} that were seen under several URLs each", err=True)
+
+
+def _print_sentences(learned: Learned) -> None:
     for rule in learned.rules:
         click.echo(render.make_bold(render.escape_control(rule.text)))
-        click.echo(f"  {rule.support} pages for, {rule.against} against, confidence {rule.confidence:.2f}")
+        pages = _count(rule.support, "page")
+        click.echo(f"  {pages} for, {rule.against:,} against, confidence {rule.confidence:.2f}")
         for pair in rule.examples:
             click.echo(f"  {render.escape_control(pair.one)}\n  = {render.escape_control(pair.other)}")
-    counts = f"{learned.rows:,} rows, {len(learned.rules)} rules, {len(learned.refused)} candidates refused"
-    click.echo(f"{counts}{f', {learned.invalid} rows without a valid URL' if learned.invalid else ''}")
+    counts = [_count(learned.rows, "row"), _count(len(learned.rules), "rule")]
+    if learned.invalid:
+        counts.append(f"{_count(learned.invalid, 'row')} without a valid URL")
+    click.echo(", ".join(counts))
+    if learned.refused:
+        reasons = Counter(str(refused.reason).replace("_", " ") for refused in learned.refused)
+        shown = ", ".join(f"{number:,} {reason}" for reason, number in reasons.most_common())
+        click.echo(f"{_count(len(learned.refused), 'candidate')} refused: {shown}. List them with --json.")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _list_fields(value: Any) -> dict[str, object]:

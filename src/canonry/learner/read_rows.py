@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from glob import glob
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -98,12 +99,18 @@ def _make_column(rows: list[dict[str, object]], name: str) -> Any:
 
 def read_file(pattern: str) -> Iterator[Any]:
     """Yield batches of a file or of the files that a pattern names."""
-    suffix = _get_suffix(pattern)
-    if not any(letter in pattern for letter in "*?[") and not Path(pattern).exists():
+    suffix, paths = _get_suffix(pattern), [pattern]
+    if any(letter in pattern for letter in "*?[") and not Path(pattern).exists():
+        paths = sorted(glob(pattern, recursive=True))
+        if not paths:
+            raise LearnError(f"There is no file {pattern}.")
+    elif not Path(pattern).exists():
         raise LearnError(f"{pattern} does not exist.")
+    elif Path(pattern).is_file() and Path(pattern).stat().st_size == 0:
+        raise LearnError(f"{pattern} is empty.")
     if suffix in _ARCHIVE_SUFFIXES:
-        for path in sorted(Path().glob(pattern)) if "*" in pattern else [Path(pattern)]:
-            yield from read_cdx(str(path))
+        for path in paths:
+            yield from read_cdx(path)
         return
     if suffix not in _READERS:
         known = ", ".join([*_READERS, *_ARCHIVE_SUFFIXES])
@@ -128,14 +135,18 @@ def _select(connection: duckdb.DuckDBPyConnection, table: str, name: str, params
     try:
         described = connection.execute(f"DESCRIBE SELECT * FROM {table}", params or None).fetchall()
         columns = {row[0]: row[1] for row in described}
-        found = {wanted: next((each for each in names if each in columns), None) for wanted, names in _NAMES.items()}
+        if list(columns) == ["json"]:
+            raise LearnError(f'{name} has no JSON object on each line, like {{"url": …, "content_hash": …}}.')
+        spelled = {column.lower(): column for column in columns}
+        found = {wanted: next((spelled[each] for each in names if each in spelled), None)
+                 for wanted, names in _NAMES.items()}  # fmt: skip
         if found["url"] is None or not (found["content_hash"] or found["simhash"] or found["canonical_url"]):
             raise LearnError(
                 f"{name} needs a column url and a column content_hash, simhash or canonical_url; "
                 f"it has {', '.join(columns) or 'none'}."
             )
         selected = ", ".join(_cast(wanted, column, columns) for wanted, column in found.items())
-        status = next((each for each in _STATUS_NAMES if each in columns), None)
+        status = next((spelled[each] for each in _STATUS_NAMES if each in spelled), None)
         where = (
             f"WHERE TRY_CAST({_quote(status)} AS INT) IS NULL OR TRY_CAST({_quote(status)} AS INT) = 200"
             if status

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from canonry.core.normalize import normalize
 from canonry.core.presets import get_newest
-from canonry.errors import CanonryError, InvalidUrl
+from canonry.errors import CanonryError
 from canonry.learner.export_rules import make_overrides
 from canonry.learner.refuse_rules import refuse_rule
 from canonry.learner.values import Learned, LearnedRule, Pair, RefusalReason, RefusedRule
@@ -25,17 +25,27 @@ class _Fetch(Protocol):
     async def __call__(self, url: str) -> Response: ...
 
 
+def _ignore_failure(_url: str, _reason: str) -> None:
+    pass
+
+
 async def verify_rules(
-    learned: Learned, fetch: _Fetch, *, pairs: int, digest: Callable[[bytes], str] | None = None
+    learned: Learned,
+    fetch: _Fetch,
+    *,
+    pairs: int,
+    digest: Callable[[bytes], str] | None = None,
+    on_failure: Callable[[str, str], None] = _ignore_failure,
 ) -> Learned:
     """Keep the rules of which up to `pairs` examples still have one content; the others are refused.
 
     The fetch must pass the guard. A pair that cannot be fetched says nothing; a rule without any such pair is refused.
+    `on_failure` gets the URL and the reason of each failure.
     """
     kept: list[LearnedRule] = []
     refused: list[RefusedRule] = list(learned.refused)
     for rule in learned.rules:
-        counter_examples = await _find_counter_examples(rule, fetch, pairs, digest or _hash)
+        counter_examples = await _find_counter_examples(rule, fetch, pairs, digest or _hash, on_failure)
         if counter_examples is not None and not counter_examples:
             kept.append(rule)
             continue
@@ -44,23 +54,33 @@ async def verify_rules(
 
 
 async def _find_counter_examples(
-    rule: LearnedRule, fetch: _Fetch, pairs: int, digest: Callable[[bytes], str]
+    rule: LearnedRule,
+    fetch: _Fetch,
+    pairs: int,
+    digest: Callable[[bytes], str],
+    on_failure: Callable[[str, str], None],
 ) -> list[Pair] | None:
     """Return the pairs with two contents; None if no pair could be fetched."""
     policy = get_newest("crawl").with_overrides(make_overrides([rule.overrides]))
     counter_examples: list[Pair] = []
     has_answer = False
     for pair in rule.examples[:pairs]:
-        try:
+        bodies: list[bytes] = []
+        for url in (pair.one, pair.other):
+            try:
+                answer = await fetch(url)
+            except CanonryError as error:
+                on_failure(url, str(error))
+                break
+            if answer.status != _SUCCESS:
+                on_failure(url, f"HTTP status {answer.status}")
+                break
+            bodies.append(answer.body)
+        else:
+            has_answer = True
             is_pair = normalize(pair.one, policy) == normalize(pair.other, policy)
-            answers = [await fetch(url) for url in (pair.one, pair.other)]
-        except (InvalidUrl, CanonryError):
-            continue
-        if any(answer.status != _SUCCESS for answer in answers):
-            continue
-        has_answer = True
-        if digest(answers[0].body) != digest(answers[1].body) and is_pair:
-            counter_examples.append(pair)
+            if digest(bodies[0]) != digest(bodies[1]) and is_pair:
+                counter_examples.append(pair)
     return counter_examples if has_answer else None
 
 

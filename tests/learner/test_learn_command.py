@@ -1,0 +1,90 @@
+"""`canonry learn` says what happened and what to do (contract L1)."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner, Result
+
+from canonry.cli.group import canonry as command
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytest.importorskip("duckdb")
+
+
+def learn(*arguments: str) -> Result:
+    return CliRunner().invoke(command, ["learn", *arguments])
+
+
+def write_csv(path: Path, *, host: str = "https://s.example", head: str = "url,content_hash", pages: int = 40) -> str:
+    rows = [f"{host}/item?kind={n}&zog={n * 3 + c},content {n}" for n in range(pages) for c in range(3)]
+    path.write_text("\n".join([head, *rows]) + "\n")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("rows.csv", "", "is empty"),
+        ("rows.cdx", "", "is empty"),
+        ("rows.jsonl", '[{"url": "https://a.example/", "content_hash": "x"}]', "has no JSON object on each line"),
+        ("rows.csv", "address,hash\na,b\n", "needs a column url and a column content_hash"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named_with_the_reason(
+    tmp_path: Path, name: str, text: str, message: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    done = learn(str(path))
+    assert done.exit_code == 1
+    assert f"{path} {message}" in str(done.exception)
+
+
+def test_names_of_columns_are_found_in_any_case(tmp_path: Path) -> None:
+    done = learn(write_csv(tmp_path / "rows.csv", head="URL,Content_Hash"))
+    assert json.loads(done.stdout)["name"] == "param:zog"
+
+
+def test_a_pattern_names_archive_files_anywhere(tmp_path: Path) -> None:
+    for half in (0, 1):
+        lines = [
+            f"x 20240101000000 {json.dumps({'url': f'https://s.example/i?n={n}&zog={n * 3 + c}', 'digest': f'{n}'})}"
+            for n in range(half * 20, half * 20 + 20)
+            for c in range(3)
+        ]
+        (tmp_path / f"{half}.cdxj").write_text("\n".join(lines))
+    assert json.loads(learn(str(tmp_path / "*.cdxj")).stdout)["support"] == 40
+    assert f"There is no file {tmp_path}/*.cdx." in str(learn(str(tmp_path / "*.cdx")).exception)
+
+
+@pytest.mark.parametrize("arguments", [["--check", "nothing"], ["--overrides", "."]])
+def test_wrong_options_are_refused_before_learning(tmp_path: Path, arguments: list[str]) -> None:
+    done = learn(write_csv(tmp_path / "rows.csv"), *arguments)
+    assert done.exit_code != 0
+    assert "param:zog" not in done.output
+
+
+def test_a_crawl_needs_a_number() -> None:
+    assert "write crawl:ID" in learn("crawl:").output
+
+
+def test_what_is_missing_for_a_rule_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("url,content_hash\nno url,x\n")
+    assert learn(str(path)).stderr.splitlines() == [
+        "canonry: 1 of 1 rows have no valid URL",
+        "canonry: no rule was found in 1 row",
+        "canonry: a rule needs 16 pages that were seen under several URLs each",
+    ]
+
+
+def test_verify_says_why_pages_were_not_fetched(tmp_path: Path) -> None:
+    done = learn(write_csv(tmp_path / "rows.csv", host="http://127.0.0.1:8080"), "--verify", "1")
+    assert json.loads(done.stdout)["reason"] == "not_confirmed"
+    assert "--verify could not fetch 1 URL:" in done.stderr
+    assert "127.0.0.1 is a loopback address" in done.stderr
