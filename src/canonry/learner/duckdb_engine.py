@@ -1,7 +1,7 @@
 """Learn on one machine with DuckDB: rows in, rules out, the same for any order of the rows (contract L2, L6).
 
 Rows are stored in tables that spill to disk, and learned in parts with whole sites, so that a part fits into memory.
-The rows of a site go to one of sixteen tables, so that the rows of other parts are not read.
+The rows of a site go to one of eight tables, so that the rows of other parts are not read.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ DEFAULT_MEMORY = 1000**3
 _BASE_MEMORY = 200 * 1000**2  # of Python and Arrow, which DuckDB does not count
 _FREED_MEMORY = 0.25  # of the rest: freed, but not yet given back to the system
 _BYTES_PER_ROW = 1000  # of the tables that are made of a part
-_TABLES = 16  # a power of two
+_TABLES = 8  # a power of two
 PARSE_ONLY = Policy("learn", 1, normalize_escapes=True, fragment="drop")
 
 _MAKE_TABLE = """
