@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -69,15 +70,13 @@ def test_each_rule_merges_its_examples_and_is_a_fixed_point(rows: list[Row], lea
 
 @pytest.mark.slow
 def test_the_command_line_learns_and_normalizes(rows: list[Row], learned: canonry.Learned, tmp_path: Path) -> None:
-    import pyarrow
-    import pyarrow.parquet
-
     from canonry.learner.duckdb_engine import SCHEMA
 
-    pa: Any = pyarrow
+    pa: Any = import_module("pyarrow")
+    parquet: Any = import_module("pyarrow.parquet")
     source, overrides = tmp_path / "rows.parquet", tmp_path / "o.json"
     columns = {name: [getattr(row, name) for row in rows] for name in SCHEMA.names}
-    pa.parquet.write_table(pa.table(columns, schema=SCHEMA), source)
+    parquet.write_table(pa.table(columns, schema=SCHEMA), source)
     done = CliRunner().invoke(command, ["learn", str(source), "--overrides", str(overrides)])
     assert done.exit_code == 0, done.output
     assert overrides.read_text() == learned.overrides()

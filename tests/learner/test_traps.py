@@ -11,6 +11,7 @@ import canonry
 pytest.importorskip("duckdb")
 DAY = 86_400
 HOST = "https://s.example"
+Rows = list[dict[str, object]]
 
 
 def learn_names(rows: object) -> list[str]:
@@ -47,7 +48,7 @@ def test_versions_that_were_crawled_one_after_the_other_are_no_edits() -> None:
 
 def test_a_parameter_that_was_found_later_is_no_edit() -> None:
     """On a site where pages do change, the second tab of some pages has another content."""
-    rows = []
+    rows: Rows = []
     for n in range(200):
         for visit in range(4):
             content = f"{n} a {n < 10 and visit > 2}"
@@ -60,7 +61,7 @@ def test_a_parameter_that_was_found_later_is_no_edit() -> None:
 def test_variants_with_nearly_equal_texts_are_kept_apart() -> None:
     """The bytes change at every fetch, but by less than the sizes of one product differ."""
     rng = random.Random(5)
-    rows = []
+    rows: Rows = []
     for n in range(120):
         page = rng.getrandbits(64)
         for place, size in enumerate("sml"):

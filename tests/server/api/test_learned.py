@@ -7,10 +7,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
+from sqlalchemy import select
 
 import canonry
 from canonry.learner.proposal_store import ProposalStore
 from canonry.store.database import Database
+from canonry.store.schema import bookmarks
 from service import Running, serving, until
 
 if TYPE_CHECKING:
@@ -32,11 +34,19 @@ def service(database_url: str) -> Generator[Running]:
         yield running
 
 
-def test_accept_rekeys_and_undo_restores(service: Running) -> None:
+def read_bookmark_rows(database_url: str) -> list[tuple[object, ...]]:
+    with Database(database_url) as database:
+        rows = database.read_now(
+            lambda connection: connection.execute(select(bookmarks).order_by(bookmarks.c.id)).all()
+        )
+    return [tuple(row) for row in rows]
+
+
+def test_accept_rekeys_and_undo_restores(service: Running, database_url: str) -> None:
     service.put("https://shop.example/item?kind=900&zog=1", title="one", tags=["a"])
     service.put("https://shop.example/item?kind=900&zog=2", title="two", tags=["b"])
     service.put("https://other.example/item?kind=900&zog=2", title="three")
-    before = service.get("/api/bookmarks").json()
+    before, rows_before = service.get("/api/bookmarks").json(), read_bookmark_rows(database_url)
     (rule,) = service.get("/api/learned").json()
     assert (rule["host"], rule["state"], rule["support"], len(rule["examples"])) == ("shop.example", "proposed", 40, 2)
     path = f"/api/learned/{rule['id']}"
@@ -56,6 +66,7 @@ def test_accept_rekeys_and_undo_restores(service: Running) -> None:
     assert service.ask("POST", f"{path}/undo", None).json()["state"] == "proposed"
     until(lambda: service.get(rekey).json()["undone_at"])
     assert service.get("/api/bookmarks").json() == before
+    assert read_bookmark_rows(database_url) == rows_before
 
 
 def test_a_refused_rule_is_remembered(service: Running) -> None:
