@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _PARSER: Any = importlib.import_module("re._parser")
 _ONE_CHARACTER = {"ANY", "IN", "LITERAL", "NOT_LITERAL"}
-# Hot patterns for which an atomic group is too slow; none of their groups can fail after a repetition.
-_KNOWN = {"canonry.core.url._PLAIN", "canonry.core.native.shortcut._PLAIN_LOWER_CASE"}
+# A hot pattern for which an atomic group is too slow; none of its groups can fail after a repetition.
+_KNOWN = {"canonry.core.url._PLAIN"}
 
 
 def find_patterns() -> Iterator[tuple[str, re.Pattern[Any]]]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from benchmarks.corpus import make_dirty_urls
+from benchmarks.site_corpus import make_site_urls
 
 import canonry
 import corpora
@@ -86,6 +87,15 @@ def test_the_shortcut_agrees_with_the_reference(policy: Policy) -> None:
     for url in [*EDGES, *case_texts(), *corpora.get_real_or_generated_urls()[::7], *make_dirty_urls(1_000)]:
         wanted = fuzz_native.answer(reference.normalize, url, policy)
         assert fuzz_native.answer(shortcut.normalize, url, policy) == wanted
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.id)
+def test_the_shortcut_agrees_on_pages_of_sites(policy: Policy) -> None:
+    for url in make_site_urls(1_000, seed=2):
+        address = url.partition("#")[0].partition("?")[0]
+        for each in (url, address, f"{address}/", f"{address}?b=1&a=2&utm_source=x"):
+            wanted = fuzz_native.answer(reference.normalize, each, policy)
+            assert fuzz_native.answer(shortcut.normalize, each, policy) == wanted
 
 
 @needs_native

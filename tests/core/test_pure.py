@@ -13,8 +13,8 @@ import canonry
 
 CORE = Path(canonry.__file__).parent / "core"
 ALLOWED = {
-    "__future__", "ada_url", "binascii", "canonry", "collections", "dataclasses", "difflib", "enum", "hashlib", "json", "re",
-    "tomllib", "typing",
+    "__future__", "ada_url", "binascii", "canonry", "collections", "dataclasses", "difflib", "enum", "functools", "hashlib",
+    "json", "re", "tomllib", "typing",
 }  # fmt: skip
 
 
@@ -43,7 +43,7 @@ import sys, ada_url
 import canonry
 import hashlib
 from canonry.core import overrides
-from canonry.core import rewrite_cycles
+from canonry.core import rewrite_cycles, site_pages
 from canonry.feeds import content
 from canonry.core import policy_diff as diff
 from canonry.core import policy_toml

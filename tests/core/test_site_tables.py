@@ -14,7 +14,7 @@ import site_format
 import tables
 from canonry.core import normalize as reference
 from canonry.core.policy import Policy
-from canonry.core.site_pages import SiteTables
+from canonry.core.site_pages import MAIN_GROUP, SiteTables
 from canonry.core.url import parse
 
 FILES = site_format.read_site_files()
@@ -80,6 +80,21 @@ def test_every_kind_of_page_has_rows(file: site_format.SiteFile) -> None:
         if id(page) not in hit[is_same]
     ]
     assert missing == []
+
+
+def test_a_main_host_is_a_host_of_the_same_block() -> None:
+    """The pages of a host are looked for on its main host too: they are the same, whichever table names a longer host."""
+    tables = reference.get_plan(POLICY).tables
+    listed = {host for file in FILES for block in file.blocks for host, *_ in block["hosts"]}
+    labels = {host.partition(".")[0] for host in listed} | {"en", "x1"}
+    checked = 0
+    for host in listed:
+        for each in [host] if host[0] != "*" else [label + host[1:] for label in labels if label != "*"]:
+            if entry := tables.find(each):
+                main = tables.find(entry.name_main(each))
+                assert main is not None and main.block is entry.block and main.group == MAIN_GROUP, each
+                checked += 1
+    assert checked > 1_400
 
 
 @pytest.mark.native

@@ -9,7 +9,6 @@ from __future__ import annotations
 from canonry.core import rules
 from canonry.core.policy import Policy
 from canonry.core.presets import policy as shipped_policy
-from canonry.core.site_pages import SiteTables
 from canonry.core.sites import SITES, SiteRules
 from canonry.core.tables import SITE_TABLES
 from canonry.core.url import Parts, parse
@@ -18,6 +17,8 @@ from canonry.url_errors import InvalidUrl
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from canonry.core.site_pages import SiteTables
 
     Matcher = Callable[[str], bool]
     Edit = Callable[[Parts], bool | None]  # True: the rules after it do not apply
@@ -45,10 +46,20 @@ _MAX_CHARACTERS = 20_000_000
 class Plan:
     """The rules 2 to 11 that are on in a policy, in order, as functions that edit the parts of a URL."""
 
-    __slots__ = ("edits", "final_steps", "steps")
+    __slots__ = ("edits", "final_steps", "steps", "tables")
 
     def __init__(self, policy: Policy) -> None:
-        edits = _make_edits(policy)
+        # Large, and not needed for what the C core answers itself.
+        from canonry.core.site_pages import SiteTables
+        from canonry.core.site_tables import SITE_PAGES
+
+        get_dropped = _make_get_dropped(policy)
+        self.tables = SiteTables(
+            [SITE_PAGES[site] for site in policy.sites if site in SITE_PAGES],
+            get_dropped,
+            keep_embedded=policy.keep_embedded,
+        )
+        edits = _make_edits(policy, self.tables, get_dropped)
         self.steps = tuple((rule, edits[rule]) for rule in RULES if rule in edits)
         self.edits = tuple(edit for _, edit in self.steps)
         # What still applies to an address that is kept whole: a fragment that the policy drops everywhere.
@@ -58,11 +69,13 @@ class Plan:
 def normalize(url: str, policy: Policy | str = "bookmark") -> str:
     """Normalize a URL under a policy; InvalidUrl if it is not an http(s) URL."""
     policy = resolve_policy(policy)
-    plan = policy.plan or get_plan(policy)
     parts = parse(url)
-    if not policy.parse:
-        return url
-    apply_edits(plan, parts)
+    return normalize_parts(url, parts, policy) if policy.parse else url
+
+
+def normalize_parts(url: str, parts: Parts, policy: Policy) -> str:
+    """Normalize a URL that was parsed into these parts."""
+    apply_edits(policy.plan or get_plan(policy), parts)
     text = str(parts)
     return text if policy.overrides is None else _apply_overrides(url, text, parts, policy)
 
@@ -148,20 +161,13 @@ def make_endless_error(url: str) -> InvalidUrl:
     return InvalidUrl(url, "the overrides rewrite it without end")
 
 
-def _make_edits(policy: Policy) -> dict[str, Edit]:
-    from canonry.core.site_tables import SITE_PAGES  # large, and not needed for what the C core answers itself
-
+def _make_edits(policy: Policy, tables: SiteTables, get_dropped: Callable[[str], Matcher]) -> dict[str, Edit]:
     edits: dict[str, Edit] = {}
-    get_dropped = _make_get_dropped(policy)
-    code_sites = SiteRules([SITES[site](SITE_TABLES[site]) for site in policy.sites if site in SITES])
-    tables = SiteTables(
-        [SITE_PAGES[site] for site in policy.sites if site in SITE_PAGES],
-        get_dropped,
-        keep_embedded=policy.keep_embedded,
-    )
+    sites_in_code = [SITES[site](SITE_TABLES[site]) for site in policy.sites if site in SITES]
+    code_sites = SiteRules(sites_in_code)
     if policy.sites:
-        edits["site_host"] = _make_site_host(code_sites, tables)
-        edits["site_path"] = _make_site_path(code_sites, tables)
+        edits["site_host"] = _make_site_host(code_sites, tables) if sites_in_code else tables.move_host
+        edits["site_path"] = _make_site_path(code_sites, tables) if sites_in_code else tables.rewrite_path
     if policy.keep_embedded:
         move_host = edits.get("site_host")
         edits["site_host"] = lambda parts: bool(move_host and move_host(parts)) or rules.embeds_address(parts)
@@ -235,7 +241,8 @@ def _collapse_slashes(parts: Parts) -> None:
 
 
 def _strip_trailing_slash(parts: Parts) -> None:
-    parts.path = rules.strip_trailing_slashes(parts.path)
+    if parts.path[-1] == "/":
+        parts.path = rules.strip_trailing_slashes(parts.path)
 
 
 def _make_get_dropped(policy: Policy) -> Callable[[str], Matcher]:
@@ -273,7 +280,8 @@ def _make_clean_fragment(get_dropped: Callable[[str], Matcher], tables: SiteTabl
 
 
 def _sort_params(parts: Parts) -> None:
-    parts.query = rules.sort_params(parts.query)
+    if parts.query is not None:
+        parts.query = rules.sort_params(parts.query)
 
 
 def _drop_fragment(parts: Parts) -> None:

@@ -71,7 +71,9 @@ def strip_trailing_slashes(path: str) -> str:
 
 def clean_path(path: str) -> str:
     """Return the path as rules 5 to 7 would leave it; site rules match against this."""
-    return strip_trailing_slashes(collapse_slashes(normalize_escapes(path)))
+    if "%" in path or "//" in path:
+        path = collapse_slashes(normalize_escapes(path))
+    return path.rstrip("/") or "/"
 
 
 def get_param_name(param: str) -> str:

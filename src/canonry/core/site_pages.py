@@ -8,6 +8,7 @@ answer is the same under every policy. tools/site_format.py checks the tables; n
 from __future__ import annotations
 
 import re
+from functools import cached_property
 
 from canonry.core.rules import (
     clean_path,
@@ -16,9 +17,10 @@ from canonry.core.rules import (
     lower_ascii,
     make_name_matcher,
     normalize_escapes,
+    strip_trailing_slashes,
     strip_www,
 )
-from canonry.core.site_patterns import TARGET_CODES, fill_template, is_web_address, make_expression, read_form_value
+from canonry.core.site_patterns import TARGET_CODES, is_web_address, make_expression, make_writer, read_form_value
 from canonry.core.url import Parts, parse
 from canonry.url_errors import InvalidUrl
 
@@ -37,14 +39,37 @@ MAIN_GROUP = 0  # the main host of a block and its mirrors; a host of another gr
 class SiteHost:
     """A host of a site: the block it belongs to, the host to write, and the group of hosts it is in."""
 
-    __slots__ = ("block", "excluded", "group", "label", "main")
-
     def __init__(self, block: SiteBlock, main: str, *, group: int, label: str, excluded: tuple[str, ...]) -> None:
         self.block = block
         self.main = main  # `*.example.com` takes over the first label; empty: the host stays
+        self.main_domain = main[1:] if main[:1] == "*" else ""
         self.group = group
         self.label = re.compile(make_expression(label)) if label else None
         self.excluded = frozenset(excluded)
+
+    @cached_property
+    def pages(self) -> list[SitePage]:
+        """The kinds of pages that this host shares, in the order in which they are tried."""
+        return [page for page in self.block.pages if self.group in page.groups]
+
+    @cached_property
+    def may_move(self) -> bool:
+        """Whether a page of this host leads to another host or is kept whole."""
+        return any(page.moves for page in self.pages)
+
+    def match_path(self, path: str) -> tuple[SitePage | None, dict[str, str]]:
+        """Return the first page with this path, whatever its parameters, and what it captures."""
+        for page in self.pages:
+            for expression in page.paths:
+                if found := expression.fullmatch(path):
+                    return page, found.groupdict()
+        return None, {}
+
+    def name_main(self, host: str) -> str:
+        """Return the main host for a host of this entry."""
+        if self.main_domain:
+            return strip_www(host).partition(".")[0] + self.main_domain
+        return self.main or host
 
     def accepts(self, label: str) -> bool:
         """Return whether a host with this first label belongs to the block."""
@@ -55,8 +80,9 @@ class SitePage:
     """One kind of page, ready to match and to write."""
 
     __slots__ = (
-        "absent", "defaults", "drop", "fragment", "fragments", "groups", "ignore_case", "keep", "not_values", "only",
-        "paths", "query", "rename", "target", "target_code", "target_query", "whole", "write",
+        "absent", "defaults", "drop", "fragment", "fragments", "groups", "has_conditions", "is_plain", "keep", "moves",
+        "not_values", "only", "paths", "query", "rename", "target", "target_code", "target_query", "whole", "write",
+        "write_address",
     )  # fmt: skip
 
     def __init__(self, table: dict[str, Any]) -> None:
@@ -69,6 +95,7 @@ class SitePage:
         self.not_values = {name: frozenset(values) for name, values in table.get("not", {}).items()}
         self.absent = frozenset(table.get("without", ()))
         self.only = table.get("no_other_params", False)
+        self.has_conditions = bool(self.query or self.absent or self.only)
         self.write = table.get("write", "")
         self.keep = make_name_matcher(table["keep"]) if "keep" in table else None
         self.drop = make_name_matcher(table.get("drop", ()))
@@ -80,23 +107,26 @@ class SitePage:
         self.target = table.get("target", self.target_code)
         self.target_query = table.get("target_query", False)
         self.whole = table.get("whole", False)
+        self.moves = bool(self.target or self.whole or self.write.startswith("https://"))
+        # The path alone decides whether a URL shows this page, and how it is written.
+        self.is_plain = bool(self.write) and not (self.has_conditions or self.not_values or self.moves)
+        self.write_address = make_writer(self.target or self.write)
 
     def match(self, path: str, params: list[str]) -> dict[str, str] | None:
         """Return what the page captures, or None if the URL does not show this kind of page."""
-        captures = None
         for expression in self.paths:
             if found := expression.fullmatch(path):
                 captures = found.groupdict()
                 break
-        if captures is None or not self._match_query(params, captures):
+        else:
             return None
-        if any(captures.get(name) in values for name, values in self.not_values.items()):
+        if self.has_conditions and not self._match_query(params, captures):
+            return None
+        if self.not_values and any(captures.get(name) in values for name, values in self.not_values.items()):
             return None
         return captures
 
     def _match_query(self, params: list[str], captures: dict[str, str]) -> bool:
-        if not (self.query or self.absent or self.only):
-            return True
         names = [get_param_name(param) for param in params]
         for name, expression in self.query:
             if names.count(name) != 1:
@@ -127,11 +157,8 @@ def _can_be_written(value: str) -> bool:
 class SiteBlock:
     """Some hosts of a site that show the same pages; its tables are read when the first URL needs them."""
 
-    __slots__ = ("_pages", "_table", "defaults", "drop", "fragments", "https", "needs", "slash")
-
     def __init__(self, table: dict[str, Any]) -> None:
         self._table = table
-        self._pages: list[SitePage] | None = None
         self.https: bool = table.get("https", False)
         self.slash: str = table.get("slash", "keep")
         self.drop = make_name_matcher(table.get("drop", ()))
@@ -139,12 +166,17 @@ class SiteBlock:
         self.defaults = {lower_ascii(name): frozenset(values) for name, values in table.get("defaults", {}).items()}
         self.fragments = tuple(table.get("drop_fragments", ()))
 
-    @property
+    @cached_property
     def pages(self) -> list[SitePage]:
         """The kinds of pages, in the order in which they are tried."""
-        if self._pages is None:
-            self._pages = [SitePage(page) for page in self._table.get("pages", ())]
-        return self._pages
+        return [SitePage(page) for page in self._table.get("pages", ())]
+
+    def write_slash(self, path: str) -> str:
+        """Write the slash at the end of a path as the block says."""
+        if self.slash == "keep":
+            return path
+        stripped = strip_trailing_slashes(path)
+        return stripped if self.slash == "strip" or stripped == "/" else f"{stripped}/"
 
 
 class SiteTables:
@@ -221,6 +253,9 @@ class SiteTables:
 
     def _rewrite_to_moving_page(self, parts: Parts, entry: SiteHost, page: SitePage, captures: dict[str, str]) -> bool:
         """Write a page that, once written, is one that leaves this host or is kept whole; False for most."""
+        main_entry = self.find(entry.name_main(parts.host))
+        if main_entry is None or not main_entry.may_move:
+            return False
         written = parts.copy()
         for _ in range(MAX_MOVES):
             before = (written.path, written.query)
@@ -231,7 +266,7 @@ class SiteTables:
             next_page, captures = self._find_page(written, next_entry)
             if next_page is None or next_page is page:
                 return False
-            if next_page.target or next_page.whole or next_page.write.startswith("https://"):
+            if next_page.moves:
                 parts.set_all(written)
                 return True
             entry, page = next_entry, next_page
@@ -246,16 +281,35 @@ class SiteTables:
         for _ in range(MAX_MOVES):
             if page is None or page.target:
                 break
+            before, written = (parts.host, parts.path, parts.query), page
             _write_page(parts, entry, page, captures)
-            written = page
+            if (parts.host, parts.path, parts.query) == before:
+                return
             page, captures = self._find_page(parts, entry)  # once written, it may be another kind of page
             if page is written:
                 return
-        if entry.block.slash != "keep" and len(parts.path) > 1:
-            path = parts.path.rstrip("/") or "/"
-            parts.path = path if entry.block.slash == "strip" or path == "/" else f"{path}/"
+        parts.path = entry.block.write_slash(parts.path)
         parts.query = _clean_query(parts.query, entry.block, None)
         parts.fragment = _clean_fragment(parts.fragment, entry.block.fragments)
+
+    def write_plain(self, host: str, path: str) -> str | None:
+        """Return what rules 2 and 8 make of a host and a plain path without query; None where they may do more."""
+        for _ in range(MAX_MOVES):
+            entry = self.find(host)
+            if entry is None or not entry.block.https:
+                return None
+            host, stripped = entry.name_main(host), strip_trailing_slashes(path)
+            page, captures = entry.match_path(stripped)
+            if page is None and entry.group == MAIN_GROUP:
+                return f"https://{host}{entry.block.write_slash(path)}"
+            if page is None or not page.is_plain:
+                return None
+            path = page.write_address(captures)
+            if entry.group == MAIN_GROUP:
+                return f"https://{host}{path}" if path == stripped else None
+            if path[-1] == "/" or "//" in path or "%" in path or "?" in path:
+                return None
+        return None
 
     def find_needed(self, host: str) -> Matcher | None:
         """Return the matcher of the parameters that a site needs although the policy lists them; None for most."""
@@ -263,13 +317,11 @@ class SiteTables:
         return entry.block.needs if entry else None
 
     def _find_page(self, parts: Parts, entry: SiteHost) -> tuple[SitePage | None, dict[str, str]]:
-        path = clean_path(parts.path)
-        params: list[str] | None = None
-        for page in entry.block.pages:
-            if entry.group not in page.groups:
-                continue
-            if params is None:
-                params = self._list_visible_params(parts, entry)
+        pages = entry.pages
+        if not pages:
+            return None, {}
+        path, params = clean_path(parts.path), self._list_visible_params(parts, entry)
+        for page in pages:
             captures = page.match(path, params)
             if captures is not None and (
                 not page.target or _has_unclear_slashes(parts, page) or _make_target(parts, page, captures)
@@ -281,7 +333,7 @@ class SiteTables:
         """List the parameters that neither the policy nor the site drops."""
         if parts.query is None:
             return []
-        dropped, needs = self._get_dropped(_name_main(parts.host, entry)), entry.block.needs
+        dropped, needs = self._get_dropped(entry.name_main(parts.host)), entry.block.needs
         return [
             param
             for param in parts.query.split("&")
@@ -291,15 +343,9 @@ class SiteTables:
         ]
 
 
-def _name_main(host: str, entry: SiteHost) -> str:
-    if entry.main.startswith("*"):
-        return strip_www(host).partition(".")[0] + entry.main[1:]
-    return entry.main or host
-
-
 def _set_host(parts: Parts, entry: SiteHost) -> None:
-    parts.host = _name_main(parts.host, entry)
-    if entry.block.https:
+    parts.host = entry.name_main(parts.host)
+    if entry.block.https and parts.scheme != "https":
         parts.set_scheme("https")
 
 
@@ -314,7 +360,7 @@ def _make_target(parts: Parts, page: SitePage, captures: dict[str, str]) -> str:
     if page.target_code:
         text = TARGET_CODES[page.target_code](normalize_escapes(parts.path + query))
     else:
-        text = fill_template(page.target, captures)
+        text = page.write_address(captures)
     if page.target_query:
         text += "/" if parts.path.endswith("/") else ""
         text += query
@@ -333,7 +379,7 @@ def _write_page(parts: Parts, entry: SiteHost, page: SitePage, captures: dict[st
     _set_host(parts, entry)
     parts.query = _clean_query(parts.query, entry.block, page)
     if page.write:
-        path, _, query = fill_template(page.write, captures).partition("?")
+        path, _, query = page.write_address(captures).partition("?")
         if path.startswith("https://"):
             parts.host, _, path = path[8:].partition("/")
             parts.set_scheme("https")
@@ -345,9 +391,8 @@ def _write_page(parts: Parts, entry: SiteHost, page: SitePage, captures: dict[st
                 param for param in (parts.query or "").split("&") if param and get_param_name(param) not in written
             ]
             parts.query = "&".join([query, *others])
-    elif entry.block.slash != "keep" and len(parts.path) > 1:
-        path = parts.path.rstrip("/") or "/"
-        parts.path = path if entry.block.slash == "strip" or path == "/" else f"{path}/"
+    else:
+        parts.path = entry.block.write_slash(parts.path)
     parts.fragment = None if page.fragment == "drop" else _clean_fragment(parts.fragment, entry.block.fragments)
     parts.fragment = _clean_fragment(parts.fragment, page.fragments)
 

@@ -16,13 +16,9 @@ if TYPE_CHECKING:
 
 SCHEME_PORTS = {"http": 80, "https": 443}
 _PORT_TEXTS = {scheme: str(port) for scheme, port in SCHEME_PORTS.items()}
-# Patterns as text: other modules compile them at their first use, because compiling would slow down every start.
-# A host in lower case that is not an IPv4 address.
-PLAIN_HOST = r"(?:[a-z0-9_-]++\.)*+[a-z][a-z0-9_-]*+"
-# The characters of a path that the WHATWG parser keeps, except %.
-PATH_CHARACTERS = r"A-Za-z0-9\-._~!$&'()*+,;=:@/|\[\]"
 # A URL that the parser returns unchanged, proved by its characters: no upper case, punycode, user,
 # default port, segment that starts with a dot, empty query or empty fragment, and nothing to encode.
+# As text: other modules compile it at its first use, because compiling would slow down every start.
 UNCHANGED_URL = (
     r"https?://(?>(?!xn--)[a-z0-9_-]++\.)*+(?!xn--)[a-z][a-z0-9_-]*+"
     r"(?>:(?!80/|443/)[1-9][0-9]{0,3}+)?+"
@@ -35,7 +31,7 @@ _PLAIN = re.compile(
     r"([Hh][Tt][Tt][Pp][Ss]?)://"
     r"((?:[A-Za-z0-9_-]++\.)*+[A-Za-z][A-Za-z0-9_-]*+)"
     r"(?::([1-9][0-9]{0,3}+))?+"
-    rf"(/[{PATH_CHARACTERS}%]*+)?+"
+    r"(/[A-Za-z0-9\-._~!$&'()*+,;=:@/|\[\]%]*+)?+"
     r"(?:\?([A-Za-z0-9\-._~!$&()*+,;=:@%/?|\[\]\\^`{}]*+))?+"
     r"(?:#([A-Za-z0-9\-._~!$&'()*+,;=:@%/?|\[\]\\^{}#]*+))?+"
 )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # Flags of a special host, equal to the HOST_… constants in rules.h.
 _IS_SITE, _IS_DOMAIN, _HAS_OVERRIDE, _HAS_NAMES, _HAS_TABLE, _HAS_DOMAIN_TABLES = 1, 2, 4, 8, 16, 32
+IS_ANY_DOMAIN = _IS_DOMAIN | _HAS_DOMAIN_TABLES  # a host with one label before it is special, too
 _NO_PROGRAM: Program = ((), b"")
 _MAX_NAME_BYTES, _MAX_LIST_BYTES, _MAX_LISTS = 255, 60_000, 1_000
 

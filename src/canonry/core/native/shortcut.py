@@ -6,49 +6,48 @@ import re
 
 from canonry.core import normalize as reference
 from canonry.core.configured_overrides import TAKES_OVERRIDES
-from canonry.core.native.policy_tables import list_special_hosts
-from canonry.core.rules import strip_trailing_slashes, strip_www
-from canonry.core.url import PATH_CHARACTERS, PLAIN_HOST
+from canonry.core.native.policy_tables import IS_ANY_DOMAIN, list_special_hosts
+from canonry.core.policy import Policy
+from canonry.core.rules import drop_params, make_name_matcher, sort_params, strip_trailing_slashes, strip_www
+from canonry.core.sites import SITES
+from canonry.core.url import Parts
 from canonry.url_errors import InvalidUrl
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from canonry.core.policy import Policy
-
-# A URL in lower case without port, query, fragment or escape: only www. and slashes are left to change.
-_PLAIN_LOWER_CASE = re.compile(rf"https?://({PLAIN_HOST})(/[{PATH_CHARACTERS}]*+)")
-# Most hosts differ from special ones in their last characters. A host of 8 or more characters is recognised by
-# the last 8, a shorter one by the last 5.
-_ENDING_CHARACTERS, _SHORT_ENDING_CHARACTERS = 8, 5
+# A URL that the parser returns unchanged, and in which a rule can only change `www.`, a slash at the end and
+# parameters, unless it names the host: no upper case or `xn--` in the host, no port, escape, dot segment, double
+# slash, fragment or address inside the URL. The host has a dot, and is captured without `www.`.
+_PLAIN_URL = re.compile(
+    r"(https?)://(www\.|)((?!xn--|www\.)[a-z0-9_-]++\.((?>(?!xn--)[a-z0-9_-]++\.)*+(?!xn--)[a-z][a-z0-9_-]*+))"
+    r"(/(?>[A-Za-z0-9\-_~!$&'()*+,;=@|\[\]][A-Za-z0-9\-._~!$&'()*+,;=@|\[\]]*+/?+)*+)"
+    r"(?:\?([A-Za-z0-9\-._~!$&()*+,;=@/?|\[\]\\^`{}]++))?"
+)
+_match_plain = _PLAIN_URL.fullmatch
+_WWW, _HOST, _DOMAIN, _PATH = 2, 3, 4, 5  # the groups; the domain is what follows the first label of the host
 
 
 class Shortcut:
-    """The rules of a policy that can change a plain URL, and the endings of hosts that need the reference."""
+    """What a policy does to a plain URL, and the hosts, and domains of hosts, that its rules name."""
 
     __slots__ = (
-        "collapse_slashes",
-        "endings",
-        "hosts",
-        "keep_embedded",
-        "short_endings",
-        "strip_trailing_slash",
-        "strip_www",
-    )
+        "domains", "hosts", "is_dropped", "policy", "sort_params", "strip_trailing_slash", "strip_www", "writes_tables",
+    )  # fmt: skip
 
     def __init__(self, policy: Policy) -> None:
-        hosts = [host.decode() for host, _, _ in list_special_hosts(policy)]
-        self.hosts = frozenset(hosts)
-        self.endings = frozenset(host[-_ENDING_CHARACTERS:] for host in hosts)
-        short = [host for host in hosts if len(host) < _ENDING_CHARACTERS]
-        self.short_endings = frozenset(
-            each[-_SHORT_ENDING_CHARACTERS:] for host in short for each in (host, f"www.{host}")
-        )
-        self.strip_www = policy.strip_www
-        self.collapse_slashes = policy.collapse_slashes
-        self.keep_embedded = policy.keep_embedded
+        named = [(host.decode(), kind) for host, kind, _ in list_special_hosts(policy)]
+        self.hosts = frozenset(strip_www(host) for host, _ in named)
+        self.domains = frozenset(host for host, kind in named if kind & IS_ANY_DOMAIN)
+        self.policy = policy
+        self.is_dropped = make_name_matcher(policy.strip_params)
+        self.sort_params = policy.sort_params
         self.strip_trailing_slash = policy.strip_trailing_slash
+        self.strip_www = policy.strip_www
+        # Whether no other rule can change the address that the table of a site writes.
+        has_code = any(site in SITES for site in policy.sites)
+        self.writes_tables = not (has_code or policy.strip_www or policy.overrides)
 
 
 _BY_NAME: dict[str, Shortcut] = {}
@@ -56,30 +55,43 @@ _BY_NAME: dict[str, Shortcut] = {}
 
 def normalize(url: str, policy: Policy | str = "bookmark") -> str:
     """Normalize a URL under a policy; InvalidUrl if it is not an http(s) URL."""
-    shortcut = _BY_NAME.get(policy) if type(policy) is str else None
-    if shortcut is None:
+    shortcut = policy.native if type(policy) is Policy else _BY_NAME.get(policy)  # type: ignore[arg-type]
+    if type(shortcut) is not Shortcut:
         shortcut = _get_shortcut(policy)
-    plain = _PLAIN_LOWER_CASE.fullmatch(url) if type(url) is str else None
-    if plain is None or "/." in url:
+    plain = _match_plain(url) if type(url) is str else None
+    if plain is None:
         return reference.normalize(url, policy)
-    host, path = plain.groups()
-    is_known = (
-        host[-_ENDING_CHARACTERS:] in shortcut.endings or host[-_SHORT_ENDING_CHARACTERS:] in shortcut.short_endings
-    ) and _is_special(host, shortcut.hosts)
-    has_address = shortcut.keep_embedded and ":/" in path
-    if is_known or has_address or "xn--" in host or (shortcut.collapse_slashes and "//" in path):
-        return reference.normalize(url, policy)
-    if shortcut.strip_www and host.startswith("www."):
-        url = f"{url[: plain.start(1)]}{strip_www(host)}{path}"
-    if shortcut.strip_trailing_slash and path[-1] == "/":
-        url = f"{url[: -len(path)]}{strip_trailing_slashes(path)}"
-    return url
+    if plain[_HOST] in shortcut.hosts or plain[_DOMAIN] in shortcut.domains:
+        return _normalize_special(plain, shortcut)
+    if url[-1] != "/" and plain.lastindex == _PATH and not (shortcut.strip_www and plain[_WWW]):
+        return url
+    return _rewrite(plain, shortcut)
 
 
-def _is_special(host: str, hosts: frozenset[str]) -> bool:
-    """Return whether a rule names a host: itself, without `www.`, or what follows its first label."""
-    bare = strip_www(host)
-    return host in hosts or bare in hosts or bare.partition(".")[2] in hosts
+def _normalize_special(plain: re.Match[str], shortcut: Shortcut) -> str:
+    """Normalize a plain URL of a host that a rule names."""
+    scheme, www, host, _, path, query = plain.groups()
+    if query is None and shortcut.writes_tables:
+        plan = reference.get_plan(shortcut.policy)
+        kept = strip_trailing_slashes(path) if shortcut.strip_trailing_slash else path
+        written = plan.tables.write_plain(www + host, kept)
+        if written is not None:
+            return written
+    parts = Parts(scheme, None, www + host, None, path, query, None)
+    return reference.normalize_parts(plain[0], parts, shortcut.policy)
+
+
+def _rewrite(plain: re.Match[str], shortcut: Shortcut) -> str:
+    """Drop `www.`, the last slash and parameters of a plain URL as the policy says; no rule names its host."""
+    scheme, www, host, _, path, query = plain.groups()
+    start = f"{scheme}://{host}" if shortcut.strip_www else f"{scheme}://{www}{host}"
+    if shortcut.strip_trailing_slash:
+        path = strip_trailing_slashes(path)
+    if query is not None:
+        query = drop_params(query, shortcut.is_dropped)
+        if shortcut.sort_params:
+            query = sort_params(query)
+    return f"{start}{path}" if query is None else f"{start}{path}?{query}"
 
 
 def normalize_many(urls: Iterable[str], policy: Policy | str = "bookmark") -> list[str | None]:
