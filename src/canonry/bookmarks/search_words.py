@@ -45,6 +45,8 @@ class LabelKind(StrEnum):
 
 def fold_text(text: str) -> str:
     """Return a text without case and accents: `Crème BRÛLÉE` → `creme brulee`."""
+    if text.isascii():  # most texts; the rest would give the same
+        return text.lower()
     plain = unicodedata.normalize("NFKD", text).casefold()
     letters = (char for char in unicodedata.normalize("NFKD", plain) if not unicodedata.combining(char))
     return "".join(letters).translate(_STROKES)

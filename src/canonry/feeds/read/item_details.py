@@ -46,9 +46,9 @@ def read_details(element: Element, names: Names, make_absolute: Callable[[Elemen
             if url and (name == "enclosure" or "enclosure" in attributes.get("rel", "").lower().split()):
                 size, kind = attributes.get("length", ""), attributes.get("type", "")
                 enclosures.append(make_enclosure(make_absolute(child, url), kind, size))
-    author = next((joined for name in _AUTHORS if (joined := ", ".join(clean_values(authors.get(name, ()))))), "")
-    if not author and not categories and not enclosures:  # true of most items
+    if not authors and not categories and not enclosures:  # true of many items
         return _NO_DETAILS
+    author = next((joined for name in _AUTHORS if (joined := ", ".join(clean_values(authors.get(name, ()))))), "")
     return ItemDetails(author[:_MAX_CHARS], clean_values(categories), merge_enclosures(enclosures))
 
 
