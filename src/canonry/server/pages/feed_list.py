@@ -24,7 +24,7 @@ from canonry.server.pages.rendering import render
 
 router = page_router()
 _Text = Annotated[str, Query(max_length=1000)]
-_NOTICES = {"removed": "Feed removed. It can be restored for 30 days, see the end of this page."}
+_NOTICES = {"removed": "Feed removed."}
 _MAX_LISTED_ROWS = 200  # of an import
 
 
