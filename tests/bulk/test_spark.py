@@ -75,14 +75,21 @@ def test_the_overrides_setting_of_the_driver_holds_on_the_workers(
     assert (tmp_path / "duckdb.parquet").read_bytes() == (tmp_path / "spark.parquet").read_bytes()
 
 
-def test_all_files_are_read_in_one_spark_job(spark: Any, tmp_path: Path) -> None:
+def test_the_number_of_spark_jobs_does_not_depend_on_the_files(spark: Any, tmp_path: Path) -> None:
+    """A job for each file would run one file after the other."""
     tracker = spark.sparkContext.statusTracker()
-    before = set(tracker.getJobIdsForGroup())
-    bulk.run(write_lines(tmp_path, make_mixed_lines(500), 6), tmp_path / "out.parquet", engine="spark")
-    jobs = [tracker.getJobInfo(number) for number in sorted(set(tracker.getJobIdsForGroup()) - before)]
-    tasks = [tracker.getStageInfo(stage).numTasks for each in jobs for stage in each.stageIds]
-    assert len(jobs) == 2, "one job reads, one merges"
-    assert 6 in tasks, "a task for each file"
+
+    def run(count: int) -> tuple[int, int]:
+        before = set(tracker.getJobIdsForGroup())
+        files, out = write_lines(tmp_path, make_mixed_lines(500), count), tmp_path / "out.parquet"
+        bulk.run(files, out, engine="spark", overwrite=True)
+        jobs = [tracker.getJobInfo(number) for number in set(tracker.getJobIdsForGroup()) - before]
+        stages = [tracker.getStageInfo(stage) for each in jobs for stage in each.stageIds]
+        return len(jobs), max(stage.numTasks for stage in stages if stage is not None)
+
+    (jobs, tasks), (more_jobs, more_tasks) = run(2), run(6)
+    assert jobs == more_jobs
+    assert (tasks, more_tasks) == (2, 6), "a task for each file"
 
 
 def test_every_mode_writes_the_same_bytes_as_one_machine(spark: Any, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ pc: Any = pyarrow.compute
 pq: Any = pyarrow.parquet
 # A row group ends after so many rows or, if they are long, after so many bytes.
 _ROW_GROUP_ROWS = 1 << 17
-_ROW_GROUP_BYTES = 64 << 20
+_ROW_GROUP_BYTES = 32 << 20  # writing them takes six times as much memory
 # Columns whose values rarely repeat: Parquet would build a dictionary for them and throw it away.
 _DISTINCT_COLUMNS = frozenset(
     (
