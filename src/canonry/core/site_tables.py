@@ -4255,7 +4255,10 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     ),
     'https': True,
     'slash': 'strip',
-    'pages': ({'path': ('/away.php',), 'query': {'to': '{url}'}, 'groups': (0, 1), 'target': '{url|decode}'},),
+    'pages': (
+     {'path': ('/away.php',), 'query': {'to': '{url}'}, 'groups': (0, 1), 'target': '{url|decode}'},
+     {'path': ('/{name:name}',), 'write': '/{name|lower}'},
+    ),
    },
    {
     'hosts': (('getpocket.com', '', 0, '', ()),),
@@ -4847,8 +4850,9 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'slash': 'strip',
     'drop': ('source',),
     'pages': (
-     {'path': ('/{blog:id}/{id:digits}/{slug}',), 'write': '/{blog}/{id}'},
-     {'path': ('/blog/view/{blog:id}/{id:digits}',), 'write': '/{blog}/{id}'},
+     {'path': ('/{blog:id}/{id:digits}/{slug}',), 'write': '/{blog|lower}/{id}'},
+     {'path': ('/{blog:id}',), 'write': '/{blog|lower}'},
+     {'path': ('/blog/view/{blog:id}/{id:digits}', '/{blog:id}/{id:digits}'), 'write': '/{blog|lower}/{id}'},
     ),
    },
   ),
@@ -5403,7 +5407,6 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('propublica.org', 'propublica.org', 0, '', ()),
      ('genius.com', 'genius.com', 0, '', ()),
      ('dev.to', 'dev.to', 0, '', ()),
-     ('bitbucket.org', 'bitbucket.org', 0, '', ()),
      ('packagist.org', 'packagist.org', 0, '', ()),
      ('stackoverflow.blog', 'stackoverflow.blog', 0, '', ()),
      ('unsplash.com', 'unsplash.com', 0, '', ()),
@@ -5421,7 +5424,6 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('lwn.net', 'lwn.net', 0, '', ()),
      ('slashdot.org', 'slashdot.org', 0, '', ()),
      ('daringfireball.net', 'daringfireball.net', 0, '', ()),
-     ('codeberg.org', 'codeberg.org', 0, '', ()),
      ('trakt.tv', 'trakt.tv', 0, '', ()),
      ('tvtropes.org', 'tvtropes.org', 0, '', ()),
      ('ko-fi.com', 'ko-fi.com', 0, '', ()),
@@ -5598,7 +5600,16 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'slash': 'strip',
    },
-   {'hosts': (('deviantart.com', 'www.deviantart.com', 0, '', ()),), 'https': True, 'slash': 'strip'},
+   {
+    'hosts': (('deviantart.com', 'www.deviantart.com', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': (
+     {'path': ('/{user:id}',), 'write': '/{user|lower}'},
+     {'path': ('/{user:id}/art/{slug}-{id:digits}',), 'write': '/{user|lower}/art/{id}'},
+     {'path': ('/{user:id}/art/{id:digits}',), 'write': '/{user|lower}/art/{id}'},
+    ),
+   },
    {'hosts': (('*.itch.io', '*.itch.io', 0, '{name:label}', ()),), 'https': True, 'slash': 'strip'},
    {
     'hosts': (('baidu.com', 'www.baidu.com', 0, '', ()),),
@@ -5808,6 +5819,15 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'slash': 'strip',
     'drop': ('position', 'source'),
+   },
+   {
+    'hosts': (('bitbucket.org', 'bitbucket.org', 0, '', ()), ('codeberg.org', 'codeberg.org', 0, '', ())),
+    'https': True,
+    'slash': 'strip',
+    'pages': (
+     {'path': ('/{owner:name}/{repo:name}',), 'write': '/{owner|lower}/{repo|lower}'},
+     {'path': ('/{owner:name}/{repo:name}/{rest+}',), 'write': '/{owner|lower}/{repo|lower}/{rest}'},
+    ),
    },
   ),
  },
