@@ -208,7 +208,7 @@ async def fetch(url, **_):
 
 async def enqueue(*_): ...
 async def main():
-    with open_database(sys.argv[1], warn=print) as database:
+    with open_database(sys.argv[1], warn=lambda _: None) as database:
         bookmarks = Bookmarks(database, None, enqueue=enqueue, fetch=fetch, page_pause=0)
         await bookmarks.pages.read_all()
 
@@ -220,7 +220,7 @@ def test_a_killed_reader_loses_nothing(sqlite_url: str) -> None:
     with serving(sqlite_url, ServiceOptions(runs_jobs=False)) as service:
         for number in range(40):
             service.put(f"https://site.test/{number}")
-    environment = {**os.environ, "PYTHONPATH": "tests"}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", KILLED, sqlite_url]
     killed = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
     assert killed.stdout is not None
