@@ -55,7 +55,8 @@ def test_a_row_holds(row: site_format.Row) -> None:
 
 @pytest.mark.parametrize("row", ROWS)
 def test_the_answer_for_a_row_is_a_fixed_point(row: site_format.Row) -> None:
-    for policy, url in itertools.product((POLICY, STRICT, PLAIN), row.urls):
+    with_directives = [f"{url}{'' if '#' in url else '#'}:~:text=a" for url in row.urls]
+    for policy, url in itertools.product((POLICY, STRICT, PLAIN), [*row.urls, *with_directives]):
         once = normalize(url, policy)
         assert normalize(once, policy) == once, f"{url} under {policy.id}"
 

@@ -443,10 +443,11 @@ def _rename_params(params: list[str], rename: dict[str, str]) -> list[str]:
 
 
 def _clean_fragment(fragment: str | None, dropped: tuple[str, ...]) -> str | None:
-    """Drop a fragment that equals one of these, or starts with one that ends with `*`."""
+    """Drop a fragment that equals one of these, or starts with one that ends with `*`, whatever a text directive adds."""
     if fragment is None:
         return None
+    selected = fragment.partition(":~:")[0]
     for pattern in dropped:
-        if fragment == pattern or (pattern.endswith("*") and fragment.startswith(pattern[:-1])):
+        if selected == pattern or (pattern.endswith("*") and selected.startswith(pattern[:-1])):
             return None
     return fragment

@@ -80,8 +80,7 @@ bool normalize_param(struct param *param, uint8_t escaped[MAX_URL_BYTES], size_t
     return is_same;
 }
 
-/* The end of a fragment without text directives. */
-static size_t find_directive(const uint8_t *text, size_t from, size_t to)
+size_t find_directive(const uint8_t *text, size_t from, size_t to)
 {
     size_t end = from;
     while (end < to && !(to - end >= 3 && memcmp(text + end, ":~:", 3) == 0))

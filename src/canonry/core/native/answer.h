@@ -69,6 +69,9 @@ bool normalize_param(struct param *param, uint8_t escaped[MAX_URL_BYTES], size_t
 /* Rules 5, 9 and 10 for the query text[from .. to), which is not empty. False: the reference answers. */
 bool append_query(const struct rules *rules, struct dropped dropped, struct answer *answer, size_t from, size_t to);
 
+/* The end of the fragment text[from .. to) without text directives (`:~:text=…`). */
+size_t find_directive(const uint8_t *text, size_t from, size_t to);
+
 /* Rule 11 for the fragment text[from .. to), which is not empty: the end of what is kept, `from` if nothing is. */
 size_t cut_fragment(const struct rules *rules, struct dropped dropped, const uint8_t *text, size_t from, size_t to);
 

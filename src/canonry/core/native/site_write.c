@@ -353,7 +353,8 @@ static bool is_fragment_listed(const uint8_t *list, struct piece fragment)
 static bool is_fragment_dropped(const struct site_match *match, const uint8_t *page)
 {
     const struct located *url = match->url;
-    struct piece fragment = {url->text + url->query_end + 1, url->length - url->query_end - 1};
+    size_t from = url->query_end + 1;
+    struct piece fragment = {url->text + from, find_directive(url->text, from, url->length) - from};
     return is_fragment_listed(get_block_section(match->block, BLOCK_FRAGMENTS), fragment) ||
            (page && (get_flags(page) & FLAG_DROP_FRAGMENT ||
                      is_fragment_listed(get_section(page, SECTION_FRAGMENTS), fragment)));
