@@ -80,7 +80,8 @@ def test_pages_that_write_each_other_end() -> None:
 @pytest.mark.parametrize("steps", [MAX_MOVES - 1, MAX_MOVES, MAX_MOVES + 1])
 def test_a_chain_of_pages_is_followed_for_some_steps(steps: int) -> None:
     pages = [{"path": [f"/{number}/{{id}}"], "write": f"/{number + 1}/{{id}}"} for number in range(steps)]
-    assert rewrite(make_tables(*pages), "https://www.a.com/0/x") == f"https://www.a.com/{min(steps, MAX_MOVES)}/x"
+    last = steps if steps <= MAX_MOVES else 0  # a longer chain is left as it is, so that the answer is a fixed point
+    assert rewrite(make_tables(*pages), "https://www.a.com/0/x") == f"https://www.a.com/{last}/x"
     leaving = {"path": [f"/{steps}/{{id}}"], "target": "https://b.com/{id}"}
     wanted = "https://b.com/x" if steps <= MAX_MOVES else "https://www.a.com/0/x"
     assert move(make_tables(*pages, leaving), "https://www.a.com/0/x") == (wanted, False)

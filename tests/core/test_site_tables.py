@@ -61,6 +61,27 @@ def test_the_answer_for_a_row_is_a_fixed_point(row: site_format.Row) -> None:
         assert normalize(once, policy) == once, f"{url} under {policy.id}"
 
 
+@pytest.mark.parametrize(
+    ("why", "given", "wanted"),
+    [
+        ("a page again", "https://www.zeit.de/amp/amp/politik/a", "https://www.zeit.de/politik/a"),
+        ("again and again", f"https://www.zeit.de/{'amp/' * 8}a", "https://www.zeit.de/a"),
+        ("too often", f"https://www.zeit.de/{'amp/' * 9}a", f"https://www.zeit.de/{'amp/' * 9}a"),
+        ("a dot segment", "https://doi.org/10.48550/arxiv..", "https://doi.org/10.48550/arxiv.."),
+        ("two dots", "https://doi.org/10.48550/arxiv...", "https://doi.org/10.48550/arxiv..."),
+        ("a blank before a fragment", "https://ok.ru/dk?st.link=https%3A%2F%2Fa.com%20#b", "https://a.com/"),
+        (
+            "a listed fragment",
+            "https://www.indiegogo.com/projects/a#/:~:text=b",
+            "https://www.indiegogo.com/projects/a",
+        ),
+    ],
+)
+def test_what_a_table_writes_is_a_fixed_point(why: str, given: str, wanted: str) -> None:
+    assert normalize(given) == canonry.normalize(given, POLICY) == wanted
+    assert normalize(wanted) == canonry.normalize(wanted, POLICY) == wanted
+
+
 @pytest.mark.parametrize("file", [pytest.param(file, id=file.name) for file in FILES])
 def test_every_kind_of_page_has_rows(file: site_format.SiteFile) -> None:
     """Each page of a table is shown by a URL of a `same` row and by one of a `different` row."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 # A redirect page may lead to another. A URL with more of them inside each other is kept as it is.
 MAX_MOVES = 8
+_DOTS = frozenset({".", ".."})  # never captured: as segments, the parser would resolve them
 MAIN_GROUP = 0  # the main host of a block and its mirrors; a host of another group shares only some pages
 
 
@@ -61,7 +62,7 @@ class SiteHost:
         """Return the first page with this path, whatever its parameters, and what it captures."""
         for page in self.pages:
             for expression in page.paths:
-                if found := expression.fullmatch(path):
+                if (found := expression.fullmatch(path)) and _DOTS.isdisjoint(found.groups()):
                     return page, found.groupdict()
         return None, {}
 
@@ -115,7 +116,7 @@ class SitePage:
     def match(self, path: str, params: list[str]) -> dict[str, str] | None:
         """Return what the page captures, or None if the URL does not show this kind of page."""
         for expression in self.paths:
-            if found := expression.fullmatch(path):
+            if (found := expression.fullmatch(path)) and _DOTS.isdisjoint(found.groups()):
                 captures = found.groupdict()
                 break
         else:
@@ -133,7 +134,7 @@ class SitePage:
                 return False
             value = params[names.index(name)].partition("=")[2]
             found = expression.fullmatch(value if self.target else read_form_value(normalize_escapes(value)))
-            if found is None or (self.write and not _can_be_written(found[0])):
+            if found is None or not _DOTS.isdisjoint(found.groups()) or (self.write and not _can_be_written(found[0])):
                 return False
             captures.update(found.groupdict())
         if self.absent and not self.absent.isdisjoint(names):
@@ -277,38 +278,38 @@ class SiteTables:
         entry = self.find(parts.host) if parts.port is None else None
         if entry is None or entry.group != MAIN_GROUP:
             return
+        start = parts.copy()
         page, captures = self._find_page(parts, entry)
         for _ in range(MAX_MOVES):
             if page is None or page.target:
                 break
-            before, written = (parts.host, parts.path, parts.query), page
+            before = (parts.host, parts.path, parts.query)
             _write_page(parts, entry, page, captures)
             if (parts.host, parts.path, parts.query) == before:
                 return
-            page, captures = self._find_page(parts, entry)  # once written, it may be another kind of page
-            if page is written:
-                return
+            page, captures = self._find_page(parts, entry)  # `/amp/amp/a`: what was written may be a page again
+        if page is not None and not page.target:
+            parts.set_all(start)
         parts.path = entry.block.write_slash(parts.path)
         parts.query = _clean_query(parts.query, entry.block, None)
         parts.fragment = _clean_fragment(parts.fragment, entry.block.fragments)
 
     def write_plain(self, host: str, path: str) -> str | None:
         """Return what rules 2 and 8 make of a host and a plain path without query; None where they may do more."""
-        for _ in range(MAX_MOVES):
-            entry = self.find(host)
-            if entry is None or not entry.block.https:
-                return None
+        entry = self.find(host)
+        while entry is not None and entry.block.https:  # at most twice: a main host is in the main group
             host, stripped = entry.name_main(host), strip_trailing_slashes(path)
             page, captures = entry.match_path(stripped)
             if page is None and entry.group == MAIN_GROUP:
                 return f"https://{host}{entry.block.write_slash(path)}"
             if page is None or not page.is_plain:
-                return None
+                break
             path = page.write_address(captures)
             if entry.group == MAIN_GROUP:
                 return f"https://{host}{path}" if path == stripped else None
             if path[-1] == "/" or "//" in path or "%" in path or "?" in path:
-                return None
+                break
+            entry = self.find(host)
         return None
 
     def find_needed(self, host: str) -> Matcher | None:
@@ -364,15 +365,20 @@ def _make_target(parts: Parts, page: SitePage, captures: dict[str, str]) -> str:
     if page.target_query:
         text += "/" if parts.path.endswith("/") else ""
         text += query
-    if parts.fragment is not None and "#" not in text:
-        text += f"#{parts.fragment}"
     if not is_web_address(text):
         return ""
+    if parts.fragment is not None and "#" not in text and _is_valid(f"{text}#{parts.fragment}"):
+        return f"{text}#{parts.fragment}"
+    # Also after `https://a.com `: blanks at the end are not part of a URL, but before a fragment they are.
+    return text if _is_valid(text) else ""
+
+
+def _is_valid(text: str) -> bool:
     try:
         parse(text)
     except InvalidUrl:
-        return ""
-    return text
+        return False
+    return True
 
 
 def _write_page(parts: Parts, entry: SiteHost, page: SitePage, captures: dict[str, str]) -> None:
@@ -443,7 +449,7 @@ def _rename_params(params: list[str], rename: dict[str, str]) -> list[str]:
 
 
 def _clean_fragment(fragment: str | None, dropped: tuple[str, ...]) -> str | None:
-    """Drop a fragment that equals one of these, or starts with one that ends with `*`, whatever a text directive adds."""
+    """Drop a fragment that, without text directives, equals one of these, or starts with one that ends with `*`."""
     if fragment is None:
         return None
     selected = fragment.partition(":~:")[0]

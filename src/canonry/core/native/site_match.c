@@ -106,6 +106,8 @@ static bool match_capture(struct piece *captures, const uint8_t **at, struct pie
     unsigned index = (*at)[0], kind = (*at)[1];
     *at += 2;
     captures[index] = text;
+    if (text.length - 1 < 2 && text.at[0] == '.' && text.at[text.length - 1] == '.')
+        return false; /* as segments, the parser would resolve `.` and `..` */
     if (kind == KIND_CHOICE) {
         bool is_found = false;
         for (unsigned left = *(*at)++; left; left--)
