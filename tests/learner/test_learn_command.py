@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +14,7 @@ from click.testing import CliRunner, Result
 from canonry.cli.group import canonry as command
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from pathlib import Path
 
 pytest.importorskip("duckdb")
@@ -88,3 +92,42 @@ def test_verify_says_why_pages_were_not_fetched(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["reason"] == "not_confirmed"
     assert "--verify could not fetch 1 URL:" in done.stderr
     assert "127.0.0.1 is a loopback address" in done.stderr
+
+
+@contextmanager
+def serve_items(*, with_zog: bool) -> Generator[str]:
+    """Serve pages whose content `kind` selects and, if so wanted, `zog`; yield the address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = (self.path if with_zog else self.path.partition("&")[0]).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Print nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("with_zog", [False, True])
+def test_verify_fetches_what_a_file_names_in_allowed_networks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_zog: bool
+) -> None:
+    monkeypatch.setenv("CANONRY_ALLOW_NETWORKS", "127.0.0.0/8")
+    monkeypatch.setenv("CANONRY_ALLOW_PORTS", "1-65535")
+    with serve_items(with_zog=with_zog) as address:
+        done = learn(write_csv(tmp_path / "rows.csv", host=address), "--verify", "2")
+    assert done.stderr.count("could not fetch") == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[0])
+    assert found["name"] == "param:zog"
+    assert found.get("reason", "") == ("not_confirmed" if with_zog else "")

@@ -52,7 +52,7 @@ _SHOWN_FAILURES = 3
     metavar="N",
     type=click.IntRange(0, 100),
     default=0,
-    help="Fetch N pairs of each rule before proposing it, from public addresses only.",
+    help="Fetch N pairs of each rule before proposing it. URLs of the store reach public addresses only.",
 )
 @click.option("--propose", is_flag=True, help="Store the rules as proposals for review on the page /learned.")
 @click.option(
@@ -114,7 +114,7 @@ def learn(
     if _DECISIONS in sources:
         learned = _apply_decisions(learned, database_url)
     if verify:
-        learned = asyncio.run(_verify(learned, verify))
+        learned = asyncio.run(_verify(learned, verify, are_files=all(map(_is_file, sources))))
     _print_learned(learned, min_confidence, as_json=as_json)
     if checked is not None:
         from canonry.learner.check_policy import check_policy
@@ -124,6 +124,10 @@ def learn(
         _write_overrides(overrides, learned.overrides())
     if propose:
         _propose(learned, database_url)
+
+
+def _is_file(source: str) -> bool:
+    return source not in {_ALL_CRAWLS, _FACTS, _DECISIONS} and not source.startswith(_CRAWL_PREFIX)
 
 
 def _read_sources(sources: tuple[str, ...], database_url: str) -> Iterator[Any]:
@@ -158,15 +162,16 @@ def _apply_decisions(learned: Learned, database_url: str) -> Learned:
         return apply_vetoes(learned, read_vetoes(database))
 
 
-async def _verify(learned: Learned, pairs: int) -> Learned:
+async def _verify(learned: Learned, pairs: int, *, are_files: bool) -> Learned:
     from canonry.learner.verify import verify_rules
     from canonry.net.origin import Origin
     from canonry.settings import load_settings
     from canonry.wiring import make_client
 
     async with make_client(load_settings()) as client:
-        # Nobody typed the URLs of a source, so they reach no allowed network behind a proxy.
-        fetch, failures = partial(client.fetch, origin=Origin.UNKNOWN), list[tuple[str, str]]()
+        # A person names a file of URLs, as with OPML; those in the store were named by servers.
+        origin = Origin.PERSON if are_files else Origin.UNKNOWN
+        fetch, failures = partial(client.fetch, origin=origin), list[tuple[str, str]]()
         verified = await verify_rules(
             learned, fetch, pairs=pairs, on_failure=lambda url, reason: failures.append((url, reason))
         )
