@@ -310,5 +310,4 @@ def test_all_kinds_of_scanning_give_the_same_answers(scanning: str) -> None:
     chosen, found = done.stdout.decode().split()
     answers = [reference.normalize_many(urls, policy) for policy in canonry.policies()]
     assert found == hashlib.sha256(repr(answers).encode()).hexdigest()
-    if chosen != scanning:
-        pytest.skip(f"this processor has no {scanning}")
+    assert scanning != "plain" or chosen == "plain"  # a processor without the others uses the best that it has

@@ -26,7 +26,7 @@ _ESCAPE = re.compile(r"\\(.)")
 
 @dataclass(frozen=True, slots=True)
 class NoVarySearch:
-    """What does not matter in a query: all parameters but `kept`, or only `dropped`; their order, if it `sorts`."""
+    """Parameters of a query that do not matter: all but `kept`, or only `dropped`; and their order, if it `sorts`."""
 
     drops_all: bool = False
     dropped: frozenset[str] = frozenset()

@@ -59,7 +59,7 @@ class RemovedFeed:
 
 @dataclass(frozen=True, slots=True)
 class Restoration:
-    """What a restoration did: without `is_restored`, the feed is followed again already, as `feed_id`."""
+    """The result of a restoration. Without `is_restored`, the feed is followed again already, as `feed_id`."""
 
     feed_id: int
     is_restored: bool

@@ -30,7 +30,7 @@ _WWW, _HOST, _DOMAIN, _PATH = 2, 3, 4, 5  # the groups; the domain is what follo
 
 
 class Shortcut:
-    """What a policy does to a plain URL, and the hosts, and domains of hosts, that its rules name."""
+    """The effect of a policy on a plain URL, and the hosts and domains that its rules name."""
 
     __slots__ = (
         "domains", "hosts", "is_dropped", "policy", "sort_params", "strip_trailing_slash", "strip_www", "writes_tables",
