@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 ADDRESS = "127.0.0.1"
 SERVE = [sys.executable, "-m", "canonry", "serve"]
-SECONDS, CONNECTIONS = 30, 64
+SECONDS, CONNECTIONS = 30, 32
 MAX_CPU_RATIO = 3.0  # CPU of a PUT, relative to a bare insert
 MAX_P99_MS = 50.0
 MAX_INSERTS = 20_000
