@@ -111,7 +111,10 @@ def make_pages() -> dict[str, str]:
 
 def find_commands(group: click.Group, path: str = "canonry") -> Iterator[tuple[str, click.Command]]:
     """Yield every command with the words that call it."""
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
         yield f"{path} {name}", command
         if isinstance(command, click.Group):
             yield from find_commands(command, f"{path} {name}")

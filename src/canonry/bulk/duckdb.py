@@ -11,7 +11,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import duckdb
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 
 from canonry.bulk.disk_errors import get_first_line
@@ -135,6 +134,8 @@ def _merge_group(job: BulkJob, parts: Sequence[FilePart], group: range) -> Any:
 
 def _merge_on_disk(job: BulkJob, parts: Sequence[FilePart], group: range, share: _MergeShare) -> Iterator[Any]:
     """Yield the merged rows of a bucket that does not fit into memory."""
+    import duckdb  # most jobs need no bucket sorted
+
     row_bytes = sum(part.bytes for part in parts) // max(sum(part.written for part in parts), 1)
     piece_rows = max(min(_PIECE_BYTES // max(row_bytes, 1), _MAX_PIECE_ROWS), 64)
     batches = (batch for table in read_buckets(job, parts, group) for batch in table.to_batches())
@@ -152,12 +153,12 @@ def _merge_on_disk(job: BulkJob, parts: Sequence[FilePart], group: range, share:
                 reader: Any = connection.sql(_SORTED_ROWS_QUERY).to_arrow_reader(piece_rows)
                 yield from merge_sorted_rows(pa.Table.from_batches([batch]) for batch in reader)
             except duckdb.Error as error:
-                raise _make_error(error, job) from None
+                raise _make_error(error, job, is_out_of_memory=isinstance(error, duckdb.OutOfMemoryException)) from None
 
 
-def _make_error(error: duckdb.Error, job: BulkJob) -> BulkError:
+def _make_error(error: Exception, job: BulkJob, *, is_out_of_memory: bool) -> BulkError:
     message = get_first_line(error)
-    if isinstance(error, duckdb.OutOfMemoryException):
+    if is_out_of_memory:
         megabytes = job.memory // 1000**2
         return BulkError(f"{megabytes} MB of memory are not enough for the merge. Raise --memory. ({message})")
     return BulkError(f"The merge failed: {message}. Run the same command to resume.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import closing
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 
 from canonry.bulk.check_job import check_job
@@ -129,6 +130,8 @@ def _make_engine(name: str, master: str | None) -> BulkEngine:
     if name == "duckdb":
         if master is not None:
             raise BulkError("--master needs --engine spark.")
+        if find_spec("duckdb") is None:  # imported only where the memory is not enough: say now that it is missing
+            raise ModuleNotFoundError("No module named 'duckdb'", name="duckdb")
         from canonry.bulk.duckdb import DuckDBEngine
 
         return DuckDBEngine()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import time
@@ -128,6 +129,8 @@ def bulk(
     canonry bulk big.parquet -o changed.parquet --mode diff --policy bookmark --against feed-moderate
     canonry bulk 'shared/*.csv' -o shared/unique.parquet --engine spark --master spark://head:7077
     """
+    # Otherwise numpy starts threads for linear algebra, which no job uses: they cost 0.07 s of CPU time.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from canonry.bulk.run_job import run
 
     if (options["mode"] == "diff") != (against is not None):

@@ -1,36 +1,43 @@
-"""The click group: all commands, error messages and exit codes."""
+"""The click group: the names of all commands, error messages and exit codes."""
 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
 import click
 
 from canonry import __version__
-from canonry.cli.backup import backup, restore
-from canonry.cli.bookmarks import bookmarks
-from canonry.cli.bulk import bulk
-from canonry.cli.canonicalize import canonicalize
-from canonry.cli.completion import completion
-from canonry.cli.config import config
-from canonry.cli.crawl import crawl
-from canonry.cli.crawls import crawls
-from canonry.cli.demo import demo
-from canonry.cli.explain import explain
-from canonry.cli.feeds import feeds
-from canonry.cli.ingest import ingest
-from canonry.cli.learn import learn
-from canonry.cli.mcp import mcp
-from canonry.cli.normalize import normalize
-from canonry.cli.policies import policies, policy
-from canonry.cli.rekey import rekey
-from canonry.cli.resolve import resolve
-from canonry.cli.rules import rules
-from canonry.cli.serve import serve
-from canonry.cli.user import user
-from canonry.cli.worker import worker
 from canonry.core.native import CORE
 from canonry.errors import CanonryError
+
+# The module of canonry.cli that defines each command; only that of the command in use is imported.
+_COMMAND_MODULES = {
+    "normalize": "normalize",
+    "explain": "explain",
+    "canonicalize": "canonicalize",
+    "resolve": "resolve",
+    "ingest": "ingest",
+    "learn": "learn",
+    "feeds": "feeds",
+    "bookmarks": "bookmarks",
+    "crawl": "crawl",
+    "crawls": "crawls",
+    "bulk": "bulk",
+    "serve": "serve",
+    "user": "user",
+    "worker": "worker",
+    "mcp": "mcp",
+    "policies": "policies",
+    "policy": "policies",
+    "rekey": "rekey",
+    "rules": "rules",
+    "demo": "demo",
+    "config": "config",
+    "completion": "completion",
+    "backup": "backup",
+    "restore": "backup",
+}
 
 # Which extra installs a module that a command misses.
 _MODULES_OF_EXTRAS = {
@@ -44,7 +51,25 @@ _MODULES_OF_EXTRAS = {
 _EXTRAS = {module: extra for extra, modules in _MODULES_OF_EXTRAS.items() for module in modules.split()}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class CommandGroup(click.Group):
+    """A group that imports the module of a command when the command is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        del ctx
+        return sorted(_COMMAND_MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command; None if there is none of this name."""
+        del ctx
+        module = _COMMAND_MODULES.get(cmd_name)
+        if module is None:
+            return None
+        command: click.Command = getattr(import_module(f"canonry.cli.{module}"), cmd_name)
+        return command
+
+
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="canonry", message=f"%(prog)s, version %(version)s ({CORE} core)")
 @click.option("--debug", is_flag=True, help="Show the traceback of errors.")
 def canonry(*, debug: bool) -> None:
@@ -54,35 +79,6 @@ def canonry(*, debug: bool) -> None:
     canonry explain 'https://youtu.be/dQw4w9WgXcQ?si=abc&utm_source=mail'
     """
     del debug  # run() reads it from sys.argv, because an error may occur before click has parsed it
-
-
-for command in (
-    normalize,
-    explain,
-    canonicalize,
-    resolve,
-    ingest,
-    learn,
-    feeds,
-    bookmarks,
-    crawl,
-    crawls,
-    bulk,
-    serve,
-    user,
-    worker,
-    mcp,
-    policies,
-    policy,
-    rekey,
-    rules,
-    demo,
-    config,
-    completion,
-    backup,
-    restore,
-):
-    canonry.add_command(command)
 
 
 def run() -> None:
