@@ -51,3 +51,10 @@ def test_a_broken_store_is_a_503_without_its_path(tmp_path: Path, path: str, cap
     assert answer.status == 503
     assert not [secret for secret in (str(tmp_path), "canonry.db", "no such table", "SELECT") if secret in answer.text]
     assert any("no such table" in record.getMessage() for record in caplog.records), "the log has the details"
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "/api/nowhere"), ("PATCH", "/api/bookmarks")])
+def test_an_unknown_address_or_method_is_explained(method: str, path: str) -> None:
+    with serving("sqlite://", ServiceOptions(runs_jobs=False)) as service:
+        problem = service.ask(method, path).json()
+    assert problem["detail"] != problem["title"]

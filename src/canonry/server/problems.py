@@ -242,9 +242,13 @@ def add_error_handlers(app: FastAPI) -> None:
         if isinstance(error.__cause__, RequestRefused):  # raised while the body was read; FastAPI makes it a 400
             return problem_for_error(error.__cause__, _get_request_id(request))
         headers = dict(error.headers) if error.headers else {}
-        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        detail = str(error.detail)
+        if error.status_code == HTTPStatus.NOT_FOUND:  # of the router; unknown bookmarks and feeds have errors of their own
+            detail = "There is no page or endpoint at this address. The API is described at /api/docs."
+        elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            detail = f"This address does not accept {request.method} requests."
             headers |= _find_allowed_methods(request)
-        return make_problem(error.status_code, str(error.detail), request_id=_get_request_id(request), headers=headers)
+        return make_problem(error.status_code, detail, request_id=_get_request_id(request), headers=headers)
 
     app.add_exception_handler(CanonryError, answer_canonry_error)
     app.add_exception_handler(RequestValidationError, answer_invalid_request)
