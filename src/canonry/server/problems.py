@@ -243,7 +243,7 @@ def add_error_handlers(app: FastAPI) -> None:
             return problem_for_error(error.__cause__, _get_request_id(request))
         headers = dict(error.headers) if error.headers else {}
         detail = str(error.detail)
-        if error.status_code == HTTPStatus.NOT_FOUND:  # of the router; unknown bookmarks and feeds have errors of their own
+        if error.status_code == HTTPStatus.NOT_FOUND:  # of the router; unknown rows have errors of their own
             detail = "There is no page or endpoint at this address. The API is described at /api/docs."
         elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
             detail = f"This address does not accept {request.method} requests."
