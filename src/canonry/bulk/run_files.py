@@ -11,7 +11,6 @@ bucket after the other from all parts, so it reads every byte once.
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from canonry.bulk.work_folder import FilePart
 
 pa: Any = pyarrow  # pyarrow has no type stubs
+_OFFSET = np.dtype("<i8")
 
 
 class RunWriter:
@@ -87,9 +87,8 @@ class RunWriter:
         """Write the remaining rows and the index."""
         self._flush()
         self._file.complete()
-        columns = (1 << self._bits) + 1
         with create_file(self._index_path) as file:
-            np.save(file, np.array(self._index, np.int64).reshape(-1, columns))
+            file.write(np.array(self._index, _OFFSET).tobytes())
 
     def discard(self) -> None:
         """Delete the file after an error."""
@@ -152,12 +151,15 @@ def _read_slices(job: BulkJob, file: Any, offsets: NDArray[np.int64], number: in
 
 
 def _load_index(job: BulkJob, part: FilePart) -> NDArray[np.int64]:
-    if not part.written:
-        return np.zeros((0, (1 << job.bucket_bits) + 1), np.int64)
+    """Return the offsets of each flush; those of a local file are read when they are used.
+
+    The file has no header: numpy reads the one of its own format with `ast`, which fails now and then in Python 3.11
+    when several threads do so at once.
+    """
+    columns = (1 << job.bucket_bits) + 1
     path = get_index_path(job, part.file)
-    index: NDArray[np.int64]
+    if not part.written:
+        return np.zeros((0, columns), _OFFSET)
     if is_remote(path):
-        index = np.load(io.BytesIO(read_bytes(path)), allow_pickle=False)
-    else:
-        index = np.load(path, mmap_mode="r", allow_pickle=False)
-    return index
+        return np.frombuffer(read_bytes(path), _OFFSET).reshape(-1, columns)
+    return np.memmap(path, _OFFSET, mode="r").reshape(-1, columns)

@@ -221,7 +221,7 @@ def get_runs_path(job: BulkJob, file: int) -> str:
 
 def get_index_path(job: BulkJob, file: int) -> str:
     """Return the path of the index of the runs."""
-    return _get_path(job, file, ".index.npy")
+    return _get_path(job, file, ".index")
 
 
 def get_segment_path(job: BulkJob, file: int, number: int) -> str:
