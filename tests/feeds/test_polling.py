@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from email.utils import format_datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from canonry.errors import FailureKind
 from canonry.feeds.due import is_ahead
+from canonry.feeds.feed_store import FeedStore
 from canonry.feeds.feed_values import FeedStatus
 from canonry.feeds.ingest_report import FeedResult
 from canonry.store.schema import entries, entry_identities, feed_aliases, stamp
@@ -211,6 +212,29 @@ async def test_a_permanent_redirect_is_adopted_after_three_sightings(tmp_path: P
         assert counts(report)[:2] == (0, 0)  # keys are those of the first URL
         guids = {row["key_value"] for row in await runs_.rows(entry_identities) if row["key_type"] == "guid"}
         assert guids == {f"{URL}:id-{number}" for number in (1, 2, 3, 4)}
+
+
+@in_a_loop
+async def test_a_feed_that_is_removed_before_its_move_is_adopted_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = "https://example.com/other"
+    pages = {URL: turns(ok(rss()), moved(NEW_URL)), NEW_URL: ok(rss()), other: ok(rss(7))}
+    async with running(pages, tmp_path) as runs_:
+        for _ in range(3):
+            await runs_.later()
+        adopt = FeedStore.adopt
+
+        async def remove_and_adopt(store: FeedStore, feed_id: int, url: str, **options: Any) -> bool:
+            await store.remove(feed_id, runs_.now)
+            return await adopt(store, feed_id, url, **options)
+
+        monkeypatch.setattr(FeedStore, "adopt", remove_and_adopt)
+        report = await runs_.later(URL, other, concurrency=1)
+        assert [outcome.result for outcome in report.feeds] == [FeedResult.REMOVED, FeedResult.INGESTED]
+        assert (report.warnings, all_met(report)) == ([], True)  # the store did not fail
+        assert [feed.url for feed in await runs_.store.list_all()] == [other]
+        assert await runs_.rows(feed_aliases) == []
 
 
 @in_a_loop

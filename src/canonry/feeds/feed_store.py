@@ -190,7 +190,7 @@ class FeedStore:
     async def adopt(self, feed_id: int, url: str, *, origin: Origin = Origin.UNKNOWN) -> bool:
         """Change the URL of a feed and keep the old URL as an alias; return False if another feed has the new URL.
 
-        `origin` says who named the new URL.
+        `origin` says who named the new URL. Raises FeedNotFound if the feed has been removed.
         """
         return await self.database.write(partial(_adopt, feed_id=feed_id, url=url, origin=origin))
 
@@ -334,10 +334,13 @@ def _touch(connection: Connection, feed_id: int, now: str, next_check_at: str | 
 
 
 def _adopt(connection: Connection, feed_id: int, url: str, origin: Origin) -> bool:
+    # Locked, because an alias of a feed that is removed meanwhile would be an error of the database.
+    old_url = connection.execute(select(feeds.c.url).where(feeds.c.id == feed_id).with_for_update()).scalar()
+    if old_url is None:
+        raise FeedNotFound(feed_id)
     other = _find(connection, (url,))
     if other is not None and other.id != feed_id:
         return False
-    old_url = connection.execute(select(feeds.c.url).where(feeds.c.id == feed_id)).scalar_one()
     connection.execute(delete(feed_aliases).where(feed_aliases.c.url == url))
     if not _is_alias(connection, old_url):
         connection.execute(insert(feed_aliases).values(url=old_url, feed_id=feed_id))
