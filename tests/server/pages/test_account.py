@@ -88,7 +88,14 @@ def test_theme_and_zone_are_kept_in_the_browser(visitor: Visitor) -> None:
     assert page.value("zone") == "Asia/Kolkata" and "Times are in Asia/Kolkata." in page.words
     assert visitor.post("/account/display", {"zone": "Nowhere/Else"}).status == 400
     assert visitor.post("/account/display", {"theme": "pink"}).status == 400
-    assert {"/export/json", "/export/csv", "/export/html"} <= set(page.links)
+
+
+def test_every_export_of_the_account_page_is_a_file(visitor: Visitor) -> None:
+    links = [link for link in visitor.get("/account").links if "export" in link]
+    assert links == ["/export/netscape", "/export/json", "/export/csv", "/feeds/export.opml"]
+    for link in links:
+        answer = visitor.get(link).answer
+        assert answer.status == 200 and answer.headers["content-disposition"].startswith("attachment"), link
 
 
 def test_settings_show_values_and_sources_to_admins_only(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
