@@ -18,22 +18,27 @@ import pytest
 from sqlalchemy import delete, insert, select, text
 
 import postgres
+from canonry.bookmarks.bookmark import ExpansionState
 from canonry.core.keys import Item
 from canonry.crawler.crawl_store import CrawlState
-from canonry.crawler.results import PageChange
+from canonry.crawler.results import PageChange, PageState
 from canonry.errors import StoreError
 from canonry.feeds.feed_store import FeedStore
-from canonry.feeds.feed_values import FeedDocument
+from canonry.feeds.feed_values import FeedDocument, FeedStatus, MatchConfidence
 from canonry.store import backup as backup_module
+from canonry.store import backup_values
 from canonry.store.backup import backup, read_header, restore
 from canonry.store.database import Database, _make_engine
 from canonry.store.migrations.migrate import upgrade
+from canonry.store.pinned_policies import DONE, FORGOTTEN, RUNNING, UNDOING, UNDONE
 from canonry.store.schema import bookmarks, cache, crawl_pages, crawls, entries, feeds, metadata, rekeyed_rows, rekeys
 from canonry.store.schema_versions import VERSIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Sequence
     from pathlib import Path
+
+    from sqlalchemy import Column, Connection
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -113,6 +118,36 @@ def test_a_backup_restores_all_rows_in_another_database(database_url: str, other
         for each in (other, memory):
             added, is_new = asyncio.run(FeedStore(each).add("https://c.com/feed", NOW))
             assert (added.id, is_new) == (3, True)
+
+
+STATES: dict[Column[Any], Sequence[str]] = {
+    feeds.c.status: tuple(FeedStatus),
+    entries.c.match_confidence: tuple(MatchConfidence),
+    bookmarks.c.expansion: tuple(ExpansionState),
+    rekeys.c.status: (RUNNING, DONE, UNDOING, UNDONE, FORGOTTEN),
+    crawls.c.state: tuple(CrawlState),
+    crawl_pages.c.change: ("", *PageChange),
+    crawl_pages.c.state: tuple(PageState),
+}
+
+
+def test_the_states_that_a_backup_may_have_are_those_of_the_features() -> None:
+    checked = {(column.table.name, column.name): frozenset(map(str, states)) for column, states in STATES.items()}
+    assert checked == backup_values._STATES
+
+
+def test_feeds_and_rekeys_are_restored_in_every_state(database_url: str, other_url: str, tmp_path: Path) -> None:
+    def insert_rows(connection: Connection) -> None:
+        for state in STATES[feeds.c.status]:
+            connection.execute(insert(feeds).values(key_url=state, url=state, status=state, created_at="x"))
+        for state in STATES[rekeys.c.status]:
+            connection.execute(insert(rekeys).values(from_policy="a", to_policy="b", status=state, started_at="x"))
+
+    with Database(database_url) as database, Database(other_url) as other:
+        database.write_now(insert_rows)
+        backup(database, tmp_path / "b.gz")
+        restore(other, tmp_path / "b.gz")
+        assert contents(other) == contents(database)
 
 
 def test_the_file_has_a_header_and_a_checksum_and_is_private(database_url: str, tmp_path: Path) -> None:

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Integer, LargeBinary
 
+from canonry.store.pinned_policies import DONE, FORGOTTEN, RUNNING, UNDOING, UNDONE
+
 if TYPE_CHECKING:
     from sqlalchemy import Column
 
 _STATES: dict[tuple[str, str], frozenset[str]] = {
-    ("feeds", "status"): frozenset({"active", "stopped"}),
+    ("feeds", "status"): frozenset({"active", "stopped", "paused"}),
     ("entries", "match_confidence"): frozenset({"high", "low"}),
     ("bookmarks", "expansion"): frozenset({"none", "pending", "expanded", "failed"}),
-    ("rekeys", "status"): frozenset({"running", "done", "undoing", "undone"}),
+    ("rekeys", "status"): frozenset({RUNNING, DONE, UNDOING, UNDONE, FORGOTTEN}),
     ("crawls", "state"): frozenset({"running", "done", "failed", "stopped", "paused"}),
     ("crawl_pages", "change"): frozenset({"", "new", "changed", "gone", "same"}),
     ("crawl_pages", "state"): frozenset({"queued", "fetching", "done", "failed", "skipped"}),
