@@ -13,7 +13,7 @@ from sqlalchemy import insert, text
 
 import canonry
 from canonry.core.keys import KeyType
-from canonry.errors import FailureKind, NewerStore, RekeyUnfinished
+from canonry.errors import FailureKind, NewerStore, RekeyUnfinished, StoreError
 from canonry.feeds.ingest_report import CheckName, FeedOutcome, FeedResult, ItemRecord
 from canonry.feeds.item_matching import ItemOutcome
 from canonry.feeds.read import Feed, read_feed
@@ -420,6 +420,29 @@ async def test_a_feed_may_be_removed_while_it_is_polled(
         assert result(report) == outcome
         assert await runs_.rows(entries) == []
         assert await runs_.store.list_all() == []
+
+
+@pytest.mark.parametrize("is_read_only", [False, True])
+@in_a_loop
+async def test_a_feed_that_is_removed_after_it_was_listed_is_not_added_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_read_only: bool
+) -> None:
+    other = "https://example.com/other"
+    async with running({URL: ok(rss()), other: ok(rss(7))}, tmp_path) as runs_:
+        await runs_.run(URL, other)
+        await runs_.store.remove((await runs_.feed()).id, START)
+        if is_read_only:
+
+            async def fail(*_: object) -> None:
+                raise StoreError("the disk is full")
+
+            monkeypatch.setattr(runs_.store.database, "write", fail)
+        asked = len(runs_.web.seen)
+        report = await runs_.run(URL, other, only_stored=True)
+        results = {outcome.feed_url: outcome.result for outcome in report.feeds}
+        assert results == {URL: FeedResult.REMOVED, other: FeedResult.INGESTED}
+        assert [request.url for request in runs_.web.seen[asked:]] == [other]
+        assert [feed.url for feed in await runs_.store.list_all()] == [other]
 
 
 @in_a_loop

@@ -20,6 +20,7 @@ from canonry.feeds.polling import Polling, poll_feed
 from canonry.feeds.read import read_feed
 from canonry.feeds.websub import (
     MAX_PUSH_BYTES,
+    DueFeed,
     HubRequests,
     Subscription,
     SubscriptionState,
@@ -225,6 +226,24 @@ async def test_paused_and_removed_feeds_are_not_subscribed(sqlite_url: str) -> N
         await runs.feeds.set_status(feed.id, FeedStatus.ACTIVE)
         assert await runs.requests.request_due() == 1
         await runs.feeds.remove(feed.id, START)
+        assert await runs.subscriptions.list_all() == []
+
+
+@in_a_loop
+async def test_a_feed_may_be_removed_before_its_hub_is_asked(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with following(database_url) as runs:
+        list_due = WebSubStore.list_due
+
+        async def list_and_remove(*arguments: Any) -> list[DueFeed]:
+            due = await list_due(*arguments)
+            await runs.feeds.remove(due[0].feed_id, START)
+            return due
+
+        monkeypatch.setattr(WebSubStore, "list_due", list_and_remove)
+        assert await runs.requests.request_due() == 0
+        assert runs.hub.requests == []
         assert await runs.subscriptions.list_all() == []
 
 

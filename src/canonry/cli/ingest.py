@@ -250,7 +250,8 @@ class _IngestSession:
             assert store is not None
             found = await (store.list_due(now) if only_due else store.list_all())
             polled = [feed for feed in found if is_polled(feed, now)]
-            return GivenFeeds(tuple(feed.url for feed in polled), {}, {feed.url: feed.origin for feed in polled})
+            origins = {feed.url: feed.origin for feed in polled}
+            return GivenFeeds(tuple(origins), {}, origins, only_stored=True)
         try:
             chosen = await choose_feeds(given.urls, given.rows, store, now=now)
         except StoreError:  # the run warns about it
@@ -294,6 +295,7 @@ class _IngestSession:
             seen_ttl_days=self.options.seen_ttl_days,
             origins=chosen.origins,
             force=self.options.force,
+            only_stored=chosen.only_stored,
             fetch_links=self.options.fetch_links,
             on_feed=on_feed,
             on_item=on_item,

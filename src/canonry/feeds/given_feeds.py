@@ -29,13 +29,15 @@ _HOUR = timedelta(hours=1)
 class GivenFeeds:
     """The URLs to poll, what the OPML file says about each, and how many of its feeds are not polled.
 
-    `origins` says who named the URLs of stored feeds; a person named the others.
+    `origins` says who named the URLs of stored feeds; a person named the others. With `only_stored`, no person named
+    any: all were listed from the store.
     """
 
     urls: tuple[str, ...]
     descriptions: Mapping[str, FeedDescription]
     origins: Mapping[str, Origin]
     skipped: int = 0  # paused, or stopped and not due
+    only_stored: bool = False
 
 
 async def choose_feeds(

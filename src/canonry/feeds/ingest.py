@@ -56,6 +56,7 @@ async def ingest(
     delay: float = 0.0,
     origins: Mapping[str, Origin] | None = None,
     force: bool = False,
+    only_stored: bool = False,
     fetch_links: bool = False,
     on_item: Callable[[IngestedItem], object] | None = None,
     on_feed: Callable[[FeedOutcome], object] | None = None,
@@ -66,7 +67,8 @@ async def ingest(
     `store` is a database URL (default: that of the settings) or an open `Database`. At most `per_host`
     requests at once go to one host, `delay` seconds apart. `origins` says who named a URL that no person
     typed, such as the URL of a stored feed. With `force`, requests are sent without validators, so that no server
-    answers "not modified". With `fetch_links`, links of new items are fetched at the end, a bounded number, to learn
+    answers "not modified". With `only_stored`, for URLs that were listed from the store, a feed that has been removed
+    since is not added again. With `fetch_links`, links of new items are fetched at the end, a bounded number, to learn
     which other URL shows the same page (`Report.links`). `on_item` receives new and updated items, with their texts,
     when they are stored; `on_feed` every feed when it is done. An exception of a callback ends the run and is raised;
     what is stored stays stored, and the change feed has what the callback did not get.
@@ -85,6 +87,7 @@ async def ingest(
             HostSlots(per_host, delay),
             report,
             origins=origins or {},
+            only_stored=only_stored,
             on_item=on_item,
             on_feed=on_feed,
         )
@@ -129,6 +132,7 @@ class _Run:
         report: Report,
         *,
         origins: Mapping[str, Origin],
+        only_stored: bool,
         on_item: Callable[[IngestedItem], object] | None,
         on_feed: Callable[[FeedOutcome], object] | None,
     ) -> None:
@@ -137,6 +141,7 @@ class _Run:
         self.hosts = hosts
         self.report = report
         self.origins = origins
+        self.only_stored = only_stored
         self.on_item = on_item
         self.on_feed: Callable[[FeedOutcome], object] = on_feed or (lambda _: None)
         self.evidence = RunEvidence()
@@ -180,15 +185,24 @@ class _Run:
     async def _take_next(self, urls: Iterator[str]) -> _QueuedFeed | None:
         """Return the next feed to poll, None after the last; the store is queried for many feeds at once."""
         async with self.queue_lock:
-            if not self.queue and (batch := list(islice(urls, _LOOKUP_BATCH_FEEDS))):
-
-                async def add(store: FeedStore) -> None:
-                    origins = {url: self._get_origin(url) for url in batch}
-                    feeds = await store.add_all(batch, self.polling.clock(), origins=origins)
-                    self.queue.extend(_QueuedFeed(url, feed, store) for url, feed in zip(batch, feeds, strict=True))
-
-                await self.store.run(add)
+            while not self.queue and (batch := list(islice(urls, _LOOKUP_BATCH_FEEDS))):
+                found = await self.store.run(partial(self._find_or_add, urls=batch))
+                for url in batch:
+                    if url in found:
+                        self.queue.append(found[url])
+                    else:
+                        reason = "the feed was removed before it was polled"
+                        self._add_outcome(FeedOutcome(url, FeedResult.REMOVED, reason))
         return self.queue.popleft() if self.queue else None
+
+    async def _find_or_add(self, store: FeedStore, urls: list[str]) -> dict[str, _QueuedFeed]:
+        if self.only_stored and self.store.knows_feeds:
+            found = await store.find_all(urls)
+        else:
+            origins = {url: self._get_origin(url) for url in urls}
+            feeds = await store.add_all(urls, self.polling.clock(), origins=origins)
+            found = dict(zip(urls, feeds, strict=True))
+        return {url: _QueuedFeed(url, feed, store) for url, feed in found.items()}
 
     async def _poll(self, queued: _QueuedFeed) -> None:
         async def work(store: FeedStore) -> _PolledFeed:

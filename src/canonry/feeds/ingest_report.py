@@ -28,7 +28,7 @@ class FeedResult(StrEnum):
     NO_CHANGE = "no_change"
     FAILED = "failed"
     STOPPED = "stopped"  # gone for good: the server answered 410
-    REMOVED = "removed"  # from the store, while it was polled
+    REMOVED = "removed"  # from the store, before or while it was polled
     WAITING = "waiting"  # not polled: its server asked to wait
 
     @property

@@ -27,7 +27,7 @@ class RunStore:
         self._warnings = warnings
         self._opened: list[Database] = []
         self.is_persistent = True
-        self._is_last = False  # the store in memory, which does not ask the database, has no replacement
+        self.knows_feeds = True  # false with a store in memory that does not ask the database; it has no replacement
         if isinstance(store, Database):
             self.store = FeedStore(store)
             return
@@ -52,7 +52,7 @@ class RunStore:
             except RekeyUnfinished:
                 raise  # the database can be used, once the rekey is finished
             except StoreError as error:
-                if store is self.store and self._is_last:
+                if store is self.store and not self.knows_feeds:
                     raise
                 await self._fall_back(store, error)
 
@@ -74,7 +74,7 @@ class RunStore:
 
     def _use_memory(self, error: StoreError) -> None:
         self.is_persistent = False
-        self._is_last = True
+        self.knows_feeds = False
         self._warnings.append(f"{error}; this run stores items in memory only")
         self.store = FeedStore(self._open(_MEMORY_URL))
 

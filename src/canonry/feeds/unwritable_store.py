@@ -71,12 +71,17 @@ class UnwritableFeedStore(FeedStore):
         self, urls: Sequence[str], now: datetime, *, origins: Mapping[str, Origin] = NO_ORIGINS
     ) -> list[FeedState]:
         """Return the feeds known under these URLs, as the database has them; others are added in memory."""
-        known = await self._stored.find_all(urls)
-        copied = await self.database.write(partial(_copy_feeds, known=known))
-        self._stored_ids.update((feed.id, known[url].id) for url, feed in copied.items())
+        copied = await self.find_all(urls)
         new = [url for url in urls if url not in copied]
         added = await self.database.write(partial(add_feeds, urls=new, now=now, origins=origins))
         return [({**dict(zip(new, added, strict=True)), **copied})[url] for url in urls]
+
+    async def find_all(self, urls: Sequence[str]) -> dict[str, FeedState]:
+        """Return the feeds that the database knows under these URLs, by URL."""
+        known = await self._stored.find_all(urls)
+        copied = await self.database.write(partial(_copy_feeds, known=known))
+        self._stored_ids.update((feed.id, known[url].id) for url, feed in copied.items())
+        return copied
 
     async def merge(self, feed_id: int, document: FeedDocument, now: datetime, *, seen_ttl_days: int) -> MergedFeed:
         """Store a document in memory; its items are new only if the database does not know them either."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlencode
 
 from canonry.core.url import parse
-from canonry.errors import FetchFailed, InvalidUrl, UnsafeUrl, mask_credentials
+from canonry.errors import FeedNotFound, FetchFailed, InvalidUrl, UnsafeUrl, mask_credentials
 from canonry.feeds.ingest_report import FeedResult
 from canonry.net.fetch import FetchOptions
 from canonry.store.schema import stamp
@@ -243,7 +243,10 @@ class HubRequests:
         hub = hubs[failures % len(hubs)]  # after a failure, the next one
         wait = choose_retry(failures, self._chance())
         # Stored before the request, because hubs may confirm it before they answer.
-        asked = await self._store.start(feed, hub, topic, callbacks=self._callbacks, next_at=self._clock() + wait)
+        try:
+            asked = await self._store.start(feed, hub, topic, callbacks=self._callbacks, next_at=self._clock() + wait)
+        except FeedNotFound:
+            return False  # removed after it was listed
         if not topic:
             refuse = partial(deny, reason="the URL of the feed contains a password", now=self._clock())
             await self._store.change(asked.callback, refuse)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, and_, insert, or_, select, update
 
 from canonry.core.keys import replace_unstorable
+from canonry.errors import FeedNotFound
 from canonry.feeds.feed_values import FeedStatus
 from canonry.feeds.websub import MAX_WAIT, DueFeed, Subscription, SubscriptionState
 from canonry.net.origin import Origin
@@ -81,10 +82,14 @@ class WebSubStore:
     async def start(self, feed: DueFeed, hub: str, topic: str, *, callbacks: str, next_at: datetime) -> Subscription:
         """Store that a hub is asked, and return the subscription.
 
-        A renewal keeps callback and secret. Another hub, topic or public URL gets new ones.
+        A renewal keeps callback and secret. Another hub, topic or public URL gets new ones. Raises FeedNotFound if the
+        feed has been removed.
         """
+        lock = select(feeds.c.id).where(feeds.c.id == feed.feed_id).with_for_update()
 
         def work(connection: Connection) -> Subscription:
+            if connection.execute(lock).first() is None:
+                raise FeedNotFound(feed.feed_id)
             old = _find(connection, feed.feed_id)
             is_same = old is not None and (old.hub, old.topic) == (hub, topic) and old.callback.startswith(callbacks)
             if old is not None and is_same:
