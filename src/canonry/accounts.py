@@ -17,13 +17,12 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select, upda
 from canonry.core.keys import replace_unstorable
 from canonry.errors import StoreError
 from canonry.store.schema import (
-    bookmark_edits,
     bookmark_merges,
     bookmarks,
     import_rows,
     imports,
-    item_states,
-    read_marks,
+    metadata,
+    rekeyed_bookmarks,
     sessions,
     stamp,
     tokens,
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
 
 PERSONAL_OWNER_ID = 0  # owns all rows while a store has no users
 SESSION_LIFETIME = timedelta(days=14)
+OWNED_TABLES = tuple(table for table in metadata.sorted_tables if "owner_id" in table.columns)
 _USE_PRECISION = timedelta(hours=1)
 _MAX_USER_AGENT_CHARS = 300
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -131,7 +131,7 @@ class UserStore:
         return await self.database.read(lambda connection: _COUNT_USERS.fetch_all(connection)[0][0] > 0)
 
     async def add(self, name: str, now: datetime, *, is_admin: bool = False) -> NewUser:
-        """Add a user with a token; the first user is an admin and takes over the bookmarks of personal mode."""
+        """Add a user with a token; the first user is an admin and takes over everything of personal mode."""
         if not _NAME.fullmatch(name):
             raise AccountError(AccountProblem.INVALID_NAME, name)
         return await self.database.write(partial(_add, name=name, now=stamp(now), is_admin=is_admin))
@@ -217,9 +217,9 @@ def _add(connection: Connection, name: str, now: str, *, is_admin: bool) -> NewU
     row = {"name": name, "is_admin": int(is_admin or is_first), "created_at": now}
     user_id = connection.execute(insert(users).values(row).returning(users.c.id)).scalar_one()
     if is_first:
-        for table in (bookmarks, bookmark_merges, bookmark_edits, imports, tokens, item_states, read_marks):
-            connection.execute(update(table).where(table.c.owner_id == PERSONAL_OWNER_ID).values(owner_id=user_id))
         connection.execute(delete(sessions))
+        for table in OWNED_TABLES:
+            connection.execute(update(table).where(table.c.owner_id == PERSONAL_OWNER_ID).values(owner_id=user_id))
     user = User(user_id, name, is_admin or is_first, now)
     return NewUser(user, insert_token(connection, user_id, now))
 
@@ -229,13 +229,20 @@ def _remove(connection: Connection, name: str) -> int:
     is_last = connection.execute(select(func.count()).select_from(users)).scalar_one() == 1
     if is_last:
         raise AccountError(AccountProblem.LAST_USER, name)
-    own_imports = select(imports.c.id).where(imports.c.owner_id == user_id)
-    connection.execute(delete(import_rows).where(import_rows.c.import_id.in_(own_imports)))
-    for table in (tokens, sessions, imports, bookmark_merges, bookmark_edits, item_states, read_marks):
-        connection.execute(delete(table).where(table.c.owner_id == user_id))
-    deleted = connection.execute(delete(bookmarks).where(bookmarks.c.owner_id == user_id)).rowcount
+    # Rows without an owner that belong to a row that has one.
+    for column, owned in (
+        (import_rows.c.import_id, imports),
+        (rekeyed_bookmarks.c.bookmark_id, bookmarks),
+        (rekeyed_bookmarks.c.merge_id, bookmark_merges),
+    ):
+        own_ids = select(owned.c.id).where(owned.c.owner_id == user_id)
+        connection.execute(delete(column.table).where(column.in_(own_ids)))
+    rows = {
+        table.name: connection.execute(delete(table).where(table.c.owner_id == user_id)).rowcount
+        for table in OWNED_TABLES
+    }
     connection.execute(delete(users).where(users.c.id == user_id))
-    return deleted
+    return rows[bookmarks.name]
 
 
 def _create_token(connection: Connection, name: str, now: str, *, revokes: bool) -> str:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import Integer, LargeBinary, func, insert, select, update
 
 from canonry.accounts import (
     PERSONAL_OWNER,
@@ -35,10 +35,20 @@ from canonry.errors import (
 from canonry.rekey.bookmark_rekey import BookmarkRekeys
 from canonry.rekey.bookmark_rekey_store import BookmarkRekeyStore
 from canonry.store.database import Database
-from canonry.store.schema import bookmarks
+from canonry.store.schema import (
+    bookmarks,
+    entries,
+    import_rows,
+    item_states,
+    metadata,
+    rekeyed_bookmarks,
+    renormalizations,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Generator
+
+    from sqlalchemy import Connection, Table
 
 NOW = datetime(2026, 1, 31, 10, tzinfo=UTC)
 run = asyncio.run
@@ -366,6 +376,69 @@ def test_users_are_added_and_removed_and_their_tokens_revoked(database: Database
     assert run(users.remove("bob")) == 1
     assert find_problem(users.remove("bob")) is AccountProblem.NO_SUCH_USER
     assert find_problem(users.remove("ada")) is AccountProblem.LAST_USER
+
+
+def insert_row(connection: Connection, table: Table, **values: object) -> int:
+    """Insert a row with something in every column that must have a value; return its first key."""
+    for column in table.columns:
+        if column.name not in values and not column.nullable and column is not table.autoincrement_column:
+            values[column.name] = 1 if isinstance(column.type, Integer) else "x"
+            if isinstance(column.type, LargeBinary):
+                values[column.name] = b"x"
+    key, *_ = table.primary_key.columns
+    return connection.execute(insert(table).values(values).returning(key)).scalar_one()  # type: ignore[no-any-return]
+
+
+def insert_rows_of_owner(connection: Connection, owner: int) -> None:
+    """Insert a row into every table with an owner, and rows without one that belong to them."""
+    ids = {
+        table.name: insert_row(connection, table, owner_id=owner)
+        for table in metadata.sorted_tables
+        if "owner_id" in table.columns and table is not item_states
+    }
+    entry_id = insert_row(connection, entries)
+    insert_row(connection, item_states, owner_id=owner, entry_id=entry_id)
+    insert_row(connection, import_rows, import_id=ids["imports"])
+    rekey_id = insert_row(connection, renormalizations)
+    insert_row(connection, rekeyed_bookmarks, rekey_id=rekey_id, bookmark_id=ids["bookmarks"])
+    insert_row(connection, rekeyed_bookmarks, rekey_id=rekey_id, bookmark_id=10**9, merge_id=ids["bookmark_merges"])
+
+
+def count_owners(connection: Connection) -> dict[str, list[int]]:
+    """Return the owners of the rows of every table that has owners."""
+    return {
+        table.name: sorted(connection.execute(select(table.c.owner_id)).scalars())
+        for table in metadata.sorted_tables
+        if "owner_id" in table.columns
+    }
+
+
+def test_the_first_user_takes_over_the_rows_of_every_table(database: Database) -> None:
+    database.write_now(lambda on: insert_rows_of_owner(on, PERSONAL_OWNER_ID))
+    ada, _ = run(UserStore(database).add("ada", NOW))
+    owners = database.read_now(count_owners)
+    assert owners.pop("sessions") == []  # browsers that were signed in as nobody
+    assert owners.pop("tokens") == [ada.id, ada.id]
+    assert set(map(tuple, owners.values())) == {(ada.id,)}
+
+
+def test_removing_a_user_deletes_their_rows_in_every_table(database: Database) -> None:
+    users = UserStore(database)
+    ada, _ = run(users.add("ada", NOW))
+    before = database.read_now(count_rows)
+    bob, _ = run(users.add("bob", NOW))
+    database.write_now(lambda on: insert_rows_of_owner(on, bob.id))
+    assert run(users.remove("bob")) == 1
+    shared = {"entries": 1, "renormalizations": 1}
+    assert database.read_now(count_rows) == {name: shared.get(name, count) for name, count in before.items()}
+    assert ada in run(users.list_users())
+
+
+def count_rows(connection: Connection) -> dict[str, int]:
+    return {
+        table.name: connection.execute(select(func.count()).select_from(table)).scalar_one()
+        for table in metadata.sorted_tables
+    }
 
 
 def test_sessions_expire(database: Database) -> None:
