@@ -9,7 +9,8 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from canonry.feeds.published import parse_published
+from canonry.feeds.published import choose_published, parse_published
+from canonry.store.schema import stamp
 
 TEN = "2026-01-31T10:00:00"
 CASES = [
@@ -118,3 +119,28 @@ def test_what_the_standard_library_writes_is_read_back(when: datetime) -> None:
 def test_any_text_is_a_date_in_utc_or_none(text: str) -> None:
     found = parse_published(text)
     assert found is None or found.tzinfo is UTC
+
+
+SEEN = "2026-01-31T10:00:00.500000Z"
+SHOWN = [
+    # why                        published                               shown
+    ("certain", "Sat, 31 Jan 2026 10:30:00 +0200", "2026-01-31T08:30:00.000000Z"),
+    ("RFC 822 with a zone", "Fri, 30 Jan 2026 10:00:00 EST", "2026-01-30T15:00:00.000000Z"),
+    ("none", "", SEEN),
+    ("unclear", "yesterday", SEEN),
+    ("unclear day", "02/01/2026", SEEN),
+    ("announced", "2026-12-24T18:00:00Z", SEEN),
+    ("local time read as UTC", "2026-01-31 11:00", SEEN),
+    ("no date in C#", "0001-01-01T00:00:00", SEEN),
+    ("no date in C", "Thu, 01 Jan 1970 00:00:00 GMT", SEEN),
+    ("an old text", "0950-06-01T00:00:00Z", "0950-06-01T00:00:00.000000Z"),
+]
+
+
+@pytest.mark.parametrize(("text", "wanted"), [row[1:] for row in SHOWN], ids=[row[0] for row in SHOWN])
+def test_the_date_that_is_shown_is_never_later_than_the_first_sight(text: str, wanted: str) -> None:
+    assert choose_published(text, SEEN) == wanted
+
+
+def test_times_of_the_store_have_years_of_four_digits() -> None:
+    assert stamp(datetime(950, 6, 1, tzinfo=UTC)) == "0950-06-01T00:00:00.000000Z"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -72,6 +73,20 @@ def test_our_reader_reads_the_documents(write: type) -> None:
     assert feed.items[1].published == "2026-01-31T10:00:00Z"  # first seen
     assert [item.link for item in feed.items] == [ITEM.url, "", "", "https://***@a.example/4"]
     assert b"secret" not in body
+
+
+@pytest.mark.parametrize(
+    "published", ["", "yesterday", "2031-01-01", "0950-06-01", "31 Jan 26 10:00 EST", "0001-01-01"]
+)
+def test_dates_are_valid_and_not_later_than_the_first_sight(published: str) -> None:
+    """RFC 4287 and JSON Feed want times of RFC 3339; readers sort by them."""
+    items = [replace(ITEM, published=published)]
+    atom = re.findall(r"<(?:published|updated)>(.*?)</", write_atom(items, HEAD))
+    shown = json.loads(write_json_feed(items, HEAD))["items"][0]["date_published"]
+    assert len(atom) == 4
+    for time in (*atom, shown):
+        assert re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z", time)
+        assert time <= "2026-01-31T10:00:00Z"
 
 
 def test_feedparser_reads_the_atom_document() -> None:

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 _MAX_CHARS = 200
 _MAX_OFFSET_MINUTES = 24 * 60
+_UNSET = ("0001-01-01T", "1970-01-01T00:00:00.000000Z")
 _EPOCH_DIGITS = {9: 1, 10: 1, 13: 1000}  # number of digits → units per second
 
 # The beginnings of month names in English, German, French, Spanish, Italian, Portuguese, Dutch; accents removed.
@@ -124,6 +125,17 @@ def format_published(text: str) -> str | None:
     """Return the time that the date of an item means in the text format of the store; None if that is not certain."""
     when = parse_published(text) if text else None
     return None if when is None else when.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def choose_published(text: str, first_seen_at: str) -> str:
+    """Return when an item was published, or when it was first seen if its date is none, unclear or not yet over.
+
+    Programs that have no date write the first moment that they can represent: the year 1 or 1970.
+    """
+    published = format_published(text)
+    if published is None or published.startswith(_UNSET):
+        return first_seen_at
+    return min(published, first_seen_at)
 
 
 def _clean(text: str) -> str:

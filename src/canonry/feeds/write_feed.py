@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import uuid
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
 from canonry.feeds.ingest_report import mask_item
+from canonry.feeds.published import choose_published
 from canonry.feeds.read.xml_parser import FORBIDDEN_CHARACTERS
 
 if TYPE_CHECKING:
@@ -123,21 +122,7 @@ def _is_link(url: str) -> bool:
 
 
 def _format_published(item: StoredItem) -> str:
-    """Return when the item was published, or first seen if its feed gives no date that can be read."""
-    text = item.published.strip()
-    when: datetime | None = None
-    for parse in (datetime.fromisoformat, parsedate_to_datetime):
-        try:
-            when = parse(text)
-            break
-        except (TypeError, ValueError, OverflowError, IndexError):
-            continue
-    if when is None:
-        return _format_time(item.first_seen_at)
-    try:
-        return f"{(when if when.tzinfo else when.replace(tzinfo=UTC)).astimezone(UTC):%Y-%m-%dT%H:%M:%S}Z"
-    except (ValueError, OverflowError):
-        return _format_time(item.first_seen_at)
+    return _format_time(choose_published(item.published, item.first_seen_at))
 
 
 def _format_time(stamp: str) -> str:

@@ -779,4 +779,5 @@ for _table in metadata.tables.values():
 
 def stamp(when: datetime) -> str:
     """Return a time in the text format of the tables."""
-    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    # Not strftime, which writes years before 1000 with fewer than four digits on some systems.
+    return f"{when.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"

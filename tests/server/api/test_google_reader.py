@@ -22,6 +22,7 @@ API = "/api/greader/reader/api/0"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 READ, STARRED = "user/-/state/com.google/read", "user/-/state/com.google/starred"
 READING_LIST = "user/-/state/com.google/reading-list"
+DATE = "Sat, 31 Jan 2026 10:00:00 GMT"
 LONG_ID = "tag:google.com,2005:reader/item/"
 
 
@@ -80,7 +81,8 @@ def add_items(running: Running) -> None:
             (("one", "shared"), ("shared", "two")),
             strict=True,
         ):
-            document = read_feed(rss(*posts, title=added.url[8]).encode(), url=added.url)
+            text = rss(*posts, title=added.url[8]).replace("<guid", f"<pubDate>{DATE}</pubDate><guid")
+            document = read_feed(text.encode(), url=added.url)
             assert added.feed_id is not None
             await service.feeds.merge(
                 added.feed_id,
@@ -110,6 +112,8 @@ def test_an_app_reads_each_item_once_and_marks_it(app: App) -> None:
     assert {item["title"] for item in items} == {"Post one", "Post shared", "Post two"}
     [shared] = [item for item in items if item["title"] == "Post shared"]
     assert shared["origin"]["title"] == "a" and "b" in shared["summary"]["content"]
+    assert shared["published"] == 1769853600
+    assert json.loads(answer.text)["updated"] == max(int(item["crawlTimeMsec"]) for item in items) // 1000
     assert {each["id"]: each["count"] for each in app.get("/unread-count")["unreadcounts"]} == {
         READING_LIST: 3, feeds[0]["id"]: 2, feeds[1]["id"]: 2, "user/-/label/news": 2,
     }  # fmt: skip

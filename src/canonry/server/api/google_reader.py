@@ -22,6 +22,7 @@ from canonry.errors import FeedNotFound, mask_credentials
 from canonry.feeds.feed_values import FeedState, StoredItem
 from canonry.feeds.item_states import ItemState, ItemStateStore, ItemStatus
 from canonry.feeds.mark_read import mark_all_read
+from canonry.feeds.published import choose_published
 from canonry.feeds.stored_items import ItemSearch, search_items
 from canonry.feeds.subscriptions import add_feed
 from canonry.server.access import RateLimiter
@@ -344,7 +345,8 @@ async def _find_feed(call: ReaderCall, name: str) -> FeedState:
 async def _respond_items(call: ReaderCall, stream: str, found: StreamItems) -> Response:
     feeds = {feed.id: feed for feed in await call.service.feeds.list_all()}
     items = [_describe_item(item, found.states[item.entry_id], feeds) for item in found.items]
-    return JSONResponse({"id": stream, "updated": 0, "items": items, **_describe_continuation(found)})
+    updated = max((_to_microseconds(item.first_seen_at) // 1_000_000 for item in found.items), default=0)
+    return JSONResponse({"id": stream, "updated": updated, "items": items, **_describe_continuation(found)})
 
 
 def _describe_item(item: StoredItem, state: ItemState, feeds: dict[int, FeedState]) -> dict[str, Any]:
@@ -358,7 +360,7 @@ def _describe_item(item: StoredItem, state: ItemState, feeds: dict[int, FeedStat
         "id": f"{_ITEM_PREFIX}{item.entry_id:016x}",
         "crawlTimeMsec": str(seen // 1000),
         "timestampUsec": str(seen),
-        "published": seen // 1_000_000,
+        "published": _to_microseconds(choose_published(item.published, item.first_seen_at)) // 1_000_000,
         "title": item.title,
         "canonical": links,
         "alternate": links,

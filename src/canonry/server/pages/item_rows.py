@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from canonry.feeds.ingest_report import mask_item
 from canonry.feeds.item_states import ItemState, ItemStateStore
-from canonry.feeds.published import format_published
+from canonry.feeds.published import choose_published
 from canonry.feeds.stored_items import ItemSearch, search_items
 from canonry.server.problems import RequestRefused
 
@@ -72,15 +72,9 @@ async def _make_rows(
             item.title,
             mask_item(item).url,
             tuple(sorted(mask_item(item).feeds, key=lambda feed: feed.id != feed_id)),
-            _choose_time(item),
+            choose_published(item.published, item.first_seen_at),
             states[item.entry_id],
             bookmark_ids.get(item.url),
         )
         for item in items
     )
-
-
-def _choose_time(item: StoredItem) -> str:
-    """Return when an item was published; a date after we have seen it is wrong."""
-    published = format_published(item.published)
-    return item.first_seen_at if published is None else min(published, item.first_seen_at)
