@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 A, B, C = "https://a.com/feed", "https://b.com/feed", "https://c.com/feed"
+URL_3 = "https://a.com/3"
+PARTS = sorted({URL_3[start:end] for start in range(15) for end in range(start + 1, 16)})  # more than 50
+
 ALL = ["Post 4", "100% ÄRGER", "Post 1", "Post 2", "Post 3"]
 
 
@@ -77,6 +80,10 @@ def test_each_entry_is_listed_once_with_its_feeds(store: FeedStore) -> None:
         (ItemSearch(words="100%"), ["100% ÄRGER"]),
         (ItemSearch(words="0%Ä"), []),  # % is no wildcard
         (ItemSearch(words="post nothing"), []),
+        (ItemSearch(words="post 3 " * 5_000), ["Post 3"]),
+        (ItemSearch(words=" ".join(map(str, range(5_000)))), []),
+        (ItemSearch(words=" ".join([*PARTS[:50], "nothing"])), ["Post 3"]),
+        (ItemSearch(words=" ".join([*PARTS[:49], "nothing"])), []),
         (ItemSearch(only_duplicates=True), ["Post 2"]),
     ],
 )

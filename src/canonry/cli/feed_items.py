@@ -28,7 +28,9 @@ _FORMATS = ("atom", "json-feed")
 @click.option("--until", metavar="DATE", help="Only items first seen before this date or time.")
 @click.option("--feed", "feed_url", metavar="URL", help="Only items that this feed carried.")
 @click.option("--folder", metavar="FOLDER", default="", help="Only items of the feeds in this folder.")
-@click.option("--search", metavar="WORDS", default="", help="Only items with all these words in title or URL.")
+@click.option(
+    "--search", metavar="WORDS", default="", help="Only items with all these words (at most 50) in title or URL."
+)
 @click.option(
     "--duplicates", is_flag=True, help="Only items that several feeds have, and different items at the same URL."
 )

@@ -6,6 +6,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import and_, func, or_, select
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _MAX_ID_DIGITS = 18
 _PAGE_ITEMS = 500
+_MAX_WORDS = 50  # of a search; each is a condition, and databases refuse a statement with thousands
 _NEWEST_FIRST = (entries.c.first_seen_at.desc(), entries.c.id)  # ids follow the order of the document
 _OLDEST_FIRST = (entries.c.first_seen_at, entries.c.id)
 _COLUMNS = [
@@ -47,7 +49,7 @@ class ItemSearch:
     until: str = ""  # exclusive
     feed_id: int | None = None
     folder: str = ""  # of the feeds, folders in it included
-    words: str = ""  # all of them are in the title or the URL
+    words: str = ""  # the first 50 are all in the title or the URL
     only_duplicates: bool = False  # entries that several feeds have, and different entries at one URL
     owner_id: int | None = None  # the user whose list `status` names
     status: ItemStatus | None = None
@@ -169,7 +171,8 @@ def make_conditions(search: ItemSearch, *, is_sqlite: bool) -> Iterator[ColumnEl
         yield entries.c.first_seen_at >= search.since
     if search.until:
         yield entries.c.first_seen_at < search.until
-    for word in replace_unstorable(search.words).split():
+    words = dict.fromkeys(replace_unstorable(search.words).split())
+    for word in islice(words, _MAX_WORDS):
         yield or_(*(_contains(column, word, is_sqlite=is_sqlite) for column in (entries.c.title, entries.c.url)))
     if search.owner_id is not None and search.status is not None:
         yield make_status_condition(search.owner_id, search.status)

@@ -43,7 +43,9 @@ class ItemQuery:
     until: Annotated[_Time, Query(description="Items first seen before this date or time.")] = None
     feed: Annotated[_Text, Query(description="The id or a URL of a feed that carried the items.")] = ""
     folder: Annotated[_Text, Query(description="Items of the feeds in this folder and in folders in it.")] = ""
-    q: Annotated[_Text, Query(description="Words; an item matches if its title or URL contains all of them.")] = ""
+    q: Annotated[
+        _Text, Query(description="Words, at most 50; an item matches if its title or URL contains all of them.")
+    ] = ""
     duplicates: Annotated[
         bool, Query(description="Only items that several feeds have, and different items at the same URL.")
     ] = False
