@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from canonry.atomic_files import replace_file
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Generator
 
 
 def test_the_file_appears_at_the_end(tmp_path: Path) -> None:
@@ -37,12 +38,80 @@ def test_an_exception_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> No
     assert os.listdir(tmp_path) == ["a.txt"]
 
 
-@pytest.mark.parametrize(("is_private", "mode"), [(True, 0o600), (False, 0o640)])
-def test_permissions(tmp_path: Path, *, is_private: bool, mode: int) -> None:
+@pytest.fixture
+def umask() -> Generator[None]:
     mask = os.umask(0o027)
-    try:
-        with replace_file(tmp_path / "a.txt", is_private=is_private) as part:
+    yield
+    os.umask(mask)
+
+
+PERMISSIONS = [
+    # why                             private  before  after
+    ("new: as the umask says",        False,   None,   0o640),
+    ("new and private",               True,    None,   0o600),
+    ("replaced: as it was",           False,   0o664,  0o664),
+    ("replaced, of the owner only",   False,   0o600,  0o600),
+    ("private, whatever it was",      True,    0o664,  0o600),
+]  # fmt: skip
+
+
+@pytest.mark.usefixtures("umask")
+@pytest.mark.parametrize(("is_private", "before", "after"), [pytest.param(*row[1:], id=row[0]) for row in PERMISSIONS])
+def test_permissions(tmp_path: Path, *, is_private: bool, before: int | None, after: int) -> None:
+    file = tmp_path / "a.txt"
+    if before is not None:
+        file.touch()
+        file.chmod(before)
+    with replace_file(file, is_private=is_private) as part:
+        part.write_text("whole")
+    assert file.read_text() == "whole"
+    assert file.stat().st_mode & 0o777 == after
+
+
+def test_a_symlink_stays_and_its_target_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    for name in ("there.txt", "missing.txt"):
+        link, target = tmp_path / f"link to {name}", tmp_path / "data" / name
+        link.symlink_to(target)
+        (tmp_path / "data" / "there.txt").write_text("old")
+        with replace_file(link) as part:
             part.write_text("whole")
+        assert link.is_symlink()
+        assert target.read_text() == "whole"
+
+
+def test_a_folder_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError), replace_file(tmp_path):
+        raise AssertionError
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_pipe_stays_and_gets_the_content(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with replace_file(pipe, is_private=True) as part:
+            part.write_text("whole")
+        assert os.read(reader, 100) == b"whole"
     finally:
-        os.umask(mask)
-    assert (tmp_path / "a.txt").stat().st_mode & 0o777 == mode
+        os.close(reader)
+    assert pipe.is_fifo()
+    assert os.listdir(tmp_path) == ["pipe"]
+
+
+def test_an_open_file_gets_the_content_after_its_own(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w") as log:
+        log.write("before\n")
+        log.flush()
+        with replace_file(Path(f"/dev/fd/{log.fileno()}")) as part:
+            part.write_text("whole")
+        assert os.fstat(log.fileno()).st_nlink == 1
+    assert (tmp_path / "log").read_text() == "before\nwhole"
+
+
+def test_the_longest_file_name(tmp_path: Path) -> None:
+    file = tmp_path / ("x" * 255)
+    with replace_file(file) as part:
+        part.write_text("whole")
+    assert file.read_text() == "whole"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -117,7 +120,11 @@ MISTAKES: list[tuple[str, dict[str, str], str, list[str]]] = [
     ("ports open", {"CANONRY_ALLOW_PORTS": "80-90-100"}, "", ["CANONRY_ALLOW_PORTS: ", "90-100"]),
     ("port word", {"CANONRY_ALLOW_PORTS": "http"}, "", ["CANONRY_ALLOW_PORTS: ", "http"]),
     ("port negative", {}, "allow_ports = [-80]", ["canonry.toml: allow_ports: "]),
+    ("ports without an end", {"CANONRY_ALLOW_PORTS": "80-"}, "", ["CANONRY_ALLOW_PORTS: ", "'80-'"]),
+    ("port in other digits", {"CANONRY_ALLOW_PORTS": "\u0668\u0660"}, "", ["CANONRY_ALLOW_PORTS: ", "is not a port"]),
+    ("port of many digits", {"CANONRY_ALLOW_PORTS": "9" * 5000}, "", ["CANONRY_ALLOW_PORTS: ", "9' is not a port"]),
     ("port true", {}, "allow_ports = true", ["canonry.toml: allow_ports: "]),
+    ("agent with a line break", {"CANONRY_USER_AGENT": "a\nb"}, "", ["CANONRY_USER_AGENT: ", "'a\\nb'"]),
     ("agent number", {}, "user_agent = 1", ["canonry.toml: user_agent: must be a string in quotes, not 1"]),
     ("proxy list", {}, "proxy = []", ["canonry.toml: proxy: must be a string in quotes"]),
     ("redis number", {}, "redis_url = 6379", ["canonry.toml: redis_url: must be a string in quotes"]),
@@ -153,6 +160,14 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     for file in (tmp_path, tmp_path / "latin.toml"):
         with pytest.raises(canonry.CanonryError, match=f"^{file}: "):
             load_settings({}, file)
+
+
+def test_the_file_is_read_as_utf_8_in_every_locale(tmp_path: Path) -> None:
+    (tmp_path / "canonry.toml").write_text('overrides = "règles.json"', encoding="utf-8")
+    code = "from canonry.settings import load_settings; print(ascii(load_settings({}).overrides))"
+    latin = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=latin, capture_output=True, check=True)
+    assert (done.stdout, done.stderr) == (b"'r\\xe8gles.json'\n", b"")
 
 
 def test_an_invalid_setting_in_the_file_is_an_error_even_if_a_variable_overrides_it(tmp_path: Path) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import secrets
+import shutil
 import stat
 import tempfile
 from contextlib import contextmanager, suppress
@@ -18,25 +21,55 @@ _RIGHTS_OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 @contextmanager
 def replace_file(file: Path, *, is_private: bool = False) -> Generator[Path]:
-    """Yield a temporary path beside `file`; move it into place at the end, delete it after an exception.
+    """Yield the path of a new file; move it to `file` at the end, delete it after an exception.
 
-    A private file can be read by its owner only, others get the usual permissions.
+    A private file can be read by its owner only, another keeps the permissions of the file that it replaces. A symlink
+    stays, and its target is replaced. A device or a pipe stays too, and gets the content of the new file.
     """
+    if is_stream(file):
+        with tempfile.TemporaryDirectory(prefix="canonry-") as folder:
+            part = Path(folder) / "part"
+            yield part
+            _copy_to_stream(part, file)
+        return
+    file = find_target(file)
     if is_private:
         create_private_folder(file.parent)
     else:
         file.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
-    os.close(handle)
-    part = Path(name)
+    mode = file.stat().st_mode if file.exists() and not is_private else None
+    part = file.with_name(f".canonry-{secrets.token_hex(8)}.part")
+    os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if is_private else 0o666))
     try:
         yield part
-        if not is_private:
-            part.chmod(0o666 & ~_read_umask())
+        if mode is not None:
+            part.chmod(stat.S_IMODE(mode))
         sync(part)
         move_into_place(part, file)
     finally:
         part.unlink(missing_ok=True)
+
+
+def is_stream(file: Path) -> bool:
+    """Return whether a path leads to a device, a pipe, or a file that this process has open (`/dev/stdout`)."""
+    folder = os.path.realpath(file.parent)
+    if folder in {"/dev", "/dev/fd"} or folder.startswith("/proc/"):
+        return True
+    return file.exists() and not file.is_file() and not file.is_dir()
+
+
+def find_target(file: Path) -> Path:
+    """Follow symlinks to the file to replace, which need not exist; IsADirectoryError for a folder."""
+    target = file.resolve()
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(file))
+    return target
+
+
+def _copy_to_stream(part: Path, file: Path) -> None:
+    # Appending keeps what `>> FILE` has, if `file` is /dev/stdout.
+    with part.open("rb") as content, open(os.open(file, os.O_WRONLY | os.O_APPEND), "wb") as stream:
+        shutil.copyfileobj(content, stream)
 
 
 def move_into_place(part: Path, file: Path) -> None:
@@ -88,9 +121,3 @@ def restrict_to_owner(path: Path) -> Restriction:
     except OSError:
         return Restriction.FAILED
     return Restriction.FAILED if has_failed else Restriction.RESTRICTED
-
-
-def _read_umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -160,7 +160,7 @@ def name_variable(name: str) -> str:
 
 def _read_file(file: Path) -> dict[str, object]:
     try:
-        return tomllib.loads(file.read_text())
+        return tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
@@ -177,6 +177,8 @@ def _parse(name: str, value: object, place: str) -> object:
 def _parse_text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"must be a string in quotes, not {value!r}")
+    if re.search(r"[\x00-\x1f\x7f]", value):
+        raise ValueError(f"must be one line without control characters, not {value!r}")
     return value
 
 
@@ -255,11 +257,10 @@ def _parse_ports(value: object) -> Collection[int]:
     """Parse ports and ranges: `80, 443, 8000-8999`."""
     ranges: list[range] = []
     for text in _parse_list([value] if isinstance(value, int) else value):
-        first, _, last = text.partition("-")
-        is_number = first.strip().isdecimal() and (last or first).strip().isdecimal()
-        ports = range(int(first), int(last or first) + 1) if is_number else range(0)
+        found = re.fullmatch(r"([0-9]{1,5})(?: *- *([0-9]{1,5}))?", text)
+        ports = range(int(found[1]), int(found[2] or found[1]) + 1) if found else range(0)
         if not ports or ports[0] < 1 or ports[-1] > 65535:
-            raise ValueError(f"{text!r} is not a port or a range of ports between 1 and 65535")
+            raise ValueError(f"{text[:50]!r} is not a port or a range of ports between 1 and 65535")
         ranges.append(ports)
     return ranges[0] if len(ranges) == 1 else frozenset(chain.from_iterable(ranges))
 

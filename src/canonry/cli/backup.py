@@ -59,8 +59,12 @@ def restore(file: Path, *, database_url: str, replace: bool, as_json: bool) -> N
 
 
 def _print_result(file: Path, rows: int, *, as_json: bool, action: str) -> None:
+    from canonry.atomic_files import is_stream
+
     if render.is_for_terminal(as_json=as_json):
         click.echo(f"{rows} {'row' if rows == 1 else 'rows'} {action} {file}")
+    elif is_stream(file):  # perhaps the standard output, which has the backup
+        click.echo(f"canonry: {rows} {'row' if rows == 1 else 'rows'} {action} {file}", err=True)
     else:
         render.print_json({"file": str(file), "rows": rows})
 

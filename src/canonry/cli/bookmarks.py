@@ -228,7 +228,7 @@ def export(file: str, *, format_name: str | None, user_name: str, database_url: 
                 _echo_pieces(pieces)
                 return
             with (
-                replace_file(Path(file).resolve(), is_private=True) as part,
+                replace_file(Path(file), is_private=True) as part,
                 part.open("w", encoding="utf-8") as target,
             ):
                 target.writelines(pieces)

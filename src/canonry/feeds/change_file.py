@@ -134,7 +134,7 @@ class ChangeFile:
             }
         )
         with replace_file(self._positions) as part:
-            part.write_text(text)
+            part.write_text(text, encoding="utf-8")
 
 
 def _append(handle: int, lines: bytes) -> None:
