@@ -128,6 +128,19 @@ def test_names_that_the_output_cannot_have_and_files_that_are_none_are_refused(t
     (tmp_path / "a.txt").write_text("https://a.com/\n")
     with pytest.raises(bulk.BulkError, match="not a regular file"):
         bulk.run([tmp_path / "a.txt"], "/dev/null", overwrite=True)
+    with (tmp_path / "b.txt").open("w") as opened, pytest.raises(bulk.BulkError, match="not a regular file"):
+        bulk.run([tmp_path / "a.txt"], f"/dev/fd/{opened.fileno()}", overwrite=True)
+
+
+def test_the_output_goes_where_a_symlink_points(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("https://a.com/\n")
+    (tmp_path / "data").mkdir()
+    link, target = tmp_path / "x.parquet", tmp_path / "data" / "y.parquet"
+    link.symlink_to(target)
+    for _ in range(2):
+        bulk.run([tmp_path / "a.txt"], link, overwrite=True)
+        assert link.is_symlink()
+        assert [path.name for path in target.parent.iterdir()] == ["y.parquet"]
 
 
 def test_files_that_cannot_be_read_are_skipped_on_request_and_listed(tmp_path: Path) -> None:

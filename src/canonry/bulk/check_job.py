@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from canonry.atomic_files import is_stream
 from canonry.bulk.job import MAX_PARTITIONS, MIN_MEMORY_BYTES, Mode
 from canonry.bulk.known_keys import make_dedupe_schema
 from canonry.bulk.storage import STDIN, is_file, is_folder, is_remote, is_same_file, split_path
@@ -55,7 +56,7 @@ def _check_output(job: BulkJob, *, overwrite: bool) -> None:
     for file in (out, job.invalid_file):
         if any(is_same_file(file, each) for each in job.inputs):
             raise BulkError(f"{file} is an input. Write to another file.")
-    if not is_remote(out) and os.path.lexists(out) and not (os.path.isfile(out) or os.path.isdir(out)):
+    if not is_remote(out) and is_stream(Path(out)):
         raise BulkError(f"{out} is not a regular file. Write to another file.")
     suffix = PurePosixPath(out.lower()).suffix
     if suffix in _OTHER_FORMATS:

@@ -25,7 +25,7 @@ from canonry.bulk.job import (
     parse_size,
 )
 from canonry.bulk.known_keys import load_known_keys
-from canonry.bulk.storage import make_absolute, make_local
+from canonry.bulk.storage import follow_symlink, make_absolute, make_local
 from canonry.bulk.work_folder import continue_buckets, load_finished_part, lock_work_folder
 from canonry.bulk.write_output import write_output
 from canonry.core.normalize import resolve_policy
@@ -79,7 +79,7 @@ def run(
     The same call resumes a run that was killed: finished input files are not read again, also if others are added
     or left out. An input that cannot be read raises BadInputFile, or is left out if `skip_bad_files` is set.
     """
-    files, out, memory = find_inputs(inputs), make_local(os.fspath(out)), parse_size(memory)
+    files, out, memory = find_inputs(inputs), follow_symlink(make_local(os.fspath(out))), parse_size(memory)
     job = BulkJob(
         inputs=files,
         out=out.rstrip("/") or out,

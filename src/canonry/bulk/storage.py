@@ -24,7 +24,7 @@ from urllib.parse import unquote
 import pyarrow.fs  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow.parquet  # pyright: ignore[reportMissingTypeStubs]
 
-from canonry.atomic_files import move_into_place, sync
+from canonry.atomic_files import is_stream, move_into_place, sync
 from canonry.bulk.disk_errors import get_first_line
 from canonry.errors import BadInputFile, BulkError
 
@@ -66,6 +66,11 @@ def is_remote(path: str) -> bool:
 def make_local(path: str) -> str:
     """Return the path of a file:// address; other paths as they are."""
     return unquote(path.removeprefix(_LOCAL_SCHEME)) if path.startswith(f"{_LOCAL_SCHEME}/") else path
+
+
+def follow_symlink(path: str) -> str:
+    """Return the target of a symlink, so that the link stays when the file is replaced; other paths as they are."""
+    return os.path.realpath(path) if os.path.islink(path) and not is_stream(Path(path)) else path
 
 
 def make_absolute(path: str, folder: str) -> str:
