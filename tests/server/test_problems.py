@@ -11,10 +11,10 @@ from canonry.errors import NewerStore, PolicyError, RekeyUnfinished, StoreError,
 from canonry.rekey.entry_rekey_store import RekeyProblem, RekeyRefused
 from canonry.server.problems import describe_error
 from canonry.server.service import ServiceOptions
-from service import serving
+from service import Running, serving
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
     from pathlib import Path
 
 SECRETS = ("/srv/secret", "SELECT", "db.internal")
@@ -53,8 +53,53 @@ def test_a_broken_store_is_a_503_without_its_path(tmp_path: Path, path: str, cap
     assert any("no such table" in record.getMessage() for record in caplog.records), "the log has the details"
 
 
-@pytest.mark.parametrize(("method", "path"), [("GET", "/api/nowhere"), ("PATCH", "/api/bookmarks")])
-def test_an_unknown_address_or_method_is_explained(method: str, path: str) -> None:
-    with serving("sqlite://", ServiceOptions(runs_jobs=False)) as service:
-        problem = service.ask(method, path).json()
-    assert problem["detail"] != problem["title"]
+# fmt: off
+ADDRESSES = [
+    # method    path                     status  allowed methods
+    ("GET",     "/api/nowhere",            404, ""),
+    ("HEAD",    "/api/nowhere",            404, ""),
+    ("GET",     "/nowhere",                404, ""),
+    ("OPTIONS", "/nowhere",                404, ""),
+    ("PATCH",   "/api/bookmarks",          405, "GET, HEAD, PUT"),
+    ("POST",    "/bookmarks",              405, "GET, HEAD"),
+    ("DELETE",  "/import",                 405, "GET, HEAD, POST"),
+    ("OPTIONS", "/import",                 204, "GET, HEAD, POST"),
+    ("OPTIONS", "/api/bookmarks/1",        204, "DELETE, GET, HEAD, PUT"),
+    ("HEAD",    "/v1/posts/update",        405, "GET, POST"),  # GETs of Pinboard write
+    ("HEAD",    "/bookmarks",              200, ""),
+    ("HEAD",    "/healthz",                200, ""),
+    ("HEAD",    "/api/bookmarks/1",        404, ""),
+    ("HEAD",    "/export/json",            200, ""),
+    ("HEAD",    "/canonicalize/events?url=https://x.invalid/", 200, ""),  # a stream of events
+    ("HEAD",    "/bookmarks/1/edit",       404, ""),
+]
+# fmt: on
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Generator[Running]:
+    file = tmp_path_factory.mktemp("store") / "canonry.db"
+    with serving(f"sqlite:///{file}", ServiceOptions(runs_jobs=False)) as found:
+        yield found
+
+
+@pytest.mark.parametrize(("method", "path", "status", "allowed"), ADDRESSES)
+def test_addresses_and_methods(running: Running, method: str, path: str, status: int, allowed: str) -> None:
+    answer = running.ask(method, path, headers={"Accept": "text/event-stream"} if "events" in path else {})
+    assert answer.status == status
+    assert answer.headers.get("allow", "") == allowed
+    is_api = path.startswith(("/api/", "/v1/"))
+    if status >= 400:
+        assert answer.headers["content-type"].startswith("application/problem+json" if is_api else "text/html")
+    assert (answer.body == b"") == (method == "HEAD" or status == 204)
+    if answer.body and is_api:
+        problem = answer.json()
+        assert problem["detail"] != problem["title"]
+
+
+def test_head_announces_what_get_sends(running: Running) -> None:
+    head, get = running.ask("HEAD", "/api/rules"), running.get("/api/rules")
+    assert [head.headers[name] for name in ("content-type", "content-length")] == [
+        "application/json",
+        str(len(get.body)),
+    ]

@@ -26,6 +26,7 @@ from starlette.requests import ClientDisconnect
 from canonry.accounts import PERSONAL_OWNER
 from canonry.errors import CanonryError
 from canonry.feeds.websub import CALLBACK_PATH, MAX_PUSH_BYTES
+from canonry.server.paths import PROBES, checks_own_token, is_api, is_feed_document
 from canonry.server.peers import TrustedProxies, is_loopback, judge_personal_request, list_forwarded
 from canonry.server.problems import RequestRefused, make_problem, problem_for_error
 
@@ -40,10 +41,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger("canonry.service")
 SESSION_COOKIE = "canonry_session"
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
-_PROBES = frozenset({"/healthz", "/readyz"})
 _DOCS = "/api/docs"
 _DOCS_PATHS = frozenset({_DOCS, "/api/openapi.json"})  # under /api, but a session is enough to read them
-_PUBLIC = _PROBES | {"/signin"}  # and /static/
+_PUBLIC = PROBES | {"/signin"}  # and /static/
 _MAX_HOST_CHARACTERS = 300  # the cache must not fill with long headers
 _EXTENSION_ORIGINS = ("chrome-extension://", "moz-extension://", "safari-web-extension://")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -138,7 +138,7 @@ class Access:
             state["user"], state["has_users"] = None, True
             return
         has_users = await self._load_has_users(path)
-        if not has_users and not self._service.options.require_token and path not in _PROBES:
+        if not has_users and not self._service.options.require_token and path not in PROBES:
             self._check_personal(scope, headers, peer)
         _check_source(scope, headers, is_personal=not has_users, allowed=self._service.options.allowed_hosts)
         state["user"], state["has_users"] = None, has_users
@@ -202,10 +202,10 @@ class Access:
         if time.monotonic() < until:
             return has_users
         try:
-            async with asyncio.timeout(_PROBE_TIMEOUT_SECONDS if path in _PROBES else None):
+            async with asyncio.timeout(_PROBE_TIMEOUT_SECONDS if path in PROBES else None):
                 has_users = await self._service.users.has_users()
         except (CanonryError, TimeoutError):
-            if path in _PROBES:
+            if path in PROBES:
                 return has_users  # the last known value: a probe must not depend on the database
             raise
         self._has_users = has_users, time.monotonic() + _HAS_USERS_TTL_SECONDS
@@ -259,24 +259,6 @@ class RateLimiter:
             wait = max(1, round((1 - left) * 60 / self._per_minute))
             detail = f"Too many requests: the limit is {self._per_minute} per minute. Retry in {wait} s."
             raise RequestRefused(429, detail, {"Retry-After": str(wait)})
-
-
-def is_api(path: str) -> bool:
-    """Return whether a path is for programs, not for people."""
-    return path.startswith(("/api/", "/v1/")) or path in {"/api", "/metrics"} or path in _PROBES
-
-
-def is_feed_document(path: str) -> bool:
-    """Return whether a path is a list of items for feed readers, which know Basic authentication and no tokens."""
-    return path.startswith("/api/") and path.endswith(("/items.atom", "/items.json"))
-
-
-def checks_own_token(path: str) -> bool:
-    """Return whether a path belongs to an API of another service, which always requires its own kind of token.
-
-    The APIs of Pinboard and Google Reader: their GETs write, or their requests are forms.
-    """
-    return path.startswith(("/v1/", "/api/greader/"))
 
 
 def _name_peer(scope: Scope) -> str | None:

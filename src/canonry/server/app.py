@@ -27,6 +27,7 @@ from canonry.server.api import (
     websub,
 )
 from canonry.server.field_descriptions import add_field_descriptions
+from canonry.server.head_requests import HeadRequests
 from canonry.server.pages.routes import add_pages
 from canonry.server.problems import add_error_handlers, describe_problems, problem_schemas
 from canonry.server.request_log import RequestLog
@@ -97,6 +98,7 @@ def make_app(service: Service, *, owns_process: bool = False) -> ASGIApp:
         app.include_router(router, responses=_COMMON_PROBLEMS)
     add_error_handlers(app)
     _correct_openapi(app)
+    app.add_middleware(HeadRequests)
     app.add_middleware(Access, service=service)
     app.add_middleware(RequestLog, service=service)  # added last, so it runs first
     add_pages(app)

@@ -12,6 +12,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import Field, TypeAdapter
 from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import Match
 
 from canonry.accounts import AccountError
 from canonry.errors import (
@@ -45,6 +47,7 @@ from canonry.errors import (
 from canonry.evidence.resolved import PageCandidate
 from canonry.feeds.canonicalize.result import Candidate
 from canonry.rekey.entry_rekey_store import RekeyRefused
+from canonry.server.paths import answers_head, is_api
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,6 +59,7 @@ MEDIA_TYPE = "application/problem+json"
 _SCHEMAS = "#/components/schemas/"
 _UNTYPED = "about:blank"  # RFC 9457: the status says everything there is to know
 _TYPE_PREFIX = "urn:canonry:problem:"
+_PAGE_METHODS = ("GET", "POST")
 
 
 class ProblemKind(NamedTuple):
@@ -237,17 +241,21 @@ def add_error_handlers(app: FastAPI) -> None:
             errors=errors,
         )
 
-    async def answer_http_error(request: Request, error: Exception) -> JSONResponse:
+    async def answer_http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         if isinstance(error.__cause__, RequestRefused):  # raised while the body was read; FastAPI makes it a 400
             return problem_for_error(error.__cause__, _get_request_id(request))
         headers = dict(error.headers) if error.headers else {}
         detail = str(error.detail)
         if error.status_code == HTTPStatus.NOT_FOUND:  # of the router; unknown rows have errors of their own
-            detail = "There is no page or endpoint at this address. The API is described at /api/docs."
+            detail = "There is no page at this address."
+            if is_api(request.scope["path"]):
+                detail = "There is no endpoint at this address. The API is described at /api/docs."
         elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
             detail = f"This address does not accept {request.method} requests."
             headers |= _find_allowed_methods(request)
+            if request.method == "OPTIONS":
+                return Response(status_code=HTTPStatus.NO_CONTENT, headers=headers)
         return make_problem(error.status_code, detail, request_id=_get_request_id(request), headers=headers)
 
     app.add_exception_handler(CanonryError, answer_canonry_error)
@@ -265,9 +273,20 @@ def format_location(location: Sequence[int | str]) -> str:
 
 def _find_allowed_methods(request: Request) -> dict[str, str]:
     """Return an Allow header with all methods of a path: Starlette names only those of its first route."""
+    app: FastAPI = request.app
     path = getattr(request.scope.get("route"), "path", "")
-    methods = request.app.openapi()["paths"].get(path, {})
-    return {"Allow": ", ".join(sorted(method.upper() for method in methods))} if methods else {}
+    found = [method.upper() for method in app.openapi()["paths"].get(path, ())]
+    if not found:  # a page
+        names = ("type", "path", "root_path", "headers", "query_string", "app")
+        scope = {name: request.scope[name] for name in names}
+        found = [
+            method
+            for method in _PAGE_METHODS
+            if any(route.matches(scope | {"method": method})[0] is Match.FULL for route in app.router.routes)
+        ]
+    if "GET" in found and answers_head(request.scope["path"]):
+        found.append("HEAD")
+    return {"Allow": ", ".join(sorted(found))} if found else {}
 
 
 def _get_request_id(request: Request) -> str:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
-from canonry.server.access import is_api
 from canonry.server.pages.rendering import render, wants_fragment
+from canonry.server.paths import is_api
 from canonry.server.problems import MEDIA_TYPE
 
 if TYPE_CHECKING:
