@@ -21,7 +21,7 @@ from canonry.feeds.unwritable_store import combine_outcomes
 from canonry.net.origin import Origin
 from canonry.store.database import Database
 from canonry.store.schema import rekeys, stamp
-from feed_texts import gone, ok, rss
+from feed_texts import gone, moved, ok, rss
 from ingest_runs import START, URL, counts, feed_of, item, turns, unmet
 from loopback import LoopbackWeb, in_a_loop
 
@@ -178,6 +178,44 @@ async def test_a_disk_that_fills_up_during_a_run(tmp_path: Path) -> None:
         async with LoopbackWeb(pages) as web:
             report = await ingest(database, web, *urls)
             assert (counts(report), unmet(report)) == ((0, 0, 6), [])
+
+
+@in_a_loop
+async def test_the_report_says_how_many_items_were_not_stored(tmp_path: Path) -> None:
+    urls = [f"https://example.com/{number}" for number in range(5)]
+    pages = {url: ok(feed_of(item("T", f"https://p.example.com/{url[-1]}", url[-1]))) for url in urls}
+    with Database(f"sqlite:///{tmp_path}/feeds.db") as database:
+        polled: list[object] = []
+
+        def forbid_after_the_second(outcome: object) -> None:
+            polled.append(outcome)
+            if len(polled) == 2:
+                forbid_writing(database)
+
+        async with LoopbackWeb(pages) as web:
+            report = await ingest(database, web, *urls, on_feed=forbid_after_the_second)
+        stored = await FeedStore(database).list_items()
+        assert (counts(report), len(stored), report.unstored) == ((5, 0, 0), 2, 3)
+        assert [record.number is None for record in report.items] == [False, False, True, True, True]
+        [detail] = [line.detail for line in report.checklist if line.name is CheckName.PERSISTED]
+        assert detail == "3 new and updated items are in memory only"
+
+
+@in_a_loop
+async def test_items_are_reported_if_the_store_fails_after_them(tmp_path: Path) -> None:
+    moved_to = "https://example.com/moved"
+    with Database(f"sqlite:///{tmp_path}/feeds.db") as database:
+
+        async def fail(*_: object, **__: object) -> None:
+            raise StoreError("the disk is full")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(FeedStore, "set_moved", fail)
+            async with LoopbackWeb({URL: moved(moved_to), moved_to: ok(rss())}) as web:
+                report = await ingest(database, web)
+        assert (counts(report), report.unstored) == ((3, 0, 0), 0)
+        assert [record.title for record in report.items] == ["Post 1", "Post 2", "Post 3"]
+        assert len(await FeedStore(database).list_items()) == 3
 
 
 @in_a_loop

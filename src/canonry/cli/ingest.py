@@ -399,6 +399,8 @@ def _print_summary(report: Report) -> None:
     ]
     if conflicts := sum(outcome.conflicts for outcome in report.feeds):
         rows.append(("conflict", conflicts, "items"))
+    if report.unstored:
+        rows.append(("not stored", report.unstored, "of the new and updated items"))
     if report.cut_items:
         rows.append(("left out", report.cut_items, "items"))
     if report.links is not None:
@@ -413,6 +415,8 @@ def _print_summary(report: Report) -> None:
 def _print_round(report: Report) -> None:
     _print_problems(report)
     counts = ", ".join(f"{count} {name}" for name, count in report.counts.items() if count)
+    if report.unstored:
+        counts += f" ({report.unstored} of the new and updated items not stored)"
     click.echo(f"{datetime.now():%H:%M:%S} {len(report.feeds)} feeds: {counts or 'no change'}", err=True)
     for line in report.checklist:
         if not line.is_met:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from canonry.feeds.feed_store import FeedStore
     from canonry.feeds.feed_values import FeedState, MergedFeed
+    from canonry.feeds.ingest_checklist import StoredSample
     from canonry.feeds.ingest_report import IngestedItem
     from canonry.feeds.item_links import LinkCounts
     from canonry.net.response import Fetch, Response
@@ -212,10 +213,11 @@ class _Run:
             if feed.url == queued.url and self._get_origin(feed.url) is Origin.PERSON:
                 feed = replace(feed, origin=Origin.PERSON)  # typed by a person for this run
             was_fetched = True
+            is_persistent = self.store.is_persistent  # another feed of the run may change it meanwhile
             try:
                 outcome, merged = await poll_feed(feed, store, self.polling)
                 was_fetched = outcome.result is not FeedResult.WAITING
-                return _PolledFeed(feed.id, outcome, merged, self.store.is_persistent)
+                return _PolledFeed(feed.id, outcome, merged, is_persistent)
             finally:  # also when the store fails after the request
                 has_validators = bool(feed.etag or feed.last_modified) and not self.polling.is_forced
                 self.evidence.conditional_expected += was_fetched and has_validators
@@ -224,7 +226,7 @@ class _Run:
             polled = await self.store.run(work)
         shown_url = mask_credentials(polled.outcome.feed_url)
         for item in polled.merged.items:
-            self.evidence.add_item(polled.feed_id, item)
+            self.evidence.add_item(polled.feed_id, item, is_stored=polled.is_persistent)
             if item.outcome is not ItemOutcome.DUPLICATE:
                 number = item.number if polled.is_persistent else None  # a number in memory means nothing
                 if self.on_item is None:
@@ -245,9 +247,15 @@ class _Run:
         self.on_feed(replace(outcome, feed_url=mask_credentials(outcome.feed_url)))
 
     async def _check(self) -> None:
-        load = partial(load_sample, entry_ids=self.evidence.entry_ids, numbers=self.evidence.change_numbers)
-        stored = await self.store.run(lambda store: store.database.read(load))
-        self.report.checklist.extend(check_run(self.evidence, stored, is_persistent=self.store.is_persistent))
+        async def load(store: FeedStore) -> tuple[StoredSample, bool]:
+            is_persistent = self.store.is_persistent
+            sample = self.evidence.select_sample(is_persistent=is_persistent)
+            work = partial(load_sample, entry_ids=sample.entry_ids, numbers=sample.change_numbers)
+            return await store.database.read(work), is_persistent
+
+        stored, is_persistent = await self.store.run(load)
+        self.report.checklist.extend(check_run(self.evidence, stored, is_persistent=is_persistent))
+        self.report.unstored = self.evidence.unstored_items
 
 
 def _interleave_hosts(urls: Iterable[str]) -> list[str]:

@@ -56,10 +56,11 @@ _SELECT_CHANGES = text("SELECT * FROM changes WHERE number IN :ids").bindparams(
 
 
 class SampledItem(NamedTuple):
-    """A new or updated item and the feed that showed it."""
+    """A new or updated item, the feed that showed it, and whether both are in the database, not only in memory."""
 
     feed_id: int
     item: MergedItem
+    is_stored: bool
 
 
 @dataclass(slots=True)
@@ -69,23 +70,39 @@ class RunEvidence:
     conditional_requests: int = 0
     conditional_expected: int = 0  # polls of feeds whose validators are stored
     items_without_key: int = 0
+    unstored_items: int = 0  # new and updated ones that are in memory only
     sample: deque[SampledItem] = field(default_factory=lambda: deque[SampledItem](maxlen=_SAMPLE_SIZE))
 
-    def add_item(self, feed_id: int, item: MergedItem) -> None:
+    def add_item(self, feed_id: int, item: MergedItem, *, is_stored: bool) -> None:
         """Count a merged item; a new or updated one joins the sample."""
         self.items_without_key += not item.keys
         if item.outcome is not ItemOutcome.DUPLICATE:
-            self.sample.append(SampledItem(feed_id, item._replace(parsed=_NO_ITEM)))  # without its text
+            self.unstored_items += not is_stored
+            self.sample.append(SampledItem(feed_id, item._replace(parsed=_NO_ITEM), is_stored))  # without its text
+
+    def select_sample(self, *, is_persistent: bool) -> Sample:
+        """Return the part of the sample that the database has, or that the memory has: their ids mean other rows."""
+        return Sample([sampled for sampled in self.sample if sampled.is_stored == is_persistent])
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Some of the new and updated items of one store."""
+
+    items: Sequence[SampledItem]
 
     @property
     def entry_ids(self) -> list[int]:
-        """The entries of the sample."""
-        return sorted({sampled.item.entry_id for sampled in self.sample})
+        """Their entries."""
+        return sorted({sampled.item.entry_id for sampled in self.items})
 
     @property
     def change_numbers(self) -> list[int]:
-        """The changes of the sample."""
-        return [sampled.item.number for sampled in self.sample if sampled.item.number is not None]
+        """Their changes."""
+        return [sampled.item.number for sampled in self.items if sampled.item.number is not None]
+
+    def __str__(self) -> str:
+        return f"the last {len(self.entry_ids)} new and updated entries"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,24 +138,25 @@ def load_sample(connection: Connection, entry_ids: Sequence[int], numbers: Seque
 
 
 def check_run(evidence: RunEvidence, stored: StoredSample, *, is_persistent: bool) -> list[ChecklistLine]:
-    """Return the checklist; `is_persistent` is false after a fall-back to memory."""
+    """Return the checklist; `is_persistent` is false after a fall-back to memory, which `stored` is then from."""
+    sample = evidence.select_sample(is_persistent=is_persistent)
     return [
-        _check_canonical_urls(evidence),
+        _check_canonical_urls(Sample(evidence.sample)),
         _check_conditional_requests(evidence),
         _check_identity_keys(evidence),
-        _check_persisted(evidence, stored, is_persistent=is_persistent),
-        _check_metadata_only(evidence, stored),
+        _check_persisted(evidence, sample, stored, is_persistent=is_persistent),
+        _check_metadata_only(sample, stored),
     ]
 
 
-def _check_canonical_urls(evidence: RunEvidence) -> ChecklistLine:
+def _check_canonical_urls(sample: Sample) -> ChecklistLine:
     wrong = sum(
-        key.key_value != make_url_key(item.url, policy=key.policy)
-        for _, item in evidence.sample
-        for key in item.keys
+        key.key_value != make_url_key(sampled.item.url, policy=key.policy)
+        for sampled in sample.items
+        for key in sampled.item.keys
         if key.key_type is KeyType.CANONICAL_URL
     )
-    detail = f"{wrong} of {_describe_sample(evidence)} have a key that is not canonical"
+    detail = f"{wrong} of {sample} have a key that is not canonical"
     return ChecklistLine(CheckName.CANONICAL_URLS, not wrong, detail)
 
 
@@ -153,18 +171,25 @@ def _check_identity_keys(evidence: RunEvidence) -> ChecklistLine:
     return ChecklistLine(CheckName.IDENTITY_KEYS, not count, f"{count} items have no key")
 
 
-def _check_persisted(evidence: RunEvidence, stored: StoredSample, *, is_persistent: bool) -> ChecklistLine:
-    wanted = set(evidence.entry_ids)
-    where = "in the store" if is_persistent else "in memory only"
-    detail = f"{len(wanted & set(stored.entries))} of {_describe_sample(evidence)} are {where}"
-    return ChecklistLine(CheckName.PERSISTED, is_persistent and wanted <= set(stored.entries), detail)
+def _check_persisted(
+    evidence: RunEvidence, sample: Sample, stored: StoredSample, *, is_persistent: bool
+) -> ChecklistLine:
+    if not is_persistent:
+        detail = f"{evidence.unstored_items} new and updated items are in memory only"
+        return ChecklistLine(CheckName.PERSISTED, is_met=False, detail=detail)
+    wanted = set(sample.entry_ids)
+    detail = f"{len(wanted & set(stored.entries))} of {sample} are in the store"
+    return ChecklistLine(CheckName.PERSISTED, wanted <= set(stored.entries), detail)
 
 
-def _check_metadata_only(evidence: RunEvidence, stored: StoredSample) -> ChecklistLine:
+def _check_metadata_only(sample: Sample, stored: StoredSample) -> ChecklistLine:
     """Check that the database has no column for texts, and that no column has the text of a sampled item."""
-    with_text = sum(_is_text_stored(item, stored.get_text(feed_id, item.entry_id)) for feed_id, item in evidence.sample)
+    with_text = sum(
+        _is_text_stored(sampled.item, stored.get_text(sampled.feed_id, sampled.item.entry_id))
+        for sampled in sample.items
+    )
     unknown = sorted(stored.columns - _METADATA_COLUMNS)
-    detail = f"{with_text} of {_describe_sample(evidence)} have their text in the store"
+    detail = f"{with_text} of {sample} have their text in the store"
     if unknown:
         detail += f"; columns that may hold text: {', '.join(unknown)}"
     return ChecklistLine(CheckName.METADATA_ONLY, not with_text and not unknown, detail)
@@ -175,10 +200,6 @@ def _is_text_stored(item: MergedItem, stored: str) -> bool:
     # Some feeds repeat the text as title or guid: then it is metadata.
     metadata = _join([item.title, item.url, item.dedupe_key])
     return len(start) >= _MIN_TEXT_CHARS and start in stored and start not in metadata
-
-
-def _describe_sample(evidence: RunEvidence) -> str:
-    return f"the last {len(evidence.entry_ids)} new and updated entries"
 
 
 def _join(texts: Iterable[str]) -> str:

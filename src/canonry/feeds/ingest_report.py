@@ -118,7 +118,10 @@ class ChecklistLine:
 
 @dataclass(slots=True)
 class Report:
-    """The result of a run; `items` are the new and updated ones, unless `on_item` received them."""
+    """The result of a run; `items` are the new and updated ones, unless `on_item` received them.
+
+    If the database cannot be written, the counts include items that are in memory only: `unstored` says how many.
+    """
 
     feeds: list[FeedOutcome] = field(default_factory=list[FeedOutcome])
     items: list[ItemRecord] = field(default_factory=list[ItemRecord])
@@ -130,6 +133,7 @@ class Report:
     no_change: int = 0
     failed: int = 0
     cut_items: int = 0  # left out of all documents
+    unstored: int = 0  # of the new and updated items: in memory only
     links: LinkCounts | None = None  # None if links were not fetched
 
     @property

@@ -7,6 +7,7 @@ import random
 import re
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -20,6 +21,7 @@ from canonry.errors import (
     FetchFailed,
     InvalidUrl,
     NotAFeed,
+    StoreError,
     UnsafeUrl,
     mask_credentials,
 )
@@ -117,7 +119,9 @@ async def _fetch_and_store(
         hubs_origin=response.origin,
     )
     merged = await store.merge(feed.id, document, now, seen_ttl_days=polling.seen_ttl_days)
-    await _follow_move(feed, response, merged, store)
+    # The items are stored: after an error, another poll would report them as known. The next poll sees the move again.
+    with suppress(StoreError):
+        await _follow_move(feed, response, merged, store)
     counts = Counter(item.outcome for item in merged.items)
     outcome = FeedOutcome(
         feed.url,
