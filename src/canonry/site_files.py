@@ -1,4 +1,4 @@
-"""Describe the known sites for people, from the tables in core/data (`canonry rules --sites`, the page /rules)."""
+"""Describe known sites and tracking parameters for people, from the tables in core/data (`canonry rules`, /rules)."""
 
 from __future__ import annotations
 
@@ -46,6 +46,45 @@ class SiteDescription:
     drop: tuple[str, ...]
     pages: tuple[PageDescription, ...]
     examples: tuple[SiteExample, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TrackingParameter:
+    """A query parameter that is only for tracking, on every host or on one."""
+
+    name: str
+    host: str | None
+    owner: str
+    what: str
+    source: str
+    lists: tuple[str, ...]
+    agreed_by: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The name, with the host if it is for one only."""
+        return self.name if self.host is None else f"{self.name} (on {self.host})"
+
+
+@cache
+def list_tracking_parameters() -> tuple[TrackingParameter, ...]:
+    """Return the parameters for every host, then those for one host, in the order of the table."""
+    table = read_data("params.toml")
+    by_host: dict[str, dict[str, Any]] = table.pop("on")
+    rows: list[tuple[str, str | None, Any]] = [(name, None, row) for name, row in table.items()]
+    rows += [(name, host, row) for host, names in by_host.items() for name, row in names.items()]
+    return tuple(
+        TrackingParameter(
+            name,
+            host,
+            row["owner"],
+            row["what"],
+            row["source"],
+            tuple(row["lists"]),
+            tuple(row.get("agreed_by", ())),
+        )
+        for name, host, row in rows
+    )
 
 
 @cache

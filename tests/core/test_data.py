@@ -11,6 +11,7 @@ import canonry
 import tables
 from canonry.core import sites
 from canonry.core.tables import SHORTENERS, SKIPPED_EXTENSIONS
+from canonry.site_files import TrackingParameter, list_tracking_parameters
 
 NOT_TRACKING = "ref ref_src ref_url source via cid ts id page q".split()
 IN_THE_SEEDS = "utm_* fbclid gclid dclid msclkid igshid mc_cid mc_eid cmpid icid ocid".split()
@@ -52,6 +53,19 @@ def test_every_parameter_has_an_owner_a_purpose_and_a_source() -> None:
         assert note["source"].startswith("https://")
         assert set(note["lists"]) <= {"feed", "tracking"}
         assert note["lists"]
+
+
+def test_tracking_parameters_are_values_that_name_their_host() -> None:
+    parameters = {each.label: each for each in list_tracking_parameters()}
+    assert parameters["utm_*"].host is None
+    assert parameters["si (on open.spotify.com)"] == TrackingParameter(
+        name="si",
+        host="open.spotify.com",
+        owner="Spotify",
+        what="id of the share",
+        source="https://github.com/zhanghai/Untracker/issues/26",
+        lists=("tracking",),
+    )
 
 
 def test_a_name_of_the_second_list_is_on_two_maintained_lists() -> None:

@@ -6,10 +6,8 @@ import inspect
 import json
 import re
 import tempfile
-import tomllib
 from enum import Enum
 from importlib import import_module
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +18,7 @@ from canonry.cli.group import canonry as cli
 from canonry.core.catalog import RULE_DESCRIPTIONS
 from canonry.server.service import ServiceOptions
 from canonry.settings import SETTING_DESCRIPTIONS, VARIABLES_ONLY, name_variable
+from canonry.site_files import list_tracking_parameters, read_data
 from service import serving
 
 if TYPE_CHECKING:
@@ -195,14 +194,12 @@ def _make_settings_page() -> str:
 
 
 def _make_rules_page() -> str:
-    params, sites = _read_data("params.toml"), _read_data("sites.toml")
-    by_host: dict[str, dict[str, Any]] = params.pop("on")
-    hosted = {f"{name} (on {host})": note for host, names in by_host.items() for name, note in names.items()}
+    sites = read_data("sites.toml")
     rules = [
         (str(number), f"`{note.rule}`", note.what, f"`{note.before}` → `{note.after}`")
         for number, note in enumerate(RULE_DESCRIPTIONS, 1)
     ]
-    names = [(f"`{name}`", note["owner"], note["what"]) for name, note in {**params, **hosted}.items()]
+    names = [(f"`{each.label}`", each.owner, each.what) for each in list_tracking_parameters()]
     return "\n".join(
         [
             "# Rules, policies, sites, parameters",
@@ -225,10 +222,6 @@ def _make_rules_page() -> str:
             _make_table(("parameter", "owner", "meaning"), names),
         ]
     )
-
-
-def _read_data(name: str) -> dict[str, Any]:
-    return tomllib.loads((files("canonry.core") / "data" / name).read_text(encoding="utf-8"))
 
 
 def _make_python_page() -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -26,15 +26,13 @@ def rules(*, only_sites: bool, as_json: bool) -> None:
     canonry rules --sites
     canonry rules --json | grep '"kind": "param"'
     """
-    from canonry.site_files import describe_sites, read_data
+    from canonry.site_files import describe_sites, list_tracking_parameters, read_data
 
     described = describe_sites()
     if only_sites:
         _print_sites(described, as_json=as_json)
         return
-    code_sites, params = read_data("sites.toml"), read_data("params.toml")
-    by_host: dict[str, dict[str, Any]] = params.pop("on")
-    hosted = {f"{name} (on {host})": note for host, names in by_host.items() for name, note in names.items()}
+    code_sites, parameters = read_data("sites.toml"), list_tracking_parameters()
     if not render.is_for_terminal(as_json=as_json):
         for note in RULE_DESCRIPTIONS:
             render.print_json({"kind": "rule", **dataclasses.asdict(note)})
@@ -42,8 +40,8 @@ def rules(*, only_sites: bool, as_json: bool) -> None:
             render.print_json({"kind": "site", "site": site, **table})
         for each in described:
             render.print_json({"kind": "site", **dataclasses.asdict(each)})
-        for name, table in {**params, **hosted}.items():
-            render.print_json({"kind": "param", "name": name, **table})
+        for parameter in parameters:
+            render.print_json({"kind": "param", **dataclasses.asdict(parameter), "name": parameter.label})
         return
     for number, note in enumerate(RULE_DESCRIPTIONS, 1):
         click.echo(f"{number:2} {render.style_rule(note.rule)}  {note.what}")
@@ -54,7 +52,7 @@ def rules(*, only_sites: bool, as_json: bool) -> None:
     }
     render.print_table(("site", "what the rule does"), sorted(abouts.items()))
     click.echo()
-    rows = [(name, table["owner"], table["what"]) for name, table in {**params, **hosted}.items()]
+    rows = [(each.label, each.owner, each.what) for each in parameters]
     render.print_table(("parameter", "owner", "meaning"), rows)
 
 

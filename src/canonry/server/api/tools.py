@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any
 
@@ -25,7 +25,7 @@ from canonry.server.api.bookmarks import ExactUrl
 from canonry.server.bookmark_input import Url
 from canonry.server.dependencies import get_owner_id, get_service
 from canonry.server.problems import RequestRefused, describe_error, describe_problems
-from canonry.site_files import SiteExample, describe_sites, read_data
+from canonry.site_files import SiteExample, TrackingParameter, describe_sites, list_tracking_parameters, read_data
 
 router = APIRouter(prefix="/api", tags=["answers"])
 _MAX_QUERY_URL_CHARS = 4000  # percent-encoded it may be 12 times as long, and servers accept 64 KiB
@@ -119,25 +119,12 @@ class SiteNote:
 
 
 @dataclass(frozen=True, slots=True)
-class ParamNote:
-    """A query parameter that is only for tracking, on every host or on one."""
-
-    name: str
-    host: str | None
-    owner: str
-    what: str
-    source: str
-    lists: list[str]
-    agreed_by: list[str] = field(default_factory=list[str])
-
-
-@dataclass(frozen=True, slots=True)
 class RuleCatalog:
     """The rules in the order in which they run, the sites and the tracking parameters."""
 
     rules: tuple[RuleDescription, ...]
     sites: tuple[SiteNote, ...]
-    params: tuple[ParamNote, ...]
+    params: tuple[TrackingParameter, ...]
 
 
 @router.post(
@@ -253,15 +240,12 @@ def _describe_policy(name: str) -> PolicyDetail:
 
 @cache
 def _load_catalog() -> RuleCatalog:
-    sites, params = read_data("sites.toml"), read_data("params.toml")
-    by_host: dict[str, dict[str, Any]] = params.pop("on")
-    notes: list[tuple[str, str | None, Any]] = [(name, None, note) for name, note in params.items()]
-    notes += [(name, host, note) for host, names in by_host.items() for name, note in names.items()]
+    sites = read_data("sites.toml")
     return RuleCatalog(
         rules=RULE_DESCRIPTIONS,
         sites=(
             *(SiteNote(site, table["about"], table["source"]) for site, table in sites.items()),
             *(SiteNote(each.site, each.about, each.source, each.hosts, each.examples) for each in describe_sites()),
         ),
-        params=tuple(ParamNote(name=name, host=host, **note) for name, host, note in notes),
+        params=list_tracking_parameters(),
     )

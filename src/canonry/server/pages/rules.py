@@ -9,7 +9,7 @@ from fastapi import Request, Response
 from canonry.core.catalog import RULE_DESCRIPTIONS
 from canonry.server.pages.forms import page_router
 from canonry.server.pages.rendering import render
-from canonry.site_files import describe_sites, read_data
+from canonry.site_files import describe_sites, list_tracking_parameters
 
 router = page_router()
 
@@ -17,12 +17,10 @@ router = page_router()
 @router.get("/rules")
 async def show_rules(request: Request) -> Response:
     """Show what canonry knows, from its own tables; the same for everyone."""
-    params = await asyncio.to_thread(read_data, "params.toml")
-    params.pop("on", None)
     return render(
         request,
         "rules.html",
         rules=RULE_DESCRIPTIONS,
         sites=await asyncio.to_thread(describe_sites),
-        params=sorted(params.items()),
+        parameters=sorted(await asyncio.to_thread(list_tracking_parameters), key=lambda each: each.label),
     )
