@@ -27,6 +27,7 @@ from canonry.evidence.fact_store import list_uncontrolled, save_aliases, save_fa
 from canonry.evidence.facts import PageAlias
 from canonry.evidence.resolve_decisions import selects_route
 from canonry.evidence.same_page import Evidence
+from canonry.net.concurrency import run_together
 from canonry.net.origin import Origin
 from canonry.net.search_fetcher import strip_fragment
 from canonry.store.schema import bookmarks, stamp
@@ -106,7 +107,7 @@ class PageReading:
                 by_host.setdefault(parse(each.bookmark.url).host, []).append(each)
             slots = asyncio.Semaphore(_MAX_HOSTS)
             is_more = len(batch) == _BATCH_BOOKMARKS  # the next batch may begin with the host that this one ends with
-            await asyncio.gather(*(self._read_host(found, slots, is_more=is_more) for found in by_host.values()))
+            await run_together(self._read_host(found, slots, is_more=is_more) for found in by_host.values())
 
     async def _read_host(self, found: Sequence[OwnedBookmark], slots: asyncio.Semaphore, *, is_more: bool) -> None:
         async with slots:

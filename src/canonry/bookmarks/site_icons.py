@@ -15,6 +15,7 @@ from canonry.bookmarks.bookmark_rows import bookmark_columns, parse_row
 from canonry.bookmarks.page_reading import find_origin
 from canonry.core.url import join, parse
 from canonry.errors import FetchFailed, InvalidUrl, UnsafeUrl
+from canonry.net.concurrency import run_together
 from canonry.store.schema import bookmarks, favicons, stamp
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class SiteIcons:
         """Fetch the icons of all sites that have none yet; may be called again after a crash."""
         while self._fetch is not None and (batch := await self._database.read(self._list_due)):
             slots = asyncio.Semaphore(_MAX_SITES)
-            await asyncio.gather(*(self._fetch_icon(site, bookmark, slots) for site, bookmark in batch.items()))
+            await run_together(self._fetch_icon(site, bookmark, slots) for site, bookmark in batch.items())
 
     async def delete_unused(self) -> None:
         """Delete icons that were not fetched again for long: no bookmark has their site."""

@@ -25,6 +25,7 @@ from canonry.feeds.item_matching import ItemOutcome
 from canonry.feeds.polling import SEEN_TTL_DAYS, Polling, poll_feed
 from canonry.feeds.run_store import RunStore
 from canonry.feeds.runs import finish_run, start_run
+from canonry.net.concurrency import run_together
 from canonry.net.origin import Origin
 from canonry.net.response import Validators
 from canonry.net.search_fetcher import strip_fragment
@@ -158,12 +159,7 @@ class _Run:
             while (queued := await self._take_next(urls)) is not None:
                 await self._poll(queued)
 
-        try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(concurrency):
-                    group.create_task(work())
-        except BaseExceptionGroup as errors:  # callers get what their callback raised, not a group
-            raise errors.exceptions[0] from None
+        await run_together(work() for _ in range(concurrency))
         await self._check()
         finished = self.polling.clock()
         await self.store.run(lambda store: finish_run(store.database, run_id, finished, self.report.counts))

@@ -37,6 +37,7 @@ from canonry.evidence.facts import (
 )
 from canonry.evidence.resolve_decisions import selects_route
 from canonry.evidence.same_page import Evidence
+from canonry.net.concurrency import run_together
 from canonry.net.origin import Origin
 from canonry.net.robots import fetch_robots, get_robots_token
 from canonry.net.search_fetcher import strip_fragment
@@ -114,7 +115,7 @@ class LinkReading:
         for link in choose_links(await self._database.read(due)):
             by_host.setdefault(parse(link.url).host, []).append(link)
         slots = asyncio.Semaphore(_MAX_HOSTS)
-        results = await asyncio.gather(*(self._read_host(links, slots) for links in by_host.values()))
+        results = await run_together(self._read_host(links, slots) for links in by_host.values())
         found = [outcome for host in results for outcome in host]
         learned, failed = found.count(_Outcome.LEARNED), found.count(_Outcome.FAILED)
         return LinkCounts(len(found) - failed, learned, failed)

@@ -14,6 +14,7 @@ from canonry.feeds.canonicalize import canonicalize
 from canonry.feeds.canonicalize.result import Existing, Reason
 from canonry.feeds.feed_values import NO_DESCRIPTION, FeedDescription, FeedState, FeedStatus
 from canonry.feeds.host_slots import HostSlots
+from canonry.net.concurrency import run_together
 from canonry.net.moved_urls import strip_cosmetics
 from canonry.net.origin import Origin
 from canonry.net.search_fetcher import strip_fragment
@@ -142,12 +143,7 @@ async def import_feeds(
             outcomes[position] = outcome
             on_added(outcome)
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            for positions in positions_by_form.values():
-                group.create_task(work(positions))
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
+    await run_together(map(work, positions_by_form.values()))
     return _mark_twins([outcomes[position] for position in range(len(rows))])
 
 

@@ -7,7 +7,6 @@ own, which nobody can guess, and a secret that signs the pushes.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import hmac
 import logging
@@ -22,6 +21,7 @@ from urllib.parse import urlencode
 from canonry.core.url import parse
 from canonry.errors import FeedNotFound, FetchFailed, InvalidUrl, UnsafeUrl, mask_credentials
 from canonry.feeds.ingest_report import FeedResult
+from canonry.net.concurrency import run_together
 from canonry.net.fetch import FetchOptions
 from canonry.store.schema import stamp
 
@@ -234,7 +234,7 @@ class HubRequests:
     async def request_due(self) -> int:
         """Send the requests that are due, and return how many hubs accepted one."""
         due = await self._store.list_due(self._clock(), self._callbacks)
-        return sum(await asyncio.gather(*map(self._request, due)))
+        return sum(await run_together(map(self._request, due)))
 
     async def _request(self, feed: DueFeed) -> bool:
         topic = choose_topic(feed.url, feed.topic)
