@@ -136,7 +136,7 @@ MISTAKES: list[tuple[str, dict[str, str], str, list[str]]] = [
         "unknown",
         {},
         "user_agents = 'x'",
-        ["canonry.toml: unknown setting 'user_agents'", "known settings: allow_networks, "],
+        ["canonry.toml: unknown setting 'user_agents' (did you mean user_agent?)", "known settings: allow_networks, "],
     ),
     ("not TOML", {}, "proxy = ''\nuser agent = 'x'", ["canonry.toml: ", "line 2"]),
     ("public URL", {"CANONRY_PUBLIC_URL": "feeds.example.org"}, "", ["CANONRY_PUBLIC_URL", "feeds.example.org"]),

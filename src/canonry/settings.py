@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import canonry
 from canonry.core.configured_overrides import SETTINGS_FILE
+from canonry.core.suggest import suggest
 from canonry.errors import CanonryError
 
 if TYPE_CHECKING:
@@ -140,7 +141,8 @@ def read_given_settings(
     settings: dict[str, GivenSetting] = {}
     for name, value in _read_file(Path(file)).items():
         if name not in _PARSERS:
-            raise CanonryError(f"{file}: unknown setting {name!r}; known settings: {', '.join(_PARSERS)}")
+            near = suggest(name, _PARSERS)
+            raise CanonryError(f"{file}: unknown setting {name!r}{near}; known settings: {', '.join(_PARSERS)}")
         if name in VARIABLES_ONLY:
             raise CanonryError(
                 f"{file}: {name} names a program, which a file in the current folder must not do. Nothing was run."

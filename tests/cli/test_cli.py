@@ -94,6 +94,20 @@ def test_a_closed_pipe_is_no_error_message() -> None:
     assert process.returncode == 1
 
 
+TYPOS = [
+    ("nrmalize https://a.com",               "No such command 'nrmalize' (did you mean normalize?)."),
+    ("xyzzy",                                "No such command 'xyzzy'."),
+    ("feeds exprt",                          "No such command 'exprt'. Did you mean 'export'?"),
+    ("explain --polcy entry https://a.com",  "No such option '--polcy'. Did you mean '--policy'?"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "message"), TYPOS)
+def test_a_mistyped_command_or_option_suggests_the_nearest(arguments: str, message: str) -> None:
+    done = run(*arguments.split())
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, f"Error: {message}")
+
+
 @pytest.mark.parametrize("arguments", ["normalize https://a.com", "normalize --json https://a.com", "policies"])
 def test_a_full_disk_is_one_line(arguments: str) -> None:
     command = f"{' '.join(CANONRY)} {arguments} >/dev/full"

@@ -107,6 +107,24 @@ def test_the_error_for_an_unknown_name_lists_the_shipped_policies(name: str) -> 
         canonry.normalize("https://a.com/", name)
 
 
+SUGGESTIONS = [
+    # given               suggested
+    ("bookmrk@2",         " (did you mean bookmark@2?);"),
+    ("Bookmark",          " (did you mean bookmark?);"),
+    ("bookmark@99",       " (did you mean bookmark@2?);"),
+    ("feed-moderated@1",  " (did you mean feed-moderate@1?);"),
+    ("nope",              "'nope';"),
+    ("x" * 1_000_000,     "x';"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "suggested"), SUGGESTIONS, ids=lambda text: text[:20])
+def test_the_error_for_an_unknown_name_suggests_the_nearest(given: str, suggested: str) -> None:
+    with pytest.raises(canonry.PolicyError) as caught:
+        canonry.policy(given)
+    assert f"{suggested} the shipped policies are" in str(caught.value)
+
+
 def test_policies_are_values() -> None:
     one, other = Policy("p", 1, strip_params=["b", "a", "A"]), Policy("p", 1, strip_params=("a", "b"))
     assert one == other
@@ -280,7 +298,11 @@ BAD_TOML = [
     ("name = 'p'\nversion 1", "line 2, column 9", "Expected '='"),
     ("name = 'p'", "version", "is missing"),
     ("version = 1", "name", "is missing"),
-    ("name = 'p'\nversion = 1\nstrip_wwww = true", "strip_wwww", "unknown key; the known keys are name, version"),
+    (
+        "name = 'p'\nversion = 1\nstrip_wwww = true",
+        "strip_wwww",
+        "unknown key (did you mean strip_www?); the known keys are name, version",
+    ),
     ("name = 'p'\nversion = 1\nstrip_www = 1", "strip_www", "must be true or false"),
     ("name = 'bookmark'\nversion = 9", "name", "the name of a shipped policy"),
     ("name = 'p'\nversion = 1\nbase = 'nope'", "base", "no policy 'nope'"),

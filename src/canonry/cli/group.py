@@ -9,6 +9,7 @@ import click
 
 from canonry import __version__
 from canonry.core.native import CORE
+from canonry.core.suggest import suggest
 from canonry.errors import CanonryError
 
 # The module of canonry.cli that defines each command; only that of the command in use is imported.
@@ -67,6 +68,15 @@ class CommandGroup(click.Group):
             return None
         command: click.Command = getattr(import_module(f"canonry.cli.{module}"), cmd_name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command to run; for a mistyped name, suggest one (click knows no command before its import)."""
+        name = args[0]
+        if name not in _COMMAND_MODULES and not name.startswith("-") and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {name!r}{suggest(name, _COMMAND_MODULES)}.")
+        return super().resolve_command(ctx, args)
 
 
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})

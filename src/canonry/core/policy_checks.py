@@ -12,6 +12,7 @@ from canonry.core.policy import FRAGMENTS, SWITCHES
 from canonry.core.rules import is_param_name
 from canonry.core.site_tables import SITE_PAGES
 from canonry.core.sites import SITES
+from canonry.core.suggest import suggest
 from canonry.core.tables import POLICIES
 from canonry.url_errors import PolicyError
 
@@ -71,7 +72,9 @@ def find_site(site: str) -> str:
     """Return the newest version of a site, or the version that is named."""
     known_sites = sorted((*SITES, *SITE_PAGES))
     versions = [known for known in known_sites if site in (known, known.partition("@")[0])]
-    require(versions, "sites", f"unknown site {site!r}; known are {', '.join(known_sites)}")
+    if not versions:
+        near = suggest(site, known_sites)
+        raise PolicyError(f"unknown site {site!r}{near}; known are {', '.join(known_sites)}", place="sites")
     return versions[-1]
 
 

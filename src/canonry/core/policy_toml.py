@@ -17,6 +17,7 @@ from typing import Any
 from canonry.core.policy import OPTIONS, Policy, get_shipped
 from canonry.core.policy_checks import check_strings, refuse_shipped_name
 from canonry.core.presets import get_newest
+from canonry.core.suggest import suggest
 from canonry.core.tables import POLICIES
 from canonry.url_errors import PolicyError
 
@@ -49,7 +50,7 @@ def _parse_toml(text: str) -> dict[str, Any]:
 def _make_policy(table: dict[str, Any]) -> Policy:
     for key in table:
         if key not in _KEYS:
-            raise PolicyError(f"unknown key; the known keys are {', '.join(_KEYS)}", place=key)
+            raise PolicyError(f"unknown key{suggest(key, _KEYS)}; the known keys are {', '.join(_KEYS)}", place=key)
     for key in ("name", "version"):
         if key not in table:
             raise PolicyError("is missing", place=key)

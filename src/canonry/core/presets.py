@@ -9,6 +9,7 @@ from canonry.core.configured_overrides import (
     get_remembered_overrides,
 )
 from canonry.core.policy import Policy, get_shipped
+from canonry.core.suggest import suggest
 from canonry.core.tables import POLICIES
 from canonry.url_errors import PolicyError
 
@@ -41,7 +42,8 @@ def get_newest(name: str) -> Policy:
     """Return the newest shipped version of a name, without overrides."""
     newest = _NEWEST.get(name)
     if newest is None:
-        raise PolicyError(f"no policy {name!r}; the shipped policies are {', '.join(POLICIES)}")
+        near = suggest(name, (*_NEWEST, *POLICIES))
+        raise PolicyError(f"no policy {name!r}{near}; the shipped policies are {', '.join(POLICIES)}")
     return get_shipped(newest)
 
 
