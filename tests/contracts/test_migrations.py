@@ -242,6 +242,16 @@ def test_tables_of_something_else_are_left_alone(empty_url: str) -> None:
     engine.dispose()
 
 
+@pytest.mark.parametrize(
+    "url", ["", "nonsense", "sqlite://x.db", "postgresql://db:port/x", "postgresql://db:65536/x", "mysql://db/x"]
+)
+def test_a_text_that_is_no_url_of_a_database(url: str) -> None:
+    with pytest.raises(StoreError) as caught:
+        Database(url)
+    assert str(caught.value).startswith(f"{url}: ")
+    assert "\n" not in str(caught.value)
+
+
 def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     (tmp_path / "x.db").write_text("no database, but a text that is long enough to be taken for one" * 100)
     with pytest.raises(StoreError, match="not a database"):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import StaticPool
 
@@ -36,6 +36,7 @@ T = TypeVar("T")
 APPLICATION_NAME = "canonry"
 _BUSY_SECONDS = 60.0  # that a writer waits for another one
 _MAX_ATTEMPTS = 20
+_MAX_PORT = 65535
 _SQLITE_READERS = 4
 _MAX_GROUP = 64  # writes in one transaction: as many as an ingest run has feeds in flight
 _SQLITE_BUSY, _SQLITE_LOCKED = 5, 6  # https://www.sqlite.org/rescode.html
@@ -280,17 +281,26 @@ def _settle_on_loop(tasks: list[_Task]) -> None:
 
 def find_store_file(url: str) -> Path | None:
     """Return the file of a SQLite store; None for one in memory or on a server."""
-    try:
-        parsed = make_url(url)
-    except ArgumentError as error:
-        raise StoreError(f"{mask_credentials(url)}: {error}") from None
+    parsed = _parse_url(url)
     is_file = parsed.get_backend_name() == "sqlite" and parsed.database not in {None, "", ":memory:"}
     return Path(parsed.database or "").expanduser() if is_file else None
 
 
-def _make_engine(url: str, pool: int = DEFAULT_POOL) -> Engine:
+def _parse_url(url: str) -> URL:
     try:
         parsed = make_url(url)
+    except (ArgumentError, ValueError):
+        parsed = None
+    if parsed is None or (parsed.get_backend_name() == "sqlite" and parsed.host):  # sqlite://FILE
+        raise StoreError(f"{mask_credentials(url)}: not the URL of a database. Use sqlite:///FILE or postgresql://…")
+    if parsed.port is not None and not 1 <= parsed.port <= _MAX_PORT:
+        raise StoreError(f"{mask_credentials(url)}: the port must be between 1 and {_MAX_PORT}.")
+    return parsed
+
+
+def _make_engine(url: str, pool: int = DEFAULT_POOL) -> Engine:
+    parsed = _parse_url(url)
+    try:
         if parsed.get_backend_name() == "postgresql":
             parsed = parsed.set(drivername="postgresql+psycopg")
             options: dict[str, Any] = {"connect_args": {"fallback_application_name": APPLICATION_NAME}}
