@@ -64,6 +64,32 @@ def knows_scripts(page: Page) -> bool:
     return bool(page.evaluate("() => typeof htmx") == "object")
 
 
+def test_a_double_click_sends_a_form_once(page: Page, running: Running) -> None:
+    page.goto(f"{running.url}/account")
+    page.get_by_label("Name of a new token").fill("phone")
+    page.get_by_role("button", name="Create token").dblclick()
+    expect(page.locator("#token")).to_be_visible()
+    page.goto(f"{running.url}/account")
+    expect(page.get_by_role("row", name="phone")).to_have_count(1)
+
+
+def test_requests_of_htmx_that_fail_are_reported_until_one_succeeds(page: Page, running: Running) -> None:
+    page.goto(f"{running.url}/add")
+    url, failure = page.get_by_label("URL", exact=True), page.get_by_role("alert")
+    page.context.set_offline(True)
+    url.press_sequentially("https://example.com/")
+    expect(failure).to_contain_text("did not answer")
+    page.context.set_offline(False)
+    cookies = page.context.cookies()
+    page.context.clear_cookies()
+    url.fill("https://example.com/a")
+    expect(failure).to_contain_text("form has expired")
+    page.context.add_cookies([{**each} for each in cookies])  # type: ignore[typeddict-item]
+    url.fill("https://example.com/b")
+    expect(page.locator("#preview .result")).to_have_text("https://example.com/b")
+    expect(failure).to_have_count(0)
+
+
 @FLOWS
 def test_add_with_the_exact_toggle_then_edit_delete_and_undo(page: Page, running: Running) -> None:
     page.goto(f"{running.url}/")

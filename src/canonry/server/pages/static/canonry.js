@@ -1,4 +1,5 @@
-// For all pages: times in the viewer's time zone, and a menu that closes. Pages work without this file.
+// For all pages: times in the viewer's time zone, a menu that closes, forms that are sent once, and errors of requests
+// that htmx sends. Pages work without this file.
 (() => {
   "use strict";
 
@@ -45,4 +46,52 @@
       }
     });
   }
+
+  const RESEND_MS = 3000;  // a second click within this time is a double click, not a second request
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (form.method !== "post" || event.defaultPrevented) {
+      return;
+    }
+    if (Date.now() - Number(form.dataset.sentAt || 0) < RESEND_MS) {
+      event.preventDefault();
+    } else {
+      form.dataset.sentAt = Date.now();
+    }
+  });
+  window.addEventListener("pageshow", () => {  // the way back to a page that the browser has kept
+    for (const form of document.forms) {
+      delete form.dataset.sentAt;
+    }
+  });
+
+  const showFailure = (text) => {
+    let note = document.getElementById("request-failed");
+    if (!note) {
+      note = document.createElement("div");
+      note.id = "request-failed";
+      note.className = "notice bad";
+      note.setAttribute("role", "alert");
+      note.append(document.createElement("p"));
+      document.getElementById("main").prepend(note);
+    }
+    note.firstChild.textContent = text;
+    note.scrollIntoView({ block: "nearest" });
+  };
+  document.addEventListener("htmx:sendError", () => {
+    showFailure("The service did not answer. Check that it runs, then reload this page.");
+  });
+  document.addEventListener("htmx:responseError", (event) => {
+    const { xhr } = event.detail;
+    if (xhr.getResponseHeader("hx-redirect")) {
+      return;  // the session has ended: htmx opens the sign-in page
+    }
+    const page = new DOMParser().parseFromString(xhr.responseText, "text/html");
+    showFailure(page.querySelector("main p")?.textContent || `The service answered with an error (${xhr.status}).`);
+  });
+  document.addEventListener("htmx:afterRequest", (event) => {
+    if (event.detail.successful) {
+      document.getElementById("request-failed")?.remove();
+    }
+  });
 })();
