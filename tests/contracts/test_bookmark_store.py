@@ -23,6 +23,7 @@ from canonry.bookmarks.draft import Draft
 from canonry.bookmarks.duplicates import DuplicateStore, MergeReason
 from canonry.bookmarks.save import Bookmarks
 from canonry.bookmarks.statistics import Statistics
+from canonry.bookmarks.twin_hints import find_hinted_ids
 from canonry.errors import (
     AlreadySaved,
     BookmarkNotFound,
@@ -32,6 +33,9 @@ from canonry.errors import (
     PolicyError,
     UndoConflict,
 )
+from canonry.evidence.fact_store import refuse_pair, save_aliases
+from canonry.evidence.facts import PageAlias
+from canonry.evidence.same_page import Evidence
 from canonry.rekey.bookmark_rekey import BookmarkRekeys
 from canonry.rekey.bookmark_rekey_store import BookmarkRekeyStore
 from canonry.store.database import Database
@@ -294,6 +298,43 @@ def test_a_merge_combines_all_fields_and_can_be_undone(database: Database) -> No
     assert run(BookmarkStore(database).get(1, old.id)) == old
     with pytest.raises(MergeNotFound):
         run(duplicates.undo(1, group.id, NOW))
+
+
+def find_hints(database: Database) -> set[str]:
+    """Return the URLs of the bookmarks that the library marks as duplicates."""
+    shown = run(BookmarkStore(database).search(1, BookmarkSearch(), limit=50)).bookmarks
+    ids = database.read_now(lambda connection: find_hinted_ids(connection, 1, shown))
+    return {each.url for each in shown if each.id in ids}
+
+
+def save_alias(database: Database, url: str, target: str) -> None:
+    aliases = [PageAlias(url, target, Evidence.REDIRECT)]
+    database.write_now(lambda connection: save_aliases(connection, aliases, "2026-01-31T10:00:00.000000Z"))
+
+
+def test_a_bookmark_with_a_fragment_is_not_marked_as_its_own_duplicate(database: Database) -> None:
+    put(database, "https://a.com/page#top")
+    save_alias(database, "https://a.com/page", "https://a.com/page#top")
+    assert find_hints(database) == set()
+
+
+def test_a_route_of_a_page_is_no_duplicate_of_another_page(database: Database) -> None:
+    put(database, "https://a.com/app#/inbox")
+    put(database, "https://a.com/new")
+    save_alias(database, "https://a.com/app", "https://a.com/new")
+    assert find_hints(database) == set()
+
+
+def test_all_bookmarks_of_a_page_are_marked_unless_they_were_refused(database: Database) -> None:
+    save_alias(database, "https://a.com/old", "https://a.com/new")
+    for url in ("https://a.com/old#1", "https://a.com/old#2", "https://a.com/new"):
+        put(database, url)
+    assert find_hints(database) >= {"https://a.com/old#1", "https://a.com/old#2"}
+    database.write_now(
+        lambda connection: refuse_pair(connection, 1, "https://a.com/old#1", "https://a.com/new", "2026-01-31")
+    )
+    assert "https://a.com/old#1" not in find_hints(database)
+    assert "https://a.com/old#2" in find_hints(database)
 
 
 def merge_two(database: Database) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, func, or_, select
 
 from canonry.bookmarks.bookmark_rows import make_key
+from canonry.bookmarks.twins import selects_route
 from canonry.evidence.fact_store import load_refused_pairs
 from canonry.evidence.facts import make_url_key
 from canonry.net.search_fetcher import strip_fragment
@@ -41,22 +42,29 @@ def _find_same_keys(connection: Connection, owner: int, shown: Sequence[Bookmark
 
 
 def _find_aliases(connection: Connection, owner: int, shown: Sequence[Bookmark]) -> frozenset[int]:
-    ids_by_page = {make_url_key(strip_fragment(each.url)): each.id for each in shown}
+    shown_by_page: dict[str, list[Bookmark]] = {}  # bookmarks with different fragments may have one page
+    for each in shown:
+        if not selects_route(each.url):
+            shown_by_page.setdefault(make_url_key(strip_fragment(each.url)), []).append(each)
     table = page_aliases.c
     query = select(table.url_key, table.url, table.target_key, table.target_url)
-    pages = list(ids_by_page)
+    pages = list(shown_by_page)
     pairs = connection.execute(query.where(or_(table.url_key.in_(pages), table.target_key.in_(pages)))).all()
     if not pairs:
         return frozenset()
     refused = load_refused_pairs(connection, owner)
-    others: dict[str, set[int]] = {}  # ids of shown bookmarks by the key of the other one
+    candidates: dict[str, list[Bookmark]] = {}  # shown bookmarks by the key of the other one
     for pair in pairs:
-        if tuple(sorted((pair.url_key, pair.target_key))) in refused:
-            continue
-        for page, other_url in ((pair.url_key, pair.target_url), (pair.target_key, pair.url)):
-            if page in ids_by_page:
-                others.setdefault(make_key(other_url), set()).add(ids_by_page[page])
-    saved = select(bookmarks.c.key).where(
-        bookmarks.c.owner_id == owner, bookmarks.c.key.in_(list(others)), bookmarks.c.deleted_at.is_(None)
+        if tuple(sorted((pair.url_key, pair.target_key))) not in refused:
+            for page, other_url in ((pair.url_key, pair.target_url), (pair.target_key, pair.url)):
+                candidates.setdefault(make_key(other_url), []).extend(shown_by_page.get(page, ()))
+    saved = select(bookmarks.c.id, bookmarks.c.key).where(
+        bookmarks.c.owner_id == owner, bookmarks.c.key.in_(list(candidates)), bookmarks.c.deleted_at.is_(None)
     )
-    return frozenset(each for key in connection.execute(saved).scalars() for each in others[key])
+    return frozenset(
+        each.id
+        for other_id, key in connection.execute(saved)
+        for each in candidates[key]
+        # A page may have an alias that is a fragment of itself: then the bookmark of the fragment is no other one.
+        if each.id != other_id and tuple(sorted((make_url_key(each.url), key))) not in refused
+    )

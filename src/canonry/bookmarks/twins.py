@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from canonry.core.rules import strip_www
 from canonry.core.url import parse
+from canonry.evidence import resolve_decisions
 from canonry.evidence.facts import (
     ControlResult,
     declares,
@@ -17,7 +18,6 @@ from canonry.evidence.facts import (
     make_form_key,
     make_url_key,
 )
-from canonry.evidence.resolve_decisions import selects_route
 from canonry.evidence.same_page import MIN_WORDS, Evidence
 from canonry.net.search_fetcher import strip_fragment
 
@@ -143,7 +143,7 @@ def make_pair_key(one: str, other: str) -> tuple[str, str]:
 def _compare(
     one: PageClue, other: PageClue, shown: Mapping[int, PageFact], landings: set[str], *, may_guess: bool
 ) -> Twin | None:
-    if _selects_route(one.url) or _selects_route(other.url):
+    if selects_route(one.url) or selects_route(other.url):
         return None  # without a browser every route of the page shows the same
     first, second = shown[one.bookmark_id], shown[other.bookmark_id]
     if first.url == second.url:
@@ -194,5 +194,6 @@ def _list_pairs(members: Sequence[PageClue]) -> list[tuple[PageClue, PageClue]]:
     return [*((first, other) for other in others), *pairwise(others)]
 
 
-def _selects_route(url: str) -> bool:
-    return "#" in url and selects_route(parse(url).fragment)
+def selects_route(url: str) -> bool:
+    """Return whether the fragment of a URL selects what the page shows."""
+    return "#" in url and resolve_decisions.selects_route(parse(url).fragment)
