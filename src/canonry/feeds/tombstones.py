@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from canonry.feeds.item_matching import ItemMatch
-    from canonry.feeds.keyed_items import DocumentKey
+    from canonry.feeds.keyed_items import DocumentKey, KeyedItem
 
 TOMBSTONE_DAYS = 365
 _DIGEST_CHARS = 32
@@ -79,11 +79,7 @@ def bury_items(
     rows: dict[str, tuple[object, ...]] = {}
     without_identity = _loosen(ambiguous)
     for item in items:
-        guid = "" if (KeyType.GUID, item.guid) in without_identity else item.guid
-        place = "" if (KeyType.CANONICAL_URL, item.place) in without_identity else item.place
-        place = _add_fragment(place, item.link)
-        digests = _make_digests(guid, place, item.title, item.published, hashes.get(item.entry_id, ()))
-        for digest in digests:
+        for digest in _make_digests(item, hashes.get(item.entry_id, ()), without_identity):
             rows[digest] = (feed_id, digest, item.content_hash[:_DIGEST_CHARS], now)
     _DELETE_OLD.run(connection, of_feed=feed_id, since=since)
     _DELETE_SAME.run(connection, of_feed=feed_id, digests=tuple(rows))
@@ -104,12 +100,9 @@ def recall_items(
     for position, match in enumerate(matches):
         if match.entry is None:
             item = match.item
-            guid = "" if (KeyType.GUID, item.guid) in without_identity else item.guid
-            place = "" if (KeyType.CANONICAL_URL, item.place) in without_identity else item.place
-            place = _add_fragment(place, item.link)
             keys = (*item.keys, *item.older_keys)
             hashes = [key.key_value for key in keys if key.key_type is KeyType.FALLBACK_HASH]
-            digests[position] = _make_digests(guid, place, item.title, item.published, hashes)
+            digests[position] = _make_digests(item, hashes, without_identity)
     if not digests:
         return matches
     wanted = tuple(digest for each in digests.values() for digest in each)
@@ -135,14 +128,15 @@ def _loosen(ambiguous: Collection[DocumentKey]) -> set[DocumentKey]:
     }
 
 
-def _add_fragment(place: str, link: str) -> str:
-    """Return the place with the fragment of the link: sections of one page are different items."""
-    fragment = get_fragment(link)
-    return f"{place}#{fragment}" if place and fragment else place
-
-
-def _make_digests(guid: str, place: str, title: str, published: str, hashes: Collection[str]) -> tuple[str, ...]:
+def _make_digests(
+    item: ExpiredItem | KeyedItem, hashes: Collection[str], without_identity: Collection[DocumentKey]
+) -> tuple[str, ...]:
     """Return the digests by which an item is recognised; empty if it has nothing that identifies it."""
+    title, published = item.title, item.published
+    guid = "" if (KeyType.GUID, item.guid) in without_identity else item.guid
+    place = "" if (KeyType.CANONICAL_URL, item.place) in without_identity else item.place
+    if place and (fragment := get_fragment(item.link)):
+        place = f"{place}#{fragment}"  # sections of one page are different items
     pairs: list[tuple[str, ...]] = [("hash", each) for each in hashes]
     if guid and place:
         pairs.append(("guid and place", guid, place))
