@@ -166,11 +166,11 @@ def write_urls(file: Path, count: int) -> Path:
     with file.open("w", encoding="utf-8") as out:
         for number in range(count):
             chosen = number if number < half else choose.randrange(half)
-            out.write(f"{_add_number(generated[chosen % GENERATED], chosen // GENERATED)}\n")
+            out.write(f"{add_number(generated[chosen % GENERATED], chosen // GENERATED)}\n")
     return file
 
 
-def _add_number(url: str, number: int) -> str:
+def add_number(url: str, number: int) -> str:
     """Return the URL with a number at the start of its path."""
     at = url.find("/", 8)
     return f"{url[:at]}/n{number}{url[at:]}" if at > 0 and "?" not in url[:at] else f"{url}/n{number}"

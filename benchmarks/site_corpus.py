@@ -1,13 +1,19 @@
-"""URLs of listed sites, made from the tables themselves: hosts, page patterns, parameters."""
+"""URLs of listed sites: chosen among given URLs, or made from the tables: hosts, page patterns, parameters."""
 
 from __future__ import annotations
 
 import base64
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from canonry import InvalidUrl
+from canonry.core.site_pages import SiteTables
 from canonry.core.site_patterns import Capture, split_pattern
 from canonry.core.site_tables import SITE_PAGES
+from canonry.core.url import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 Table = dict[str, Any]
 
@@ -38,6 +44,19 @@ _TRACKING = (
 )
 _TARGET = "https%3A%2F%2Fexample.com%2Fnews%2F2024%3Fid%3D{}"
 _FRAGMENTS = ("comments", "section-2", ":~:text=a%20word", "top", "utm_source=a")
+
+
+def choose_site_urls(urls: Iterable[str]) -> list[str]:
+    """Return the URLs whose host belongs to a listed site."""
+    tables = SiteTables(SITE_PAGES.values(), lambda _: lambda _: False)
+    return [url for url in urls if (host := _find_host(url)) and tables.find(host)]
+
+
+def _find_host(url: str) -> str | None:
+    try:
+        return parse(url).host
+    except InvalidUrl:
+        return None
 
 
 def make_site_urls(count: int, seed: int = 1) -> list[str]:
