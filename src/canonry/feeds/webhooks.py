@@ -97,6 +97,23 @@ class DeliveryFailure:
     retry_after: float | None = None
 
 
+class PayloadType(StrEnum):
+    """What a request to a webhook is about."""
+
+    CHANGES = "canonry.changes"
+    TEST = "canonry.test"
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookPayload:
+    """The body of a request: changes, the number to continue after, and the changes that were lost before them."""
+
+    type: PayloadType
+    changes: tuple[ItemRecord, ...]
+    next: int
+    lost: LostChanges | None = None
+
+
 _NAMES = tuple(field.name for field in fields(Webhook))
 _COLUMNS = [webhooks.c[name] for name in _NAMES]
 
@@ -214,7 +231,8 @@ class Deliveries:
             page, lost = await self._read_batch(webhook)
             if webhook.state is not WebhookState.ACTIVE or (not page.changes and lost is None):
                 break
-            failure = await self._post(webhook, secret, {"type": "canonry.changes", **_make_payload(page, lost)})
+            payload = WebhookPayload(PayloadType.CHANGES, page.changes, page.next, lost)
+            failure = await self._post(webhook, secret, payload)
             now = self._clock()
             if failure is not None:
                 retry_at = choose_retry(webhook, failure, now=now, chance=self._chance())
@@ -228,8 +246,7 @@ class Deliveries:
     async def send_test(self, webhook_id: int) -> DeliveryFailure | None:
         """Send a signed request without changes; return why it failed, None if the server answered 2xx."""
         webhook, secret = await self.store.get(webhook_id), await self.store.get_secret(webhook_id)
-        page = ChangePage((), webhook.position, webhook.position)
-        return await self._post(webhook, secret, {"type": "canonry.test", **_make_payload(page, None)})
+        return await self._post(webhook, secret, WebhookPayload(PayloadType.TEST, (), webhook.position))
 
     async def _read_batch(self, webhook: Webhook) -> tuple[ChangePage, LostChanges | None]:
         after, lost = webhook.position, None
@@ -240,10 +257,10 @@ class Deliveries:
                 lost = LostChanges(webhook.position, error.continue_after)
                 after = error.continue_after
 
-    async def _post(self, webhook: Webhook, secret: str, payload: dict[str, Any]) -> DeliveryFailure | None:
+    async def _post(self, webhook: Webhook, secret: str, payload: WebhookPayload) -> DeliveryFailure | None:
         """Send a payload; return why it failed, None if the server answered 2xx. Redirects are not followed."""
-        now, body = self._clock(), json.dumps(payload).encode()
-        message_id = f"{payload['type']}-{webhook.id}-{webhook.position}-{payload['next']}"
+        now, body = self._clock(), json.dumps(asdict(payload)).encode()
+        message_id = f"{payload.type}-{webhook.id}-{webhook.position}-{payload.next}"
         timestamp = str(int(now.timestamp()))
         options = FetchOptions(
             follows_redirect=lambda _, __: False,
@@ -292,14 +309,6 @@ def sign(secret: str, message_id: str, *, timestamp: str, body: bytes) -> str:
     key = base64.b64decode(secret.removeprefix(_SECRET_PREFIX))
     digest = hmac.new(key, f"{message_id}.{timestamp}.".encode() + body, hashlib.sha256).digest()
     return f"v1,{base64.b64encode(digest).decode()}"
-
-
-def _make_payload(page: ChangePage, lost: LostChanges | None) -> dict[str, Any]:
-    return {
-        "changes": [asdict(change) for change in page.changes],
-        "next": page.next,
-        "lost": None if lost is None else asdict(lost),
-    }
 
 
 def _cut(page: ChangePage) -> ChangePage:
