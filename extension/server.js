@@ -19,9 +19,10 @@ export async function findBookmark(settings, url) {
   return found || null;
 }
 
-/** Save a page. A saved bookmark keeps what it has and gets the new tags. */
+/** Save a page. A saved bookmark, also one of another URL that is proven to show the page, gets the new tags. */
 export async function saveBookmark(settings, { url, title, tags }) {
-  const saved = await send(settings, "PUT", "/api/bookmarks", { url, title, tags });
+  const known = await findBookmark(settings, url);
+  const saved = known || (await send(settings, "PUT", "/api/bookmarks", { url, title, tags }));
   const missing = tags.filter((tag) => !saved.tags.includes(tag));
   if (saved.outcome === "created" || !missing.length) {
     return saved;

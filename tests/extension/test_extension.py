@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import BrowserContext, Page, Worker, expect, sync_playwright
 
+from canonry.evidence.fact_store import save_aliases
+from canonry.evidence.facts import PageAlias
+from canonry.evidence.same_page import Evidence
 from canonry.server.service import ServiceOptions
 from chrome import NO_CHROME
 from server.pages.conftest import NAMES
@@ -147,6 +150,18 @@ def test_the_badge_shows_a_page_that_is_saved_under_another_spelling(
     popup.fill("#tags", "three")
     popup.keyboard.press("Enter")
     until(lambda: running.get("/api/bookmarks").json()[0]["tags"] == ["one", "two", "three"])
+
+    moved = f"{site}/moved"
+    alias = PageAlias(moved, saved["url"], Evidence.REDIRECT)
+    running.service.database.write_now(lambda connection: save_aliases(connection, [alias], "2026-01-01"))
+    page.goto(moved)
+    popup.goto(f"{base}/popup.html?tab={get_tab(worker, moved)['id']}")
+    expect(popup.locator("#saved-as")).to_have_text(f"as {saved['url']}")
+    popup.fill("#tags", "four")
+    popup.keyboard.press("Enter")
+    expect(popup.locator("#state")).to_have_text("Tags added")
+    [saved] = running.get("/api/bookmarks").json()
+    assert saved["tags"] == ["one", "two", "three", "four"]
 
     page.goto(f"{site}/a?b=2")
     until(lambda: get_tab(worker, f"{site}/a?b=2").get("badge") == "")
