@@ -201,9 +201,10 @@ WRONG = [
     ("url", "", ""),
     ("url", "javascript:alert(1)", "http"),
     ("url", "https://exa mple.com:99999/", ""),
-    ("title", "x" * 10_001, "10000"),
+    ("title", "x" * 10_001, "Too long: enter at most 10,000 characters."),
     ("archive_urls", "https://fine.test/\njavascript:alert(1)", "Line 2: "),
-    ("tags", ",".join(f"t{n}" for n in range(501)), "500"),
+    ("tags", ",".join(f"t{n}" for n in range(501)), "Too many: enter at most 500."),
+    ("tags", f"one, {'x' * 1001}", "Tag 2: Too long: "),
 ]
 
 

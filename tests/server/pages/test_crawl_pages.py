@@ -81,16 +81,19 @@ def test_a_crawl_is_downloaded_as_a_file(visitor: Visitor, running: Running, for
 
 
 def test_errors_of_the_form_are_shown_at_their_field(visitor: Visitor, running: Running) -> None:
-    for fields, name in (
-        ({"seed": "http://10.0.0.1/"}, "seed"),
-        ({"seed": "javascript:alert(1)"}, "seed"),
-        ({"seed": "https://example.com/", "max_pages": "many"}, "max_pages"),
-        ({"seed": "https://example.com/", "depth": "-1"}, "depth"),
-        ({"seed": "https://example.com/", "engine": "lynx"}, "engine"),
+    for fields, name, said in (
+        ({"seed": "http://10.0.0.1/"}, "seed", "Refused"),
+        ({"seed": "javascript:alert(1)"}, "seed", "http"),
+        ({"seed": "https://example.com/", "max_pages": "many"}, "max_pages", "Enter a whole number."),
+        ({"seed": "https://example.com/", "depth": "-1"}, "depth", "Enter at least 0."),
+        ({"seed": "https://example.com/", "delay": "long"}, "delay", "Enter a number."),
+        ({"seed": "https://example.com/", "delay": "nan"}, "delay", ""),
+        ({"seed": "https://example.com/", "engine": "lynx"}, "engine", ""),
     ):
         page = visitor.post("/crawls", {"engine": "http", **fields})
         assert page.status == 400
-        assert [node.attributes["id"] for node in page.tree.css(".error")] == [f"{name}-error"], fields
+        [error] = page.tree.css(".error")
+        assert error.attributes["id"] == f"{name}-error" and said in error.text(), fields
         assert page.value("seed") == fields["seed"]
     assert visitor.post("/crawls", {"seed": "https://example.com/"}, csrf="wrong").status == 403
     assert running.get("/api/crawls").json() == []

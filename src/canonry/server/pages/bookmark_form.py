@@ -12,7 +12,7 @@ from canonry.bookmarks.identity_lookup import MatchKind
 from canonry.bookmarks.url_pipeline import read_http_url
 from canonry.errors import InvalidFields, InvalidUrl
 from canonry.server.bookmark_input import NewBookmark
-from canonry.server.pages.forms import get_text
+from canonry.server.pages.forms import explain_invalid, get_text
 
 if TYPE_CHECKING:
     from starlette.datastructures import FormData
@@ -94,7 +94,8 @@ class BookmarkEntry:
                 archive_urls=archive_urls,
             )
         except ValidationError as error:
-            raise InvalidFields({_name_field(each["loc"]): each["msg"] for each in error.errors()} | errors) from None
+            reasons = {_name_field(each["loc"]): explain_invalid(each) for each in error.errors()}
+            raise InvalidFields(reasons | errors) from None
         if errors:
             raise InvalidFields(errors)
         return given.collect_given_fields()
@@ -175,12 +176,12 @@ async def preview_url(
 
 
 def group_errors(reasons: dict[str, str]) -> dict[str, str]:
-    """Return one text per field of the form: the error of `archive_urls[1]` is shown at `archive_urls`, as line 2."""
+    """Return one text per field of the form: that of `archive_urls[1]` is shown at `archive_urls`, as line 2."""
     texts: dict[str, list[str]] = {}
     for location, reason in reasons.items():
         name, _, index = location.partition("[")
-        line = index.rstrip("]")
-        texts.setdefault(name, []).append(f"Line {int(line) + 1}: {reason}" if line.isdecimal() else reason)
+        position, part = index.rstrip("]"), "Tag" if name == "tags" else "Line"
+        texts.setdefault(name, []).append(f"{part} {int(position) + 1}: {reason}" if position else reason)
     return {name: "; ".join(each) for name, each in texts.items()}
 
 

@@ -27,7 +27,7 @@ from canonry.server.crawl_actions import (
 from canonry.server.dependencies import RowId, get_service, require_admin
 from canonry.server.downloads import CrawlFormat, download_crawl
 from canonry.server.pages import crawl_graph
-from canonry.server.pages.forms import get_text, page_router, redirect
+from canonry.server.pages.forms import explain_invalid, get_text, page_router, redirect
 from canonry.server.pages.rendering import render, wants_fragment
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ async def start(request: Request) -> Response:
         options = _parse_options(form)
         crawl = await start_crawl(get_service(request), given["seed"], options)
     except ValidationError as error:
-        errors = {str(each["loc"][0]): each["msg"] for each in error.errors()}
+        errors = {str(each["loc"][0]): explain_invalid(each) for each in error.errors()}
         return await _render_list(request, given, errors=errors)
     except InvalidFields as error:
         return await _render_list(

@@ -13,6 +13,7 @@ from canonry.server.pages.rendering import CSRF_COOKIE, CSRF_FIELD
 from canonry.server.problems import RequestRefused
 
 if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
     from starlette.datastructures import FormData, UploadFile
 
 
@@ -43,6 +44,26 @@ def get_file(form: FormData, name: str) -> UploadFile | None:
     """Return the file of a field; None if no file was chosen."""
     value = form.get(name)
     return None if value is None or isinstance(value, str) or not value.filename else value
+
+
+def explain_invalid(error: ErrorDetails) -> str:
+    """Return what to change about an invalid field; pydantic describes it for programs."""
+    limits: dict[str, float] = error.get("ctx", {})
+    match error["type"]:
+        case "int_parsing":
+            return "Enter a whole number."
+        case "float_parsing" | "finite_number":
+            return "Enter a number."
+        case "greater_than_equal":
+            return f"Enter at least {limits['ge']:,}."
+        case "less_than_equal":
+            return f"Enter at most {limits['le']:,}."
+        case "string_too_long":
+            return f"Too long: enter at most {limits['max_length']:,} characters."
+        case "too_long":
+            return f"Too many: enter at most {limits['max_length']:,}."
+        case _:
+            return error["msg"]
 
 
 def choose_own_path(path: str, default: str = "/") -> str:
