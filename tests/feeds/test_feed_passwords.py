@@ -33,7 +33,8 @@ class PrivateFeeds(BaseHTTPRequestHandler):
         body = (
             b"<rss version='2.0'><channel><title>Private</title><link>/</link>"
             b"<item><title>One</title><link>/one</link></item>"
-            b"<item><title>Two</title><guid>two</guid><link>two</link></item></channel></rss>"
+            b"<item><title>Two</title><guid>two</guid><link>two</link><enclosure url='/two.mp3' length='1'/></item>"
+            b"</channel></rss>"
         )
         self.send_response(200 if is_allowed else 404)
         self.send_header("content-type", "application/rss+xml")
@@ -71,11 +72,15 @@ def test_a_password_of_a_feed_is_never_shown(sqlite_url: str, site: str, tmp_pat
         run("feeds", "list"),
         run("feeds", "items"),
         run("feeds", "items", "--duplicates"),
+        run("feeds", "changes", "--after", "0", "--json"),
     ]
     shown.append(run("feeds", "add", "--no-fetch", f"{site}/feed").replace(f"{site}/feed\n", "\n", 1))
     shown.append(run("feeds", "remove", f"{site}/unknown").replace(f"{site}/unknown\n", "\n", 1))
     with serving(sqlite_url, ServiceOptions(runs_jobs=False)) as service:
-        paths = ["/api/feeds", "/api/feeds/1", "/api/feeds/1/items", "/api/items", "/metrics", "/", "/admin", "/crawls"]
+        paths = ["/api/feeds", "/api/feeds/1", "/api/feeds/1/items", "/api/items", "/api/changes?after=0"]
+        paths += ["/api/items.atom", "/api/items.json", "/feeds", "/read", "/metrics", "/", "/admin", "/crawls"]
         shown += [f"{path}\n{service.get(path).text}" for path in paths]
         assert len(service.get("/api/items").json()) == 2
+        assert len(service.get("/api/changes?after=0").json()["changes"]) == 2
+    assert "two.mp3" in "".join(shown)
     assert [text for text in shown if "hunter2" in text or "zoe" in text] == []

@@ -20,7 +20,7 @@ from sqlalchemy import cast as cast_sql
 
 from canonry.core.keys import Enclosure, Key, KeyType, replace_unstorable
 from canonry.errors import ChangesLost, mask_credentials
-from canonry.feeds.ingest_report import RECORD_FIELDS, ItemRecord, mask_keys
+from canonry.feeds.ingest_report import RECORD_FIELDS, ItemRecord, clean_enclosure, mask_key, mask_keys
 from canonry.feeds.item_matching import ItemOutcome
 from canonry.feeds.published import format_published
 from canonry.store.schema import change_numbers, changes, entries, feeds, sightings, stamp
@@ -248,9 +248,7 @@ def _write_record(item: MergedItem, published_at: str | None, shown_url: str) ->
     parsed = item.parsed
     details = ""
     if parsed.author or parsed.categories or parsed.media:
-        enclosures = [
-            (replace_unstorable(each.url), replace_unstorable(each.type), each.length) for each in parsed.media
-        ]
+        enclosures = [(each.url, each.type, each.length) for each in map(clean_enclosure, parsed.media)]
         categories = list(map(replace_unstorable, parsed.categories))
         author = replace_unstorable(parsed.author)
         details = (
@@ -259,10 +257,10 @@ def _write_record(item: MergedItem, published_at: str | None, shown_url: str) ->
     # Put together by hand, which takes a third of the time of json.dumps: this runs for every new item.
     key_texts = [f'["{key.key_type.value}",{quote(key.key_value)},{quote(key.policy)}]' for key in keys]
     return (
-        f'{{"feed_url":{quote(shown_url)},"title":{quote(item.title)},"url":{quote(item.url)}'
+        f'{{"feed_url":{quote(shown_url)},"title":{quote(item.title)},"url":{quote(mask_key(item.url))}'
         f',"keys":[{",".join(key_texts)}],"dedupe_key":{quote(dedupe_key)}'
         f',"match_confidence":"{item.match_confidence.value}","first_seen_at":"{item.first_seen_at}"'
-        f',"last_seen_at":"{item.last_seen_at}","guid":{quote(parsed.guid.strip())}'
+        f',"last_seen_at":"{item.last_seen_at}","guid":{quote(mask_key(parsed.guid.strip()))}'
         f',"published":{quote(parsed.published.strip())}'
         f',"published_at":{"null" if published_at is None else quote(published_at)}{details}}}'
     )
@@ -273,5 +271,7 @@ def _read_record(text: str, *, number: int, entry_id: int, outcome: ItemOutcome)
     values = {name: value for name, value in stored.items() if name in _STORED_FIELDS}
     values["keys"] = tuple(Key(KeyType(key_type), value, policy) for key_type, value, policy in stored["keys"])
     values["categories"] = tuple(stored.get("categories", ()))
-    values["enclosures"] = tuple(Enclosure(*each) for each in stored.get("enclosures", ()))
+    values["enclosures"] = tuple(clean_enclosure(Enclosure(*each)) for each in stored.get("enclosures", ()))
+    # Earlier releases stored credentials, and the first ones no guid.
+    values |= {name: mask_key(values[name]) for name in ("url", "guid") if name in values}
     return ItemRecord(outcome=outcome, number=number, entry_id=entry_id, **values)

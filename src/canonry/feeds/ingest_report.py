@@ -189,18 +189,19 @@ def _list_values(item: MergedItem, shown_url: str, number: int | None) -> tuple[
         item.last_seen_at,
         number,
         item.entry_id,
-        parsed.guid.strip(),
+        mask_key(parsed.guid.strip()),
         parsed.published.strip(),
         item.published_at,
         replace_unstorable(parsed.author),
         tuple(map(replace_unstorable, parsed.categories)),
-        tuple([_clean_enclosure(each) for each in parsed.media]),
+        tuple(map(clean_enclosure, parsed.media)),
         item.feeds,
     )
 
 
-def _clean_enclosure(enclosure: Enclosure) -> Enclosure:
-    url, media_type = replace_unstorable(enclosure.url), replace_unstorable(enclosure.type)
+def clean_enclosure(enclosure: Enclosure) -> Enclosure:
+    """Return the enclosure as a record has it: storable, and with the credentials of its URL masked."""
+    url, media_type = mask_key(replace_unstorable(enclosure.url)), replace_unstorable(enclosure.type)
     return Enclosure(url, media_type, enclosure.length)
 
 
