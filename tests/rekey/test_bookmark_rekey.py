@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,11 @@ from sqlalchemy import Connection, insert, select, update
 from canonry.bookmarks.bookmark import BookmarkUrl
 from canonry.bookmarks.bookmark_rows import dump_url, make_empty_row, make_key
 from canonry.bookmarks.search_words import make_search_columns
+from canonry.bookmarks.statistics import Statistics
+from canonry.bookmarks.url_pipeline import UrlPipeline
+from canonry.core import configured_overrides
 from canonry.core.native import normalize
+from canonry.core.overrides import parse_overrides
 from canonry.errors import RekeyNotFound, RekeyUnfinished
 from canonry.rekey.bookmark_rekey import finish_rekey, plan_bookmark_rekey
 from canonry.rekey.bookmark_rekey_store import BookmarkRekey, BookmarkRekeyStore
@@ -187,3 +192,40 @@ def test_a_new_store_starts_with_the_newest_policy_and_an_old_one_is_told_once(d
     rekey(database)
     database.write_now(lambda connection: connection.execute(update(pinned_policies).values(announced="")))
     assert database.write_now(announce_newer) == []
+
+
+def configure(monkeypatch: pytest.MonkeyPatch, parameter: str | None = None) -> str:
+    """Begin a new process whose overrides file drops a parameter, or is gone; return the id of the policy."""
+    monkeypatch.setattr(configured_overrides, "_remembered", {})
+    if parameter is None:
+        return ""
+    rule = {"match": {"host": "example.com"}, "drop_query_params": [parameter], "rewrite_rules": []}
+    overrides = parse_overrides(json.dumps({"overrides": [rule]}), "a file")
+    configured_overrides.remember_overrides(overrides)
+    return f"article@1+{overrides.digest[:8]}"
+
+
+def test_a_store_keeps_the_overrides_of_its_bookmarks(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    rekey(database, configure(monkeypatch, "old"))
+    configure(monkeypatch)
+
+    async def expand(_: str) -> None:
+        raise AssertionError("no short link")
+
+    async def run() -> str:
+        pipeline = UrlPipeline(database, expand, statistics=Statistics(database), clock=clock)  # type: ignore[arg-type]
+        return (await pipeline.preview("https://example.com/?old=1&b=2")).url
+
+    assert asyncio.run(run()) == "https://example.com/?b=2"
+
+
+def test_another_process_finishes_the_undo_of_a_rekey(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = configure(monkeypatch, "old")
+    rekey(database, before)
+    done = rekey(database, after := configure(monkeypatch, "new"))
+    database.write_now(lambda connection: add(connection, 1, "https://example.com/?old=1&new=2", policy=after))
+    store = BookmarkRekeyStore(database)
+    asyncio.run(store.start_undo(done.id, NOW))
+    configure(monkeypatch)
+    assert asyncio.run(finish_rekey(store, done.id, clock=clock)).undone_at is not None
+    assert dump(database)[-1]["url"] == "https://example.com/?new=2"

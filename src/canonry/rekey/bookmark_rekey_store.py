@@ -206,7 +206,9 @@ def _select_rekeys(connection: Connection, rekey_id: int | None = None) -> list[
     if rekey_id is not None:
         query = query.where(renormalizations.c.id == rekey_id)
     found = [BookmarkRekey(**row) for row in connection.execute(query).mappings()]
-    load_overrides(connection, *(each.to_policy for each in found if each.finished_at is None))
+    for each in found:
+        if not each.is_over:
+            load_overrides(connection, each.from_policy, each.to_policy)
     return found
 
 

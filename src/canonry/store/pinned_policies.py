@@ -95,14 +95,16 @@ def repin_policy(connection: Connection, purpose: str, policy_id: str) -> None:
 
 def get_policy(connection: Connection, purpose: str) -> str:
     """Return the id of the pinned policy, or the one that would be pinned; never writes."""
-    policy_id = find_pinned(connection, purpose) or _get_first_policy(purpose)
-    load_overrides(connection, policy_id)
-    return policy_id
+    return find_pinned(connection, purpose) or _get_first_policy(purpose)
 
 
 def find_pinned(connection: Connection, purpose: str) -> str | None:
-    """Return the id of the pinned policy; None if no key was made yet."""
-    return connection.execute(select(pinned_policies.c.policy).where(pinned_policies.c.purpose == purpose)).scalar()
+    """Return the id of the pinned policy, which this process can use then; None if no key was made yet."""
+    query = select(pinned_policies.c.policy).where(pinned_policies.c.purpose == purpose)
+    found = connection.execute(query).scalar()
+    if found is not None:
+        load_overrides(connection, found)
+    return found
 
 
 def store_overrides(connection: Connection, *policy_ids: str) -> None:
