@@ -673,7 +673,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     ),
     'pages': (
      {
-      'path': ('/video/BV{id:alnum:10}',),
+      'path': ('/video/BV{id:alnum:10}', '/s/video/BV{id:alnum:10}'),
       'write': '/video/BV{id}',
       'keep': ('comment_root_id', 'comment_secondary_id', 'p', 't'),
       'defaults': {'p': ('1',)},
@@ -784,6 +784,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'slash': 'strip',
     'drop': ('ct', 'rss'),
+    'pages': ({'path': ('/content/10.{prefix:digits}/{id:name}.abstract',), 'write': '/content/10.{prefix}/{id}'},),
    },
   ),
  },
@@ -1007,11 +1008,11 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
        '/hotel/{country:lower:2}/{name:id}.{language=ar|bg|ca|cs|da|de|el|en-gb|en-us|es|es-ar|es-mx|et|fi|fr|he|hr|hu|id|is|it|ja|ko|lt|lv|ms|nl|no|pl|pt-br|pt-pt|ro|ru|sk|sl|sr|sv|th|tr|uk|vi|zh-cn|zh-tw}.html',
       ),
       'write': '/hotel/{country}/{name}.html',
-      'drop': ('chal_t', 'dest_id', 'dest_type', 'force_referer', 'from', 'lang', 'type'),
+      'drop': ('chal_t', 'dest_id', 'dest_type', 'dist', 'force_referer', 'from', 'lang', 'type'),
      },
      {
       'path': ('/hotel/{country:lower:2}/{name:id}.html',),
-      'drop': ('chal_t', 'dest_id', 'dest_type', 'force_referer', 'from', 'lang', 'type'),
+      'drop': ('chal_t', 'dest_id', 'dest_type', 'dist', 'force_referer', 'from', 'lang', 'type'),
      },
     ),
    },
@@ -1288,7 +1289,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
  'discogs@1': {
   'blocks': (
    {
-    'hosts': (('discogs.com', 'www.discogs.com', 0, '', ()),),
+    'hosts': (('discogs.com', 'www.discogs.com', 0, '', ()), ('m.discogs.com', 'www.discogs.com', 0, '', ())),
     'https': True,
     'slash': 'strip',
     'drop': ('ev',),
@@ -1386,6 +1387,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    {
     'hosts': (
      ('duckduckgo.com', 'duckduckgo.com', 0, '', ()),
+     ('start.duckduckgo.com', 'duckduckgo.com', 0, '', ()),
      ('html.duckduckgo.com', 'duckduckgo.com', 1, '', ()),
      ('lite.duckduckgo.com', 'duckduckgo.com', 2, '', ()),
     ),
@@ -1405,40 +1407,58 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (
      ('ebay.com', 'www.ebay.com', 0, '', ()),
      ('m.ebay.com', 'www.ebay.com', 0, '', ()),
+     ('cgi.ebay.com', 'www.ebay.com', 1, '', ()),
      ('ebay.at', 'www.ebay.at', 0, '', ()),
      ('m.ebay.at', 'www.ebay.at', 0, '', ()),
+     ('cgi.ebay.at', 'www.ebay.at', 1, '', ()),
      ('ebay.be', 'www.ebay.be', 0, '', ()),
      ('m.ebay.be', 'www.ebay.be', 0, '', ()),
+     ('cgi.ebay.be', 'www.ebay.be', 1, '', ()),
      ('ebay.ca', 'www.ebay.ca', 0, '', ()),
      ('m.ebay.ca', 'www.ebay.ca', 0, '', ()),
+     ('cgi.ebay.ca', 'www.ebay.ca', 1, '', ()),
      ('ebay.ch', 'www.ebay.ch', 0, '', ()),
      ('m.ebay.ch', 'www.ebay.ch', 0, '', ()),
+     ('cgi.ebay.ch', 'www.ebay.ch', 1, '', ()),
      ('ebay.co.uk', 'www.ebay.co.uk', 0, '', ()),
      ('m.ebay.co.uk', 'www.ebay.co.uk', 0, '', ()),
+     ('cgi.ebay.co.uk', 'www.ebay.co.uk', 1, '', ()),
      ('ebay.com.au', 'www.ebay.com.au', 0, '', ()),
      ('m.ebay.com.au', 'www.ebay.com.au', 0, '', ()),
+     ('cgi.ebay.com.au', 'www.ebay.com.au', 1, '', ()),
      ('ebay.com.hk', 'www.ebay.com.hk', 0, '', ()),
      ('m.ebay.com.hk', 'www.ebay.com.hk', 0, '', ()),
+     ('cgi.ebay.com.hk', 'www.ebay.com.hk', 1, '', ()),
      ('ebay.com.my', 'www.ebay.com.my', 0, '', ()),
      ('m.ebay.com.my', 'www.ebay.com.my', 0, '', ()),
+     ('cgi.ebay.com.my', 'www.ebay.com.my', 1, '', ()),
      ('ebay.com.sg', 'www.ebay.com.sg', 0, '', ()),
      ('m.ebay.com.sg', 'www.ebay.com.sg', 0, '', ()),
+     ('cgi.ebay.com.sg', 'www.ebay.com.sg', 1, '', ()),
      ('ebay.de', 'www.ebay.de', 0, '', ()),
      ('m.ebay.de', 'www.ebay.de', 0, '', ()),
+     ('cgi.ebay.de', 'www.ebay.de', 1, '', ()),
      ('ebay.es', 'www.ebay.es', 0, '', ()),
      ('m.ebay.es', 'www.ebay.es', 0, '', ()),
+     ('cgi.ebay.es', 'www.ebay.es', 1, '', ()),
      ('ebay.fr', 'www.ebay.fr', 0, '', ()),
      ('m.ebay.fr', 'www.ebay.fr', 0, '', ()),
+     ('cgi.ebay.fr', 'www.ebay.fr', 1, '', ()),
      ('ebay.ie', 'www.ebay.ie', 0, '', ()),
      ('m.ebay.ie', 'www.ebay.ie', 0, '', ()),
+     ('cgi.ebay.ie', 'www.ebay.ie', 1, '', ()),
      ('ebay.it', 'www.ebay.it', 0, '', ()),
      ('m.ebay.it', 'www.ebay.it', 0, '', ()),
+     ('cgi.ebay.it', 'www.ebay.it', 1, '', ()),
      ('ebay.nl', 'www.ebay.nl', 0, '', ()),
      ('m.ebay.nl', 'www.ebay.nl', 0, '', ()),
+     ('cgi.ebay.nl', 'www.ebay.nl', 1, '', ()),
      ('ebay.ph', 'www.ebay.ph', 0, '', ()),
      ('m.ebay.ph', 'www.ebay.ph', 0, '', ()),
+     ('cgi.ebay.ph', 'www.ebay.ph', 1, '', ()),
      ('ebay.pl', 'www.ebay.pl', 0, '', ()),
      ('m.ebay.pl', 'www.ebay.pl', 0, '', ()),
+     ('cgi.ebay.pl', 'www.ebay.pl', 1, '', ()),
     ),
     'https': True,
     'slash': 'strip',
@@ -1450,6 +1470,14 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'write': '/itm/{id}',
       'keep': ('var',),
       'defaults': {'var': ('0',)},
+     },
+     {
+      'path': ('/ws/eBayISAPI.dll',),
+      'query': {'item': '{id:digits}'},
+      'groups': (1,),
+      'no_other_params': True,
+      'write': '/itm/{id}',
+      'drop': ('category', 'rd', 'viewitem'),
      },
     ),
    },
@@ -1479,11 +1507,12 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'write': '/listing/{id}',
       'keep': ('variation0', 'variation1'),
      },
+     {'path': ('/shop/{name:alnum}',), 'write': '/shop/{name|lower}'},
      {
       'path': (
        '/{a=at|au|ca|ch|de|dk|es|fr|hk|ie|in|it|jp|mx|nl|no-en|nz|pl|pt|ru|se-en|sg-en|uk}/shop/{name:alnum}',
       ),
-      'write': '/shop/{name}',
+      'write': '/shop/{name|lower}',
      },
     ),
    },
@@ -1672,6 +1701,12 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'write': 'https://raw.githubusercontent.com/{owner}/{repo}/{rest}',
      },
      {
+      'path': ('/{owner:id}/{repo:name}/blob/{rest+}',),
+      'query': {'raw': 'true'},
+      'write': 'https://raw.githubusercontent.com/{owner}/{repo}/{rest}',
+     },
+     {'path': ('/orgs/{owner:id}/{rest+}',), 'write': '/orgs/{owner|lower}/{rest}'},
+     {
       'path': ('/{owner:id}/{repo:id}.git',),
       'ignore_case': True,
       'write': '/{owner|lower}/{repo|lower}',
@@ -1743,6 +1778,10 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      {
       'path': ('/{group:name}/{project:name}/{kind=issues|merge_requests}/{id:digits}',),
       'write': '/{group|lower}/{project|lower}/-/{kind}/{id}',
+     },
+     {
+      'path': ('/{group:name}/{project:name}/commit/{id:hex:8-40}',),
+      'write': '/{group|lower}/{project|lower}/-/commit/{id}',
      },
      {
       'path': ('/{group:name}/{project:name}/{kind=blob|tree|raw|commits|blame}/{rest+}',),
@@ -2112,6 +2151,10 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'pages': ({'path': ('/citations',), 'drop': ('hl',)},),
    },
    {
+    'hosts': (('plus.url.google.com', '', 0, '', ()),),
+    'pages': ({'path': ('/url',), 'query': {'q': '{url}'}, 'target': '{url|decode}'},),
+   },
+   {
     'hosts': (
      ('consent.google.com', '', 0, '', ()),
      ('consent.youtube.com', '', 0, '', ()),
@@ -2369,7 +2412,10 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'slash': 'strip',
     'drop': ('pf_rd_*', 'ref_'),
-    'pages': ({'path': ('/{language=de|es|es-es|fr|fr-ca|hi|it|pt}/{rest+}',), 'write': '/{rest}'},),
+    'pages': (
+     {'path': ('/{language=de|es|es-es|fr|fr-ca|hi|it|pt}/{rest+}',), 'write': '/{rest}'},
+     {'path': ('/title/tt{id:digits}/combined',), 'write': '/title/tt{id}/reference'},
+    ),
    },
   ),
  },
@@ -2383,6 +2429,11 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      {'path': ('/t/{section}/{id:alnum:5-7}',), 'write': '/gallery/{id}'},
      {'path': ('/t/{section}/{slug}-{id:alnum:5-7}',), 'write': '/gallery/{id}'},
      {'path': ('/a/{id:alnum:5-7}/layout/{kind=blog|grid|horizontal|vertical}',), 'write': '/a/{id}'},
+     {
+      'path': ('/a/{id:alnum:5-7}', '/a/{id:alnum:5-7}/embed'),
+      'write': '/a/{id}',
+      'drop': ('analytics', 'context', 'gallery', 'pub', 'ref', 'w'),
+     },
      {'path': ('/{kind=gallery|a}/{slug}-{id:alnum:5-7}',), 'write': '/{kind}/{id}'},
     ),
    },
@@ -3511,6 +3562,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
    {
     'hosts': (
      ('pinterest.com', 'www.pinterest.com', 0, '', ()),
+     ('m.pinterest.com', 'www.pinterest.com', 0, '', ()),
      ('*.pinterest.com', 'www.pinterest.com', 1, '{language:lower:2}', ()),
      ('pinterest.at', 'www.pinterest.com', 2, '', ()),
      ('pinterest.ca', 'www.pinterest.com', 3, '', ()),
@@ -3974,7 +4026,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      },
      {'path': ('/pubmed',), 'write': 'https://pubmed.ncbi.nlm.nih.gov/'},
      {
-      'path': ('/pmc/articles/PMC{id:digits}', '/labs/pmc/articles/PMC{id:digits}'),
+      'path': ('/pmc/articles/PMC{id:digits}', '/pmc/articles/{id:digits}', '/labs/pmc/articles/PMC{id:digits}'),
       'ignore_case': True,
       'write': 'https://pmc.ncbi.nlm.nih.gov/articles/PMC{id}',
       'drop': ('report',),
@@ -4356,6 +4408,12 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      {'path': ('/author/{slug}/{id:digits}',), 'write': '/author/{id}'},
     ),
    },
+   {
+    'hosts': (('api.semanticscholar.org', 'api.semanticscholar.org', 0, '', ()),),
+    'https': True,
+    'slash': 'strip',
+    'pages': ({'path': ('/CorpusID:{id:digits}',), 'ignore_case': True, 'write': '/CorpusID:{id}'},),
+   },
   ),
  },
  'shops@1': {
@@ -4504,6 +4562,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'path': (
        '/{kind=track|album|artist|playlist|episode|show}/{id:alnum}',
        '/embed/{kind=track|album|artist|playlist|episode|show}/{id:alnum}',
+       '/embed/{kind=track|album|artist|playlist|episode|show}/{id:alnum}/video',
        '/embed-podcast/{kind=episode|show}/{id:alnum}',
       ),
       'write': '/{kind}/{id}',
@@ -4552,14 +4611,14 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      {
       'path': ('/questions/{id:digits}', '/q/{id:digits}'),
       'write': '/questions/{id}',
-      'drop': ('lastactivity', 'lq', 'newreg', 'newsletter', 'nlcode', 'noredirect', 'r', 'rq', 's'),
+      'drop': ('cb', 'lastactivity', 'lq', 'newreg', 'newsletter', 'nlcode', 'noredirect', 'r', 'rq', 's'),
       'defaults': {'page': ('1',)},
       'drop_fragments': ('tab-top',),
      },
      {
       'path': ('/questions/{id:digits}/{slug}', '/q/{id:digits}/{slug}'),
       'write': '/questions/{id}',
-      'drop': ('lastactivity', 'lq', 'newreg', 'newsletter', 'nlcode', 'noredirect', 'r', 'rq', 's'),
+      'drop': ('cb', 'lastactivity', 'lq', 'newreg', 'newsletter', 'nlcode', 'noredirect', 'r', 'rq', 's'),
       'defaults': {'page': ('1',)},
       'drop_fragments': ('tab-top',),
      },
@@ -4591,14 +4650,14 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      {
       'path': ('/questions/{id:digits}', '/q/{id:digits}'),
       'write': '/questions/{id}',
-      'drop': ('lastactivity', 'lq', 'newreg', 'newsletter', 'nlcode', 'noredirect', 'r', 'rq', 's'),
+      'drop': ('cb', 'lastactivity', 'lq', 'newreg', 'newsletter', 'nlcode', 'noredirect', 'r', 'rq', 's'),
       'defaults': {'page': ('1',)},
       'drop_fragments': ('tab-top',),
      },
      {
       'path': ('/questions/{id:digits}/{slug}', '/q/{id:digits}/{slug}'),
       'write': '/questions/{id}',
-      'drop': ('lastactivity', 'lq', 'newreg', 'newsletter', 'nlcode', 'noredirect', 'r', 'rq', 's'),
+      'drop': ('cb', 'lastactivity', 'lq', 'newreg', 'newsletter', 'nlcode', 'noredirect', 'r', 'rq', 's'),
       'defaults': {'page': ('1',)},
       'drop_fragments': ('tab-top',),
      },
@@ -4933,7 +4992,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     ),
     'https': True,
     'slash': 'strip',
-    'drop': ('fe', 'fl', 'share'),
+    'drop': ('fe', 'fl', 'ref', 'share'),
     'pages': (
      {
       'path': ('/video/{id:digits}',),
@@ -5005,7 +5064,10 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'slash': 'strip',
     'drop': ('arc404', 'carta-url', 'hpid', 'itid', 'nid', 'noredirect', 's_l', 'tid', 'wpisrc', 'wpmm'),
     'defaults': {'outputtype': ('amp',)},
-    'pages': ({'path': ('/amphtml/{rest+}',), 'write': '/{rest}'},),
+    'pages': (
+     {'path': ('/amphtml/{rest+}',), 'write': '/{rest}'},
+     {'path': ('/gdpr-consent',), 'query': {'next_url': '{url}'}, 'target': '{url|decode}'},
+    ),
    },
   ),
  },
@@ -5780,7 +5842,6 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      ('boxd.it', '', 0, '', ()),
      ('link.medium.com', '', 0, '', ()),
      ('hn.algolia.com', '', 0, '', ()),
-     ('api.semanticscholar.org', '', 0, '', ()),
      ('pdfs.semanticscholar.org', '', 0, '', ()),
     ),
     'https': True,
@@ -5905,6 +5966,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'drop': ('mobileaction', 'oldformat', 'uselang', 'useskin', 'venotify'),
     'defaults': {'action': ('view',)},
     'pages': (
+     {'path': ('/entity/Q{id:digits}', '/wiki/Special:EntityPage/Q{id:digits}'), 'write': '/wiki/Q{id}'},
      {
       'path': ('/wiki/{title+:text}', '/w/index.php/{title+:text}'),
       'write': '/wiki/{title|unescape|underscores|capital}',
@@ -6117,6 +6179,17 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'write': '/{kind}/{name|lower}',
       'drop': ('sub_confirmation', 'view_as'),
      },
+     {
+      'path': ('/embed/videoseries',),
+      'query': {'list': '{list:id}'},
+      'write': '/playlist?list={list}',
+      'keep': (),
+     },
+     {
+      'path': ('/attribution_link',),
+      'query': {'u': '%2Fwatch%3F{query}'},
+      'target': 'https://www.youtube.com/watch?{query|decode}',
+     },
     ),
    },
   ),
@@ -6134,10 +6207,15 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
  'zhihu@1': {
   'blocks': (
    {
-    'hosts': (('zhihu.com', 'www.zhihu.com', 0, '', ()),),
+    'hosts': (('zhihu.com', 'www.zhihu.com', 0, '', ()), ('m.zhihu.com', 'www.zhihu.com', 0, '', ())),
     'https': True,
     'slash': 'strip',
     'drop': ('hybrid_search_extra', 'hybrid_search_source', 's_r', 's_s_i', 'share_code'),
+    'pages': (
+     {'path': ('/question/{question:digits}/answer/{id:digits}',), 'write': '/answer/{id}'},
+     {'path': ('/tardis/{a}/art/{id:digits}',), 'write': 'https://zhuanlan.zhihu.com/p/{id}', 'keep': ()},
+    ),
+    'written_hosts': ('zhuanlan.zhihu.com',),
    },
    {
     'hosts': (('zhuanlan.zhihu.com', 'zhuanlan.zhihu.com', 0, '', ()),),
