@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -84,6 +85,22 @@ def test_a_folder_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     with pytest.raises(IsADirectoryError), replace_file(tmp_path):
         raise AssertionError
     assert os.listdir(tmp_path) == []
+
+
+def test_an_error_names_the_file(tmp_path: Path) -> None:
+    def fill_the_disk() -> None:
+        with replace_file(tmp_path / "x"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    def write_to_nowhere() -> None:
+        with replace_file(Path("/dev/no-such-device")) as part:
+            part.touch()
+
+    with pytest.raises(OSError, match="No space left on device: ") as caught:
+        fill_the_disk()
+    assert caught.value.filename == str(tmp_path / "x")
+    with pytest.raises(FileNotFoundError, match="'/dev/no-such-device'"):
+        write_to_nowhere()
 
 
 def test_a_pipe_stays_and_gets_the_content(tmp_path: Path) -> None:

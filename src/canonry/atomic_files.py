@@ -24,30 +24,53 @@ def replace_file(file: Path, *, is_private: bool = False) -> Generator[Path]:
     """Yield the path of a new file; move it to `file` at the end, delete it after an exception.
 
     A private file can be read by its owner only, another keeps the permissions of the file that it replaces. A symlink
-    stays, and its target is replaced. A device or a pipe stays too, and gets the content of the new file.
+    stays, and its target is replaced. A device or a pipe stays too, and gets the content of the new file. An OSError
+    names `file`.
     """
-    if is_stream(file):
-        with tempfile.TemporaryDirectory(prefix="canonry-") as folder:
-            part = Path(folder) / "part"
+    part: Path | None = None
+    try:
+        with _make_stream_part(file) if is_stream(file) else _make_part(file, is_private=is_private) as part:
             yield part
-            _copy_to_stream(part, file)
-        return
-    file = find_target(file)
+    except OSError as error:
+        if error.errno is None or error.filename not in {None, str(part)}:
+            raise
+        raise OSError(error.errno, error.strerror, str(file)) from error
+
+
+@contextmanager
+def _make_part(file: Path, *, is_private: bool) -> Generator[Path]:
+    """Yield a new file, which replaces `file` at the end."""
+    target = find_target(file)
     if is_private:
-        create_private_folder(file.parent)
+        create_private_folder(target.parent)
     else:
-        file.parent.mkdir(parents=True, exist_ok=True)
-    mode = file.stat().st_mode if file.exists() and not is_private else None
-    part = file.with_name(f".canonry-{secrets.token_hex(8)}.part")
-    os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if is_private else 0o666))
+        with suppress(FileExistsError):  # also where it is a file: opening says that better
+            target.parent.mkdir(parents=True)
+    mode = target.stat().st_mode if target.exists() and not is_private else None
+    part = target.with_name(f".canonry-{secrets.token_hex(8)}.part")
+    try:
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if is_private else 0o666))
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(file)) from error
     try:
         yield part
         if mode is not None:
             part.chmod(stat.S_IMODE(mode))
         sync(part)
-        move_into_place(part, file)
+        move_into_place(part, target)
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextmanager
+def _make_stream_part(file: Path) -> Generator[Path]:
+    """Yield a new file, whose content is written to the device or pipe `file` at the end."""
+    with tempfile.TemporaryDirectory(prefix="canonry-") as folder:
+        part = Path(folder) / "part"
+        yield part
+        # Appending keeps what `>> FILE` has, if `file` is /dev/stdout.
+        with part.open("rb") as content, open(os.open(file, os.O_WRONLY | os.O_APPEND), "wb") as stream:
+            shutil.copyfileobj(content, stream)
 
 
 def is_stream(file: Path) -> bool:
@@ -64,12 +87,6 @@ def find_target(file: Path) -> Path:
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(file))
     return target
-
-
-def _copy_to_stream(part: Path, file: Path) -> None:
-    # Appending keeps what `>> FILE` has, if `file` is /dev/stdout.
-    with part.open("rb") as content, open(os.open(file, os.O_WRONLY | os.O_APPEND), "wb") as stream:
-        shutil.copyfileobj(content, stream)
 
 
 def move_into_place(part: Path, file: Path) -> None:

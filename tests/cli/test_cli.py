@@ -115,6 +115,25 @@ def test_a_full_disk_is_one_line(arguments: str) -> None:
     assert (done.returncode, done.stderr) == (1, "canonry: [Errno 28] No space left on device\n")
 
 
+EXPORTS = ["backup /dev/stdout", "bookmarks export", "bookmarks export /dev/stdout", "feeds export /dev/stdout"]
+
+
+@pytest.mark.parametrize("arguments", EXPORTS)
+def test_exports_to_a_closed_pipe_and_to_a_full_disk(arguments: str, sqlite_url: str) -> None:
+    for to, error in (("| exec 3<&-", ""), (">/dev/full", "No space left on device\n")):
+        command = f"set -o pipefail; {' '.join(CANONRY)} {arguments} --db {sqlite_url} {to}"
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr[-len(error) :] if error else done.stderr) == (1, error)
+        assert done.stderr.count("\n") == bool(error)
+
+
+def test_a_file_that_cannot_be_written_is_named(sqlite_url: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for arguments in ("backup", "bookmarks export", "feeds export"):
+        done = run(*arguments.split(), str(tmp_path / "file" / "x"), "--db", sqlite_url)
+        assert (done.returncode, done.stderr) == (1, f"canonry: {tmp_path / 'file' / 'x'}: Not a directory\n")
+
+
 def test_a_closed_standard_output_is_one_line() -> None:
     command = f"{' '.join(CANONRY)} normalize https://a.com >&-"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)

@@ -223,17 +223,11 @@ def export(file: str, *, format_name: str | None, user_name: str, database_url: 
     async def run(saved: Bookmarks, owner: int, _: Client) -> None:
         found = await _load_all(saved, owner, by_folder=chosen is FileFormat.NETSCAPE)
         pieces = write_bookmarks(chosen, found)
-        try:
-            if file == "-":
-                _echo_pieces(pieces)
-                return
-            with (
-                replace_file(Path(file), is_private=True) as part,
-                part.open("w", encoding="utf-8") as target,
-            ):
-                target.writelines(pieces)
-        except OSError as error:
-            raise click.FileError(file, error.strerror or str(error)) from None
+        if file == "-":
+            _echo_pieces(pieces)
+            return
+        with replace_file(Path(file), is_private=True) as part, part.open("w", encoding="utf-8") as target:
+            target.writelines(pieces)
         click.echo(f"canonry: wrote {len(found)} bookmarks to {file}", err=True)
 
     _run(database_url, user_name, run)

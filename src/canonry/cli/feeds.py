@@ -188,14 +188,11 @@ def export(file: str, *, database_url: str) -> None:
         [OpmlFeed(feed.url, feed.shown_title, feed.folder, site_url=feed.site_url) for feed in found], datetime.now(UTC)
     )
     with_secrets = sum(mask_credentials(feed.url) != feed.url for feed in found)
-    try:
-        if file == "-":
-            click.echo(text.encode(), nl=False)
-        else:
-            with replace_file(Path(file), is_private=with_secrets > 0) as part:
-                part.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise click.FileError(file, error.strerror or str(error)) from None
+    if file == "-":
+        click.echo(text.encode(), nl=False)
+    else:
+        with replace_file(Path(file), is_private=with_secrets > 0) as part:
+            part.write_text(text, encoding="utf-8")
     if with_secrets:
         place = "the output" if file == "-" else file
         count = "1 feed" if with_secrets == 1 else f"{with_secrets} feeds"

@@ -28,7 +28,9 @@ def main() -> None:
             raise
         _discard_output()
         if not isinstance(error, BrokenPipeError):  # the reader (head, less) has closed the pipe
-            sys.stderr.write(f"canonry: {error}\n")
+            place = error.filename
+            message = error if place is None else f"{os.fsdecode(place)}: {error.strerror}"
+            sys.stderr.write(f"canonry: {message}\n")
         sys.exit(1)
 
 
