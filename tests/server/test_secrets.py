@@ -45,7 +45,8 @@ METHODS = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "DELETE", "PATCH", "TRACE", 
 def test_without_a_token_every_method_is_refused(service: Running, method: str, path: str, status: int) -> None:
     connection = Running(service.port, service.service)
     answer = connection.ask(method, path)
-    assert answer.status == status
+    # A redirect would lose what was typed into a form.
+    assert answer.status == (TOKEN_REQUIRED if method == "POST" else status)
     assert "secret" not in answer.text and "zoe" not in answer.text
     assert "allow" not in answer.headers
     assert answer.headers["cache-control"] == "no-store"

@@ -155,6 +155,12 @@ class Access:
                     raise RequestRefused(401, detail, {"WWW-Authenticate": 'Basic realm="canonry", charset="UTF-8"'})
                 detail = "A token is required. Send the header `Authorization: Bearer TOKEN`."
                 raise RequestRefused(401, detail, {"WWW-Authenticate": "Bearer"})
+            if _is_sent_form(scope, headers):
+                detail = (
+                    "You are not signed in, or your session has ended, so nothing was changed. Sign in in another tab,"
+                    " then reload this page: your browser sends the form again."
+                )
+                raise RequestRefused(401, detail)
             raise RequestRefused(303, "Sign in first.", {"Location": _sign_in_location(scope, headers)})
         state["user"] = user
 
@@ -282,6 +288,11 @@ def read_cookie(headers: Headers, name: str) -> str:
         if found == name:
             return value.strip('"')
     return ""
+
+
+def _is_sent_form(scope: Scope, headers: Headers) -> bool:
+    """Return whether a redirect to the sign-in form would lose what a person typed."""
+    return scope["method"] == "POST" and "hx-request" not in headers and scope["path"] != "/signout"
 
 
 def _sign_in_location(scope: Scope, headers: Headers) -> str:

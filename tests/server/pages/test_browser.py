@@ -91,6 +91,28 @@ def test_requests_of_htmx_that_fail_are_reported_until_one_succeeds(page: Page, 
 
 
 @FLOWS
+def test_a_form_that_is_sent_after_the_end_of_the_session_can_be_sent_again(page: Page, running: Running) -> None:
+    token = add_user(running, "ada")
+    until(lambda: running.get("/api/bookmarks").status == 401)
+    page.goto(f"{running.url}/signin?next=/add")
+    page.get_by_label("Token").fill(token)
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_label("URL", exact=True).fill("https://example.com/")
+    page.get_by_label("Description").fill("typed for an hour")
+    page.context.clear_cookies(name="canonry_session")
+    page.get_by_role("button", name="Save").click()
+    with page.expect_popup() as opened:
+        page.get_by_role("link", name="Sign in in a new tab").click()
+    opened.value.get_by_label("Token").fill(token)
+    opened.value.get_by_role("button", name="Sign in").click()
+    opened.value.wait_for_url(f"{running.url}/")
+    page.reload()
+    page.wait_for_url("**/bookmarks?notice=added*")
+    [saved] = running.get("/api/bookmarks", token=token).json()
+    assert saved["description"] == "typed for an hour"
+
+
+@FLOWS
 def test_add_with_the_exact_toggle_then_edit_delete_and_undo(page: Page, running: Running) -> None:
     page.goto(f"{running.url}/")
     page.get_by_role("link", name="Save", exact=True).click()
