@@ -94,6 +94,34 @@ def test_an_item_that_another_feed_brought_meanwhile_stays_one(database: Databas
     assert len(run(FeedStore(database).list_items())) == 2, "the next document brings nothing twice"
 
 
+def test_an_item_of_another_feed_with_the_same_guid_or_url_stays_another(database: Database) -> None:
+    link = "https://a.com/"
+    feed = run(show(database, "https://a.com/feed", Item("1", f"{link}1", "Mine"), Item("two-of-mine", link, "Two")))
+    run(use_items(database, feed))
+    run(FeedStore(database).remove(feed, NOW))
+    others = (Item("1", "https://b.com/1", "Yours"), Item("2", link, "All posts"))
+    run(show(database, "https://b.com/feed", *others, when=NOW + timedelta(hours=1)))
+    [removed] = run(list_removed_feeds(database, NOW))
+    run(restore_feed(database, removed.id))
+    items = run(FeedStore(database).list_items())
+    shown = sorted((item.title, [each.url for each in item.feeds]) for item in items)
+    mine, yours = ["https://a.com/feed"], ["https://b.com/feed"]
+    assert shown == [("All posts", yours), ("Mine", mine), ("Two", mine), ("Yours", yours)]
+    states = run(ItemStateStore(database).get_states(OWNER, [item.entry_id for item in items]))
+    assert {item.title for item in items if states[item.entry_id].is_read} == {"Mine", "Two"}
+
+
+def test_the_next_poll_of_a_restored_feed_asks_for_the_whole_document(database: Database) -> None:
+    feed = run(show(database, "https://a.com/feed", ONE))
+    document = FeedDocument("A", "rss", (), (ONE,), etag='"1"', last_modified="Sat, 31 Jan 2026 10:00:00 GMT")
+    run(FeedStore(database).merge(feed, document, NOW, seen_ttl_days=365))
+    run(FeedStore(database).remove(feed, NOW))
+    [removed] = run(list_removed_feeds(database, NOW))
+    run(restore_feed(database, removed.id))
+    state = run(FeedStore(database).get(feed))
+    assert (state.etag, state.last_modified) == ("", "")
+
+
 def test_a_feed_that_is_followed_again_is_left_alone(database: Database) -> None:
     feed = run(show(database, "https://a.com/feed", ONE))
     run(FeedStore(database).remove(feed, NOW))

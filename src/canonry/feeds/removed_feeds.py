@@ -12,7 +12,9 @@ from sqlalchemy import Connection, delete, insert, select
 from sqlalchemy import exists as exists_where
 from sqlalchemy.dialects import postgresql
 
+from canonry.core.keys import is_weak_guid
 from canonry.errors import FeedNotFound
+from canonry.feeds.item_evidence import get_fragment, is_same_text
 from canonry.feeds.items import delete_unseen_entries
 from canonry.feeds.key_lookup import split_into_chunks
 from canonry.store.pinned_policies import ENTRY, find_unfinished_rekey
@@ -116,7 +118,8 @@ def _restore(connection: Connection, removal_id: int) -> Restoration:
     is_same = feeds.c.url.in_([feed["url"], feed["key_url"]]) | (feeds.c.key_url == feed["key_url"])
     if (followed := connection.execute(select(feeds.c.id).where(is_same)).scalar()) is not None:
         return Restoration(followed, is_restored=False)
-    _insert(connection, feeds, [feed])
+    # The next poll gets the whole document, also with the items that cannot be restored.
+    _insert(connection, feeds, [{**feed, "etag": "", "last_modified": ""}])
     for table in _OF_FEED:
         _insert(connection, table, rows[table.name])
     # The keys of items depend on the policy. After a rekey, the next poll brings the items with new keys.
@@ -136,16 +139,7 @@ def _find_settled_policy(connection: Connection) -> str:
 
 def _restore_items(connection: Connection, rows: dict[str, list[_Row]]) -> None:
     """Insert the items again; one that another feed brought meanwhile is that entry."""
-    keys = rows["entry_identities"]
-    owners = {
-        (row["key_type"], row["key_value"]): row["entry_id"]
-        for row in _load_rows(
-            connection, entry_identities, entry_identities.c.key_value, [k["key_value"] for k in keys]
-        )
-    }
-    moved = {
-        row["entry_id"]: owner for row in keys if (owner := owners.get((row["key_type"], row["key_value"]))) is not None
-    }
+    moved = _find_brought_again(connection, rows["entries"], shown={row["entry_id"] for row in rows["sightings"]})
     _insert(connection, entries, [row for row in rows["entries"] if row["id"] not in moved])
     shown = _move(rows["sightings"], moved)
     wanted = [row["entry_id"] for row in shown]
@@ -153,6 +147,32 @@ def _restore_items(connection: Connection, rows: dict[str, list[_Row]]) -> None:
     _insert(connection, sightings, [row for row in shown if row["entry_id"] in stored])
     for table in _OF_ENTRIES:
         _insert(connection, table, [row for row in _move(rows[table.name], moved) if row["entry_id"] in stored])
+
+
+def _find_brought_again(connection: Connection, removed: list[_Row], shown: set[int]) -> dict[int, int]:
+    """Return the entries by which other feeds brought removed ones again, by the id of the removed one.
+
+    As in a document of the feed, that needs the same URL, and the same guid or title (contract I3). The entries that
+    the feed has `shown` are others.
+    """
+    at_place: dict[str, list[_Row]] = {}
+    for row in _load_rows(connection, entries, entries.c.place, [row["place"] for row in removed if row["place"]]):
+        at_place.setdefault(row["place"], []).append(row)
+    found: dict[int, int] = {}
+    taken = set(shown)
+    for row in removed:
+        for other in at_place.get(row["place"], ()):
+            if other["id"] not in taken and _is_same_item(row, other):
+                found[row["id"]] = other["id"]
+                taken.add(other["id"])
+                break
+    return found
+
+
+def _is_same_item(one: _Row, other: _Row) -> bool:
+    has_same_guid = is_same_text(one["guid"], other["guid"]) and not is_weak_guid(one["guid"])
+    has_same_fragment = get_fragment(one["url"]) == get_fragment(other["url"])
+    return has_same_guid or (has_same_fragment and is_same_text(one["title"], other["title"]))
 
 
 def _move(rows: Sequence[_Row], moved: dict[int, int]) -> list[_Row]:
