@@ -217,3 +217,23 @@ def test_a_change_that_changes_nothing_is_empty() -> None:
     ):
         assert change_columns(row, change, "now") == {}
     assert change_columns(row | {"deleted_at": "then"}, BulkChange(BulkAction.MARK_UNREAD), "now") == {}
+
+
+def test_forms_lead_back_to_the_search_and_page_they_were_opened_from(visitor: Visitor, running: Running) -> None:
+    for number in range(60):
+        running.put(f"https://example.com/{number}", title=f"n{number}", tags=["a&b"])
+    first = visitor.get("/bookmarks?q=tag%3Aa%26b&sort=oldest")
+    later = next(link for link in first.links if "cursor=" in link)
+    page = visitor.get(later)
+    form = visitor.get(next(link for link in page.links if "/edit?" in link))
+    assert later in form.links, "the button Cancel"
+    fields = {name: form.value(name) for name in ("url", "title", "tags", "etag", "back")}
+    wrong = visitor.post("/bookmarks/51/edit", fields | {"title": "x" * 10_001})
+    assert wrong.value("back") == later
+    for path, notice in (("edit", "changed"), ("delete", "deleted"), ("restore", "restored")):
+        page = visitor.follow(visitor.post(f"/bookmarks/51/{path}", fields))
+        assert page.notice == notice and len(list_titles(page)) == (9 if path == "delete" else 10)
+    for back in ("https://evil.example/", "//evil.example/", "/account", ""):
+        page = visitor.post("/bookmarks/51/delete", {"back": back})
+        assert page.answer.headers["location"] == "/bookmarks?notice=deleted&about=51"
+        running.ask("POST", "/api/bookmarks/51/restore")

@@ -15,6 +15,7 @@ from canonry.errors import AlreadySaved, EtagMismatch, InvalidFields, InvalidUrl
 from canonry.server.dependencies import RowId, get_owner_id, get_service
 from canonry.server.pages.bookmark_form import BookmarkEntry, KnownBookmark, group_errors, preview_url
 from canonry.server.pages.forms import get_text, page_router, redirect
+from canonry.server.pages.library import choose_library_path, make_notice_path
 from canonry.server.pages.rendering import render
 
 if TYPE_CHECKING:
@@ -124,21 +125,21 @@ async def edit_bookmark(request: Request, bookmark_id: RowId) -> Response:
     except EtagMismatch:
         conflict = "Not saved: this bookmark was changed in the meantime. Open it again to see the changes."
         return await _render_form(request, entry, bookmark=bookmark, errors={"": conflict}, status=412)
-    return redirect(f"/bookmarks?notice=changed&about={bookmark_id}")
+    return redirect(make_notice_path(get_text(form, "back"), "changed", bookmark_id))
 
 
 @router.post("/bookmarks/{bookmark_id}/delete")
 async def delete_bookmark(request: Request, bookmark_id: RowId) -> Response:
     service = get_service(request)
     await service.bookmarks.store.trash(get_owner_id(request), bookmark_id, service.clock())
-    return redirect(f"/bookmarks?notice=deleted&about={bookmark_id}")
+    return redirect(make_notice_path(await _read_back(request), "deleted", bookmark_id))
 
 
 @router.post("/bookmarks/{bookmark_id}/restore")
 async def restore_bookmark(request: Request, bookmark_id: RowId) -> Response:
     service = get_service(request)
     await service.bookmarks.store.restore(get_owner_id(request), bookmark_id, service.clock())
-    return redirect(f"/bookmarks?notice=restored&about={bookmark_id}")
+    return redirect(make_notice_path(await _read_back(request), "restored", bookmark_id))
 
 
 async def _render_form(
@@ -171,8 +172,14 @@ async def _render_form(
         known=known,
         errors=errors or {},
         shown=shown,
+        back=choose_library_path(await _read_back(request)),
         tags=await _list_tags(request),
     )
+
+
+async def _read_back(request: Request) -> str:
+    """Return the path of the library that the form was opened from; empty if it was opened from elsewhere."""
+    return get_text(await request.form(), "back") if request.method == "POST" else request.query_params.get("back", "")
 
 
 async def _list_tags(request: Request) -> list[str]:

@@ -18,7 +18,7 @@ from canonry.bookmarks.search_query import quote_term
 from canonry.bookmarks.search_words import find_site
 from canonry.bookmarks.twin_hints import find_hinted_ids
 from canonry.server.dependencies import RowId, get_owner_id, get_service
-from canonry.server.pages.forms import get_text, page_router, redirect
+from canonry.server.pages.forms import choose_own_path, get_text, page_router, redirect
 from canonry.server.pages.rendering import render
 from canonry.server.problems import RequestRefused
 
@@ -104,6 +104,18 @@ class LibraryView:
         return f" {quote_term(name, value)} " in f" {self.q} "
 
 
+def choose_library_path(back: str) -> str:
+    """Return the view of the library that a form was opened from; the whole library if it names no view."""
+    path = choose_own_path(back, "/bookmarks")
+    return path if path.partition("?")[0] == "/bookmarks" else "/bookmarks"
+
+
+def make_notice_path(back: str, notice: str, bookmark_id: int) -> str:
+    """Return the view of the library that a form was opened from, with a message about a bookmark."""
+    path = choose_library_path(back)
+    return f"{path}{'&' if '?' in path else '?'}notice={notice}&about={bookmark_id}"
+
+
 @router.get("/bookmarks")
 async def list_bookmarks(
     request: Request,
@@ -146,6 +158,7 @@ async def list_bookmarks(
         folders=counts.folders[:_MAX_FOLDERS_LISTED],
         hints=hints if not search.in_trash else frozenset[int](),
         icons=await service.bookmarks.icons.list_known({find_site(each.url) for each in page.bookmarks}),
+        here=view.make_path(cursor=cursor) if cursor else view.make_path(),
         following=view.make_path(cursor=page.next_cursor) if page.next_cursor else "",
         **await _make_notice(request, notice, about),
     )
