@@ -134,17 +134,19 @@ def _find_text(connection: Connection, digest: str) -> str | None:
     return connection.execute(query).scalar()
 
 
-def list_unannounced(connection: Connection) -> list[NewerPolicy]:
-    """Return the pinned policies of which canonry has a newer version that the user was not told about."""
+def list_newer(connection: Connection) -> list[NewerPolicy]:
+    """Return the pinned policies of which canonry has a newer version."""
+    columns = (pinned_policies.c.purpose, pinned_policies.c.policy, pinned_policies.c.announced)
     found = [
         NewerPolicy(purpose, pinned, find_newest(pinned), announced)
-        for purpose, pinned, announced in connection.execute(
-            select(pinned_policies.c.purpose, pinned_policies.c.policy, pinned_policies.c.announced).order_by(
-                pinned_policies.c.purpose
-            )
-        )
+        for purpose, pinned, announced in connection.execute(select(*columns).order_by(pinned_policies.c.purpose))
     ]
-    return [each for each in found if each.newest not in (each.pinned, each.announced)]
+    return [each for each in found if each.newest != each.pinned]
+
+
+def list_unannounced(connection: Connection) -> list[NewerPolicy]:
+    """Return the pinned policies of which canonry has a newer version that the user was not told about."""
+    return [each for each in list_newer(connection) if each.newest != each.announced]
 
 
 def announce_newer(connection: Connection) -> list[NewerPolicy]:

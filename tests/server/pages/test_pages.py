@@ -12,6 +12,7 @@ from canonry.bookmarks.bookmark import Bookmark
 from canonry.bookmarks.usage import Bucket
 from canonry.server.pages import charts
 from canonry.server.pages.rendering import is_link
+from canonry.store.pinned_policies import ENTRY, repin_policy
 from page_texts import make_page
 from server.pages.visitor import FEED, Visitor, serve_web
 from service import serving, until
@@ -304,3 +305,9 @@ def test_the_export_has_every_field_of_a_bookmark(visitor: Visitor, running: Run
     running.put("https://example.com/a")
     [row] = json.loads(visitor.get("/export/json").text)
     assert set(row) <= set(Bookmark.__dataclass_fields__)
+
+
+def test_statistics_say_how_feed_items_move_to_a_newer_policy(visitor: Visitor, running: Running) -> None:
+    assert "canonry rekey" not in visitor.get("/admin").words
+    running.service.database.write_now(lambda connection: repin_policy(connection, ENTRY, "entry@1"))
+    assert "canonry rekey entry@1 entry@2 --dry-run" in visitor.get("/admin").words

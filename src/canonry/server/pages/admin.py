@@ -16,7 +16,7 @@ from canonry.server.pages.forms import get_text, page_router, redirect
 from canonry.server.pages.rendering import render
 from canonry.server.problems import describe_error
 from canonry.server.usage_report import load_usage
-from canonry.store.pinned_policies import find_newest
+from canonry.store.pinned_policies import ENTRY, find_newest, list_newer
 
 if TYPE_CHECKING:
     from canonry.bookmarks.usage import Hour, Usage
@@ -109,6 +109,7 @@ async def _render_statistics(request: Request, days: int, *, error: str = "", st
         runs=await service.bookmark_rekeys.store.list_latest(),
         policy=await service.bookmarks.pipeline.get_policy(),
         shipped=[each.id for each in policies()],
+        newer_for_items=[each for each in await service.database.read(list_newer) if each.purpose == ENTRY],
         newest=find_newest(await service.bookmarks.pipeline.get_policy()),
         error=error,
     )
