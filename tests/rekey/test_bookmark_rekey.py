@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import Connection, insert, select, update
 
-from canonry.bookmarks.bookmark import BookmarkUrl
+from canonry.bookmarks.bookmark import BookmarkUrl, OnDuplicate
 from canonry.bookmarks.bookmark_rows import dump_url, make_empty_row, make_key
+from canonry.bookmarks.bookmark_store import BookmarkStore
 from canonry.bookmarks.search_words import make_search_columns
 from canonry.bookmarks.statistics import Statistics
 from canonry.bookmarks.url_pipeline import UrlPipeline
@@ -229,3 +230,12 @@ def test_another_process_finishes_the_undo_of_a_rekey(database: Database, monkey
     configure(monkeypatch)
     assert asyncio.run(finish_rekey(store, done.id, clock=clock)).undone_at is not None
     assert dump(database)[-1]["url"] == "https://example.com/?new=2"
+
+
+def test_a_duplicate_that_was_saved_on_purpose_stays_if_its_url_does(database: Database) -> None:
+    url = BookmarkUrl("https://example.com/b", None, "https://example.com/b", exact_url=False, policy="bookmark@1")
+    put = BookmarkStore(database).put(1, url, {"title": "Again"}, NOW, on_duplicate=OnDuplicate.ALLOW)
+    saved = asyncio.run(put).bookmark
+    rekey(database)
+    titles = [row["title"] for row in dump(database) if row["url"] == url.url]
+    assert titles == ["Title 6", saved.title]

@@ -281,7 +281,8 @@ class _Batch:
             self.refused += 1
             url = BookmarkUrl(bookmark.url, bookmark.original_url, bookmark.url, bookmark.exact_url, self.to_policy)
         self.changed += url.url != bookmark.url
-        if bookmark.deleted_at is None:
+        # A bookmark whose URL stays is at its place, also one that was saved as a duplicate on purpose.
+        if bookmark.deleted_at is None and url.url != bookmark.url:
             try:
                 require_unused_url(self._connection, owner, bookmark.id, url.url)
             except AlreadySaved as error:
