@@ -442,6 +442,7 @@ async def test_a_feed_that_is_removed_after_it_was_listed_is_not_added_again(
         results = {outcome.feed_url: outcome.result for outcome in report.feeds}
         assert results == {URL: FeedResult.REMOVED, other: FeedResult.INGESTED}
         assert [request.url for request in runs_.web.seen[asked:]] == [other]
+        assert report.failed == 0
         assert [feed.url for feed in await runs_.store.list_all()] == [other]
 
 

@@ -37,7 +37,7 @@ class FeedResult(StrEnum):
         return self in _FAILURES
 
 
-_FAILURES = frozenset({FeedResult.FAILED, FeedResult.STOPPED, FeedResult.REMOVED})
+_FAILURES = frozenset({FeedResult.FAILED, FeedResult.STOPPED})
 
 
 @dataclass(frozen=True, slots=True)
