@@ -183,6 +183,19 @@ def test_a_folder_with_a_slash_and_a_plus_is_a_stream(app: App) -> None:
     assert len(app.list_ids(READING_LIST, xt=READ)) == 1
 
 
+def test_a_feed_is_taken_only_out_of_the_folder_it_is_in(app: App) -> None:
+    feed, _ = read_newest(app, "a")
+    new, old = "user/-/label/new", "user/-/label/old"
+    for fields, folders in (
+        ([("a", new)], [new]),
+        ([("r", old)], [new]),
+        ([("r", new), ("a", old)], [old]),
+        ([("r", old)], []),
+    ):
+        assert app.send("/subscription/edit", ("ac", "edit"), ("s", feed), *fields).status == 200
+        assert [tag["id"] for tag in app.get("/tag/list")["tags"]] == [STARRED, *folders]
+
+
 def test_several_items_and_states_at_once(app: App) -> None:
     ids = app.list_ids(READING_LIST)
     every = [("i", each) for each in ids]

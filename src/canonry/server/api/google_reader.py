@@ -280,8 +280,8 @@ async def change_subscriptions(request: Request, call: AppCall) -> Response:
             await service.feeds.change(feed_id, {"title": title})
         if label := _LABEL.fullmatch(call.get("a")):
             await service.feeds.change(feed_id, {"folder": label[1]})
-        elif _LABEL.fullmatch(call.get("r")):
-            await service.feeds.change(feed_id, {"folder": None})
+        elif (label := _LABEL.fullmatch(call.get("r"))) and label[1] == (await service.feeds.get(feed_id)).folder:
+            await service.feeds.change(feed_id, {"folder": None})  # not if it was moved elsewhere since the app asked
     return PlainTextResponse(_OK)
 
 
