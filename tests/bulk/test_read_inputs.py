@@ -29,6 +29,17 @@ def test_rows_count_from_1_even_if_a_block_is_one_line() -> None:
     assert next(read_batches(job, 0)).rows[0] == 1
 
 
+@pytest.mark.parametrize("urls", [2, 2_000_000])
+def test_a_file_whose_lines_end_in_cr_alone_is_refused(urls: int, tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.write_bytes(b"https://a.com/\r" * urls)
+    with pytest.raises(BadInputFile, match="end in CR alone"):
+        read_invalid_kinds(file)
+    for fine in (b"https://a.com/\r", b"https://a.com/\r\nhttps://b.com/\r\n", b"\r\r"):
+        file.write_bytes(fine)
+        assert read_invalid_kinds(file) == {}
+
+
 def test_csv_records_that_do_not_fit_the_header_are_invalid(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
     file.write_bytes(b'id,url\n1\n2,https://a.com/,x\n3,"https://a.com/\nb"\n4,"https://a.com/"x\n5,"https://a.com/c\n')

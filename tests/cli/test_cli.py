@@ -72,6 +72,12 @@ def test_bytes_that_are_not_utf8_make_one_invalid_line() -> None:
     assert done.returncode == 1
 
 
+def test_carriage_returns_between_urls_do_not_join_them() -> None:
+    done = run("normalize", given=b"https://a.com/\rhttps://b.com/\r\nhttps://c.com/\r\n")
+    assert (done.returncode, done.stdout) == (1, "\nhttps://c.com/\n")
+    assert "input 1: not a usable URL: a carriage return inside the line" in done.stderr
+
+
 def test_a_very_long_line_makes_one_invalid_line() -> None:
     done = run("normalize", given=b"https://a.com/" + b"a" * 40_000_000 + b"\nhttps://b.com\n")
     assert done.stdout == "\nhttps://b.com/\n"

@@ -98,6 +98,10 @@ def _read_text(job: BulkJob, file: str, stream: Any) -> Iterator[RowBatch]:
         raise make_missing_column_error(file, column, [job.column])
     row = 1
     for block in read_line_blocks(stream, job.block_bytes):
+        if row == 1 and _has_lone_returns(block.start if isinstance(block, LongLine) else block):
+            raise BadInputFile(
+                file, f"{file}: its lines end in CR alone. Convert it first: tr '\\r' '\\n' <FILE >NEW-FILE"
+            )
         if isinstance(block, LongLine):
             reason = InvalidRowReason(InvalidRowKind.LONG_LINE, f"more than {MAX_LINE_BYTES} bytes")
             invalid = [make_invalid_row(row, block.start, reason)]
@@ -110,6 +114,11 @@ def _read_text(job: BulkJob, file: str, stream: Any) -> Iterator[RowBatch]:
                 batch.table = pa.table([lines.texts], names=[job.column])
             row += lines.count
             yield drop_long_urls(batch)
+
+
+def _has_lone_returns(block: bytes) -> bool:
+    """Return whether lines end in CR alone; parsing would drop them and join all URLs to one."""
+    return b"\n" not in block and b"\r" in block.rstrip(b"\r")
 
 
 def _read_parquet(job: BulkJob, file: str, path: str) -> Iterator[RowBatch]:

@@ -57,8 +57,10 @@ def read_lines(stream: BinaryIO) -> Iterator[str | InvalidUrl]:
         if len(raw) == MAX_LINE_BYTES and not raw.endswith(b"\n"):
             _skip_line(stream)
             yield InvalidUrl(_decode(raw[:100]), f"the line is longer than {MAX_LINE_BYTES} bytes")
+        elif b"\r" in (line := raw.rstrip(b"\r\n")):  # parsing would drop it and join two URLs to one
+            yield InvalidUrl(_decode(line[:100]), "a carriage return inside the line: end lines with LF or CR LF")
         else:
-            yield _decode(raw.rstrip(b"\r\n"))
+            yield _decode(line)
 
 
 def _decode(raw: bytes) -> str:
