@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlalchemy import Connection, insert, select, update
 
-from canonry.bookmarks.bookmark import BookmarkUrl, OnDuplicate
+from canonry.bookmarks.bookmark import Bookmark, BookmarkUrl, OnDuplicate
 from canonry.bookmarks.bookmark_rows import dump_url, make_empty_row, make_key
-from canonry.bookmarks.bookmark_store import BookmarkStore
+from canonry.bookmarks.bookmark_store import BookmarkStore, change_bookmark, load_bookmark
 from canonry.bookmarks.search_words import make_search_columns
 from canonry.bookmarks.statistics import Statistics
 from canonry.bookmarks.url_pipeline import UrlPipeline
@@ -20,7 +21,7 @@ from canonry.core import configured_overrides
 from canonry.core.native import normalize
 from canonry.core.overrides import parse_overrides
 from canonry.errors import RekeyNotFound, RekeyUnfinished
-from canonry.rekey.bookmark_rekey import finish_rekey, plan_bookmark_rekey
+from canonry.rekey.bookmark_rekey import finish_rekey, plan_bookmark_rekey, rekey_url
 from canonry.rekey.bookmark_rekey_store import BookmarkRekey, BookmarkRekeyStore
 from canonry.store.database import Database
 from canonry.store.pinned_policies import BOOKMARK, announce_newer, get_policy, repin_policy
@@ -239,3 +240,29 @@ def test_a_duplicate_that_was_saved_on_purpose_stays_if_its_url_does(database: D
     rekey(database)
     titles = [row["title"] for row in dump(database) if row["url"] == url.url]
     assert titles == ["Title 6", saved.title]
+
+
+def test_an_edit_during_a_batch_is_kept(database: Database) -> None:
+    """On PostgreSQL other transactions write meanwhile; SQLite has one writer."""
+    if database.is_sqlite:
+        return
+    edited: list[int] = []
+
+    def edit_another(bookmark: Bookmark, to_policy: str) -> BookmarkUrl | None:
+        if not edited:
+            [other] = [row for row in dump(database) if row["url"] == "https://example.com/b"]
+            edited.append(other["id"])
+            url = BookmarkUrl("https://example.com/mine", None, "https://example.com/mine", False, "bookmark@1")
+            edit = partial(change_bookmark, owner=1, now="2026-02-01T00:00:00Z", fields={"title": "Mine"}, url=url)
+            database.write_now(lambda on: edit(on, bookmark=load_bookmark(on, 1, other["id"])))
+        return rekey_url(bookmark, to_policy)
+
+    async def move() -> None:
+        store = BookmarkRekeyStore(database)
+        started = await store.start("bookmark@2", NOW)
+        while await store.move_batch(started.id, partial(edit_another, to_policy="bookmark@2"), NOW):
+            pass
+
+    asyncio.run(move())
+    [row] = [row for row in dump(database) if row["id"] == edited[0]]
+    assert (row["url"], row["title"], row["policy"]) == ("https://example.com/mine", "Mine", "bookmark@2")

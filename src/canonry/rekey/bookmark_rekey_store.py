@@ -5,6 +5,7 @@ The table is called `renormalizations`, the word that rekeying bookmarks had bef
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -13,10 +14,15 @@ from sqlalchemy import Connection, func, insert, select, update
 
 from canonry.bookmarks.bookmark import BookmarkUrl, ExpansionState
 from canonry.bookmarks.bookmark_rows import bookmark_columns, parse_row
-from canonry.bookmarks.bookmark_store import change_bookmark, move_exact_bookmark, require_unused_url
+from canonry.bookmarks.bookmark_store import (
+    change_bookmark,
+    lock_bookmark,
+    move_exact_bookmark,
+    require_unused_url,
+)
 from canonry.bookmarks.duplicates import MergeReason, merge_bookmarks
 from canonry.core.policy_diff import KeyChange
-from canonry.errors import AlreadySaved, RekeyNotFound, RekeyUnfinished
+from canonry.errors import AlreadySaved, BookmarkNotFound, RekeyNotFound, RekeyUnfinished
 from canonry.rekey.bookmark_journal import Journal, restore_bookmarks
 from canonry.store.pinned_policies import BOOKMARK, check_pinnable, get_policy, load_overrides, repin_policy
 from canonry.store.schema import bookmarks, renormalizations, stamp
@@ -236,15 +242,18 @@ def _move_batch(connection: Connection, rekey_id: int, rekey_url: RekeyUrl, now:
 def _move_rows(connection: Connection, batch: _Batch, rekey_url: RekeyUrl, size: int) -> list[int]:
     """Move the next bookmarks that are under another policy; return their ids."""
     query = (
-        select(bookmarks.c.owner_id, *bookmark_columns)
+        select(bookmarks.c.owner_id, bookmarks.c.id)
         .where(bookmarks.c.policy != batch.to_policy)
         .order_by(bookmarks.c.policy, bookmarks.c.id)
         .limit(size)
     )
-    rows = [(owner, parse_row(row)) for owner, *row in connection.execute(query)]
-    for owner, bookmark in rows:
-        batch.move(owner, bookmark, rekey_url(bookmark))
-    return [bookmark.id for _, bookmark in rows]
+    rows = connection.execute(query).all()
+    for owner, bookmark_id in rows:
+        # Locked one by one: on PostgreSQL a user may have changed, deleted or merged it since the query.
+        with suppress(BookmarkNotFound):
+            bookmark = lock_bookmark(connection, owner, bookmark_id)
+            batch.move(owner, bookmark, rekey_url(bookmark))
+    return [bookmark_id for _, bookmark_id in rows]
 
 
 def _restore_batch(connection: Connection, rekey_id: int, rekey_url: RekeyUrl, now: str, size: int) -> bool:
@@ -271,12 +280,9 @@ class _Batch:
         self.changed = self.merged = self.refused = 0
         self._connection = connection
         self._now = now
-        self._merged_away: set[int] = set()
 
     def move(self, owner: int, bookmark: Bookmark, url: BookmarkUrl | None) -> None:
         """Change the URL of a bookmark to the new policy, or merge the bookmark with the one that has this URL."""
-        if bookmark.id in self._merged_away:
-            return
         if url is None:
             self.refused += 1
             url = BookmarkUrl(bookmark.url, bookmark.original_url, bookmark.url, bookmark.exact_url, self.to_policy)
@@ -291,7 +297,6 @@ class _Batch:
                     self._connection, owner, older, [newer], now=self._now, why=MergeReason.POLICY
                 )
                 self._journal.add_merge(owner, older)
-                self._merged_away.add(newer)
                 self.merged += 1
                 if older == error.bookmark_id:
                     return  # the bookmark that was kept has the new URL already
