@@ -226,6 +226,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'write': '/item/{id}.html',
       'keep': ('sku_id', 'skuid'),
      },
+     {'path': ('/store/{id:digits}',), 'groups': (0, 1, 2), 'drop': ('gatewayadapt', 'spm')},
     ),
    },
    {
@@ -999,8 +1000,8 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'slash': 'strip',
     'drop': (
-     'aid', 'all_sr_blocks', 'arphpl', 'hapos', 'highlighted_blocks', 'hpos', 'label', 'matching_block_id',
-     'sb_price_type', 'sid', 'sr_order', 'sr_pri_blocks', 'srepoch', 'srpvid', 'ucfs',
+     'aid', 'all_sr_blocks', 'arphpl', 'auth_success', 'hapos', 'highlighted_blocks', 'hpos', 'label',
+     'matching_block_id', 'sb_price_type', 'sid', 'sr_order', 'sr_pri_blocks', 'srepoch', 'srpvid', 'ucfs',
     ),
     'pages': (
      {
@@ -1090,7 +1091,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     ),
     'https': True,
     'slash': 'strip',
-    'drop': ('cid', 'hpt', 'iid', 'iref', 'sr'),
+    'drop': ('cid', 'hpt', 'iid', 'iref', 'recs_exp', 'sr', 'tenant_id'),
     'pages': (
      {
       'path': (
@@ -1507,7 +1508,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'write': '/listing/{id}',
       'keep': ('variation0', 'variation1'),
      },
-     {'path': ('/shop/{name:alnum}',), 'write': '/shop/{name|lower}'},
+     {'path': ('/shop/{name:alnum}',), 'write': '/shop/{name|lower}', 'drop': ('from_page', 'listing_id')},
      {
       'path': (
        '/{a=at|au|ca|ch|de|dk|es|fr|hk|ie|in|it|jp|mx|nl|no-en|nz|pl|pt|ru|se-en|sg-en|uk}/shop/{name:alnum}',
@@ -1663,6 +1664,13 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'slash': 'strip',
     'pages': (
      {'path': ('/photos/{user}/{id:digits}/in/{rest+}',), 'write': '/photos/{user}/{id}'},
+     {
+      'path': (
+       '/photos/{user}/albums/{id:digits}/with/{number:digits}',
+       '/photos/{user}/sets/{id:digits}/with/{number:digits}',
+      ),
+      'write': '/photos/{user}/albums/{id}',
+     },
      {
       'path': ('/photos/{user}/albums/{id:digits}', '/photos/{user}/sets/{id:digits}'),
       'write': '/photos/{user}/albums/{id}',
@@ -1828,6 +1836,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      },
      {'path': ('/series/{id:digits}-{slug}',), 'write': '/series/{id}'},
      {'path': ('/quotes/{id:digits}-{slug}',), 'write': '/quotes/{id}'},
+     {'path': ('/work/{kind=editions|quotes}/{id:digits}-{slug}',), 'write': '/work/{kind}/{id}'},
     ),
    },
   ),
@@ -2415,6 +2424,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'pages': (
      {'path': ('/{language=de|es|es-es|fr|fr-ca|hi|it|pt}/{rest+}',), 'write': '/{rest}'},
      {'path': ('/title/tt{id:digits}/combined',), 'write': '/title/tt{id}/reference'},
+     {'path': ('/title/tt{id:digits}/maindetails',), 'write': '/title/tt{id}'},
     ),
    },
   ),
@@ -2954,6 +2964,14 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
        '/browse/{kind=node|way|relation|changeset}/{id:digits}',
       ),
       'write': '/{kind}/{id}',
+     },
+     {'path': ('/',), 'query': {'node': '{id:digits}'}, 'no_other_params': True, 'write': '/node/{id}'},
+     {'path': ('/',), 'query': {'way': '{id:digits}'}, 'no_other_params': True, 'write': '/way/{id}'},
+     {
+      'path': ('/',),
+      'query': {'relation': '{id:digits}'},
+      'no_other_params': True,
+      'write': '/relation/{id}',
      },
     ),
    },
@@ -4039,7 +4057,11 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
  'pypi@1': {
   'blocks': (
    {
-    'hosts': (('pypi.org', 'pypi.org', 0, '', ()), ('pypi.python.org', 'pypi.org', 1, '', ())),
+    'hosts': (
+     ('pypi.org', 'pypi.org', 0, '', ()),
+     ('pypi.io', 'pypi.org', 0, '', ()),
+     ('pypi.python.org', 'pypi.org', 1, '', ()),
+    ),
     'https': True,
     'slash': 'strip',
     'pages': (
@@ -4073,7 +4095,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
  'quora@1': {
   'blocks': (
    {
-    'hosts': (('*.quora.com', '', 0, '{lang:lower:2}', ()),),
+    'hosts': (('*.quora.com', '', 0, '{lang:label}', ('business', 'help')),),
     'https': True,
     'slash': 'strip',
     'drop': (
@@ -4358,6 +4380,17 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'hosts': (('*.trendmicro.com', '', 0, '{server:label}', ()),),
     'pages': ({'path': ('/wis/clicktime/v1/query',), 'query': {'url': '{url}'}, 'target': '{url|decode}'},),
    },
+   {
+    'hosts': (('urlsand.esvalabs.com', '', 0, '', ()),),
+    'pages': ({'path': ('/',), 'query': {'u': '{url}'}, 'target': '{url|decode}'},),
+   },
+   {
+    'hosts': (('googleweblight.com', '', 0, '', ()),),
+    'pages': (
+     {'path': ('/i',), 'query': {'u': '{url}'}, 'target': '{url|decode}'},
+     {'path': ('/',), 'query': {'lite_url': '{url}'}, 'target': '{url|decode}'},
+    ),
+   },
   ),
  },
  'researchgate@1': {
@@ -4368,7 +4401,11 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'slash': 'strip',
     'drop': ('_esc', '_iepl*', '_sg*', '_tp', 'el', 'enrichid', 'enrichsource', 'esc', 'ev', 'rgutm_*'),
     'pages': (
-     {'path': ('/publication/{id:digits}_{slug}',), 'write': '/publication/{id}'},
+     {
+      'path': ('/publication/{id:digits}_{slug}',),
+      'write': '/publication/{id}',
+      'drop': ('channel', 'linkid', 'showfulltext'),
+     },
      {'path': ('/publication/{id:digits}_{slug}/{rest+}',), 'write': '/publication/{id}/{rest}'},
     ),
    },
@@ -4525,7 +4562,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'slash': 'strip',
     'drop': ('sara_*', 'xing_share'),
-    'drop_fragments': ('ref=*',),
+    'drop_fragments': ('ref=*', 'spRedirectedFrom=*'),
     'pages': (
      {'path': ('/{section:id}/{slug}-{id:hex:12}-amp',), 'write': '/{section}/{slug}-{id}'},
      {
@@ -4691,6 +4728,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'write': '/{kind}/{id}',
      },
      {'path': ('/{kind=app|sub|bundle}/{id:digits}/{slug}',), 'write': '/{kind}/{id}'},
+     {'path': ('/curator/{id:digits}-{slug}',), 'write': '/curator/{id}'},
     ),
    },
    {
@@ -5051,6 +5089,11 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      },
     ),
    },
+   {
+    'hosts': (('goto.walmart.com', 'goto.walmart.com', 0, '', ()),),
+    'https': True,
+    'pages': ({'path': ('/c/{a:digits}/{b:digits}/{c:digits}',), 'query': {'u': '{url}'}, 'target': '{url|decode}'},),
+   },
   ),
  },
  'washingtonpost@1': {
@@ -5074,7 +5117,11 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
  'webarchive@1': {
   'blocks': (
    {
-    'hosts': (('web.archive.org', 'web.archive.org', 0, '', ()),),
+    'hosts': (
+     ('web.archive.org', 'web.archive.org', 0, '', ()),
+     ('wayback.archive.org', 'web.archive.org', 0, '', ()),
+     ('web-beta.archive.org', 'web.archive.org', 0, '', ()),
+    ),
     'https': True,
     'pages': ({'path': ('/{kind=web|save}/{rest+}',), 'whole': True},),
    },
