@@ -114,6 +114,11 @@ class ImportStore:
             raise ImportNotFound(import_id)
         return _parse_row(row)
 
+    async def list_latest(self, owner: int, limit: int = 10) -> list[BookmarkImport]:
+        """Return the latest imports of the owner, newest first."""
+        query = select(*_COLUMNS).where(imports.c.owner_id == owner).order_by(imports.c.id.desc()).limit(limit)
+        return await self.database.read(lambda connection: list(map(_parse_row, connection.execute(query))))
+
     async def get_pending(self, import_id: int) -> PendingImport | None:
         """Return an import and its file for a background job; None if it is finished."""
         query = select(imports.c.owner_id, imports.c.content, *_COLUMNS).where(

@@ -14,7 +14,7 @@ from canonry.server.pages import charts
 from canonry.server.pages.rendering import is_link
 from canonry.store.pinned_policies import ENTRY, repin_policy
 from page_texts import make_page
-from server.pages.visitor import FEED, Visitor, serve_web
+from server.pages.visitor import FEED, Visitor, add_user, serve_web
 from service import serving, until
 
 if TYPE_CHECKING:
@@ -94,6 +94,22 @@ def test_a_file_is_imported_and_refused_rows_have_reasons(
     assert kept["url"] == "https://example.com/a"
     again = finished(visitor, visitor.upload("/import", name, content))
     assert "0 new, 1 already saved" in again.words
+
+
+def test_imports_are_listed_for_their_owner_newest_first(visitor: Visitor, running: Running) -> None:
+    assert "Latest imports" not in visitor.get("/import").words
+    for content in (b"url\nhttps://example.com/\nftp://x/\n", b"url\nhttps://example.com/\n"):
+        finished(visitor, visitor.upload("/import", "x.csv", content))
+    page = visitor.get("/import")
+    assert [link for link in page.links if link.startswith("/imports/")] == ["/imports/2", "/imports/1"]
+    assert "Import 1 1 new, 0 already saved, 1 refused" in page.words
+    assert "Import 2 0 new, 1 already saved, 0 refused" in page.words
+    add_user(running, "ada")
+    token = add_user(running, "bob")
+    until(lambda: running.get("/api/bookmarks").status == 401)
+    bob = Visitor(running)
+    bob.post("/signin", {"token": token})
+    assert "Latest imports" not in bob.get("/import").words
 
 
 def test_an_import_page_can_save_exact_urls(visitor: Visitor, running: Running) -> None:

@@ -24,7 +24,7 @@ _MAX_ROW = 2**31 - 1
 
 @router.get("/import")
 async def show_import_form(request: Request) -> Response:
-    return _render_form(request)
+    return await _render_form(request)
 
 
 @router.post("/import")
@@ -33,7 +33,7 @@ async def import_file(request: Request) -> Response:
     form = await request.form()
     file = get_file(form, "file")
     if file is None:
-        return _render_form(request, file_error="Choose a file first.")
+        return await _render_form(request, file_error="Choose a file first.")
     data, exact_url, name = await file.read(), bool(get_text(form, "exact_url")), file.filename or ""
     try:
         started = await get_service(request).bookmarks.imports.start(
@@ -42,7 +42,7 @@ async def import_file(request: Request) -> Response:
     except StoreError:
         raise
     except CanonryError as error:
-        return _render_form(request, file_error=str(error))
+        return await _render_form(request, file_error=str(error))
     return redirect(f"/imports/{started.id}")
 
 
@@ -52,7 +52,7 @@ async def import_from_linkding(request: Request) -> Response:
     form = await request.form()
     address, token = get_text(form, "address").strip(), get_text(form, "token").strip()
     if not address or not token:
-        return _render_form(request, linkding_error="Give the address and the API token.", address=address)
+        return await _render_form(request, linkding_error="Give the address and the API token.", address=address)
     service = get_service(request)
     try:
         data = await download_linkding(address, token, service.client.fetch)
@@ -60,7 +60,7 @@ async def import_from_linkding(request: Request) -> Response:
     except StoreError:
         raise
     except CanonryError as error:
-        return _render_form(request, linkding_error=str(error), address=address)
+        return await _render_form(request, linkding_error=str(error), address=address)
     return redirect(f"/imports/{started.id}")
 
 
@@ -96,7 +96,9 @@ async def export_bookmarks(request: Request, form: FileFormat) -> Response:
     return await download_bookmarks(get_service(request), get_owner_id(request), form)
 
 
-def _render_form(request: Request, *, file_error: str = "", linkding_error: str = "", address: str = "") -> Response:
+async def _render_form(
+    request: Request, *, file_error: str = "", linkding_error: str = "", address: str = ""
+) -> Response:
     status = 400 if file_error or linkding_error else 200
     return render(
         request,
@@ -105,4 +107,5 @@ def _render_form(request: Request, *, file_error: str = "", linkding_error: str 
         file_error=file_error,
         linkding_error=linkding_error,
         address=address,
+        latest=await get_service(request).bookmarks.imports.store.list_latest(get_owner_id(request)),
     )
