@@ -250,11 +250,11 @@ def test_an_edit_during_a_batch_is_kept(database: Database) -> None:
 
     def edit_another(bookmark: Bookmark, to_policy: str) -> BookmarkUrl | None:
         if not edited:
-            [other] = [row for row in dump(database) if row["url"] == "https://example.com/b"]
+            [other] = [row for row in dump(database) if row["url"] == "https://example.com/a?fb_ref=2"]
             edited.append(other["id"])
             url = BookmarkUrl("https://example.com/mine", None, "https://example.com/mine", False, "bookmark@1")
-            edit = partial(change_bookmark, owner=1, now="2026-02-01T00:00:00Z", fields={"title": "Mine"}, url=url)
-            database.write_now(lambda on: edit(on, bookmark=load_bookmark(on, 1, other["id"])))
+            edit = partial(change_bookmark, owner=2, now="2026-02-01T00:00:00Z", fields={"title": "Mine"}, url=url)
+            database.write_now(lambda on: edit(on, bookmark=load_bookmark(on, 2, other["id"])))
         return rekey_url(bookmark, to_policy)
 
     async def move() -> None:
