@@ -31,8 +31,19 @@ from canonry.store.backup import backup, read_header, restore
 from canonry.store.database import Database, _make_engine
 from canonry.store.migrations.migrate import upgrade
 from canonry.store.pinned_policies import DONE, FORGOTTEN, RUNNING, UNDOING, UNDONE
-from canonry.store.schema import bookmarks, cache, crawl_pages, crawls, entries, feeds, metadata, rekeyed_rows, rekeys
+from canonry.store.schema import (
+    bookmarks,
+    cache,
+    crawl_pages,
+    crawls,
+    entries,
+    feeds,
+    metadata,
+    rekeyed_rows,
+    rekeys,
+)
 from canonry.store.schema_versions import VERSIONS
+from table_rows import insert_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -129,6 +140,22 @@ STATES: dict[Column[Any], Sequence[str]] = {
     crawl_pages.c.change: ("", *PageChange),
     crawl_pages.c.state: tuple(PageState),
 }
+
+
+def test_a_row_of_every_table_is_restored(database_url: str, other_url: str, tmp_path: Path) -> None:
+    states = {(column.table.name, column.name): values[0] for column, values in STATES.items()}
+
+    def insert_rows(connection: Connection) -> None:
+        for table in metadata.sorted_tables:
+            insert_row(connection, table, **{name: state for (of, name), state in states.items() if of == table.name})
+
+    with Database(database_url) as database, Database(other_url) as other:
+        database.write_now(insert_rows)
+        before = contents(database)
+        assert all(before.values())
+        backup(database, tmp_path / "b.gz")
+        restore(other, tmp_path / "b.gz")
+        assert contents(other) == before
 
 
 def test_the_states_that_a_backup_may_have_are_those_of_the_features() -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sqlalchemy import Integer, LargeBinary, func, insert, select, update
+from sqlalchemy import func, select, update
 
 from canonry.accounts import (
     PERSONAL_OWNER,
@@ -48,11 +48,12 @@ from canonry.store.schema import (
     rekeyed_bookmarks,
     renormalizations,
 )
+from table_rows import insert_row
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Generator
 
-    from sqlalchemy import Connection, Table
+    from sqlalchemy import Connection
 
 NOW = datetime(2026, 1, 31, 10, tzinfo=UTC)
 run = asyncio.run
@@ -417,17 +418,6 @@ def test_users_are_added_and_removed_and_their_tokens_revoked(database: Database
     assert run(users.remove("bob")) == 1
     assert find_problem(users.remove("bob")) is AccountProblem.NO_SUCH_USER
     assert find_problem(users.remove("ada")) is AccountProblem.LAST_USER
-
-
-def insert_row(connection: Connection, table: Table, **values: object) -> int:
-    """Insert a row with something in every column that must have a value; return its first key."""
-    for column in table.columns:
-        if column.name not in values and not column.nullable and column is not table.autoincrement_column:
-            values[column.name] = 1 if isinstance(column.type, Integer) else "x"
-            if isinstance(column.type, LargeBinary):
-                values[column.name] = b"x"
-    key, *_ = table.primary_key.columns
-    return connection.execute(insert(table).values(values).returning(key)).scalar_one()  # type: ignore[no-any-return]
 
 
 def insert_rows_of_owner(connection: Connection, owner: int) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Integer, LargeBinary
+from sqlalchemy import Float, Integer, LargeBinary
 
 from canonry.store.pinned_policies import DONE, FORGOTTEN, RUNNING, UNDOING, UNDONE
 
@@ -42,6 +43,9 @@ def find_bad_value(column: Column[Any], value: object) -> str:
         if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**63:
             return "is not a whole number of 64 bits"
         return ""
+    if isinstance(column.type, Float):
+        is_number = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+        return "" if is_number else "is not a number"
     if not isinstance(value, str):
         return "is not a text"
     if isinstance(column.type, LargeBinary):
