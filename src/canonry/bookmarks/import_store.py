@@ -117,7 +117,8 @@ class ImportStore:
     async def list_latest(self, owner: int, limit: int = 10) -> list[BookmarkImport]:
         """Return the latest imports of the owner, newest first."""
         query = select(*_COLUMNS).where(imports.c.owner_id == owner).order_by(imports.c.id.desc()).limit(limit)
-        return await self.database.read(lambda connection: list(map(_parse_row, connection.execute(query))))
+        rows = await self.database.read(lambda connection: connection.execute(query).all())
+        return [_parse_row(row) for row in rows]
 
     async def get_pending(self, import_id: int) -> PendingImport | None:
         """Return an import and its file for a background job; None if it is finished."""
