@@ -56,8 +56,9 @@ def _find_aliases(connection: Connection, owner: int, shown: Sequence[Bookmark])
     candidates: dict[str, list[Bookmark]] = {}  # shown bookmarks by the key of the other one
     for pair in pairs:
         if tuple(sorted((pair.url_key, pair.target_key))) not in refused:
-            for page, other_url in ((pair.url_key, pair.target_url), (pair.target_key, pair.url)):
-                candidates.setdefault(make_key(other_url), []).extend(shown_by_page.get(page, ()))
+            on_page = [*shown_by_page.get(pair.url_key, ()), *shown_by_page.get(pair.target_key, ())]
+            for url in (pair.url, pair.target_url):
+                candidates.setdefault(make_key(url), []).extend(on_page)
     saved = select(bookmarks.c.id, bookmarks.c.key).where(
         bookmarks.c.owner_id == owner, bookmarks.c.key.in_(list(candidates)), bookmarks.c.deleted_at.is_(None)
     )
@@ -65,6 +66,6 @@ def _find_aliases(connection: Connection, owner: int, shown: Sequence[Bookmark])
         each.id
         for other_id, key in connection.execute(saved)
         for each in candidates[key]
-        # A page may have an alias that is a fragment of itself: then the bookmark of the fragment is no other one.
+        # The URL with a fragment is an alias of its page: without this, its bookmark would be its own duplicate.
         if each.id != other_id and tuple(sorted((make_url_key(each.url), key))) not in refused
     )
