@@ -178,6 +178,17 @@ def test_jsonl_is_appended_after_an_unfinished_line(shell: Shell, site: str) -> 
     assert [json.loads(line)["title"][-1] for line in lines] == ["1", "2", "3", "4"]
 
 
+def test_jsonl_to_a_pipe(shell: Shell, site: str) -> None:
+    os.mkfifo(shell.folder / "pipe")
+    reader = os.open(shell.folder / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert len(shell.run_for_json("ingest", "--jsonl", "pipe", f"{site}/feed/1")) == 3
+        assert len(os.read(reader, 100_000).splitlines()) == 3
+    finally:
+        os.close(reader)
+    assert not list(shell.folder.glob("*.position"))
+
+
 def test_jsonl_to_standard_output_is_written_once(shell: Shell, site: str) -> None:
     assert len(shell.run_for_json("ingest", "--jsonl", "-", "--json", f"{site}/feed/1")) == 3
     shown = shell.run_on_terminal("ingest", "--jsonl", "-", f"{site}/feed/2")

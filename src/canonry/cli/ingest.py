@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import stat
 import sys
 from collections import Counter
 from contextlib import ExitStack, suppress
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import click
 
+from canonry.atomic_files import is_stream
 from canonry.cli import render
 from canonry.cli.event_loop import run_on_fast_loop
 from canonry.cli.options import db_option, json_option
@@ -316,7 +316,7 @@ class _ItemOutput:
         is_piped = not render.is_for_terminal(as_json=as_json)
         self._is_printed = is_piped or file == "-"
         self._file = None if file is None or file == "-" else _open_for_appending(file)
-        self.has_file = self._file is not None and stat.S_ISREG(os.fstat(self._file.fileno()).st_mode)
+        self.has_file = self._file is not None and not is_stream(Path(self._file.name))
         self._change_file: ChangeFile | None = None
         self._shown: list[ItemRecord] = []
         self._count = 0
@@ -459,6 +459,8 @@ def _print_warning(text: str) -> None:
 
 def _open_for_appending(file: str) -> FileIO:
     """Open the file unbuffered at its end; if a killed run left an unfinished line, end that line."""
+    if is_stream(Path(file)):
+        return open(file, "ab", buffering=0)
     stream = open(file, "ab+", buffering=0)  # noqa: SIM115 – _ItemOutput closes it
     if stream.seek(0, os.SEEK_END):
         stream.seek(-1, os.SEEK_END)
