@@ -312,3 +312,13 @@ def test_credentials_are_sent_and_not_shown(hooks: Hooks) -> None:
     assert hooks.deliver(webhook) == 1
     assert hooks.server.requests[0]["authorization"].startswith("Basic ")
     assert "secret" not in str(mask_webhook(webhook))
+
+
+def test_a_failure_does_not_undo_what_another_process_has_delivered(hooks: Hooks) -> None:
+    added, _ = hooks.add()
+    hooks.show("1")
+    stale = replace(hooks.get(added), failing_since=stamp(START - timedelta(days=9)))
+    assert hooks.run(hooks.store.save_delivery(stale, 1, START))
+    hooks.run(hooks.store.save_failure(stale, DOWN, now=START, retry_at=None))
+    found = hooks.get(added)
+    assert (found.state, found.position, found.failures) == (WebhookState.ACTIVE, 1, 0)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
+import threading
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -245,6 +247,28 @@ async def test_a_feed_may_be_removed_before_its_hub_is_asked(
         assert await runs.requests.request_due() == 0
         assert runs.hub.requests == []
         assert await runs.subscriptions.list_all() == []
+
+
+@in_a_loop
+async def test_two_changes_of_a_subscription_at_once_are_both_kept(database_url: str) -> None:
+    """A hub may push while it confirms; on PostgreSQL both transactions run at once."""
+    async with following(database_url) as runs:
+        await runs.requests.request_due()
+        callback, other_decides = (await runs.subscription()).callback, threading.Event()
+
+        def confirm_slowly(found: Subscription) -> Subscription:
+            other_decides.wait(0.5)  # a lock keeps the other one waiting until this one is stored
+            return confirm(found, "864000", runs.now)
+
+        def push(found: Subscription) -> Subscription:
+            other_decides.set()
+            return replace(found, pushed_at=stamp(runs.now))
+
+        await asyncio.gather(
+            runs.subscriptions.change(callback, confirm_slowly), runs.subscriptions.change(callback, push)
+        )
+        found = await runs.subscription()
+        assert (found.state, found.pushed_at) == (SubscriptionState.ACTIVE, stamp(runs.now))
 
 
 @in_a_loop

@@ -39,6 +39,8 @@ from canonry.store.schema import change_numbers, stamp, webhooks
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sqlalchemy import ColumnElement
+
     from canonry.feeds.ingest_report import ItemRecord
     from canonry.net.response import Fetch
     from canonry.store.database import Database
@@ -176,14 +178,16 @@ class WebhookStore:
     async def save_delivery(self, webhook: Webhook, position: int, now: datetime) -> bool:
         """Store that all changes up to a position were delivered; False if another process did it first."""
         values = {"position": position, "delivered_at": stamp(now), **_NO_FAILURE}
-        is_unchanged = (webhooks.c.id == webhook.id) & (webhooks.c.position == webhook.position)
-        query = update(webhooks).where(is_unchanged).values(values)
+        query = update(webhooks).where(_is_unchanged(webhook)).values(values)
         return bool(await self.database.write(lambda on: on.execute(query).rowcount))
 
     async def save_failure(
         self, webhook: Webhook, failure: DeliveryFailure, *, now: datetime, retry_at: datetime | None
     ) -> None:
-        """Store a failure and when to try again; without that time, the webhook is paused."""
+        """Store a failure and when to try again; without that time, the webhook is paused.
+
+        Nothing is stored if another process has delivered the changes meanwhile.
+        """
         values = {
             "failures": webhook.failures + 1,
             "failure": failure.reason,
@@ -192,7 +196,7 @@ class WebhookStore:
             "retry_at": None if retry_at is None else stamp(retry_at),
             "state": (WebhookState.PAUSED if retry_at is None else WebhookState.ACTIVE).value,
         }
-        query = update(webhooks).where(webhooks.c.id == webhook.id).values(values)
+        query = update(webhooks).where(_is_unchanged(webhook)).values(values)
         await self.database.write(lambda on: on.execute(query))
 
 
@@ -338,6 +342,11 @@ def _get(connection: Connection, webhook_id: int) -> Webhook:
     if row is None:
         raise WebhookNotFound(webhook_id)
     return _make(row)
+
+
+def _is_unchanged(webhook: Webhook) -> ColumnElement[bool]:
+    """Return the condition that no process has delivered changes since the webhook was read."""
+    return (webhooks.c.id == webhook.id) & (webhooks.c.position == webhook.position)
 
 
 def _make(row: Any) -> Webhook:

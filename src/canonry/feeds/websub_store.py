@@ -124,7 +124,8 @@ class WebSubStore:
         """Change the subscription with this callback as `decide` says, and return it; None if nothing was changed."""
 
         def work(connection: Connection) -> Subscription | None:
-            row = connection.execute(select(*_COLUMNS).where(websub_subscriptions.c.callback == callback)).first()
+            query = select(*_COLUMNS).where(websub_subscriptions.c.callback == callback)
+            row = connection.execute(query.with_for_update()).first()  # all columns are written back
             changed = None if row is None else decide(_make(row))
             if changed is not None:
                 _update(connection, changed)
