@@ -46,7 +46,6 @@ def _make_part(file: Path, *, is_private: bool) -> Generator[Path]:
     else:
         with suppress(FileExistsError):  # also where it is a file: opening says that better
             target.parent.mkdir(parents=True)
-    mode = target.stat().st_mode if target.exists() and not is_private else None
     part = target.with_name(f".canonry-{secrets.token_hex(8)}.part")
     try:
         os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if is_private else 0o666))
@@ -54,8 +53,8 @@ def _make_part(file: Path, *, is_private: bool) -> Generator[Path]:
         raise OSError(error.errno, error.strerror, str(file)) from error
     try:
         yield part
-        if mode is not None:
-            part.chmod(stat.S_IMODE(mode))
+        if not is_private:
+            copy_permissions(target, part)
         sync(part)
         move_into_place(part, target)
     finally:
@@ -87,6 +86,12 @@ def find_target(file: Path) -> Path:
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(file))
     return target
+
+
+def copy_permissions(file: Path, part: Path) -> None:
+    """Give a new file the permissions of the file that it replaces, if there is one."""
+    with suppress(FileNotFoundError):
+        part.chmod(stat.S_IMODE(file.stat().st_mode))
 
 
 def move_into_place(part: Path, file: Path) -> None:

@@ -137,9 +137,12 @@ def test_the_output_goes_where_a_symlink_points(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     link, target = tmp_path / "x.parquet", tmp_path / "data" / "y.parquet"
     link.symlink_to(target)
+    target.touch()
+    target.chmod(0o660)
     for _ in range(2):
         bulk.run([tmp_path / "a.txt"], link, overwrite=True)
         assert link.is_symlink()
+        assert target.stat().st_mode & 0o777 == 0o660
         assert [path.name for path in target.parent.iterdir()] == ["y.parquet"]
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow.compute  # pyright: ignore[reportMissingTypeStubs]
 
-from canonry.atomic_files import move_into_place
+from canonry.atomic_files import copy_permissions, move_into_place
 from canonry.bulk.arrow import FIELDS
 from canonry.bulk.disk_errors import get_first_line
 from canonry.bulk.hash_groups import is_ascending
@@ -267,6 +267,7 @@ def _write_side_file(job: BulkJob, parts: Sequence[FilePart]) -> None:
         for file, table in read_invalid_rows(job, parts):
             side_file.add(_insert_file_column(table, job.inputs[file], 0))
     if new_file != path:
+        copy_permissions(Path(path), Path(new_file))
         move_into_place(Path(new_file), Path(path))
 
 
@@ -274,7 +275,9 @@ def _publish(job: BulkJob, out: str, plan: OutputPlan) -> None:
     """Make the output appear under its name."""
     if not job.is_partitioned:
         if not is_remote(out):
-            move_into_place(Path(plan.partitions[0].path), Path(out))
+            new_file = Path(plan.partitions[0].path)
+            copy_permissions(Path(out), new_file)
+            move_into_place(new_file, Path(out))
         return
     folder = split_path(plan.partitions[0].path)[0]
     written = {partition.path for partition in plan.partitions}
