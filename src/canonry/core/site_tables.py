@@ -488,7 +488,10 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
     'https': True,
     'slash': 'strip',
     'drop': ('app', 'at', 'ct', 'ign-*', 'ls', 'mt', 'uo'),
-    'pages': ({'path': ('/{country:lower:2}/podcast/{slug}/id{id:digits}',), 'write': '/{country}/podcast/id{id}'},),
+    'pages': (
+     {'path': ('/{country:lower:2}/podcast/{slug}/id{id:digits}',), 'write': '/{country}/podcast/id{id}'},
+     {'path': ('/podcast/{slug}/id{id:digits}',), 'write': '/podcast/id{id}'},
+    ),
    },
    {
     'hosts': (('books.apple.com', 'books.apple.com', 0, '', ()),),
@@ -1565,6 +1568,11 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
      'ref_newsfeed_story_type', 'ref_page', 'refid', 'refsrc', 'sfnsn', 'share_url', 'wtsid',
     ),
     'pages': (
+     {'path': ('/events/s/{slug}/{id:digits}',), 'write': '/events/{id}'},
+     {
+      'path': ('/pg/{user:name}/{tab=about|community|events|photos|posts|reviews|services|shop|videos}',),
+      'write': '/{user}/{tab}',
+     },
      {'path': ('/l.php', '/flx/warn'), 'query': {'u': '{url}'}, 'groups': (0, 1, 2), 'target': '{url|decode}'},
      {
       'path': ('/permalink.php', '/story.php'),
@@ -4187,6 +4195,7 @@ SITE_PAGES: dict[str, dict[str, Any]] = {
       'drop': ('sh', 'st'),
      },
      {'path': ('/{id:base36}',), 'groups': (1,), 'write': '/comments/{id}', 'keep': ()},
+     {'path': ('/r/{name:id}/duplicates/{id:base36}/{slug}',), 'write': '/r/{name|lower}/duplicates/{id}'},
      {'path': ('/r/{name:word}',), 'write': '/r/{name|lower}'},
      {'path': ('/r/{name:word}/{rest+}',), 'write': '/r/{name|lower}/{rest}'},
      {'path': ('/u/{name:id}', '/user/{name:id}'), 'write': '/user/{name|lower}'},
