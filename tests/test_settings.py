@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import canonry
-from canonry.settings import Settings, load_settings
+from canonry.settings import Settings, find_mistyped_variables, load_settings, name_variable
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -174,6 +174,16 @@ def test_an_invalid_setting_in_the_file_is_an_error_even_if_a_variable_overrides
     (tmp_path / "canonry.toml").write_text("user_agent = 1")
     with pytest.raises(canonry.CanonryError, match="user_agent"):
         load_settings({"CANONRY_USER_AGENT": "fine"}, tmp_path / "canonry.toml")
+
+
+def test_a_mistyped_variable_is_found() -> None:
+    others = {name_variable(each.name): "" for each in fields(Settings)} | dict.fromkeys(
+        ("CANONRY_PURE", "CANONRY_CRAWL_AUTH", "CANONRY_LINKDING_TOKEN", "CANONRY_SERVE_OPTIONS", "HOME"), ""
+    )
+    assert find_mistyped_variables(others) == []
+    assert find_mistyped_variables({"CANONRY_ALLOW_NETWORK": "10.0.0.0/8"}) == [
+        "CANONRY_ALLOW_NETWORK: unknown setting 'allow_network' (did you mean allow_networks?)"
+    ]
 
 
 def test_settings_are_immutable() -> None:

@@ -155,6 +155,15 @@ def read_given_settings(
     return settings
 
 
+def find_mistyped_variables(environ: Mapping[str, str] | None = None) -> list[str]:
+    """Return a message for each variable whose name is near that of a setting."""
+    environ = os.environ if environ is None else environ
+    prefix = name_variable("")
+    given = [name.removeprefix(prefix).lower() for name in sorted(environ) if name.startswith(prefix)]
+    near = {name: suggest(name, _PARSERS) for name in given if name not in _PARSERS}
+    return [f"{name_variable(name)}: unknown setting {name!r}{text}" for name, text in near.items() if text]
+
+
 def name_variable(name: str) -> str:
     """Return the environment variable of a setting."""
     return f"CANONRY_{name.upper()}"

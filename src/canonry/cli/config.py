@@ -6,6 +6,7 @@ import click
 
 from canonry.cli import render
 from canonry.cli.options import json_option
+from canonry.settings import find_mistyped_variables
 from canonry.settings_report import report_settings
 
 
@@ -20,6 +21,8 @@ def config(*, as_json: bool) -> None:
     canonry config
     CANONRY_ALLOW_NETWORKS=10.0.0.0/8 canonry config --json
     """
+    for message in find_mistyped_variables():
+        click.echo(f"canonry: {message}", err=True)
     reports = report_settings()
     if not render.is_for_terminal(as_json=as_json):
         for report in reports:
