@@ -1,6 +1,6 @@
 """Compare the C code with the reference on any number of random inputs, each under a random policy.
 
-    PYTHONPATH=. python tests/fuzz_native.py --count 10000000 [--seed N]
+    PYTHONPATH=.:tools python tests/fuzz_native.py --count 10000000 [--seed N]
 
 One URL at a time, as a list, and as Arrow columns of every layout: texts, None and InvalidUrl must agree.
 """
