@@ -360,6 +360,20 @@ def test_a_merge_can_be_undone_after_other_bookmarks_were_saved(database: Databa
     assert run(BookmarkStore(database).get(1, later.id)) == later
 
 
+def test_an_undo_of_a_merge_keeps_what_was_edited_since(database: Database) -> None:
+    old = put(database, "https://a.com/", fields={"title": "old", "tags": ("x",)}).bookmark
+    exact = make_url("https://a.com/?x", normalized="https://a.com/", exact=True)
+    new = put(database, "", bookmark_url=exact, fields={"title": "new", "tags": ("y",), "description": "text"}).bookmark
+    duplicates = DuplicateStore(database)
+    [group] = run(duplicates.list_groups(1))
+    run(duplicates.merge(1, group.id, NOW))
+    run(BookmarkStore(database).edit(1, old.id, {"title": "edited"}, NOW + timedelta(days=1)))
+    kept, other = run(duplicates.undo(1, group.id, NOW + timedelta(days=2)))
+    assert (kept.id, kept.title, kept.tags, kept.description) == (old.id, "edited", ("x",), "")
+    assert kept.updated_at > old.updated_at  # another ETag, so that no client takes the merged bookmark for this one
+    assert other == new
+
+
 def test_an_undo_gives_a_new_id_where_an_older_canonry_has_reused_the_old_one(database: Database) -> None:
     group_id = merge_two(database)
     [merge] = run(DuplicateStore(database).list_merges(1))

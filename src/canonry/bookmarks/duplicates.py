@@ -108,7 +108,7 @@ class DuplicateStore:
         await self.database.write(partial(_refuse_group, owner=owner, group_id=group_id, now=stamp(now)))
 
     async def undo(self, owner: int, group_id: str, now: datetime) -> list[Bookmark]:
-        """Undo the last merge of a group; return its bookmarks as they were before."""
+        """Undo the last merge of a group; return its bookmarks as they were before, with what was edited since."""
         return await self.database.write(partial(_undo, owner=owner, group_id=group_id, now=stamp(now)))
 
     async def list_merges(self, owner: int) -> list[Merge]:
@@ -234,10 +234,21 @@ def _undo(connection: Connection, owner: int, group_id: str, now: str) -> list[B
     rows: list[_Columns] = [{**row, "owner_id": owner} for row in json.loads(found.rows)]
     kept_id: int = rows[0]["id"]  # `merge_bookmarks` stores the kept bookmark first
     _require_unused_keys(connection, owner, [row["key"] for row in rows], except_id=kept_id)
+    rows[0] |= _find_edits(connection, owner, kept_id, merged=_combine(rows), now=now)
     connection.execute(delete(bookmarks).where(bookmarks.c.owner_id == owner, bookmarks.c.id == kept_id))
     restored = [_restore_row(connection, row) for row in rows]
     connection.execute(update(bookmark_merges).where(bookmark_merges.c.id == found.id).values(undone_at=now))
     return [load_bookmark(connection, owner, each) for each in restored]
+
+
+def _find_edits(connection: Connection, owner: int, kept_id: int, *, merged: _Columns, now: str) -> _Columns:
+    """Return the columns of the kept bookmark that were changed after the merge: an undo must not lose them."""
+    try:
+        row = _lock_row(connection, owner, kept_id)
+    except BookmarkNotFound:
+        return {}
+    edits = {name: row[name] for name, value in merged.items() if row[name] != value}
+    return {**edits, "updated_at": now} if edits else {}
 
 
 def _restore_row(connection: Connection, row: _Columns) -> int:

@@ -381,7 +381,8 @@ async def _print_import(saved: Bookmarks, owner: int, done: BookmarkImport, *, s
     if table:
         render.print_table(("row", "outcome", "url", "bookmark or reason"), table)
     summary = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
-    click.echo(f"canonry: {sum(counts.values())} rows: {summary}", err=True)
+    total = sum(counts.values())
+    click.echo(f"canonry: {total} {'row' if total == 1 else 'rows'}: {summary}", err=True)
 
 
 def _make_import_row(row: ImportedRow) -> tuple[str, ...]:

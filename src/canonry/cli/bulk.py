@@ -163,9 +163,9 @@ def bulk(
     for skipped in report.skipped:
         click.echo(f"canonry: skipped: {skipped.reason}", err=True)
     if report.malformed:
+        count = "1 row is" if report.malformed == 1 else f"{report.malformed:,} rows are"
         click.echo(
-            f"canonry: {report.malformed:,} rows are not valid CSV, so rows may be missing. They are listed in "
-            f"{report.invalid_file}.",
+            f"canonry: {count} not valid CSV, so rows may be missing. Look in {report.invalid_file}.",
             err=True,
         )
     if report.skipped or report.malformed:
