@@ -288,9 +288,11 @@ def test_known_pages_are_found_again_only_nearer_to_the_start_page() -> None:
 
     def count_found(depth: int) -> int:
         page = replace(PAGE, depth=depth)
-        return len(judge.judge_page(page, opened, engine="http", is_disallowed=lambda _: False).found)
+        found = judge.judge_page(page, opened, engine="http", is_disallowed=lambda _: False).found
+        judge.remember_pages(found, depth=depth + 1)
+        return len(found)
 
-    assert [count_found(depth) for depth in (3, 3, 4, 2, 2)] == [2, 0, 0, 1, 0]
+    assert [count_found(depth) for depth in (3, 3, 4, 2, 2)] == [2, 0, 0, 2, 0]
 
 
 @pytest.mark.parametrize(("max_depth", "is_crawled"), [(None, True), (1, True), (0, False)])

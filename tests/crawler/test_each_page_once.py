@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import calendar
 from collections import Counter
+from dataclasses import replace
 from hashlib import md5
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +75,31 @@ def count_skipped(store: Database) -> dict[SkipReason, int]:
         return dict((await crawls.count_pages(latest.id)).skipped)
 
     return asyncio.run(read())
+
+
+def test_links_of_a_result_that_is_not_stored_are_found_on_other_pages(store: Database) -> None:
+    """A repeat gives up its links with a query, and a 404 whose URL has another spelling gives up all of them."""
+    pages = {
+        "/": link("/list?v=1", "/list?v=2", "/old/", "/old", "/third"),
+        "/list?v=1": f"<title>List</title><p>{LOREM}</p>",
+        "/list?v=2": f"<title>List</title><p>{LOREM}</p>" + link("/item?id=5"),
+        "/old": "found" + link("/next"),
+        "/third": "third" + link("/item?id=5"),
+        "/item?id=5": "item",
+        "/next": "next",
+    }
+    web = Web(pages.get)
+
+    async def fetch(url: str, **options: object) -> Response:
+        response = await web.fetch(url, **options)
+        return replace(response, body=link("/next").encode()) if url == f"{SITE}/old/" else response
+
+    async def read() -> set[str]:
+        found = crawl(f"{SITE}/", engine="http", store=store, fetch=fetch, control=False)
+        return {page.url.removeprefix(SITE) async for page in found}
+
+    assert asyncio.run(read()) == pages.keys()
+    assert max(web.asked.values()) == 1
 
 
 def make_session_site(count: int, spell: Callable[[str, str], str]) -> Callable[[str], str]:

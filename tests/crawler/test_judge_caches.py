@@ -19,7 +19,10 @@ MAX = 10
 
 def find(judging: Judge, *urls: str) -> list[str]:
     links = tuple(PageLink(url, url.partition("?")[0], "", Verdict.CRAWL, "") for url in urls)
-    return [each.requested_url for each in judging.find_pages(links, Origin.PERSON, depth=1)]
+    found = judging.find_pages(links, Origin.PERSON, depth=1)
+    assert found == judging.find_pages(links, Origin.PERSON, depth=1), "not known before the frontier has them"
+    judging.remember_pages(found, depth=1)
+    return [each.requested_url for each in found]
 
 
 def test_full_caches_forget_and_report_pages_again(monkeypatch: pytest.MonkeyPatch) -> None:

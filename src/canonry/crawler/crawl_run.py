@@ -284,6 +284,9 @@ class CrawlRun:
         self._watch.adopt(batch.outage, version=version)
         if batch.host not in {"", self._judge.host}:  # another process followed the start page to this host
             self._judge = self._make_judge(batch.host)
+        for recorded in batch.recorded:
+            result = recorded.result
+            self._judge.remember_pages(result.found, depth=result.page.depth + 1)
         self._busy += len(batch.leased)
         for page in batch.leased:
             self._queue.put_nowait(page)

@@ -18,7 +18,7 @@ from canonry.net.engine import Opened, PageFailure
 from canonry.net.response import REDIRECTS, drop_userinfo, find_host
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from canonry.core.policy import Policy
     from canonry.crawler.results import LeasedPage
@@ -49,7 +49,7 @@ class _FoundPage(NamedTuple):
 
 
 class Judge:
-    """Judges the pages of one host, and remembers which pages this process has put into the frontier."""
+    """Judges the pages of one host, and knows which pages this process has put into the frontier."""
 
     def __init__(
         self,
@@ -187,27 +187,43 @@ class Judge:
         return tuple(judged)
 
     def find_pages(self, links: tuple[PageLink, ...], origin: Origin, *, depth: int) -> tuple[PageUrl, ...]:
-        """Return the pages that the frontier does not have yet, or has deeper, without https or in another spelling."""
-        found: list[PageUrl] = []
+        """Return the pages that the frontier does not have yet, or has deeper, without https or in another spelling.
+
+        They count as known only after `remember_pages`: the frontier does not take the pages of every result.
+        """
+        found: dict[PageUrl, None] = {}  # in the order in which they are linked
         for link in links:
             if link.verdict is not Verdict.CRAWL or link.url is None:
                 continue
-            key = _remove_scheme(link.url)
-            requested_url = link.href.partition("#")[0] + self._find_route(link.href)
-            page = _FoundPage(requested_url, link.url.startswith("https:"), depth)
-            known = self._known.get(key)
-            if known is None or page.is_https > known.is_https or page.depth < known.depth:
+            page = PageUrl(link.url, link.href.partition("#")[0] + self._find_route(link.href), origin)
+            if self._adds_to_known(page, depth):
+                found[page] = None
+        return tuple(found)
+
+    def remember_pages(self, pages: Iterable[PageUrl], *, depth: int) -> None:
+        """Remember that the frontier has these pages, so that further links to them are not sent to it."""
+        for page in pages:
+            if self._improves_known(page, depth):
                 if len(self._known) >= _MAX_KNOWN_PAGES:
                     self._known.clear()
-                self._known[key] = page
-            elif page.requested_url == known.requested_url or page.requested_url in self._spellings:
-                continue
-            else:
+                is_https = page.url.startswith("https:")
+                self._known[_remove_scheme(page.url)] = _FoundPage(page.requested_url, is_https, depth)
+            elif self._adds_to_known(page, depth):
                 if len(self._spellings) >= _MAX_SPELLINGS:
                     self._spellings.clear()
                 self._spellings.add(page.requested_url)
-            found.append(PageUrl(link.url, page.requested_url, origin))
-        return tuple(found)
+
+    def _adds_to_known(self, page: PageUrl, depth: int) -> bool:
+        """Return whether the frontier does not have a page, or not as near, with https or in this spelling."""
+        if self._improves_known(page, depth):
+            return True
+        known = self._known[_remove_scheme(page.url)]
+        return page.requested_url != known.requested_url and page.requested_url not in self._spellings
+
+    def _improves_known(self, page: PageUrl, depth: int) -> bool:
+        """Return whether a page is unknown, or known without https or deeper."""
+        known = self._known.get(_remove_scheme(page.url))
+        return known is None or page.url.startswith("https:") > known.is_https or depth < known.depth
 
     def _normalize(self, url: str) -> str:
         return normalize(url.partition("#")[0], self.policy)
