@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -77,6 +78,29 @@ def test_a_crawl_is_repeated_and_compared(user: User, site: Site) -> None:
     assert f"gone     {site.url}/b" in screen
     assert user.crawl(site.url, "--again", "--resume", code=2).stdout == ""
     assert user.crawl(site.url, "--again", "--exclude", "/a", code=1).stdout == "", "the same pages must be left out"
+
+
+def test_an_interrupted_repetition_prints_the_command_that_continues_it(user: User, site: Site) -> None:
+    user.crawl(site.url)
+    site.asked.clear()
+    command = [*CANONRY, "crawl", site.url, "--engine", "http", "--again", "--delay", "60"]
+    process = subprocess.Popen(
+        command, cwd=user.folder, env={**os.environ, **user.variables}, stderr=subprocess.PIPE, text=True
+    )
+    while not site.asked["/"]:
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=120)
+    assert errors.splitlines()[-1] == f"  canonry crawl {site.url} --engine http --delay 60 --resume"
+    user.crawl(site.url, "--delay", "0", "--resume", "--out", "site.jsonl")
+    assert {record["change"] for record in user.read_records("site.jsonl")} == {"same"}
+
+
+@pytest.mark.parametrize("option", ["--delay", "--patience"])
+@pytest.mark.parametrize("seconds", ["nan", "inf"])
+def test_seconds_are_finite_numbers(user: User, site: Site, option: str, seconds: str) -> None:
+    assert f"'{seconds}' is not a number of seconds" in user.crawl(site.url, option, seconds, code=2).stderr
 
 
 def test_records_say_where_when_and_what_was_read(user: User, site: Site) -> None:

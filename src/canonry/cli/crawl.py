@@ -59,6 +59,21 @@ class _Limit(click.ParamType[int | str]):
         return _NO_LIMIT if value == _NO_LIMIT else self._number.convert(value, param, ctx)
 
 
+class _Seconds(click.FloatRange):
+    """A number of seconds; `nan` and `inf` are refused, which FloatRange takes."""
+
+    name = "seconds"
+
+    def __init__(self) -> None:
+        super().__init__(min=0)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        seconds = super().convert(value, param, ctx)
+        if not math.isfinite(seconds):
+            self.fail(f"{value!r} is not a number of seconds.", param, ctx)
+        return seconds
+
+
 @click.command()
 @click.argument("seed")
 @click.option(
@@ -103,13 +118,13 @@ class _Limit(click.ParamType[int | str]):
 @click.option(
     "--delay",
     metavar="SECONDS",
-    type=click.FloatRange(min=0),
+    type=_Seconds(),
     help="Pause between two requests; robots.txt may ask for a longer one.",
 )
 @click.option(
     "--patience",
     metavar="SECONDS",
-    type=click.FloatRange(min=0),
+    type=_Seconds(),
     help="How long to wait for a site that stops answering; then the crawl pauses.  [default: 300]",
 )
 @click.option(
@@ -326,7 +341,7 @@ class _Session:
 
     def make_command(self, seed: str, *more: str) -> str:
         """Return the command that crawls a seed with the same options."""
-        given = [word for word in sys.argv[1:] if word != "--resume"]
+        given = [word for word in sys.argv[1:] if word not in {"--resume", "--again"}]
         words = [seed if word == self.seed else word for word in hide_headers(given)]
         return "  " + shlex.join(["canonry", *words, *more])
 
