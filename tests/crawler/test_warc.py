@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
+import os
 import stat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -140,6 +142,37 @@ async def test_resuming_appends_and_a_cut_record_is_removed(tmp_path: Path) -> N
     records = read_warc(file)
     assert {record.url for record in records if record.kind == "response"} == requested
     assert [record.kind for record in records].count("warcinfo") == 2
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@in_a_loop
+async def test_a_full_disk_ends_the_crawl_and_leaves_complete_records(
+    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "site.warc.gz"
+    written = 0
+
+    def write_until_full(descriptor: int, data: bytes) -> int:
+        nonlocal written
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return write(descriptor, data)  # a pipe to Chrome
+        room = 4000 - written
+        if room <= 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written += len(data[:room])
+        return write(descriptor, data[:room])
+
+    with Database(f"sqlite:///{tmp_path}/crawl.db") as database:
+        async with LoopbackWeb(PAGES) as web:
+            write = os.write
+            with monkeypatch.context() as patch:
+                patch.setattr("canonry.crawler.warc.os.write", write_until_full)
+                with pytest.raises(CanonryError, match="The WARC file cannot be written: No space left on device"):
+                    await run(web, file, engine, store=database)
+            assert len(read_warc(file)) > 1 and file.stat().st_size < 4000
+            await run(web, file, engine, store=database, resume=True)
+            requested = {request.url for request in web.seen}
+    assert {record.url for record in read_warc(file) if record.kind == "response"} == requested
 
 
 @in_a_loop

@@ -10,7 +10,7 @@ import asyncio
 import os
 import threading
 import zlib
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from importlib import import_module
 from io import BytesIO
@@ -126,9 +126,16 @@ class WarcFile:
 
     def _append(self, buffer: BytesIO) -> None:
         with self._lock:  # a task that is cancelled leaves its thread behind
+            size = os.fstat(self._descriptor).st_size
             rest = memoryview(buffer.getvalue())
-            while rest:
-                rest = rest[os.write(self._descriptor, rest) :]
+            try:
+                while rest:
+                    rest = rest[os.write(self._descriptor, rest) :]
+            except OSError as error:
+                with suppress(OSError):  # what follows an incomplete record cannot be read
+                    os.ftruncate(self._descriptor, size)
+                advice = "The crawl ends here, so that no page is missing; continue it with --resume."
+                raise CanonryError(f"The WARC file cannot be written: {error.strerror}. {advice}") from None
 
 
 def _describe_body(exchange: Exchange) -> list[tuple[str, str]]:

@@ -7,12 +7,14 @@ cache were archived when they were received.
 from __future__ import annotations
 
 import asyncio
+import logging
 from base64 import b64decode
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from canonry.errors import CanonryError
 from canonry.net.charset import detect_charset
 from canonry.net.chrome.pipe import BrowserClosed, CommandFailed
 from canonry.net.html import is_html
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 MAX_BUFFER_BYTES = 64 * 2**20  # that Chrome keeps of all bodies of a page
 MAX_BODY_BYTES = 16 * 2**20
 _FINISH_SECONDS = 10.0
+_LOG = logging.getLogger("canonry.chrome")
 _PROXY_HEADER = "canonry-proxy"  # an answer that this process' proxy made itself
 
 
@@ -60,6 +63,7 @@ class PageArchive:
         self._get_address = get_address
         self._requests: dict[str, _Request] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._error: CanonryError | None = None  # of the archive
 
     def update(self, method: str, params: dict[str, Any]) -> None:
         """Apply an event of the tab."""
@@ -78,13 +82,15 @@ class PageArchive:
                 pass
 
     async def finish(self) -> None:
-        """Wait until all complete answers are archived, for a limited time."""
+        """Wait until all complete answers are archived, for a limited time; raise what the archive raised."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_FINISH_SECONDS):
                 while self._tasks:
-                    await asyncio.gather(*self._tasks)
+                    await asyncio.gather(*self._tasks, return_exceptions=True)
         for task in self._tasks:
             task.cancel()
+        if self._error is not None:
+            raise self._error
 
     def _begin(self, params: dict[str, Any]) -> None:
         request_id, request = params["requestId"], params["request"]
@@ -144,7 +150,15 @@ class PageArchive:
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._close)
+
+    def _close(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, CanonryError):
+            self._error = error
+        elif error is not None:
+            _LOG.warning("An answer was not archived: %r", error)
 
 
 def _encode(text: str, content_type: str) -> bytes:
