@@ -186,6 +186,14 @@ def test_an_undo_is_refused_if_a_later_rekey_was_not_undone(database: Database) 
         undo(database, 99)
 
 
+def test_a_rekey_from_a_policy_that_is_no_longer_pinned_is_refused(database: Database) -> None:
+    """Of two rules that are accepted at the same time, the second must not take the first one back."""
+    store = BookmarkRekeyStore(database)
+    with pytest.raises(RekeyUnfinished, match="bookmark@1"):
+        asyncio.run(store.start("bookmark@2", NOW, from_policy="exact@1"))
+    assert asyncio.run(store.start("bookmark@2", NOW, from_policy="bookmark@1")).from_policy == "bookmark@1"
+
+
 def test_a_new_store_starts_with_the_newest_policy_and_an_old_one_is_told_once(database: Database) -> None:
     told = database.write_now(announce_newer)
     assert [(each.purpose, each.pinned, each.newest) for each in told] == [("bookmark", "bookmark@1", "bookmark@2")]

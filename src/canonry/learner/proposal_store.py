@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, insert, select, update
 
-from canonry.errors import LearnedRuleNotFound
+from canonry.errors import LearnedRuleConflict, LearnedRuleNotFound
 from canonry.learner.values import Pair, RuleKind
 from canonry.store.schema import learned_rules, stamp
 
@@ -79,7 +79,7 @@ class ProposalStore:
     async def decide(
         self, proposal_id: int, state: ProposalState, now: datetime, *, rekey_id: int | None = None, policy: str = ""
     ) -> Proposal:
-        """Store a decision."""
+        """Store a decision; LearnedRuleConflict if an accepted rule is to be refused."""
         values = {"state": state, "rekey_id": rekey_id, "policy": policy, "decided_at": stamp(now)}
         return await self.database.write(partial(_decide, proposal_id=proposal_id, values=values))
 
@@ -129,7 +129,12 @@ def _get_entries(connection: Connection, proposal_id: int) -> tuple[Entry, ...]:
 
 
 def _decide(connection: Connection, proposal_id: int, values: dict[str, Any]) -> Proposal:
-    connection.execute(update(learned_rules).where(learned_rules.c.id == proposal_id).values(values))
+    change = update(learned_rules).where(learned_rules.c.id == proposal_id)
+    if values["state"] is ProposalState.REFUSED:
+        change = change.where(learned_rules.c.state != ProposalState.ACCEPTED)
+    if not connection.execute(change.values(values)).rowcount:
+        _get(connection, proposal_id)
+        raise LearnedRuleConflict("The rule is accepted. Undo it first.")
     return _get(connection, proposal_id)
 
 

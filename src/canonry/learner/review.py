@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from canonry.rekey.bookmark_rekey import BookmarkRekeys
+    from canonry.rekey.bookmark_rekey_store import BookmarkRekey
     from canonry.rekey.key_counts import RekeySummary
     from canonry.store.database import Database
 
@@ -30,40 +31,55 @@ class Review:
 
     async def preview(self, proposal_id: int) -> RekeySummary:
         """Return what accepting a rule would change; nothing is changed."""
-        return await self._rekeys.plan(await self._make_policy(proposal_id))
+        pinned = await self._rekeys.store.get_policy()
+        return await self._rekeys.plan(await self._make_policy(proposal_id, pinned))
 
     async def accept(self, proposal_id: int) -> Proposal:
         """Add the rule to the overrides of the policy of bookmarks, and start the rekey to it."""
         proposal = await self.store.get(proposal_id)
         if proposal.state is ProposalState.ACCEPTED:
             return proposal
-        to_policy = await self._make_policy(proposal_id)
-        rekey = await self._rekeys.start(to_policy)
+        pinned = await self._rekeys.store.get_policy()
+        to_policy = await self._make_policy(proposal_id, pinned)
+        if to_policy == pinned:
+            rekey = await self._find_rekey(proposal_id, to_policy)
+        else:
+            rekey = await self._rekeys.start(to_policy, from_policy=pinned)
         return await self.store.decide(
-            proposal_id, ProposalState.ACCEPTED, self._clock(), rekey_id=rekey.id, policy=to_policy
+            proposal_id, ProposalState.ACCEPTED, self._clock(), rekey_id=rekey.id if rekey else None, policy=to_policy
         )
 
     async def refuse(self, proposal_id: int) -> Proposal:
         """Remember that the rule is wrong: it is not proposed again. An accepted one must be undone first."""
-        proposal = await self.store.get(proposal_id)
-        if proposal.state is ProposalState.ACCEPTED:
-            raise LearnedRuleConflict("The rule is accepted. Undo it first.")
         return await self.store.decide(proposal_id, ProposalState.REFUSED, self._clock())
 
     async def undo(self, proposal_id: int) -> Proposal:
         """Take a decision back; the bookmarks that an accepted rule moved become what they were."""
         proposal = await self.store.get(proposal_id)
         if proposal.state is ProposalState.ACCEPTED and proposal.rekey_id is not None:
-            pinned = await self._rekeys.store.get_policy()
-            if pinned != proposal.policy:
-                raise LearnedRuleConflict(f"Rules were accepted after this one. Undo those first: {pinned}.")
-            await self._rekeys.start_undo(proposal.rekey_id)
+            rekey = await self._rekeys.store.get(proposal.rekey_id)
+            if rekey.undo_started_at is None:  # `canonry rekey --undo` or an interrupted call may have undone it
+                pinned = await self._rekeys.store.get_policy()
+                if pinned != proposal.policy:
+                    raise LearnedRuleConflict(f"Rules were accepted after this one. Undo those first: {pinned}.")
+                await self._rekeys.start_undo(rekey.id)
         return await self.store.decide(proposal_id, ProposalState.PROPOSED, self._clock())
 
-    async def _make_policy(self, proposal_id: int) -> str:
-        """Return the id of the pinned policy with the rule added to its overrides."""
+    async def _find_rekey(self, proposal_id: int, to_policy: str) -> BookmarkRekey | None:
+        """Return the rekey that added exactly this rule, in a call at the same time or in one that was interrupted."""
+        for rekey in await self._rekeys.store.list_latest():
+            if rekey.to_policy != to_policy or rekey.undo_started_at is not None:
+                continue
+            if rekey.from_policy not in {"", to_policy}:
+                await self._rekeys.store.load_overrides(rekey.from_policy)
+                if await self._make_policy(proposal_id, rekey.from_policy) == to_policy:
+                    return rekey
+        return None
+
+    async def _make_policy(self, proposal_id: int, base_id: str) -> str:
+        """Return the id of a policy with the rule added to its overrides."""
         entries = await self.store.get_entries(proposal_id)
-        base = policy(await self._rekeys.store.get_policy())
+        base = policy(base_id)
         text = make_overrides([entries], base.overrides.text if base.overrides else None)
         overrides = parse_overrides(text, "learned rules")
         remember_overrides(overrides)

@@ -38,9 +38,12 @@ class BookmarkRekeys:
         self.store = BookmarkRekeyStore(bookmarks.store.database)
         self._bookmarks = bookmarks
 
-    async def start(self, to_policy: str) -> BookmarkRekey:
-        """Save new bookmarks under `to_policy` from now on, and queue the job that moves the others."""
-        started = await self.store.start(to_policy, self._bookmarks.clock())
+    async def start(self, to_policy: str, *, from_policy: str | None = None) -> BookmarkRekey:
+        """Save new bookmarks under `to_policy` from now on, and queue the job that moves the others.
+
+        RekeyUnfinished if `from_policy` is given and no longer the policy of the bookmarks.
+        """
+        started = await self.store.start(to_policy, self._bookmarks.clock(), from_policy=from_policy)
         self._bookmarks.pipeline.forget_policy()
         await self._enqueue(started.id)
         return started

@@ -24,7 +24,14 @@ from canonry.bookmarks.duplicates import MergeReason, merge_bookmarks
 from canonry.core.policy_diff import KeyChange
 from canonry.errors import AlreadySaved, BookmarkNotFound, RekeyNotFound, RekeyUnfinished
 from canonry.rekey.bookmark_journal import Journal, restore_bookmarks
-from canonry.store.pinned_policies import BOOKMARK, check_pinnable, get_policy, load_overrides, repin_policy
+from canonry.store.pinned_policies import (
+    BOOKMARK,
+    check_pinnable,
+    get_policy,
+    load_overrides,
+    lock_policy,
+    repin_policy,
+)
 from canonry.store.schema import bookmarks, renormalizations, stamp
 
 if TYPE_CHECKING:
@@ -79,11 +86,14 @@ class BookmarkRekeyStore:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    async def start(self, to_policy: str, now: datetime) -> BookmarkRekey:
-        """Pin new bookmarks to a policy; return the rekey to it, which may be under way already."""
-        await self.database.read(lambda connection: load_overrides(connection, to_policy))
+    async def start(self, to_policy: str, now: datetime, *, from_policy: str | None = None) -> BookmarkRekey:
+        """Pin new bookmarks to a policy; return the rekey to it, which may be under way already.
+
+        RekeyUnfinished if `from_policy` is given and no longer the policy of the bookmarks.
+        """
+        await self.load_overrides(to_policy)
         policy_id = check_pinnable(to_policy)
-        return await self.database.write(partial(_start, policy_id=policy_id, now=stamp(now)))
+        return await self.database.write(partial(_start, policy_id=policy_id, now=stamp(now), from_policy=from_policy))
 
     async def get(self, rekey_id: int) -> BookmarkRekey:
         """Return a rekey; RekeyNotFound if there is none with this id."""
@@ -112,6 +122,10 @@ class BookmarkRekeyStore:
     async def get_policy(self) -> str:
         """Return the policy of the bookmarks."""
         return await self.database.read(lambda connection: get_policy(connection, BOOKMARK))
+
+    async def load_overrides(self, policy_id: str) -> None:
+        """Make the overrides that the store has for a policy known to this process."""
+        await self.database.read(lambda connection: load_overrides(connection, policy_id))
 
     async def plan_page(self, counts: RekeyCounts, position: int, normalize_again: NormalizeAgain) -> int:
         """Count what a rekey would change in the next bookmarks; return the id of the last, 0 after the end."""
@@ -148,21 +162,23 @@ def stream_bookmarked_urls(connection: Connection, page_rows: int = 1000) -> Ite
         last_id = found[-1].id
 
 
-def _start(connection: Connection, policy_id: str, now: str) -> BookmarkRekey:
+def _start(connection: Connection, policy_id: str, now: str, from_policy: str | None) -> BookmarkRekey:
     c = renormalizations.c
+    pinned = lock_policy(connection, BOOKMARK)
+    if from_policy not in {None, pinned}:
+        raise RekeyUnfinished(f"The policy of bookmarks is {pinned} now. Check the change, then try again.")
     for undoing in _select_rekeys(connection):
         if undoing.is_undoing:
             raise RekeyUnfinished(f"The undo of rekey {undoing.id} is unfinished. Wait for it, then start again.")
     is_running = (c.finished_at.is_(None), c.to_policy == policy_id)
     rekey_id = connection.execute(select(c.id).where(*is_running)).scalar()
     if rekey_id is None:
-        before = get_policy(connection, BOOKMARK)
         repin_policy(connection, BOOKMARK, policy_id)
         # A rekey to another policy ends here: this one moves the rest of its rows.
         connection.execute(update(renormalizations).where(c.finished_at.is_(None)).values(finished_at=now))
         remaining = select(func.count()).select_from(bookmarks).where(bookmarks.c.policy != policy_id)
         row = {
-            "from_policy": before,
+            "from_policy": pinned,
             "to_policy": policy_id,
             "total": connection.execute(remaining).scalar_one(),
             "started_at": now,

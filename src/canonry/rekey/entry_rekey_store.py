@@ -30,11 +30,11 @@ from canonry.store.pinned_policies import (
     find_unfinished_rekey,
     get_policy,
     load_overrides,
-    pin_policy,
+    lock_policy,
     repin_policy,
     store_overrides,
 )
-from canonry.store.schema import entries, pinned_policies, rekeys, stamp
+from canonry.store.schema import entries, rekeys, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -162,7 +162,7 @@ def stream_entry_urls(connection: Connection, page_rows: int = 1000) -> Iterator
 
 
 def _begin(connection: Connection, before: str, after: str, now: str) -> EntryRekey:
-    pinned = _lock_pin(connection)
+    pinned = lock_policy(connection, ENTRY)
     _refuse_another(connection, before, after, RUNNING)
     store_overrides(connection, before, after)
     last = _find_last(connection, rekeys.c.status != UNDONE)
@@ -175,7 +175,7 @@ def _begin(connection: Connection, before: str, after: str, now: str) -> EntryRe
 
 
 def _begin_undo(connection: Connection, before: str, after: str) -> EntryRekey:
-    _lock_pin(connection)
+    lock_policy(connection, ENTRY)
     _refuse_another(connection, before, after, RUNNING, UNDOING)
     load_overrides(connection, before, after)
     last, newest = _find_last(connection, rekeys.c.status != UNDONE), _find_last(connection)
@@ -195,7 +195,7 @@ def _begin_undo(connection: Connection, before: str, after: str) -> EntryRekey:
 
 
 def _begin_forgetting(connection: Connection, before: str, after: str) -> None:
-    _lock_pin(connection)
+    lock_policy(connection, ENTRY)
     _refuse_another(connection, before, after)
     last = _find_last(connection, rekeys.c.status != UNDONE)
     if last is None or last.policies != (before, after):
@@ -299,7 +299,7 @@ def _count_moved(connection: Connection, counts: RekeyCounts, rekey_id: int, pos
 
 def _finish(connection: Connection, rekey: _RekeyRow, status: str, now: str) -> None:
     publish_staged_keys(connection)
-    _lock_pin(connection)
+    lock_policy(connection, ENTRY)
     policy = rekey.to_policy if status == DONE else rekey.from_policy
     repin_policy(connection, ENTRY, policy)
     connection.execute(update(rekeys).where(rekeys.c.id == rekey.id).values(status=status, finished_at=now))
@@ -307,13 +307,6 @@ def _finish(connection: Connection, rekey: _RekeyRow, status: str, now: str) -> 
 
 def _save_position(connection: Connection, rekey_id: int, position: int) -> None:
     connection.execute(update(rekeys).where(rekeys.c.id == rekey_id).values(position=position))
-
-
-def _lock_pin(connection: Connection) -> str:
-    """Return the policy of the store and lock it: running merges end first, new ones wait for this transaction."""
-    pin_policy(connection, ENTRY)
-    query = select(pinned_policies.c.policy).where(pinned_policies.c.purpose == ENTRY)
-    return str(connection.execute(query.with_for_update()).scalar_one())
 
 
 def _refuse_another(connection: Connection, before: str, after: str, *resumable: str) -> None:

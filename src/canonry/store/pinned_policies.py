@@ -84,6 +84,13 @@ def pin_policy(connection: Connection, purpose: str) -> str:
     return found
 
 
+def lock_policy(connection: Connection, purpose: str) -> str:
+    """Return the pinned policy and lock it: running merges end first, new ones wait for this transaction."""
+    pin_policy(connection, purpose)
+    query = select(pinned_policies.c.policy).where(pinned_policies.c.purpose == purpose)
+    return str(connection.execute(query.with_for_update()).scalar_one())
+
+
 def repin_policy(connection: Connection, purpose: str, policy_id: str) -> None:
     """Make new keys under another policy; the caller must move the old ones."""
     pin_policy(connection, purpose)

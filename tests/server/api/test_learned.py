@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 import canonry
 from canonry.learner.proposal_store import ProposalStore
 from canonry.store.database import Database
-from canonry.store.schema import bookmarks
+from canonry.store.schema import bookmarks, learned_rules
 from service import Running, serving, until
 
 if TYPE_CHECKING:
@@ -86,3 +86,33 @@ def test_the_page_shows_the_rule_and_what_it_would_change(service: Running) -> N
     shown = service.get(f"/learned/{rule['id']}")
     assert shown.status == 200
     assert "https://shop.example/item?kind=900<del>&amp;zog=1</del></code>" in shown.text
+
+
+def test_a_rule_whose_rekey_was_undone_elsewhere_can_be_undone(service: Running) -> None:
+    (rule,) = service.get("/api/learned").json()
+    path = f"/api/learned/{rule['id']}"
+    rekey = f"/api/admin/renormalizations/{service.ask('POST', f'{path}/accept', None).json()['rekey_id']}"
+    assert service.ask("POST", f"{rekey}/undo", None).status == 202
+    until(lambda: service.get(rekey).json()["undone_at"])
+    assert service.ask("POST", f"{path}/undo", None).json()["state"] == "proposed"
+    assert service.ask("POST", f"{path}/accept", None).json()["state"] == "accepted"
+
+
+def test_accepting_again_after_an_interruption_finds_the_rekey(service: Running, database_url: str) -> None:
+    """The rekey was started and the decision was not stored: an undo must still restore the bookmarks."""
+    for zog in (1, 2):
+        service.put(f"https://shop.example/item?kind=900&zog={zog}")
+    rows_before = read_bookmark_rows(database_url)
+    (rule,) = service.get("/api/learned").json()
+    path = f"/api/learned/{rule['id']}"
+    first = service.ask("POST", f"{path}/accept", None).json()
+    rekey = f"/api/admin/renormalizations/{first['rekey_id']}"
+    until(lambda: service.get(rekey).json()["finished_at"])
+    with Database(database_url) as database:
+        forget = update(learned_rules).values(state="proposed", rekey_id=None, policy="", decided_at=None)
+        database.write_now(lambda connection: connection.execute(forget))
+    second = service.ask("POST", f"{path}/accept", None).json()
+    assert (second["rekey_id"], second["policy"]) == (first["rekey_id"], first["policy"])
+    assert service.ask("POST", f"{path}/undo", None).json()["state"] == "proposed"
+    until(lambda: service.get(rekey).json()["undone_at"])
+    assert read_bookmark_rows(database_url) == rows_before
