@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import threading
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from canonry.cli.group import canonry as command
+from canonry.store.database import Database
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -47,6 +49,23 @@ def test_a_file_that_cannot_be_used_is_named_with_the_reason(
     done = learn(str(path))
     assert done.exit_code == 1
     assert f"{path} {message}" in str(done.exception)
+
+
+def test_a_damaged_archive_is_named_with_the_reason(tmp_path: Path) -> None:
+    path = tmp_path / "index.cdx.gz"
+    data = bytearray(gzip.compress(b"com,a)/ 20200101000000 http://a.example/ text/html 200 ABC\n" * 1000))
+    data[20:40] = bytes(255 - byte for byte in data[20:40])
+    path.write_bytes(data)
+    assert f"{path} cannot be read" in str(learn(str(path)).exception)
+
+
+def test_a_crawl_that_no_store_can_have_is_a_wrong_argument(tmp_path: Path) -> None:
+    with Database(f"sqlite:///{tmp_path}/store.db"):
+        pass
+    for number in ("9" * 30, "9" * 10_000):
+        done = learn(f"crawl:{number}", "--db", f"sqlite:///{tmp_path}/store.db")
+        assert done.exit_code == 2
+        assert "is not a crawl" in done.output
 
 
 def test_names_of_columns_are_found_in_any_case(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ _CRAWL_PREFIX = "crawl:"
 _ALL_CRAWLS = "crawls"
 _FACTS = "facts"
 _DECISIONS = "decisions"
+_MAX_ID_DIGITS = 18
 _SHOWN_DIFFERENCES = 10
 _SHOWN_FAILURES = 3
 
@@ -139,7 +140,7 @@ def _read_sources(sources: tuple[str, ...], database_url: str) -> Iterator[Any]:
             from canonry.learner.read_crawls import read_crawl_rows
 
             number = source[len(_CRAWL_PREFIX) :] if source != _ALL_CRAWLS else ""
-            if source != _ALL_CRAWLS and not number.isdecimal():
+            if source != _ALL_CRAWLS and not (number.isdecimal() and len(number) <= _MAX_ID_DIGITS):
                 raise click.UsageError(f"{source!r} is not a crawl: write crawl:ID, with an ID of `canonry crawls`.")
             with open_store(database_url) as database:
                 yield from read_crawl_rows(database, int(number) if number else None)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @click.option(
     "--batch",
     metavar="N",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, 1_000_000),
     default=1000,
     show_default=True,
     help="Entries or bookmarks in one transaction.",

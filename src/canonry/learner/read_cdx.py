@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ def read_cdx(path: str) -> Iterator[Any]:
                 if len(rows) == _BATCH_ROWS:
                     yield _make_batch(rows)
                     rows = []
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise LearnError(f"{path} cannot be read: {error}") from None
     if rows:
         yield _make_batch(rows)
