@@ -18,9 +18,9 @@ from canonry.accounts import (
     UserStore,
 )
 from canonry.bookmarks.bookmark import BookmarkSearch, BookmarkUrl, ExpansionState, OnDuplicate, PutOutcome, PutResult
-from canonry.bookmarks.bookmark_store import BookmarkStore
+from canonry.bookmarks.bookmark_store import BookmarkStore, change_bookmark
 from canonry.bookmarks.draft import Draft
-from canonry.bookmarks.duplicates import DuplicateStore, MergeReason
+from canonry.bookmarks.duplicates import DuplicateStore, MergeReason, merge_bookmarks
 from canonry.bookmarks.save import Bookmarks
 from canonry.bookmarks.statistics import Statistics
 from canonry.bookmarks.twin_hints import find_hinted_ids
@@ -47,6 +47,7 @@ from canonry.store.schema import (
     metadata,
     rekeyed_bookmarks,
     renormalizations,
+    stamp,
 )
 from table_rows import insert_row
 
@@ -372,6 +373,30 @@ def test_an_undo_of_a_merge_keeps_what_was_edited_since(database: Database) -> N
     assert (kept.id, kept.title, kept.tags, kept.description) == (old.id, "edited", ("x",), "")
     assert kept.updated_at > old.updated_at  # another ETag, so that no client takes the merged bookmark for this one
     assert other == new
+
+
+def test_an_undo_of_a_merge_keeps_the_url_that_was_edited_since(database: Database) -> None:
+    group_id = merge_two(database)
+    [merge] = run(DuplicateStore(database).list_merges(1))
+    edited = make_url("https://a.com/moved")
+    run(BookmarkStore(database).edit(1, merge.kept_id, {}, NOW + timedelta(days=1), url=edited))
+    put(database, "https://a.com/")  # the URL that the kept bookmark had is free
+    kept, other = run(DuplicateStore(database).undo(1, group_id, NOW + timedelta(days=2)))
+    assert (kept.url, other.url) == ("https://a.com/moved", "https://a.com/?x")
+    assert run(BookmarkStore(database).find(1, "https://a.com/moved")) == [kept]
+
+
+def test_an_undo_of_a_merge_gives_a_url_back_that_the_merge_gave_to_the_kept_bookmark(database: Database) -> None:
+    """A rekey merges the bookmark that is moved with the one that has its new URL."""
+    old, new = put(database, "https://a.com/?fb=1").bookmark, put(database, "https://a.com/").bookmark
+
+    def rekey(connection: Connection) -> None:
+        kept = merge_bookmarks(connection, 1, old.id, [new.id], now=stamp(NOW), why=MergeReason.POLICY)
+        change_bookmark(connection, 1, kept, now=stamp(NOW), url=make_url("https://a.com/"))
+
+    database.write_now(rekey)
+    [merge] = run(DuplicateStore(database).list_merges(1))
+    assert run(DuplicateStore(database).undo(1, merge.id, NOW)) == [old, new]
 
 
 def test_an_undo_gives_a_new_id_where_an_older_canonry_has_reused_the_old_one(database: Database) -> None:

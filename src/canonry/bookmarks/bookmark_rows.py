@@ -14,6 +14,8 @@ from canonry.store.schema import bookmarks
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+# The columns that change with the URL of a bookmark.
+URL_COLUMNS = ("key", "same_key", "url", "original_url", "exact_url", "policy", "expansion", "expansion_reason")
 EXACT_POLICY = "exact@1"  # of bookmarks whose URL is saved as it was given
 _NAMES = [each.name for each in fields(Bookmark)]
 bookmark_columns = [bookmarks.c[name] for name in _NAMES]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, delete, insert, select, update
 
 from canonry.bookmarks.bookmark import Bookmark  # noqa: TC001 (pydantic resolves the annotations of responses)
-from canonry.bookmarks.bookmark_rows import bookmark_columns, dump_json, parse_row
+from canonry.bookmarks.bookmark_rows import URL_COLUMNS, bookmark_columns, dump_json, parse_row
 from canonry.bookmarks.bookmark_store import load_bookmark
 from canonry.bookmarks.find_duplicates import find_groups
 from canonry.bookmarks.search_words import make_search_columns
@@ -233,21 +233,27 @@ def _undo(connection: Connection, owner: int, group_id: str, now: str) -> list[B
     # The rows may have been stored before the first user was added, under another owner id.
     rows: list[_Columns] = [{**row, "owner_id": owner} for row in json.loads(found.rows)]
     kept_id: int = rows[0]["id"]  # `merge_bookmarks` stores the kept bookmark first
+    rows[0] |= _find_edits(connection, owner, rows, now=now)
     _require_unused_keys(connection, owner, [row["key"] for row in rows], except_id=kept_id)
-    rows[0] |= _find_edits(connection, owner, kept_id, merged=_combine(rows), now=now)
     connection.execute(delete(bookmarks).where(bookmarks.c.owner_id == owner, bookmarks.c.id == kept_id))
     restored = [_restore_row(connection, row) for row in rows]
     connection.execute(update(bookmark_merges).where(bookmark_merges.c.id == found.id).values(undone_at=now))
     return [load_bookmark(connection, owner, each) for each in restored]
 
 
-def _find_edits(connection: Connection, owner: int, kept_id: int, *, merged: _Columns, now: str) -> _Columns:
-    """Return the columns of the kept bookmark that were changed after the merge: an undo must not lose them."""
+def _find_edits(connection: Connection, owner: int, rows: list[_Columns], *, now: str) -> _Columns:
+    """Return the columns of the kept bookmark that were changed after the merge: an undo must not lose them.
+
+    `rows` are those before the merge, that of the kept bookmark first.
+    """
+    kept, *others = rows
     try:
-        row = _lock_row(connection, owner, kept_id)
+        row = _lock_row(connection, owner, kept["id"])
     except BookmarkNotFound:
         return {}
-    edits = {name: row[name] for name, value in merged.items() if row[name] != value}
+    edits = {name: row[name] for name, value in _combine(rows).items() if row[name] != value}
+    if row["key"] not in {other["key"] for other in others}:  # else a rekey gave it the URL of another one
+        edits |= {name: row[name] for name in URL_COLUMNS if row[name] != kept[name]}
     return {**edits, "updated_at": now} if edits else {}
 
 

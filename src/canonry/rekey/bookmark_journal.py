@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from canonry.bookmarks.bookmark_rows import dump_json, make_key
+from canonry.bookmarks.bookmark_rows import URL_COLUMNS, dump_json, make_key
 from canonry.bookmarks.search_words import make_search_columns
 from canonry.store.schema import bookmark_merges, bookmarks, rekeyed_bookmarks
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from canonry.bookmarks.bookmark import Bookmark
 
-# The columns that a rekey sets.
-_URL_COLUMNS = ("key", "same_key", "url", "original_url", "exact_url", "policy", "expansion", "expansion_reason")
 _TOUCHED = ("updated_at", "haystack")
 
 
@@ -39,7 +37,7 @@ class Journal:
     def add_change(self, bookmark: Bookmark, *, new_url: str) -> None:
         """Remember a bookmark whose URL is about to change."""
         if self._rekey_id is not None:
-            columns = [bookmarks.c[name] for name in (*_URL_COLUMNS, *_TOUCHED)]
+            columns = [bookmarks.c[name] for name in (*URL_COLUMNS, *_TOUCHED)]
             row = self._connection.execute(select(*columns).where(bookmarks.c.id == bookmark.id)).mappings().one()
             self._add(bookmark.id, None, {**row, "new_url": new_url})
 
@@ -85,7 +83,7 @@ def _restore_change(connection: Connection, bookmark_id: int, before: dict[str, 
 
 
 def _set_url(connection: Connection, now: RowMapping, before: Mapping[str, Any]) -> None:
-    values = {name: before[name] for name in _URL_COLUMNS}
+    values = {name: before[name] for name in URL_COLUMNS}
     values["key"] = _find_free_key(connection, now["owner_id"], now["id"], before)
     values |= make_search_columns({**now, **values})
     if values["haystack"] == before["haystack"]:  # unchanged since the rekey
