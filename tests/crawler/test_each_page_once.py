@@ -102,6 +102,20 @@ def test_links_of_a_result_that_is_not_stored_are_found_on_other_pages(store: Da
     assert max(web.asked.values()) == 1
 
 
+def test_a_crawl_that_is_removed_while_its_sitemap_is_read_ends(store: Database) -> None:
+    async def fetch(url: str, **_: object) -> Response:
+        if not url.endswith("/sitemap.xml"):
+            return Response(200, url, {"content-type": "text/html"}, link("/a").encode())
+        await CrawlStore(store).remove(1)
+        return Response(200, url, {}, f"<urlset><url><loc>{SITE}/b</loc></url></urlset>".encode())
+
+    async def read() -> list[str]:
+        found = crawl(f"{SITE}/", engine="http", store=store, fetch=fetch, sitemaps=True)
+        return [page.url.removeprefix(SITE) async for page in found]
+
+    assert asyncio.run(read()) == ["/"]
+
+
 def make_session_site(count: int, spell: Callable[[str, str], str]) -> Callable[[str], str]:
     """Return a site whose every answer links to all pages with a new session."""
     given = iter(range(10**9))

@@ -268,11 +268,11 @@ class CrawlStore:
         await self._update(crawl_id, {"host": host, "address": address})
 
     async def add(self, crawl_id: int, pages: Sequence[PageUrl], *, depth: int, referrer: str) -> None:
-        """Queue pages that are not known yet."""
+        """Queue pages that are not known yet; nothing happens if the crawl was removed."""
 
         def work(connection: Connection) -> None:
-            connection.execute(select(crawls.c.id).where(crawls.c.id == crawl_id).with_for_update())
-            add_pages(connection, crawl_id, pages, depth, referrer)
+            if connection.execute(select(crawls.c.id).where(crawls.c.id == crawl_id).with_for_update()).first():
+                add_pages(connection, crawl_id, pages, depth, referrer)
 
         await self.database.write(work)
 
