@@ -338,6 +338,12 @@ def test_which_page_of_a_redirect_is_recorded(
     assert decide_redirect(target, is_target_read=is_read, has_queued_url=is_queued_url) is decision
 
 
+def test_a_target_that_redirected_itself_gets_the_record() -> None:
+    for is_read, decision in ((True, RedirectDecision.RECORD_TARGET), (False, RedirectDecision.SKIP_PAGE)):
+        given = {"is_target_read": is_read, "has_queued_url": True, "did_target_redirect": True}
+        assert decide_redirect(PageState.SKIPPED, **given) is decision
+
+
 OUTCOMES = [
     # why                                 state              status  failure                  reason                  wanted
     ("read",                              PageState.DONE,       200, None,                    None,                   "read"),

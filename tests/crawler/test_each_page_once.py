@@ -14,7 +14,7 @@ import pytest
 from canonry.crawler.crawl import crawl
 from canonry.crawler.crawl_store import CrawlStore
 from canonry.crawler.reasons import SkipReason
-from canonry.net.response import Response
+from canonry.net.response import Hop, Response
 from canonry.store.database import Database
 
 if TYPE_CHECKING:
@@ -100,6 +100,24 @@ def test_links_of_a_result_that_is_not_stored_are_found_on_other_pages(store: Da
 
     assert asyncio.run(read()) == pages.keys()
     assert max(web.asked.values()) == 1
+
+
+def test_one_of_two_pages_is_read_that_lead_to_each_other_in_turn(store: Database) -> None:
+    both_open = asyncio.Barrier(2)
+
+    async def fetch(url: str, **_: object) -> Response:
+        path = url.removeprefix(SITE)
+        if path in {"/robots.txt", "/"}:
+            return Response(200, url, {"content-type": "text/html"}, link("/a", "/b").encode())
+        await both_open.wait()
+        target = f"{SITE}{'/b' if path == '/a' else '/a'}"
+        return Response(200, target, {"content-type": "text/html"}, b"both", (Hop(302, url, target),))
+
+    async def read() -> list[str]:
+        found = crawl(f"{SITE}/", engine="http", store=store, fetch=fetch, robots=False)
+        return [page.url.removeprefix(SITE) async for page in found]
+
+    assert len(asyncio.run(read())) == 2, "the start page and one of the two"
 
 
 def test_a_crawl_that_is_removed_while_its_sitemap_is_read_ends(store: Database) -> None:

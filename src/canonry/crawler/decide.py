@@ -166,20 +166,23 @@ class RedirectDecision(Enum):
 
     RECORD_PAGE = auto()  # the page gets the record, under its own URL
     RECORD_PAGE_AND_RESERVE_TARGET = auto()  # and a link to the target that is found later makes no second page
-    RECORD_TARGET = auto()  # the target, which waits in the queue, gets the record; the page is skipped
+    RECORD_TARGET = auto()  # the target, which has no record of its own, gets this one; the page is skipped
     SKIP_PAGE = auto()  # the target has or gets a record from its own request
 
 
-def decide_redirect(target_state: PageState | None, *, is_target_read: bool, has_queued_url: bool) -> RedirectDecision:
+def decide_redirect(
+    target_state: PageState | None, *, is_target_read: bool, has_queued_url: bool, did_target_redirect: bool = False
+) -> RedirectDecision:
     """Decide which of the two pages is recorded: the one that redirects, or its target.
 
     `target_state` is None if the target is not in the frontier. `is_target_read` says that the redirect was followed,
-    `has_queued_url` that the URL of the page is still the one that was queued.
+    `has_queued_url` that the URL of the page is still the one that was queued, and `did_target_redirect` that the
+    target was skipped because it redirected when it was opened itself: two pages can lead to each other in turn.
     """
     if target_state is None and has_queued_url:
         return RedirectDecision.RECORD_PAGE_AND_RESERVE_TARGET
     if target_state is None or (target_state is PageState.FAILED and is_target_read):
         return RedirectDecision.RECORD_PAGE
-    if target_state is PageState.QUEUED and is_target_read:
+    if is_target_read and (target_state is PageState.QUEUED or did_target_redirect):
         return RedirectDecision.RECORD_TARGET
     return RedirectDecision.SKIP_PAGE

@@ -83,7 +83,7 @@ _RECORD = text(
     " begun_at = COALESCE(begun_at, :finished_at), lease = '', lease_until = NULL WHERE id = :id"
 )
 _SELECT_BY_KEY = text(
-    "SELECT id, state, depth, url, referrer FROM crawl_pages WHERE crawl_id = :crawl_id AND key = :key"
+    "SELECT id, state, depth, url, referrer, skip_reason FROM crawl_pages WHERE crawl_id = :crawl_id AND key = :key"
 )
 _RENEW_LEASES = text(
     "UPDATE crawl_pages SET lease_until = :until WHERE crawl_id = :crawl_id AND state = 'fetching' AND lease = :owner"
@@ -425,6 +425,7 @@ def _record_redirect(
         None if other is None else PageState(other.state),
         is_target_read=result.is_target_read,
         has_queued_url=result.page.url == result.url,
+        did_target_redirect=other is not None and other.skip_reason == SkipReason.REDIRECT_TO_PAGE,
     )
     if decision in (RedirectDecision.RECORD_PAGE, RedirectDecision.RECORD_PAGE_AND_RESERVE_TARGET):
         change = comparison.judge(result, result.url)
