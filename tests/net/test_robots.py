@@ -48,6 +48,14 @@ def test_the_group_of_the_crawler_decides() -> None:
     assert read_robots(TEXT, "third").judge("https://example.com/private") is RobotsVerdict.ALLOWED
 
 
+@pytest.mark.parametrize("name", ["canonry", "Canonry/1.0", "CANONRY/2 # a comment"])
+def test_a_group_names_the_crawler_with_or_without_a_version(name: str) -> None:
+    text = f"User-agent: {name}\nDisallow: /private\n\nUser-agent: *\nDisallow: /\n"
+    assert read_robots(text, "canonry").allows(PAGE)
+    assert not read_robots(text, "canonry").allows(f"{PAGE}private")
+    assert not read_robots(text, "canon").allows(PAGE)
+
+
 @pytest.mark.parametrize(
     ("delay", "seconds"), [("99999999", MAX_DELAY_SECONDS), ("1e9", MAX_DELAY_SECONDS), ("inf", 0.0), ("-1", 0.0)]
 )

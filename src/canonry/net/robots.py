@@ -104,14 +104,17 @@ def _limit_delay(seconds: float) -> float:
 def _replace_other_agents(text: str, token: str) -> str:
     """Give all crawlers but ours one name: the parser copies each rule for each crawler that a group names.
 
-    A file of 500 KiB can name 10,000 crawlers before 10,000 rules.
+    A file of 500 KiB can name 10,000 crawlers before 10,000 rules. Ours may be named with a version, `canonry/1.0`,
+    which the parser takes for another name.
     """
     own, other = token.lower(), f"User-agent: not-{token}"
 
     def replace_line(line: str) -> str:
         found = _USER_AGENT.match(" ".join(line.partition("#")[0].split()).lower())
-        name = found[1].replace("*", "") if found else ""
-        return other if name and name not in own else line
+        name, slash, _ = found[1].replace("*", "").partition("/") if found else ("", "", "")
+        if name and name not in own:
+            return other
+        return f"User-agent: {name}" if name and slash else line
 
     return "\n".join(map(replace_line, text.splitlines()))
 
