@@ -25,7 +25,7 @@ from canonry.rekey.bookmark_rekey import finish_rekey, plan_bookmark_rekey, reke
 from canonry.rekey.bookmark_rekey_store import BookmarkRekey, BookmarkRekeyStore
 from canonry.store.database import Database
 from canonry.store.pinned_policies import BOOKMARK, announce_newer, get_policy, repin_policy
-from canonry.store.schema import bookmark_merges, bookmarks, pinned_policies, rekeyed_bookmarks
+from canonry.store.schema import bookmark_merges, bookmarks, pinned_policies, rekeyed_bookmarks, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -158,6 +158,30 @@ def test_what_a_user_wrote_after_the_rekey_stays(database: Database) -> None:
     assert set(after) == {*before, max(after)}  # nothing lost, and the new one is still there
     assert (after[3]["title"], after[3]["url"]) == ("Mine", before[3]["url"])
     assert after[max(after)]["url"] == "https://example.com/new?fb_ref=3"
+    assert {row["policy"] for row in after.values()} == {"bookmark@1"}
+
+
+def test_every_kind_of_edit_after_the_rekey_stays(database: Database) -> None:
+    """Also one that search does not see, and the URL of a bookmark that others were merged with."""
+    before = {row["id"]: row for row in dump(database)}
+    moved = rekey(database)
+    edits = BookmarkStore(database)
+    url = BookmarkUrl("https://example.com/mine", None, "https://example.com/mine", False, "bookmark@2")
+    edited = asyncio.run(edits.edit(1, 3, {"to_read": True}, NOW + timedelta(minutes=1)))
+    asyncio.run(edits.edit(1, 1, {}, NOW + timedelta(minutes=1), url=url))
+    asyncio.run(edits.edit(2, 7, {"private": True}, NOW + timedelta(minutes=1)))
+    undo(database, moved.id)
+    after = {row["id"]: row for row in dump(database)}
+    assert set(after) == set(before)
+    assert (after[3]["to_read"], after[3]["url"], after[3]["updated_at"]) == (
+        1,
+        before[3]["url"],
+        stamp(NOW + timedelta(hours=1)),
+    )
+    assert after[3]["updated_at"] > edited.updated_at
+    assert after[1]["url"] == "https://example.com/mine"
+    assert (after[7]["private"], after[7]["url"]) == (1, before[7]["url"])
+    assert after[7]["updated_at"] != before[7]["updated_at"]
     assert {row["policy"] for row in after.values()} == {"bookmark@1"}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -22,7 +23,7 @@ from canonry.evidence.fact_store import refuse_pair
 from canonry.store.schema import bookmark_merges, bookmarks, stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from sqlalchemy import Row
@@ -146,7 +147,7 @@ def merge_bookmarks(
     return load_bookmark(connection, owner, kept_id)
 
 
-def _combine(rows: list[_Columns]) -> _Columns:
+def _combine(rows: Sequence[Mapping[str, Any]]) -> _Columns:
     """Combine the columns that people wrote; title and folder come from the first row that has one."""
     lists = {
         name: dump_json(list(dict.fromkeys(each for row in rows for each in json.loads(row[name]))))
@@ -233,31 +234,28 @@ def _undo(connection: Connection, owner: int, group_id: str, now: str) -> list[B
     # The rows may have been stored before the first user was added, under another owner id.
     rows: list[_Columns] = [{**row, "owner_id": owner} for row in json.loads(found.rows)]
     kept_id: int = rows[0]["id"]  # `merge_bookmarks` stores the kept bookmark first
-    rows[0] |= _find_edits(connection, owner, rows, now=now)
+    with suppress(BookmarkNotFound):  # it may have been deleted, or merged with another one
+        rows[0] |= find_edits(_lock_row(connection, owner, kept_id), rows, now=now)
     _require_unused_keys(connection, owner, [row["key"] for row in rows], except_id=kept_id)
     connection.execute(delete(bookmarks).where(bookmarks.c.owner_id == owner, bookmarks.c.id == kept_id))
-    restored = [_restore_row(connection, row) for row in rows]
+    restored = [restore_row(connection, row) for row in rows]
     connection.execute(update(bookmark_merges).where(bookmark_merges.c.id == found.id).values(undone_at=now))
     return [load_bookmark(connection, owner, each) for each in restored]
 
 
-def _find_edits(connection: Connection, owner: int, rows: list[_Columns], *, now: str) -> _Columns:
-    """Return the columns of the kept bookmark that were changed after the merge: an undo must not lose them.
+def find_edits(current: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], *, now: str) -> _Columns:
+    """Return the columns of a kept bookmark that were changed after the merge: an undo must not lose them.
 
     `rows` are those before the merge, that of the kept bookmark first.
     """
     kept, *others = rows
-    try:
-        row = _lock_row(connection, owner, kept["id"])
-    except BookmarkNotFound:
-        return {}
-    edits = {name: row[name] for name, value in _combine(rows).items() if row[name] != value}
-    if row["key"] not in {other["key"] for other in others}:  # else a rekey gave it the URL of another one
-        edits |= {name: row[name] for name in URL_COLUMNS if row[name] != kept[name]}
+    edits = {name: current[name] for name, value in _combine(rows).items() if current[name] != value}
+    if current["key"] not in {other["key"] for other in others}:  # else a rekey gave it the URL of another one
+        edits |= {name: current[name] for name in URL_COLUMNS if current[name] != kept[name]}
     return {**edits, "updated_at": now} if edits else {}
 
 
-def _restore_row(connection: Connection, row: _Columns) -> int:
+def restore_row(connection: Connection, row: _Columns) -> int:
     """Insert a row again and return its id: a new one if an older canonry has given its id to another bookmark."""
     is_taken = connection.execute(select(bookmarks.c.id).where(bookmarks.c.id == row["id"])).first() is not None
     values = {name: value for name, value in row.items() if name != "id" or not is_taken}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from canonry.bookmarks.bookmark_rows import URL_COLUMNS, dump_json, make_key
+from canonry.bookmarks.duplicates import find_edits, restore_row
 from canonry.bookmarks.search_words import make_search_columns
 from canonry.store.schema import bookmark_merges, bookmarks, rekeyed_bookmarks
 
@@ -34,12 +35,12 @@ class Journal:
         self._rekey_id = rekey_id
         self._rows: list[dict[str, Any]] = []
 
-    def add_change(self, bookmark: Bookmark, *, new_url: str) -> None:
-        """Remember a bookmark whose URL is about to change."""
+    def add_change(self, bookmark: Bookmark, *, new_url: str, now: str) -> None:
+        """Remember a bookmark whose URL is about to change, at the time `now`."""
         if self._rekey_id is not None:
             columns = [bookmarks.c[name] for name in (*URL_COLUMNS, *_TOUCHED)]
             row = self._connection.execute(select(*columns).where(bookmarks.c.id == bookmark.id)).mappings().one()
-            self._add(bookmark.id, None, {**row, "new_url": new_url})
+            self._add(bookmark.id, None, {**row, "new_url": new_url, "moved_at": now})
 
     def add_merge(self, owner: int, kept_id: int) -> None:
         """Remember the merge that was just made."""
@@ -86,7 +87,11 @@ def _set_url(connection: Connection, now: RowMapping, before: Mapping[str, Any])
     values = {name: before[name] for name in URL_COLUMNS}
     values["key"] = _find_free_key(connection, now["owner_id"], now["id"], before)
     values |= make_search_columns({**now, **values})
-    if values["haystack"] == before["haystack"]:  # unchanged since the rekey
+    if "moved_at" in before:
+        is_unchanged = now["updated_at"] in {before["moved_at"], before["updated_at"]}
+    else:  # the journal of an earlier release
+        is_unchanged = values["haystack"] == before["haystack"]
+    if is_unchanged:
         values["updated_at"] = before["updated_at"]
     connection.execute(update(bookmarks).where(bookmarks.c.id == now["id"]).values(values))
 
@@ -98,17 +103,19 @@ def _restore_merge(connection: Connection, merge_id: int, now: str) -> None:
     ).first()
     if merge is None:
         return
-    kept, *others = [{**row, "owner_id": merge.owner_id} for row in json.loads(merge.rows)]
-    query = select(bookmarks).where(bookmarks.c.id == kept["id"], bookmarks.c.owner_id == merge.owner_id)
+    rows: list[dict[str, Any]] = [{**row, "owner_id": merge.owner_id} for row in json.loads(merge.rows)]
+    query = select(bookmarks).where(bookmarks.c.id == rows[0]["id"], bookmarks.c.owner_id == merge.owner_id)
     current = connection.execute(query.with_for_update()).mappings().first()
-    if current is not None and current["updated_at"] == merge.created_at:
-        connection.execute(delete(bookmarks).where(bookmarks.c.id == kept["id"]))
-        others.insert(0, kept)
-    elif current is not None:
-        _set_url(connection, current, kept)
-    for row in others:
+    if current is None:
+        rows = rows[1:]
+    else:
+        rows[0] |= find_edits(dict(current), rows, now=now)
+        if current["deleted_at"] is not None:
+            rows[0] |= {"deleted_at": current["deleted_at"], "updated_at": current["updated_at"]}
+        connection.execute(delete(bookmarks).where(bookmarks.c.id == current["id"]))
+    for row in rows:
         row["key"] = _find_free_key(connection, row["owner_id"], row["id"], row)
-        connection.execute(insert(bookmarks).values({**row, **make_search_columns(row)}))
+        restore_row(connection, row)
     connection.execute(update(bookmark_merges).where(bookmark_merges.c.id == merge_id).values(undone_at=now))
 
 

@@ -316,7 +316,7 @@ class _Batch:
                 self.merged += 1
                 if older == error.bookmark_id:
                     return  # the bookmark that was kept has the new URL already
-        self._journal.add_change(bookmark, new_url=url.url)
+        self._journal.add_change(bookmark, new_url=url.url, now=self._now)
         if url.exact_url:
             move_exact_bookmark(self._connection, owner, bookmark.id, url)
         else:
