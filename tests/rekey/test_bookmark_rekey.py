@@ -185,6 +185,24 @@ def test_every_kind_of_edit_after_the_rekey_stays(database: Database) -> None:
     assert {row["policy"] for row in after.values()} == {"bookmark@1"}
 
 
+def test_undoing_two_rekeys_restores_every_row_if_the_second_began_before_the_first_ended(database: Database) -> None:
+    """As when a second learned rule is accepted while the bookmarks are still moved for the first."""
+    before = dump(database)
+    store = BookmarkRekeyStore(database)
+
+    async def move_some() -> int:
+        started = await store.start("bookmark@2", NOW)
+        assert await store.move_batch(started.id, partial(rekey_url, to_policy="bookmark@2"), NOW, size=2)
+        return started.id
+
+    first = asyncio.run(move_some())
+    second = rekey(database, "crawl@2")
+    undo(database, second.id)
+    assert {row["policy"] for row in dump(database)} == {"bookmark@2"}
+    undo(database, first)
+    assert dump(database) == before
+
+
 def test_a_url_that_was_saved_again_does_not_stop_the_undo(database: Database) -> None:
     before = dump(database)
     moved = rekey(database)

@@ -279,12 +279,22 @@ def _restore_batch(connection: Connection, rekey_id: int, rekey_url: RekeyUrl, n
         return False
     restored = restore_bookmarks(connection, rekey_id, size, now=now)
     if not restored:
-        journal = Journal(connection, None)
+        # Bookmarks that the rekey before this one did not move yet: the undo of that one must move them back, too.
+        journal = Journal(connection, _find_rekey_to(connection, rekey.from_policy, before_id=rekey_id))
         restored = len(_move_rows(connection, _Batch(connection, rekey.from_policy, now, journal), rekey_url, size))
+        journal.write()
     if not restored:
         c = renormalizations.c
         connection.execute(update(renormalizations).where(c.id == rekey_id).values(undone_at=now))
     return bool(restored)
+
+
+def _find_rekey_to(connection: Connection, policy_id: str, *, before_id: int) -> int | None:
+    """Return the last rekey before another one, if it was to this policy and can still be undone."""
+    c = renormalizations.c
+    query = select(c.id, c.to_policy).where(c.id < before_id, c.undo_started_at.is_(None)).order_by(c.id.desc())
+    found = connection.execute(query.limit(1)).first()
+    return found.id if found is not None and found.to_policy == policy_id else None
 
 
 class _Batch:
