@@ -178,7 +178,15 @@ def test_an_invalid_setting_in_the_file_is_an_error_even_if_a_variable_overrides
 
 def test_a_mistyped_variable_is_found() -> None:
     others = {name_variable(each.name): "" for each in fields(Settings)} | dict.fromkeys(
-        ("CANONRY_PURE", "CANONRY_CRAWL_AUTH", "CANONRY_LINKDING_TOKEN", "CANONRY_SERVE_OPTIONS", "HOME"), ""
+        (
+            "CANONRY_PURE",
+            "CANONRY_REAL_URLS",
+            "CANONRY_CRAWL_AUTH",
+            "CANONRY_LINKDING_TOKEN",
+            "CANONRY_SERVE_OPTIONS",
+            "HOME",
+        ),
+        "",
     )
     assert find_mistyped_variables(others) == []
     assert find_mistyped_variables({"CANONRY_ALLOW_NETWORK": "10.0.0.0/8"}) == [

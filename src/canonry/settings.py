@@ -160,7 +160,8 @@ def find_mistyped_variables(environ: Mapping[str, str] | None = None) -> list[st
     environ = os.environ if environ is None else environ
     prefix = name_variable("")
     given = [name.removeprefix(prefix).lower() for name in sorted(environ) if name.startswith(prefix)]
-    near = {name: suggest(name, _PARSERS) for name in given if name not in _PARSERS}
+    # Other programs may have variables of this prefix, which are no mistakes: only names with a slip are.
+    near = {name: suggest(name, _PARSERS, likeness=0.85) for name in given if name not in _PARSERS}
     return [f"{name_variable(name)}: unknown setting {name!r}{text}" for name, text in near.items() if text]
 
 

@@ -255,6 +255,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._progress += 1
+        self._quiet_bytes = 0
         self._is_complete = True
         self._table.slow.pop(self, None)
         self._stop_timer()
