@@ -12,7 +12,7 @@ import pytest
 
 from canonry.errors import FailureKind
 from canonry.net.engine import PageFailure
-from canonry.net.links import read_page, resolve
+from canonry.net.links import cut_deep_nesting, read_page, resolve
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parents[1] / "cases" / "anchor_cases.json").read_text())[
     "cases"
@@ -117,6 +117,38 @@ def test_deep_pages_are_cut() -> None:
     assert [link.text for link in content.links] == ["x"]
     assert content.failure is not None
     assert content.failure.kind is FailureKind.TRUNCATED
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<svg><title>x</title>" + "<g><path d='M0 0'/></g>" * 5_000 + "</svg>",
+        "<a href=/none><svg><use href='#x'/><!-- --></svg></a></b>" * 5_000,
+        "<script>text = '" + "<b>bold<\\/b>" * 5_000 + "'</script>",
+        "<STYLE>" + "<b>" * 5_000 + "</Style >",
+        "<!--" + "<div>" * 5_000 + "-->",
+        "<p><b>x</b>" * 5_000,
+    ],
+    ids=["picture", "pictures", "script", "style", "comment", "paragraphs"],
+)
+def test_flat_pages_with_many_tags_are_not_cut(html: str) -> None:
+    content = read_page(f"{html}<a href=/y>y</a>".encode(), url=PAGE)
+    assert (content.links[-1].text, content.failure) == ("y", None)
+
+
+@pytest.mark.parametrize(
+    "unit", ["<div></b>", "<!--><div>", "<svg><style><g>", "<textarea></textarea><b>", "<div/>", "<path/>"]
+)
+def test_deep_pages_are_cut_whatever_stands_between_their_tags(unit: str) -> None:
+    for before in ("", "<svg></svg>", "<svg/>", "<svg></p>", "<svg><foreignObject>"):
+        assert len(cut_deep_nesting(before + unit * 100_000)) <= len(before) + len(unit) * 2_001
+
+
+def test_unfinished_scripts_and_comments_take_little_time() -> None:
+    started = time.process_time()
+    for unit in ("<script>", "<!--", "<b><!--", "<div", "</", "<title></title"):
+        cut_deep_nesting(unit * 500_000)
+    assert time.process_time() - started < 30  # seconds of CPU
 
 
 def test_html_inside_of_formulas_and_pictures() -> None:

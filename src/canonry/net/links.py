@@ -6,6 +6,7 @@ https://html.spec.whatwg.org/multipage/links.html with scripting enabled: the co
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,12 +29,22 @@ _MAX_TITLE_CHARACTERS = 1_000
 _MAX_DEPTH = 2_000  # nested elements; the time to parse grows with the square of the depth
 _MAX_INNER_LEVEL = 10  # documents inside of documents: shadow roots and `srcdoc`
 _MAX_LINK_TEXT_UNITS = 50  # UTF-16 code units
-# Tags of elements that can nest: not those that are empty or end where the next one begins.
-_TAG = re.compile(
-    r"<(/?)(?!(?:a|area|base|br|col|dd|dt|embed|hr|img|input|li|link|meta|optgroup|option|p|param|rp|rt|source"
-    r"|tbody|td|tfoot|th|thead|tr|track|wbr)\b)[a-zA-Z]",
-    re.IGNORECASE,
-)
+_TAG = re.compile(r"<!--|<(/?)([a-zA-Z][^\s/>]*)([^>]*)")
+_COMMENT_END = re.compile(r"--!?>")
+# Elements that do not nest: they are empty, or end where the next one begins.
+_FLAT = frozenset({
+    "a", "area", "base", "br", "col", "dd", "dt", "embed", "hr", "img", "input", "li", "link", "meta", "optgroup",
+    "option", "p", "param", "rp", "rt", "source", "tbody", "td", "tfoot", "th", "thead", "tr", "track", "wbr",
+})  # fmt: skip
+# Elements of SVG: `<path/>` is complete there. An HTML element stays open: `<div/>` is `<div>`.
+_SHAPES = frozenset({
+    "animate", "animatemotion", "animatetransform", "circle", "clippath", "defs", "desc", "ellipse", "filter", "g",
+    "image", "line", "lineargradient", "marker", "mask", "path", "pattern", "polygon", "polyline", "radialgradient",
+    "rect", "stop", "symbol", "text", "textpath", "title", "tspan", "use",
+})  # fmt: skip
+_RAW_ENDS = {
+    name: re.compile(rf"</{name}[\s/>]", re.IGNORECASE) for name in ("script", "style", "textarea", "title")
+}  # the content of these elements is text
 # The characters that JavaScript's trim() removes; Python's strip() removes others.
 _JS_SPACES = "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"  # noqa: E501
 _C0_AND_SPACE = "".join(map(chr, range(33)))
@@ -256,11 +267,30 @@ def _trim_link_text(text: str) -> str:
 
 def cut_deep_nesting(text: str) -> str:
     """Return the page up to the place where elements are nested deeper than on any real page."""
-    if text.count("<") <= _MAX_DEPTH:
+    if text.count("<") - text.count("</") <= _MAX_DEPTH:
         return text
-    depth = 0
-    for tag in _TAG.finditer(text):
-        depth += -1 if tag[1] else 1
-        if depth > _MAX_DEPTH:
-            return text[: tag.start()]
+    opened = Counter[str]()
+    depth = position = 0
+    is_picture = False  # within <svg>, where only elements of SVG have followed
+    while tag := _TAG.search(text, position):
+        closing, name, attributes = tag[1], (tag[2] or "").lower(), tag[3]
+        position = tag.end()
+        if name == "svg":
+            is_picture = not closing and not attributes.endswith("/")
+        elif name and name not in _SHAPES:
+            is_picture = False
+        is_raw = name in _RAW_ENDS and not closing and not (opened["svg"] or opened["math"])
+        if not name or is_raw:
+            end = _RAW_ENDS[name].search(text, position) if is_raw else _COMMENT_END.search(text, tag.start() + 2)
+            if end is None:
+                return text  # the rest is text of this element, or a comment
+            position = end.end()
+        elif closing:
+            depth -= opened[name] > 0
+            opened[name] -= opened[name] > 0
+        elif name not in _FLAT and not (is_picture and attributes.endswith("/")):
+            opened[name] += 1
+            depth += 1
+            if depth > _MAX_DEPTH:
+                return text[: tag.start()]
     return text
