@@ -20,6 +20,14 @@ def test_compressed_files_are_read_up_to_the_limit() -> None:
     assert read_sitemap(b"\x1f\x8bnot gzip").pages == ()
 
 
+def test_a_compressed_file_of_several_parts_is_read_up_to_its_first_error() -> None:
+    urls = [f"https://example.com/{number}" for number in range(3)]
+    parts = [gzip.compress(text.encode()) for text in ("<urlset>", *(f"<url><loc>{url}</loc></url>" for url in urls))]
+    assert read_sitemap(b"".join(parts)).pages == tuple(urls)
+    broken = parts[-1][:-8] + b"checksum"
+    assert read_sitemap(b"".join([*parts[:-1], broken])).pages[:2] == tuple(urls[:2])
+
+
 def test_urls_before_an_error_count() -> None:
     assert read_sitemap(b"<urlset><url><loc>https://example.com/a</loc></url><url></broken>").pages == (
         "https://example.com/a",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import zlib
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 from xml.parsers import expat
 
 from canonry.errors import FailureKind, FetchFailed, InvalidUrl, UnsafeUrl
+from canonry.net.content_encoding import DecodeError, make_decoder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable
@@ -125,9 +126,13 @@ class _StopParsing(Exception):
 
 
 def _decompress(body: bytes) -> bytes:
-    """Return the content of a gzip file, up to the limit; empty if it is invalid."""
-    decompressor = zlib.decompressobj(31)
-    try:
-        return decompressor.decompress(body, MAX_FILE_BYTES)
-    except zlib.error:
-        return b""
+    """Return the content of a gzip file, up to its first error and to the limit."""
+    content = bytearray()
+    decoder = make_decoder("gzip")
+    assert decoder is not None
+    with suppress(DecodeError):
+        for piece in decoder.decode(body):
+            content += piece
+            if len(content) >= MAX_FILE_BYTES:
+                break
+    return bytes(content[:MAX_FILE_BYTES])
