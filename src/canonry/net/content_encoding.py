@@ -194,4 +194,5 @@ def _collect_decoders() -> dict[str, Callable[[], Decoder]]:
 
 _COMPRESSED = _collect_decoders()
 ACCEPT_ENCODING = ", ".join(_COMPRESSED)
-_DECODERS: dict[str, Callable[[], Decoder]] = {"": _Identity, "identity": _Identity, **_COMPRESSED}
+# x-gzip is gzip: https://www.rfc-editor.org/rfc/rfc9110#name-gzip-coding
+_DECODERS: dict[str, Callable[[], Decoder]] = {"": _Identity, "identity": _Identity, "x-gzip": _Gzip, **_COMPRESSED}
