@@ -189,6 +189,34 @@ async def test_links_are_read_although_an_image_never_ends() -> None:
 
 
 @needs_chrome
+@pytest.mark.parametrize(
+    ("script", "href"),
+    [
+        ("alert('Not allowed'); history.back()", "/here"),
+        ("history.go(-1); history.go('-2')", "/here"),
+        ("setTimeout(() => history.back(), 200)", "/here"),
+        ("onload = () => history.back()", "/here"),
+        (
+            "onpopstate = () => document.querySelector('a').setAttribute('href', '/back');"
+            + "history.pushState({}, '', '/pushed'); setTimeout(() => history.back(), 10)",
+            "/back",
+        ),
+    ],
+    ids=["back", "go", "later", "load", "to an entry of its own"],
+)
+@in_a_loop
+async def test_a_page_does_not_go_back_to_the_page_before_it(script: str, href: str) -> None:
+    pages = {PAGE: make_page(GOOD), "http://site.example/page": make_page(f"<script>{script}</script><a href=/here>x")}
+    async with LoopbackWeb(pages) as web, run_engine(web.lookup, tabs=1) as engine:
+        for before in ("", PAGE):  # the first page of the tab, and one after another
+            if before:
+                assert (await engine.open(before, origin=Origin.PERSON)).title == "Good"
+            opened = await engine.open("http://site.example/page", origin=Origin.PERSON)
+            assert (opened.final_url, opened.failure) == ("http://site.example/page", None)
+            assert [link.href for link in opened.links] == [href]
+
+
+@needs_chrome
 @in_a_loop
 async def test_downloads_are_refused() -> None:
     pages = {

@@ -14,6 +14,7 @@ _MAX_DIALOGS = 20
 TAB_CRASHED = PageFailure(FailureKind.BROWSER, "The tab crashed")
 TAB_CLOSED = PageFailure(FailureKind.BROWSER, "The tab was closed")
 ENDLESS_DIALOGS = PageFailure(FailureKind.DIALOG_LOOP, "The page keeps opening dialogs")
+_SAME_DOCUMENT = frozenset({"sameDocument", "historySameDocument"})  # navigations to a fragment or a pushed state
 
 
 @dataclass(slots=True)
@@ -101,7 +102,7 @@ class MainFrame:
             case "Page.frameClearedScheduledNavigation" if params["frameId"] == self.frame_id:
                 self.is_leaving = False
             case "Page.frameStartedNavigating" if params["frameId"] == self.frame_id:
-                self.is_leaving = self.is_leaving or params.get("navigationType") != "sameDocument"
+                self.is_leaving = self.is_leaving or params.get("navigationType") not in _SAME_DOCUMENT
             case "Page.javascriptDialogOpening":
                 self.dialog_count += 1
                 if self.dialog_count > _MAX_DIALOGS:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from canonry.errors import FailureKind
+from canonry.net.chrome.history_script import HISTORY_SCRIPT
 from canonry.net.chrome.interception import Interception
 from canonry.net.chrome.link_script import LINK_SCRIPT, ScriptResult, parse_result
 from canonry.net.chrome.main_frame import MainFrame
@@ -96,6 +97,7 @@ class Tab:
             ("Network.setBypassServiceWorker", {"bypass": True}),
             ("Emulation.setUserAgentOverride", {"userAgent": user_agent}),
             ("Fetch.enable", {"handleAuthRequests": True}),
+            ("Page.addScriptToEvaluateOnNewDocument", {"source": HISTORY_SCRIPT}),
         ):
             self._send(method, **params)
         # Chrome sends no event for a document that is replaced before its commit, so the page must have arrived
@@ -153,6 +155,7 @@ class Tab:
         self._frame = self._make_frame()
         self._requests = PendingRequests(self._frame_id)
         self._send("Network.clearBrowserCookies")
+        self._send("Page.resetNavigationHistory")
         self._interception.start_page(self._options, self._send)
         self._start_archive()
         challenges = self.endpoint.challenge_count
