@@ -155,6 +155,11 @@ def test_rows_with_an_invalid_url_are_counted() -> None:
     assert (learned.rows, learned.invalid, len(learned.rules)) == (121, 1, 1)
 
 
+def test_a_row_with_text_that_is_no_unicode_is_an_error_that_names_the_column() -> None:
+    with pytest.raises(LearnError, match="wrong url"):
+        canonry.learn([("https://a.example/\ud800", "x")])
+
+
 def test_garbage_and_nothing_give_no_rule() -> None:
     assert canonry.learn([]).rules == ()
     rows = [(f"https://[::1]:8{n}/%zz//;;?&&=&{n}#", None) for n in range(50)]

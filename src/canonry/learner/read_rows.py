@@ -93,7 +93,7 @@ def _make_column(rows: list[dict[str, object]], name: str) -> Any:
         if name == "simhash" and all(value is None or isinstance(value, int) for value in values):
             return pa.array([None if value is None else value % (1 << 64) for value in values], pa.uint64())  # type: ignore[operator]
         return pa.array(values)
-    except (pa.ArrowException, OverflowError) as error:
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
         raise LearnError(f"The rows have a wrong {name}: {get_first_line(error)}") from None
 
 
