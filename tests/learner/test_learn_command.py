@@ -51,6 +51,15 @@ def test_a_file_that_cannot_be_used_is_named_with_the_reason(
     assert f"{path} {message}" in str(done.exception)
 
 
+def test_a_csv_file_that_is_not_utf_8_is_named_with_line_and_reason(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(b"url,content_hash\nhttp://a.example/\xff,1\n")
+    message = str(learn(str(path)).exception)
+    assert "Line: 2" in message
+    assert "not utf-8" in message
+    assert "\n" not in message
+
+
 def test_a_damaged_archive_is_named_with_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "index.cdx.gz"
     data = bytearray(gzip.compress(b"com,a)/ 20200101000000 http://a.example/ text/html 200 ABC\n" * 1000))

@@ -156,7 +156,15 @@ def _select(connection: duckdb.DuckDBPyConnection, table: str, name: str, params
         for batch in result.to_arrow_reader(_BATCH_ROWS):
             yield pa.table(batch.columns, names=SCHEMA.names).cast(SCHEMA)
     except duckdb.Error as error:
-        raise LearnError(f"{name} cannot be read: {get_first_line(error)}") from None
+        raise LearnError(f"{name} cannot be read: {_describe(error)}") from None
+
+
+def _describe(error: duckdb.Error) -> str:
+    """Return one line; of an error in a CSV file the number of the line and what is wrong with it."""
+    paragraph = str(error).partition("\n\n")[0].splitlines()
+    if len(paragraph) > 1 and "CSV Error" in paragraph[0]:
+        return f"{paragraph[0]}: {paragraph[-1]}"  # between the two, the text of the line
+    return get_first_line(error)
 
 
 def _quote(name: str) -> str:
