@@ -222,6 +222,10 @@ def test_an_undo_is_refused_if_a_later_rekey_was_not_undone(database: Database) 
     second = rekey(database, "exact@1")
     with pytest.raises(RekeyUnfinished):
         undo(database, first.id)
+    store = BookmarkRekeyStore(database)
+    asyncio.run(store.start_undo(second.id, NOW))
+    with pytest.raises(RekeyUnfinished, match="Wait for it"):
+        undo(database, first.id)
     undo(database, second.id)
     undo(database, first.id)
     with pytest.raises(RekeyNotFound):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from canonry.core.configured_overrides import remember_overrides
 from canonry.core.overrides import parse_overrides
 from canonry.core.presets import policy
-from canonry.errors import LearnedRuleConflict
+from canonry.errors import LearnedRuleConflict, RekeyUnfinished
 from canonry.learner.export_rules import make_overrides
 from canonry.learner.proposal_store import Proposal, ProposalState, ProposalStore
 
@@ -43,8 +43,16 @@ class Review:
         to_policy = await self._make_policy(proposal_id, pinned)
         if to_policy == pinned:
             rekey = await self._find_rekey(proposal_id, to_policy)
+            proposal = await self.store.get(proposal_id)
+            if proposal.state is ProposalState.ACCEPTED:
+                return proposal  # by a call at the same time
         else:
-            rekey = await self._rekeys.start(to_policy, from_policy=pinned)
+            try:
+                rekey = await self._rekeys.start(to_policy, from_policy=pinned)
+            except RekeyUnfinished:
+                if await self._rekeys.store.get_policy() == pinned:
+                    raise
+                return await self.accept(proposal_id)  # this rule or another one was accepted at the same time
         return await self.store.decide(
             proposal_id, ProposalState.ACCEPTED, self._clock(), rekey_id=rekey.id if rekey else None, policy=to_policy
         )

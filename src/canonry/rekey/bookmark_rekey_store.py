@@ -190,6 +190,8 @@ def _start(connection: Connection, policy_id: str, now: str, from_policy: str | 
 
 def _start_undo(connection: Connection, rekey_id: int, now: str) -> BookmarkRekey:
     for latest in _select_rekeys(connection):
+        if latest.id > rekey_id and latest.is_undoing:
+            raise RekeyUnfinished(f"The undo of rekey {latest.id} is unfinished. Wait for it, then start again.")
         if latest.id > rekey_id and latest.undone_at is None:
             raise RekeyUnfinished(f"Rekey {latest.id} came after rekey {rekey_id}. Undo it first.")
     for found in _select_rekeys(connection, rekey_id):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -23,15 +24,17 @@ pytest.importorskip("duckdb")
 
 @pytest.fixture
 def service(database_url: str) -> Generator[Running]:
-    rows = [
-        (f"https://shop.example/item?kind={n}&zog={n * 3 + c}", f"content {n}") for n in range(40) for c in range(3)
-    ]
+    propose(database_url, "shop.example")
+    with serving(database_url) as running:
+        yield running
+
+
+def propose(database_url: str, host: str) -> None:
+    rows = [(f"https://{host}/item?kind={n}&zog={n * 3 + c}", f"content {n}") for n in range(40) for c in range(3)]
     with Database(database_url) as database:
         learned = canonry.learn(rows)
         assert asyncio.run(ProposalStore(database).propose(learned.rules, datetime.now(UTC))) == 1
         assert asyncio.run(ProposalStore(database).propose(learned.rules, datetime.now(UTC))) == 0
-    with serving(database_url) as running:
-        yield running
 
 
 def read_bookmark_rows(database_url: str) -> list[tuple[object, ...]]:
@@ -115,4 +118,26 @@ def test_accepting_again_after_an_interruption_finds_the_rekey(service: Running,
     assert (second["rekey_id"], second["policy"]) == (first["rekey_id"], first["policy"])
     assert service.ask("POST", f"{path}/undo", None).json()["state"] == "proposed"
     until(lambda: service.get(rekey).json()["undone_at"])
+    assert read_bookmark_rows(database_url) == rows_before
+
+
+def test_rules_that_are_accepted_at_the_same_time_all_count(service: Running, database_url: str) -> None:
+    propose(database_url, "mall.example")
+    for host in ("mall.example", "shop.example"):
+        for zog in (1, 2):
+            service.put(f"https://{host}/item?kind=900&zog={zog}")
+    rows_before = read_bookmark_rows(database_url)
+    paths = [f"/api/learned/{rule['id']}/accept" for rule in service.get("/api/learned").json()]
+    with ThreadPoolExecutor() as threads:  # each twice, as by a double click
+        asked = [threads.submit(service.ask, "POST", path, None) for path in paths * 2]
+    assert [each.result().status for each in asked] == [200] * 4
+    rekeys = "/api/admin/renormalizations"
+    until(lambda: all(each["finished_at"] for each in service.get(rekeys).json()))
+    assert sorted(each["url"] for each in service.get("/api/bookmarks").json()) == [
+        "https://mall.example/item?kind=900",
+        "https://shop.example/item?kind=900",
+    ]
+    for rule in sorted(service.get("/api/learned").json(), key=lambda rule: -rule["rekey_id"]):
+        assert service.ask("POST", f"/api/learned/{rule['id']}/undo", None).status == 200
+        until(lambda: all(each["undone_at"] or not each["undo_started_at"] for each in service.get(rekeys).json()))
     assert read_bookmark_rows(database_url) == rows_before
