@@ -136,11 +136,24 @@ def test_flat_pages_with_many_tags_are_not_cut(html: str) -> None:
     assert (content.links[-1].text, content.failure) == ("y", None)
 
 
+@pytest.mark.parametrize("unit", ["<g a=/>", '<g a="/>">', """<g a='"' b="/>">""", "<g a b=c/>"])
+def test_elements_whose_slash_is_part_of_a_value_are_open(unit: str) -> None:
+    assert len(cut_deep_nesting("<svg>" + unit * 100_000)) <= len("<svg>") + len(unit) * 2_001
+
+
 @pytest.mark.parametrize(
     "unit", ["<div></b>", "<!--><div>", "<svg><style><g>", "<textarea></textarea><b>", "<div/>", "<path/>"]
 )
 def test_deep_pages_are_cut_whatever_stands_between_their_tags(unit: str) -> None:
-    for before in ("", "<svg></svg>", "<svg/>", "<svg></p>", "<svg><foreignObject>"):
+    for before in (
+        "",
+        "<svg></svg>",
+        "<svg/>",
+        "<svg></p>",
+        "<svg><foreignObject>",
+        "<svg><title>",
+        "<svg><desc><b></desc>",
+    ):
         assert len(cut_deep_nesting(before + unit * 100_000)) <= len(before) + len(unit) * 2_001
 
 

@@ -38,10 +38,14 @@ _FLAT = frozenset({
 })  # fmt: skip
 # Elements of SVG: `<path/>` is complete there. An HTML element stays open: `<div/>` is `<div>`.
 _SHAPES = frozenset({
-    "animate", "animatemotion", "animatetransform", "circle", "clippath", "defs", "desc", "ellipse", "filter", "g",
-    "image", "line", "lineargradient", "marker", "mask", "path", "pattern", "polygon", "polyline", "radialgradient",
-    "rect", "stop", "symbol", "text", "textpath", "title", "tspan", "use",
+    "animate", "animatemotion", "animatetransform", "circle", "clippath", "defs", "ellipse", "filter", "g", "image",
+    "line", "lineargradient", "marker", "mask", "path", "pattern", "polygon", "polyline", "radialgradient", "rect",
+    "stop", "symbol", "text", "textpath", "tspan", "use",
 })  # fmt: skip
+# Elements of SVG that may contain HTML, and the rest of one that has only text.
+_DESCRIPTIONS = {name: re.compile(rf"[^<]*</{name}>", re.IGNORECASE) for name in ("title", "desc")}
+# What is between the name and `>` of a complete element. In `<g a=/>` and `<g a="/>">` the slash is part of a value.
+_COMPLETE = re.compile(r"""(?:\s+[\w:.-]+(?:="[^"]*"|='[^']*')?)*\s*/""")
 _RAW_ENDS = {
     name: re.compile(rf"</{name}[\s/>]", re.IGNORECASE) for name in ("script", "style", "textarea", "title")
 }  # the content of these elements is text
@@ -275,8 +279,11 @@ def cut_deep_nesting(text: str) -> str:
     while tag := _TAG.search(text, position):
         closing, name, attributes = tag[1], (tag[2] or "").lower(), tag[3]
         position = tag.end()
+        if is_picture and name in _DESCRIPTIONS and (description := _DESCRIPTIONS[name].match(text, position)):
+            position = description.end()
+            continue
         if name == "svg":
-            is_picture = not closing and not attributes.endswith("/")
+            is_picture = not closing and not _COMPLETE.fullmatch(attributes)
         elif name and name not in _SHAPES:
             is_picture = False
         is_raw = name in _RAW_ENDS and not closing and not (opened["svg"] or opened["math"])
@@ -288,7 +295,7 @@ def cut_deep_nesting(text: str) -> str:
         elif closing:
             depth -= opened[name] > 0
             opened[name] -= opened[name] > 0
-        elif name not in _FLAT and not (is_picture and attributes.endswith("/")):
+        elif name not in _FLAT and not (is_picture and _COMPLETE.fullmatch(attributes)):
             opened[name] += 1
             depth += 1
             if depth > _MAX_DEPTH:

@@ -197,8 +197,10 @@ async def test_links_are_read_although_an_image_never_ends() -> None:
         ("setTimeout(() => history.back(), 200)", "/here"),
         ("onload = () => history.back()", "/here"),
         (
-            "onpopstate = () => document.querySelector('a').setAttribute('href', '/back');"
-            + "history.pushState({}, '', '/pushed'); setTimeout(() => history.back(), 10)",
+            (
+                "onpopstate = () => document.querySelector('a').setAttribute('href', '/back');"
+                "history.pushState({}, '', '/pushed'); setTimeout(() => history.back(), 10)"
+            ),
             "/back",
         ),
     ],
