@@ -6,6 +6,7 @@ import asyncio
 import json
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -294,6 +295,41 @@ def test_a_duplicate_that_was_saved_on_purpose_stays_if_its_url_does(database: D
     rekey(database)
     titles = [row["title"] for row in dump(database) if row["url"] == url.url]
     assert titles == ["Title 6", saved.title]
+
+
+def test_an_undo_waits_for_the_batch_that_another_process_moves(database: Database) -> None:
+    """On PostgreSQL other transactions write meanwhile; SQLite has one writer."""
+    if database.is_sqlite:
+        return
+    before, store = dump(database), BookmarkRekeyStore(database)
+    started = asyncio.run(store.start("bookmark@2", NOW))
+    undoing = Thread(target=undo, args=(database, started.id))
+
+    def undo_meanwhile(bookmark: Bookmark) -> BookmarkUrl | None:
+        if undoing.ident is None:
+            undoing.start()
+            undoing.join(timeout=1)  # it would end now if it did not wait
+        return rekey_url(bookmark, "bookmark@2")
+
+    asyncio.run(store.move_batch(started.id, undo_meanwhile, NOW))
+    undoing.join()
+    assert dump(database) == before
+
+
+def test_a_large_batch_is_undone(database: Database) -> None:
+    """A statement has a limited number of parameters."""
+
+    def fill(connection: Connection) -> None:
+        rows = [
+            {"rekey_id": started.id, "bookmark_id": 10**6, "row": json.dumps({"new_url": "https://gone.example/"})}
+        ] * 70_000
+        connection.execute(insert(rekeyed_bookmarks), rows)
+
+    store = BookmarkRekeyStore(database)
+    started = asyncio.run(store.start("bookmark@2", NOW))
+    database.write_now(fill)
+    asyncio.run(store.start_undo(started.id, NOW))
+    assert asyncio.run(finish_rekey(store, started.id, clock=clock, size=70_000)).undone_at is not None
 
 
 def test_an_edit_during_a_batch_is_kept(database: Database) -> None:

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 from canonry.bookmarks.bookmark_rows import URL_COLUMNS, dump_json, make_key
 from canonry.bookmarks.duplicates import find_edits, restore_row
 from canonry.bookmarks.search_words import make_search_columns
+from canonry.feeds.key_lookup import split_into_chunks
 from canonry.store.schema import bookmark_merges, bookmarks, rekeyed_bookmarks
 
 if TYPE_CHECKING:
@@ -69,8 +70,7 @@ def restore_bookmarks(connection: Connection, rekey_id: int, size: int, *, now: 
             _restore_change(connection, row.bookmark_id, json.loads(row.row))
         else:
             _restore_merge(connection, row.merge_id, now)
-    if rows:
-        ids = [row.id for row in rows]
+    for ids in split_into_chunks([row.id for row in rows]):
         connection.execute(delete(rekeyed_bookmarks).where(rekeyed_bookmarks.c.id.in_(ids)))
     return len(rows)
 

@@ -189,6 +189,7 @@ def _start(connection: Connection, policy_id: str, now: str, from_policy: str | 
 
 
 def _start_undo(connection: Connection, rekey_id: int, now: str) -> BookmarkRekey:
+    lock_policy(connection, BOOKMARK)
     for latest in _select_rekeys(connection):
         if latest.id > rekey_id and latest.is_undoing:
             raise RekeyUnfinished(f"The undo of rekey {latest.id} is unfinished. Wait for it, then start again.")
@@ -236,8 +237,15 @@ def _select_rekeys(connection: Connection, rekey_id: int | None = None) -> list[
     return found
 
 
-def _move_batch(connection: Connection, rekey_id: int, rekey_url: RekeyUrl, now: str, size: int) -> bool:
+def _lock_rekey(connection: Connection, rekey_id: int) -> BookmarkRekey:
+    """Return a rekey and lock it: on PostgreSQL its undo, another batch or another rekey waits for this transaction."""
+    connection.execute(select(renormalizations.c.id).where(renormalizations.c.id == rekey_id).with_for_update())
     [rekey] = _select_rekeys(connection, rekey_id)
+    return rekey
+
+
+def _move_batch(connection: Connection, rekey_id: int, rekey_url: RekeyUrl, now: str, size: int) -> bool:
+    rekey = _lock_rekey(connection, rekey_id)
     if rekey.finished_at is not None:
         return False
     journal = Journal(connection, rekey_id)
@@ -276,7 +284,7 @@ def _move_rows(connection: Connection, batch: _Batch, rekey_url: RekeyUrl, size:
 
 def _restore_batch(connection: Connection, rekey_id: int, rekey_url: RekeyUrl, now: str, size: int) -> bool:
     """Restore what the journal has, then move back the bookmarks that were saved since under the new policy."""
-    [rekey] = _select_rekeys(connection, rekey_id)
+    rekey = _lock_rekey(connection, rekey_id)
     if not rekey.is_undoing:
         return False
     restored = restore_bookmarks(connection, rekey_id, size, now=now)
