@@ -79,7 +79,7 @@ def all_policies() -> list[Policy]:
 
 
 def add_random_overrides(choose: random.Random, policy: Policy) -> Policy:
-    """Return the policy with overrides of version 1 that it accepts."""
+    """Return the policy with overrides of the format overrides.v1 that it accepts."""
     while True:
         try:
             return policy.with_overrides(random_overrides.make_overrides(choose))

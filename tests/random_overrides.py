@@ -1,4 +1,4 @@
-"""Random overrides files of version 1, and URLs that their rules may change."""
+"""Random overrides files of the format overrides.v1, and URLs that their rules may change."""
 
 from __future__ import annotations
 

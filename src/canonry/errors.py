@@ -19,6 +19,8 @@ TYPE_CHECKING = False  # typing itself would cost start-up time
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from canonry.evidence.same_page import Evidence
+
 
 class RefusalKind(StrEnum):
     """Why the guard refused a URL or an address."""
@@ -167,8 +169,34 @@ class NotAFeed(_TargetError):
         return f"not a feed: {quote(self.target)}: {self.reason}"
 
 
+class InvalidSize(CanonryError, ValueError):
+    """The text is not a size in bytes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"{self.text[:40]!r} is not a size. Write it like 500kB, 1GB or 512MiB."
+
+
 class StoreError(CanonryError):
     """The store cannot be read or written."""
+
+
+class InvalidStoreUrl(StoreError):
+    """The text is not the URL of a store: a mistake of the caller, unlike a store that cannot be reached."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(url, reason)
+        self.url = url
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"{mask_credentials(self.url)!r}: {self.reason}. Write the store as sqlite:///FILE, such as"
+            " sqlite:////data/x.db, or as postgresql://USER@HOST/NAME."
+        )
 
 
 class NewerStore(StoreError):
@@ -177,6 +205,10 @@ class NewerStore(StoreError):
 
 class RekeyUnfinished(StoreError):
     """A rekey has not finished: the keys of the store are under two policies, and nothing can be ingested."""
+
+
+class PolicyRepinned(RekeyUnfinished):
+    """A rekey has begun since a key was made: it must be made again under the new policy."""
 
 
 class ChangesLost(CanonryError):
@@ -215,7 +247,7 @@ class WebhookNotFound(CanonryError, LookupError):
         self.webhook_id = webhook_id
 
     def __str__(self) -> str:
-        return f"no webhook has the id {self.webhook_id}; it may have been removed"
+        return f"There is no webhook with id {self.webhook_id}. It may have been removed."
 
 
 class WorkerAlreadyRunning(StoreError):
@@ -256,7 +288,7 @@ class CrawlNotFound(CanonryError, LookupError):
         self.crawl_id = crawl_id
 
     def __str__(self) -> str:
-        return f"no crawl has the id {self.crawl_id}; it may have been removed"
+        return f"There is no crawl with id {self.crawl_id}. It may have been removed."
 
 
 class FeedNotFound(CanonryError, LookupError):
@@ -267,7 +299,7 @@ class FeedNotFound(CanonryError, LookupError):
         self.feed_id = feed_id
 
     def __str__(self) -> str:
-        return f"no feed has the id {self.feed_id}; it may have been removed"
+        return f"There is no feed with id {self.feed_id}. It may have been removed."
 
 
 class BookmarkNotFound(CanonryError):
@@ -284,6 +316,21 @@ class AlreadySaved(CanonryError):
     def __init__(self, bookmark_id: int) -> None:
         super().__init__(f"Bookmark {bookmark_id} has this URL already.")
         self.bookmark_id = bookmark_id
+
+
+class PageAlreadySaved(AlreadySaved):
+    """Bookmark `bookmark_id` of the owner is proven to show the page of this URL under `url`."""
+
+    def __init__(self, bookmark_id: int, url: str, evidence: Evidence) -> None:
+        super().__init__(bookmark_id)
+        self.url = url
+        self.evidence = evidence
+
+    def __str__(self) -> str:
+        return (
+            f"Bookmark {self.bookmark_id} has this page already, under {quote(self.url)}. {self.evidence.sentence}"
+            " To save this URL all the same, use on_duplicate=allow."
+        )
 
 
 class EtagMismatch(CanonryError):

@@ -11,9 +11,11 @@ import canonry
 from canonry.core.keys import (
     MAX_KEY_BYTES,
     Item,
+    list_guid_twins,
     loosen_place,
+    make_guid_key,
+    make_link_key,
     make_place,
-    make_url_key,
     replace_unstorable,
     shorten_key,
     strip_scheme_and_www,
@@ -100,9 +102,9 @@ def test_keys_that_are_too_long_for_an_index_become_digests() -> None:
     fits, long = "é" * (MAX_KEY_BYTES // 2), "é" * (MAX_KEY_BYTES // 2) + "x"
     assert shorten_key(fits) == fits
     assert shorten_key(long) == f"sha256:{sha256(long)}"
-    assert make_url_key(f"https://a.com/{long}") == shorten_key(canonry.normalize(f"https://a.com/{long}", "entry"))
-    assert make_url_key("HTTPS://A.com/#x") == "https://a.com/"
-    assert make_url_key("no url") == ""
+    assert make_link_key(f"https://a.com/{long}") == shorten_key(canonry.normalize(f"https://a.com/{long}", "entry"))
+    assert make_link_key("HTTPS://A.com/#x") == "https://a.com/"
+    assert make_link_key("no url") == ""
 
 
 @pytest.mark.parametrize(
@@ -142,6 +144,26 @@ def test_a_place_stays_as_it_is(url: str, wanted: str) -> None:
     """A rekey and its undo make places from places."""
     assert make_place(url) == wanted
     assert loosen_place(wanted) == wanted
+
+
+@pytest.mark.parametrize(
+    ("guid", "wanted"),
+    [
+        ("http://a.com/1", ["https://a.com/1", "https://www.a.com/1", "http://www.a.com/1"]),
+        ("https://www.a.com/1", ["https://a.com/1", "http://a.com/1", "http://www.a.com/1"]),
+        ("tag:a.com,2026:1", []),
+        ("ftp://a.com/1", []),
+        ("http://", []),
+        ("42", []),
+    ],
+)
+def test_only_a_guid_that_is_a_url_has_twins(guid: str, wanted: list[str]) -> None:
+    assert list_guid_twins(guid) == wanted
+
+
+def test_the_key_of_a_guid_is_that_of_an_item_with_it() -> None:
+    item = {"guid": "http://a.com/1"}
+    assert make_guid_key("http://a.com/1", FEED) == canonry.identity_keys(item, FEED)[0].key_value
 
 
 def test_content_hash_covers_what_readers_see() -> None:

@@ -1,4 +1,4 @@
-"""contract L4: overrides of version 1 run in C, with the answers of the reference."""
+"""contract L4: overrides of the format overrides.v1 run in C, with the answers of the reference."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -49,6 +50,9 @@ CASES = [
     ("slug and id", "https://a.com/n/any-text-12.html", "https://a.com/n/12.html"),
     ("id and slug", "https://a.com/t/12-any-text", "https://a.com/t/12"),
     ("slug before id", "https://a.com/any-text/dp/B00X1", "https://a.com/dp/B00X1"),
+    ("a path parameter is no slug", "https://a.com/t/12-any-text;page=2", "https://a.com/t/12-any-text;page=2"),
+    ("nor is it beside one", "https://a.com/q/12/any-text;page=2", "https://a.com/q/12/any-text;page=2"),
+    ("a dropped one does not matter", "https://a.com/t/12-any-text;sid=2", "https://a.com/t/12"),
     ("query to path", "https://a.com/index.php?title=Foo&x=1", "https://a.com/wiki/Foo?x=1"),
     ("a value that is no segment", "https://a.com/index.php?title=a/b", "https://a.com/index?title=a/b"),
     ("case", "https://a.com/ABC/Def", "https://a.com/abc/Def"),
@@ -122,9 +126,23 @@ def test_a_mistake_is_refused_with_its_place(rules: dict[str, Any], place: str) 
     assert caught.value.place == place
 
 
-def test_hosts_that_lead_to_each_other_are_refused() -> None:
-    with pytest.raises(canonry.PolicyError):
-        make_policy({"host": "b.com"}, b_com={"host": "a.com"})
+def test_hosts_that_lead_to_each_other_are_refused_in_order() -> None:
+    rewrites = [{"from_prefix": "https://c.com/", "to_prefix": "https://a.com/"}]
+    with pytest.raises(canonry.PolicyError) as caught:
+        make_policy(
+            {"host": "b.com"}, b_com={"host": "c.com"}, c_com={"rewrite_rules": rewrites}, d_com={"host": "a.com"}
+        )
+    assert caught.value.place == "overrides"
+    assert re.findall(r"[a-d]\.com", caught.value.reason) == ["a.com", "b.com", "c.com", "a.com"]
+
+
+def test_hosts_that_lead_to_one_are_allowed() -> None:
+    policy = make_policy({"host": "c.com"}, b_com={"host": "c.com"}, c_com={"host": "d.com"})
+    assert (
+        canonry.normalize("https://b.com/x", policy)
+        == canonry.normalize("https://a.com/x", policy)
+        == "https://d.com/x"
+    )
 
 
 def test_a_host_that_a_site_moves_back_is_refused() -> None:

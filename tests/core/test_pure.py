@@ -13,8 +13,8 @@ import canonry
 
 CORE = Path(canonry.__file__).parent / "core"
 ALLOWED = {
-    "__future__", "ada_url", "binascii", "canonry", "collections", "dataclasses", "difflib", "enum", "functools", "hashlib",
-    "json", "re", "tomllib", "typing",
+    "__future__", "ada_url", "binascii", "canonry", "collections", "dataclasses", "difflib", "enum", "functools", "graphlib",
+    "hashlib", "json", "re", "tomllib", "typing",
 }  # fmt: skip
 
 

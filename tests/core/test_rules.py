@@ -32,3 +32,8 @@ def test_parameter_names_are_compared_decoded_and_without_case() -> None:
     matches = rules.make_name_matcher(("utm_*", "Id", "é"))
     assert all(map(matches, ["utm_", "UTM_X=1", "ut%6D_x", "%55tm%5fx=1", "ID", "%69d", "%C3%A9=1"]))
     assert not any(map(matches, ["utm", "utm%255f", "i", "idx", "", "=id", "%C3%89", "%E9", "x=utm_x"]))
+
+
+def test_lower_case_leaves_the_digits_of_escapes() -> None:
+    cases = {"/A%2FB": "/a%2Fb", "%aB%AB": "%aB%AB", "%ZZ%A": "%zz%a", "A": "a", "": ""}
+    assert {given: rules.lower_unescaped(given) for given in cases} == cases

@@ -113,7 +113,7 @@ def test_a_main_host_is_a_host_of_the_same_block() -> None:
     for host in listed:
         for each in [host] if host[0] != "*" else [label + host[1:] for label in labels if label != "*"]:
             if entry := tables.find(each):
-                main = tables.find(entry.name_main(each))
+                main = tables.find(entry.get_main_host(each))
                 assert main is not None and main.block is entry.block and main.group == MAIN_GROUP, each
                 checked += 1
     assert checked > 1_400

@@ -16,7 +16,7 @@ TAKES_OVERRIDES = frozenset({"article"})
 OVERRIDES_VARIABLE = "CANONRY_OVERRIDES"
 SETTINGS_FILE = "canonry.toml"
 DEFAULT_OVERRIDES = "config/url_normalization_overrides.v0.json"
-DIGEST_DIGITS = 8  # of the digest in the id of a policy
+DIGEST_DIGITS = 8  # of each digest in the id of a policy
 
 _remembered: dict[str, Overrides] = {}
 

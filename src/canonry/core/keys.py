@@ -79,14 +79,14 @@ class Item:
         """Return the item, made from a mapping or object with these field names (or `id`, `url`, `content`)."""
         if isinstance(item, Item):
             return item
-        fields = cast("Mapping[str, object]", item) if isinstance(item, Mapping) else _attributes(item)
+        fields = cast("Mapping[str, object]", item) if isinstance(item, Mapping) else _read_attributes(item)
         enclosures = fields.get("enclosures")
         return cls(
-            guid=_text(fields, "guid", "id"),
-            link=_text(fields, "link", "url"),
-            title=_text(fields, "title"),
-            published=_text(fields, "published"),
-            text=_text(fields, "text", "content"),
+            guid=_find_text(fields, "guid", "id"),
+            link=_find_text(fields, "link", "url"),
+            title=_find_text(fields, "title"),
+            published=_find_text(fields, "published"),
+            text=_find_text(fields, "text", "content"),
             enclosures=tuple(map(str, cast("list[object]", enclosures)))
             if isinstance(enclosures, list | tuple)
             else (),
@@ -135,7 +135,7 @@ def normalize_link(link: str, *, policy: str = ENTRY_POLICY) -> str:
         return ""
 
 
-def make_url_key(link: str, *, policy: str = ENTRY_POLICY) -> str:
+def make_link_key(link: str, *, policy: str = ENTRY_POLICY) -> str:
     """Return the key of a link: normalized, as a digest if that is too long, empty if it is not a URL."""
     return shorten_key(normalize_link(link, policy=policy))
 
@@ -185,6 +185,20 @@ def loosen_place(address: str) -> str:
     return f"{path}?{query}" if query else path
 
 
+def make_guid_key(guid: str, feed_url: str) -> str:
+    """Return the value of the key of a guid as it is stored."""
+    return shorten_key(f"{feed_url}:{guid}")
+
+
+def list_guid_twins(guid: str) -> list[str]:
+    """Return the other texts of a guid that is a URL: with the other scheme, with and without `www.`."""
+    scheme, _, address = guid.partition("://")
+    if scheme not in {"http", "https"} or not address:
+        return []
+    host = address.removeprefix("www.")
+    return [twin for start in ("https://", "http://") for www in ("", "www.") if (twin := start + www + host) != guid]
+
+
 def is_weak_guid(guid: str) -> bool:
     """Whether a guid is so short or plain that other feeds may use it for other items: `42`, `post-1`."""
     return len(guid) < _MIN_GUID_CHARS or guid.isdecimal()
@@ -209,11 +223,11 @@ def make_first_fallback_hash(item: Item, feed_url: str) -> str:
     return hash_fields(feed_url, item.title.strip(), item.published.strip(), *link)
 
 
-def _attributes(item: object) -> dict[str, object]:
+def _read_attributes(item: object) -> dict[str, object]:
     names = ("guid", "id", "link", "url", "title", "published", "text", "content", "enclosures")
     return {name: getattr(item, name, None) for name in names}
 
 
-def _text(item: Mapping[str, object], *names: str) -> str:
+def _find_text(item: Mapping[str, object], *names: str) -> str:
     """Return the first of these fields that is not empty, as text; empty if all are."""
     return next((str(value) for value in map(item.get, names) if value not in (None, "")), "")

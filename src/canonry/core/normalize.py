@@ -172,7 +172,7 @@ def _make_edits(policy: Policy, tables: SiteTables, get_dropped: Callable[[str],
         move_host = edits.get("site_host")
         edits["site_host"] = lambda parts: bool(move_host and move_host(parts)) or rules.embeds_address(parts)
     if policy.strip_www:
-        edits["strip_www"] = _make_strip_www(code_sites.targets | tables.targets)
+        edits["strip_www"] = _make_strip_www(code_sites.main_hosts | tables.main_hosts)
     if policy.strip_auth:
         edits["strip_auth"] = _strip_auth
     if policy.normalize_escapes:
@@ -214,11 +214,11 @@ def _make_site_path(code_sites: SiteRules, tables: SiteTables) -> Edit:
     return rewrite_path
 
 
-def _make_strip_www(targets: frozenset[str]) -> Edit:
+def _make_strip_www(main_hosts: frozenset[str]) -> Edit:
     """Make rule 3, which leaves the main hosts of sites alone."""
 
     def strip_www(parts: Parts) -> None:
-        if parts.host.startswith("www.") and parts.host not in targets:
+        if parts.host.startswith("www.") and parts.host not in main_hosts:
             parts.host = rules.strip_www(parts.host)
 
     return strip_www

@@ -1,8 +1,9 @@
-"""Parse the rules of an overrides file of version 1, and refuse those that would not end (contract L4)."""
+"""Parse the rules of an overrides file of the format overrides.v1; refuse those that would not end (contract L4)."""
 
 from __future__ import annotations
 
 import re
+from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
 from canonry.core.override_rules import PLACES, HostRules, QueryToPath, Slug, SlugKind
@@ -11,8 +12,6 @@ from canonry.core.url import parse
 from canonry.url_errors import InvalidUrl, PolicyError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from canonry.core.json_nodes import JsonNode
     from canonry.core.overrides import Override
 
@@ -33,7 +32,7 @@ def parse_params(node: JsonNode) -> tuple[str, ...]:
 
 
 def parse_host_rules(keys: dict[str, JsonNode], host: str) -> HostRules:
-    """Return the rules of version 1 for one host; PolicyError with the position on any mistake."""
+    """Return the rules of overrides.v1 for one host; PolicyError with the position on any mistake."""
 
     def read(key: str) -> list[JsonNode]:
         return keys[key].require_list() if key in keys else []
@@ -134,8 +133,8 @@ def _parse_path(node: JsonNode) -> str:
 
 
 def refuse_growing_rules(overrides: dict[str, Override], file: str) -> None:
-    """Raise a PolicyError if rules of version 1, with rewrites, could change a URL without end."""
-    _refuse_circle_of_hosts(overrides, file)
+    """Raise a PolicyError if rules of overrides.v1, with rewrites, could change a URL without end."""
+    _refuse_host_cycle(overrides, file)
     for override in overrides.values():
         if override.rules is None:
             continue
@@ -147,42 +146,18 @@ def refuse_growing_rules(overrides: dict[str, Override], file: str) -> None:
             is_shorter = len(after.path) < len(before.path)
             is_https = (before.path, after.scheme) == (after.path, "https") and override.rules.scheme != "http"
             if has_query or not (is_shorter or is_https):
-                reason = "beside rules of version 1, a rewrite must make the path shorter, or only http to https"
+                reason = "beside rules of overrides.v1, a rewrite must make the path shorter, or only http to https"
                 raise PolicyError(f"{reason}: {rewrite.from_prefix} → {rewrite.to_prefix}", file, rewrite.place)
 
 
-def _refuse_circle_of_hosts(overrides: dict[str, Override], file: str) -> None:
-    targets = {host: _list_targets(override) for host, override in overrides.items()}
+def _refuse_host_cycle(overrides: dict[str, Override], file: str) -> None:
     if not any(override.rules and override.rules.host for override in overrides.values()):
-        return  # the rewrites of 003 are checked as prefixes
-    done: set[str] = set()
-    for start in targets:
-        path: list[str] = []
-        _walk_hosts(start, targets, path, done, lambda circle: PolicyError(
-            f"hosts that lead to each other: {' → '.join(circle)}", file, "overrides"))  # fmt: skip
-
-
-def _walk_hosts(
-    host: str,
-    targets: dict[str, set[str]],
-    path: list[str],
-    done: set[str],
-    make_error: Callable[[list[str]], Exception],
-) -> None:
-    stack = [(host, iter(sorted(targets.get(host, ()))))]
-    path.append(host)
-    while stack:
-        at, following = stack[-1]
-        target = next(following, None)
-        if target is None:
-            stack.pop()
-            path.pop()
-            done.add(at)
-        elif target in path:
-            raise make_error([*path[path.index(target) :], target])
-        elif target not in done:
-            stack.append((target, iter(sorted(targets.get(target, ())))))
-            path.append(target)
+        return  # rewrites alone are checked as prefixes: rewrite_cycles.py
+    try:
+        TopologicalSorter({host: sorted(_list_targets(each)) for host, each in overrides.items()}).prepare()
+    except CycleError as error:
+        cycle = " → ".join(reversed(error.args[1]))
+        raise PolicyError(f"hosts that lead to each other: {cycle}", file, "overrides") from None
 
 
 def _list_targets(override: Override) -> set[str]:

@@ -1,4 +1,4 @@
-"""The rules that an overrides file of version 1 adds to those of 003 (contract L4, docs/howto/overrides.md).
+"""The rules that only an overrides file of the format overrides.v1 may have (contract L4, docs/howto/overrides.md).
 
 All rules of a host make a URL smaller in a fixed order of measures: fewer parameters, a shorter path and query, fewer
 capital letters, https, sorted parameters. So they end, whatever the URL is (docs/decisions/0023-learned-rules.md).
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from canonry.core.rules import lower_ascii, sort_params
+from canonry.core.rules import lower_ascii, lower_unescaped, sort_params
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +27,6 @@ _DIGITS = re.compile("[0-9]+")
 _EXTENSION = re.compile(r".*[^.]\.([A-Za-z][A-Za-z0-9]{0,5})", re.DOTALL)
 _TEXT_BEFORE_ID = re.compile(r"(.*[A-Za-z].*[-_,.])[A-Za-z]?[0-9]+(?:\.[A-Za-z][A-Za-z0-9]*)?", re.DOTALL)
 _TEXT_AFTER_ID = re.compile(r"[0-9]+([-_,][^.]*[A-Za-z][^.]*)(?:\.[A-Za-z][A-Za-z0-9]*)?", re.DOTALL)
-_ESCAPE_OR_CAPITALS = re.compile("%[0-9A-Fa-f]{2}|[A-Z]+")
 _PATH_VALUE = re.compile(r"[^/+?#;.%\\][^/+?#;\\]*")
 
 
@@ -59,7 +58,7 @@ class QueryToPath:
 
 @dataclass(frozen=True, slots=True)
 class HostRules:
-    """The rules of version 1 for one host."""
+    """The rules of overrides.v1 for one host."""
 
     drop_below: tuple[tuple[str, tuple[str, ...]], ...] = ()
     drop_at: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -113,14 +112,14 @@ class HostRules:
         if path != "/":
             has_slash = path.endswith("/")
             segments = (path[1:-1] if has_slash else path[1:]).split("/")
-            segments, has_slash = self._edit_segments(segments, has_slash=has_slash)
+            segments, has_slash = self._edit_segments(segments, has_slash=has_slash, has_path_params=";" in path)
             if self.strip_trailing_slash:
                 has_slash = False
             path = "/" + "/".join(segments) + ("/" if has_slash and segments else "")
         # `//host` would be read as a host if the path were moved to another place
         parts.path = path if not path.startswith("//") else parts.path
 
-    def _edit_segments(self, segments: list[str], *, has_slash: bool) -> tuple[list[str], bool]:
+    def _edit_segments(self, segments: list[str], *, has_slash: bool, has_path_params: bool) -> tuple[list[str], bool]:
         while len(segments) > 1 and self._is_dropped(segments[0], "first"):
             segments = segments[1:]
         if self.drop_segments or self.drop_shapes:
@@ -129,7 +128,7 @@ class HostRules:
             if self._is_dropped(segments[-1], "last"):
                 has_slash = has_slash or "." in segments[-1]  # `/a/index.html` is `/a/`, `/a/print` is `/a`
                 segments = segments[:-1]
-        if segments and self.slugs:
+        if segments and self.slugs and not has_path_params:  # `;page=2` is no part of a slug
             segments = self._drop_slugs(segments)
         if segments and self.drop_extensions:
             extension = get_extension(segments[-1])
@@ -137,7 +136,7 @@ class HostRules:
                 segments = [*segments[:-1], segments[-1][: -len(extension) - 1]]
         if self.lower_case:
             segments = [
-                _lower(segment) if get_place(at, len(segments)) in self.lower_case else segment
+                lower_unescaped(segment) if get_place(at, len(segments)) in self.lower_case else segment
                 for at, segment in enumerate(segments)
             ]
         return segments, has_slash
@@ -223,8 +222,3 @@ def _drop_path_params(path: str, names: frozenset[str]) -> str:
         return ";".join([text, *(param for param in params if lower_ascii(param.partition("=")[0]) not in names)])
 
     return "/".join(clean(segment) if ";" in segment else segment for segment in path.split("/"))
-
-
-def _lower(segment: str) -> str:
-    """Lower-case ASCII letters, but not the digits of escapes."""
-    return _ESCAPE_OR_CAPITALS.sub(lambda match: match[0] if match[0][0] == "%" else match[0].lower(), segment)

@@ -54,7 +54,7 @@ class Override:
     drop_query_params: tuple[str, ...]
     rewrites: tuple[Rewrite, ...]
     is_dropped: Callable[[str], bool] = field(compare=False)
-    rules: HostRules | None = None  # of version 1
+    rules: HostRules | None = None  # of overrides.v1
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ The class is written without dataclasses: importing them would add a third to th
 
 from __future__ import annotations
 
+from canonry.core.configured_overrides import DIGEST_DIGITS
 from canonry.core.tables import POLICIES, SITE_TABLES
 
 TYPE_CHECKING = False
@@ -104,8 +105,8 @@ class Policy:
     @property
     def id(self) -> str:
         """`name@version`, then `~hex` if the options were changed, then `+hex` if there is an overrides file."""
-        changed = f"~{self._options_digest()[:8]}" if self.is_changed else ""
-        overrides = f"+{self.overrides.digest[:8]}" if self.overrides else ""
+        changed = f"~{self._digest_options()[:DIGEST_DIGITS]}" if self.is_changed else ""
+        overrides = f"+{self.overrides.digest[:DIGEST_DIGITS]}" if self.overrides else ""
         return f"{self.name}@{self.version}{changed}{overrides}"
 
     @property
@@ -113,13 +114,13 @@ class Policy:
         """Whether the options differ from those of the policy that first had this name and version."""
         own_id = f"{self.name}@{self.version}"
         origin = self.origin or (get_shipped(own_id) if own_id in POLICIES else self)
-        return self._options() != origin._options()  # noqa: SLF001
+        return self._list_options() != origin._list_options()  # noqa: SLF001
 
     @property
     def digest(self) -> str:
         """Hex sha256 of everything that decides an answer: options, site tables, overrides."""
         overrides = self.overrides.digest if self.overrides else ""
-        return _sha256(f"{self._options_digest()}+{overrides}")
+        return _sha256(f"{self._digest_options()}+{overrides}")
 
     def options(self) -> dict[str, object]:
         """Return every option by name, as values that JSON and TOML can write."""
@@ -208,10 +209,10 @@ class Policy:
         fields |= {"strip_params_on": dict(self.strip_params_on), "overrides": self.overrides}
         return Policy(**{**fields, **changes})
 
-    def _options(self) -> tuple[object, ...]:
+    def _list_options(self) -> tuple[object, ...]:
         return tuple(getattr(self, option) for option in OPTIONS)
 
-    def _options_digest(self) -> str:
+    def _digest_options(self) -> str:
         import json
 
         tables = {site: get_site_table(site) for site in self.sites}
@@ -224,14 +225,14 @@ class Policy:
     def __delattr__(self, field: str) -> None:
         raise AttributeError(f"cannot delete {field}: a policy is frozen")
 
-    def _key(self) -> tuple[object, ...]:
-        return (self.name, self.version, self.is_changed, self.overrides, self._options())
+    def _make_key(self) -> tuple[object, ...]:
+        return (self.name, self.version, self.is_changed, self.overrides, self._list_options())
 
     def __eq__(self, other: object) -> bool:
-        return self._key() == other._key() if isinstance(other, Policy) else NotImplemented
+        return self._make_key() == other._make_key() if isinstance(other, Policy) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self._key())
+        return hash(self._make_key())
 
     def __repr__(self) -> str:
         return f"<Policy {self.id}>"

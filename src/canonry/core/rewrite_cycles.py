@@ -64,7 +64,7 @@ def refuse_cycles(overrides: Overrides, policy: Policy) -> None:
 
 
 def _refuse_undone_hosts(overrides: Overrides, policy: Policy) -> None:
-    """Raise a PolicyError if the policy moves a host back that rules of version 1 moved."""
+    """Raise a PolicyError if the policy moves a host back that rules of overrides.v1 moved."""
     for host, override in overrides.by_host.items():
         if override.rules is not None and not _settles(f"https://{host}/a1/b2?c=3", policy, set()):
             raise PolicyError(f"the rules for {host} and the policy {policy.name} undo each other", overrides.file)

@@ -92,6 +92,15 @@ def lower_ascii(name: str) -> str:
     return name.encode("latin-1").lower().decode("latin-1")
 
 
+def lower_unescaped(text: str) -> str:
+    """`/A%2FB` → `/a%2Fb`: lower-case the letters of a parsed URL, but not the hex digits of escapes."""
+    return re.sub("%[0-9A-Fa-f]{2}|[A-Z]+", _lower_unless_escape, text) if "%" in text else text.lower()
+
+
+def _lower_unless_escape(match: re.Match[str]) -> str:
+    return match[0] if match[0][0] == "%" else match[0].lower()
+
+
 def is_param_name(name: str) -> bool:
     """Return whether a policy can list this name: decoded, with a `*` only at its end and never alone."""
     return re.fullmatch(r"[^\x00-\x20&=#*%\ud800-\udfff]+\*?", name) is not None

@@ -66,7 +66,7 @@ class SiteHost:
                     return page, found.groupdict()
         return None, {}
 
-    def name_main(self, host: str) -> str:
+    def get_main_host(self, host: str) -> str:
         """Return the main host for a host of this entry."""
         if self.main_domain:
             return strip_www(host).partition(".")[0] + self.main_domain
@@ -78,12 +78,12 @@ class SiteHost:
 
 
 class SitePage:
-    """One kind of page, ready to match and to write."""
+    """One kind of page, ready to match and to write; docs/howto/add-a-site.md has the keys of its table."""
 
     __slots__ = (
-        "absent", "defaults", "drop", "fragment", "fragments", "groups", "has_conditions", "is_plain", "keep", "moves",
-        "not_values", "only", "paths", "query", "rename", "target", "target_code", "target_query", "whole", "write",
-        "write_address",
+        "defaults", "drop", "drop_fragments", "fragment", "groups", "has_conditions", "is_plain", "keep", "moves",
+        "no_other_params", "not_values", "paths", "query", "rename", "target", "target_code", "target_query", "whole",
+        "without", "write", "write_address",
     )  # fmt: skip
 
     def __init__(self, table: dict[str, Any]) -> None:
@@ -94,16 +94,16 @@ class SitePage:
         ]
         self.groups = frozenset(table.get("groups", (MAIN_GROUP,)))
         self.not_values = {name: frozenset(values) for name, values in table.get("not", {}).items()}
-        self.absent = frozenset(table.get("without", ()))
-        self.only = table.get("no_other_params", False)
-        self.has_conditions = bool(self.query or self.absent or self.only)
+        self.without = frozenset(table.get("without", ()))
+        self.no_other_params = table.get("no_other_params", False)
+        self.has_conditions = bool(self.query or self.without or self.no_other_params)
         self.write = table.get("write", "")
         self.keep = make_name_matcher(table["keep"]) if "keep" in table else None
         self.drop = make_name_matcher(table.get("drop", ()))
         self.defaults = {lower_ascii(name): frozenset(values) for name, values in table.get("defaults", {}).items()}
         self.rename = dict(table.get("rename", {}))
         self.fragment = table.get("fragment", "keep")
-        self.fragments = tuple(table.get("drop_fragments", ()))
+        self.drop_fragments = tuple(table.get("drop_fragments", ()))
         self.target_code = table.get("target_code", "")
         self.target = table.get("target", self.target_code)
         self.target_query = table.get("target_query", False)
@@ -137,10 +137,10 @@ class SitePage:
             if found is None or not _DOTS.isdisjoint(found.groups()) or (self.write and not _can_be_written(found[0])):
                 return False
             captures.update(found.groupdict())
-        if self.absent and not self.absent.isdisjoint(names):
+        if self.without and not self.without.isdisjoint(names):
             return False
         wanted = {name for name, _ in self.query}
-        return not self.only or all(
+        return not self.no_other_params or all(
             not param
             or name in wanted
             or self.drop(param)
@@ -165,7 +165,7 @@ class SiteBlock:
         self.drop = make_name_matcher(table.get("drop", ()))
         self.needs = make_name_matcher(table["needs"]) if "needs" in table else None
         self.defaults = {lower_ascii(name): frozenset(values) for name, values in table.get("defaults", {}).items()}
-        self.fragments = tuple(table.get("drop_fragments", ()))
+        self.drop_fragments = tuple(table.get("drop_fragments", ()))
 
     @cached_property
     def pages(self) -> list[SitePage]:
@@ -183,7 +183,7 @@ class SiteBlock:
 class SiteTables:
     """The tables of a policy, by host; `get_dropped` returns the matcher of rule 9 for a host."""
 
-    __slots__ = ("_endings", "_exact", "_get_dropped", "_keep_embedded", "_wild", "targets")
+    __slots__ = ("_endings", "_exact", "_get_dropped", "_keep_embedded", "_wild", "main_hosts")
 
     def __init__(
         self, tables: Iterable[dict[str, Any]], get_dropped: Callable[[str], Matcher], *, keep_embedded: bool = False
@@ -192,7 +192,7 @@ class SiteTables:
         self._exact: dict[str, SiteHost] = {}
         self._wild: dict[str, list[SiteHost]] = {}
         self._get_dropped = get_dropped
-        targets: set[str] = set()
+        main_hosts: set[str] = set()
         for table in tables:
             for block_table in table["blocks"]:
                 block = SiteBlock(block_table)
@@ -202,9 +202,10 @@ class SiteTables:
                         self._wild.setdefault(host[2:], []).append(entry)
                     else:
                         self._exact[host] = entry
-                    targets.add(main)
-                targets.update(block_table.get("written_hosts", ()))
-        self.targets = frozenset(target for target in targets if target.startswith("www."))
+                    main_hosts.add(main)
+                main_hosts.update(block_table.get("written_hosts", ()))
+        # Only those that rule 3 would change otherwise.
+        self.main_hosts = frozenset(host for host in main_hosts if host.startswith("www."))
         self._endings = frozenset(host[-4:] for host in (*self._exact, *self._wild))
 
     def find(self, host: str) -> SiteHost | None:
@@ -254,7 +255,7 @@ class SiteTables:
 
     def _rewrite_to_moving_page(self, parts: Parts, entry: SiteHost, page: SitePage, captures: dict[str, str]) -> bool:
         """Write a page that, once written, is one that leaves this host or is kept whole; False for most."""
-        main_entry = self.find(entry.name_main(parts.host))
+        main_entry = self.find(entry.get_main_host(parts.host))
         if main_entry is None or not main_entry.may_move:
             return False
         written = parts.copy()
@@ -292,13 +293,13 @@ class SiteTables:
             parts.set_all(start)
         parts.path = entry.block.write_slash(parts.path)
         parts.query = _clean_query(parts.query, entry.block, None)
-        parts.fragment = _clean_fragment(parts.fragment, entry.block.fragments)
+        parts.fragment = _clean_fragment(parts.fragment, entry.block.drop_fragments)
 
     def write_plain(self, host: str, path: str) -> str | None:
         """Return what rules 2 and 8 make of a host and a plain path without query; None where they may do more."""
         entry = self.find(host)
         while entry is not None and entry.block.https:  # at most twice: a main host is in the main group
-            host, stripped = entry.name_main(host), strip_trailing_slashes(path)
+            host, stripped = entry.get_main_host(host), strip_trailing_slashes(path)
             page, captures = entry.match_path(stripped)
             if page is None and entry.group == MAIN_GROUP:
                 return f"https://{host}{entry.block.write_slash(path)}"
@@ -334,7 +335,7 @@ class SiteTables:
         """List the parameters that neither the policy nor the site drops."""
         if parts.query is None:
             return []
-        dropped, needs = self._get_dropped(entry.name_main(parts.host)), entry.block.needs
+        dropped, needs = self._get_dropped(entry.get_main_host(parts.host)), entry.block.needs
         return [
             param
             for param in parts.query.split("&")
@@ -345,7 +346,7 @@ class SiteTables:
 
 
 def _set_host(parts: Parts, entry: SiteHost) -> None:
-    parts.host = entry.name_main(parts.host)
+    parts.host = entry.get_main_host(parts.host)
     if entry.block.https and parts.scheme != "https":
         parts.set_scheme("https")
 
@@ -399,8 +400,8 @@ def _write_page(parts: Parts, entry: SiteHost, page: SitePage, captures: dict[st
             parts.query = "&".join([query, *others])
     else:
         parts.path = entry.block.write_slash(parts.path)
-    parts.fragment = None if page.fragment == "drop" else _clean_fragment(parts.fragment, entry.block.fragments)
-    parts.fragment = _clean_fragment(parts.fragment, page.fragments)
+    parts.fragment = None if page.fragment == "drop" else _clean_fragment(parts.fragment, entry.block.drop_fragments)
+    parts.fragment = _clean_fragment(parts.fragment, page.drop_fragments)
 
 
 def _clean_query(query: str | None, block: SiteBlock, page: SitePage | None) -> str | None:

@@ -13,6 +13,8 @@ from __future__ import annotations
 import binascii
 import re
 
+from canonry.core.rules import lower_unescaped
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -157,15 +159,6 @@ def _decode_one(match: re.Match[str]) -> str:
     return chr(int(match[0][1:], 16))
 
 
-def _lower(text: str) -> str:
-    """Lower-case the letters, not the hex digits of escapes."""
-    return re.sub("%[0-9A-F]{2}|[A-Z]+", _lower_match, text) if "%" in text else text.lower()
-
-
-def _lower_match(match: re.Match[str]) -> str:
-    return match[0] if match[0][0] == "%" else match[0].lower()
-
-
 def _capitalize(text: str) -> str:
     return text[0].upper() + text[1:] if "a" <= text[:1] <= "z" else text
 
@@ -222,7 +215,7 @@ def decode_proofpoint(address: str) -> str:
 
 
 FILTERS: dict[str, Callable[[str], str]] = {
-    "lower": _lower,
+    "lower": lower_unescaped,
     "upper": str.upper,
     "capital": _capitalize,
     "underscores": lambda text: text.replace("%20", "_"),

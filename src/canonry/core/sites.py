@@ -1,4 +1,4 @@
-"""Rules 2 and 8 for known sites: mirror hosts, and pages that have several URLs (contract N8).
+"""Rules 2 and 8 for the first versions of four sites, which are code (contract N8); others are tables: site_pages.py.
 
 A site matches the host without leading `www.` and the path as rules 5 to 7 would leave it, so that it
 gives the same answer under every policy.
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 class Site:
-    """One site: its main host (`target`), its other hosts, and the functions for rules 2 and 8."""
+    """One site: its main host, its other hosts, and the functions for rules 2 and 8."""
 
-    __slots__ = ("domains", "hosts", "move_host", "rewrite_path", "target")
+    __slots__ = ("domains", "hosts", "main_host", "move_host", "rewrite_path")
 
     def __init__(
-        self, target: str, hosts: tuple[str, ...], domains: tuple[str, ...], move_host: Edit, rewrite_path: Edit
+        self, main_host: str, hosts: tuple[str, ...], domains: tuple[str, ...], move_host: Edit, rewrite_path: Edit
     ) -> None:
-        self.target = target
+        self.main_host = main_host
         self.hosts = hosts
         self.domains = domains  # a host with one label before one of these is a host of the site
         self.move_host = move_host
@@ -37,7 +37,7 @@ class Site:
 
 def make_youtube_site(table: Table) -> Site:
     """`youtu.be/ID`, `/shorts/ID`, `/embed/ID`, `/live/ID`, `/v/ID` → `www.youtube.com/watch?v=ID`."""
-    target = _get_text(table, "target")
+    main_host = _get_text(table, "target")
     not_ids = frozenset(_get_texts(table, "not_ids"))
     keep = frozenset(_get_texts(table, "keep_params"))
     paths = frozenset(_get_texts(table, "paths"))
@@ -65,7 +65,7 @@ def make_youtube_site(table: Table) -> Site:
                 return
         elif host in by_path and path not in paths:
             return
-        parts.host = target
+        parts.host = main_host
 
     def rewrite_path(parts: Parts) -> None:
         path = clean_path(parts.path)
@@ -77,7 +77,7 @@ def make_youtube_site(table: Table) -> Site:
         if path == "/watch" and parts.query is not None:
             parts.query = _keep_watch_params(parts.query, keep)
 
-    return Site(target, (target, *always, *short, *by_path), (), move_host, rewrite_path)
+    return Site(main_host, (main_host, *always, *short, *by_path), (), move_host, rewrite_path)
 
 
 def _keep_watch_params(query: str, keep: frozenset[str]) -> str | None:
@@ -92,46 +92,46 @@ def _keep_watch_params(query: str, keep: frozenset[str]) -> str | None:
 
 def make_x_site(table: Table) -> Site:
     """`mobile.twitter.com/u/Status/1/photo/1?s=20` → `x.com/u/status/1`."""
-    target = _get_text(table, "target")
+    main_host = _get_text(table, "target")
     dropped = make_name_matcher(_get_texts(table, "drop_params"))
     post = r"(?i)/([^/]+)/status/([0-9]+)(?:/mediaviewer(?:/.*)?|/(?:photo|video)/[0-9]+)?"
 
     def move_host(parts: Parts) -> None:
-        parts.host = target
+        parts.host = main_host
 
     def rewrite_path(parts: Parts) -> None:
         if match := re.fullmatch(post, clean_path(parts.path)):
             parts.path = f"/{match[1]}/status/{match[2]}"
             parts.query = drop_params(parts.query, dropped)
 
-    return Site(target, _get_texts(table, "hosts"), (), move_host, rewrite_path)
+    return Site(main_host, _get_texts(table, "hosts"), (), move_host, rewrite_path)
 
 
 def make_feedburner_site(table: Table) -> Site:
     """`feedproxy.google.com/Blog?format=xml` → `feeds.feedburner.com/Blog`."""
-    target = _get_text(table, "target")
+    main_host = _get_text(table, "target")
 
     def move_host(parts: Parts) -> None:
-        parts.host = target
+        parts.host = main_host
 
     def rewrite_path(parts: Parts) -> None:
         parts.query = drop_params(
             parts.query, lambda param: get_param_name(param) == "format" and param.partition("=")[2].lower() == "xml"
         )
 
-    return Site(target, _get_texts(table, "hosts"), (), move_host, rewrite_path)
+    return Site(main_host, _get_texts(table, "hosts"), (), move_host, rewrite_path)
 
 
 def make_blogger_site(table: Table) -> Site:
     """`http://b.blogspot.de/rss.xml` → `https://b.blogspot.com/feeds/posts/default?alt=rss`."""
-    target = _get_text(table, "target")
+    main_host = _get_text(table, "target")
     dropped = make_name_matcher(_get_texts(table, "drop_params"))
     drop_alt = frozenset(_get_texts(table, "drop_alt"))
     domains = tuple(f"blogspot.{suffix}" for suffix in _get_texts(table, "suffixes"))
 
     def move_host(parts: Parts) -> None:
         blog = strip_www(parts.host).partition(".")[0]
-        parts.host = f"{blog}.{target}"
+        parts.host = f"{blog}.{main_host}"
         parts.set_scheme("https")
 
     def is_dropped(param: str) -> bool:
@@ -148,10 +148,9 @@ def make_blogger_site(table: Table) -> Site:
             parts.path = path
             parts.query = drop_params(parts.query, is_dropped)
 
-    return Site(target, (), domains, move_host, rewrite_path)
+    return Site(main_host, (), domains, move_host, rewrite_path)
 
 
-# Old versions stay: a shipped policy that names one never changes.
 SITES: dict[str, Callable[[Table], Site]] = {
     "youtube@1": make_youtube_site,
     "x@1": make_x_site,
@@ -166,14 +165,14 @@ _ENDING_CHARACTERS = 5  # no host of a site is shorter than x.com
 class SiteRules:
     """The sites of one policy, by host."""
 
-    __slots__ = ("_endings", "_main_domains", "_mains", "_mirror_domains", "_mirrors", "targets")
+    __slots__ = ("_endings", "_main_domains", "_mains", "_mirror_domains", "_mirrors", "main_hosts")
 
     def __init__(self, sites: list[Site]) -> None:
         self._mirrors = {host: site for site in sites for host in site.hosts}
         self._mirror_domains = {domain: site for site in sites for domain in site.domains}
-        self._mains = {site.target: site for site in sites if not site.domains}
-        self._main_domains = {site.target: site for site in sites if site.domains}
-        self.targets = frozenset(self._mains)
+        self._mains = {site.main_host: site for site in sites if not site.domains}
+        self._main_domains = {site.main_host: site for site in sites if site.domains}
+        self.main_hosts = frozenset(self._mains)
         # Most hosts differ from those of the sites in their last characters: a quick test before the lookup.
         self._endings = frozenset(name[-_ENDING_CHARACTERS:] for name in (*self._mirrors, *self._mirror_domains))
 

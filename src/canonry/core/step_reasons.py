@@ -6,9 +6,8 @@ import re
 from collections import Counter
 
 from canonry.core.rules import get_param_name
-from canonry.core.url import Parts, parse
+from canonry.core.url import C0_AND_SPACE, Parts, parse
 
-_CONTROLS_AND_SPACE = "".join(map(chr, range(33)))
 # Splits a text as the parser would: scheme, authority, path, query, fragment.
 _UNPARSED_URL = re.compile(r"([^:/\\?#]*):[/\\]*([^/\\?#]*)([^?#]*)(\?[^#]*)?(#.*)?", re.DOTALL)
 _PORT = re.compile(r":[0-9]*\Z")
@@ -67,7 +66,7 @@ def _describe_parse(text: str, url: Parts) -> str:
 
 
 def _list_parse_changes(text: str, url: Parts) -> list[tuple[str, bool]]:
-    stripped = text.strip(_CONTROLS_AND_SPACE)
+    stripped = text.strip(C0_AND_SPACE)
     joined = _TABS_AND_LINE_BREAKS.sub("", stripped)
     match = _UNPARSED_URL.fullmatch(joined)
     scheme, authority, path, query, fragment = match.groups("") if match else ("", "", "", "", "")

@@ -39,8 +39,9 @@ _HREF = re.compile(r"(https?)://(?:([^/@]*)@)?(\[[^\]]*\]|[^/:]*)(?::([0-9]+))?(
 # These are compiled by `re.match` when a URL first needs them.
 _SCHEME = r"([A-Za-z][A-Za-z0-9+.-]*):"
 _FEED_SCHEME = r"(?i:feed|rss|pcast|itpc|podcast):"
+C0_AND_SPACE = "".join(map(chr, range(33)))  # the parser removes these at both ends of a URL
 # Characters that people paste around a URL: C0 controls, Unicode spaces, zero-width space, BOM.
-_SURROUNDING = "".join(map(chr, range(33))) + (
+_SURROUNDING = C0_AND_SPACE + (
     "\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u200b"
     "\u2028\u2029\u202f\u205f\u3000\ufeff"
 )
@@ -157,7 +158,7 @@ def read_url(text: str) -> str:
 
 def describe_invalid(text: str) -> str:
     """Return in a few words why a text is not an http(s) URL; ada-url itself gives no reason."""
-    stripped = text.strip("".join(map(chr, range(33)))).translate(_TABS_AND_LINE_BREAKS)
+    stripped = text.strip(C0_AND_SPACE).translate(_TABS_AND_LINE_BREAKS)
     if not stripped:
         return "empty"
     try:

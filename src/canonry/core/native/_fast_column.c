@@ -25,9 +25,9 @@ static PyObject *new_buffer(size_t size)
 }
 
 /* The answer of the reference for a row, as bytes; None if it is not a valid URL, for example not UTF-8. */
-static PyObject *call_reference(const State *state, PyObject *policy, struct text text)
+static PyObject *call_reference(const State *state, PyObject *policy, struct piece text)
 {
-    PyObject *url = PyUnicode_DecodeUTF8((const char *)text.start, (Py_ssize_t)text.length, "surrogateescape");
+    PyObject *url = PyUnicode_DecodeUTF8((const char *)text.at, (Py_ssize_t)text.length, "surrogateescape");
     if (url == NULL)
         return NULL;
     PyObject *answer = PyObject_CallFunctionObjArgs(state->normalize_or_none, url, policy, NULL);
@@ -41,7 +41,7 @@ static PyObject *call_reference(const State *state, PyObject *policy, struct tex
 
 /* Call the reference for the deferred rows. Returns a list that owns the answers; `answers` point into it. */
 static PyObject *answer_deferred(const State *state, PyObject *policy, const struct batch *batch,
-                                 struct text answers[BATCH_ROWS])
+                                 struct piece answers[BATCH_ROWS])
 {
     PyObject *owner = PyList_New(batch->deferred_count);
     for (int i = 0; owner != NULL && i < batch->deferred_count; i++) {
@@ -49,10 +49,10 @@ static PyObject *answer_deferred(const State *state, PyObject *policy, const str
         if (answer == NULL) {
             Py_CLEAR(owner);
         } else if (answer == Py_None) {
-            answers[i] = (struct text){NULL, 0};
+            answers[i] = (struct piece){NULL, 0};
             PyList_SET_ITEM(owner, i, answer);
         } else {
-            answers[i] = (struct text){(const uint8_t *)PyBytes_AS_STRING(answer), (size_t)PyBytes_GET_SIZE(answer)};
+            answers[i] = (struct piece){(const uint8_t *)PyBytes_AS_STRING(answer), (size_t)PyBytes_GET_SIZE(answer)};
             PyList_SET_ITEM(owner, i, answer);
         }
     }
@@ -89,7 +89,7 @@ struct need {
 };
 
 static struct need measure_need(const struct output *output, const struct batch *batch, int count,
-                                const struct text answers[BATCH_ROWS])
+                                const struct piece answers[BATCH_ROWS])
 {
     struct need need = {output->data_length + (count ? batch->ends[count - 1] : 0), 0};
     for (int i = 0; i < batch->deferred_count; i++)
@@ -116,7 +116,7 @@ static bool make_room(struct output *output, struct need need)
 
 /* Normalize all rows. Takes the GIL only for deferred rows, or if memory must grow. */
 static bool normalize_batches(const State *state, const struct column *column, const struct call *call,
-                              struct batch *batch, struct text answers[BATCH_ROWS], struct output *output)
+                              struct batch *batch, struct piece answers[BATCH_ROWS], struct output *output)
 {
     bool is_done = true;
     PyThreadState *thread = PyEval_SaveThread();
@@ -187,7 +187,7 @@ static PyObject *rewrite_column(const State *state, const struct column *column,
     };
     size_t rows = (size_t)column->rows;
     struct batch *batch = PyMem_Malloc(sizeof *batch);
-    struct text *answers = PyMem_Malloc(BATCH_ROWS * sizeof *answers);
+    struct piece *answers = PyMem_Malloc(BATCH_ROWS * sizeof *answers);
     PyObject *result = NULL;
     bool is_done = batch != NULL && answers != NULL;
     if (batch != NULL) {

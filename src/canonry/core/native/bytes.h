@@ -36,6 +36,11 @@ ALWAYS_INLINE bool is_letter(uint8_t c)
     return (uint8_t)((c | 0x20) - 'a') < 26;
 }
 
+ALWAYS_INLINE bool is_digit(uint8_t c)
+{
+    return (uint8_t)(c - '0') < 10;
+}
+
 /* The value of a hexadecimal digit, -1 for any other character. */
 ALWAYS_INLINE int hex_value(uint8_t c)
 {
@@ -67,6 +72,22 @@ ALWAYS_INLINE uint32_t load4(const uint8_t *at)
     uint32_t value;
     memcpy(&value, at, 4);
     return value;
+}
+
+/* Read a number, the lowest byte first. */
+ALWAYS_INLINE unsigned read_u16(const uint8_t *at)
+{
+    return at[0] | (unsigned)at[1] << 8;
+}
+
+ALWAYS_INLINE uint32_t read_u32(const uint8_t *at)
+{
+    return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+ALWAYS_INLINE uint64_t read_u64(const uint8_t *at)
+{
+    return read_u32(at) | (uint64_t)read_u32(at + 4) << 32;
 }
 
 /* Return whether two texts of the same length are equal; without a call for up to 16 bytes. */
@@ -112,6 +133,53 @@ ALWAYS_INLINE void copy_short(uint8_t *out, const uint8_t *from, size_t length)
         out[length / 2] = middle;
         out[length - 1] = last;
     }
+}
+
+/* Some of the bytes of a text. */
+struct piece {
+    const uint8_t *at;
+    size_t length;
+};
+
+/* Bytes that are written one after the other; `is_full` if there was no room. */
+struct bytes {
+    uint8_t *at;
+    size_t length, size;
+    bool is_full;
+};
+
+ALWAYS_INLINE bool are_equal(struct piece a, struct piece b)
+{
+    return a.length == b.length && are_same(a.at, b.at, a.length);
+}
+
+/* Return whether a text equals `lower` when its letters are in lower case. */
+ALWAYS_INLINE bool are_equal_lowered(struct piece text, struct piece lower)
+{
+    if (text.length != lower.length)
+        return false;
+    for (size_t i = 0; i < text.length; i++)
+        if (to_lower(text.at[i]) != lower.at[i])
+            return false;
+    return true;
+}
+
+ALWAYS_INLINE void write_bytes(struct bytes *out, const uint8_t *bytes, size_t length)
+{
+    if (length > out->size - out->length) {
+        out->is_full = true;
+        return;
+    }
+    copy_short(out->at + out->length, bytes, length);
+    out->length += length;
+}
+
+ALWAYS_INLINE void write_one(struct bytes *out, uint8_t c)
+{
+    if (out->length == out->size)
+        out->is_full = true;
+    else
+        out->at[out->length++] = c;
 }
 
 /* A mask of the bits from … to - 1, where 0 <= from < 64 and from < to:

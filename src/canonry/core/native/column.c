@@ -8,11 +8,11 @@ ALWAYS_INLINE bool read_bit(const uint8_t *bits, int64_t at)
 }
 
 /* data[buffer][from .. to); false if that is outside the buffer. */
-ALWAYS_INLINE bool slice_buffer(const struct column *column, Py_ssize_t buffer, int64_t from, int64_t to, struct text *text)
+ALWAYS_INLINE bool slice_buffer(const struct column *column, Py_ssize_t buffer, int64_t from, int64_t to, struct piece *text)
 {
     if (buffer < 0 || buffer >= column->data_count || from < 0 || to < from || to > column->data[buffer].len)
         return false;
-    text->start = (const uint8_t *)column->data[buffer].buf + from;
+    text->at = (const uint8_t *)column->data[buffer].buf + from;
     text->length = (size_t)(to - from);
     return true;
 }
@@ -46,7 +46,7 @@ int64_t read_offset(const struct column *column, int64_t place)
 }
 
 /* The text of a row; false if the column points outside its own memory. */
-ALWAYS_INLINE bool read_row(const struct column *column, enum entry_kind kind, int64_t row, struct text *text)
+ALWAYS_INLINE bool read_row(const struct column *column, enum entry_kind kind, int64_t row, struct piece *text)
 {
     const uint8_t *entry = column->entries + row * (int64_t)kind;
     if (kind != VIEWS) {
@@ -58,7 +58,7 @@ ALWAYS_INLINE bool read_row(const struct column *column, enum entry_kind kind, i
     if (view[0] < 0)
         return false;
     if (view[0] <= 12) {
-        *text = (struct text){entry + 4, (size_t)view[0]};
+        *text = (struct piece){entry + 4, (size_t)view[0]};
         return true;
     }
     return slice_buffer(column, view[2], view[3], (int64_t)view[3] + view[0], text);
@@ -83,14 +83,14 @@ static bool make_batch_room(struct batch *batch, const uint8_t *bytes, size_t wr
 
 /* Copy a row that stays as it is, 64 bytes at a time; `out` has room for MAX_URL_BYTES. The last bytes may be those of the
  * next rows, if `end`, the end of the buffer, is not before them: the next answer is written over them. */
-ALWAYS_INLINE void copy_row(uint8_t *out, const struct text *text, const uint8_t *end)
+ALWAYS_INLINE void copy_row(uint8_t *out, const struct piece *text, const uint8_t *end)
 {
-    if ((size_t)(end - text->start) < text->length + 63) {
-        memcpy(out, text->start, text->length);
+    if ((size_t)(end - text->at) < text->length + 63) {
+        memcpy(out, text->at, text->length);
         return;
     }
     for (size_t at = 0; at < text->length; at += 64)
-        memcpy(out + at, text->start + at, 64);
+        memcpy(out + at, text->at + at, 64);
 }
 
 /* rewrite_batch for a column whose kind is known when this is compiled, and that has nulls or not. */
@@ -109,7 +109,7 @@ ALWAYS_INLINE enum batch_error rewrite_rows(const struct column *column, enum en
             batch->has_nulls |= is_null;
         }
         if (!is_null) {
-            struct text text;
+            struct piece text;
             if (!read_row(column, kind, row, &text))
                 return BATCH_MALFORMED;
             if (size - written < ANSWER_BYTES) {
@@ -118,10 +118,10 @@ ALWAYS_INLINE enum batch_error rewrite_rows(const struct column *column, enum en
                 bytes = batch->bytes;
                 size = batch->bytes_size;
             }
-            ptrdiff_t length = rewrite(rules, text.start, text.length, bytes + written);
+            ptrdiff_t length = rewrite(rules, text.at, text.length, bytes + written);
             if (length == UNCHANGED) {
                 if (kind == VIEWS) /* these are in several buffers */
-                    memcpy(bytes + written, text.start, text.length);
+                    memcpy(bytes + written, text.at, text.length);
                 else
                     copy_row(bytes + written, &text, end);
                 written += text.length;
@@ -168,7 +168,7 @@ enum batch_error rewrite_batch(const struct column *column, int64_t from, int co
  * `run` is the start of the simple answers that are not copied yet.
  */
 void write_batch(struct output *output, int64_t from, int count, const struct batch *batch,
-                 const struct text answers[BATCH_ROWS])
+                 const struct piece answers[BATCH_ROWS])
 {
     uint8_t *data = (uint8_t *)PyBytes_AS_STRING(output->data);
     uint8_t *valid = (uint8_t *)PyBytes_AS_STRING(output->validity);
@@ -186,12 +186,12 @@ void write_batch(struct output *output, int64_t from, int count, const struct ba
     for (int i = 0; i < count; i++) {
         bool is_null = batch->has_nulls && batch->is_null[i];
         if (deferred < batch->deferred_count && batch->deferred[deferred] == i) {
-            const struct text *answer = &answers[deferred++];
+            const struct piece *answer = &answers[deferred++];
             memcpy(data + shift + run, batch->bytes + run, batch->ends[i] - run);
             run = batch->ends[i];
-            is_null = answer->start == NULL;
+            is_null = answer->at == NULL;
             if (!is_null) {
-                memcpy(data + shift + run, answer->start, answer->length);
+                memcpy(data + shift + run, answer->at, answer->length);
                 shift += answer->length;
             }
         }

@@ -31,11 +31,6 @@ struct column {
     Py_ssize_t data_count; /* 1 for offsets; views name one of several buffers */
 };
 
-struct text {
-    const uint8_t *start;
-    size_t length;
-};
-
 /* The simple answers of one batch, and the rows that are left to the reference. */
 struct batch {
     uint8_t *bytes; /* the simple answers, one after the other */
@@ -44,7 +39,7 @@ struct batch {
     bool has_nulls;
     bool is_null[BATCH_ROWS]; /* set only if has_nulls */
     int deferred[BATCH_ROWS]; /* the rows that are left to the reference, in order */
-    struct text texts[BATCH_ROWS]; /* their texts */
+    struct piece texts[BATCH_ROWS]; /* their texts */
     int deferred_count;
     bool is_in_place; /* the answers are at the end of the output already, none is deferred, and `bytes` holds nothing */
 };
@@ -69,10 +64,10 @@ int64_t read_offset(const struct column *column, int64_t place);
 enum batch_error rewrite_batch(const struct column *column, int64_t from, int count, const struct rules *rules,
                                rewrite_function rewrite, struct batch *batch, uint8_t *place, size_t room);
 
-/* Write the answers of a batch in order; `answers` are those of the deferred rows, with start NULL for null.
+/* Write the answers of a batch in order; `answers` are those of the deferred rows, with `at` NULL for null.
  * Needs no GIL. The output must have room for the answers. */
 void write_batch(struct output *output, int64_t from, int count, const struct batch *batch,
-                 const struct text answers[BATCH_ROWS]);
+                 const struct piece answers[BATCH_ROWS]);
 
 /* Hash the rows that write_batch wrote. Needs no GIL. The output must have room for the hashes. */
 void hash_batch(struct output *output, int64_t from, int count, sha256_function sha256);

@@ -9,11 +9,6 @@ struct segments {
     size_t count;
 };
 
-static bool is_digit(uint8_t c)
-{
-    return (uint8_t)(c - '0') < 10;
-}
-
 static bool has_digit(struct piece text)
 {
     for (size_t i = 0; i < text.length; i++)
@@ -41,14 +36,9 @@ static bool is_path_param_listed(struct texts names, struct piece param)
 {
     const uint8_t *equals = param.length ? memchr(param.at, '=', param.length) : NULL, *at = names.at;
     size_t length = equals ? (size_t)(equals - param.at) : param.length;
-    for (unsigned left = names.count; left; left--) {
-        struct piece name = next_text(&at);
-        size_t same = 0;
-        while (same < length && same < name.length && to_lower(param.at[same]) == name.at[same])
-            same++;
-        if (same == length && same == name.length)
+    for (unsigned left = names.count; left; left--)
+        if (are_equal_lowered((struct piece){param.at, length}, next_text(&at)))
             return true;
-    }
     return false;
 }
 
@@ -243,14 +233,9 @@ static struct piece drop_extension(struct texts extensions, struct piece segment
         !is_ending(slice(segment, dot - 1, segment.length)))
         return segment;
     const uint8_t *at = extensions.at;
-    for (unsigned left = extensions.count; left; left--) {
-        struct piece listed = next_text(&at);
-        size_t same = 0;
-        while (same < listed.length && same < extension.length && to_lower(extension.at[same]) == listed.at[same])
-            same++;
-        if (same == listed.length && same == extension.length)
+    for (unsigned left = extensions.count; left; left--)
+        if (are_equal_lowered(extension, next_text(&at)))
             return slice(segment, 0, dot - 1);
-    }
     return segment;
 }
 
@@ -309,11 +294,12 @@ bool edit_path(const struct override *override, struct piece *path, struct bytes
         given = drop_path_params(override->lists[LIST_PATH_PARAMS], given, space);
     if (given.length > 1) {
         bool has_slash = given.at[given.length - 1] == '/';
+        bool has_path_params = memchr(given.at, ';', given.length) != NULL; /* `;page=2` is no part of a slug */
         if (!split_path(slice(given, 1, given.length - has_slash), &segments))
             return false;
         if (override->lists[LIST_SEGMENTS].count || override->lists[LIST_SHAPES].count)
             has_slash = drop_segments(override, &segments, has_slash);
-        if (segments.count && override->lists[LIST_SLUGS].count)
+        if (segments.count && override->lists[LIST_SLUGS].count && !has_path_params)
             drop_slugs(override, &segments, space);
         if (segments.count && override->lists[LIST_EXTENSIONS].count) {
             struct piece *last = &segments.each[segments.count - 1];

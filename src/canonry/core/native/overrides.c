@@ -157,10 +157,7 @@ static void move_to_path(struct texts moves, struct param_list *params, struct u
         size_t found = 0, place = 0;
         for (size_t i = 0; i < params->count && are_equal(parts->path, path); i++) {
             const struct param *param = &params->each[i];
-            size_t same = 0;
-            while (same < param->name && same < wanted.length && to_lower(param->at[same]) == wanted.at[same])
-                same++;
-            if (same == param->name && same == wanted.length) {
+            if (are_equal_lowered((struct piece){param->at, param->name}, wanted)) {
                 found++;
                 place = i;
             }
@@ -228,7 +225,7 @@ static bool rewrite_prefixes(struct texts rewrites, struct bytes *out)
     return false;
 }
 
-/* Apply the rules of version 1 to the parts, as HostRules.apply of override_rules.py does. */
+/* Apply the rules of overrides.v1 to the parts, as HostRules.apply of override_rules.py does. */
 static bool apply_host_rules(const struct override *override, struct param_list *params, struct url_parts *parts, struct bytes *space)
 {
     const struct texts *lists = override->lists;

@@ -14,7 +14,8 @@ typedef struct {
 
 extern PyType_Spec rules_spec;
 
-/* The rules in a tuple (switches, fragment, names, hosts); NULL with an exception set if it is not valid. */
+/* The rules in a tuple (switches, fragment, names, hosts, site program, places of its records, overrides); NULL with an
+ * exception set if it is not valid. */
 struct rules *new_rules(PyObject *tables);
 
 /* A zeroed array, never of size 0; NULL with MemoryError set if there is no memory. */

@@ -71,7 +71,7 @@ def list_special_hosts(policy: Policy) -> list[tuple[bytes, int, int]]:
     """List every host that a rule treats specially: its name, its flags, the index of its list of parameters."""
     kinds: dict[str, int] = {}
     for code_site in (SITES[site](SITE_TABLES[site]) for site in policy.sites if site in SITES):
-        for host in (*code_site.hosts, code_site.target):
+        for host in (*code_site.hosts, code_site.main_host):
             kinds[host] = kinds[strip_www(host)] = _IS_SITE
         for domain in code_site.domains:
             kinds[domain] = _IS_DOMAIN | _IS_SITE

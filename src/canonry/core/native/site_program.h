@@ -50,33 +50,6 @@ enum {
     FILTER_BASE64, FILTER_DASHES, FILTER_ADDRESS = 0xfe, /* not of a capture: target_code of the page */
 };
 
-struct piece {
-    const uint8_t *at;
-    size_t length;
-};
-
-/* Bytes that are written one after the other; `is_full` if there was no room. */
-struct bytes {
-    uint8_t *at;
-    size_t length, size;
-    bool is_full;
-};
-
-ALWAYS_INLINE unsigned read_u16(const uint8_t *at)
-{
-    return at[0] | (unsigned)at[1] << 8;
-}
-
-ALWAYS_INLINE uint32_t read_u32(const uint8_t *at)
-{
-    return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
-}
-
-ALWAYS_INLINE uint64_t read_u64(const uint8_t *at)
-{
-    return read_u32(at) | (uint64_t)read_u32(at + 4) << 32;
-}
-
 ALWAYS_INLINE struct piece read_text(const uint8_t **at)
 {
     struct piece text = {*at + 1, **at};
@@ -109,29 +82,6 @@ ALWAYS_INLINE const uint8_t *get_section(const uint8_t *page, enum section secti
 ALWAYS_INLINE unsigned get_flags(const uint8_t *page)
 {
     return read_u16(page + 4);
-}
-
-ALWAYS_INLINE bool are_equal(struct piece a, struct piece b)
-{
-    return a.length == b.length && are_same(a.at, b.at, a.length);
-}
-
-ALWAYS_INLINE void write_bytes(struct bytes *out, const uint8_t *bytes, size_t length)
-{
-    if (length > out->size - out->length) {
-        out->is_full = true;
-        return;
-    }
-    copy_short(out->at + out->length, bytes, length);
-    out->length += length;
-}
-
-ALWAYS_INLINE void write_one(struct bytes *out, uint8_t c)
-{
-    if (out->length == out->size)
-        out->is_full = true;
-    else
-        out->at[out->length++] = c;
 }
 
 /* Return whether a list of texts has this text. */

@@ -31,7 +31,7 @@ static int base64_value(uint8_t c)
 {
     if (is_letter(c))
         return c >= 'a' ? c - 'a' + 26 : c - 'A';
-    if ((uint8_t)(c - '0') < 10)
+    if (is_digit(c))
         return c - '0' + 52;
     return c == '-' || c == '+' ? 62 : c == '_' || c == '/' ? 63 : -1;
 }
@@ -148,7 +148,7 @@ bool write_template(const struct site_match *match, const uint8_t *at, struct by
 
 static bool is_base64(uint8_t c)
 {
-    return is_letter(c) || (uint8_t)(c - '0') < 10 || c == '_' || c == '-' || c == '=';
+    return is_letter(c) || is_digit(c) || c == '_' || c == '-' || c == '=';
 }
 
 static size_t skip_slashes(const uint8_t *text, size_t at, size_t length)
@@ -179,7 +179,7 @@ static bool match_defense(const uint8_t *text, size_t at, size_t length, struct 
     if (!starts_with(text, end, length, ":/"))
         return false;
     size_t from = skip_slashes(text, end + 1, length);
-    if (starts_with(text, from, length, "__;")) { /* the address is empty, or the expression goes back */
+    if (starts_with(text, from, length, "__;")) { /* the address is empty, or the regular expression backtracks */
         *rest = (struct piece){0};
         return true;
     }

@@ -153,7 +153,7 @@ ALWAYS_INLINE ptrdiff_t rewrite_marked(const struct rules *rules, const uint8_t 
     if (!has_path && path < length && text[path] == ':') {
         uint32_t port = 0;
         size_t digits = 0;
-        for (path++; path < length && digits < 5 && (uint8_t)(text[path] - '0') < 10; path++, digits++)
+        for (path++; path < length && digits < 5 && is_digit(text[path]); path++, digits++)
             port = port * 10 + (uint32_t)(text[path] - '0');
         if (digits == 0 || text[host_end + 1] == '0' || port > 65535)
             return NEEDS_REFERENCE;
