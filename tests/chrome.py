@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from canonry.errors import FailureKind
-    from canonry.net.engine import Opened
+    from canonry.net.engine import OpenedPage
 
 try:
     find_chrome(load_settings())
@@ -53,7 +53,7 @@ async def run_engine(lookup: Any = resolve_nothing, **options: Any) -> AsyncIter
     assert group is None or list_processes(group) == {}
 
 
-def get_kind(opened: Opened) -> FailureKind | None:
+def get_kind(opened: OpenedPage) -> FailureKind | None:
     return None if opened.failure is None else opened.failure.kind
 
 

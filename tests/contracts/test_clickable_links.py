@@ -16,7 +16,7 @@ from chrome import PAGE, make_page, needs_chrome, run_engine
 from loopback import LoopbackWeb, in_a_loop
 
 if TYPE_CHECKING:
-    from canonry.net.engine import Opened
+    from canonry.net.engine import OpenedPage
     from canonry.net.links import PageContent
 
 ANCHOR, AREA, SVG, FRAME, SHADOW = LinkSource
@@ -38,11 +38,11 @@ def make_links(expected: list[tuple[str, str, LinkSource]]) -> list[tuple[str, s
     return [(path if ":" in path else f"{SITE}{path}", text, source) for path, text, source in expected]
 
 
-def get_links(found: Opened | PageContent) -> list[tuple[str, str, LinkSource]]:
+def get_links(found: OpenedPage | PageContent) -> list[tuple[str, str, LinkSource]]:
     return [(link.url, link.text, link.source) for link in (*found.links, *found.added_links)]
 
 
-async def open_in_chrome(body: str) -> Opened:
+async def open_in_chrome(body: str) -> OpenedPage:
     inner = {f"{SITE}/{name}": make_page("inner") for name in ("in", "left", "right")}
     async with LoopbackWeb({PAGE: make_page(body)} | inner) as web, run_engine(web.lookup) as engine:
         return await engine.open(PAGE, origin=Origin.PERSON)

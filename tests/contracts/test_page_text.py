@@ -13,7 +13,7 @@ from chrome import make_page, needs_chrome, run_engine
 from loopback import LoopbackWeb, in_a_loop
 
 if TYPE_CHECKING:
-    from canonry.net.engine import Engine, Opened
+    from canonry.net.engine import Engine, OpenedPage
 
 SITE = "http://site.example"
 ENGINES = [pytest.param("http"), pytest.param("chrome", marks=needs_chrome)]
@@ -32,11 +32,11 @@ TEXTS = {
 # fmt: on
 
 
-async def open_all(name: str, pages: dict[str, str], headers: dict[str, str] | None = None) -> list[Opened]:
+async def open_all(name: str, pages: dict[str, str], headers: dict[str, str] | None = None) -> list[OpenedPage]:
     web_pages = {f"{SITE}/{number}": make_page(body, **(headers or {})) for number, body in enumerate(pages.values())}
     async with LoopbackWeb(web_pages) as web, web.client() as client:
 
-        async def open_with(engine: Engine) -> list[Opened]:
+        async def open_with(engine: Engine) -> list[OpenedPage]:
             return [await engine.open(url, origin=Origin.PERSON) for url in web_pages]
 
         if name == "http":

@@ -457,6 +457,8 @@ def compress_with_large_window(body: bytes) -> bytes:
         ("gzip", gzip.compress(b"feed" * 100) + gzip.compress(b"") + gzip.compress(b"feed" * 150)),
         ("gzip", gzip.compress(b"feed" * 250) + b"ignored"),
         ("identity", b"feed" * 250),
+        ("UTF-8", b"feed" * 250),
+        ("none", b"feed" * 250),
     ],
     # The bytes of gzip contain the time.
     ids=[
@@ -471,6 +473,8 @@ def compress_with_large_window(body: bytes) -> bytes:
         "3 members",
         "a trailer",
         "identity",
+        "a charset",
+        "none",
     ],
 )
 @in_a_loop

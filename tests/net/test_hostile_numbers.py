@@ -15,7 +15,7 @@ from canonry.crawler.decide import decide_retry
 from canonry.errors import FailureKind, FetchFailed
 from canonry.feeds.polling import Polling, _compute_next_check
 from canonry.feeds.read import read_feed
-from canonry.net.engine import Opened, PageFailure
+from canonry.net.engine import OpenedPage, PageFailure
 from canonry.net.html import parse_refresh
 from canonry.net.response import Response
 from canonry.net.robots import MAX_DELAY_SECONDS, Robots, read_robots
@@ -135,7 +135,10 @@ def test_any_retry_after_can_be_waited_for(value: str) -> None:
     assert wait is None or NOW + min(timedelta(seconds=wait), timedelta(days=7)) >= NOW
     failure = PageFailure(FailureKind.UNAVAILABLE, "")
     retry = decide_retry(
-        Opened("u", status=503, retry_after=seconds, failure=failure), attempts=0, options=CrawlOptions(), jitter=0.5
+        OpenedPage("u", status=503, retry_after=seconds, failure=failure),
+        attempts=0,
+        options=CrawlOptions(),
+        jitter=0.5,
     )
     assert retry is not None
     assert NOW + timedelta(seconds=retry.seconds) > NOW

@@ -32,6 +32,12 @@ def links(html: str | bytes, content_type: str = "text/html", url: str = URL) ->
             ["https://example.com/dir/f"],
         ),
         (
+            "base of a JavaScript URL",
+            '<base href="javascript:1"><link rel=feed href="f">',
+            ["https://example.com/dir/f"],
+        ),
+        ("base of another scheme", '<base href="ftp://b.example/"><link rel=feed href="f">', []),
+        (
             "upper case",
             '<LINK REL="ALTERNATE" TYPE="Application/Atom+XML; charset=utf-8" HREF="/a">',
             ["https://example.com/a"],

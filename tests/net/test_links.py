@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import time
@@ -9,10 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from canonry.errors import FailureKind
+from canonry.core.url import join
+from canonry.errors import FailureKind, InvalidUrl
 from canonry.net.engine import PageFailure
-from canonry.net.links import cut_deep_nesting, read_page, resolve
+from canonry.net.http_engine import HttpEngine
+from canonry.net.links import read_page, resolve_href
+from canonry.net.origin import Origin
+from canonry.net.response import Response
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parents[1] / "cases" / "anchor_cases.json").read_text())[
     "cases"
@@ -27,7 +34,7 @@ def get_expected_links(case: dict[str, Any]) -> list[tuple[str, str]]:
     for link in case["chrome_links"]:
         if link["href"] != "UNDEF":
             href = link["href"]
-            found.append((resolve(PAGE, href[4:]) if href.startswith("SVG:") else href, link["text"]))
+            found.append((resolve_href(PAGE, href[4:]) if href.startswith("SVG:") else href, link["text"]))
     return found
 
 
@@ -136,34 +143,48 @@ def test_flat_pages_with_many_tags_are_not_cut(html: str) -> None:
     assert (content.links[-1].text, content.failure) == ("y", None)
 
 
-@pytest.mark.parametrize("unit", ["<g a=/>", '<g a="/>">', """<g a='"' b="/>">""", "<g a b=c/>"])
-def test_elements_whose_slash_is_part_of_a_value_are_open(unit: str) -> None:
-    assert len(cut_deep_nesting("<svg>" + unit * 100_000)) <= len("<svg>") + len(unit) * 2_001
-
-
-@pytest.mark.parametrize(
-    "unit", ["<div></b>", "<!--><div>", "<svg><style><g>", "<textarea></textarea><b>", "<div/>", "<path/>"]
-)
-def test_deep_pages_are_cut_whatever_stands_between_their_tags(unit: str) -> None:
-    for before in (
-        "",
-        "<svg></svg>",
-        "<svg/>",
-        "<svg></p>",
-        "<svg><foreignObject>",
-        "<svg><title>",
-        "<svg><desc><b></desc>",
-    ):
-        assert len(cut_deep_nesting(before + unit * 100_000)) <= len(before) + len(unit) * 2_001
-
-
-def test_unfinished_scripts_and_comments_take_little_time() -> None:
-    started = time.process_time()
-    for unit in ("<script>", "<!--", "<b><!--", "<div", "</", "<title></title"):
-        cut_deep_nesting(unit * 500_000)
-    assert time.process_time() - started < 30  # seconds of CPU
-
-
 def test_html_inside_of_formulas_and_pictures() -> None:
     html = "<math><mtext><a href=/m>x</a></mtext><a href=/none>y</a></math><svg><foreignObject><a href=/s>z</a></svg>"
     assert find_urls(html) == ["http://site.example/m", "http://site.example/s"]
+
+
+SEGMENTS = ("", "a", "b.html", "..", ".", "c d", "é", "%2e", "A", "#f", "?q=1", "?", "x:y", "\\", "a;b", "'")
+
+
+@given(
+    host=st.sampled_from(("http://site.example", "https://site.example:8443", "http://User@site.example")),
+    page=st.lists(st.sampled_from(SEGMENTS), max_size=4),
+    reference=st.lists(st.sampled_from(SEGMENTS), max_size=4),
+    start=st.sampled_from(("", "/", "//", "../", "../../", " ", "#", "?", "http:", "https://")),
+)
+def test_references_resolve_as_the_parser_resolves_them(
+    host: str, page: list[str], reference: list[str], start: str
+) -> None:
+    base, href = host + "".join(f"/{segment}" for segment in page), start + "/".join(reference)
+    try:
+        wanted = join(base, href)
+    except InvalidUrl:
+        wanted = href
+    assert resolve_href(base, href) == wanted
+
+
+def test_references_of_a_page_without_a_path() -> None:
+    assert resolve_href("http://site.example", "/a") == "http://site.example/a"
+    assert resolve_href("http://site.example", "a") == "http://site.example/a"
+
+
+@pytest.mark.parametrize(
+    ("body", "opened_url"),
+    [
+        (b"<META content='0;url=/next' HTTP-EQUIV = ' Refresh '>", "http://site.example/next"),
+        ("<meta http-equiv=refresh content='0;url=/next'>".encode("utf-16"), "http://site.example/next"),
+        (b"<meta http-equiv=content-type content='0;url=/next'> refresh", "http://site.example/"),
+    ],
+    ids=["spaces and upper case", "UTF-16", "another name"],
+)
+def test_a_refresh_is_found_in_any_spelling(body: bytes, opened_url: str) -> None:
+    async def fetch(url: str, **_: object) -> Response:
+        return Response(200, url, {"Content-Type": "text/html"}, body if url == "http://site.example/" else b"")
+
+    opened = asyncio.run(HttpEngine(fetch).open("http://site.example/", origin=Origin.PERSON))
+    assert opened.final_url == opened_url

@@ -194,5 +194,11 @@ def _collect_decoders() -> dict[str, Callable[[], Decoder]]:
 
 _COMPRESSED = _collect_decoders()
 ACCEPT_ENCODING = ", ".join(_COMPRESSED)
+# Names of charsets and of encodings of e-mail, which servers put there by mistake. Browsers ignore them.
+_NOT_CODINGS = ("none", "utf-8", "utf8", "iso-8859-1", "us-ascii", "windows-1252", "7bit", "8bit", "binary", "text")
 # x-gzip is gzip: https://www.rfc-editor.org/rfc/rfc9110#name-gzip-coding
-_DECODERS: dict[str, Callable[[], Decoder]] = {"": _Identity, "identity": _Identity, "x-gzip": _Gzip, **_COMPRESSED}
+_DECODERS: dict[str, Callable[[], Decoder]] = {
+    **dict.fromkeys(("", "identity", *_NOT_CODINGS), _Identity),
+    "x-gzip": _Gzip,
+    **_COMPRESSED,
+}

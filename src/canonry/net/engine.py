@@ -81,7 +81,7 @@ class ReadOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedPage:
     """The result of opening a page; `failure` says why it has no links, or not all of them.
 
     `links` are those of the contract's script, `added_links` those of other elements that a person can click.
@@ -137,16 +137,16 @@ class Opened:
 class Engine(Protocol):
     """Opens pages; `origin` says who named the URL.
 
-    A page that cannot be opened is an `Opened` with a failure, never an exception.
+    A page that cannot be opened is an `OpenedPage` with a failure, never an exception.
     """
 
     name: str
 
-    async def open(self, url: str, *, origin: Origin) -> Opened: ...
+    async def open(self, url: str, *, origin: Origin) -> OpenedPage: ...
 
 
 @runtime_checkable
 class ConditionalEngine(Protocol):
     """An engine that can ask for a page only if it has changed: otherwise the status is 304."""
 
-    async def open_if_changed(self, url: str, *, origin: Origin, validators: Validators) -> Opened: ...
+    async def open_if_changed(self, url: str, *, origin: Origin, validators: Validators) -> OpenedPage: ...

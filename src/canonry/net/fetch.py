@@ -7,7 +7,6 @@ factory checks the address again, which covers URLs with a literal address. Ever
 from __future__ import annotations
 
 import asyncio
-import re
 import socket
 from base64 import b64encode
 from dataclasses import dataclass, field, replace
@@ -20,14 +19,13 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from canonry.core.url import join
-from canonry.errors import FailureKind, FetchFailed, InvalidUrl, UnsafeUrl, mask_credentials
+from canonry.errors import FailureKind, FetchFailed, UnsafeUrl, mask_credentials
 from canonry.net.content_encoding import ACCEPT_ENCODING, DecodeError, make_decoder
 from canonry.net.dns import MAX_ADDRESSES, Lookup, resolve_checked, resolve_name
 from canonry.net.fetch_errors import classify_error
 from canonry.net.guard import Guard, make_guard, parse_address
 from canonry.net.http_exchange import Exchange
-from canonry.net.response import REDIRECTS, Hop, Response, Validators
+from canonry.net.response import REDIRECTS, Hop, Response, Validators, join_location
 from canonry.net.tls import make_tls_context
 from canonry.settings import Settings, load_settings
 
@@ -69,7 +67,6 @@ class FetchOptions:
     reads_body: Callable[[str], bool] = lambda _: True
     truncates_body: bool = False
     accept: str = ""  # an Accept header instead of the default, which prefers feeds
-    # Further headers. Servers that a redirect leads to get the user agent only.
     headers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     body: bytes | None = None  # of a POST
     archive: Archive | None = None  # keeps each request and its answer, redirects included
@@ -385,14 +382,7 @@ def _clean_header(value: str) -> str:
 
 def _resolve_location(url: str, location: str, guard: Guard) -> Parts:
     """Return the parts of the URL in a Location header, without the user and password it may name."""
-    if re.search(r"[\x00-\x1f\x7f]", location):
-        reason = "redirects to a URL with control characters"
-        raise FetchFailed(url, reason, kind=FailureKind.BAD_REDIRECT)
-    try:
-        target = join(url, location)
-    except InvalidUrl:
-        reason = "redirects to an invalid URL"
-        raise FetchFailed(url, reason, kind=FailureKind.BAD_REDIRECT) from None
+    target = join_location(url, location)
     try:
         parts = guard.check_url(target)
     except UnsafeUrl as error:

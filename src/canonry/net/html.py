@@ -1,4 +1,4 @@
-"""Read HTML pages: the feeds they name, their title, and where they redirect."""
+"""Read HTML pages: the feeds that they name, and where they redirect."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from selectolax.lexbor import LexborHTMLParser
 from canonry.core.url import join, read_url
 from canonry.errors import InvalidUrl
 from canonry.net.charset import decode_html
-from canonry.net.links import cut_deep_nesting, read_title
+from canonry.net.deep_nesting import cut_deep_nesting
+from canonry.net.links import find_base
 
 _FEED_TYPES = {
     "application/rss+xml": "rss",
@@ -42,7 +43,7 @@ class FeedLink:
 def find_feed_links(body: bytes, *, url: str, content_type: str = "") -> list[FeedLink]:
     """Return the feeds a page names in `<link rel=alternate>` or `rel=feed`, in document order, each once."""
     page = LexborHTMLParser(cut_deep_nesting(decode_html(body[:_MAX_PAGE_BYTES], content_type)))
-    base = _find_base(page, url)
+    base = find_base(page, url)
     found: dict[str, FeedLink] = {}
     for link in page.css("link[rel][href]"):
         attributes = link.attributes
@@ -101,7 +102,7 @@ def find_meta_refresh(
             continue
         seconds, target = _parse_refresh(meta.attributes.get("content") or "")
         if target and seconds <= max_seconds:
-            return _join_refresh(_find_base(page, url), target)
+            return _join_refresh(find_base(page, url), target)
     return ""
 
 
@@ -112,22 +113,9 @@ def _join_refresh(base: str, target: str) -> str:
         return target  # the caller refuses it
 
 
-def read_page_title(body: bytes, content_type: str = "") -> str:
-    """Return the title of a web page, at most 1,000 characters; empty for other documents."""
-    if not is_html(content_type):
-        return ""
-    page = LexborHTMLParser(cut_deep_nesting(decode_html(body[:_MAX_PAGE_BYTES], content_type)))
-    return read_title(page)
-
-
 def is_html(content_type: str) -> bool:
     """Return whether a Content-Type is that of HTML, or missing."""
     return content_type.partition(";")[0].strip().lower() in {"", "text/html", "application/xhtml+xml"}
-
-
-def _find_base(page: LexborHTMLParser, url: str) -> str:
-    base = page.css_first("base[href]")
-    return _resolve(url, (base.attributes.get("href") or "") if base else "") or url
 
 
 def _resolve(base: str, href: str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from canonry.core.url import parse
 from canonry.errors import FailureKind, FetchFailed, InvalidUrl, UnsafeUrl, mask_credentials
-from canonry.net.engine import ENDLESS_NAVIGATION, MAX_DOCUMENTS, MAX_REFRESH_SECONDS, Opened, PageFailure
+from canonry.net.engine import ENDLESS_NAVIGATION, MAX_DOCUMENTS, MAX_REFRESH_SECONDS, OpenedPage, PageFailure
 from canonry.net.html import find_meta_refresh, is_html
 from canonry.net.links import PageContent, read_page
 from canonry.net.page_facts import read_declarations
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from canonry.net.response import Fetch, Response, Validators
 
 MAX_PAGE_BYTES = 5 * 1024 * 1024
-_REFRESH_HINT = re.compile(rb"refresh|r\0e\0f\0r\0e\0s\0h", re.IGNORECASE)
+# In a body in lower case: a search without regard to case takes ten times as long.
+_REFRESH_HINT = re.compile(rb"http-equiv\s*+=\s*+[\"']?\s*+refresh")
+_REFRESH_IN_UTF_16 = "refresh".encode("utf-16-le")
 _MIN_THREAD_BYTES = 100_000  # larger pages are parsed in a thread
 
 
@@ -46,11 +48,11 @@ class HttpEngine:
         self._max_page_bytes = max_page_bytes
         self._may_open = may_open  # whether the target of a refresh is fetched
 
-    async def open(self, url: str, *, origin: Origin) -> Opened:
+    async def open(self, url: str, *, origin: Origin) -> OpenedPage:
         """Fetch a page and read its links; like a browser, follow a refresh after at most one second."""
         return await self.open_if_changed(url, origin=origin, validators=NO_VALIDATORS)
 
-    async def open_if_changed(self, url: str, *, origin: Origin, validators: Validators) -> Opened:
+    async def open_if_changed(self, url: str, *, origin: Origin, validators: Validators) -> OpenedPage:
         """Open a page; if it still has these validators, the status is 304 and there are no links."""
         opened, target = await self._open(url, origin, validators)
         first_status, hops = opened.status, opened.hops
@@ -61,7 +63,7 @@ class HttpEngine:
             seen.add(target)
             if not self._may_open(target):
                 return replace(
-                    Opened(url, target, opened.status, content_type=opened.content_type, hops=hops),
+                    OpenedPage(url, target, opened.status, content_type=opened.content_type, hops=hops),
                     address=opened.address,
                     origin=opened.origin,
                     first_status=first_status,
@@ -71,7 +73,7 @@ class HttpEngine:
             hops += opened.hops
         return replace(opened, requested_url=url, hops=hops, first_status=first_status)
 
-    async def _open(self, url: str, origin: Origin, validators: Validators = NO_VALIDATORS) -> tuple[Opened, str]:
+    async def _open(self, url: str, origin: Origin, validators: Validators = NO_VALIDATORS) -> tuple[OpenedPage, str]:
         """Return a page and the URL that it refreshes to, which is empty for most pages."""
         try:
             if validators:
@@ -79,14 +81,14 @@ class HttpEngine:
             else:
                 response = await self._fetch(url, origin=origin)
         except UnsafeUrl as error:
-            return Opened(url, failure=PageFailure(FailureKind.REFUSED, str(error))), ""
+            return OpenedPage(url, failure=PageFailure(FailureKind.REFUSED, str(error))), ""
         except InvalidUrl as error:
-            return Opened(url, failure=PageFailure(FailureKind.INVALID_URL, str(error))), ""
+            return OpenedPage(url, failure=PageFailure(FailureKind.INVALID_URL, str(error))), ""
         except FetchFailed as error:
-            return Opened(url, failure=PageFailure(error.kind, str(error))), ""
+            return OpenedPage(url, failure=PageFailure(error.kind, str(error))), ""
         except OSError as error:  # a caller's own fetch may raise these
             detail = f"could not fetch: {type(error).__name__}: {mask_credentials(str(error))}"
-            return Opened(url, failure=PageFailure(FailureKind.OTHER, detail)), ""
+            return OpenedPage(url, failure=PageFailure(FailureKind.OTHER, detail)), ""
         content = await self._read_content(response)
         declared = read_declarations(
             content.head,
@@ -94,7 +96,7 @@ class HttpEngine:
             link_header=response.header("link"),
             robots_header=response.header("x-robots-tag"),
         )
-        opened = Opened(
+        opened = OpenedPage(
             url,
             response.hops[-1].location if _is_unfollowed_redirect(response) else response.url,
             response.status,
@@ -137,7 +139,7 @@ def _find_refresh(response: Response) -> str:
     """Return the URL that a page asks a browser to open instead of it at once; empty for most pages."""
     header, content_type = response.header("refresh"), response.header("content-type")
     is_page = is_html(content_type) and has_links(response.status)
-    if not is_page or not (header or _REFRESH_HINT.search(response.body)):
+    if not is_page or not (header or _may_refresh(response.body.lower())):
         return ""
     url = drop_userinfo(response.url)
     target = find_meta_refresh(
@@ -149,6 +151,10 @@ def _find_refresh(response: Response) -> str:
         scripting=True,
     )
     return target.partition("#")[0] if target.startswith(("http://", "https://")) else ""
+
+
+def _may_refresh(lower_body: bytes) -> bool:
+    return _REFRESH_IN_UTF_16 in lower_body or _REFRESH_HINT.search(lower_body) is not None
 
 
 def _copy_userinfo(url: str, target: str) -> str:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from canonry.core.url import parse
-from canonry.errors import InvalidUrl
+from canonry.net.response import drop_userinfo
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -45,7 +44,7 @@ class Exchange:
         secret = _SECRET_HEADERS.union(secret_headers)
         request_headers = None if self.request_headers is None else _keep(self.request_headers, secret)
         return Exchange(
-            _remove_userinfo(self.url),
+            drop_userinfo(self.url),
             self.status,
             self.began_at,
             self.method,
@@ -82,14 +81,3 @@ def add_archive(fetch: Fetch, archive: Archive) -> Fetch:
 
 def _keep(headers: Iterable[tuple[str, str]], secret: Collection[str]) -> Headers:
     return tuple((name, value) for name, value in headers if name.lower() not in secret)
-
-
-def _remove_userinfo(url: str) -> str:
-    if "@" not in url:
-        return url
-    try:
-        parts = parse(url)
-    except InvalidUrl:
-        return url
-    parts.userinfo = None
-    return str(parts)

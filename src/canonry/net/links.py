@@ -6,15 +6,16 @@ https://html.spec.whatwg.org/multipage/links.html with scripting enabled: the co
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from selectolax.lexbor import LexborHTMLParser
 
-from canonry.core.url import UNCHANGED_URL, join
+from canonry.core.url import C0_AND_SPACE, UNCHANGED_URL, join
 from canonry.errors import FailureKind, InvalidUrl
 from canonry.net.charset import detect_charset
+from canonry.net.deep_nesting import MAX_DEPTH, cut_deep_nesting
 from canonry.net.engine import Link, LinkSource, PageFailure
 from canonry.net.page_facts import MAX_HEAD_ELEMENTS, NO_HEAD, PageHead, make_head
 from canonry.net.response import find_host
@@ -26,32 +27,10 @@ if TYPE_CHECKING:
 
 MAX_LINKS = 10_000
 _MAX_TITLE_CHARACTERS = 1_000
-_MAX_DEPTH = 2_000  # nested elements; the time to parse grows with the square of the depth
 _MAX_INNER_LEVEL = 10  # documents inside of documents: shadow roots and `srcdoc`
 _MAX_LINK_TEXT_UNITS = 50  # UTF-16 code units
-_TAG = re.compile(r"<!--|<(/?)([a-zA-Z][^\s/>]*)([^>]*)")
-_COMMENT_END = re.compile(r"--!?>")
-# Elements that do not nest: they are empty, or end where the next one begins.
-_FLAT = frozenset({
-    "a", "area", "base", "br", "col", "dd", "dt", "embed", "hr", "img", "input", "li", "link", "meta", "optgroup",
-    "option", "p", "param", "rp", "rt", "source", "tbody", "td", "tfoot", "th", "thead", "tr", "track", "wbr",
-})  # fmt: skip
-# Elements of SVG: `<path/>` is complete there. An HTML element stays open: `<div/>` is `<div>`.
-_SHAPES = frozenset({
-    "animate", "animatemotion", "animatetransform", "circle", "clippath", "defs", "ellipse", "filter", "g", "image",
-    "line", "lineargradient", "marker", "mask", "path", "pattern", "polygon", "polyline", "radialgradient", "rect",
-    "stop", "symbol", "text", "textpath", "tspan", "use",
-})  # fmt: skip
-# Elements of SVG that may contain HTML, and the rest of one that has only text.
-_DESCRIPTIONS = {name: re.compile(rf"[^<]*</{name}>", re.IGNORECASE) for name in ("title", "desc")}
-# What is between the name and `>` of a complete element. In `<g a=/>` and `<g a="/>">` the slash is part of a value.
-_COMPLETE = re.compile(r"""(?:\s+[\w:.-]+(?:="[^"]*"|='[^']*')?)*\s*/""")
-_RAW_ENDS = {
-    name: re.compile(rf"</{name}[\s/>]", re.IGNORECASE) for name in ("script", "style", "textarea", "title")
-}  # the content of these elements is text
 # The characters that JavaScript's trim() removes; Python's strip() removes others.
 _JS_SPACES = "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"  # noqa: E501
-_C0_AND_SPACE = "".join(map(chr, range(33)))
 _UNCHANGED = re.compile(UNCHANGED_URL)
 _ESCAPED_IN_QUERY = frozenset(b" \"#<>'") | frozenset(range(33)) | frozenset(range(127, 256))
 # Elements in <math> whose content is HTML or SVG.
@@ -71,6 +50,14 @@ class PageContent:
     failure: PageFailure | None = None
     head: PageHead = NO_HEAD
     text: str = ""  # that a person can see
+
+
+class _BasePlaces(NamedTuple):
+    """Parts of the URL of a page: without its fragment, its origin, and up to the last slash of its path."""
+
+    page: str
+    origin: str
+    folder: str
 
 
 def read_page(
@@ -93,7 +80,7 @@ def read_page(
         detail = f"only the first {max_links} of {max_links + finder.skipped_count} links were read"
         failure = PageFailure(FailureKind.TRUNCATED, detail)
     elif text is not whole:
-        detail = f"elements are nested deeper than {_MAX_DEPTH}; the rest was not read"
+        detail = f"elements are nested deeper than {MAX_DEPTH}; the rest was not read"
         failure = PageFailure(FailureKind.TRUNCATED, detail)
     title, head = read_title(page), _read_head(page, url, charset)
     return PageContent(title, *split_links(finder.links), failure, head, read_text(page))
@@ -109,11 +96,11 @@ def _read_head(page: LexborHTMLParser, url: str, charset: str) -> PageHead:
     links = [
         (
             link.attributes.get("rel") or "",
-            resolve(base, (link.attributes.get("href") or "").strip(_C0_AND_SPACE), charset),
+            resolve_href(base, (link.attributes.get("href") or "").strip(C0_AND_SPACE), charset),
             link.attributes.get("hreflang") or "",
         )
         for link in page.css("head link[rel][href]")[:MAX_HEAD_ELEMENTS]
-        if (link.attributes.get("href") or "").strip(_C0_AND_SPACE)
+        if (link.attributes.get("href") or "").strip(C0_AND_SPACE)
     ]
     return make_head(metas, links)
 
@@ -142,13 +129,13 @@ class _LinkFinder:
         base = find_base(page, url, self._charset)
         anchors = page.css("a[href]")
         has_math = page.css_first("math") is not None
-        pictured: list[LexborNode] = []
+        svg_anchors: list[LexborNode] = []
         for anchor in anchors:
             attributes = anchor.attributes
             if has_math and _is_mathml(anchor):
                 continue
             if "href" not in attributes:  # xlink:href, which `a[href]` does not match in a browser
-                pictured.append(anchor)
+                svg_anchors.append(anchor)
                 continue
             if self._has_room():
                 href = attributes["href"] or ""  # None if the attribute has no value
@@ -158,7 +145,7 @@ class _LinkFinder:
                 attributes = area.attributes
                 alt, rel = attributes.get("alt") or "", attributes.get("rel")
                 self._add(base, attributes["href"] or "", alt, source or LinkSource.AREA, rel)
-        for anchor in pictured:
+        for anchor in svg_anchors:
             if self._has_room():
                 href, rel = anchor.attributes["xlink:href"] or "", anchor.attributes.get("rel")
                 self._add(base, href, anchor.text(), source or LinkSource.SVG, rel)
@@ -179,7 +166,7 @@ class _LinkFinder:
                 self.add_document(inner, base, LinkSource.FRAME, level + 1)
             return
         src = attributes.get("src")
-        target = resolve(base, src.strip(_C0_AND_SPACE), self._charset) if src is not None else ""
+        target = resolve_href(base, src.strip(C0_AND_SPACE), self._charset) if src is not None else ""
         is_page = target.startswith(("http://", "https://")) and find_host(target) == self._host
         if is_page and self._has_room():
             self._add(base, src or "", attributes.get("title") or "", source)
@@ -193,14 +180,13 @@ class _LinkFinder:
 
     def _add(self, base: str, href: str, text: str, source: LinkSource, rel: str | None = None) -> None:
         is_nofollow = rel is not None and "nofollow" in rel.lower().split()
-        url = resolve(base, href, self._charset)
+        url = resolve_href(base, href, self._charset)
         self.links.append(Link(href, url, _trim_link_text(text), source, is_nofollow))
 
 
-def resolve(base: str, href: str, charset: str = "utf-8") -> str:
+def resolve_href(base: str, href: str, charset: str = "utf-8") -> str:
     """Return what `a.href` is: the absolute URL, its query in the document's encoding; an invalid `href` as it is."""
-    is_path = href.startswith("/") and not href.startswith("//")
-    absolute = href if href.startswith("http") else base[: base.find("/", 8)] + href if is_path else ""
+    absolute = _append_reference(base, href)
     if _UNCHANGED.fullmatch(absolute):
         return absolute
     reference = href if href.isascii() or charset == "utf-8" else _encode_query(href, charset)
@@ -208,6 +194,40 @@ def resolve(base: str, href: str, charset: str = "utf-8") -> str:
         return join(base, reference)
     except InvalidUrl:
         return href
+
+
+def _append_reference(base: str, href: str) -> str:
+    """Return the URL of a simple reference, made without the parser; other references give a text that is no plain URL.
+
+    If the parser would not change the result, it is what the parser returns: it has no dot segments and no escapes.
+    """
+    if href.startswith(("http://", "https://")):
+        return href
+    places = _split_base(base)
+    if places is None or ":" in href or href.startswith("//"):
+        return ""
+    if href.startswith("#"):
+        return places.page + href
+    if href.startswith("/"):
+        return places.origin + href
+    if not href or href.startswith("?"):
+        return ""
+    folder = places.folder
+    while href.startswith("../"):
+        href = href[3:]
+        parent_end = folder.rfind("/", len(places.origin), -1)
+        folder = folder[: parent_end + 1] if parent_end > 0 else f"{places.origin}/"
+    return folder + href
+
+
+@lru_cache(maxsize=64)
+def _split_base(base: str) -> _BasePlaces | None:
+    """Return the beginnings of the URLs that references of a page resolve to; None unless its URL is plain."""
+    if not _UNCHANGED.fullmatch(base):
+        return None
+    page = base.partition("#")[0]
+    path = page.partition("?")[0]
+    return _BasePlaces(page, path[: path.index("/", 8)], path[: path.rindex("/") + 1])
 
 
 def _encode_query(href: str, charset: str) -> str:
@@ -230,12 +250,12 @@ def _percent_encode(character: str, charset: str) -> str:
     return "".join(f"%{byte:02X}" if byte in _ESCAPED_IN_QUERY else chr(byte) for byte in encoded)
 
 
-def find_base(page: LexborHTMLParser, url: str, charset: str) -> str:
+def find_base(page: LexborHTMLParser, url: str, charset: str = "utf-8") -> str:
     """Return the URL that references of a page are resolved at: that of `<base>`, or its own."""
     base = page.css_first("base[href]")
     if base is None:
         return url
-    href = (base.attributes.get("href") or "").strip(_C0_AND_SPACE)
+    href = (base.attributes.get("href") or "").strip(C0_AND_SPACE)
     try:
         found = join(url, href if href.isascii() else _encode_query(href, charset))
     except InvalidUrl:
@@ -267,37 +287,3 @@ def _trim_link_text(text: str) -> str:
     if len(text) <= _MAX_LINK_TEXT_UNITS // 2 or (text := text[:_MAX_LINK_TEXT_UNITS]).isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass")[: 2 * _MAX_LINK_TEXT_UNITS].decode("utf-16-le", "ignore")
-
-
-def cut_deep_nesting(text: str) -> str:
-    """Return the page up to the place where elements are nested deeper than on any real page."""
-    if text.count("<") - text.count("</") <= _MAX_DEPTH:
-        return text
-    opened = Counter[str]()
-    depth = position = 0
-    is_picture = False  # within <svg>, where only elements of SVG have followed
-    while tag := _TAG.search(text, position):
-        closing, name, attributes = tag[1], (tag[2] or "").lower(), tag[3]
-        position = tag.end()
-        if is_picture and name in _DESCRIPTIONS and (description := _DESCRIPTIONS[name].match(text, position)):
-            position = description.end()
-            continue
-        if name == "svg":
-            is_picture = not closing and not _COMPLETE.fullmatch(attributes)
-        elif name and name not in _SHAPES:
-            is_picture = False
-        is_raw = name in _RAW_ENDS and not closing and not (opened["svg"] or opened["math"])
-        if not name or is_raw:
-            end = _RAW_ENDS[name].search(text, position) if is_raw else _COMMENT_END.search(text, tag.start() + 2)
-            if end is None:
-                return text  # the rest is text of this element, or a comment
-            position = end.end()
-        elif closing:
-            depth -= opened[name] > 0
-            opened[name] -= opened[name] > 0
-        elif name not in _FLAT and not (is_picture and _COMPLETE.fullmatch(attributes)):
-            opened[name] += 1
-            depth += 1
-            if depth > _MAX_DEPTH:
-                return text[: tag.start()]
-    return text

@@ -17,12 +17,15 @@ if TYPE_CHECKING:
 
 
 def find_adoptable_url(response: Response) -> str:
-    """Return the end of the leading permanent redirects, without those to a URL that stands for no other one."""
+    """Return the URL that may replace the one that was requested, as `follow_permanent_redirects` finds it."""
     return follow_permanent_redirects(response.hops, response.url)
 
 
 def follow_permanent_redirects(hops: Sequence[Hop], final_url: str) -> str:
-    """Return where the leading permanent redirects of a chain end, without those to a URL that stands for no other."""
+    """Return where the permanent redirects at the start of a chain lead.
+
+    The chain ends before the first other redirect, and before a stopgap.
+    """
     for hop in hops:
         if hop.status not in PERMANENT_REDIRECTS or is_stopgap(hop.location, hop.url):
             return hop.url
@@ -30,12 +33,15 @@ def follow_permanent_redirects(hops: Sequence[Hop], final_url: str) -> str:
 
 
 def is_stopgap(url: str, own_url: str) -> bool:
-    """Return whether a URL never stands for `own_url`: made for one request, or that of a login form or an error."""
+    """Return whether a URL shows something for now in the place of `own_url`, and so must not replace it.
+
+    These are URLs that were made for one request, and those of login forms, consent walls and error pages.
+    """
     return (is_transient(url) and not is_transient(own_url)) or (is_wall(url) and not is_wall(own_url))
 
 
 def find_temporary_targets(response: Response) -> frozenset[str]:
-    """Return the URLs that only a temporary redirect led to, without scheme and cosmetics: never adopted (F3)."""
+    """Return the URLs that only a temporary redirect led to, as `strip_cosmetics` writes them (contract F3)."""
     kept = find_adoptable_url(response)
     chain = [*(hop.url for hop in response.hops), response.url]
     return frozenset(map(strip_cosmetics, chain[chain.index(kept) + 1 :])) - {strip_cosmetics(kept)}

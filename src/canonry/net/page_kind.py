@@ -1,4 +1,4 @@
-"""What an answer is for a crawl: a page, a file, nothing, or an error. Both engines ask here, so that they agree."""
+"""What an answer is for a crawl: a page, a file, nothing, or an error; the same for both engines."""
 
 from __future__ import annotations
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
-from canonry.core.url import parse
-from canonry.errors import InvalidUrl
+from canonry.core.url import join, parse
+from canonry.errors import FailureKind, FetchFailed, InvalidUrl
 from canonry.net.origin import Origin
 
 if TYPE_CHECKING:
@@ -107,6 +108,16 @@ class Response:
             return max(0.0, (then - now).total_seconds())
         except (TypeError, ValueError, OverflowError):
             return None
+
+
+def join_location(url: str, location: str) -> str:
+    """Return the URL that a redirect of `url` leads to; FetchFailed if its location is not valid."""
+    if re.search(r"[\x00-\x1f\x7f]", location):
+        raise FetchFailed(url, "redirects to a URL with control characters", kind=FailureKind.BAD_REDIRECT)
+    try:
+        return join(url, location)
+    except InvalidUrl:
+        raise FetchFailed(url, "redirects to an invalid URL", kind=FailureKind.BAD_REDIRECT) from None
 
 
 def is_unavailable_status(status: int) -> bool:

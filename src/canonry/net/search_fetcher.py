@@ -56,7 +56,7 @@ class Fetcher:
         guard: Guard,
         *,
         origin: Origin,
-        trusted: tuple[str, str | None] | None,
+        unchecked_site: tuple[str, str | None] | None,
         verify: Verify | None,
         on_event: Listener | None,
         timeout: float,
@@ -66,7 +66,7 @@ class Fetcher:
         self.origin = origin  # of the next URL
         self._fetch = fetch
         self._guard = guard
-        self._trusted = trusted
+        self._unchecked_site = unchecked_site
         self._verify = verify
         self._on_event = on_event
         self._timeout = timeout
@@ -83,10 +83,15 @@ class Fetcher:
 
     async def check(self, url: str, origin: Origin | None = None) -> None:
         """Raise UnsafeUrl if the guard or the caller's `verify` refuses a URL of this origin."""
-        if self._trusted is None or _get_site(url) not in (self._trusted, (self._trusted[0], None)):
+        if not self._is_unchecked(url):
             self._guard.for_origin(self.origin if origin is None else origin).check_url(url)
         if self._verify is not None and not await run_callback(self._verify, url):
             raise UnsafeUrl(mask_credentials(url), "vetoed by verify", kind=RefusalKind.VETOED)
+
+    def _is_unchecked(self, url: str) -> bool:
+        """Return whether a URL is of the site that the caller has chosen, on its own port or on the default one."""
+        site = self._unchecked_site
+        return site is not None and _get_site(url) in (site, (site[0], None))
 
     async def get(self, url: str, *, validators: Validators | None = None, body: bytes | None = None) -> Response:
         """Return the response of a URL; `body` replaces the missing body of a 304.
@@ -173,13 +178,13 @@ async def open_fetcher(
     """
     make = partial(Fetcher, origin=origin, verify=verify, on_event=on_event, timeout=timeout, max_bytes=max_bytes)
     if fetch is not None:
-        yield make(fetch, guard or make_guard(load_settings()), trusted=None if guard else _get_site(url))
+        yield make(fetch, guard or make_guard(load_settings()), unchecked_site=None if guard else _get_site(url))
         return
     from canonry.net.shared_client import use_shared_client
 
     async with use_shared_client(_get_site(url)[0]) as client:
         guarded = partial(client.fetch, timeout=timeout, max_bytes=max_bytes)
-        yield make(guarded, guard or client.guard, trusted=None)
+        yield make(guarded, guard or client.guard, unchecked_site=None)
 
 
 def _get_site(url: str) -> tuple[str, str | None]:

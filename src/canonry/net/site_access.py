@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from canonry.core.url import Parts
     from canonry.net.response import Fetch, Response
 
-_FORBIDDEN_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection", "cookie"})
+_FORBIDDEN_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection"})  # the client sets them
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,12 @@ class SiteAccess:
 
     def __post_init__(self) -> None:
         for name, value in self.headers.items():
-            if not name or name.lower() in _FORBIDDEN_HEADERS or not _is_header_text(name + value):
-                raise CanonryError(f"The header {name!r} cannot be sent. Cookies are given as cookies.")
+            if name.lower() == "cookie":
+                raise CanonryError("The header Cookie cannot be set. Send cookies with --cookie-file or --login.")
+            if name.lower() in _FORBIDDEN_HEADERS:
+                raise CanonryError(f"The header {name!r} cannot be set: the client sets it itself.")
+            if not name or not _is_header_text(name + value):
+                raise CanonryError(f"The header {name!r} has characters that a header cannot have.")
         for name, value in self.cookies.items():
             if not name or set("=; \t") & set(name) or ";" in value or not _is_header_text(name + value):
                 raise CanonryError(f"The cookie {name!r} has characters that a cookie cannot have.")
@@ -119,8 +123,4 @@ def parse_login(text: str) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _is_header_text(text: str) -> bool:
-    return not any(ord(character) < 32 or ord(character) == 127 for character in text) and _is_latin(text)
-
-
-def _is_latin(text: str) -> bool:
-    return all(ord(character) < 256 for character in text)
+    return all(32 <= ord(character) < 256 and ord(character) != 127 for character in text)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from selectolax.lexbor import LexborHTMLParser
 
 from canonry.net.charset import decode, detect_charset
+from canonry.net.deep_nesting import cut_deep_nesting
 from canonry.net.html import is_html
-from canonry.net.links import cut_deep_nesting
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode

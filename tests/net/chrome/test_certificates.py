@@ -21,7 +21,7 @@ from loopback import ADDRESS, Listener, get_ca_file, in_a_loop, make_server_tls
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from canonry.net.engine import Opened
+    from canonry.net.engine import OpenedPage
 
 HOST = "inside.example"
 BODY = b"<title>Inside</title><a href=/x>x</a>"
@@ -32,7 +32,7 @@ async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
     writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n%s" % (len(BODY), BODY))
 
 
-async def open_page(file: str) -> Opened:
+async def open_page(file: str) -> OpenedPage:
     async with Listener(talk, tls=make_server_tls(HOST)) as server:
 
         async def lookup(_host: str, _port: int) -> list[tuple[str, int]]:

@@ -16,7 +16,7 @@ from chrome import PAGE, get_kind, make_page, needs_chrome, run_engine
 from loopback import LoopbackWeb, in_a_loop
 
 if TYPE_CHECKING:
-    from canonry.net.engine import Opened
+    from canonry.net.engine import OpenedPage
 
 API = "http://site.example/api"
 ADD = "const add = (to) => { const a = document.createElement('a'); a.href = to; (root ?? document.body).append(a); };"
@@ -25,7 +25,7 @@ _ADD_LATER = "let root = null;" + ADD
 pytestmark = pytest.mark.usefixtures("refused_connects", "profiles")
 
 
-async def open_page(body: str, options: ReadOptions | None = None, *, delay_ms: int = 150) -> Opened:
+async def open_page(body: str, options: ReadOptions | None = None, *, delay_ms: int = 150) -> OpenedPage:
     pages = {
         PAGE: make_page(f"<body><script>{_ADD_LATER}</script>{body}"),
         API: {"body": '["/one", "/two"]', "headers": {"Content-Type": "application/json"}, "delay_ms": delay_ms},

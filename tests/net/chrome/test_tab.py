@@ -14,7 +14,7 @@ from chrome import GOOD, HTML, PAGE, get_kind, make_page, needs_chrome, run_engi
 from loopback import ADDRESS, Listener, LoopbackWeb, in_a_loop, make_http_response, read_request
 
 if TYPE_CHECKING:
-    from canonry.net.engine import Engine, Opened
+    from canonry.net.engine import Engine, OpenedPage
 
 pytestmark = pytest.mark.usefixtures("refused_connects", "profiles")
 
@@ -110,7 +110,7 @@ EXHAUSTING = {
 }
 
 
-async def open_between_good_pages(hostile: str, **seconds: float) -> Opened:
+async def open_between_good_pages(hostile: str, **seconds: float) -> OpenedPage:
     """Open a page, and check that the pages before, beside and after it are read, also in the same tab."""
     good = "http://site.example/good"
     pages = {f"{good}?{n}": make_page(GOOD) for n in range(6)} | {

@@ -17,7 +17,7 @@ from canonry.net.chrome.process import Browser, find_chrome, finish_despite_canc
 from canonry.net.chrome.proxy import Proxy
 from canonry.net.chrome.tab import BROWSER_ENDED
 from canonry.net.dns import Lookup, resolve_name
-from canonry.net.engine import Opened, PageFailure, ReadOptions
+from canonry.net.engine import OpenedPage, PageFailure, ReadOptions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -96,13 +96,13 @@ class ChromeEngine:
         """Return an engine that opens pages in this Chrome with other options."""
         return ConfiguredChrome(self, options)
 
-    async def open(self, url: str, *, origin: Origin, options: ReadOptions | None = None) -> Opened:
+    async def open(self, url: str, *, origin: Origin, options: ReadOptions | None = None) -> OpenedPage:
         """Open a page and return it with its links or its failure; raise CanonryError only if Chrome does not run."""
         options = options or self._options
         try:
             self.proxy.guard.for_origin(origin).check_url(url)
         except UnsafeUrl as error:
-            return Opened(url, url, failure=PageFailure(FailureKind.REFUSED, str(error)))
+            return OpenedPage(url, url, failure=PageFailure(FailureKind.REFUSED, str(error)))
         async with self._acquire_slot():
             opened, tab = await self._visit(url, origin, options)
             if tab.should_retry_in_new_tab and not tab.is_browser_closed:
@@ -126,7 +126,7 @@ class ChromeEngine:
 
     async def _visit(
         self, url: str, origin: Origin, options: ReadOptions, *, needs_new_tab: bool = False
-    ) -> tuple[Opened, Tab]:
+    ) -> tuple[OpenedPage, Tab]:
         tab = await self._acquire_tab(origin, needs_new_tab=needs_new_tab)
         try:
             opened = await self._visit_in_tab(tab, url, options)
@@ -137,20 +137,20 @@ class ChromeEngine:
             self._release(tab)
         return opened, tab
 
-    async def _visit_in_tab(self, tab: Tab, url: str, options: ReadOptions) -> Opened:
+    async def _visit_in_tab(self, tab: Tab, url: str, options: ReadOptions) -> OpenedPage:
         return await tab.visit(
             url, load_seconds=self._load_seconds, script_seconds=self._script_seconds, options=options
         )
 
-    async def _visit_in_new_browser(self, url: str, origin: Origin, options: ReadOptions) -> Opened:
+    async def _visit_in_new_browser(self, url: str, origin: Origin, options: ReadOptions) -> OpenedPage:
         """Open a page in a separate browser: any of the open pages may have ended the last browser."""
         _LOG.warning("Chrome ended and is started again")
         async with Browser(self.proxy, program=self._program) as browser:
             with suppress(CommandFailed, BrowserClosed):
-                tab = await browser.new_tab()
+                tab = await browser.open_tab()
                 tab.endpoint.start_page(origin)
                 return await self._visit_in_tab(tab, url, options)
-        return Opened(url, url, failure=BROWSER_ENDED)
+        return OpenedPage(url, url, failure=BROWSER_ENDED)
 
     async def _acquire_tab(self, origin: Origin, *, needs_new_tab: bool) -> Tab:
         """Return an idle tab, or a new one if no idle tab may reach what a page of this origin may reach."""
@@ -165,7 +165,7 @@ class ChromeEngine:
             browser = await self._get_browser()
             try:
                 async with asyncio.timeout(_NEW_TAB_SECONDS):
-                    tab = await browser.new_tab()
+                    tab = await browser.open_tab()
             except (CommandFailed, BrowserClosed) as error:
                 reason = str(error)
                 continue
@@ -212,6 +212,6 @@ class ConfiguredChrome:
         self._engine = engine
         self._options = options
 
-    async def open(self, url: str, *, origin: Origin) -> Opened:
+    async def open(self, url: str, *, origin: Origin) -> OpenedPage:
         """Open a page in the shared Chrome."""
         return await self._engine.open(url, origin=origin, options=self._options)

@@ -6,17 +6,22 @@ import asyncio
 import re
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import h11
 
 from canonry.errors import FailureKind
 from canonry.net.engine import PageFailure
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 # Headers for one connection only (RFC 9110, 7.6.1), or for this proxy. They are not forwarded.
 _DROPPED_HEADERS = frozenset(
     {b"connection", b"keep-alive", b"proxy-authorization", b"proxy-connection", b"te", b"trailer"}
 )
+# Marks the responses that the proxy makes itself. The value is its token, which no server knows.
+PROXY_HEADER = "Canonry-Proxy"
 
 
 class DirectResponse(Exception):
@@ -69,6 +74,11 @@ class ProxyRequest:
         """Return the values of a header, joined with commas; empty if there is none."""
         wanted = name.encode()
         return ", ".join(header.value.decode("latin-1") for header in self.headers if header.name == wanted)
+
+
+def has_proxy_token(headers: Mapping[str, str], token: str) -> bool:
+    """Return whether the headers of a response are those of a response that the proxy with this token has made."""
+    return any(name.lower() == PROXY_HEADER.lower() and value == token for name, value in headers.items())
 
 
 async def read_head(reader: asyncio.StreamReader) -> bytes:
@@ -126,10 +136,10 @@ def make_forwarded_head(request: ProxyRequest, upstream_headers: list[tuple[byte
         target = path if path.startswith("/") else f"/{path}"
     headers = [(each.sent_name, each.value) for each in request.headers if each.name not in _DROPPED_HEADERS]
     headers += [*(upstream_headers or ()), (b"Connection", b"Upgrade" if request.is_upgrade else b"close")]
-    return make_head(request.method, target, headers)
+    return make_request_head(request.method, target, headers)
 
 
-def make_head(method: str, target: str, headers: list[tuple[bytes, bytes]]) -> bytes:
+def make_request_head(method: str, target: str, headers: list[tuple[bytes, bytes]]) -> bytes:
     head = h11.Connection(h11.CLIENT).send(h11.Request(method=method, target=target, headers=headers))
     assert head is not None
     return head

@@ -6,10 +6,9 @@ import json
 from dataclasses import dataclass
 
 from canonry.net.engine import Link, LinkSource
-from canonry.net.links import split_links
+from canonry.net.links import MAX_LINKS, split_links
 from canonry.net.page_facts import MAX_HEAD_ELEMENTS, PageHead, make_head
 
-MAX_LINKS = 10_000
 _MAX_HREF_CHARACTERS = 100_000  # longer references hold data
 _MAX_TOTAL_CHARACTERS = 8_000_000  # of all references together
 _MAX_HTML_CHARACTERS = 5_000_000

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from canonry.errors import FailureKind
+from canonry.net.chrome.http_heads import has_proxy_token
 from canonry.net.engine import ENDLESS_NAVIGATION, MAX_DOCUMENTS, MAX_REFRESH_SECONDS, PageFailure
 from canonry.net.response import NO_VALIDATORS, Hop, Validators
 
@@ -145,4 +146,4 @@ class MainFrame:
         document.link_header = ", ".join(headers.get("link", "").splitlines())
         document.robots_header = ", ".join(headers.get("x-robots-tag", "").splitlines())
         document.validators = Validators(headers.get("etag", ""), headers.get("last-modified", ""))
-        document.is_from_proxy = headers.get("canonry-proxy") == self.proxy_token
+        document.is_from_proxy = has_proxy_token(headers, self.proxy_token)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from canonry.errors import CanonryError
 from canonry.net.charset import detect_charset
+from canonry.net.chrome.http_heads import has_proxy_token
 from canonry.net.chrome.pipe import BrowserClosed, CommandFailed
 from canonry.net.html import is_html
 from canonry.net.http_exchange import Exchange
@@ -29,7 +30,6 @@ MAX_BUFFER_BYTES = 64 * 2**20  # that Chrome keeps of all bodies of a page
 MAX_BODY_BYTES = 16 * 2**20
 _FINISH_SECONDS = 10.0
 _LOG = logging.getLogger("canonry.chrome")
-_PROXY_HEADER = "canonry-proxy"  # an answer that this process' proxy made itself
 
 
 @dataclass(slots=True)
@@ -57,10 +57,12 @@ class PageArchive:
         archive: Archive,
         call: Callable[..., Awaitable[dict[str, Any]]],
         get_address: Callable[[str], str],
+        proxy_token: str,
     ) -> None:
         self._archive = archive
         self._call = call
         self._get_address = get_address
+        self._proxy_token = proxy_token
         self._requests: dict[str, _Request] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._error: CanonryError | None = None  # of the archive
@@ -109,8 +111,8 @@ class PageArchive:
         request = self._requests.pop(request_id, None)
         if request is None or request.response is None or request.is_cached:
             return
-        is_ours = any(name.lower() == _PROXY_HEADER for name in request.response["headers"])
-        if not is_ours and not request.response.get("fromDiskCache"):
+        is_from_proxy = has_proxy_token(request.response["headers"], self._proxy_token)
+        if not is_from_proxy and not request.response.get("fromDiskCache"):
             self._start(self._read(request_id, request, is_cut=is_cut))
 
     async def _read(self, request_id: str, request: _Request, *, is_cut: bool) -> None:

@@ -198,7 +198,7 @@ class Browser:
         self._process = None
         await asyncio.to_thread(shutil.rmtree, self._profile, ignore_errors=True)
 
-    async def new_tab(self) -> Tab:
+    async def open_tab(self) -> Tab:
         """Open a tab with its own browser context (cookies, cache) and proxy endpoint.
 
         Raise CommandFailed or BrowserClosed if Chrome does not open it.

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 from canonry.core.url import SCHEME_PORTS
 from canonry.errors import FailureKind, RefusalKind, UnsafeUrl, mask_credentials
-from canonry.net.chrome.http_heads import DirectResponse, ProxyRequest, read_request
+from canonry.net.chrome.http_heads import PROXY_HEADER, DirectResponse, ProxyRequest, read_request
 from canonry.net.chrome.relay import ConnectionTooLarge, ProxyConnection, ProxyLimits, make_gateway_error
 from canonry.net.dns import Lookup, resolve_checked, resolve_name
 from canonry.net.engine import PageFailure
@@ -265,7 +265,7 @@ class ProxyEndpoint:
         if response.failure is not None:
             self._record_failure(request, response.failure)
         head = f"HTTP/1.1 {response.status} {response.status.phrase}\r\nContent-Length: 0\r\nConnection: close\r\n"
-        token = f"Canonry-Proxy: {self._proxy.token}\r\n" if response.failure is not None else ""
+        token = f"{PROXY_HEADER}: {self._proxy.token}\r\n" if response.failure is not None else ""
         header = f"{response.header}\r\n" if response.header else ""
         await connection.respond(f"{head}{token}{header}\r\n".encode())
 

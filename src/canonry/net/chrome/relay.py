@@ -18,7 +18,7 @@ from canonry.net.chrome.http_heads import (
     InvalidHead,
     ProxyRequest,
     make_forwarded_head,
-    make_head,
+    make_request_head,
     parse_body_length,
     parse_status,
     read_head,
@@ -105,7 +105,8 @@ class ProxyConnection:
     async def _open_upstream_tunnel(self, authority: str) -> None:
         assert self._server is not None
         reader, writer = self._server
-        writer.write(make_head("CONNECT", authority, [(b"Host", authority.encode()), *(self._upstream_headers or ())]))
+        headers = [(b"Host", authority.encode()), *(self._upstream_headers or ())]
+        writer.write(make_request_head("CONNECT", authority, headers))
         try:
             status = parse_status(await read_head(reader))
         except (InvalidHead, HeadTooLarge):

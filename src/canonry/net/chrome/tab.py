@@ -25,7 +25,7 @@ from canonry.net.chrome.quiet_script import (
     TICK_SECONDS,
     make_quiet_script,
 )
-from canonry.net.engine import ENDLESS_NAVIGATION, WAIT_LOAD, WAIT_QUIET, Opened, PageFailure, ReadOptions
+from canonry.net.engine import ENDLESS_NAVIGATION, WAIT_LOAD, WAIT_QUIET, OpenedPage, PageFailure, ReadOptions
 from canonry.net.origin import Origin
 from canonry.net.page_facts import Declarations, PageHead, read_declarations
 from canonry.net.page_kind import DOWNLOAD, explain_status, has_links
@@ -148,7 +148,7 @@ class Tab:
 
     async def visit(
         self, url: str, *, load_seconds: float, script_seconds: float, options: ReadOptions | None = None
-    ) -> Opened:
+    ) -> OpenedPage:
         """Open a page and return it with its links, or with its failure."""
         self.page_count += 1
         self._options = options or ReadOptions()
@@ -166,13 +166,13 @@ class Tab:
             # Scripts of the previous page may be the cause of a page that did not arrive, or of a crash.
             is_first = self.page_count == 1
             self.should_retry_in_new_tab = not is_first and (not self._frame.has_arrived or self._frame.is_crashed)
-            return self._make_opened(url, error.failure)
+            return self._make_opened_page(url, error.failure)
         except CommandFailed as error:
             self.must_close = True
-            return self._make_opened(url, PageFailure(FailureKind.BROWSER, f"Chrome refused a command: {error}"))
+            return self._make_opened_page(url, PageFailure(FailureKind.BROWSER, f"Chrome refused a command: {error}"))
         except BrowserClosed:
             self.must_close = self.is_browser_closed = True
-            return self._make_opened(url, BROWSER_ENDED)
+            return self._make_opened_page(url, BROWSER_ENDED)
         finally:
             if self._archive is not None:
                 await self._archive.finish()
@@ -188,12 +188,13 @@ class Tab:
     def _start_archive(self) -> None:
         """Let Chrome keep the bodies of the next page, if there is an archive for them."""
         archive = self._options.archive
-        self._archive = None if archive is None else PageArchive(archive, self._call, self.endpoint.get_address)
+        self._archive = None
         if archive is not None:
+            self._archive = PageArchive(archive, self._call, self.endpoint.get_address, self._proxy_token)
             sizes = {"maxTotalBufferSize": MAX_BUFFER_BYTES, "maxResourceBufferSize": MAX_BODY_BYTES}
             self._send("Network.enable", **sizes, maxPostDataSize=0)
 
-    async def _visit(self, url: str, load_seconds: float, script_seconds: float) -> Opened:
+    async def _visit(self, url: str, load_seconds: float, script_seconds: float) -> OpenedPage:
         is_late = False
         try:
             async with asyncio.timeout(load_seconds):
@@ -202,7 +203,7 @@ class Tab:
                     self._frame = self._make_frame()
                 navigation = await self._navigate(url)
                 if navigation.get("errorText") or navigation.get("isDownload"):
-                    return self._make_opened(url, self._explain_navigation(navigation))
+                    return self._make_opened_page(url, self._explain_navigation(navigation))
         except TimeoutError:
             if not self._frame.has_arrived:
                 failure = PageFailure(FailureKind.TIMEOUT, f"The page did not arrive within {load_seconds:g} s")
@@ -212,10 +213,10 @@ class Tab:
             if unreachable := self._frame.unreachable_url:
                 shown = unreachable[:_MAX_MESSAGE_CHARACTERS]
                 not_loaded = PageFailure(FailureKind.NOT_LOADED, f"Chrome could not open the page: {shown}")
-                return self._make_opened(url, self.endpoint.find_failure(unreachable) or not_loaded)
+                return self._make_opened_page(url, self.endpoint.find_failure(unreachable) or not_loaded)
             if self._frame.document.is_from_proxy:
                 failure = self.endpoint.find_failure(self._frame.document.url) or _PROXY_REFUSED
-                return self._make_opened(url, failure)
+                return self._make_opened_page(url, failure)
             loader_id = self._frame.loader_id
             is_quiet = False if is_late else await self._wait_for_content()
             try:
@@ -328,17 +329,17 @@ class Tab:
             raise TabFailed(_make_script_failure(message))
         return parse_result(answer["result"]["value"])
 
-    def _make_page(self, url: str, result: ScriptResult, load_seconds: float) -> Opened:
+    def _make_page(self, url: str, result: ScriptResult, load_seconds: float) -> OpenedPage:
         if result.ready_state == "loading":  # an incomplete document has incomplete links
             detail = f"The page did not load completely within {load_seconds:g} s"
-            return self._make_opened(url, PageFailure(FailureKind.TIMEOUT, detail))
+            return self._make_opened_page(url, PageFailure(FailureKind.TIMEOUT, detail))
         failure = None
         if result.skipped_links:
             count = len(result.links) + len(result.added_links)
             detail = f"Only the first {count} links were read, {result.skipped_links} were not"
             failure = PageFailure(FailureKind.TRUNCATED, detail)
         status = self._frame.document.status
-        opened = self._make_opened(url, explain_status(status) or failure)
+        opened = self._make_opened_page(url, explain_status(status) or failure)
         opened = replace(opened, size=result.size)
         if status and not has_links(status):
             return opened
@@ -358,10 +359,10 @@ class Tab:
             head, url=document.url, link_header=document.link_header, robots_header=document.robots_header
         )
 
-    def _make_opened(self, url: str, failure: PageFailure | None) -> Opened:
+    def _make_opened_page(self, url: str, failure: PageFailure | None) -> OpenedPage:
         document = self._frame.document
         address = self.endpoint.get_address(document.url)
-        return Opened(
+        return OpenedPage(
             requested_url=url,
             final_url=document.url or url,
             status=0 if document.is_from_proxy else document.status,
@@ -394,11 +395,11 @@ class Tab:
         self._requests.update(method, params, asyncio.get_running_loop().time())
         if self._archive is not None:
             self._archive.update(method, params)
-        is_known = frame.update(method, params)
+        concerns_frame = frame.update(method, params)
         if method == BROWSER_CLOSED_EVENT:
-            self.is_browser_closed = is_known = True
+            self.is_browser_closed = concerns_frame = True
         match method:
-            case "Page.frameStoppedLoading" if is_known and (not frame.has_arrived or frame.is_leaving):
+            case "Page.frameStoppedLoading" if concerns_frame and (not frame.has_arrived or frame.is_leaving):
                 self._document_check = asyncio.create_task(self._check_current_document())
             case "Page.javascriptDialogOpening":
                 self._send("Page.handleJavaScriptDialog", accept=params["type"] == "beforeunload")
@@ -408,7 +409,7 @@ class Tab:
                 self._answer_auth_challenge(params)
             case _:
                 pass
-        if is_known:
+        if concerns_frame:
             self._changed.set()
 
     def _answer_auth_challenge(self, params: dict[str, Any]) -> None:
