@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def test_the_file_appears_at_the_end(tmp_path: Path) -> None:
-    file = tmp_path / "new" / "a.txt"
+    file = tmp_path / "a.txt"
     with replace_file(file) as part:
         part.write_text("whole")
         assert not file.exists()
@@ -79,6 +79,14 @@ def test_a_symlink_stays_and_its_target_is_replaced(tmp_path: Path) -> None:
             part.write_text("whole")
         assert link.is_symlink()
         assert target.read_text() == "whole"
+
+
+def test_a_missing_folder_is_refused_and_named(tmp_path: Path) -> None:
+    for is_private in (False, True):
+        with pytest.raises(FileNotFoundError) as caught, replace_file(tmp_path / "no" / "x", is_private=is_private):
+            raise AssertionError
+        assert caught.value.filename == str(tmp_path / "no")
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_folder_is_refused_before_anything_is_written(tmp_path: Path) -> None:

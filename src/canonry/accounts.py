@@ -1,4 +1,4 @@
-"""Users, their tokens and their sessions; only digests of tokens and sessions are stored (contract B6)."""
+"""Users, their tokens and their sessions; only digests of tokens and sessions are stored (contract B6, U4)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from canonry.core.keys import replace_unstorable
-from canonry.errors import StoreError
+from canonry.errors import StoreError, TokenNotFound
 from canonry.store.schema import (
     bookmark_merges,
     bookmarks,
@@ -41,8 +41,10 @@ if TYPE_CHECKING:
 PERSONAL_OWNER_ID = 0  # owns all rows while a store has no users
 SESSION_LIFETIME = timedelta(days=14)
 OWNED_TABLES = tuple(table for table in metadata.sorted_tables if "owner_id" in table.columns)
+MAX_TOKEN_NAME_CHARS = 100
 _USE_PRECISION = timedelta(hours=1)
 _MAX_USER_AGENT_CHARS = 300
+_TOKEN_ID_CHARS = 16  # of the digest: enough to tell the tokens of one owner apart
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -113,6 +115,27 @@ _USER_BY_SESSION = Prepared(
 _COUNT_USERS = Prepared(lambda _: select(func.count()).select_from(users))
 
 
+@dataclass(frozen=True, slots=True)
+class TokenInfo:
+    """A token without its secret; `last_used_at` may be an hour old, and is None if it was never used."""
+
+    id: str
+    name: str
+    created_at: str
+    last_used_at: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """A browser that is signed in."""
+
+    user_agent: str
+    created_at: str
+    last_used_at: str | None
+    expires_at: str
+    is_current: bool
+
+
 class NewUser(NamedTuple):
     """A user that was just added, and their token, of which the store has only the digest."""
 
@@ -151,7 +174,7 @@ class UserStore:
 
     async def find_by_token(self, token: str, now: datetime | None = None) -> User | None:
         """Return the user of a token, None if there is none; `now` notes that the token is used."""
-        digest = make_digest(token)
+        digest = _make_digest(token)
         found = await self.database.read(partial(_USER_BY_TOKEN.fetch_all, digest=digest))
         await self._note_use(tokens, digest, found, now)
         return _find_user(found)
@@ -159,7 +182,7 @@ class UserStore:
     async def open_session(self, owner: int, now: datetime, *, user_agent: str = "") -> str:
         """Start a session and return its secret; delete all sessions that have expired."""
         secret = secrets.token_urlsafe(32)
-        values = {"digest": make_digest(secret), "owner_id": owner, "expires_at": stamp(now + SESSION_LIFETIME)}
+        values = {"digest": _make_digest(secret), "owner_id": owner, "expires_at": stamp(now + SESSION_LIFETIME)}
         values |= {"created_at": stamp(now), "user_agent": replace_unstorable(user_agent[:_MAX_USER_AGENT_CHARS])}
 
         def work(connection: Connection) -> None:
@@ -171,7 +194,7 @@ class UserStore:
 
     async def find_by_session(self, secret: str, now: datetime) -> User | None:
         """Return the user of a session, None if there is none or it has expired."""
-        digest = make_digest(secret)
+        digest = _make_digest(secret)
         found = await self.database.read(partial(_USER_BY_SESSION.fetch_all, digest=digest, now=stamp(now)))
         await self._note_use(sessions, digest, found, now)
         return _find_user(found)
@@ -186,8 +209,54 @@ class UserStore:
 
     async def close_session(self, secret: str) -> None:
         """Delete a session."""
-        change = delete(sessions).where(sessions.c.digest == make_digest(secret))
+        change = delete(sessions).where(sessions.c.digest == _make_digest(secret))
         await self.database.write(lambda connection: connection.execute(change))
+
+
+class AccountAccess:
+    """The tokens and sessions that one owner sees on the account page; every method is one transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def list_tokens(self, owner: int) -> list[TokenInfo]:
+        """Return the tokens, the newest first."""
+        table = tokens.c
+        query = select(table.digest, table.name, table.created_at, table.last_used_at).where(table.owner_id == owner)
+        newest_first = query.order_by(table.created_at.desc(), table.digest)
+        return await self.database.read(
+            lambda connection: [
+                TokenInfo(row.digest[:_TOKEN_ID_CHARS], row.name, row.created_at, row.last_used_at)
+                for row in connection.execute(newest_first)
+            ]
+        )
+
+    async def create_token(self, owner: int, name: str, now: datetime) -> str:
+        """Return a new token; only its digest is stored."""
+        return await self.database.write(partial(_insert_token, owner=owner, now=stamp(now), name=name))
+
+    async def revoke_token(self, owner: int, token_id: str) -> None:
+        """Delete a token; TokenNotFound if there is none."""
+        await self.database.write(partial(_revoke, owner=owner, token_id=token_id))
+
+    async def list_sessions(self, owner: int, now: datetime, *, current: str) -> list[SessionInfo]:
+        """Return the sessions, the newest first; `current` is the secret of the one that asks."""
+        table, digest = sessions.c, _make_digest(current)
+        columns = (table.digest, table.user_agent, table.created_at, table.last_used_at, table.expires_at)
+        query = select(*columns).where(table.owner_id == owner, table.expires_at > stamp(now))
+        newest_first = query.order_by(table.expires_at.desc(), table.digest)
+        return await self.database.read(
+            lambda connection: [
+                SessionInfo(row.user_agent, row.created_at, row.last_used_at, row.expires_at, row.digest == digest)
+                for row in connection.execute(newest_first)
+            ]
+        )
+
+    async def close_other_sessions(self, owner: int, *, current: str) -> int:
+        """Delete all sessions but the one that asks; return how many."""
+        table = sessions.c
+        change = delete(sessions).where(table.owner_id == owner, table.digest != _make_digest(current))
+        return await self.database.write(lambda connection: connection.execute(change).rowcount)
 
 
 def _execute(connection: Connection, change: Update) -> None:
@@ -221,7 +290,7 @@ def _add(connection: Connection, name: str, now: str, *, is_admin: bool) -> NewU
         for table in OWNED_TABLES:
             connection.execute(update(table).where(table.c.owner_id == PERSONAL_OWNER_ID).values(owner_id=user_id))
     user = User(user_id, name, is_admin or is_first, now)
-    return NewUser(user, insert_token(connection, user_id, now))
+    return NewUser(user, _insert_token(connection, user_id, now))
 
 
 def _remove(connection: Connection, name: str) -> int:
@@ -255,7 +324,16 @@ def _create_token(connection: Connection, name: str, now: str, *, revokes: bool)
     if revokes:
         connection.execute(delete(tokens).where(tokens.c.owner_id == owner))
         connection.execute(delete(sessions).where(sessions.c.owner_id == owner))
-    return insert_token(connection, owner, now)
+    return _insert_token(connection, owner, now)
+
+
+def _revoke(connection: Connection, owner: int, token_id: str) -> None:
+    query = select(tokens.c.digest).where(tokens.c.owner_id == owner)
+    digests: Sequence[str] = connection.execute(query).scalars().all()
+    found = [digest for digest in digests if digest[:_TOKEN_ID_CHARS] == token_id]
+    if not found:
+        raise TokenNotFound(token_id)
+    connection.execute(delete(tokens).where(tokens.c.owner_id == owner, tokens.c.digest.in_(found)))
 
 
 def _get_id(connection: Connection, name: str) -> int:
@@ -265,14 +343,14 @@ def _get_id(connection: Connection, name: str) -> int:
     return found
 
 
-def insert_token(connection: Connection, owner: int, now: str, name: str = "") -> str:
+def _insert_token(connection: Connection, owner: int, now: str, name: str = "") -> str:
     """Store the digest of a new token and return the token."""
     token = secrets.token_urlsafe(32)
-    values = {"digest": make_digest(token), "owner_id": owner, "created_at": now, "name": name}
+    values = {"digest": _make_digest(token), "owner_id": owner, "created_at": now, "name": name}
     connection.execute(insert(tokens).values(values))
     return token
 
 
-def make_digest(secret: str) -> str:
+def _make_digest(secret: str) -> str:
     """Return a plain digest: a secret of 256 random bits needs no salt and no slow hash."""
     return hashlib.sha256(secret.encode(errors="replace")).hexdigest()

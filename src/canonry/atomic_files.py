@@ -24,8 +24,8 @@ def replace_file(file: Path, *, is_private: bool = False) -> Generator[Path]:
     """Yield the path of a new file; move it to `file` at the end, delete it after an exception.
 
     A private file can be read by its owner only, another keeps the permissions of the file that it replaces. A symlink
-    stays, and its target is replaced. A device or a pipe stays too, and gets the content of the new file. An OSError
-    names `file`.
+    stays, and its target is replaced. A device or a pipe stays too, and gets the content of the new file. No folder is
+    made. An OSError names `file`, or its folder if that does not exist.
     """
     part: Path | None = None
     try:
@@ -41,11 +41,8 @@ def replace_file(file: Path, *, is_private: bool = False) -> Generator[Path]:
 def _make_part(file: Path, *, is_private: bool) -> Generator[Path]:
     """Yield a new file, which replaces `file` at the end."""
     target = find_target(file)
-    if is_private:
-        create_private_folder(target.parent)
-    else:
-        with suppress(FileExistsError):  # also where it is a file: opening says that better
-            target.parent.mkdir(parents=True)
+    if not target.parent.exists():
+        raise FileNotFoundError(errno.ENOENT, "the folder does not exist", str(target.parent))
     part = target.with_name(f".canonry-{secrets.token_hex(8)}.part")
     try:
         os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if is_private else 0o666))

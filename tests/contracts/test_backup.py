@@ -30,7 +30,7 @@ from canonry.store import backup_values
 from canonry.store.backup import backup, read_header, restore
 from canonry.store.database import Database, _make_engine
 from canonry.store.migrations.migrate import upgrade
-from canonry.store.pinned_policies import DONE, FORGOTTEN, RUNNING, UNDOING, UNDONE
+from canonry.store.pinned_policies import RekeyStatus
 from canonry.store.schema import (
     bookmarks,
     cache,
@@ -65,7 +65,7 @@ def other_url(database_url: str, tmp_path: Path, request: pytest.FixtureRequest)
 
 
 def fill(database: Database, count: int = 5) -> None:
-    """Something in every table that has surprises: bytes, quotes, other scripts, nothing."""
+    """Fill the tables with values that are easily lost: bytes, quotes, other scripts, NULL."""
     store = FeedStore(database)
 
     async def work() -> None:
@@ -100,7 +100,7 @@ def fill(database: Database, count: int = 5) -> None:
     database.write_now(more)
 
 
-def contents(database: Database) -> dict[str, list[Any]]:
+def read_all_rows(database: Database) -> dict[str, list[Any]]:
     """Return all rows; of the last change number without the millions that a restore adds to it."""
 
     def read(connection: Any) -> dict[str, list[Any]]:
@@ -117,14 +117,14 @@ def contents(database: Database) -> dict[str, list[Any]]:
 def test_a_backup_restores_all_rows_in_another_database(database_url: str, other_url: str, tmp_path: Path) -> None:
     with Database(database_url) as database, Database(other_url) as other, Database("sqlite://") as memory:
         fill(database)
-        before = contents(database)
+        before = read_all_rows(database)
         rows = sum(map(len, before.values()))
         assert backup(database, tmp_path / "one.gz") == rows
         assert restore(other, tmp_path / "one.gz") == rows
-        assert contents(other) == before
+        assert read_all_rows(other) == before
         assert backup(other, tmp_path / "two.gz") == rows
         assert restore(memory, tmp_path / "two.gz") == rows
-        assert contents(memory) == before
+        assert read_all_rows(memory) == before
         # New rows get the ids after those of the restored rows.
         for each in (other, memory):
             added, is_new = asyncio.run(FeedStore(each).add("https://c.com/feed", NOW))
@@ -135,7 +135,7 @@ STATES: dict[Column[Any], Sequence[str]] = {
     feeds.c.status: tuple(FeedStatus),
     entries.c.match_confidence: tuple(MatchConfidence),
     bookmarks.c.expansion: tuple(ExpansionState),
-    rekeys.c.status: (RUNNING, DONE, UNDOING, UNDONE, FORGOTTEN),
+    rekeys.c.status: tuple(RekeyStatus),
     crawls.c.state: tuple(CrawlState),
     crawl_pages.c.change: ("", *PageChange),
     crawl_pages.c.state: tuple(PageState),
@@ -151,11 +151,11 @@ def test_a_row_of_every_table_is_restored(database_url: str, other_url: str, tmp
 
     with Database(database_url) as database, Database(other_url) as other:
         database.write_now(insert_rows)
-        before = contents(database)
+        before = read_all_rows(database)
         assert all(before.values())
         backup(database, tmp_path / "b.gz")
         restore(other, tmp_path / "b.gz")
-        assert contents(other) == before
+        assert read_all_rows(other) == before
 
 
 def test_the_states_that_a_backup_may_have_are_those_of_the_features() -> None:
@@ -174,7 +174,7 @@ def test_feeds_and_rekeys_are_restored_in_every_state(database_url: str, other_u
         database.write_now(insert_rows)
         backup(database, tmp_path / "b.gz")
         restore(other, tmp_path / "b.gz")
-        assert contents(other) == contents(database)
+        assert read_all_rows(other) == read_all_rows(database)
 
 
 def test_the_file_has_a_header_and_a_checksum_and_is_private(database_url: str, tmp_path: Path) -> None:
@@ -197,12 +197,12 @@ def test_a_store_with_rows_is_only_overwritten_with_replace(database_url: str, t
         fill(database)
         backup(database, tmp_path / "full.gz")
         asyncio.run(FeedStore(database).add("https://new.com/feed", NOW))
-        before = contents(database)
+        before = read_all_rows(database)
         with pytest.raises(StoreError, match="--replace"):
             restore(database, tmp_path / "full.gz")
-        assert contents(database) == before
+        assert read_all_rows(database) == before
         restore(database, tmp_path / "full.gz", replace=True)
-        assert len(contents(database)["feeds"]) == len(before["feeds"]) - 1
+        assert len(read_all_rows(database)["feeds"]) == len(before["feeds"]) - 1
 
 
 def test_a_backup_of_an_older_version_is_migrated(database_url: str, tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_a_backup_of_an_older_version_is_migrated(database_url: str, tmp_path: P
     with Database(database_url) as database:
         fill(database)
         assert restore(database, tmp_path / "old.gz", replace=True) == 1
-        found = contents(database)
+        found = read_all_rows(database)
         assert [row[1] for row in found.pop("feeds")] == ["k"]
         assert not any(found.values())
         assert asyncio.run(FeedStore(database).add("https://c.com/feed", NOW))[0].id == 2
@@ -265,8 +265,8 @@ def _list(_: list[bytes]) -> list[bytes]:
     return [b"[]\n"]
 
 
-def _resealed(line: bytes) -> Callable[[list[bytes]], list[bytes]]:
-    """One line put in, the checksum made right: what a clumsy tool might write."""
+def _add_line(line: bytes) -> Callable[[list[bytes]], list[bytes]]:
+    """Make a function that adds a line to a backup, with a checksum that is right."""
 
     def damage(lines: list[bytes]) -> list[bytes]:
         found = [*lines[:-1], line]
@@ -306,16 +306,16 @@ DAMAGES: list[tuple[str, Callable[[list[bytes]], list[bytes]], str]] = [
     ("no header", _no_header, "not a backup of canonry"),
     ("text", _text, "not a backup of canonry"),
     ("a list", _list, "not a backup of canonry"),
-    ("no row", _resealed(b'{"table":"feeds"}\n'), "not a row"),
-    ("unknown table", _resealed(b'{"table":"nope","row":{}}\n'), "'nope'"),
-    ("unknown column", _resealed(b'{"table":"feeds","row":{"id":1}}\n'), "feeds"),
-    ("nested", _resealed(b'{"table":' + b"[" * 100_000 + b"\n"), "not a backup of canonry"),
-    ("a number", _resealed(b"9" * 10_000 + b"\n"), "not a backup of canonry"),
-    ("a long name", _resealed(b'{"table":"' + b"\\n" * 100_000 + b'","row":{}}\n'), "unknown table"),
-    *((f"run {name}", _resealed(_make_run(**values)), "runs") for name, values in BAD_RUNS.items()),
-    ("two rows of one id", _resealed(_make_run() + _make_run()), "contradict"),
-    ("a row of nothing", _resealed(b'{"table":"feed_aliases","row":{"url":"http://x/","feed_id":999}}\n'), "contradict"),
-    ("no base64", _resealed(b'{"table":"cache","row":{"name":"z","value":"?","expires_at":""}}\n'), "base64"),
+    ("no row", _add_line(b'{"table":"feeds"}\n'), "not a row"),
+    ("unknown table", _add_line(b'{"table":"nope","row":{}}\n'), "'nope'"),
+    ("unknown column", _add_line(b'{"table":"feeds","row":{"id":1}}\n'), "feeds"),
+    ("nested", _add_line(b'{"table":' + b"[" * 100_000 + b"\n"), "not a backup of canonry"),
+    ("a number", _add_line(b"9" * 10_000 + b"\n"), "not a backup of canonry"),
+    ("a long name", _add_line(b'{"table":"' + b"\\n" * 100_000 + b'","row":{}}\n'), "unknown table"),
+    *((f"run {name}", _add_line(_make_run(**values)), "runs") for name, values in BAD_RUNS.items()),
+    ("two rows of one id", _add_line(_make_run() + _make_run()), "contradict"),
+    ("a row of nothing", _add_line(b'{"table":"feed_aliases","row":{"url":"http://x/","feed_id":999}}\n'), "contradict"),
+    ("no base64", _add_line(b'{"table":"cache","row":{"name":"z","value":"?","expires_at":""}}\n'), "base64"),
 ]  # fmt: skip
 
 
@@ -329,14 +329,14 @@ def test_a_damaged_file_changes_nothing(
         backup(database, file)
         lines = gzip.decompress(file.read_bytes()).splitlines(keepends=True)
         file.write_bytes(gzip.compress(b"".join(damage(lines))))
-        before = contents(database)
+        before = read_all_rows(database)
         with pytest.raises(StoreError) as caught:
             restore(database, file, replace=True)
         assert named in str(caught.value)
         assert str(file) in str(caught.value)
         assert str(caught.value).count("\n") == 0
         assert len(str(caught.value)) < 700
-        assert contents(database) == before
+        assert read_all_rows(database) == before
 
 
 def test_files_that_are_not_even_compressed_well(tmp_path: Path) -> None:
@@ -359,7 +359,7 @@ def test_files_that_are_not_even_compressed_well(tmp_path: Path) -> None:
                 restore(database, tmp_path / name, replace=True)
         with pytest.raises(StoreError, match="No such file"):
             restore(database, tmp_path / "none")
-        assert len(contents(database)["feeds"]) == 2
+        assert len(read_all_rows(database)["feeds"]) == 2
 
 
 def test_a_file_that_decompresses_to_far_more_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -399,12 +399,12 @@ def test_a_backup_is_consistent_while_others_write(database_url: str, tmp_path: 
             is_running.set()
             assert wrote.wait(60)
 
-        before = contents(database)
+        before = read_all_rows(database)
         backup(database, tmp_path / "b.gz", progress)
         writer.join()
-        assert contents(database) != before
+        assert read_all_rows(database) != before
         restore(database, tmp_path / "b.gz", replace=True)
-        assert contents(database) == before
+        assert read_all_rows(database) == before
 
 
 def test_a_backup_that_fails_leaves_the_old_one(database_url: str, tmp_path: Path) -> None:
@@ -428,10 +428,10 @@ def test_a_restore_that_is_stopped_changes_nothing(database_url: str, tmp_path: 
     with Database(database_url) as database:
         fill(database)
         backup(database, tmp_path / "b.gz")
-        before = contents(database)
+        before = read_all_rows(database)
         with pytest.raises(KeyboardInterrupt):
             restore(database, tmp_path / "b.gz", replace=True, progress=stop)
-        assert contents(database) == before
+        assert read_all_rows(database) == before
 
 
 @pytest.mark.slow

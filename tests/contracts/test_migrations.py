@@ -1,11 +1,15 @@
-"""Tables and their versions: made, migrated, refused, on both databases."""
+"""The schema of a store: created, migrated or refused, on both databases."""
 
 from __future__ import annotations
 
 import multiprocessing
 import re
+import resource
 import shutil
+import signal
 import sqlite3
+import subprocess
+import sys
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from itertools import pairwise
@@ -17,7 +21,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Connection, inspect, text
 
-from canonry.errors import StoreError
+from canonry.errors import InvalidStoreUrl, StoreError
 from canonry.store.backup import read_header
 from canonry.store.database import Database, _make_engine
 from canonry.store.migrations import migrate
@@ -31,7 +35,7 @@ def _data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make_old(url: str, *, with_feed: bool = True) -> None:
-    """A store as the first version made it."""
+    """Make a store as the first version made it."""
     engine = _make_engine(url)
     with engine.begin() as connection:
         migrate.upgrade(connection, "0001")
@@ -40,8 +44,8 @@ def make_old(url: str, *, with_feed: bool = True) -> None:
     engine.dispose()
 
 
-def shape(connection: Connection) -> dict[str, Any]:
-    """Everything an inspector can say about the tables."""
+def describe_tables(connection: Connection) -> dict[str, Any]:
+    """Return all that SQLAlchemy finds out about the tables."""
     inspector = inspect(connection)
     return {
         table: {
@@ -61,7 +65,7 @@ def shape(connection: Connection) -> dict[str, Any]:
 
 
 def compare(connection: Connection) -> list[Any]:
-    """The differences to the metadata, which cannot describe the full-text index; `shape` compares that."""
+    """Return the differences to the metadata, which cannot describe the full-text index; `describe_tables` compares that."""
 
     def is_described(_thing: Any, name: str | None, *_: Any) -> bool:
         return name != "words" and not (name or "").startswith("bookmark_words")
@@ -71,10 +75,10 @@ def compare(connection: Connection) -> list[Any]:
     )
 
 
-def test_a_migrated_store_is_a_made_one(empty_url: str) -> None:
+def test_a_migrated_store_equals_a_new_one(empty_url: str) -> None:
     make_old(empty_url, with_feed=False)
     with Database(empty_url) as database:
-        migrated = database.read_now(shape)
+        migrated = database.read_now(describe_tables)
         assert database.read_now(compare) == []
 
         def start_over(connection: Connection) -> None:
@@ -83,7 +87,7 @@ def test_a_migrated_store_is_a_made_one(empty_url: str) -> None:
 
         database.write_now(start_over)
     with Database(empty_url) as database:
-        assert database.read_now(shape) == migrated
+        assert database.read_now(describe_tables) == migrated
         assert database.read_now(compare) == []
 
 
@@ -164,8 +168,9 @@ def test_a_failed_migration_leaves_the_store_as_it_was(
     migration = tmp_path / "broken" / "versions" / "0002_cache_and_rekeys.py"
     migration.write_text(migration.read_text() + "    op.execute('INSERT INTO nowhere VALUES (1)')\n")
     monkeypatch.setattr(migrate, "MIGRATIONS", tmp_path / "broken")
-    with pytest.raises(StoreError, match="nowhere"):
+    with pytest.raises(StoreError, match="nowhere.*was deleted"):
         Database(empty_url)
+    assert list(tmp_path.rglob("*.before-*")) == [], "every further attempt would leave another copy"
     engine = _make_engine(empty_url)
     with engine.begin() as connection:
         assert read_version(connection) == "0001"
@@ -207,6 +212,46 @@ def test_a_store_that_cannot_be_backed_up_is_not_migrated(
     engine.dispose()
 
 
+def test_a_backup_for_which_the_disk_has_no_space_leaves_no_file(tmp_path: Path) -> None:
+    file = tmp_path / "store.db"
+    make_old(f"sqlite:///{file}")
+    with closing(sqlite3.connect(file)) as store, store:
+        store.executemany(
+            "INSERT INTO feeds (key_url, url, created_at) VALUES (?, 'u', 'now')", ((f"{n}",) for n in range(9999))
+        )
+    before = {each.name for each in tmp_path.iterdir()}
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (file.stat().st_size // 2, limit[1]))
+    try:
+        with pytest.raises(StoreError, match="not migrated"):
+            Database(f"sqlite:///{file}")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert {each.name for each in tmp_path.iterdir()} - {"store.db-wal", "store.db-shm"} == before
+    Database(f"sqlite:///{file}").close()
+
+
+def test_a_process_killed_during_the_backup_leaves_no_half_backup(tmp_path: Path) -> None:
+    file = tmp_path / "store.db"
+    make_old(f"sqlite:///{file}")
+    code = (
+        "import os, signal, sqlite3, sys\n"
+        "from pathlib import Path\n"
+        "from canonry.store.migrations import migrate\n"
+        "class Killing(sqlite3.Connection):\n"
+        "    def backup(self, target, **_):\n"
+        "        super().backup(target, pages=1, progress=lambda *_: os.kill(os.getpid(), signal.SIGKILL))\n"
+        "connect = sqlite3.connect\n"
+        "sqlite3.connect = lambda file: connect(file, factory=Killing)\n"
+        "migrate._copy(sys.argv[1], Path(sys.argv[1] + '.before-0032'))\n"
+    )
+    process = subprocess.run([sys.executable, "-c", code, str(file)], check=False)
+    assert process.returncode == -signal.SIGKILL
+    assert list(tmp_path.glob("*.before-*")) == []
+
+
 def test_a_newer_store_is_refused_and_not_changed(tmp_path: Path) -> None:
     file = tmp_path / "canonry.db"
     Database(f"sqlite:///{file}").close()
@@ -246,9 +291,9 @@ def test_tables_of_something_else_are_left_alone(empty_url: str) -> None:
     "url", ["", "nonsense", "sqlite://x.db", "postgresql://db:port/x", "postgresql://db:65536/x", "mysql://db/x"]
 )
 def test_a_text_that_is_no_url_of_a_database(url: str) -> None:
-    with pytest.raises(StoreError) as caught:
+    with pytest.raises(InvalidStoreUrl) as caught:
         Database(url)
-    assert str(caught.value).startswith(f"{url}: ")
+    assert str(caught.value).startswith(f"{url!r}: ")
     assert "\n" not in str(caught.value)
 
 

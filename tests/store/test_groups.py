@@ -183,3 +183,22 @@ async def test_a_failed_lookup_fails_alone(tmp_path: Path) -> None:
         assert "no such table" in str(found[0])
         assert isinstance(found[1], KeyError)
         assert found[2] == 1
+
+
+def test_threads_take_turns_with_a_store_in_memory() -> None:
+    """It has one connection, on which no second transaction can begin."""
+    with Database("sqlite://") as database:
+        found: list[object] = []
+        count = text("SELECT COUNT(*) FROM crawls")
+        reader = threading.Thread(
+            target=lambda: found.append(database.read_now(lambda connection: connection.execute(count).scalar()))
+        )
+
+        def write(connection: Connection) -> None:
+            reader.start()
+            reader.join(0.2)
+            connection.execute(text("INSERT INTO crawls (seed, host, started_at) VALUES ('s', 'h', 'now')"))
+
+        database.write_now(write)
+        reader.join(60)
+        assert found == [1]

@@ -129,9 +129,11 @@ def test_permissions_of_files_of_others_cannot_be_changed() -> None:
 
 def test_backups_are_private(tmp_path: Path) -> None:
     with Database(f"sqlite:///{tmp_path / 'x.db'}") as database:
-        backup(database, tmp_path / "backups" / "x.gz")
-    assert read_mode(tmp_path / "backups" / "x.gz") == 0o600
-    assert read_mode(tmp_path / "backups") == 0o700
+        backup(database, tmp_path / "x.gz")
+        with pytest.raises(FileNotFoundError):
+            backup(database, tmp_path / "backups" / "x.gz")
+    assert read_mode(tmp_path / "x.gz") == 0o600
+    assert not (tmp_path / "backups").exists()
 
 
 def test_a_folder_that_exists_keeps_its_permissions(tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ class _BackupReader:
         last_ids = header.get("last_ids", {})
         is_header = all(isinstance(header.get(name), str) for name in ("canonry", "tables", "created_at"))
         if not is_header or not isinstance(last_ids, dict):
-            raise StoreError(f"{self.file}: not a backup of canonry, or damaged. Nothing was restored.")
+            raise _make_foreign_error(self.file)
         ids = {name: last for name, last in cast("dict[str, Any]", last_ids).items() if isinstance(last, int)}
         found = BackupHeader(header["canonry"], header["tables"], header["created_at"], ids)
         if found.tables not in VERSIONS:
@@ -187,20 +187,24 @@ class _BackupReader:
         except (ValueError, RecursionError):
             value = None
         if not isinstance(value, dict):
-            raise StoreError(f"{self.file}: not a backup of canonry, or damaged. Nothing was restored.")
+            raise _make_foreign_error(self.file)
         return cast("dict[str, Any]", value)
 
     def _read_line(self) -> bytes:
         try:
             line = self._lines.readline(min(_MAX_LINE_BYTES, self._bytes_left))
         except gzip.BadGzipFile:
-            raise StoreError(f"{self.file}: not a backup of canonry, or damaged. Nothing was restored.") from None
+            raise _make_foreign_error(self.file) from None
         except (EOFError, OSError, zlib.error) as error:
             raise self.make_error(str(error)) from None
         self._bytes_left -= len(line)
         if not self._bytes_left:
             raise self.make_error(f"it decompresses to more than {_MAX_RATIO} times its size")
         return line
+
+
+def _make_foreign_error(file: Path) -> StoreError:
+    return StoreError(f"{file}: not a backup of canonry, or damaged. Nothing was restored.")
 
 
 @contextmanager

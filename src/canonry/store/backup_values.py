@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Float, Integer, LargeBinary
 
-from canonry.store.pinned_policies import DONE, FORGOTTEN, RUNNING, UNDOING, UNDONE
+from canonry.store.pinned_policies import RekeyStatus
 
 if TYPE_CHECKING:
     from sqlalchemy import Column
@@ -17,7 +17,7 @@ _STATES: dict[tuple[str, str], frozenset[str]] = {
     ("feeds", "status"): frozenset({"active", "stopped", "paused"}),
     ("entries", "match_confidence"): frozenset({"high", "low"}),
     ("bookmarks", "expansion"): frozenset({"none", "pending", "expanded", "failed"}),
-    ("rekeys", "status"): frozenset({RUNNING, DONE, UNDOING, UNDONE, FORGOTTEN}),
+    ("rekeys", "status"): frozenset(RekeyStatus),
     ("crawls", "state"): frozenset({"running", "done", "failed", "stopped", "paused"}),
     ("crawl_pages", "change"): frozenset({"", "new", "changed", "gone", "same"}),
     ("crawl_pages", "state"): frozenset({"queued", "fetching", "done", "failed", "skipped"}),
@@ -29,6 +29,7 @@ _JSON: dict[tuple[str, str], type[list[Any]] | type[dict[Any, Any]]] = {
     ("bookmarks", "episode_urls"): list,
     ("imports", "refused"): list,
     ("crawls", "options"): dict,
+    ("crawls", "sitemap_failures"): list,
     ("crawl_pages", "links"): list,
     ("crawl_pages", "spellings"): list,
     ("crawl_pages", "facts"): dict,

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import defaultdict, deque
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from glob import escape
@@ -19,16 +19,17 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import StaticPool
 
-from canonry.errors import StoreError, mask_credentials
+from canonry.errors import InvalidStoreUrl, StoreError, mask_credentials
 from canonry.settings import DEFAULT_POOL
-from canonry.store.schema_versions import bring_up_to_date
+from canonry.store.schema_versions import bring_up_to_date, make_missing
 from canonry.store.store_files import prepare_file, restrict_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
 T = TypeVar("T")
 
@@ -37,6 +38,7 @@ APPLICATION_NAME = "canonry"
 _BUSY_SECONDS = 60.0  # that a writer waits for another one
 _MAX_ATTEMPTS = 20
 _MAX_PORT = 65535
+_SQLITE_DRIVERS = frozenset({"sqlite", "sqlite+pysqlite"})
 _SQLITE_READERS = 4
 _MAX_GROUP = 64  # writes in one transaction: as many as an ingest run has feeds in flight
 _SQLITE_BUSY, _SQLITE_LOCKED = 5, 6  # https://www.sqlite.org/rescode.html
@@ -118,11 +120,11 @@ class _GroupQueue:
                 task.settle()
 
     def _run_waiting(self) -> None:
-        while group := self._next_group():
+        while group := self._take_group():
             self._run_group(group)
             _settle_tasks(group)
 
-    def _next_group(self) -> list[_Task]:
+    def _take_group(self) -> list[_Task]:
         with self._lock:
             while self._waiting:
                 group = [self._waiting.popleft() for _ in range(min(len(self._waiting), _MAX_GROUP))]
@@ -134,21 +136,34 @@ class _GroupQueue:
 class Database:
     """A store: `sqlite:///file.db` or `postgresql://…`; opening it creates or migrates its tables."""
 
-    def __init__(self, url: str, *, say: Callable[[str], object] = lambda _: None, pool: int = DEFAULT_POOL) -> None:
-        """`pool` is the number of connections to PostgreSQL; half of them read."""
+    def __init__(
+        self,
+        url: str,
+        *,
+        say: Callable[[str], object] = lambda _: None,
+        pool: int = DEFAULT_POOL,
+        must_exist: bool = False,
+    ) -> None:
+        """Call `say` with a sentence if the store is migrated or its files are closed to other accounts.
+
+        `pool` is the number of connections to PostgreSQL; half of them read. `must_exist`: create nothing.
+        """
         self.url = url
         self.pool = pool
-        self.engine = _make_engine(url, pool)
+        self.engine = _make_engine(url, pool, must_exist=must_exist)
         self.is_sqlite = self.engine.dialect.name == "sqlite"
         # SQLite allows one writer at a time: with one thread, our own writers never wait for a lock.
         readers = _SQLITE_READERS if self.is_sqlite else pool // 2
         self._writers = ThreadPoolExecutor(1 if self.is_sqlite else pool - readers, "store-writer")
         is_file = self.engine.url.database not in {None, "", ":memory:"}
         self._readers = ThreadPoolExecutor(readers, "store-reader") if is_file else self._writers
+        # A store in memory has one connection, which one thread can use at a time.
+        is_in_memory = self.is_sqlite and not is_file
+        self._turn: AbstractContextManager[object] = threading.RLock() if is_in_memory else nullcontext()
         self._writes = _GroupQueue(self._writers, self._write_group)
         self._lookups = _GroupQueue(self._readers, self._look_up_group)
         try:
-            bring_up_to_date(self, say)
+            bring_up_to_date(self, say, must_exist=must_exist)
             if self.is_sqlite and is_file:  # and a store of canonry: the file of a mistyped name stays as it is
                 file = Path(str(self.engine.url.database)).resolve()
                 restrict_files(file, say, others=tuple(file.parent.glob(f"{escape(file.name)}.before-*")))
@@ -186,7 +201,7 @@ class Database:
         """Like `write`, but in this thread."""
         for attempt in range(_MAX_ATTEMPTS):
             try:
-                with self.engine.begin() as connection:
+                with self._turn, self.engine.begin() as connection:
                     return work(connection)
             except (DBAPIError, RetryTransaction) as error:
                 if attempt == _MAX_ATTEMPTS - 1 or not _is_transient(error):
@@ -242,7 +257,7 @@ class Database:
     def read_now(self, work: Callable[[Connection], T]) -> T:
         """Like `read`, but in this thread."""
         try:
-            with self.engine.execution_options(canonry_reads=True).begin() as connection:
+            with self._turn, self.engine.execution_options(canonry_reads=True).begin() as connection:
                 return work(connection)
         except SQLAlchemyError as error:
             raise self._make_error(error) from error
@@ -292,31 +307,33 @@ def _parse_url(url: str) -> URL:
     except (ArgumentError, ValueError):
         parsed = None
     if parsed is None or (parsed.get_backend_name() == "sqlite" and parsed.host):  # sqlite://FILE
-        raise StoreError(f"{mask_credentials(url)}: not the URL of a database. Use sqlite:///FILE or postgresql://…")
+        raise InvalidStoreUrl(url, "not the URL of a database")
+    if parsed.get_backend_name() != "postgresql" and parsed.drivername not in _SQLITE_DRIVERS:
+        raise InvalidStoreUrl(url, "unsupported database")
     if parsed.port is not None and not 1 <= parsed.port <= _MAX_PORT:
-        raise StoreError(f"{mask_credentials(url)}: the port must be between 1 and {_MAX_PORT}.")
+        raise InvalidStoreUrl(url, f"the port must be between 1 and {_MAX_PORT}")
     return parsed
 
 
-def _make_engine(url: str, pool: int = DEFAULT_POOL) -> Engine:
+def _make_engine(url: str, pool: int = DEFAULT_POOL, *, must_exist: bool = False) -> Engine:
     parsed = _parse_url(url)
     try:
         if parsed.get_backend_name() == "postgresql":
             parsed = parsed.set(drivername="postgresql+psycopg")
             options: dict[str, Any] = {"connect_args": {"fallback_application_name": APPLICATION_NAME}}
             return create_engine(parsed, pool_pre_ping=True, pool_size=pool, **options)
-        if parsed.get_backend_name() != "sqlite":
-            raise StoreError(f"{mask_credentials(url)}: unsupported database. Use sqlite:///FILE or postgresql://…")
         if parsed.database == ":memory:":
             parsed = parsed.set(database=None)
         if parsed.database:
             file = Path(parsed.database).expanduser()
             if not parsed.database.startswith("file:"):  # a URI of SQLite
+                if must_exist and not file.exists():
+                    raise make_missing(url)
                 prepare_file(file)
             parsed = parsed.set(database=str(file))
         options = {} if parsed.database else {"poolclass": StaticPool}
         engine = create_engine(parsed, connect_args={"timeout": _BUSY_SECONDS, "check_same_thread": False}, **options)
-    except (ArgumentError, NoSuchModuleError, OSError) as error:
+    except OSError as error:
         raise StoreError(f"{mask_credentials(url)}: {error}") from None
 
     @event.listens_for(engine, "do_connect")

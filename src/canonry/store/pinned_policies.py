@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from sqlalchemy import Connection, bindparam, insert, or_, select, update
 
 from canonry.core.configured_overrides import get_remembered_overrides, remember_overrides
 from canonry.core.overrides import parse_overrides
 from canonry.core.presets import policy
-from canonry.errors import PolicyError, RekeyUnfinished
+from canonry.errors import PolicyError, PolicyRepinned, RekeyUnfinished
 from canonry.store.schema import overrides_texts, pinned_policies, rekeys
 from canonry.store.statements import Prepared
 
 ENTRY, BOOKMARK = "entry", "bookmark"
-RUNNING, DONE, UNDOING, UNDONE = "running", "done", "undoing", "undone"
-FORGOTTEN = "forgotten"  # done, and its journal is deleted
 # A new store starts with the newest version of these.
 _POLICY_NAMES = {ENTRY: "entry", BOOKMARK: "bookmark"}
 _SELECT_PINNED = Prepared(
@@ -27,9 +26,19 @@ _SELECT_PINNED = Prepared(
 )
 _SELECT_UNFINISHED = Prepared(
     lambda _: select(rekeys.c.from_policy, rekeys.c.to_policy, rekeys.c.status).where(
-        or_(rekeys.c.status == RUNNING, rekeys.c.status == UNDOING)
+        or_(rekeys.c.status == RekeyStatus.RUNNING, rekeys.c.status == RekeyStatus.UNDOING)
     )
 )
+
+
+class RekeyStatus(StrEnum):
+    """The statuses of a rekey of feed entries; the database holds the values."""
+
+    RUNNING = "running"
+    DONE = "done"
+    UNDOING = "undoing"
+    UNDONE = "undone"
+    FORGOTTEN = "forgotten"  # done, and its journal is deleted
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +47,11 @@ class UnfinishedRekey:
 
     from_policy: str
     to_policy: str
-    status: str
+    status: RekeyStatus
 
     def __str__(self) -> str:
         command = f"canonry rekey {self.from_policy} {self.to_policy}"
-        if self.status == UNDOING:
+        if self.status is RekeyStatus.UNDOING:
             return f"The undo of a rekey is unfinished. Run `{command} --undo` to finish it."
         return f"A rekey is unfinished. Run `{command}` to finish it, or add --undo to revert it."
 
@@ -69,10 +78,17 @@ def get_or_pin_policy(connection: Connection, purpose: str) -> str:
     # Lock first, then look: on PostgreSQL a rekey then starts and ends only between writers of keys.
     found = _SELECT_PINNED.fetch_all(connection, purpose=purpose)
     if found:
-        load_overrides(connection, found[0][0])
+        remember_stored_overrides(connection, found[0][0])
     if (rekey := find_unfinished_rekey(connection)) is not None:
         raise RekeyUnfinished(str(rekey))
     return str(found[0][0]) if found else pin_policy(connection, purpose)
+
+
+def require_pinned(connection: Connection, purpose: str, policy_id: str) -> None:
+    """Raise PolicyRepinned if the store has another policy; on PostgreSQL a rekey waits for this transaction."""
+    for (pinned,) in _SELECT_PINNED.fetch_all(connection, purpose=purpose):
+        if pinned != policy_id:
+            raise PolicyRepinned(f"The policy is {pinned} now, no longer {policy_id}. Try again.")
 
 
 def pin_policy(connection: Connection, purpose: str) -> str:
@@ -110,7 +126,7 @@ def find_pinned(connection: Connection, purpose: str) -> str | None:
     query = select(pinned_policies.c.policy).where(pinned_policies.c.purpose == purpose)
     found = connection.execute(query).scalar()
     if found is not None:
-        load_overrides(connection, found)
+        remember_stored_overrides(connection, found)
     return found
 
 
@@ -119,14 +135,14 @@ def store_overrides(connection: Connection, *policy_ids: str) -> None:
 
     PolicyError if the overrides of an id are neither stored nor configured.
     """
-    load_overrides(connection, *policy_ids)
+    remember_stored_overrides(connection, *policy_ids)
     for policy_id in policy_ids:
         overrides = policy(policy_id).overrides
         if overrides is not None and _find_text(connection, overrides.digest) is None:
             connection.execute(insert(overrides_texts).values(digest=overrides.digest, text=overrides.text))
 
 
-def load_overrides(connection: Connection, *policy_ids: str) -> None:
+def remember_stored_overrides(connection: Connection, *policy_ids: str) -> None:
     """Make the overrides that the store has for these policies known to this process."""
     for policy_id in policy_ids:
         digest = policy_id.partition("+")[2]
@@ -180,7 +196,10 @@ def find_newest(policy_id: str) -> str:
 def find_unfinished_rekey(connection: Connection) -> UnfinishedRekey | None:
     """Return the rekey that is not finished, if there is one."""
     found = _SELECT_UNFINISHED.fetch_all(connection)
-    return UnfinishedRekey(*found[0]) if found else None
+    if not found:
+        return None
+    from_policy, to_policy, status = found[0]
+    return UnfinishedRekey(from_policy, to_policy, RekeyStatus(status))
 
 
 def check_pinnable(name: str) -> str:

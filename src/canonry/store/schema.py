@@ -306,7 +306,7 @@ rekeys = Table(
     Column("id", _Id, primary_key=True),
     Column("from_policy", Text, nullable=False),
     Column("to_policy", Text, nullable=False),
-    Column("status", Text, nullable=False),  # running, done, undoing, undone
+    Column("status", Text, nullable=False),  # running, done, undoing, undone, forgotten
     Column("position", _Id, nullable=False, server_default=text("0")),  # the last entry that was moved
     Column("started_at", Text, nullable=False),
     Column("finished_at", Text),
@@ -590,6 +590,9 @@ crawls = Table(
     Column("paused_until", Text),  # no page is opened before this time
     Column("previous_id", _Id),  # the crawl with which this one is compared; it may have been removed
     Column("is_previous_queued", Integer, nullable=False, server_default="0"),  # pages that only that crawl had found
+    Column("sitemaps_lease", Text, nullable=False, server_default=""),  # who reads the sitemaps
+    Column("sitemaps_until", Text),  # until when, '' if nobody does; null if there is nothing to read
+    Column("sitemap_failures", Text, nullable=False, server_default="[]"),  # JSON: URL and reason
     Index("crawls_by_seed", "seed", "id"),
 )
 
@@ -631,9 +634,7 @@ crawl_pages = Table(
     Column("words", Integer, nullable=False, server_default="0"),
     Column("group_key", Text, nullable=False, server_default=""),  # the key without what looks like a session id
     Column("skipped_by", Text, nullable=False, server_default=""),  # the key of the rule that skipped the page
-    Column(
-        "learned_key", Text, nullable=False, server_default=""
-    ),  # the key under the learned rules, of a page to read
+    Column("learned_key", Text, nullable=False, server_default=""),  # of a page to read, under the learned rules
     Index("crawl_pages_by_key", "crawl_id", "key", unique=True),
     Index("crawl_pages_by_state", "crawl_id", "state", "depth", "id"),
     Index("crawl_pages_in_order", "crawl_id", "id"),
@@ -658,7 +659,7 @@ crawl_rules = Table(  # what a crawl has learned about the URLs of its site
     metadata,
     Column("crawl_id", _Id, ForeignKey("crawls.id", ondelete="CASCADE"), primary_key=True),
     Column("key", Text, primary_key=True),  # a digest of kind and pattern
-    Column("kind", Text, nullable=False),  # session or trap
+    Column("kind", Text, nullable=False),  # CrawlRuleKind
     Column("pattern", Text, nullable=False),
     Column("is_active", Integer, nullable=False, server_default="0"),  # pages are skipped because of it
     Column("state", Text, nullable=False),  # JSON: what was counted

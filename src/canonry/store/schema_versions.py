@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from canonry.store.database import Database
 
-# One file of `migrations/versions` for each, the newest last.
+# One file of `migrations/versions` for each, the newest last. Numbers that are missing here never existed.
 VERSIONS = (
     "0001",
     "0002",
@@ -45,14 +45,18 @@ VERSIONS = (
     "0029",
     "0030",
     "0031",
+    "0032",
+    "0033",
 )
 
 
-def bring_up_to_date(database: Database, say: Callable[[str], object]) -> None:
-    """Create or migrate the tables of a database, or refuse to use it."""
+def bring_up_to_date(database: Database, say: Callable[[str], object], *, must_exist: bool = False) -> None:
+    """Create or migrate the tables of a database, or refuse to use it; with `must_exist`, refuse one without tables."""
     version = database.read_now(read_version)
     if version == VERSIONS[-1]:
         return
+    if version is None and must_exist:
+        raise make_missing(database.url)
     if version is None:
         database.write_now(_create)
     elif version in VERSIONS:
@@ -64,6 +68,14 @@ def bring_up_to_date(database: Database, say: Callable[[str], object]) -> None:
             f"{mask_credentials(database.url)}: created by a newer canonry"
             f" (schema {version}, this one knows {VERSIONS[-1]}). Nothing was changed. Upgrade canonry."
         )
+
+
+def make_missing(url: str) -> StoreError:
+    """Return the error for a database that is not there, or has no tables of canonry."""
+    return StoreError(
+        f"{mask_credentials(url)}: there is no store here. Check --db and the setting database_url (`canonry config`)."
+        " `canonry feeds add`, `canonry bookmarks add`, `canonry crawl` and `canonry serve` create a store."
+    )
 
 
 def read_version(connection: Connection) -> str | None:

@@ -15,7 +15,7 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, inspect, text
 
-from canonry.atomic_files import create_private_file
+from canonry.atomic_files import create_private_folder, replace_file
 from canonry.errors import StoreError, mask_credentials
 from canonry.settings import get_data_folder
 from canonry.store.backup import write_backup
@@ -35,10 +35,18 @@ _alembic_lock = threading.Lock()
 
 
 def migrate(database: Database, version: str, say: Callable[[str], object]) -> None:
-    """Back up the store and migrate it to the newest version, unless another process just did."""
-    database.write_now(
-        partial(_migrate, database=database, file=_choose_backup_file(database), say=say, expected=version)
-    )
+    """Back up the store and migrate it to the newest version, unless another process just did.
+
+    If that fails the backup is deleted: a service that is started again and again would fill the disk with copies.
+    """
+    file = _choose_backup_file(database)
+    try:
+        database.write_now(partial(_migrate, database=database, file=file, say=say, expected=version))
+    except StoreError as error:
+        if not file.exists() or database.read_now(read_version) != version:
+            raise
+        file.unlink()
+        raise StoreError(f"{error}; the store is as it was before, and {file} was deleted") from error
 
 
 def upgrade(connection: Connection, version: str = VERSIONS[-1]) -> None:
@@ -63,6 +71,7 @@ def _migrate(
         if database.is_sqlite:
             _copy(str(database.engine.url.database), file)
         else:
+            create_private_folder(file.parent)
             write_backup(connection, file)
     except (OSError, sqlite3.Error) as error:
         raise StoreError(
@@ -84,9 +93,13 @@ def _choose_backup_file(database: Database) -> Path:
 
 
 def _copy(source: str, file: Path) -> None:
-    """Copy with SQLite's backup API, which includes the write-ahead log."""
-    create_private_file(file)
-    with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(file)) as new:
+    """Copy with SQLite's backup API, which includes the write-ahead log; the file appears when it is complete."""
+    with (
+        replace_file(file, is_private=True) as part,
+        closing(sqlite3.connect(source)) as old,
+        closing(sqlite3.connect(part)) as new,
+    ):
+        new.execute("PRAGMA journal_mode=OFF")  # after an error the whole file is deleted
         old.backup(new)
 
 
