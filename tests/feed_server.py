@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ssl
-import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import trustme
+
+from http_server import serve_http
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -88,12 +89,5 @@ def run_feed_server() -> Generator[FeedServer]:
         def log_message(self, *_: Any) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        feed_server.port = server.server_port
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield feed_server
-        finally:
-            server.shutdown()
-            thread.join()
+    with serve_http(Handler) as feed_server.port:
+        yield feed_server

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 import http.client
-import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from http_server import serve_http
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -106,13 +107,5 @@ def run_hub() -> Generator[HubServer]:
         def log_message(self, *_: object) -> None:
             """Print nothing."""
 
-    with ThreadingHTTPServer((ADDRESS, 0), Handler) as server:
-        server.daemon_threads = True
-        hub.port = server.server_port
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield hub
-        finally:
-            server.shutdown()
-            thread.join()
+    with serve_http(Handler, ADDRESS) as hub.port:
+        yield hub

@@ -167,6 +167,34 @@ ROWS: list[tuple[str, list[list[Item]], list[list[ItemOutcome]], list[list[int]]
         [[NEW], [NEW], [DUPLICATE]],
         [[1], [2], [2]],
     ),
+    (
+        "guids are places in the document, and all dates are equal",
+        [[post(number, guid=f"{place}", published="d") for place, number in enumerate(shown)] for shown in ((3, 2, 1), (4, 3, 2), (5, 4, 3))],
+        [[NEW, NEW, NEW], [NEW, DUPLICATE, DUPLICATE], [NEW, DUPLICATE, DUPLICATE]],
+        [[1, 2, 3], [4, 1, 2], [5, 4, 1]],
+    ),
+    (
+        "guids are URLs with another scheme and host, and all links are equal",
+        [
+            [post(number, guid=f"{start}a.com/{number}", link="https://a.com/", published="") for number in shown]
+            for start, shown in (("http://", (1, 2)), ("https://www.", (3, 1, 2)), ("https://www.", (3, 1, 2)), ("http://", (3, 1)))
+        ],
+        [[NEW, NEW], [NEW, DUPLICATE, DUPLICATE], [DUPLICATE] * 3, [DUPLICATE] * 2],
+        [[1, 2], [3, 1, 2], [3, 1, 2], [3, 1]],
+    ),
+    (
+        "an item appears again with an ambiguous guid",
+        [[known := post(1, guid="", published="")], [replace(known, guid="x"), post(2, guid="x", link=""), known]],
+        [[NEW], [DUPLICATE, NEW]],
+        [[1], [1, 2]],
+    ),
+    (
+        "the old guid is still there",
+        [[post(1, guid="http://a.com/1")], [post(1, guid="http://a.com/1"), post(2, guid="https://a.com/1")]],
+        [[NEW], [DUPLICATE, NEW]],
+        [[1], [1, 2]],
+    ),
+    ("another item under the guid with another scheme", [[post(1, guid="http://a.com/x")], [post(2, guid="https://a.com/x")]], [[NEW], [NEW]], [[1], [2]]),
     ("guid kept, URL changed", [[post(1)], [post(1, link="https://a.com/moved")]], [[NEW], [UPDATED]], [[1], [1]]),
     (
         "guid changed, title kept",
@@ -479,7 +507,7 @@ def test_many_feeds_are_added_at_once(store: Store) -> None:
 
 
 def test_an_unknown_feed_is_an_error(store: Store) -> None:
-    with pytest.raises(FeedNotFound, match="no feed has the id 7"):
+    with pytest.raises(FeedNotFound, match="no feed with id 7"):
         store.run(store.feeds.get(7))
 
 
@@ -677,6 +705,7 @@ RETURNS = [
     ("another text", post(1), post(1, text="t"), UPDATED),
     ("guid and URL, other title", post(1), post(1, title="x", published="x"), UPDATED),
     ("guid and title, other URL", post(1), post(1, link="https://a.com/x", published="x"), UPDATED),
+    ("guid and date, other URL and title", post(1), post(1, link="https://a.com/x", title="x"), UPDATED),
     ("URL and title, other guid", post(1), post(1, guid="other"), DUPLICATE),
     ("trailing slash", post(1, guid=""), post(1, guid="", link="https://a.com/1/"), UPDATED),
     ("no guid, other title, same date", post(1, guid=""), post(1, guid="", title="x"), UPDATED),
@@ -705,7 +734,9 @@ RETURNS = [
 
 
 @pytest.mark.parametrize(("old", "back", "wanted"), [row[1:] for row in RETURNS], ids=[row[0] for row in RETURNS])
-def test_an_item_that_comes_back_is_no_news(memory: Store, old: Item, back: Item, wanted: ItemOutcome) -> None:
+def test_an_item_that_comes_back_is_not_reported_as_new(
+    memory: Store, old: Item, back: Item, wanted: ItemOutcome
+) -> None:
     feed, other = memory.add(), post(9, guid="", link="https://a.com/other")
     memory.show(feed, old, other)
     assert memory.show(feed, other, day=31).deleted == 1

@@ -559,7 +559,7 @@ def test_the_url_and_the_reason_of_a_case(case: tuple[str, str, dict[str, Any], 
     assert found.url not in found.aliases
 
 
-def test_the_whole_result() -> None:
+def test_every_field_of_a_result() -> None:
     pages = {
         "http://www.example.com/feed/?utm_source=x": moved("http://www.example.com/feed/"),
         "http://www.example.com/feed/": ok(rss(title="A blog", self_url="http://www.example.com/feed/")),
@@ -798,6 +798,20 @@ def test_a_304_uses_the_body_the_caller_passed() -> None:
     with pytest.raises(canonry.FetchFailed) as caught:
         canonry.canonicalize_sync(f"{A}/feed/", fetch=fetch, validators=validators)
     assert caught.value.status == 304
+
+
+def test_the_validators_of_a_page_are_not_sent_to_the_feed_that_it_links_to() -> None:
+    """A server may answer 304 to the date of the page, and the body of the page is no feed."""
+    page = '<html><head><link rel="alternate" type="application/rss+xml" href="/feed"></head></html>'
+
+    async def fetch(url: str, **options: object) -> canonry.Response:
+        is_conditional = "validators" in options
+        return canonry.Response(304 if is_conditional else 200, url, {}, b"" if is_conditional else FEED.encode())
+
+    found = canonry.canonicalize_sync(
+        f"{A}/", fetch=fetch, validators=canonry.Validators(etag='"1"'), body=page.encode(), discover=True
+    )
+    assert found.url == f"{A}/feed"
 
 
 def test_discover_lists_all_feeds_and_opens_the_first() -> None:

@@ -59,7 +59,7 @@ START_URLS = [
 
 
 @pytest.mark.parametrize(("url", "is_assumed", "wanted"), [pytest.param(*row[1:], id=row[0]) for row in START_URLS])
-def test_start_urls(url: str, is_assumed: bool, wanted: list[tuple[str, ...]]) -> None:
+def test_which_urls_are_opened_first(url: str, is_assumed: bool, wanted: list[tuple[str, ...]]) -> None:
     assert decisions.list_start_urls(url, sites=SITES, is_https_assumed=is_assumed) == wanted
 
 
@@ -118,7 +118,7 @@ SELF_URLS = [
 
 
 @pytest.mark.parametrize(("declared", "wanted"), [pytest.param(*row[1:], id=row[0]) for row in SELF_URLS])
-def test_self_url(declared: str, wanted: list[str]) -> None:
+def test_the_urls_that_a_feed_declares_as_its_own(declared: str, wanted: list[str]) -> None:
     assert decisions.parse_self_urls(declared, BASE) == wanted
 
 
@@ -193,7 +193,9 @@ TRIALS = [
 
 
 @pytest.mark.parametrize(("source", "self_url", "wanted"), [pytest.param(*row[1:], id=row[0]) for row in TRIALS])
-def test_trials(source: str, self_url: str | None, wanted: list[tuple[str, Source, str | None]]) -> None:
+def test_variants_are_tested_cleanest_first(
+    source: str, self_url: str | None, wanted: list[tuple[str, Source, str | None]]
+) -> None:
     found = decisions.list_trials(
         make_best(source), response_url=source, self_url=self_url, presets=PRESETS, score=get_total_score
     )
@@ -229,7 +231,9 @@ def test_source_and_response_url_are_accepted_without_a_test() -> None:
         ("moved to a worse URL", make_best("http://old.com/f/?utm_id=1", Reason.CONTENT_VERIFIED), False),
     ],
 )
-def test_improvement(why: str, proven: Best, wanted: bool) -> None:
+def test_a_proven_variant_replaces_the_source_unless_it_moved_to_a_less_clean_url(
+    why: str, proven: Best, wanted: bool
+) -> None:
     source = make_best("https://www.a.com/f")
     trial = Trial("https://a.com/f", Source.RESPONSE)
     assert decisions.is_improvement(proven, trial, source, get_total_score) is wanted, why
@@ -266,7 +270,9 @@ SKIPS = [
 
 
 @pytest.mark.parametrize(("url", "best", "left", "reserve", "wanted"), [pytest.param(*row[1:], id=row[0]) for row in SKIPS])  # fmt: skip
-def test_skip_reason(url: str, best: str, left: int, reserve: bool, wanted: CandidateSkip | None) -> None:
+def test_which_urls_are_not_fetched(
+    url: str, best: str, left: int, reserve: bool, wanted: CandidateSkip | None
+) -> None:
     found = decisions.find_skip_reason(url, make_best(best), requests_left=left, may_reserve_https=reserve)
     assert found is wanted
 
@@ -329,7 +335,7 @@ UPGRADES = [
 
 
 @pytest.mark.parametrize(("proven", "wanted"), [pytest.param(*row[1:], id=row[0]) for row in UPGRADES])
-def test_upgrade(proven: Best | None, wanted: Best) -> None:
+def test_only_a_url_proven_over_https_replaces_the_best_one(proven: Best | None, wanted: Best) -> None:
     assert decisions.choose_upgrade(make_best(HTTP), proven) == wanted
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
 import shutil
+import signal
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -108,6 +110,25 @@ def test_a_process_that_ended_before_it_saved_the_position_writes_again(output: 
     lines = output.path.read_text().splitlines()
     assert json.loads(lines[-1]) == {"guid": "1"}
     assert len(lines) == 2
+
+
+def test_a_full_disk_leaves_no_half_line_and_the_next_run_writes_all(output: Output) -> None:
+    feed = output.add("https://a.com/feed")
+    file = output.open()
+    output.show(feed, *[f"{number:0100}" for number in range(10)])
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (350, limit[1]))  # three lines and a half
+    try:
+        with pytest.raises(OSError, match="File too large") as caught:
+            asyncio.run(file.write_new())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert caught.value.filename == str(output.path)
+    assert output.path.read_bytes() == b""
+    assert output.write() == 10
+    assert len(output.guids) == 10
 
 
 def test_a_new_file_begins_with_what_comes_then(output: Output) -> None:

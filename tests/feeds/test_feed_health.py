@@ -39,7 +39,7 @@ ACTIVE, STOPPED, PAUSED = FeedStatus.ACTIVE, FeedStatus.STOPPED, FeedStatus.PAUS
         (PAUSED, 0, False, FeedHealth.PAUSED),
     ],
 )
-def test_health(status: FeedStatus, failures: int, *, is_checked: bool, wanted: FeedHealth) -> None:
+def test_the_health_of_a_feed(status: FeedStatus, failures: int, *, is_checked: bool, wanted: FeedHealth) -> None:
     checked = stamp(NOW) if is_checked else None
     assert judge_health(replace(FEED, status=status, failures=failures, last_checked_at=checked)) is wanted
 
@@ -63,7 +63,9 @@ def test_health(status: FeedStatus, failures: int, *, is_checked: bool, wanted: 
         (None, None, 1, FeedAdvice.WAIT),  # stored by an older version
     ],
 )
-def test_advice(kind: FailureKind | None, status: int | None, failures: int, wanted: FeedAdvice) -> None:
+def test_the_advice_for_a_feed_that_fails(
+    kind: FailureKind | None, status: int | None, failures: int, wanted: FeedAdvice
+) -> None:
     failing = replace(FEED, failure_kind=kind, failure_status=status, failures=failures, failure="x")
     assert choose_advice(failing) is wanted
 

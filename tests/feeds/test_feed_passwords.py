@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +15,7 @@ from canonry.feeds.feed_store import FeedStore
 from canonry.net.origin import Origin
 from canonry.server.service import ServiceOptions
 from canonry.store.database import Database
+from http_server import serve_http
 from service import serving
 
 if TYPE_CHECKING:
@@ -47,12 +47,8 @@ class PrivateFeeds(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def site() -> Generator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), PrivateFeeds) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://zoe:hunter2@127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with serve_http(PrivateFeeds) as port:
+        yield f"http://zoe:hunter2@127.0.0.1:{port}"
 
 
 @pytest.mark.slow

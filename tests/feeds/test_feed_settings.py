@@ -15,7 +15,6 @@ from canonry.feeds.feed_settings import (
     mask_headers,
     parse_duration,
     parse_header,
-    parse_size,
 )
 from canonry.feeds.feed_values import NO_FAILURE, FeedState, FeedStatus
 from canonry.feeds.ingest_report import FeedResult
@@ -37,7 +36,7 @@ STOPPED, PAUSED = replace(FEED, status=FeedStatus.STOPPED), replace(FEED, status
     ("text", "seconds"),
     [("90", 90), (90, 90), ("90s", 90), ("15m", 900), (" 15 M ", 900), ("6h", 21_600), ("2d", 172_800), ("0", 0)],
 )
-def test_durations(text: int | str, seconds: int) -> None:
+def test_a_duration_is_read(text: int | str, seconds: int) -> None:
     assert parse_duration(text) == timedelta(seconds=seconds)
 
 
@@ -45,20 +44,6 @@ def test_durations(text: int | str, seconds: int) -> None:
 def test_texts_that_are_not_durations(text: str) -> None:
     with pytest.raises(ValueError, match="duration"):
         parse_duration(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [("1000", 1000), (1000, 1000), ("500k", 512_000), ("5MB", 5 * 2**20), ("5 MiB", 5 * 2**20), ("1g", 2**30)],
-)
-def test_sizes(text: int | str, size: int) -> None:
-    assert parse_size(text) == size
-
-
-@pytest.mark.parametrize("text", ["", "MB", "-1k", "1.5M", "5t", "5 megabytes"])
-def test_texts_that_are_not_sizes(text: str) -> None:
-    with pytest.raises(ValueError, match="size"):
-        parse_size(text)
 
 
 def test_headers_are_parsed() -> None:
@@ -79,7 +64,7 @@ def test_headers_are_parsed() -> None:
         (FEED, {"interval": None}, {"interval_seconds": None, "next_check_at": None}),
         (STOPPED, {"interval": "15m"}, {"interval_seconds": 900}),  # does not become due
         (replace(FEED, retry_at="2026"), {"interval": "15m"}, {"interval_seconds": 900}),
-        (FEED, {"timeout": 30, "max_bytes": "20M"}, {"timeout_seconds": 30, "max_bytes": 20 * 2**20}),
+        (FEED, {"timeout": 30, "max_bytes": "20M"}, {"timeout_seconds": 30, "max_bytes": 20 * 10**6}),
         (FEED, {"timeout": None, "max_bytes": None}, {"timeout_seconds": None, "max_bytes": None}),
         (FEED, {"user_agent": "me/1.0"}, {"user_agent": "me/1.0"}),
         (FEED, {"headers": {"A": "1"}}, {"headers": '{"X-Token": "secret", "A": "1"}'}),

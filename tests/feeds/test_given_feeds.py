@@ -46,7 +46,7 @@ def test_twins_among_the_given_feeds_are_joined(texts: list[str], wanted: list[s
 
 
 @pytest.mark.parametrize("texts", [[PLAIN, TRACKED], [TRACKED, PLAIN], [TRACKED]])
-def test_the_same_rule_as_import(store: FeedStore, texts: list[str]) -> None:
+def test_the_chosen_feeds_are_those_that_an_import_follows(store: FeedStore, texts: list[str]) -> None:
     async def run() -> None:
         chosen = await choose_feeds([], [OpmlFeed(text) for text in texts], store, now=NOW)
         imported = await import_unfetched([OpmlFeed(text) for text in texts], store, now=NOW)

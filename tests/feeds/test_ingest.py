@@ -108,6 +108,22 @@ async def test_a_document_that_was_cut_deletes_nothing(tmp_path: Path) -> None:
 
 
 @in_a_loop
+@pytest.mark.parametrize("opened", ["<![CDATA[", "<!--"])
+async def test_what_follows_an_unclosed_section_is_read_from_the_mended_document(tmp_path: Path, opened: str) -> None:
+    items = [item(name, f"https://posts.example.com/{name}", f"id-{name}") for name in ("1", "2", "3")]
+    whole, old = feed_of(*items), feed_of(items[0], items[2])
+    broken = whole.replace("<title>2", f"<title>{opened}2")
+    assert broken != whole
+    pages = {URL: turns(ok(old), ok(broken, etag='"1"'), ok(whole, etag='"1"'))}
+    async with running(pages, tmp_path) as runs_:
+        await runs_.run()
+        report = await runs_.later(days=40)
+        assert (counts(report), report.cut_items) == ((0, 0, 1), 2)
+        assert len(await runs_.rows(entries)) == 2  # the third item may still be in the document
+        assert (counts(await runs_.later()), runs_.web.seen[-1].headers.get("if-none-match")) == ((1, 0, 2), None)
+
+
+@in_a_loop
 async def test_a_304_to_an_unconditional_request_is_a_failure(tmp_path: Path) -> None:
     async with running({URL: {"status": 304, "headers": {}}}, tmp_path) as runs_:
         assert result(await runs_.run()) == (FeedResult.FAILED, FailureKind.STATUS)
@@ -279,14 +295,14 @@ async def test_a_bad_source_is_reported_and_the_rest_goes_on(tmp_path: Path) -> 
         assert '"failed": 4' in run["counts"]
 
 
-@pytest.mark.parametrize("where", ["a file as a folder", "no database", "another kind"])
+@pytest.mark.parametrize("where", ["a file as a folder", "no database", "no server"])
 @in_a_loop
 async def test_a_run_without_a_store_deduplicates_in_memory(tmp_path: Path, where: str) -> None:
     (tmp_path / "file").write_text("this is not a database, and long enough to be looked at as one\n" * 100)
     store = {
         "a file as a folder": f"sqlite:///{tmp_path}/file/feeds.db",
         "no database": f"sqlite:///{tmp_path}/file",
-        "another kind": "mysql://me:secret@127.0.0.1/feeds",
+        "no server": "postgresql://me:secret@127.0.0.1:1/feeds",
     }[where]
     twin = "https://example.com/again"
     async with LoopbackWeb({URL: ok(rss()), twin: ok(rss())}) as web, web.client() as client:
@@ -471,6 +487,7 @@ async def test_each_url_is_fetched_once_and_hosts_take_turns(tmp_path: Path) -> 
 async def test_per_host_and_delay_limit_what_a_server_sees() -> None:
     open_now = most = 0
     begun: list[float] = []
+    is_busy = asyncio.Event()  # as many requests are open at once as may be
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal open_now, most
@@ -478,7 +495,10 @@ async def test_per_host_and_delay_limit_what_a_server_sees() -> None:
             begun.append(asyncio.get_running_loop().time())
             open_now += 1
             most = max(most, open_now)
-            await asyncio.sleep(0.05)
+            if open_now == 3:
+                is_busy.set()
+            await is_busy.wait()
+            await asyncio.sleep(0.05)  # time for a request too many
             open_now -= 1
             writer.write(make_http_response(200, {"Content-Type": "text/xml"}, body=rss().encode()))
             await writer.drain()

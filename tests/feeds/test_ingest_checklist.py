@@ -117,7 +117,7 @@ def test_an_entry_that_was_not_persisted_fails(database: Database, monkeypatch: 
 
 
 def test_a_run_in_memory_fails() -> None:
-    report = run("mysql://127.0.0.1/feeds")
+    report = run("sqlite:////dev/null/x.db")
     assert unmet(report) == {CheckName.PERSISTED: "3 new and updated items are in memory only"}
 
 

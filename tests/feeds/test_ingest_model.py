@@ -204,7 +204,7 @@ class Model:
             self.ambiguous |= {(feed, kind, value) for value, times in Counter(values).items() if value and times > 1}
         for post in once.values():
             if self._is_identifying(feed, "guid", post.guid) and any(
-                (feed, post.guid) in entry.guids and _is_guid_reused(post, entry.get_post(feed))
+                (feed, post.guid) in entry.guids and self._is_guid_reused(feed, post, posts, entry.get_post(feed))
                 for entry in self.entries.values()
             ):
                 self.ambiguous.add((feed, "guid", post.guid))
@@ -236,7 +236,8 @@ class Model:
             has_one_guid = not post.guid or not known.guid or post.guid == known.guid
             if has_one_guid or (is_alike and not is_old_guid_present):
                 return PLACE
-        if has_guid and is_in_feed and post.guid in entry.legacy_guids and not _is_guid_reused(post, known):
+        is_legacy = has_guid and is_in_feed and post.guid in entry.legacy_guids
+        if is_legacy and not self._is_guid_reused(feed, post, posts, known):
             return LEGACY
         # Short guids are no evidence in another feed.
         has_same_guid = _is_same_text(post.guid, entry.post.guid) and len(post.guid) >= 8
@@ -259,6 +260,17 @@ class Model:
             return HASH
         is_same = self._has_first_hash(feed, post, posts) or known.fingerprint[1] == post.fingerprint[1]
         return FIRST_HASH if (feed, post.first_fallback_name) in entry.first_hashes and is_same else None
+
+    def _is_guid_reused(self, feed: str, post: Post, posts: Sequence[Post], known: Post) -> bool:
+        if not post.place or not known.place or post.place == known.place or post.title == known.title:
+            return False
+        if not _is_same_text(post.published, known.published):
+            return True
+        # Edited, unless both are there.
+        before = [entry.by_feed[feed].post for entry in self.entries.values() if feed in entry.by_feed]
+        return any((each.place, each.title) == (known.place, known.title) for each in posts) or any(
+            (each.place, each.title) == (post.place, post.title) for each in before
+        )
 
     def _has_first_hash(self, feed: str, post: Post, posts: Sequence[Post]) -> bool:
         """Whether title and date are there, and no other item of the document without a guid has them and the link."""
@@ -328,7 +340,7 @@ class Model:
             names.add((feed, "guid and place", guid, place))
         if guid and post.title:
             names.add((feed, "guid and title", guid, post.title))
-        if guid and not place and not post.title:
+        if guid and (post.published or not (place or post.title)):
             names.add((feed, "guid and date", guid, post.published))
         if place and (post.title or post.published):
             names.add((feed, "place, title and date", place, post.title, post.published))
@@ -398,13 +410,6 @@ def _check_choice(
         }
         assert not possible - taken, f"{fingerprint} is {possible - taken}, not {mine}"
     assert mine not in known, f"{fingerprint} is none of the known entries, not {mine}"
-
-
-def _is_guid_reused(post: Post, known: Post) -> bool:
-    is_edited = _is_same_text(post.published, known.published)
-    return (
-        bool(post.place and known.place) and post.place != known.place and post.title != known.title and not is_edited
-    )
 
 
 def _is_same_text(one: str, other: str) -> bool:
@@ -487,6 +492,7 @@ class FeedMachine(RuleBasedStateMachine):
         self.publishers = [Publisher(home := f"http://blog{n}.example.com/feed", urls=[home]) for n in range(3)]
         self.fetched_from = {publisher.home: publisher.home for publisher in self.publishers}
         self.moves: Counter[TextPair] = Counter()  # sightings in a row, by home and target
+        self.moved_elsewhere: set[str] = set()  # feeds whose redirect led to other items: it is never adopted
         self.answers: dict[str, canonry.Response | None] = {}
 
     def teardown(self) -> None:
@@ -680,6 +686,9 @@ class FeedMachine(RuleBasedStateMachine):
             rows = tables.sightings[publisher.home]
             counts = self.model.merge(publisher.home, publisher.posts, rows, self.now)
             has_known_items = bool(counts["updated"] + counts["duplicate"])
+            is_redirected = self.fetched_from[publisher.home] != publisher.urls[-1]
+            if is_redirected and self.model.documents[publisher.home] > 1 and counts["new"] and not has_known_items:
+                self.moved_elsewhere.add(publisher.home)
             self._check_move(publisher, tables.urls[publisher.home], has_known_items=has_known_items)
         assert counts == +Counter(new=outcome.new, updated=outcome.updated, duplicate=outcome.duplicate)
 
@@ -688,11 +697,12 @@ class FeedMachine(RuleBasedStateMachine):
         home, target = publisher.home, publisher.urls[-1]
         sightings = self.moves[home, target] + 1
         if url == self.fetched_from[home] != target:
-            assert not (has_known_items and sightings >= ADOPT_AFTER)
+            assert home in self.moved_elsewhere or not (has_known_items and sightings >= ADOPT_AFTER)
             self.moves = Counter({key: times for key, times in self.moves.items() if key[0] != home})
             self.moves[home, target] = sightings
         elif url != self.fetched_from[home]:
             assert url == target and has_known_items and sightings >= ADOPT_AFTER
+            assert home not in self.moved_elsewhere
             self.fetched_from[home] = url
 
 

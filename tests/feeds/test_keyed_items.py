@@ -11,7 +11,7 @@ from canonry.core.keys import (
     KeyType,
     make_fallback_hash,
     make_first_fallback_hash,
-    make_url_key,
+    make_link_key,
     replace_unstorable,
     shorten_key,
     strip_scheme_and_www,
@@ -48,7 +48,7 @@ def test_every_key_fits_into_an_index() -> None:
     (each,) = make_keyed_items([Item(guid=long, link=f"https://a.com/{long}")], FEED)
     texts = each.guid, each.canonical_url, each.place, each.dedupe_key, *(key.key_value for key in each.keys)
     assert all(text.startswith("sha256:") and len(text) == 71 for text in texts)
-    assert make_url_key("no url") == ""
+    assert make_link_key("no url") == ""
 
 
 @pytest.mark.parametrize(

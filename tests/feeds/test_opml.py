@@ -75,7 +75,7 @@ def test_the_subscriptions_of_a_file(text: str, wanted: list[OpmlFeed]) -> None:
         (b'<!DOCTYPE opml SYSTEM "http://127.0.0.1:1/opml.dtd"><opml><outline text="e" xmlUrl="a.com"/></opml>', "e"),
     ],
 )  # fmt: skip
-def test_charsets_and_prologs(body: bytes, title: str) -> None:
+def test_a_file_is_read_in_its_charset_and_after_any_prolog(body: bytes, title: str) -> None:
     assert read_opml(body) == [OpmlFeed("a.com", title)]
 
 

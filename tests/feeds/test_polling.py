@@ -239,12 +239,29 @@ async def test_a_feed_that_is_removed_before_its_move_is_adopted_is_left_out(
 
 @in_a_loop
 async def test_a_redirect_to_other_content_is_never_adopted(tmp_path: Path) -> None:
+    """Although its items are known from the second time on, also under another URL."""
     parked = feed_of(*(item(f"Ad {number}", f"https://ads.example.com/{number}") for number in range(3)))
-    pages = {URL: turns(ok(rss()), moved(NEW_URL)), NEW_URL: turns(ok(parked), ok(parked.replace("ads", "bds")))}
+    second_url = "https://example.com/parked"
+    pages = {
+        URL: turns(ok(rss()), *[moved(NEW_URL)] * 5, moved(second_url)),
+        NEW_URL: ok(parked),
+        second_url: ok(parked),
+    }
     async with running(pages, tmp_path) as runs_:
-        await runs_.run()
-        await runs_.later()
+        for _ in range(11):
+            await runs_.later()
+        assert runs_.web.seen[-1].url == second_url
         assert (await runs_.feed()).url == URL
+
+
+@in_a_loop
+async def test_a_redirect_is_adopted_after_one_to_other_content_was_repaired(tmp_path: Path) -> None:
+    parked = feed_of(item("Ad", "https://ads.example.com/"))
+    pages = {URL: turns(ok(rss()), moved(NEW_URL), ok(rss()), moved(NEW_URL)), NEW_URL: turns(ok(parked), ok(rss()))}
+    async with running(pages, tmp_path) as runs_:
+        for _ in range(6):
+            await runs_.later()
+        assert (await runs_.feed()).url == NEW_URL
 
 
 @in_a_loop
@@ -299,7 +316,7 @@ async def test_a_page_is_replaced_by_the_feed_it_links_to(tmp_path: Path) -> Non
 
 
 @in_a_loop
-async def test_a_page_in_place_of_a_known_feed_is_a_passing_failure(tmp_path: Path) -> None:
+async def test_a_page_in_place_of_a_known_feed_is_a_transient_failure(tmp_path: Path) -> None:
     page = '<html><link rel="alternate" type="application/rss+xml" href="https://ads.example.com/feed">'
     async with running({URL: turns(ok(rss()), ok(page), ok(rss()))}, tmp_path) as runs_:
         await runs_.run()

@@ -38,5 +38,5 @@ from canonry.feeds.canonicalize.probes import probe_wordpress
         ("https://a.com/?myfeed=rss2", None),
     ],
 )
-def test_probe_wordpress(url: str, wanted: str | None) -> None:
+def test_the_other_address_of_a_wordpress_feed(url: str, wanted: str | None) -> None:
     assert probe_wordpress(url) == wanted

@@ -185,7 +185,8 @@ ITEMS = [
 def test_the_fields_of_an_item(document: str, wanted: Item) -> None:
     found = read(document)
     assert get_only_item(found) == wanted
-    assert not found.is_recovered or "<content:encoded" in document or "<dc:date" in document
+    undeclared = [each for each in ("content", "dc") if f"<{each}:" in document and f"xmlns:{each}=" not in document]
+    assert found.is_recovered == bool(undeclared)
 
 
 RELATIVE = [
@@ -348,6 +349,29 @@ def test_a_document_cut_anywhere_has_whole_items_or_none(size: int) -> None:
     assert found.cut_items == begun - len(found.items)
     # Also if it ends between two items: otherwise its ETag would be stored, and a 304 would hide the rest.
     assert found.is_cut_short or len(found.items) == len(whole)
+
+
+FOUR = RSS.format("".join(ITEM.format(n, n, n) for n in range(4)))
+UNCLOSED = [
+    # why                        given                                                                      items, cut items
+    ("CDATA in a title", FOUR.replace("<title>2", "<title><![CDATA[2"), 2, 2),
+    ("CDATA in a last title", FOUR.replace("<title>3", "<title><![CDATA[3"), 3, 1),
+    ("CDATA between items", FOUR.replace("</item>", "</item><![CDATA[", 2), 1, 3),
+    ("CDATA after the items", FOUR.replace("</channel>", "<![CDATA[ </channel>"), 4, 0),
+    ("comment in an item", FOUR.replace("<title>2", "<!-- no > end <title>2"), 2, 2),
+    ("comment between items", FOUR.replace("</item>", "</item><!-- > <!---", 2), 1, 3),
+    ("comment after the items", FOUR.replace("</channel>", "<!-- </channel>"), 4, 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("document", "items", "cut_items"), [row[1:] for row in UNCLOSED], ids=[row[0] for row in UNCLOSED]
+)
+def test_an_unclosed_section_or_comment_cuts_the_document(document: str, items: int, cut_items: int) -> None:
+    """Also if the end tag of the root follows: nobody knows what belongs to the section."""
+    found = read(document)
+    assert [item.guid for item in found.items] == [str(number) for number in range(items)]
+    assert (found.cut_items, found.is_cut_short) == (cut_items, True)
 
 
 ATTRIBUTES = [

@@ -87,7 +87,7 @@ def test_each_entry_is_listed_once_with_its_feeds(store: FeedStore) -> None:
         (ItemSearch(only_duplicates=True), ["Post 2"]),
     ],
 )
-def test_filters(store: FeedStore, wanted: ItemSearch, titles: list[str]) -> None:
+def test_a_filter_limits_the_list(store: FeedStore, wanted: ItemSearch, titles: list[str]) -> None:
     assert search(store, wanted) == titles
 
 

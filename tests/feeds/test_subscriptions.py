@@ -19,6 +19,8 @@ from loopback import in_a_loop
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from canonry.net.response import Response
+
 NEW, KNOWN, TWIN, REFUSED = AddResult.NEW, AddResult.KNOWN, AddResult.TWIN, AddResult.REFUSED
 NOW = datetime(2026, 1, 31, 10, tzinfo=UTC)
 CLEAN = "https://example.com/feed"
@@ -83,6 +85,27 @@ async def test_a_redirect_to_a_known_feed_becomes_an_alias(store: FeedStore) -> 
     assert (added.result, added.url) == (KNOWN, CLEAN)
     assert asked == ["https://old.example.org/rss"]
     assert (await add("https://old.example.org/rss", store, pages))[1] == []  # an alias now
+
+
+@in_a_loop
+async def test_a_self_link_to_a_known_feed_makes_a_twin_only_if_both_are_the_same(store: FeedStore) -> None:
+    """Templates copy the self link of the main feed into the feeds of categories and of comments."""
+    pages = {
+        CLEAN: ok(rss(self_url=CLEAN)),
+        "https://mirror.example.net/feed": ok(rss(self_url=CLEAN)),
+        "https://example.com/comments/feed": ok(rss(7, 8, 9, self_url=CLEAN)),
+    }
+    await add(CLEAN, store, pages)
+    added, _ = await add("https://mirror.example.net/feed", store, pages)
+    assert (added.result, added.url) == (KNOWN, CLEAN)
+    assert (await add("https://mirror.example.net/feed", store, pages))[1] == []  # an alias now
+    for result in (NEW, KNOWN):
+        added, _ = await add("https://example.com/comments/feed", store, pages)
+        assert (added.result, added.url) == (result, "https://example.com/comments/feed")
+    # The self link may be an alias of the known feed, too.
+    pages["https://example.com/tag/feed"] = ok(rss(4, 5, self_url="https://mirror.example.net/feed"))
+    assert (await add("https://example.com/tag/feed", store, pages))[0].result is NEW
+    assert len(await store.list_all()) == 3
 
 
 @in_a_loop
@@ -201,6 +224,17 @@ async def test_import_respects_both_limits_on_concurrency(store: FeedStore) -> N
     added = await import_feeds(rows(*urls), store, now=NOW, fetch=fetch, concurrency=3, per_host=2)
     assert {each.result for each in added} == {NEW}
     assert most_open == 3
+
+
+@in_a_loop
+async def test_a_refused_row_names_the_setting_that_would_allow_it(store: FeedStore) -> None:
+    advice = "To allow it, set CANONRY_ALLOW_NETWORKS=10.0.0.0/8."
+
+    async def refuse(url: str, **_: object) -> Response:
+        raise UnsafeUrl(url, "10.0.0.1 is a private address", advice=advice)
+
+    [refused] = await import_feeds(rows("http://10.0.0.1/feed"), store, now=NOW, fetch=refuse)
+    assert refused.result is REFUSED and refused.reason.endswith(advice)
 
 
 @in_a_loop

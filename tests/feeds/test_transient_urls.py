@@ -30,5 +30,5 @@ CASES = [
 
 
 @pytest.mark.parametrize(("url", "wanted"), [pytest.param(*row[1:], id=row[0]) for row in CASES])
-def test_is_transient(url: str, *, wanted: bool) -> None:
+def test_which_urls_are_made_for_one_request(url: str, *, wanted: bool) -> None:
     assert is_transient(url) is wanted

@@ -10,7 +10,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
-from sqlalchemy import insert, text
+from sqlalchemy import insert, text, update
 
 import canonry
 from canonry.errors import RekeyUnfinished, StoreError
@@ -20,7 +20,9 @@ from canonry.feeds.item_matching import ItemOutcome
 from canonry.feeds.unwritable_store import combine_outcomes
 from canonry.net.origin import Origin
 from canonry.store.database import Database
-from canonry.store.schema import rekeys, stamp
+from canonry.store.pinned_policies import ENTRY, repin_policy
+from canonry.store.schema import pinned_policies, rekeys, stamp
+from canonry.wiring import open_database
 from feed_texts import gone, moved, ok, rss
 from ingest_runs import START, URL, counts, feed_of, item, turns, unmet
 from loopback import LoopbackWeb, in_a_loop
@@ -151,6 +153,22 @@ async def test_known_items_are_not_announced_again(close_store: tuple[str, Calla
         [updated] = [record for record in third.items if record.outcome is UPDATED]
         assert updated.first_seen_at < updated.last_seen_at  # as the store has it
         check_unwritten(third)
+
+
+def test_a_command_that_only_reads_opens_an_unwritable_store_under_an_old_policy(
+    close_store: tuple[str, Callable[[], str]],
+) -> None:
+    url, close = close_store
+    with Database(url) as database:
+        asyncio.run(FeedStore(database).add(URL, START))
+        database.write_now(lambda connection: repin_policy(connection, ENTRY, "entry@1"))
+        database.write_now(lambda connection: connection.execute(update(pinned_policies).values(announced="")))
+    url = close()
+    warnings: list[str] = []
+    for _ in range(2):
+        with open_database(url, warn=warnings.append) as database:
+            assert [feed.url for feed in asyncio.run(FeedStore(database).list_all())] == [URL]
+    assert len(warnings) == 2, "what cannot be recorded as said is said again"
 
 
 @in_a_loop

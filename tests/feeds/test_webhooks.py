@@ -15,12 +15,12 @@ from canonry.feeds import webhooks
 from canonry.feeds.changes import ChangeFeed
 from canonry.feeds.feed_store import FeedStore
 from canonry.feeds.feed_values import FeedDocument
+from canonry.feeds.webhook_store import WebhookStore
 from canonry.feeds.webhooks import (
     Deliveries,
     DeliveryFailure,
     Webhook,
     WebhookState,
-    WebhookStore,
     choose_retry,
     mask_webhook,
     sign,

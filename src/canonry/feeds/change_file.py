@@ -87,7 +87,8 @@ class ChangeFile:
                     self._save_after(bounds.store_id, position, lost.continue_after)
                     continue
                 if page.changes:
-                    _append(out, "".join(f"{self._format(change)}\n" for change in page.changes).encode())
+                    lines = "".join(f"{self._format(change)}\n" for change in page.changes)
+                    _append(out, lines.encode(), self.file)
                     written += len(page.changes)
                 if page.next != position.after:
                     self._save_after(bounds.store_id, position, page.next)
@@ -137,12 +138,19 @@ class ChangeFile:
             part.write_text(text, encoding="utf-8")
 
 
-def _append(handle: int, lines: bytes) -> None:
-    """Append lines, after the end of one that a killed process left unfinished, and wait until they are on disk."""
+def _append(handle: int, lines: bytes, file: Path) -> None:
+    """Append lines, after the end of one that a killed process left unfinished, and wait until they are on disk.
+
+    After an error, which names `file`, none of them is in it: the next run appends them all.
+    """
     size = os.fstat(handle).st_size
     if size and os.pread(handle, 1, size - 1) != b"\n":
         lines = b"\n" + lines
     view = memoryview(lines)
-    while view:
-        view = view[os.write(handle, view) :]
-    os.fsync(handle)
+    try:
+        while view:
+            view = view[os.write(handle, view) :]
+        os.fsync(handle)
+    except OSError as error:
+        os.ftruncate(handle, size)
+        raise OSError(error.errno, error.strerror, str(file)) from error

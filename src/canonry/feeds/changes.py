@@ -125,7 +125,7 @@ class ChangeFeed:
 
     async def get_bounds(self) -> ChangeBounds:
         """Return the numbers between which changes are stored."""
-        return await self.database.read(_read_bounds)
+        return await self.database.read(read_bounds)
 
     async def get_or_make_bounds(self) -> ChangeBounds:
         """Return the bounds; a store without changes gets the id by which a saved position belongs to it."""
@@ -179,10 +179,11 @@ def _take_numbers(connection: Connection, count: int) -> int:
 
 def _make_bounds(connection: Connection) -> ChangeBounds:
     _take_numbers(connection, 0)
-    return _read_bounds(connection)
+    return read_bounds(connection)
 
 
-def _read_bounds(connection: Connection) -> ChangeBounds:
+def read_bounds(connection: Connection) -> ChangeBounds:
+    """Return the numbers between which changes are stored."""
     query = select(change_numbers.c.last, change_numbers.c.deleted, change_numbers.c.store_id)
     row = connection.execute(query).first()
     return ChangeBounds() if row is None else ChangeBounds(*row)
@@ -191,15 +192,15 @@ def _read_bounds(connection: Connection) -> ChangeBounds:
 def _read_page(connection: Connection, after: int | None, limit: int, feed_ids: Collection[int] | None) -> ChangePage:
     # On PostgreSQL every statement sees its own moment. All numbers up to `last` are visible to the statements after
     # it, and changes that were deleted before the page was selected are counted in the bounds that are read after it.
-    last = _read_bounds(connection).last
-    start = _read_bounds(connection).deleted if after is None else after
+    last = read_bounds(connection).last
+    start = read_bounds(connection).deleted if after is None else after
     values: dict[str, object] = {"after": start, "last": max(last, start), "count": limit}
     if feed_ids is None:
         found = _SELECT_PAGE.fetch_all(connection, **values)
     else:
         found = _SELECT_PAGE_OF_FEEDS.fetch_all(connection, **values, feed_ids=tuple(feed_ids))
     rows = [_ChangeRow(*row) for row in found]
-    replace(_read_bounds(connection), last=last).check(start)
+    replace(read_bounds(connection), last=last).check(start)
     is_cut = len(rows) == limit
     return ChangePage(_make_records(connection, rows), rows[-1].number if is_cut else last, last)
 

@@ -11,6 +11,7 @@ from canonry.core.keys import replace_unstorable
 from canonry.core.url import parse
 from canonry.errors import InvalidFields
 from canonry.feeds.feed_values import NO_FAILURE, FeedStatus
+from canonry.sizes import parse_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 MIN_INTERVAL = timedelta(minutes=1)
 MAX_INTERVAL = timedelta(days=7)
 MAX_TIMEOUT = timedelta(minutes=5)
-MIN_BYTES, MAX_BYTES = 1024, 100 * 1024 * 1024
+MIN_BYTES, MAX_BYTES = 1000, 100 * 1024 * 1024
 MASK = "***"  # shown in place of the value of a header; as a new value it keeps the old one
 _MAX_TITLE_CHARS = 1000
 _MAX_FOLDER_CHARS = 1000
@@ -29,8 +30,6 @@ _MAX_HEADERS = 20
 _MAX_HEADER_CHARS = 4000
 _DURATION = re.compile(r"([0-9]{1,9})\s*(s|m|h|d|)")
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
-_SIZE = re.compile(r"([0-9]{1,12})\s*(k|m|g|)(?:i?b)?", re.IGNORECASE)
-_BYTES = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")  # a token of RFC 9110
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
 # Headers that the HTTP client sets itself, or that would change how the connection or the body is read.
@@ -93,14 +92,6 @@ def parse_duration(given: int | str) -> timedelta:
     if found is None:
         raise ValueError(f"{str(given)[:40]!r} is not a duration such as 90s, 15m, 6h or 2d")
     return timedelta(seconds=int(found[1]) * _SECONDS[found[2]])
-
-
-def parse_size(given: int | str) -> int:
-    """Return a number of bytes from a number or a text: `500k`, `5MB`; ValueError for anything else."""
-    found = _SIZE.fullmatch(str(given).strip())
-    if found is None:
-        raise ValueError(f"{str(given)[:40]!r} is not a size such as 500k or 5MB")
-    return int(found[1]) * _BYTES[found[2].lower()]
 
 
 def parse_header(line: str) -> tuple[str, str | None]:
@@ -184,7 +175,7 @@ def _check_max_bytes(given: Any, _: FeedState) -> dict[str, Any]:
         return {"max_bytes": None}
     size = parse_size(given)
     if not MIN_BYTES <= size <= MAX_BYTES:
-        raise ValueError("must be between 1k and 100M")
+        raise ValueError("must be between 1kB and 100MiB")
     return {"max_bytes": size}
 
 

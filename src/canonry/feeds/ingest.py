@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 from canonry.core.url import parse, read_url
 from canonry.errors import FailureKind, InvalidUrl, mask_credentials
 from canonry.feeds.changes import CHANGES_RETENTION, ChangeFeed
+from canonry.feeds.fallback_store import FallbackStore
 from canonry.feeds.host_slots import HostSlots
 from canonry.feeds.ingest_checklist import RunEvidence, check_run, load_sample
 from canonry.feeds.ingest_report import FeedOutcome, FeedResult, Report, make_ingested_item, make_record
 from canonry.feeds.item_matching import ItemOutcome
 from canonry.feeds.polling import SEEN_TTL_DAYS, Polling, poll_feed
-from canonry.feeds.run_store import RunStore
 from canonry.feeds.runs import finish_run, start_run
 from canonry.net.concurrency import run_together
 from canonry.net.origin import Origin
@@ -81,10 +81,10 @@ async def ingest(
             from canonry.net.fetch import Client
 
             fetch = (await stack.enter_async_context(Client())).fetch
-        run_store = RunStore(store, report.warnings)
-        stack.callback(run_store.close)
+        stores = FallbackStore(store, report.warnings)
+        stack.callback(stores.close)
         run = _Run(
-            run_store,
+            stores,
             Polling(fetch, seen_ttl_days, clock=clock, is_forced=force),
             HostSlots(per_host, delay),
             report,
@@ -94,8 +94,8 @@ async def ingest(
             on_feed=on_feed,
         )
         await run.run(feed_urls, concurrency)
-        if fetch_links and run_store.is_persistent:
-            report.links = await _read_links(run_store.store.database, fetch, clock)
+        if fetch_links and stores.is_persistent:
+            report.links = await _read_links(stores.store.database, fetch, clock)
         return report
 
 
@@ -128,7 +128,7 @@ class _Run:
 
     def __init__(
         self,
-        store: RunStore,
+        store: FallbackStore,
         polling: Polling,
         hosts: HostSlots,
         report: Report,

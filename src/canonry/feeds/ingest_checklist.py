@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import BindParameter, bindparam, text
 
-from canonry.core.keys import Item, KeyType, make_url_key
+from canonry.core.keys import Item, KeyType, make_link_key
 from canonry.feeds.ingest_report import ChecklistLine, CheckName
 from canonry.feeds.item_matching import ItemOutcome
 
@@ -151,7 +151,7 @@ def check_run(evidence: RunEvidence, stored: StoredSample, *, is_persistent: boo
 
 def _check_canonical_urls(sample: Sample) -> ChecklistLine:
     wrong = sum(
-        key.key_value != make_url_key(sampled.item.url, policy=key.policy)
+        key.key_value != make_link_key(sampled.item.url, policy=key.policy)
         for sampled in sample.items
         for key in sampled.item.keys
         if key.key_type is KeyType.CANONICAL_URL

@@ -9,14 +9,10 @@ if TYPE_CHECKING:
     from canonry.feeds.keyed_items import KeyedItem
 
 
-def is_guid_reused(item: KeyedItem, entry: KnownEntry) -> bool:
-    """Return whether the publisher gave the guid of an entry to another item: URL and title both differ.
-
-    With the same date, headline and slug of the same item were edited.
-    """
+def has_other_place_and_title(item: KeyedItem, entry: KnownEntry) -> bool:
+    """Return whether URL and title both differ; a missing URL differs from none."""
     has_other_place = bool(item.place and entry.place) and item.place != entry.place
-    is_edited = is_same_text(item.published, entry.published)
-    return has_other_place and item.title != entry.title and not is_edited
+    return has_other_place and item.title != entry.title
 
 
 def has_compatible_guid(item: KeyedItem, entry: KnownEntry) -> bool:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, and_, or_, select
 from sqlalchemy.dialects import postgresql
 
-from canonry.core.keys import make_place, make_url_key
+from canonry.core.keys import make_link_key, make_place
 from canonry.core.url import parse
 from canonry.errors import InvalidUrl
 from canonry.evidence.claim_control import control_claims
@@ -221,7 +221,7 @@ def move_page_places(connection: Connection, first_id: int, last_id: int, policy
 
 
 def _make_page_place(url: str, policy: str) -> str:
-    return make_place(make_url_key(url, policy=policy))
+    return make_place(make_link_key(url, policy=policy))
 
 
 def _list_due(connection: Connection, now: str, since: str) -> list[ItemLink]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, exists, select
 
-from canonry.core.keys import loosen_place, make_url_key, strip_scheme_and_www
+from canonry.core.keys import loosen_place, make_link_key, strip_scheme_and_www
 from canonry.evidence.fact_store import find_alias_urls
 from canonry.feeds.stored_items import ItemSearch, search_items
 from canonry.net.search_fetcher import strip_fragment
@@ -41,4 +41,4 @@ def _find_entry(connection: Connection, owner: int, url: str) -> int | None:
 
 def _make_place(url: str, policy: str) -> str:
     """Return the place of an entry with this link, as feeds compare links."""
-    return loosen_place(strip_scheme_and_www(make_url_key(url, policy=policy)))
+    return loosen_place(strip_scheme_and_www(make_link_key(url, policy=policy)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from canonry.core.keys import (
@@ -15,13 +16,21 @@ from canonry.core.keys import (
     Key,
     KeyType,
     is_weak_guid,
+    list_guid_twins,
     make_fallback_hash,
     make_first_fallback_hash,
+    make_guid_key,
     normalize_link,
     shorten_key,
     strip_scheme_and_www,
 )
-from canonry.feeds.item_evidence import get_fragment, has_compatible_guid, is_alike, is_guid_reused, is_same_text
+from canonry.feeds.item_evidence import (
+    get_fragment,
+    has_compatible_guid,
+    has_other_place_and_title,
+    is_alike,
+    is_same_text,
+)
 from canonry.feeds.keyed_items import find_repeated_keys, find_shared_urls
 
 if TYPE_CHECKING:
@@ -167,6 +176,7 @@ class _Matcher:
         known = self.known
         if known.by_guid:
             self._apply(self._find_by_guid)
+            self._apply(self._find_by_guid_twin, is_last_resort=True)
         if known.by_place:
             self._apply(self._find_at_exact_place)
             self._apply(self._find_near_place)
@@ -181,13 +191,15 @@ class _Matcher:
         if known.by_hash:
             self._apply(self._find_by_hash, is_last_resort=True)
             self._apply(self._find_by_first_hash, is_last_resort=True)
-        matches: dict[int | str, ItemMatch] = {}
+        found: dict[int | str, tuple[KeyedItem, KnownEntry | None]] = {}
         for position, item in enumerate(self.items):
             identified = self._keep_identifying_keys(item)
             # Items that only have a hash, and the same one, cannot be told apart: they are one item.
             name = position if identified.has_strong_key else identified.dedupe_key
-            matches.setdefault(name, _make_match(identified, self.matched.get(position), known))
-        return DocumentMatch(list(matches.values()), self.ambiguous, self.conflicts)
+            first, entry = found.get(name, (identified, None))
+            found[name] = first, entry or self.matched.get(position)
+        matches = [_make_match(item, entry, known) for item, entry in found.values()]
+        return DocumentMatch(matches, self.ambiguous, self.conflicts)
 
     def _apply(self, find: Callable[[KeyedItem], Sequence[KnownEntry]], *, is_last_resort: bool = False) -> None:
         """Match the items with the entries that a rule finds; an earlier match wins, and a conflict is reported.
@@ -219,10 +231,22 @@ class _Matcher:
         entry = self.known.by_guid.get(item.get_key(KeyType.GUID))
         if entry is None or not self._is_identifying(KeyType.GUID, item.guid):
             return ()
-        if is_guid_reused(item, entry):
+        if self._is_guid_reused(item, entry):
             self.ambiguous.add((KeyType.GUID, item.guid))
             return ()
         return (entry,)
+
+    def _find_by_guid_twin(self, item: KeyedItem) -> Sequence[KnownEntry]:
+        """Rule 1, for a guid that is a URL with another scheme or `www.` than before: the old guid is gone."""
+        if not self._is_identifying(KeyType.GUID, item.guid):
+            return ()
+        twins = [
+            twin
+            for twin in list_guid_twins(item.guid)
+            if twin not in self.guids and self._is_identifying(KeyType.GUID, twin)
+        ]
+        entries = [self.known.by_guid.get(make_guid_key(twin, self.feed_url)) for twin in twins]
+        return [entry for entry in entries if entry is not None and not self._is_guid_reused(item, entry)]
 
     def _find_at_exact_place(self, item: KeyedItem) -> Sequence[KnownEntry]:
         """Rule 2: the same URL in the same feed, whatever its scheme and `www.`."""
@@ -272,14 +296,14 @@ class _Matcher:
         entry = self.known.by_legacy_guid.get(item.get_key(KeyType.LEGACY_GUID))
         is_ours = entry is not None and (entry.is_in_feed or not entry.has_guid_key)
         is_identifying = self._is_identifying(KeyType.GUID, item.guid)
-        if entry is not None and is_ours and is_identifying and not is_guid_reused(item, entry):
+        if entry is not None and is_ours and is_identifying and not self._is_guid_reused(item, entry):
             found.append(entry)
         imported = self.known.by_dedupe_key.get(item.dedupe_key)
         if imported is None and not item.has_strong_key:
             imported = self.known.by_dedupe_key.get(f"hash:{make_first_fallback_hash(item.parsed, self.feed_url)}")
         # An item with an ambiguous guid has lost the dedupe key that was made from it.
         is_own_key = imported is not None and self._keep_identifying_keys(item).dedupe_key == item.dedupe_key
-        if imported is not None and is_own_key and not is_guid_reused(item, imported):
+        if imported is not None and is_own_key and not self._is_guid_reused(item, imported):
             found.append(imported)
         return found
 
@@ -335,6 +359,22 @@ class _Matcher:
         return (entry,) if is_same else ()
 
     # What the rules share.
+
+    def _is_guid_reused(self, item: KeyedItem, entry: KnownEntry) -> bool:
+        """Return whether the publisher gave the guid of an entry to another item: URL and title both differ.
+
+        With the same date, headline and slug of the same item were edited, unless both items are there: the document
+        shows the entry under its own URL and title, or the feed has shown the item under its own as another entry.
+        """
+        if not has_other_place_and_title(item, entry):
+            return False
+        if not is_same_text(item.published, entry.published) or (entry.place, entry.title) in self._places_and_titles:
+            return True
+        return any(other.title == item.title for other in self.known.by_place.get(item.place, ()))
+
+    @cached_property
+    def _places_and_titles(self) -> set[tuple[str, str]]:
+        return {(item.place, item.title) for item in self.items}
 
     def _list_with_same_keys(self, item: KeyedItem) -> Sequence[KnownEntry]:
         """Return the entries of this feed at the URL of an item, or with its guid if it has no URL."""

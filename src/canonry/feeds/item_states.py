@@ -54,8 +54,8 @@ class UnreadItems:
     newest_at: str
 
 
-def _write_states(is_one_of: InList, changed: dict[str, str]) -> postgresql.Insert:
-    """Make the statement that sets columns for the entries of a list that exist."""
+def _make_upsert(is_one_of: InList, changed: dict[str, str]) -> postgresql.Insert:
+    """Return the statement that sets columns for the entries of a list that exist."""
     values: dict[str, ColumnElement[int]] = {name: bindparam(value) for name, value in changed.items()}
     owner: ColumnElement[int] = bindparam("owner")
     is_read = values.get("is_read", _make_read_value(owner))
@@ -75,12 +75,13 @@ def _write_states(is_one_of: InList, changed: dict[str, str]) -> postgresql.Inse
 
 
 def _make_mark(owner: ColumnElement[int]) -> ColumnElement[int]:
+    """Return the expression for the id up to which a user has read everything."""
     mark = select(read_marks.c.read_through).where(read_marks.c.owner_id == owner).scalar_subquery()
     return func.coalesce(mark, 0)
 
 
 def _make_read_value(owner: ColumnElement[int]) -> ColumnElement[int]:
-    """Return whether an entry without a row is read, as 0 or 1."""
+    """Return the expression for whether an entry without a row is read, 0 or 1."""
     return case((entries.c.id <= _make_mark(owner), 1), else_=0)
 
 
@@ -97,10 +98,8 @@ def make_status_condition(owner: int, status: ItemStatus) -> ColumnElement[bool]
     return is_unread if status is ItemStatus.UNREAD else not_(is_unread)
 
 
-_SET_READ = Prepared(lambda is_one_of: _write_states(is_one_of, {"is_read": "is_read"}))
-_SET_SAVED = Prepared(
-    lambda is_one_of: _write_states(is_one_of, {"is_saved": "is_saved", "bookmark_id": "bookmark_id"})
-)
+_SET_READ = Prepared(lambda is_one_of: _make_upsert(is_one_of, {"is_read": "is_read"}))
+_SET_SAVED = Prepared(lambda is_one_of: _make_upsert(is_one_of, {"is_saved": "is_saved", "bookmark_id": "bookmark_id"}))
 
 
 class ItemStateStore:

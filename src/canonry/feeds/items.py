@@ -52,7 +52,7 @@ def merge_document(
 ) -> MergedFeed:
     """Store each item of a document once; delete what the document lacks and was last seen before `expired_before`.
 
-    An item that was deleted before and comes back is no news, unless that was before `forgotten_before`.
+    An item that was deleted and comes back is not reported as new, unless it was deleted before `forgotten_before`.
     Raises FeedNotFound if the feed has been removed.
     """
     locked = statements.LOCK_FEED.fetch_all(connection, feed_id=feed_id)
@@ -124,7 +124,7 @@ def match_document(
 ) -> tuple[KeyOwners, set[DocumentKey], DocumentMatch]:
     """Decide what each item of a document is; also return the owners of its keys and the ambiguous keys. Only reads.
 
-    Items that were deleted after `recalls_since` are no news. With `has_page_places`, links of some entries were read.
+    Items that were deleted after `recalls_since` are not new. With `has_page_places`, links of some entries were read.
     """
     items = make_keyed_items(document.items, key_url, policy)
     ambiguous: set[DocumentKey] = set()

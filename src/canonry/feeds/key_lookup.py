@@ -1,4 +1,4 @@
-"""Load the stored entries that the keys of a document point to, with at most six statements."""
+"""Load the stored entries that the keys of a document point to, with at most seven statements."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from sqlalchemy import Connection, and_, bindparam, or_, select
 
-from canonry.core.keys import KeyType, make_first_fallback_hash
+from canonry.core.keys import KeyType, list_guid_twins, make_first_fallback_hash, make_guid_key
 from canonry.feeds.item_matching import KnownEntries, KnownEntry
 from canonry.feeds.keyed_items import find_repeated_keys, make_fallback_hashes
 from canonry.store.schema import entries, entry_identities, item_links, sightings
@@ -118,6 +118,8 @@ def look_up_entries(
     With `has_page_places`, entries whose link is proven to lead to one of these URLs, too.
     """
     owners = _load_key_owners(connection, feed_url, items, ambiguous)
+    if not is_first_document:
+        owners |= _load_owners_of_guid_twins(connection, feed_url, items, owners)
     page_owners: list[tuple[str, int]] = []
     if has_page_places and (page_places := {item.place for item in items if item.place}):
         page_owners = [(row[0], row[1]) for row in _SELECT_PAGE_OWNERS.fetch_all(connection, places=tuple(page_places))]
@@ -176,6 +178,23 @@ def _load_key_owners(
             wanted[key.key_type].append(key.key_value)
     wanted[KeyType.FALLBACK_HASH] = make_fallback_hashes(items, feed_url, ambiguous)
     values = {key_type: tuple(key_values) for key_type, key_values in wanted.items()}
+    rows = _SELECT_KEY_OWNERS.fetch_all(connection, **values)
+    return {(key_type, value): entry_id for key_type, value, entry_id in rows}
+
+
+def _load_owners_of_guid_twins(
+    connection: Connection, feed_url: str, items: Sequence[KeyedItem], owners: KeyOwners
+) -> KeyOwners:
+    """Return the owners of the guids that unknown items may have had before, with another scheme or `www.`."""
+    twins = [
+        make_guid_key(twin, feed_url)
+        for item in items
+        if item.guid and (KeyType.GUID, item.get_key(KeyType.GUID)) not in owners
+        for twin in list_guid_twins(item.guid)
+    ]
+    if not twins:
+        return {}
+    values = {key_type: tuple(twins) if key_type == KeyType.GUID else () for key_type in _KEY_TYPES}
     rows = _SELECT_KEY_OWNERS.fetch_all(connection, **values)
     return {(key_type, value): entry_id for key_type, value, entry_id in rows}
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from sqlalchemy import Connection, bindparam, insert, select
 
-from canonry.core.keys import Key, KeyType, make_place, make_url_key, replace_unstorable, shorten_key
+from canonry.core.keys import Key, KeyType, make_link_key, make_place, replace_unstorable, shorten_key
 from canonry.errors import StoreError
 from canonry.feeds.feed_values import MatchConfidence
 from canonry.store.pinned_policies import ENTRY, get_or_pin_policy
@@ -163,7 +163,7 @@ def _make_keys(entry: _LegacyEntry, policy: str) -> list[Key]:
             return [Key(KeyType.GUID, shorten_key(value))]
         case _KeyPrefix.GUID if value:
             return [Key(KeyType.LEGACY_GUID, shorten_key(entry.dedupe_key))]
-        case _KeyPrefix.URL if url := make_url_key(value, policy=policy):
+        case _KeyPrefix.URL if url := make_link_key(value, policy=policy):
             return [Key(KeyType.CANONICAL_URL, url, policy)]
         case _KeyPrefix.HASH if value:
             return [Key(KeyType.FALLBACK_HASH, shorten_key(value))]
@@ -210,7 +210,7 @@ def _register(connection: Connection, batch: list[_LegacyEntry], policy: str) ->
 
 def _make_row(entry: _LegacyEntry, policy: str) -> dict[str, object]:
     is_strong = entry.key_prefix in {_KeyPrefix.GUID, _KeyPrefix.URL}
-    canonical_url = make_url_key(entry.url, policy=policy)
+    canonical_url = make_link_key(entry.url, policy=policy)
     return {
         "dedupe_key": shorten_key(entry.dedupe_key),
         "guid": _find_guid(entry),

@@ -25,6 +25,7 @@ from canonry.errors import (
     UnsafeUrl,
     mask_credentials,
 )
+from canonry.feeds.backoff import compute_backoff
 from canonry.feeds.due import MAX_WAIT, is_ahead
 from canonry.feeds.feed_settings import get_interval, make_fetch_options
 from canonry.feeds.feed_values import FeedDocument, FeedStatus, MergedFeed
@@ -183,7 +184,7 @@ async def _record_failure(
     else:
         interval = get_interval(feed) or polling.interval
         longest = max(_MAX_INTERVAL, interval)
-        backoff = min(longest, interval * 2 ** min(feed.failures, 10)) * (0.75 + polling.chance() / 2)
+        backoff = compute_backoff(feed.failures, first=interval, longest=longest, chance=polling.chance())
     retry_at = None if retry_after is None else now + min(timedelta(seconds=retry_after), MAX_WAIT)
     await store.fail(
         feed.id,
@@ -212,14 +213,21 @@ def _get_kind(error: FetchFailed | NotAFeed | UnsafeUrl | InvalidUrl) -> Failure
 
 
 async def _follow_move(feed: FeedState, response: Response, merged: MergedFeed, store: FeedStore) -> None:
-    """Adopt a permanent redirect that was seen often enough and leads to items that are known (contract I7)."""
+    """Adopt a permanent redirect that was seen often enough and leads to items that are known (contract I7).
+
+    If it leads to other items, they are known the next time: it counts no sightings until the feed has answered itself.
+    """
     target = find_adoptable_url(response)
     if not response.hops or target == feed.url:
         if feed.moved_to:
             await store.set_moved(feed.id, "", 0)
         return
-    sightings = feed.moved_sightings + 1 if feed.moved_to == target else 1
     has_known_items = any(item.outcome is not ItemOutcome.NEW for item in merged.items)
+    leads_to_other_items = bool(feed.format and merged.items) and not has_known_items
+    if leads_to_other_items or (feed.moved_to and not feed.moved_sightings):
+        await store.set_moved(feed.id, target, 0)
+        return
+    sightings = feed.moved_sightings + 1 if feed.moved_to == target else 1
     if (
         sightings < _ADOPT_AFTER_SIGHTINGS
         or not has_known_items

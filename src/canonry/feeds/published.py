@@ -128,7 +128,7 @@ def format_published(text: str) -> str | None:
 
 
 def choose_published(text: str, first_seen_at: str) -> str:
-    """Return when an item was published, or when it was first seen if its date is none, unclear or not yet over.
+    """Return when an item was published, or when it was first seen if its date is missing, unclear or in the future.
 
     Programs that have no date write the first moment that they can represent: the year 1 or 1970.
     """

@@ -162,14 +162,18 @@ def _find_brought_again(connection: Connection, removed: list[_Row], shown: set[
     taken = set(shown)
     for row in removed:
         for other in at_place.get(row["place"], ()):
-            if other["id"] not in taken and _is_same_item(row, other):
+            if other["id"] not in taken and _has_same_guid_or_title(row, other):
                 found[row["id"]] = other["id"]
                 taken.add(other["id"])
                 break
     return found
 
 
-def _is_same_item(one: _Row, other: _Row) -> bool:
+def _has_same_guid_or_title(one: _Row, other: _Row) -> bool:
+    """Return whether two entries with one URL have the guid or title in common that rule 5 of `item_matching` asks for.
+
+    Stricter than the rule: an imported entry without both, and a title and date under another fragment, are no match.
+    """
     has_same_guid = is_same_text(one["guid"], other["guid"]) and not is_weak_guid(one["guid"])
     has_same_fragment = get_fragment(one["url"]) == get_fragment(other["url"])
     return has_same_guid or (has_same_fragment and is_same_text(one["title"], other["title"]))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 from canonry.core.url import parse, read_url
 from canonry.errors import FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl, mask_credentials
 from canonry.feeds.canonicalize import canonicalize
-from canonry.feeds.canonicalize.result import Existing, Reason
+from canonry.feeds.canonicalize.result import Existing, Reason, Source
 from canonry.feeds.feed_values import NO_DESCRIPTION, FeedDescription, FeedState, FeedStatus
 from canonry.feeds.host_slots import HostSlots
 from canonry.net.concurrency import run_together
@@ -72,18 +72,23 @@ async def add_feed(
     """
 
     async def exists(urls: list[str]) -> Existing | None:
-        known = await store.find(urls)
-        return None if known is None else Existing(known.url, known)
+        known = await store.find_all(urls)
+        return next((Existing(each, known[each]) for each in urls if each in known), None)
 
     origins: list[Origin] = []
     found = await canonicalize(
         url, fetch=fetch, exists=exists, check_before_fetch=True, discover=True, on_origin=origins.append
     )
-    on_found(found)
+    if found.reason is Reason.EXISTS_IN_DB and found.source is Source.SELF:
+        # Templates copy the self link of one feed into others: that both are one feed must be proven by requests.
+        found = await canonicalize(url, fetch=fetch, discover=True, on_origin=origins.append)
     if found.reason is Reason.EXISTS_IN_DB:
-        known = cast("FeedState", found.data)
+        known = cast("FeedState", found.data)  # `found.url` may be an alias of it
+        found = replace(found, url=known.url, aliases=tuple(each for each in found.aliases if each != known.url))
+        on_found(found)
         known, _ = await store.add(known.url, now, found.aliases, description=description)
         return await _resume_known(url, known, store, found.aliases)
+    on_found(found)
     # The page that links to the feed becomes an alias: the next time it is added, it is known.
     page = (found.input_url,) if found.discovered else ()
     aliases = tuple(dict.fromkeys((*found.aliases, *page)))
@@ -139,7 +144,8 @@ async def import_feeds(
                         feeds_by_form=feeds_by_form,
                     )
             except (FetchFailed, InvalidUrl, NotAFeed, UnsafeUrl) as error:
-                outcome = AddOutcome(AddResult.REFUSED, row.url, title=row.title, reason=error.reason)
+                advice = f". {error.advice}" if isinstance(error, UnsafeUrl) and error.advice else ""
+                outcome = AddOutcome(AddResult.REFUSED, row.url, title=row.title, reason=f"{error.reason}{advice}")
             outcomes[position] = outcome
             on_added(outcome)
 

@@ -1,7 +1,8 @@
-"""Remember deleted items, so that one that comes back is no news (contract I5).
+"""Remember deleted items, so that one that comes back is not reported as new (contract I5).
 
-Of an item that retention deletes, digests of some of its fields together stay: guid and place, guid and title, place
-and title and date. A single field would be too little evidence, because publishers reuse guids and links.
+Of an item that retention deletes, digests of some of its fields together stay: guid and place, guid and title, guid
+and date, place and title and date. A single field would be too little evidence, because publishers reuse guids and
+links.
 """
 
 from __future__ import annotations
@@ -142,8 +143,8 @@ def _make_digests(
         pairs.append(("guid and place", guid, place))
     if guid and title:
         pairs.append(("guid and title", guid, title))
-    if guid and not place and not title:
-        pairs.append(("guid and date", guid, published))
+    if guid and (published or not (place or title)):
+        pairs.append(("guid and date", guid, published))  # headline and slug were edited
     if place and (title or published):
         pairs.append(("place, title and date", place, title, published))
     if place and not guid:

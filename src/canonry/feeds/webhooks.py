@@ -1,7 +1,8 @@
 """Webhooks: URLs that get every change by POST, in order, at least once (contract I10).
 
 The requests are signed as https://www.standardwebhooks.com/ describes, so that receivers can check them with an
-existing library. The position of a webhook is stored after its server answered 2xx, never before.
+existing library. The position of a webhook is stored after its server answered 2xx, never before. This module decides
+and sends; `webhook_store` stores.
 """
 
 from __future__ import annotations
@@ -13,37 +14,25 @@ import json
 import random
 import secrets
 import time
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, delete, insert, or_, select, update
-
-from canonry.errors import (
-    ChangesLost,
-    FailureKind,
-    FetchFailed,
-    InvalidUrl,
-    UnsafeUrl,
-    WebhookNotFound,
-    mask_credentials,
-)
+from canonry.errors import ChangesLost, FailureKind, FetchFailed, InvalidUrl, UnsafeUrl, mask_credentials
+from canonry.feeds.backoff import compute_backoff
 from canonry.feeds.changes import ChangeFeed, ChangePage
 from canonry.net.fetch import FetchOptions
 from canonry.net.origin import Origin
-from canonry.store.schema import change_numbers, stamp, webhooks
+from canonry.store.schema import stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sqlalchemy import ColumnElement
-
     from canonry.feeds.ingest_report import ItemRecord
+    from canonry.feeds.webhook_store import WebhookStore
     from canonry.net.response import Fetch
-    from canonry.store.database import Database
 
 MAX_BATCH_CHANGES = 100
 _MAX_BATCH_CHARS = 1_000_000  # of the records, so that servers accept the body
@@ -53,7 +42,7 @@ _TIMEOUT_SECONDS = 30.0
 _MAX_RUN_SECONDS = 300.0  # of one job; the rest is delivered by the next one
 _FIRST_RETRY = timedelta(seconds=10)
 _MAX_RETRY = timedelta(hours=1)
-_MAX_RETRY_AFTER = timedelta(days=1)
+MAX_RETRY_AFTER = timedelta(days=1)
 _PAUSE_AFTER = timedelta(days=3)
 
 
@@ -100,7 +89,7 @@ class DeliveryFailure:
 
 
 class PayloadType(StrEnum):
-    """What a request to a webhook is about."""
+    """The kinds of requests that a webhook gets."""
 
     CHANGES = "canonry.changes"
     TEST = "canonry.test"
@@ -114,99 +103,6 @@ class WebhookPayload:
     changes: tuple[ItemRecord, ...]
     next: int
     lost: LostChanges | None = None
-
-
-_NAMES = tuple(field.name for field in fields(Webhook))
-_COLUMNS = [webhooks.c[name] for name in _NAMES]
-
-
-class WebhookStore:
-    """The webhooks of a database; every method is one transaction."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-
-    async def add(self, url: str, now: datetime, *, after: int | None = None) -> tuple[Webhook, str]:
-        """Add a webhook for the changes after a number, or for those to come, and return it with its new secret."""
-        secret = _SECRET_PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
-        return await self.database.write(partial(_add, url=url, secret=secret, now=stamp(now), after=after)), secret
-
-    async def list_all(self) -> list[Webhook]:
-        """Return all webhooks, the oldest first."""
-        query = select(*_COLUMNS).order_by(webhooks.c.id)
-        return await self.database.read(lambda on: [_make(row) for row in on.execute(query)])
-
-    async def get(self, webhook_id: int) -> Webhook:
-        """Return a webhook; raises WebhookNotFound."""
-        return await self.database.read(partial(_get, webhook_id=webhook_id))
-
-    async def get_secret(self, webhook_id: int) -> str:
-        """Return the secret of a webhook; raises WebhookNotFound."""
-        query = select(webhooks.c.secret).where(webhooks.c.id == webhook_id)
-        secret: str | None = await self.database.read(lambda on: on.execute(query).scalar())
-        if secret is None:
-            raise WebhookNotFound(webhook_id)
-        return secret
-
-    async def remove(self, webhook_id: int) -> None:
-        """Delete a webhook; raises WebhookNotFound."""
-        query = delete(webhooks).where(webhooks.c.id == webhook_id)
-        if not await self.database.write(lambda on: on.execute(query).rowcount):
-            raise WebhookNotFound(webhook_id)
-
-    async def resume(self, webhook_id: int) -> Webhook:
-        """Deliver again at once, from where a webhook was paused or failed; raises WebhookNotFound."""
-
-        def work(connection: Connection) -> Webhook:
-            values = {"state": WebhookState.ACTIVE.value, **_NO_FAILURE}
-            connection.execute(update(webhooks).where(webhooks.c.id == webhook_id).values(values))
-            return _get(connection, webhook_id)
-
-        return await self.database.write(work)
-
-    async def list_due(self, now: datetime) -> list[int]:
-        """Return the ids of the active webhooks that lack changes and need not wait any longer."""
-        retry_at = webhooks.c.retry_at
-        # A time further ahead than any wait was set by a wrong clock.
-        is_due = or_(retry_at.is_(None), retry_at <= stamp(now), retry_at > stamp(now + 2 * _MAX_RETRY_AFTER))
-        last = select(change_numbers.c.last).scalar_subquery()
-        query = select(webhooks.c.id).where(
-            webhooks.c.state == WebhookState.ACTIVE.value, is_due, webhooks.c.position < last
-        )
-        return await self.database.read(lambda on: list(on.execute(query.order_by(webhooks.c.id)).scalars()))
-
-    async def save_delivery(self, webhook: Webhook, position: int, now: datetime) -> bool:
-        """Store that all changes up to a position were delivered; False if another process did it first."""
-        values = {"position": position, "delivered_at": stamp(now), **_NO_FAILURE}
-        query = update(webhooks).where(_is_unchanged(webhook)).values(values)
-        return bool(await self.database.write(lambda on: on.execute(query).rowcount))
-
-    async def save_failure(
-        self, webhook: Webhook, failure: DeliveryFailure, *, now: datetime, retry_at: datetime | None
-    ) -> None:
-        """Store a failure and when to try again; without that time, the webhook is paused.
-
-        Nothing is stored if another process has delivered the changes meanwhile.
-        """
-        values = {
-            "failures": webhook.failures + 1,
-            "failure": failure.reason,
-            "failure_kind": failure.kind.value,
-            "failing_since": webhook.failing_since or stamp(now),
-            "retry_at": None if retry_at is None else stamp(retry_at),
-            "state": (WebhookState.PAUSED if retry_at is None else WebhookState.ACTIVE).value,
-        }
-        query = update(webhooks).where(_is_unchanged(webhook)).values(values)
-        await self.database.write(lambda on: on.execute(query))
-
-
-_NO_FAILURE: dict[str, Any] = {
-    "failures": 0,
-    "failure": "",
-    "failure_kind": "",
-    "failing_since": None,
-    "retry_at": None,
-}
 
 
 class Deliveries:
@@ -302,10 +198,14 @@ def choose_retry(webhook: Webhook, failure: DeliveryFailure, *, now: datetime, c
         return None
     if webhook.failing_since is not None and webhook.failing_since <= stamp(now - _PAUSE_AFTER):
         return None
-    doubled: timedelta = _FIRST_RETRY * 2 ** min(webhook.failures, 20)
-    backoff = min(_MAX_RETRY, doubled) * (0.75 + chance / 2)
-    asked = min(_MAX_RETRY_AFTER, timedelta(seconds=failure.retry_after or 0))
+    backoff = compute_backoff(webhook.failures, first=_FIRST_RETRY, longest=_MAX_RETRY, chance=chance)
+    asked = min(MAX_RETRY_AFTER, timedelta(seconds=failure.retry_after or 0))
     return now + max(backoff, asked)
+
+
+def make_secret() -> str:
+    """Return a new secret, in the form that libraries for Standard Webhooks expect."""
+    return _SECRET_PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
 
 
 def sign(secret: str, message_id: str, *, timestamp: str, body: bytes) -> str:
@@ -325,35 +225,6 @@ def _cut(page: ChangePage) -> ChangePage:
             return ChangePage(tuple(kept), kept[-1].number or 0, page.last)
         kept.append(change)
     return page
-
-
-def _add(connection: Connection, url: str, secret: str, now: str, after: int | None) -> Webhook:
-    last = connection.execute(select(change_numbers.c.last)).scalar() or 0
-    deleted = connection.execute(select(change_numbers.c.deleted)).scalar() or 0
-    if after is not None and not deleted <= after <= last:
-        raise ChangesLost(after, deleted=deleted, last=last)
-    values = {"url": url, "secret": secret, "position": last if after is None else after, "created_at": now}
-    added = connection.execute(insert(webhooks).values(values).returning(webhooks.c.id))
-    return _get(connection, int(added.scalar_one()))
-
-
-def _get(connection: Connection, webhook_id: int) -> Webhook:
-    row = connection.execute(select(*_COLUMNS).where(webhooks.c.id == webhook_id)).first()
-    if row is None:
-        raise WebhookNotFound(webhook_id)
-    return _make(row)
-
-
-def _is_unchanged(webhook: Webhook) -> ColumnElement[bool]:
-    """Return the condition that no process has delivered changes since the webhook was read."""
-    return (webhooks.c.id == webhook.id) & (webhooks.c.position == webhook.position)
-
-
-def _make(row: Any) -> Webhook:
-    values: dict[str, Any] = dict(zip(_NAMES, row, strict=True))
-    values["state"] = WebhookState(values["state"])
-    values["failure_kind"] = FailureKind(values["failure_kind"]) if values["failure_kind"] else None
-    return Webhook(**values)
 
 
 def mask_webhook(webhook: Webhook) -> Webhook:

@@ -20,6 +20,7 @@ from urllib.parse import urlencode
 
 from canonry.core.url import parse
 from canonry.errors import FeedNotFound, FetchFailed, InvalidUrl, UnsafeUrl, mask_credentials
+from canonry.feeds.backoff import compute_backoff
 from canonry.feeds.ingest_report import FeedResult
 from canonry.net.concurrency import run_together
 from canonry.net.fetch import FetchOptions
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
 CALLBACK_PATH = "/websub/"
 MAX_PUSH_BYTES = 10 * 1024 * 1024
 PUSHED_POLL_INTERVAL = timedelta(hours=6)  # between polls of a feed whose pushes arrive
-MIN_POLL_DISTANCE = timedelta(seconds=60)  # pushes cause no more polls than this
-MAX_WAIT = timedelta(days=31)  # a time further ahead was stored by a wrong clock
+MIN_POLL_DISTANCE = timedelta(seconds=60)  # between two polls of a feed because of pushes
+MAX_REQUEST_WAIT = timedelta(days=31)  # a time further ahead was stored by a wrong clock
 _LEASE = timedelta(days=10)  # that is asked for
 _MIN_LEASE, _MAX_LEASE = timedelta(minutes=5), timedelta(days=30)
 _RENEW_AFTER = 0.8  # of the lease
@@ -46,7 +47,7 @@ _FIRST_RETRY, _MAX_RETRY = timedelta(hours=1), timedelta(days=1)
 _DENIED_RETRY = timedelta(days=7)
 _MAX_REASON_CHARS = 200
 _MAX_REDIRECTS = 3
-_KEEPING_METHOD = (307, 308)  # redirects that repeat the POST
+_METHOD_PRESERVING_REDIRECTS = (307, 308)
 _ALGORITHMS = frozenset({"sha1", "sha256", "sha384", "sha512"})  # of X-Hub-Signature
 _log = logging.getLogger("canonry.jobs")
 
@@ -102,8 +103,7 @@ def choose_topic(feed_url: str, topic: str) -> str:
 
 def choose_retry(failures: int, chance: float) -> timedelta:
     """Return the wait before the next request to a hub: doubled with every failure, from an hour to a day."""
-    doubled: timedelta = _FIRST_RETRY * 2 ** min(failures, 10)
-    return min(_MAX_RETRY, doubled) * (0.75 + chance / 2)
+    return compute_backoff(failures, first=_FIRST_RETRY, longest=_MAX_RETRY, chance=chance)
 
 
 def confirm(subscription: Subscription, lease_seconds: str, now: datetime) -> Subscription:
@@ -277,7 +277,7 @@ class HubRequests:
         try:
             for _ in range(_MAX_REDIRECTS):
                 response = await self._fetch(url, method="POST", origin=origin, options=options)
-                if response.status not in _KEEPING_METHOD or not response.hops:
+                if response.status not in _METHOD_PRESERVING_REDIRECTS or not response.hops:
                     return "" if response.is_ok else f"answered {response.status}"
                 url, origin = response.hops[-1].location, response.origin
         except (FetchFailed, UnsafeUrl, InvalidUrl) as error:

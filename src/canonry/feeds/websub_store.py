@@ -12,7 +12,7 @@ from sqlalchemy import Connection, and_, insert, or_, select, update
 from canonry.core.keys import replace_unstorable
 from canonry.errors import FeedNotFound
 from canonry.feeds.feed_values import FeedStatus
-from canonry.feeds.websub import MAX_WAIT, DueFeed, Subscription, SubscriptionState
+from canonry.feeds.websub import MAX_REQUEST_WAIT, DueFeed, Subscription, SubscriptionState
 from canonry.net.origin import Origin
 from canonry.store.schema import feeds, stamp, websub_subscriptions
 
@@ -58,7 +58,7 @@ class WebSubStore:
         is_due = or_(
             table.c.feed_id.is_(None),
             table.c.next_at <= stamp(now),
-            table.c.next_at > stamp(now + MAX_WAIT),
+            table.c.next_at > stamp(now + MAX_REQUEST_WAIT),
             table.c.named_hubs != feeds.c.hubs,
             table.c.named_topic != feeds.c.topic,
             ~table.c.callback.startswith(callbacks, autoescape=True),

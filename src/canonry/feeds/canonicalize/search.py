@@ -151,13 +151,17 @@ class CanonicalSearch:
         raise failure
 
     async def _open(self, url: str) -> FetchedFeed:
-        """Return the feed at a URL; with `discover`, the first feed that a web page links to."""
+        """Return the feed at a URL; with `discover`, the first feed that a web page links to.
+
+        The caller's validators and body are those of the input, not of a feed that it links to.
+        """
+        validators, body = (None, None) if self.discovered else (self.options.validators, self.options.body)
         trial = Trial(url, Source.INPUT)
         started = response = None
         try:
             await self.fetcher.check(url)
             started = time.perf_counter()
-            response = await self.fetcher.get(url, validators=self.options.validators, body=self.options.body)
+            response = await self.fetcher.get(url, validators=validators, body=body)
             raise_for_status(response, datetime.now(UTC))
             feed = await self.read(response)
         except (FetchFailed, NotAFeed, UnsafeUrl) as error:

@@ -18,7 +18,6 @@ MAX_TAGS = 120_000  # of the strict parser; the lenient parser reads larger docu
 MAX_STEPS = 80_000  # tags and attributes after which the lenient parser stops
 MAX_DEPTH = 100  # nested elements of the lenient parser; of deeper ones only the text is kept
 MAX_LENIENT_CHARACTERS = 4_000_000  # that the lenient parser reads
-_MAX_END_TAG_CHARACTERS = 200
 _MAX_ATTRIBUTES = 50  # of one tag
 _MAX_REFERENCES = 250_000  # that are resolved in one document
 _MAX_EXPANSION_CHARACTERS = 1_000_000  # that the document's own entities may add
@@ -88,7 +87,7 @@ class LenientTree(NamedTuple):
 
     root: Element
     cut_items: int
-    is_cut_short: bool  # the document ends before the end tag of its root
+    is_cut_short: bool  # the document, or what can be read of it, ends before the end tag of its root
 
 
 class Names(dict[str, str]):
@@ -182,6 +181,7 @@ class _Scanner:
         self._steps = MAX_STEPS
         self._root_tag = ""  # as written
         self._has_ended = False  # the end tag of the root was read
+        self._is_unclosed = False  # a CDATA section or a comment has no end
 
     def scan(self) -> LenientTree:
         """Scan to the end of the document or to the limit."""
@@ -191,23 +191,29 @@ class _Scanner:
             if tag > at:
                 self._tree.data(self._unescape(text[at:tag]))
             at = self._read_markup(tag)
+            if self._is_unclosed:
+                break
         is_over_limit = self._steps <= 0 and not self._has_ended
-        is_cut = not self._has_ended and (is_over_limit or not self._ends_with_root())
-        cut_items = self._drop_unfinished() + count_items(text[at:]) if is_cut else 0
+        cut_items = 0 if self._has_ended else self._drop_unfinished() + count_items(text[at:])
         while self._open:
             self._close()
-        return LenientTree(self._tree.close(), cut_items, is_cut and not is_over_limit)
+        return LenientTree(self._tree.close(), cut_items, not self._has_ended and not is_over_limit)
 
     def _read_markup(self, at: int) -> int:
-        """Read the markup that begins at a <; return the position after it."""
+        """Read the markup that begins at a <; return the position after it.
+
+        An unclosed CDATA section or comment is where the document is cut: nobody knows where it should have ended.
+        """
         text = self._text
-        if text.startswith("<![CDATA[", at):
-            end = self._find_end("]]>", at)
-            self._tree.data(text[at + 9 : end - 3] if end else "")
-            return end or len(text)
+        if text.startswith(("<![CDATA[", "<!--"), at):
+            is_comment = text.startswith("<!--", at)
+            end = self._find_end("-->", at + 4) if is_comment else self._find_end("]]>", at)
+            if not is_comment and end:
+                self._tree.data(text[at + 9 : end - 3])
+            self._is_unclosed = not end
+            return end or at
         if text.startswith(("<!", "<?"), at):
-            end = self._find_end("-->", at + 4) if text.startswith("<!--", at) else 0
-            return end or self._find_end(">", at) or len(text)
+            return self._find_end(">", at) or len(text)
         match = _TAG.match(text, at)
         if match is None:
             self._tree.data("<")
@@ -266,11 +272,6 @@ class _Scanner:
         self._count[name] -= 1
         if not self._count[name]:
             del self._count[name]
-
-    def _ends_with_root(self) -> bool:
-        """Whether the text ends with the end tag of the root, which an unclosed CDATA section may hide."""
-        end = self._text.rstrip()[-_MAX_END_TAG_CHARACTERS:].rpartition("</")[2]
-        return bool(self._open) and end.endswith(">") and self._is_root(end[:-1].rstrip())
 
     def _is_root(self, qualified: str) -> bool:
         """Whether an end tag is that of the root; a default namespace is part of the name of the root only."""

@@ -1,10 +1,10 @@
-"""The store of one run of ingest, with a store in memory to fall back on (contract I6)."""
+"""The feed store of a run of ingest, with one in memory to fall back on when the database fails (contract I6)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from canonry.errors import NewerStore, RekeyUnfinished, StoreError
+from canonry.errors import InvalidStoreUrl, NewerStore, RekeyUnfinished, StoreError
 from canonry.feeds.feed_store import FeedStore
 from canonry.feeds.unwritable_store import UnwritableFeedStore, is_readable
 from canonry.store.database import Database
@@ -16,8 +16,8 @@ T = TypeVar("T")
 _MEMORY_URL = "sqlite://"
 
 
-class RunStore:
-    """A feed store that is replaced by one in memory, with a warning, when the database cannot be written.
+class FallbackStore:
+    """Holds the feed store of a run, and replaces it by one in memory, with a warning, when the database fails.
 
     A database that can still be read is asked what is known.
     """
@@ -27,14 +27,14 @@ class RunStore:
         self._warnings = warnings
         self._opened: list[Database] = []
         self.is_persistent = True
-        self.knows_feeds = True  # false with a store in memory that does not ask the database; it has no replacement
+        self.knows_feeds = True  # false once only the memory is used: there is nothing left to fall back on
         if isinstance(store, Database):
             self.store = FeedStore(store)
             return
         try:
             self.store = FeedStore(self._open(store or _load_default_url()))
-        except NewerStore:
-            raise  # the database can be used, by a newer canonry
+        except (InvalidStoreUrl, NewerStore):
+            raise  # a mistake; a database that can be used, by a newer canonry
         except StoreError as error:
             self._use_memory(error)
 
