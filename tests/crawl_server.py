@@ -46,6 +46,7 @@ class Site(ThreadingHTTPServer):
         self.is_down = False  # connections that are still open get no answers
         self.pages = pages
         self.broken: set[str] = set()  # requests for these paths get no answer
+        self.held: dict[str, threading.Event] = {}  # requests for these paths wait for the event
         self.asked: Counter[str] = Counter()
 
     @property
@@ -67,6 +68,8 @@ class _Answer(BaseHTTPRequestHandler):
         path = self.path.rstrip("/") or "/"
         page = self.server.pages.get(path)
         self.server.asked[path] += 1
+        if path in self.server.held:
+            self.server.held[path].wait(60)
         if path in self.server.broken:
             self.close_connection = True
             return

@@ -61,7 +61,7 @@ class Site:
     def record(self, *results: PageResult, want: int = 10, owner: str = "me", renews: bool = False) -> FrontierBatch:
         """Record results and lease more pages."""
         batch = self.store.record_and_lease(
-            self.id, owner, results, want=want, now=self.now, max_pages=self.max_pages, renews=renews
+            self.id, owner, results, CrawlOptions(max_pages=self.max_pages), want=want, now=self.now, renews=renews
         )
         return asyncio.run(batch)
 
@@ -255,9 +255,11 @@ def test_many_processes_lease_each_page_once(site: Site, database_url: str) -> N
 
     async def work(owner: str) -> None:
         with Database(database_url) as database:
-            store = CrawlStore(database)
+            store, options = CrawlStore(database), CrawlOptions()
             results: list[PageResult] = []
-            while not (batch := await store.record_and_lease(site.id, owner, results, want=3, now=NOW)).is_over:
+            while not (
+                batch := await store.record_and_lease(site.id, owner, results, options, want=3, now=NOW)
+            ).is_over:
                 results = [make_result(page) for page in batch.leased]
                 leased.extend(page.id for page in batch.leased)
                 await asyncio.sleep(0)

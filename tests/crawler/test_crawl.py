@@ -7,16 +7,18 @@ import gzip
 import time
 from collections import Counter
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import canonry
-from canonry.crawler.crawl import crawl
+from canonry.crawler.crawl import crawl, start_crawl
+from canonry.crawler.crawl_options import CrawlOptions
 from canonry.crawler.crawl_store import CrawlStore
 from canonry.crawler.pages import Summary
 from canonry.crawler.reasons import SkipReason
-from canonry.errors import FailureKind
+from canonry.errors import FailureKind, InvalidFields
 from canonry.net.guard import Guard
 from canonry.net.response import Response
 from canonry.store.database import Database
@@ -34,6 +36,7 @@ from loopback import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from canonry.crawler.pages import Page
 
@@ -118,6 +121,34 @@ async def test_a_resumed_crawl_yields_the_pages_that_are_stored() -> None:
             again = await crawl_site(web, store=database, resume=True)
     assert sorted(map(_remove_scheme, again)) == sorted(map(_remove_scheme, pages))
     assert len(web.requests) == before, "the crawl was done"
+
+
+@pytest.mark.parametrize("option", [{"wait": "load"}, {"scroll": True}, {"routes": True}, {"load_images": True}])
+@in_a_loop
+async def test_options_that_only_chrome_follows_are_refused_for_the_http_engine(
+    option: dict[str, Any], tmp_path: Path
+) -> None:
+    file = tmp_path / "site.warc.gz"
+    async with LoopbackWeb(PAGES) as web:
+        with Database("sqlite://") as database:
+            with pytest.raises(InvalidFields) as caught:
+                await crawl_site(web, store=database, warc=file, **option)
+            assert set(caught.value.reasons) == set(option)
+            assert not web.requests and not file.exists()
+            await crawl_site(web, store=database, max_pages=1)
+            for again in ("resume", "again"):  # of a crawl whose engine is stored
+                with pytest.raises(InvalidFields):
+                    await crawl_site(web, store=database, **{"engine": None, again: True, **option})
+
+
+@in_a_loop
+async def test_a_stored_crawl_continues_with_options_that_its_engine_cannot_follow() -> None:
+    async with LoopbackWeb(PAGES) as web:
+        with Database("sqlite://") as database:
+            crawls = CrawlStore(database)
+            stored = replace(CrawlOptions(), engine="http", scroll=True)
+            await start_crawl(crawls, SEED, stored, datetime.now(UTC))
+            assert await crawl_site(web, store=database, resume=True, depth=0)
 
 
 @in_a_loop
@@ -265,6 +296,23 @@ async def test_skipped_pages_do_not_count_towards_the_limit() -> None:
             assert len(await crawl_site(web, max_pages=most)) == min(most, 21)
 
 
+@in_a_loop
+async def test_the_target_of_many_redirects_is_read_once() -> None:
+    walled = [f"/{number}" for number in range(10)]
+    pages = make_site(
+        {
+            "/": html(links("/first")),
+            **dict.fromkeys(["/first", *walled], moved("/login", 302)),
+            "/login": html("<title>Log in</title>" + links("/help")),
+            "/help": html(links("/login", *walled)),
+        }
+    )
+    async with LoopbackWeb(pages) as web:
+        found = index_by_path(await crawl_site(web))
+        assert (sorted(found), found["/first"].final_url) == (["/", "/first", "/help"], f"{SEED}login")
+        assert [url for _, url in web.requests].count(f"{SEED}login") == 1
+
+
 @pytest.mark.parametrize(("status", "count"), [(404, 2), (403, 2), (500, 1), (503, 1)])
 @in_a_loop
 async def test_an_unreadable_robots_txt_stops_the_crawl_and_a_missing_one_does_not(status: int, count: int) -> None:
@@ -272,8 +320,10 @@ async def test_an_unreadable_robots_txt_stops_the_crawl_and_a_missing_one_does_n
         {"/robots.txt": {"status": status, "headers": {}, "body": ""}, "/": html(links("/a")), "/a": html("")}
     )
     async with LoopbackWeb(pages) as web:
-        found = await crawl_site(web)
+        found = await crawl_site(web, retries=2)
+        asked = [url for _, url in web.requests].count(f"{SEED}robots.txt")
     assert len(found) == count
+    assert asked == (3 if count == 1 else 1), "once for each attempt to read the start page"
     if count == 1:
         assert found[0].failure is FailureKind.UNAVAILABLE
     async with LoopbackWeb(pages) as web:
@@ -356,6 +406,66 @@ async def test_pages_of_sitemaps_are_crawled_on_request() -> None:
     async with LoopbackWeb(pages) as web:
         assert get_paths(await crawl_site(web, sitemaps=True)) == ["", "a?x=1&y=2", "b", "c"]
         assert get_paths(await crawl_site(web)) == [""]
+        with Database("sqlite://") as database:
+            assert get_paths(await crawl_site(web, store=database)) == [""]
+            again = await crawl_site(web, store=database, resume=True, sitemaps=True)
+            assert get_paths(again) == ["", "a?x=1&y=2", "b", "c"]
+            before = len(web.requests)
+            assert get_paths(await crawl_site(web, store=database, resume=True)) == ["", "a?x=1&y=2", "b", "c"]
+            assert len(web.requests) == before, "the sitemaps were read"
+
+
+@in_a_loop
+async def test_robots_txt_may_name_a_sitemap_by_its_path() -> None:
+    robots = "Sitemap: http://[\nSitemap: /maps/pages.txt"
+    pages = make_site(
+        {
+            "/robots.txt": {"status": 200, "headers": {}, "body": robots},
+            "/maps/pages.txt": {"body": f"{SEED}a"},
+            "/": html(""),
+            "/a": html(""),
+        }
+    )
+    async with LoopbackWeb(pages) as web:
+        assert get_paths(await crawl_site(web, sitemaps=True)) == ["", "a"]
+
+
+@in_a_loop
+async def test_a_sitemap_that_fails_for_a_moment_is_requested_again() -> None:
+    answers = [{"status": 503}, {"headers": {"Content-Encoding": "gzip"}, "body": "cut short"}, {"body": f"{SEED}a"}]
+    pages = make_site({"/sitemap.xml": {"sequence": answers}, "/": html(""), "/a": html("")})
+    async with LoopbackWeb(pages) as web:
+        assert get_paths(await crawl_site(web, sitemaps=True, retries=2)) == ["", "a"]
+    async with LoopbackWeb(pages) as web:
+        with Database("sqlite://") as database:
+            assert get_paths(await crawl_site(web, store=database, sitemaps=True, retries=1)) == [""]
+            [failure] = (await CrawlStore(database).get(1)).sitemap_failures
+    assert failure.url == f"{SEED}sitemap.xml"
+    assert failure.reason
+
+
+@in_a_loop
+async def test_a_resumed_crawl_reads_the_sitemaps_of_the_host_that_it_followed_to() -> None:
+    pages = make_site({"/": moved("http://www.site.example.com/")}) | make_site(
+        {
+            "/": html(""),
+            "/sitemap.xml": {"status": 200, "headers": {}, "body": "http://www.site.example.com/listed"},
+            "/listed": html(""),
+        },
+        f"www.{HOST}",
+    )
+    async with LoopbackWeb(pages) as web:
+        with Database("sqlite://") as database:
+            options: dict[str, Any] = {"store": database, "follow_start": True, "sitemaps": True}
+            assert get_paths(await crawl_site(web, **options, max_pages=1)) == [""]
+            assert get_paths(await crawl_site(web, **options, max_pages=None, resume=True)) == ["", "listed"]
+        async with web.client() as client:
+            with Database("sqlite://") as database:
+                interrupted = crawl(SEED, client=client, **(OPTIONS | options | {"store": database}))
+                assert (await anext(interrupted)).url == f"http://www.{HOST}/"
+                await interrupted.aclose()
+                options["store"] = database
+                assert get_paths(await crawl_site(web, **options, resume=True)) == ["", "listed"]
 
 
 @in_a_loop

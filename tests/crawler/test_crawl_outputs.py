@@ -72,7 +72,7 @@ def test_pages_of_the_service_have_no_passwords() -> None:
     async def run(database: Database) -> str:
         crawls = CrawlStore(database)
         crawl = await crawls.start(PageUrl(SECRET, SECRET), "site.example.com", CrawlOptions(), NOW)
-        batch = await crawls.record_and_lease(crawl.id, "me", [], want=1, now=NOW)
+        batch = await crawls.record_and_lease(crawl.id, "me", [], crawl.options, want=1, now=NOW)
         opened = repr(await CrawlViews(database).get_activity(crawl.id))
         result = PageResult(
             batch.leased[0],
@@ -83,7 +83,7 @@ def test_pages_of_the_service_have_no_passwords() -> None:
             failure=PageFailure(FailureKind.TRUNCATED, f"read half of {SECRET}"),
             links=LINKS,
         )
-        await crawls.record_and_lease(crawl.id, "me", [result], want=1, now=NOW)
+        await crawls.record_and_lease(crawl.id, "me", [result], crawl.options, want=1, now=NOW)
         nodes = await CrawlViews(database).list_nodes(crawl.id, 10)
         assert len(nodes) == 1
         assert nodes[0].targets == (nodes[0].url,)

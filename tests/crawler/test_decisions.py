@@ -30,7 +30,7 @@ from canonry.crawler.judge import Judge
 from canonry.crawler.reasons import SkipReason
 from canonry.crawler.results import LeasedPage, PageResult, PageState, judge_outcome
 from canonry.errors import TRANSIENT_FAILURES, FailureKind
-from canonry.net.engine import Link, Opened, PageFailure
+from canonry.net.engine import Link, OpenedPage, PageFailure
 from canonry.net.origin import Origin
 from canonry.net.response import Hop
 
@@ -41,13 +41,13 @@ START = LeasedPage(1, f"{SITE}/", f"{SITE}/", 0, 0)
 PAGE = LeasedPage(2, f"{SITE}/page", f"{SITE}/page/", 1, 0)
 
 
-def fail(kind: FailureKind, status: int = 0, **values: Any) -> Opened:
-    return Opened(f"{SITE}/page/", f"{SITE}/page/", status, failure=PageFailure(kind, "why"), **values)
+def fail(kind: FailureKind, status: int = 0, **values: Any) -> OpenedPage:
+    return OpenedPage(f"{SITE}/page/", f"{SITE}/page/", status, failure=PageFailure(kind, "why"), **values)
 
 
 RETRIES = [
     # why                              opened                                            attempts  wanted
-    ("a page that was read",           Opened(SITE, SITE, 200),                                 0, None),
+    ("a page that was read",           OpenedPage(SITE, SITE, 200),                             0, None),
     ("an error of the client",         fail(FailureKind.STATUS, 404),                           0, None),
     ("a redirect loop",                fail(FailureKind.REDIRECT_LOOP),                         0, None),
     ("refused by the guard",           fail(FailureKind.REFUSED),                               0, None),
@@ -56,17 +56,17 @@ RETRIES = [
     ("again, twice as long",           fail(FailureKind.CONNECT),                               1, Retry(2.0, is_last=True)),
     ("no more attempts",               fail(FailureKind.CONNECT),                               2, None),
     ("status 500",                     fail(FailureKind.UNAVAILABLE, 500),                      0, Retry(1.0)),
-    ("status 429 without a failure",   Opened(SITE, SITE, 429),                                 0, Retry(1.0)),
-    ("Retry-After pauses the site",    Opened(SITE, SITE, 503, retry_after=30.0),               0, Retry(30.0, True)),
-    ("a short one does not shorten",   Opened(SITE, SITE, 503, retry_after=0.1),                1, Retry(2.0, True, is_last=True)),
-    ("a long one is limited",          Opened(SITE, SITE, 503, retry_after=86_400.0),           0, Retry(120.0, True)),
-    ("Retry-After of a page read",     Opened(SITE, SITE, 200, retry_after=30.0),               0, None),
+    ("status 429 without a failure",   OpenedPage(SITE, SITE, 429),                             0, Retry(1.0)),
+    ("Retry-After pauses the site",    OpenedPage(SITE, SITE, 503, retry_after=30.0),           0, Retry(30.0, True)),
+    ("a short one does not shorten",   OpenedPage(SITE, SITE, 503, retry_after=0.1),            1, Retry(2.0, True, is_last=True)),
+    ("a long one is limited",          OpenedPage(SITE, SITE, 503, retry_after=86_400.0),       0, Retry(120.0, True)),
+    ("Retry-After of a page read",     OpenedPage(SITE, SITE, 200, retry_after=30.0),           0, None),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("why", "opened", "attempts", "wanted"), RETRIES, ids=[row[0] for row in RETRIES])
 def test_transient_failures_are_retried_with_backoff(
-    why: str, opened: Opened, attempts: int, wanted: Retry | None
+    why: str, opened: OpenedPage, attempts: int, wanted: Retry | None
 ) -> None:
     assert decide_retry(opened, attempts=attempts, options=OPTIONS, jitter=0.5) == wanted
 
@@ -211,24 +211,26 @@ def test_when_a_crawl_is_over(why: str, levels: Levels, taken: int, max_pages: i
     assert is_exhausted(levels, taken=taken, max_pages=max_pages) is wanted
 
 
-def judge(opened: Opened, page: LeasedPage = PAGE, *, disallowed: str = "", max_depth: int | None = None) -> PageResult:
+def judge(
+    opened: OpenedPage, page: LeasedPage = PAGE, *, disallowed: str = "", max_depth: int | None = None
+) -> PageResult:
     judge = Judge(HOST, max_depth)
     return judge.judge_page(page, opened, engine="http", is_disallowed=lambda url: url == disallowed)
 
 
-def redirect(target: str) -> Opened:
+def redirect(target: str) -> OpenedPage:
     """A redirect that the client did not follow."""
-    return Opened(PAGE.requested_url, target, 301, hops=(Hop(301, PAGE.requested_url, target),))
+    return OpenedPage(PAGE.requested_url, target, 301, hops=(Hop(301, PAGE.requested_url, target),))
 
 
 PAGES = [
     # why                              opened                                          page   state     kind           reason
-    ("read",                           Opened(SITE, f"{SITE}/page/", 200),             PAGE,  "done",    None,          None),
+    ("read",                           OpenedPage(SITE, f"{SITE}/page/", 200),         PAGE,  "done",    None,          None),
     ("not found",                      fail(FailureKind.STATUS, 404),                  PAGE,  "done",    "status",      None),
     ("cut",                            fail(FailureKind.TRUNCATED, 200),               PAGE,  "done",    "truncated",   None),
     ("no answer",                      fail(FailureKind.TIMEOUT),                      PAGE,  "failed",  "timeout",     None),
     ("server error",                   fail(FailureKind.UNAVAILABLE, 500),             PAGE,  "failed",  "unavailable", None),
-    ("redirects to no URL",            Opened(SITE, "http://a.example:99999/", 200),   PAGE,  "failed",  "invalid_url", None),
+    ("redirects to no URL",            OpenedPage(SITE, "http://a.test:99999/", 200),  PAGE,  "failed",  "invalid_url", None),
     ("redirects to another host",      redirect("http://b.example/"),                  PAGE,  "done",    None,          None),
     ("start page on another host",     redirect("http://b.example/"),                  START, "skipped", None,          "other_host"),
     ("redirect on the site",           redirect(f"{SITE}/new"),                        PAGE,  "done",    None,          None),
@@ -238,7 +240,7 @@ PAGES = [
 
 @pytest.mark.parametrize(("why", "opened", "page", "state", "kind", "reason"), PAGES, ids=[row[0] for row in PAGES])
 def test_what_an_opened_page_means(
-    why: str, opened: Opened, page: LeasedPage, state: str, kind: str | None, reason: str | None
+    why: str, opened: OpenedPage, page: LeasedPage, state: str, kind: str | None, reason: str | None
 ) -> None:
     result = judge(opened, page, disallowed=f"{SITE}/private")
     assert (result.state, result.failure and result.failure.kind, result.skip_reason) == (state, kind, reason)
@@ -252,17 +254,17 @@ def test_a_redirect_to_another_host_is_an_external_link() -> None:
 def test_a_redirect_that_was_not_followed_leaves_its_target_to_be_opened() -> None:
     unfollowed = judge(redirect(f"{SITE}/new"))
     assert (unfollowed.redirects_to, unfollowed.is_target_read) == (f"{SITE}/new", False)
-    followed = judge(Opened(PAGE.requested_url, f"{SITE}/new", 200))
+    followed = judge(OpenedPage(PAGE.requested_url, f"{SITE}/new", 200))
     assert (followed.redirects_to, followed.is_target_read) == (f"{SITE}/new", True)
 
 
 def test_a_redirect_to_https_is_the_same_page() -> None:
-    result = judge(Opened(PAGE.requested_url, "https://a.example/page", 200))
+    result = judge(OpenedPage(PAGE.requested_url, "https://a.example/page", 200))
     assert (result.url, result.redirects_to) == ("https://a.example/page", "")
 
 
 def test_credentials_are_not_in_the_result() -> None:
-    assert judge(Opened(SITE, "http://user:secret@a.example/page/", 200)).final_url == f"{SITE}/page/"
+    assert judge(OpenedPage(SITE, "http://user:secret@a.example/page/", 200)).final_url == f"{SITE}/page/"
 
 
 LINKS = (
@@ -275,7 +277,7 @@ LINKS = (
 
 
 def test_pages_and_their_other_spellings_are_found_once() -> None:
-    opened = Opened(PAGE.requested_url, f"{SITE}/page/", 200, links=LINKS)
+    opened = OpenedPage(PAGE.requested_url, f"{SITE}/page/", 200, links=LINKS)
     result = judge(opened)
     assert [link.verdict for link in result.links] == ["crawl", "crawl", "skip", "skip", "external"]
     found = [page.requested_url for page in result.found]
@@ -284,7 +286,7 @@ def test_pages_and_their_other_spellings_are_found_once() -> None:
 
 def test_known_pages_are_found_again_only_nearer_to_the_start_page() -> None:
     judge = Judge(HOST, None)
-    opened = Opened(PAGE.requested_url, f"{SITE}/page/", 200, links=LINKS)
+    opened = OpenedPage(PAGE.requested_url, f"{SITE}/page/", 200, links=LINKS)
 
     def count_found(depth: int) -> int:
         page = replace(PAGE, depth=depth)

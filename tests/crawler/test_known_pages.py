@@ -115,6 +115,20 @@ async def test_a_missing_spelling_does_not_close_a_page(start: list[str], more: 
     assert len(asked) == len(set(asked)), "each spelling once"
 
 
+@pytest.mark.parametrize("is_found", [False, True])
+@in_a_loop
+async def test_a_page_that_is_missing_under_each_spelling_is_returned_once(*, is_found: bool) -> None:
+    docs = {"/docs": MISSING_PAGE, "/docs/": html("") if is_found else MISSING_PAGE}
+    pages = {"/": html(links("/docs", "/later")), "/later": html(links("/docs/")), **docs}
+    async with LoopbackWeb(make_site(pages)) as web, web.client() as client:
+        with Database("sqlite://") as database:
+            found = [page async for page in crawl(f"{SITE}/", engine="http", client=client, store=database, per_host=1)]
+            statuses = [page.status for page in found if page.url == f"{SITE}/docs"]
+            assert statuses == ([404, 200] if is_found else [404])
+        asked = [url for _, url in web.requests]
+    assert {f"{SITE}/docs", f"{SITE}/docs/"} <= set(asked)
+
+
 CHAIN = make_site(
     {"/": html(links("/1"))} | {f"/{n}": html(links(f"/{n + 1}", "/")) for n in range(1, 6)} | {"/6": html("")}
 )

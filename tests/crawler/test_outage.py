@@ -15,7 +15,7 @@ from canonry.crawler.crawl_store import CrawlState, CrawlStore
 from canonry.crawler.outage import count_pause_seconds, may_be_outage
 from canonry.crawler.reasons import CrawlFailureKind
 from canonry.errors import FailureKind
-from canonry.net.engine import Opened, PageFailure
+from canonry.net.engine import OpenedPage, PageFailure
 from canonry.store.database import Database
 from crawl_server import Site, client, serving, tree
 from loopback import in_a_loop
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 URL = "http://a.example/"
 
 
-def fail(kind: FailureKind, status: int = 0) -> Opened:
-    return Opened(URL, status=status, failure=PageFailure(kind, "why"))
+def fail(kind: FailureKind, status: int = 0) -> OpenedPage:
+    return OpenedPage(URL, status=status, failure=PageFailure(kind, "why"))
 
 
 SIGNS = [
@@ -41,8 +41,8 @@ SIGNS = [
     ("no name",                     fail(FailureKind.DNS),                      1, True),
     ("robots.txt is unavailable",   fail(FailureKind.UNAVAILABLE),              1, True),
     ("a gateway without a server",  fail(FailureKind.UNAVAILABLE, 502),         1, True),
-    ("maintenance",                 Opened(URL, status=503),                    1, True),
-    ("too many requests",           Opened(URL, status=429),                    1, True),
+    ("maintenance",                 OpenedPage(URL, status=503),                1, True),
+    ("too many requests",           OpenedPage(URL, status=429),                1, True),
     ("one page with an error",      fail(FailureKind.UNAVAILABLE, 500),         1, False),
     ("every page has an error",     fail(FailureKind.UNAVAILABLE, 500),         5, True),
     ("the page does not exist",     fail(FailureKind.STATUS, 404),              9, False),
@@ -53,7 +53,7 @@ SIGNS = [
 
 
 @pytest.mark.parametrize(("why", "opened", "errors", "wanted"), SIGNS, ids=[row[0] for row in SIGNS])
-def test_which_results_may_mean_an_outage(why: str, opened: Opened, errors: int, wanted: bool) -> None:
+def test_which_results_may_mean_an_outage(why: str, opened: OpenedPage, errors: int, wanted: bool) -> None:
     assert may_be_outage(opened, errors_in_a_row=errors) is wanted
 
 
@@ -62,7 +62,7 @@ def test_which_results_may_mean_an_outage(why: str, opened: Opened, errors: int,
     [(None, 0, 1), (None, 10, 5), (None, 3600, 30), (20.0, 0, 20), (86_400.0, 0, 120), (2.0, 10, 5)],
 )
 def test_pauses_grow_with_the_outage(retry_after: float | None, down_seconds: float, wanted: float) -> None:
-    opened = Opened(URL, status=503, retry_after=retry_after)
+    opened = OpenedPage(URL, status=503, retry_after=retry_after)
     assert count_pause_seconds(opened, down_seconds=down_seconds, backoff=1.0) == wanted
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from canonry.crawler.session_ids import (
@@ -18,6 +16,7 @@ from canonry.crawler.session_ids import (
     learn_from_pair,
     looks_random,
 )
+from canonry.evidence.fingerprint import Fingerprint
 
 SITE = "https://a.example"
 HEX = "9f8a7b6c5d4e3f2a1b0c9d8e7f6a5b4c"
@@ -66,19 +65,25 @@ def test_random_values_are_recognised() -> None:
     assert all(map(looks_random, (HEX, HEX.upper(), PHP, "Xk29fLq81mZp03Rt", "u4h-9dK2-fJ38-xQ71-m5")))
 
 
-LONG = TextOfPage("a", 0b1111, 100, "Title", frozenset({"/x"}))
-SHORT = replace(LONG, words=5)
+def make_text(
+    *, text_hash: str = "a", simhash: int = 0b1111, words: int = 100, title: str = "Title", target: str = "/x"
+) -> TextOfPage:
+    """A page with one link, or none."""
+    return TextOfPage(Fingerprint(text_hash, simhash, words), title, frozenset(filter(None, [target])))
+
+
+LONG, SHORT, EMPTY = make_text(), make_text(words=5), make_text(words=0)
 PAIRS = [
-    ("equal",                          LONG,                 LONG,                                       PairVerdict.SAME),
-    ("another title",                  LONG,                 replace(LONG, title="Other"),               PairVerdict.DIFFERENT),
-    ("another text",                   LONG,                 replace(LONG, text_hash="b", simhash=2**40 - 1), PairVerdict.DIFFERENT),
-    ("nearly equal",                   LONG,                 replace(LONG, text_hash="b", simhash=0b0111), PairVerdict.NEAR),
-    ("nearly equal, but longer",       LONG,                 replace(LONG, text_hash="b", words=120),    PairVerdict.DIFFERENT),
-    ("short with equal links",         SHORT,                SHORT,                                      PairVerdict.SAME),
-    ("short with other links",         SHORT,                replace(SHORT, targets=frozenset({"/y"})),  PairVerdict.UNCLEAR),
-    ("short without links",            replace(SHORT, targets=frozenset()), replace(SHORT, targets=frozenset()), PairVerdict.UNCLEAR),
-    ("short and different",            SHORT,                replace(SHORT, text_hash="b"),              PairVerdict.DIFFERENT),
-    ("no text",                        replace(LONG, words=0), replace(LONG, words=0),                   PairVerdict.UNCLEAR),
+    ("equal",                          LONG,                       LONG,                                        PairVerdict.SAME),
+    ("another title",                  LONG,                       make_text(title="Other"),                    PairVerdict.DIFFERENT),
+    ("another text",                   LONG,                       make_text(text_hash="b", simhash=2**40 - 1), PairVerdict.DIFFERENT),
+    ("nearly equal",                   LONG,                       make_text(text_hash="b", simhash=0b0111),    PairVerdict.NEAR),
+    ("nearly equal, but longer",       LONG,                       make_text(text_hash="b", words=120),         PairVerdict.DIFFERENT),
+    ("short with equal links",         SHORT,                      SHORT,                                       PairVerdict.SAME),
+    ("short with other links",         SHORT,                      make_text(words=5, target="/y"),             PairVerdict.UNCLEAR),
+    ("short without links",            make_text(words=5, target=""), make_text(words=5, target=""),            PairVerdict.UNCLEAR),
+    ("short and different",            SHORT,                      make_text(text_hash="b", words=5),           PairVerdict.DIFFERENT),
+    ("no text",                        EMPTY,                      EMPTY,                                       PairVerdict.UNCLEAR),
 ]  # fmt: skip
 
 
@@ -119,7 +124,7 @@ def test_a_repeat_needs_a_rule_that_holds() -> None:
     assert not is_repeat(SessionRule(), SAME, "d")
 
 
-def test_a_few_folded_pages_are_read_as_a_control() -> None:
+def test_a_few_of_the_pages_that_a_rule_covers_are_read_as_a_control() -> None:
     assert [number for number in range(1, 1000) if is_control(number)] == [1, 4, 16, 64, 256]
 
 

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from canonry.crawler.traps import PatternState, Phrases, count_page, leads_on, sign_text
+from canonry.crawler.traps import PatternState, Phrases, count_page, digest_text, leads_on
 from canonry.crawler.url_patterns import UrlKind, UrlPattern, find_pattern
 
 SITE = "https://a.example"
@@ -50,10 +50,10 @@ def is_new(pages: list[tuple[str, str, str]]) -> list[bool]:
     for path, title, text in pages:
         pattern = find_pattern(SITE + path)
         assert pattern is not None
-        sign = sign_text(text, title=title, url=SITE + path, pattern=pattern, phrases=phrases)
-        assert sign is not None
-        found.append(not sign.is_known and sign.digest not in seen)
-        seen.add(sign.digest)
+        digest = digest_text(text, title=title, url=SITE + path, pattern=pattern, phrases=phrases)
+        assert digest is not None
+        found.append(not digest.is_known and digest.value not in seen)
+        seen.add(digest.value)
     return found
 
 

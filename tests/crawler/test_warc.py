@@ -64,7 +64,7 @@ PAGES = {
         **{"Set-Cookie": "id=session-of-the-server"},
     ),
     f"{SITE}/a": make_page("<p>A"),
-    f"{SITE}/b": make_page("<p>B"),
+    f"{SITE}/b": make_page("<p>B", **{"Canonry-Proxy": "not the token"}),  # as answers of our own proxy
     f"{SITE}/old": {"status": 301, "headers": {"Location": "/b"}},
     f"{SITE}/latin": {"headers": {"Content-Type": "text/html; charset=iso-8859-1"}, "body_base64": "PHA+5A=="},
     f"{SITE}/missing": {"status": 404, "headers": {"Content-Type": "text/html"}, "body": "no such page"},

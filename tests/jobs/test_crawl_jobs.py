@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import random
+import threading
 import time
 from collections import Counter
 from contextlib import ExitStack, contextmanager
@@ -16,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import text
 
-from canonry.crawler.crawl import read_pages, start_crawl
+from canonry.crawler.crawl import read_pages, start_crawl, work_on_crawl
 from canonry.crawler.crawl_options import CrawlOptions
 from canonry.crawler.crawl_store import CrawlStore
 from canonry.jobs.crawl_jobs import enqueue_crawl
 from canonry.jobs.queues import Jobs
 from canonry.store.database import Database
 from command import Forked
-from crawl_server import SETTINGS, serving, tree
+from crawl_server import SETTINGS, client, serving, tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -139,3 +140,65 @@ def test_a_crawl_whose_jobs_were_lost_is_enqueued_again(sqlite_url: str, workers
         both.start(script=WORKER)
         both.wait_for(lambda: asyncio.run(crawls.get(lost.id)).state == "done")
         assert asyncio.run(crawls.get(alone.id)).taken == 0, "a crawl of the command line is not touched"
+
+
+@contextmanager
+def serve_listed_pages(count: int) -> Generator[Site]:
+    """A site whose pages are found only in its sitemap, which is not answered until `held` is set."""
+    pages = {f"/{number}": f"<title>Page {number}</title>" for number in range(count)}
+    with serving(pages) as site:
+        listed = "".join(f"<url><loc>{site.url}{path}</loc></url>" for path in pages)
+        pages["/sitemap.xml"] = f"<urlset>{listed}</urlset>"
+        site.held["/sitemap.xml"] = threading.Event()
+        try:
+            yield site
+        finally:
+            site.held["/sitemap.xml"].set()
+
+
+def test_another_worker_reads_the_sitemaps_when_one_is_killed(
+    sqlite_url: str, workers: Callable[[str], Workers]
+) -> None:
+    with serve_listed_pages(10) as site, Database(sqlite_url) as database, Jobs(database) as jobs:
+        crawls, both = CrawlStore(database), workers(sqlite_url)
+        first = both.start(script=WORKER)
+        options = CrawlOptions(engine="http", shared=True, sitemaps=True)
+        crawl = asyncio.run(start_crawl(crawls, f"{site.url}/0", options, datetime.now(UTC)))
+        asyncio.run(enqueue_crawl(jobs, crawl))
+        both.wait_for(lambda: site.asked["/sitemap.xml"] == 1)
+        both.kill(first)
+        site.held["/sitemap.xml"].set()
+        both.start(script=WORKER)
+        both.wait_for(lambda: asyncio.run(crawls.get(crawl.id)).state == "done")
+        assert asyncio.run(read_titles(crawls, crawl.id)) == sorted(f"Page {n}" for n in range(10))
+
+
+async def read_titles(crawls: CrawlStore, crawl_id: int) -> list[str]:
+    return sorted([page.title async for page in read_pages(crawls, crawl_id)])
+
+
+def test_a_crawl_does_not_end_while_a_worker_reads_the_sitemaps(database_url: str) -> None:
+    async def work(site: Site) -> None:
+        with Database(database_url) as database:
+            crawls = CrawlStore(database)
+            options = CrawlOptions(engine="http", shared=True, sitemaps=True)
+            crawl = await start_crawl(crawls, f"{site.url}/0", options, datetime.now(UTC))
+
+            async def work_for(seconds: float) -> bool:
+                async with client() as http_client:
+                    return await work_on_crawl(
+                        crawls, crawl, slots=2, seconds=seconds, client=http_client, clock=lambda: datetime.now(UTC)
+                    )
+
+            first = asyncio.create_task(work_for(60.0))
+            while not site.asked["/sitemap.xml"]:
+                await asyncio.sleep(0.01)
+            assert not await work_for(0.01), "it has nothing to do, but the crawl is not over"
+            assert site.asked["/sitemap.xml"] == 1
+            site.held["/sitemap.xml"].set()
+            assert await first
+            assert (await crawls.get(crawl.id)).state == "done"
+            assert await read_titles(crawls, crawl.id) == sorted(f"Page {n}" for n in range(10))
+
+    with serve_listed_pages(10) as site:
+        asyncio.run(work(site))

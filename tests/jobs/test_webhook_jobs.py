@@ -14,7 +14,8 @@ import pytest
 from canonry.core.keys import Item
 from canonry.feeds.feed_store import FeedStore
 from canonry.feeds.feed_values import FeedDocument
-from canonry.feeds.webhooks import WebhookState, WebhookStore
+from canonry.feeds.webhook_store import WebhookStore
+from canonry.feeds.webhooks import WebhookState
 from canonry.jobs.queues import Jobs
 from canonry.jobs.webhook_jobs import DELIVER_JOB, enqueue_deliveries
 from canonry.store.database import Database

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import threading
 import time
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,6 +22,8 @@ from canonry.net.origin import Origin
 from canonry.store.database import Database
 from command import Forked
 from feed_texts import rss
+from http_server import serve_http
+from jobs.statuses import count_by_status
 from service import until
 
 if TYPE_CHECKING:
@@ -51,12 +52,8 @@ class Feeds(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def site() -> Generator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Feeds) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with serve_http(Feeds) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 def start(url: str, log: Path) -> Forked:
@@ -122,7 +119,7 @@ def test_logs_and_job_tables_have_no_paths_queries_and_users(
         with Database(database_url) as database, Jobs(database) as jobs:
             await jobs.enqueue("failing")
             async with Worker(jobs, [JobKind("failing", fail)]):
-                while (await jobs.count_by_status("failing"))["ERROR"] != 1:
+                while (await count_by_status(jobs, "failing"))["ERROR"] != 1:
                     await asyncio.sleep(0.05)
 
     asyncio.run(add())

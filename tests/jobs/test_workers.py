@@ -19,6 +19,7 @@ from sqlalchemy import text
 from canonry.jobs.queues import POLL_JOB, Jobs
 from canonry.store.database import Database
 from jobs.running import PROCESS
+from jobs.statuses import count_by_status
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -43,7 +44,7 @@ def enqueue(url: str, count: int, *, hosts: int) -> None:
 
 def count_jobs(url: str, kind: str = POLL_JOB) -> Counter[str]:
     with open_jobs(url) as jobs:
-        return asyncio.run(jobs.count_by_status(kind))
+        return asyncio.run(count_by_status(jobs, kind))
 
 
 def group_by_host(hosts: int) -> Callable[[Run], object]:
@@ -69,13 +70,13 @@ def test_a_job_that_a_living_worker_lost_runs_again(database_url: str, workers: 
         worker = running.start(silent=8.0, seconds=0.0)
         running.wait_for_all(range(3))
         [executor] = [key for event, key, _, _ in running.events() if event == "open"]
-        running.wait_for(lambda: asyncio.run(jobs.count_by_status(POLL_JOB)) == {"SUCCESS": 3})
+        running.wait_for(lambda: asyncio.run(count_by_status(jobs, POLL_JOB)) == {"SUCCESS": 3})
         table = "workflow_status" if jobs.file else "canonry_jobs.workflow_status"
         with jobs.engine.begin() as connection:
             taken = f"UPDATE {table} SET status = 'PENDING' WHERE queue_name = 'poll' AND executor_id = :executor"
             assert connection.execute(text(taken), {"executor": executor}).rowcount == 3
         running.wait_for(lambda: len(running.runs()) == 6)
-        running.wait_for(lambda: asyncio.run(jobs.count_by_status(POLL_JOB)) == {"SUCCESS": 3})
+        running.wait_for(lambda: asyncio.run(count_by_status(jobs, POLL_JOB)) == {"SUCCESS": 3})
     assert running.stop(worker) == 0
 
 

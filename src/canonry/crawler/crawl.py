@@ -12,13 +12,21 @@ from canonry import __version__
 from canonry.core.native import normalize
 from canonry.core.scope import CRAWL_POLICY
 from canonry.core.url import parse, read_url
-from canonry.crawler.crawl_options import NEWEST_POLICY, UNSET, CrawlOptions, Unset, choose_crawl_policy
+from canonry.crawler.crawl_options import (
+    NEWEST_POLICY,
+    UNSET,
+    CrawlOptions,
+    Unset,
+    check_browser_options,
+    choose_crawl_policy,
+)
 from canonry.crawler.crawl_run import CrawlRun
 from canonry.crawler.crawl_store import Crawl, CrawlState, CrawlStore
 from canonry.crawler.crawl_views import CrawlViews
+from canonry.crawler.known_pages import make_page_key
 from canonry.crawler.lease_owners import find_dead_owners
 from canonry.crawler.recrawl import make_history
-from canonry.crawler.results import PageUrl
+from canonry.crawler.results import PageOutcome, PageUrl
 from canonry.crawler.warc import open_warc
 from canonry.errors import CrawlNotFound, OptionsFixed, StartMoved
 from canonry.net.origin import Origin
@@ -89,7 +97,8 @@ async def crawl(
     `fetch` or `client` replace the guarded client for robots.txt, sitemaps and the `http` engine. `access` has
     headers and cookies for the site, which are not stored. `warc` is a file, `….warc.gz`, for all requests and
     answers; it must not exist, except with `resume`, which appends. Raises StartMoved if the seed redirects to another
-    host, unless `follow_start` is set.
+    host, unless `follow_start` is set, and InvalidFields for `wait`, `scroll`, `routes` and `load_images` with the
+    `http` engine.
     """
     given: dict[str, object] = {
         "engine": UNSET if engine is None else engine if isinstance(engine, str) else engine.name,
@@ -121,6 +130,7 @@ async def crawl(
     changes = cast("OptionChanges", {name: value for name, value in given.items() if value is not UNSET})
     if not isinstance(policy, Unset):
         changes |= choose_crawl_policy(policy)
+    check_browser_options(changes, engine=changes.get("engine", ""))  # before a file is made for `warc`
     async with AsyncExitStack() as stack:
         database = store if isinstance(store, Database) else Database(store or load_settings().database_url)
         if database is not store:
@@ -136,8 +146,10 @@ async def crawl(
             )
         started = await start_or_resume(crawls, seed, changes, clock(), resume=resume, again=again)
         on_start(started)
+        unread = _UnreadPages()
         if resume:
             async for page in read_pages(crawls, started.id):
+                unread.add(page)
                 yield page
         own_engine = None if engine is None or isinstance(engine, str) else engine
         run = await stack.enter_async_context(
@@ -157,7 +169,24 @@ async def crawl(
         pages = run.crawl_pages()
         stack.push_async_callback(pages.aclose)
         async for page in pages:
-            yield page
+            if unread.add(page):
+                yield page
+
+
+class _UnreadPages:
+    """The pages that were returned and not read: another spelling of the URL may be found, and fail as well."""
+
+    def __init__(self) -> None:
+        self._keys: set[str] = set()
+
+    def add(self, page: Page) -> bool:
+        """Note a page; return whether it is new or better than before."""
+        if page.outcome is PageOutcome.READ:
+            return True
+        key = make_page_key(page.url)
+        is_new = key not in self._keys
+        self._keys.add(key)
+        return is_new
 
 
 async def start_or_resume(
@@ -172,14 +201,19 @@ async def start_or_resume(
     """Start a crawl; with `resume` reopen the latest one of this seed, with `again` repeat it, if there is one."""
     name = _parse_seed(seed, CRAWL_POLICY).url
     if again and (previous := await crawls.find_latest(name, state=CrawlState.DONE)) is not None:
-        return await repeat_crawl(crawls, previous, replace(previous.options, **changes), now, seed=seed)
+        options = replace(previous.options, **changes)
+        check_browser_options(changes, engine=options.engine)
+        return await repeat_crawl(crawls, previous, options, now, seed=seed)
     if resume and (latest := await crawls.find_latest(name)) is not None:
         options = replace(latest.options, **changes)
+        check_browser_options(changes, engine=options.engine)
         if options.fixed != latest.options.fixed:
             raise OptionsFixed(latest.id)
         return await reopen_crawl(crawls, latest, options)
     newest = choose_crawl_policy(NEWEST_POLICY)
-    return await start_crawl(crawls, seed, replace(CrawlOptions(), **(newest | changes)), now)
+    options = replace(CrawlOptions(), **(newest | changes))
+    check_browser_options(changes, engine=options.engine)
+    return await start_crawl(crawls, seed, options, now)
 
 
 async def start_crawl(

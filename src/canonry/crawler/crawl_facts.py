@@ -9,10 +9,10 @@ from canonry.net.moved_urls import follow_permanent_redirects
 
 if TYPE_CHECKING:
     from canonry.evidence.fingerprint import Fingerprint
-    from canonry.net.engine import Opened
+    from canonry.net.engine import OpenedPage
 
 
-def make_crawl_fact(url: str, opened: Opened, fingerprint: Fingerprint, fetched_at: str) -> PageFact | None:
+def make_crawl_fact(url: str, opened: OpenedPage, fingerprint: Fingerprint, fetched_at: str) -> PageFact | None:
     """Return the fact that an opened page is; None for one without a text, or whose text may not be complete.
 
     `url` is the requested URL without credentials.

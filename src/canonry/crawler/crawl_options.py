@@ -12,12 +12,16 @@ from canonry.core.presets import policy
 from canonry.core.scope import CRAWL_POLICY
 from canonry.crawler.path_patterns import PathPatterns
 from canonry.crawler.traps import DEFAULT_TRAP_PAGES
+from canonry.errors import InvalidFields
 from canonry.net.engine import WAIT_QUIET, ReadOptions
 from canonry.policy_files import read_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from canonry.core.policy import Policy
 
+BROWSER_OPTIONS = ("wait", "scroll", "load_images", "routes")  # which mean nothing to the http engine
 NEWEST_POLICY = "crawl"
 _FIRST_POLICY = "crawl@1"
 
@@ -92,6 +96,9 @@ class CrawlOptions:
         return json.dumps(asdict(self))
 
 
+_DEFAULTS = asdict(CrawlOptions())
+
+
 class OptionChanges(TypedDict, total=False):
     """The options that a caller gave; the others stay as they are."""
 
@@ -122,6 +129,17 @@ class OptionChanges(TypedDict, total=False):
     learn: bool
     control: bool
     trap_pages: int | None
+
+
+def check_browser_options(given: Mapping[str, object], *, engine: str) -> None:
+    """Raise InvalidFields for given options that only Chrome can follow, if the engine is `http`.
+
+    Only what a caller gives is checked: a stored crawl may have such options, and continues without them.
+    """
+    if engine == "http":
+        unused = [each for each in BROWSER_OPTIONS if given.get(each, _DEFAULTS[each]) != _DEFAULTS[each]]
+        if unused:
+            raise InvalidFields(dict.fromkeys(unused, "Only Chrome does this. Choose the engine chrome."))
 
 
 def choose_crawl_policy(name: str) -> OptionChanges:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, text
 
-from canonry.crawler.learned_rules import LearnedState, LearningProgress, read_learned_state
+from canonry.crawler.learned_rules import Confirmations, LearnedState, LearningProgress, read_learned_state
 from canonry.crawler.session_ids import SessionRule
 from canonry.crawler.traps import PatternState
 
@@ -59,6 +59,7 @@ class CrawlRuleKind(StrEnum):
     TRAP = "trap"
     LEARNED = "learned"
     LEARNING = "learning"  # no rule: the progress of learning
+    CONFIRMED = "confirmed"  # no rule: how many pages of a kind confirmed a learned rule
 
 
 class StoredRule(NamedTuple):
@@ -68,7 +69,7 @@ class StoredRule(NamedTuple):
     kind: CrawlRuleKind
     pattern: str
     is_active: bool
-    state: SessionRule | PatternState | LearnedState | LearningProgress
+    state: SessionRule | PatternState | LearnedState | LearningProgress | Confirmations
 
 
 def make_rule_key(kind: CrawlRuleKind, pattern: str) -> str:
@@ -141,7 +142,7 @@ def _read_rule(key: str, kind: str, pattern: str, is_active: int, state: str) ->
 
 def _read_state(
     kind: CrawlRuleKind, values: dict[str, Any]
-) -> SessionRule | PatternState | LearnedState | LearningProgress:
+) -> SessionRule | PatternState | LearnedState | LearningProgress | Confirmations:
     match kind:
         case CrawlRuleKind.SESSION:
             values["groups"] = tuple(values["groups"])
@@ -152,3 +153,5 @@ def _read_state(
             return read_learned_state(values)
         case CrawlRuleKind.LEARNING:
             return LearningProgress(**values)
+        case CrawlRuleKind.CONFIRMED:
+            return Confirmations(**values)

@@ -19,7 +19,6 @@ from canonry.core.scope import CRAWL_POLICY
 from canonry.core.url import parse, read_url
 from canonry.crawler.control_fetches import ControlBudget, ControlledPage
 from canonry.crawler.crawl_facts import make_crawl_fact
-from canonry.crawler.crawl_store import CrawlState
 from canonry.crawler.decide import (
     NextStep,
     StartDecision,
@@ -39,19 +38,20 @@ from canonry.crawler.pages import Page, select_external
 from canonry.crawler.politeness import Politeness
 from canonry.crawler.reasons import CrawlFailure, CrawlFailureKind
 from canonry.crawler.results import LeasedPage, PageResult, PageState, PageUrl, judge_outcome
+from canonry.crawler.sitemap_fetch import fetch_with_retries
+from canonry.crawler.sitemap_lease import SitemapFailure
 from canonry.crawler.trap_rules import find_page_pattern
-from canonry.crawler.traps import Phrases, sign_text
+from canonry.crawler.traps import Phrases, digest_text
 from canonry.errors import FetchFailed, StartMoved
 from canonry.evidence.fingerprint import fingerprint_text
 from canonry.net import robots as robots_txt
 from canonry.net.dns import resolve_name
-from canonry.net.engine import ConditionalEngine, Opened
+from canonry.net.engine import ConditionalEngine, OpenedPage
 from canonry.net.fetch import Client, FetchOptions
 from canonry.net.guard import make_guard
 from canonry.net.html import is_html
 from canonry.net.http_engine import MAX_PAGE_BYTES, HttpEngine
 from canonry.net.http_exchange import add_archive
-from canonry.net.origin import Origin
 from canonry.net.response import NO_VALIDATORS
 from canonry.net.robots import RobotsVerdict, get_robots_token
 from canonry.net.site_access import add_access
@@ -128,6 +128,7 @@ class CrawlRun:
         self._results: list[PageResult] = []
         self._learn_policy = self.options.load_policy() if self.options.learn else None
         self._learning: asyncio.Task[None] | None = None
+        self._reading_sitemaps: asyncio.Task[None] | None = None
         self._phrases = Phrases()
         self._controls = ControlBudget(is_enabled=self.options.control)
         self._busy = 0
@@ -214,9 +215,11 @@ class CrawlRun:
         """Yield the pages that this process records, until the frontier is empty or the time is up."""
         workers = [asyncio.create_task(self._open_pages()) for _ in range(self.options.slots)]
         try:
-            await self._resume_sitemaps()
             while True:
                 self._has_news.clear()
+                if self._reading_sitemaps is not None and self._reading_sitemaps.done():
+                    self._reading_sitemaps.result()
+                    self._reading_sitemaps = None
                 if self._learning is not None and self._learning.done():
                     self._learning.result()
                     self._learning = None
@@ -227,7 +230,8 @@ class CrawlRun:
                     await self._check_start(start)
                 is_late = self._deadline is not None and self._loop.time() > self._deadline
                 # Learning takes a second or two, and may save many of the requests that would be sent meanwhile.
-                is_paused = is_late or start is not None or self._watch.is_paused or self._learning is not None
+                is_waiting = self._learning is not None or self._reading_sitemaps is not None
+                is_paused = is_late or start is not None or self._watch.is_paused or is_waiting
                 want = count_to_lease(self.options, busy=self._busy, is_paused=is_paused)
                 batch = await self._record_and_lease(results, want=want)
                 for recorded in batch.recorded:
@@ -238,7 +242,7 @@ class CrawlRun:
                     is_over=batch.is_over,
                     is_late=is_late,
                     has_results=bool(self._results),
-                    busy=self._busy,
+                    busy=self._busy + (self._reading_sitemaps is not None),
                 )
                 if step is NextStep.STOP:
                     return
@@ -249,9 +253,12 @@ class CrawlRun:
         finally:
             for worker in workers:
                 worker.cancel()
+            reading = [] if self._reading_sitemaps is None else [self._reading_sitemaps]
+            for task in reading:
+                task.cancel()
             # A thread cannot be cancelled, and it uses the database, which is closed after this.
             learning = [] if self._learning is None else [self._learning]
-            await asyncio.gather(*workers, *learning, return_exceptions=True)
+            await asyncio.gather(*workers, *reading, *learning, return_exceptions=True)
             await self._politeness.close()
             await self.crawls.release(self.crawl.id, [self._owner])
 
@@ -265,14 +272,10 @@ class CrawlRun:
             self.crawl.id,
             self._owner,
             results,
+            self.options,
             want=want,
             now=self.clock(),
-            max_pages=self.options.max_pages,
-            max_depth=self.options.depth,
             renews=renews,
-            sessions=self.options.sessions,
-            fold=self.options.fold,
-            trap_pages=self.options.trap_pages,
             learn_policy=self._learn_policy,
         )
         if batch.taken_to_learn is not None and self._learn_policy is not None and self._learning is None:
@@ -284,9 +287,15 @@ class CrawlRun:
         self._watch.adopt(batch.outage, version=version)
         if batch.host not in {"", self._judge.host}:  # another process followed the start page to this host
             self._judge = self._make_judge(batch.host)
+        if batch.sitemaps_of is not None:
+            self._reading_sitemaps = asyncio.create_task(self._read_sitemaps(batch.sitemaps_of))
+            self._reading_sitemaps.add_done_callback(lambda _: self._has_news.set())
         for recorded in batch.recorded:
             result = recorded.result
             self._judge.remember_pages(result.found, depth=result.page.depth + 1)
+            if result.redirects_to and result.is_target_read:  # further redirects there are not followed
+                target = PageUrl(result.redirects_to, result.final_url, result.origin)
+                self._judge.remember_pages([target], depth=result.page.depth)
         self._busy += len(batch.leased)
         for page in batch.leased:
             self._queue.put_nowait(page)
@@ -316,13 +325,17 @@ class CrawlRun:
         """Open a page when robots.txt and the delay allow it, and decide on its result."""
         target = PageUrl(page.url, page.requested_url, page.origin)
         if (outage := await self._watch.wait_for_site(target)) is not None:
-            return _wait_for_site(page, Opened(page.requested_url), outage)
+            return _wait_for_site(page, OpenedPage(page.requested_url), outage)
         sent_at = self._loop.time()
         rules = await self._politeness.get_rules(page.requested_url, page.origin)
         if rules.judge(page.requested_url) is RobotsVerdict.DISALLOWED:
             return refuse_page(page, engine=self.options.engine)
-        before = None if self._history is None else await self._history.find(page.url)
-        opened, before = await self._request_if_changed(target, before)
+        before = None
+        if rules.failure is not None:  # asking for robots.txt once more would not help
+            opened = OpenedPage(page.requested_url, failure=rules.failure)
+        else:
+            before = None if self._history is None else await self._history.find(page.url)
+            opened, before = await self._request_if_changed(target, before)
         if (outage := await self._watch.find_outage(target, opened, sent_at=sent_at)) is not None:
             return _wait_for_site(page, opened, outage)
         retry = decide_retry(opened, attempts=page.attempts, options=self.options, jitter=random.random())  # noqa: S311
@@ -346,7 +359,7 @@ class CrawlRun:
             is_last_retry=retry.is_last,
         )
 
-    async def _add_text(self, result: PageResult, opened: Opened) -> PageResult:
+    async def _add_text(self, result: PageResult, opened: OpenedPage) -> PageResult:
         """Return a result with what the text of the page tells."""
         text = opened.text
         if not text or result.state is not PageState.DONE:
@@ -354,10 +367,10 @@ class CrawlRun:
         fingerprint = await _fingerprint(text)
         fact = self._make_fact(result.page.requested_url, opened, fingerprint)
         pattern = find_page_pattern(result.url) if self.options.trap_pages is not None else None
-        sign = None
+        digest = None
         if pattern is not None:
-            sign = sign_text(text, title=result.title, url=result.url, pattern=pattern, phrases=self._phrases)
-        return replace(result, fingerprint=fingerprint, sign=sign, fact=fact)
+            digest = digest_text(text, title=result.title, url=result.url, pattern=pattern, phrases=self._phrases)
+        return replace(result, fingerprint=fingerprint, digest=digest, fact=fact)
 
     async def _add_control(self, result: PageResult, page: LeasedPage) -> PageResult:
         """Return a result with what a control fetch for its page shows, if one is due."""
@@ -371,7 +384,7 @@ class CrawlRun:
         control = None if fact is None else ControlledPage(fetch.kind, page.requested_url, fact)
         return replace(result, control=control)
 
-    def _make_fact(self, url: str, opened: Opened, fingerprint: Fingerprint) -> PageFact | None:
+    def _make_fact(self, url: str, opened: OpenedPage, fingerprint: Fingerprint) -> PageFact | None:
         """Return the fact about a URL; none if others do not see the same, because credentials were sent."""
         if self._sends_credentials:
             return None
@@ -379,7 +392,7 @@ class CrawlRun:
 
     async def _request_if_changed(
         self, page: PageUrl, before: StoredReading | None
-    ) -> tuple[Opened, StoredReading | None]:
+    ) -> tuple[OpenedPage, StoredReading | None]:
         """Open a URL; if it is as the earlier crawl stored it, return that, and what was stored."""
         if before is None:
             return await self._request(page), None
@@ -390,11 +403,11 @@ class CrawlRun:
             return before.restore(opened), before
         return await self._request(page), None
 
-    async def _request(self, page: PageUrl, validators: Validators = NO_VALIDATORS) -> Opened:
+    async def _request(self, page: PageUrl, validators: Validators = NO_VALIDATORS) -> OpenedPage:
         """Open a URL at its turn; if robots.txt cannot be read now, that is the failure."""
         rules = await self._politeness.get_rules(page.requested_url, page.origin)
         if rules.failure is not None:
-            return Opened(page.requested_url, failure=rules.failure)
+            return OpenedPage(page.requested_url, failure=rules.failure)
         await self._politeness.wait_for_turn(rules)
         assert self._engine is not None
         url = self._politeness.add_credentials(page.requested_url)
@@ -420,24 +433,19 @@ class CrawlRun:
             await self.crawls.add(self.crawl.id, [target], depth=0, referrer=start.url)
 
     async def _use_start(self, start: PageResult) -> None:
-        """Store the host and address of the start page, and queue what the sitemaps name."""
+        """Store the host and address of the start page."""
         await self.crawls.set_start(self.crawl.id, self._judge.host, start.origin.server)
-        if self.options.sitemaps and start.state is PageState.DONE:
-            await self._read_sitemaps(start.final_url, start.origin)
 
-    async def _resume_sitemaps(self) -> None:
-        """Read the sitemaps again when a crawl is resumed: the process that read them may have been interrupted."""
-        is_done = self.crawl.state is CrawlState.DONE
-        if self.options.sitemaps and not is_done and self.crawl.taken and self._deadline is None:
-            await self._read_sitemaps(self.crawl.seed, Origin.from_server(self.crawl.address))
-
-    async def _read_sitemaps(self, start_url: str, origin: Origin) -> None:
-        """Queue the pages that the site's sitemaps name; `origin` is that of the URLs on the start page."""
-        sitemaps = await self._politeness.find_sitemaps(start_url, origin)
+    async def _read_sitemaps(self, start: PageUrl) -> None:
+        """Queue the pages that the site's sitemaps name; the origin of the start page is that of the URLs on it."""
+        sitemaps = await self._politeness.find_sitemaps(start.requested_url, start.origin)
         pages: list[PageUrl] = []
+        failures: list[SitemapFailure] = []
         fetch: Fetch = partial(self._watch.fetch_patiently, fetch=self._sitemap_fetch)
+        fetch = partial(fetch_with_retries, fetch=fetch, options=self.options, clock=self.clock)
         async for found in iter_sitemap_pages(sitemaps, fetch):
             if isinstance(found, FetchFailed):
+                failures.append(SitemapFailure(found.target, found.reason))
                 continue
             if (page := self._judge.judge_sitemap_url(found.url, found.origin)) is not None:
                 pages.append(page)
@@ -445,6 +453,7 @@ class CrawlRun:
                 await self.crawls.add(self.crawl.id, pages, depth=1, referrer=sitemaps[0].url)
                 pages = []
         await self.crawls.add(self.crawl.id, pages, depth=1, referrer=sitemaps[0].url)
+        await self.crawls.finish_sitemaps(self.crawl.id, self._owner, failures)
 
     def _may_open(self, url: str) -> bool:
         """Return whether the target of a refresh is opened: not if robots.txt disallows it or it is off the site."""
@@ -460,7 +469,7 @@ async def _fingerprint(text: str) -> Fingerprint:
     return await asyncio.to_thread(fingerprint_text, text) if is_long else fingerprint_text(text)
 
 
-def _wait_for_site(page: LeasedPage, opened: Opened, outage: Outage) -> PageResult:
+def _wait_for_site(page: LeasedPage, opened: OpenedPage, outage: Outage) -> PageResult:
     """Return the result of a page that was not read because the site is down: it is opened after the pause."""
     return PageResult(
         page,

@@ -15,9 +15,10 @@ from canonry.crawler import frontier
 from canonry.crawler.crawl_options import parse_options
 from canonry.crawler.known_pages import add_pages, follow_deeper
 from canonry.crawler.page_choice import change_rules
-from canonry.crawler.pages import Page, PageLink, select_external
+from canonry.crawler.pages import Page, PageLink, mask_url, select_external
 from canonry.crawler.reasons import CrawlFailure, CrawlFailureKind, SkipReason
 from canonry.crawler.results import RECORDED, PageChange, PageOutcome, PageState, PageUrl, judge_outcome
+from canonry.crawler.sitemap_lease import NOT_LEASED, SitemapFailure, finish_sitemaps, release_sitemaps
 from canonry.errors import TRANSIENT_FAILURES, CrawlNotFound, FailureKind
 from canonry.net.origin import Origin
 from canonry.net.page_facts import parse_facts
@@ -59,6 +60,7 @@ class Crawl:
     finished_at: str | None
     outage: Outage | None = None
     previous_id: int | None = None  # the earlier crawl with which this one is compared
+    sitemap_failures: tuple[SitemapFailure, ...] = ()
 
     @property
     def moved_to(self) -> str:
@@ -106,7 +108,7 @@ _CRAWL_COLUMNS = [
     crawls.c[name]
     for name in (
         *("id", "seed", "host", "options", "state", "failure", "failure_kind", "moved_to", "address", "taken"),
-        *("started_at", "finished_at", "down_since", "paused_until", "previous_id"),
+        *("started_at", "finished_at", "down_since", "paused_until", "previous_id", "sitemap_failures"),
     )
 ]
 _PAGE_COLUMNS = [
@@ -142,7 +144,7 @@ class CrawlStore:
 
         def work(connection: Connection) -> Crawl:
             texts = {"seed": name or seed.url, "host": host, "options": options.to_json(), "started_at": stamp(now)}
-            values = {**texts, "previous_id": previous_id}
+            values = {**texts, "previous_id": previous_id, "sitemaps_until": NOT_LEASED if options.sitemaps else None}
             crawl = _make_crawl(connection.execute(insert(crawls).values(values).returning(*_CRAWL_COLUMNS)).one())
             add_pages(connection, crawl.id, [seed], depth=0, referrer="")
             return crawl
@@ -193,6 +195,7 @@ class CrawlStore:
         """Let a crawl continue, under these options.
 
         Pages that another attempt may read are queued again, and pages that a lower maximum depth left out are queued.
+        The sitemaps are read again, unless the crawl was done with them.
         """
         values = {"state": CrawlState.RUNNING, "finished_at": None, "options": options.to_json()}
         values |= {"failure": "", "failure_kind": "", "moved_to": "", "down_since": None, "paused_until": None}
@@ -205,9 +208,14 @@ class CrawlStore:
         )
 
         def work(connection: Connection) -> None:
-            stored = select(crawls.c.options).where(crawls.c.id == crawl_id).with_for_update()
-            before = parse_options(connection.execute(stored).scalar_one())
-            connection.execute(update(crawls).where(crawls.c.id == crawl_id).values(values))
+            stored = select(crawls.c.options, crawls.c.state, crawls.c.sitemaps_until).where(crawls.c.id == crawl_id)
+            row = connection.execute(stored.with_for_update()).one()
+            before = parse_options(row.options)
+            until = row.sitemaps_until if options.sitemaps else None
+            if options.sitemaps and until is None and not (before.sitemaps and row.state == CrawlState.DONE):
+                until = NOT_LEASED
+            change = update(crawls).where(crawls.c.id == crawl_id).values(**values, sitemaps_until=until)
+            connection.execute(change)
             connection.execute(retry)
             waiting = (crawl_pages.c.crawl_id == crawl_id, crawl_pages.c.state == PageState.QUEUED)
             connection.execute(update(crawl_pages).where(*waiting).values(retry_at=None))
@@ -281,60 +289,58 @@ class CrawlStore:
         crawl_id: int,
         owner: str,
         results: Sequence[PageResult],
+        options: CrawlOptions,
         *,
         want: int,
         now: datetime,
-        max_pages: int | None = None,
-        max_depth: int | None = None,
         renews: bool = False,
-        sessions: bool = False,
-        fold: bool = False,
-        trap_pages: int | None = None,
         learn_policy: Policy | None = None,
     ) -> FrontierBatch:
         """Record the results of pages that this owner leased, and lease up to `want` more, in one transaction.
 
-        No more than `max_pages` are leased in all, and none deeper than `max_depth`. `renews` extends the leases that
+        The options limit the pages and their depth, and say which pages are skipped. `renews` extends the leases that
         the owner holds. With `want` 0 the crawl does not end, even if no page is left: the owner may have more pages to
-        add. With `sessions`, a page that repeats another one under a different session identifier is skipped;
-        with `fold`, the links of one that repeats another under the same path are not followed;
-        `trap_pages` is how many pages in a row without new text stop a pattern. With `learn_policy`, the policy of the
-        crawl, learned rules are used.
+        add. With `learn_policy`, the policy of the crawl, learned rules are used.
         """
         work = partial(
             frontier.record_and_lease,
-            max_depth=max_depth,
             crawl_id=crawl_id,
             owner=owner,
             results=results,
+            options=options,
             want=want,
             now=now,
-            max_pages=max_pages,
             renews=renews,
-            sessions=sessions,
-            fold=fold,
-            trap_pages=trap_pages,
             learn_policy=learn_policy,
         )
         return await self.database.write(work)
 
     async def release(self, crawl_id: int, owners: Collection[str]) -> None:
-        """Return the pages that these owners leased to the queue."""
+        """Return the pages that these owners leased to the queue; another process may read their sitemaps."""
         change = (
             update(crawl_pages)
             .where(crawl_pages.c.crawl_id == crawl_id, crawl_pages.c.state == PageState.FETCHING)
             .where(crawl_pages.c.lease.in_(owners))
             .values(state=PageState.QUEUED, lease="", lease_until=None)
         )
-        await self.database.write(lambda connection: connection.execute(change))
+
+        def work(connection: Connection) -> None:
+            connection.execute(change)
+            release_sitemaps(connection, crawl_id, owners)
+
+        await self.database.write(work)
+
+    async def finish_sitemaps(self, crawl_id: int, owner: str, failures: Sequence[SitemapFailure]) -> None:
+        """Store that this owner has read the sitemaps to the end, except these."""
+        await self.database.write(lambda connection: finish_sitemaps(connection, crawl_id, owner, failures))
 
     async def list_owners(self, crawl_id: int) -> list[str]:
         """Return the owners that hold leases."""
-        query = (
-            select(crawl_pages.c.lease)
-            .where(crawl_pages.c.crawl_id == crawl_id, crawl_pages.c.state == PageState.FETCHING)
-            .distinct()
+        pages = select(crawl_pages.c.lease).where(
+            crawl_pages.c.crawl_id == crawl_id, crawl_pages.c.state == PageState.FETCHING
         )
+        sitemaps = select(crawls.c.sitemaps_lease).where(crawls.c.id == crawl_id, crawls.c.sitemaps_lease != "")
+        query = pages.union(sitemaps)
         return await self.database.read(lambda connection: list(connection.execute(query).scalars()))
 
     async def list_pages(self, crawl_id: int, *, after: int = 0, limit: int = 200) -> list[StoredPage]:
@@ -399,6 +405,7 @@ def _make_crawl(row: Row[Any]) -> Crawl:
         row.finished_at,
         frontier.read_outage(row.down_since, row.paused_until),
         row.previous_id,
+        tuple([SitemapFailure(mask_url(url), mask_url(reason)) for url, reason in json.loads(row.sitemap_failures)]),
     )
 
 

@@ -1,4 +1,4 @@
-"""Queries for the web pages that show crawls: bounded, and fast also for crawls with many pages."""
+"""Queries for what shows crawls (commands, API, web pages): bounded, and fast also for crawls with many pages."""
 
 from __future__ import annotations
 
@@ -57,6 +57,17 @@ class CrawlActivity:
     latest: tuple[Node, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ChangedPage:
+    """A page that differs from the earlier crawl; `moved_to` is where it redirects, if it is gone because of that."""
+
+    change: PageChange
+    url: str
+    title: str
+    status: int
+    moved_to: str
+
+
 # The index has this order; sorting would read all pages with their links.
 _SELECT_FIRST = text(
     "SELECT id, depth FROM crawl_pages WHERE crawl_id = :crawl_id AND state = :state ORDER BY depth, id LIMIT :count"
@@ -76,19 +87,6 @@ _SELECT_NODES = text(
 _SELECT_NODES_WITHOUT_LINKS = text(
     "SELECT id, url, title, status, depth, state, error, failure, referrer, '[]' FROM crawl_pages WHERE id IN :ids"
 ).bindparams(bindparam("ids", expanding=True))
-
-
-@dataclass(frozen=True, slots=True)
-class ChangedPage:
-    """A page that differs from the earlier crawl; `moved_to` is where it redirects, if it is gone because of that."""
-
-    change: PageChange
-    url: str
-    title: str
-    status: int
-    moved_to: str
-
-
 _SELECT_REFUSED = text(
     "SELECT id, url, requested_url, final_url, depth, engine, skip_reason, referrer FROM crawl_pages"
     " WHERE crawl_id = :crawl_id AND state = 'skipped' AND skip_reason IN :reasons AND id > :after"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from canonry.crawler.crawl_options import CrawlOptions
     from canonry.crawler.results import LeasedPage
-    from canonry.net.engine import Opened
+    from canonry.net.engine import OpenedPage
 
 _MAX_RETRY_AFTER_SECONDS = 120.0
 _DISALLOWED = PageFailure(FailureKind.ROBOTS, "disallowed by robots.txt")
@@ -46,7 +46,7 @@ class Retry:
     is_last: bool = False
 
 
-def decide_retry(opened: Opened, *, attempts: int, options: CrawlOptions, jitter: float) -> Retry | None:
+def decide_retry(opened: OpenedPage, *, attempts: int, options: CrawlOptions, jitter: float) -> Retry | None:
     """Return when to open a page again, or None if this result is final.
 
     `jitter` is a random number from 0 to 1: delays vary by a quarter, so that retries do not come all at once.
@@ -61,7 +61,7 @@ def decide_retry(opened: Opened, *, attempts: int, options: CrawlOptions, jitter
     return Retry(limit_retry_after(opened, seconds), pauses_site=True, is_last=is_last)
 
 
-def limit_retry_after(opened: Opened, seconds: float) -> float:
+def limit_retry_after(opened: OpenedPage, seconds: float) -> float:
     """Return the pause that the server asks for, within our limit, and no less than `seconds`."""
     return max(seconds, min(opened.retry_after or 0.0, _MAX_RETRY_AFTER_SECONDS))
 
@@ -106,7 +106,7 @@ def count_to_lease(options: CrawlOptions, *, busy: int, is_paused: bool) -> int:
 class NextStep(Enum):
     """The next action of a crawl after a batch was stored."""
 
-    AFTER_START = auto()  # store the host and read the sitemaps, then take pages
+    AFTER_START = auto()  # store the host, then take pages
     TAKE = auto()  # results are waiting: store them and take more pages
     WAIT = auto()
     STOP = auto()

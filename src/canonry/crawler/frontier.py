@@ -26,10 +26,10 @@ from canonry.crawler.decide import (
 from canonry.crawler.folding import fold_repeats
 from canonry.crawler.known_pages import (
     add_pages,
-    is_closed,
     load_known_pages,
     make_group_key,
     make_page_key,
+    needs_other_spelling,
     save_known_page,
     try_next_spelling,
 )
@@ -49,6 +49,7 @@ from canonry.crawler.results import (
     RecordedPage,
 )
 from canonry.crawler.session_rules import learn_sessions
+from canonry.crawler.sitemap_lease import NOT_LEASED, find_start_page, lease_sitemaps, renew_sitemap_lease
 from canonry.crawler.trap_rules import learn_traps
 from canonry.evidence.fact_store import save_facts
 from canonry.net.origin import Origin
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from canonry.core.policy import Policy
+    from canonry.crawler.crawl_options import CrawlOptions
     from canonry.crawler.known_pages import KnownPage
     from canonry.crawler.results import PageChange
 
@@ -123,7 +125,7 @@ _LEASE_PAGE = text(
 )
 
 
-class _Crawl(NamedTuple):
+class _CrawlRow(NamedTuple):
     """The columns of a crawl that a batch needs."""
 
     state: str
@@ -133,6 +135,7 @@ class _Crawl(NamedTuple):
     paused_until: str | None
     previous_id: int | None
     is_previous_queued: int
+    sitemaps_until: str | None
 
     @property
     def outage(self) -> Outage | None:
@@ -144,25 +147,21 @@ def record_and_lease(
     crawl_id: int,
     owner: str,
     results: Sequence[PageResult],
+    options: CrawlOptions,
+    *,
     want: int,
     now: datetime,
-    *,
-    max_pages: int | None,
-    max_depth: int | None,
     renews: bool,
-    sessions: bool = False,
-    fold: bool = False,
-    trap_pages: int | None = None,
-    learn_policy: Policy | None = None,
+    learn_policy: Policy | None,
 ) -> FrontierBatch:
     """Record results and lease up to `want` more pages, in the caller's transaction; see `CrawlStore`."""
     # With the row lock, batches run one after the other: no two lease the same page or exceed the limit together.
     row = connection.execute(
-        select(*[crawls.c[name] for name in _Crawl._fields]).where(crawls.c.id == crawl_id).with_for_update()
+        select(*[crawls.c[name] for name in _CrawlRow._fields]).where(crawls.c.id == crawl_id).with_for_update()
     ).first()
     if row is None:  # the crawl was removed
         return FrontierBatch(is_over=True)
-    crawl = _Crawl(*row)
+    crawl = _CrawlRow(*row)
     comparison = Comparison(connection, crawl.previous_id)
     recorded, ended = (
         _record(
@@ -170,12 +169,9 @@ def record_and_lease(
             crawl_id,
             owner,
             results,
-            stamp(now),
-            max_depth=max_depth,
+            options,
+            now=stamp(now),
             comparison=comparison,
-            sessions=sessions,
-            fold=fold,
-            trap_pages=trap_pages,
             learn_policy=learn_policy,
         )
         if results
@@ -184,8 +180,10 @@ def record_and_lease(
     if ended != len(recorded):  # a skipped page does not count towards the limit
         crawl = crawl._replace(taken=crawl.taken + len(recorded) - ended)
         _set_taken(connection, crawl_id, crawl.taken)
+    until = stamp(now + LEASE_DURATION)
     if renews:
-        connection.execute(_RENEW_LEASES, {"crawl_id": crawl_id, "owner": owner, "until": stamp(now + LEASE_DURATION)})
+        connection.execute(_RENEW_LEASES, {"crawl_id": crawl_id, "owner": owner, "until": until})
+        renew_sitemap_lease(connection, crawl_id, owner, until=until)
     connection.execute(_EXPIRE_LEASES, {"crawl_id": crawl_id, "now": stamp(now)})
     if crawl.state != "running":
         return FrontierBatch(tuple(recorded), is_over=True)
@@ -193,9 +191,13 @@ def record_and_lease(
     if outage is not None and now < outage.paused_until:
         wait = (outage.paused_until - now).total_seconds()
         return FrontierBatch(tuple(recorded), wait=wait, host=crawl.host, outage=outage)
-    levels = Levels(
-        *connection.execute(_SELECT_LEVELS, {"crawl_id": crawl_id, "max_depth": _limit_depth(max_depth)}).one()
-    )
+    max_pages, max_depth = options.max_pages, _limit_depth(options.depth)
+    # Until the start page was read, there is no site whose sitemaps could be read.
+    sitemaps_of = None if crawl.sitemaps_until is None else find_start_page(connection, crawl_id)
+    if sitemaps_of is not None and want > 0 and (crawl.sitemaps_until or NOT_LEASED) < stamp(now):
+        lease_sitemaps(connection, crawl_id, owner, until=until)
+        return FrontierBatch(tuple(recorded), host=crawl.host, outage=outage, sitemaps_of=sitemaps_of)
+    levels = Levels(*connection.execute(_SELECT_LEVELS, {"crawl_id": crawl_id, "max_depth": max_depth}).one())
     leased = _lease(
         connection,
         crawl_id,
@@ -218,18 +220,25 @@ def record_and_lease(
         return FrontierBatch(
             tuple(recorded), tuple(leased), host=crawl.host, outage=outage, taken_to_learn=taken_to_learn
         )
+    if sitemaps_of is not None:  # another process reads the sitemaps, and may find pages
+        return FrontierBatch(tuple(recorded), wait=_POLL_SECONDS, host=crawl.host, outage=outage)
     if is_ending and taken_to_learn is not None:  # rules may fail: the crawl is over if they do not
         return FrontierBatch(tuple(recorded), wait=_POLL_SECONDS, taken_to_learn=taken_to_learn)
     if is_ending:
-        if crawl.previous_id is not None and not crawl.is_previous_queued:
-            limit = _limit_depth(max_depth)
-            if queue_unlinked(connection, crawl_id, crawl.previous_id, max_depth=limit):
-                return FrontierBatch(tuple(recorded))
-        connection.execute(update(crawls).where(crawls.c.id == crawl_id).values(state="done", finished_at=stamp(now)))
-        return FrontierBatch(tuple(recorded), is_over=True)
+        is_over = _end(connection, crawl_id, crawl, max_depth=max_depth, now=now)
+        return FrontierBatch(tuple(recorded), is_over=is_over)
     retry_at = levels.last_retry_at if levels.retry_at is None else levels.retry_at
     wait = _count_seconds_until(retry_at, now) if levels.open_depth is None else _POLL_SECONDS
     return FrontierBatch(tuple(recorded), wait=wait, outage=outage)
+
+
+def _end(connection: Connection, crawl_id: int, crawl: _CrawlRow, *, max_depth: int, now: datetime) -> bool:
+    """End a crawl, unless the earlier one with which it is compared has pages that were not found now."""
+    previous_id = None if crawl.is_previous_queued else crawl.previous_id
+    if previous_id is not None and queue_unlinked(connection, crawl_id, previous_id, max_depth=max_depth):
+        return False
+    connection.execute(update(crawls).where(crawls.c.id == crawl_id).values(state="done", finished_at=stamp(now)))
+    return True
 
 
 def _lease(
@@ -241,7 +250,7 @@ def _lease(
     want: int,
     taken: int,
     max_pages: int | None,
-    max_depth: int | None,
+    max_depth: int,
     now: datetime,
     learn_policy: Policy | None,
 ) -> list[LeasedPage]:
@@ -264,7 +273,7 @@ def _lease(
 
 
 def _choose_fresh(
-    connection: Connection, crawl_id: int, count: int, *, max_depth: int | None, learn_policy: Policy | None
+    connection: Connection, crawl_id: int, count: int, *, max_depth: int, learn_policy: Policy | None
 ) -> list[LeasedPage]:
     """Return pages that were never opened, without those that the rules of the crawl skip."""
     rules = load_active_rules(connection, crawl_id)
@@ -272,7 +281,7 @@ def _choose_fresh(
     held: list[int] = [0]
     while len(chosen) < count:
         size = max(count - len(chosen), _PAGES_PER_CHOICE) if rules else count
-        fresh = {"of": crawl_id, "level": _limit_depth(max_depth), "count": size, "held": held}
+        fresh = {"of": crawl_id, "level": max_depth, "count": size, "held": held}
         pages = [_make_leased_page(row) for row in connection.execute(_SELECT_FRESH, fresh)]
         if not rules:
             return pages
@@ -321,13 +330,10 @@ def _record(
     crawl_id: int,
     owner: str,
     results: Sequence[PageResult],
-    now: str,
+    options: CrawlOptions,
     *,
-    max_depth: int | None,
+    now: str,
     comparison: Comparison,
-    sessions: bool,
-    fold: bool,
-    trap_pages: int | None,
     learn_policy: Policy | None,
 ) -> tuple[list[RecordedPage], int]:
     """Record the results of pages that the owner still holds, and return them with the number of final results.
@@ -341,9 +347,9 @@ def _record(
     # https, a shorter way or another spelling may have been found since the page was leased.
     known = load_known_pages(connection, [each.page.id for each in results])
     results = [each for each in results if not _try_next_spelling(connection, each, known[each.page.id])]
-    if sessions:
-        results = _fold_repeats(connection, crawl_id, results)
-    if fold:
+    if options.sessions:
+        results = _skip_session_repeats(connection, crawl_id, results)
+    if options.fold:
         results = fold_repeats(connection, crawl_id, results)
     plain = [
         RecordedPage(each, url, known[each.page.id].depth, each.page.referrer, now, comparison.judge(each, url))
@@ -365,10 +371,10 @@ def _record(
     new_pages: dict[int, list[PageUrl]] = {}
     for each in sorted(results, key=lambda each: depths[each.page.id]):
         depth = depths[each.page.id] + 1
-        new_pages[each.page.id] = add_pages(connection, crawl_id, each.found, depth, each.url, max_depth=max_depth)
-    if trap_pages is not None:
+        new_pages[each.page.id] = add_pages(connection, crawl_id, each.found, depth, each.url, max_depth=options.depth)
+    if options.trap_pages is not None:
         read = [each.result for each in plain if each.result.state is PageState.DONE]
-        learn_traps(connection, crawl_id, read, new_pages=new_pages, depths=depths, trap_pages=trap_pages)
+        learn_traps(connection, crawl_id, read, new_pages=new_pages, depths=depths, trap_pages=options.trap_pages)
     for each in results:
         if _is_redirect(each):
             recorded += _record_redirect(comparison, crawl_id, each, now, depth=known[each.page.id].depth)
@@ -377,7 +383,7 @@ def _record(
 
 def _try_next_spelling(connection: Connection, result: PageResult, known: KnownPage) -> bool:
     """Queue a page under another spelling of its URL if there is none at this one; return whether that was done."""
-    if not is_closed(result.state, result.status, result.skip_reason):
+    if not needs_other_spelling(result.state, result.status, result.skip_reason):
         return False
     following = try_next_spelling(known)
     if following is not None:
@@ -385,7 +391,7 @@ def _try_next_spelling(connection: Connection, result: PageResult, known: KnownP
     return following is not None
 
 
-def _fold_repeats(connection: Connection, crawl_id: int, results: list[PageResult]) -> list[PageResult]:
+def _skip_session_repeats(connection: Connection, crawl_id: int, results: list[PageResult]) -> list[PageResult]:
     """Return results in which a page that repeats another one under a different session identifier is skipped."""
     read = [each for each in results if each.state is PageState.DONE and each.status < 400 and not _is_redirect(each)]
     repeats = learn_sessions(connection, crawl_id, read)

@@ -14,7 +14,7 @@ from canonry.crawler.path_patterns import PathPatterns
 from canonry.crawler.reasons import SkipReason
 from canonry.crawler.results import PageResult, PageState, PageUrl
 from canonry.errors import FailureKind, InvalidUrl
-from canonry.net.engine import Opened, PageFailure
+from canonry.net.engine import OpenedPage, PageFailure
 from canonry.net.response import REDIRECTS, drop_userinfo, find_host
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Judge:
         self._redirects: dict[str, str] = {}  # redirects that were not followed, without schemes
 
     def judge_page(
-        self, page: LeasedPage, opened: Opened, *, engine: str, is_disallowed: Callable[[str], bool]
+        self, page: LeasedPage, opened: OpenedPage, *, engine: str, is_disallowed: Callable[[str], bool]
     ) -> PageResult:
         """Return the final result of a page; `is_disallowed` says whether robots.txt disallows a URL."""
         url, final_url = page.url, drop_userinfo(opened.final_url)
@@ -119,7 +119,7 @@ class Judge:
             facts=opened.facts,
         )
 
-    def ignore_foreign_answer(self, opened: Opened) -> Opened:
+    def ignore_foreign_answer(self, opened: OpenedPage) -> OpenedPage:
         """Return a page that leads to another host without what that host answered: its status is that of the redirect.
 
         A refused target stays a failure.
@@ -131,7 +131,7 @@ class Judge:
         status = left[-1] if left else opened.first_status
         if not status:
             return opened
-        return Opened(
+        return OpenedPage(
             opened.requested_url,
             opened.final_url,
             status,

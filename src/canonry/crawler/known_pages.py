@@ -56,13 +56,13 @@ class KnownPage:
     spellings: tuple[Spelling, ...] = ()
 
     @property
-    def is_closed(self) -> bool:
-        """Whether the page was requested and there is none at this spelling of its URL."""
-        return is_closed(self.state, self.status, self.skip_reason)
+    def needs_other_spelling(self) -> bool:
+        """Whether the page was requested and was not read at this spelling of its URL, but may be at another."""
+        return needs_other_spelling(self.state, self.status, self.skip_reason)
 
 
-def is_closed(state: PageState, status: int, skip_reason: str | None) -> bool:
-    """Return whether this result leaves the page to another spelling of its URL."""
+def needs_other_spelling(state: PageState, status: int, skip_reason: str | None) -> bool:
+    """Return whether a page with this result may be read at another spelling of its URL."""
     if state is PageState.SKIPPED:
         return skip_reason == SkipReason.ROBOTS_DISALLOWED
     return state is PageState.FAILED or (state is PageState.DONE and status >= 400)
@@ -98,11 +98,11 @@ def try_next_spelling(page: KnownPage) -> KnownPage | None:
 
 def _add_spelling(page: KnownPage, spelling: Spelling) -> KnownPage:
     known = {page.requested_url, *(each.requested_url for each in page.spellings)}
-    may_need_it = page.is_closed or page.state in {PageState.QUEUED, PageState.FETCHING}
+    may_need_it = page.needs_other_spelling or page.state in {PageState.QUEUED, PageState.FETCHING}
     if spelling.requested_url in known or not may_need_it or len(page.spellings) >= _MAX_SPELLINGS:
         return page
     page = replace(page, spellings=(*page.spellings, spelling))
-    return (try_next_spelling(page) or page) if page.is_closed else page
+    return (try_next_spelling(page) or page) if page.needs_other_spelling else page
 
 
 def make_page_key(url: str) -> str:
@@ -252,7 +252,9 @@ def _find_followers(connection: Connection, page_id: int, depth: int) -> _FoundP
         return _FoundPages(_make_pages(target, origin, parse_options(row.options)), depth, row.url)
     links: list[list[str]] = json.loads(row.links)  # a link has a source after these, if it is an unusual one
     followed = [
-        PageUrl(url, _cut_fragment(href, url), origin) for href, url, _, verdict, *_ in links if _is_followed(verdict)
+        PageUrl(url, _cut_fragment(href, url), origin)
+        for href, url, _, verdict, *_ in links
+        if verdict == Verdict.CRAWL
     ]
     return _FoundPages(followed, depth + 1, row.url)
 
@@ -260,10 +262,6 @@ def _find_followers(connection: Connection, page_id: int, depth: int) -> _FoundP
 def _cut_fragment(href: str, url: str) -> str:
     """Return the URL to request for a link: with its fragment only if that is a route, which the page's URL has."""
     return href if "#" in url else href.partition("#")[0]
-
-
-def _is_followed(verdict: str) -> bool:
-    return verdict == Verdict.CRAWL
 
 
 def _make_pages(urls: Sequence[str], origin: Origin, options: CrawlOptions) -> list[PageUrl]:

@@ -9,27 +9,31 @@ from canonry.crawler.crawl_rules import (
     CrawlRuleKind,
     StoredRule,
     load_active_rules,
+    load_rules,
     load_rules_of_kind,
     make_rule_key,
     queue_pages_skipped_for,
     save_rules,
 )
 from canonry.crawler.learned_rules import (
+    Confirmations,
     LearnedForms,
     LearnedState,
     LearningProgress,
-    find_failed_rules,
+    RuleAndKind,
+    compare_forms,
     save_learned_keys,
 )
 from canonry.crawler.reasons import SkipReason
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Collection, Mapping, Sequence
 
     from sqlalchemy import Connection
 
     from canonry.core.policy import Policy
-    from canonry.crawler.results import PageResult
+    from canonry.crawler.results import LeasedPage, PageResult
 
 
 def make_forms(rules: Mapping[str, StoredRule], policy: Policy | None) -> LearnedForms | None:
@@ -39,12 +43,47 @@ def make_forms(rules: Mapping[str, StoredRule], policy: Policy | None) -> Learne
 
 
 def check_learned_rules(connection: Connection, crawl_id: int, results: Sequence[PageResult], policy: Policy) -> None:
-    """Withdraw the learned rules under which a page that was read is the same as one with another text."""
+    """Withdraw the learned rules under which a page is the same as one with another text; count those that hold."""
     forms = make_forms(load_active_rules(connection, crawl_id), policy)
     if forms is None:
         return
-    failed = find_failed_rules(connection, crawl_id, results, forms)
-    _withdraw(connection, crawl_id, failed)
+    findings = compare_forms(connection, crawl_id, results, forms)
+    _save_confirmed(connection, crawl_id, findings.confirmed)
+    _withdraw(connection, crawl_id, findings.failed)
+
+
+def load_confirmed(
+    connection: Connection, crawl_id: int, pages: Sequence[LeasedPage], forms: LearnedForms
+) -> frozenset[RuleAndKind]:
+    """Return the rules that may leave out pages, with the kinds of these pages."""
+    kinds = {forms.name_kind(page.url) for page in pages}
+    names = {
+        _name_confirmations(each): each for key in forms.rules for kind in kinds for each in [RuleAndKind(key, kind)]
+    }
+    states: dict[str, Confirmations] = load_rules(connection, crawl_id, CrawlRuleKind.CONFIRMED, names)
+    return frozenset(names[name] for name, state in states.items() if state.is_enough)
+
+
+def _save_confirmed(connection: Connection, crawl_id: int, confirmed: Counter[RuleAndKind]) -> None:
+    """Add the numbers of pages that confirmed rules to those that are stored."""
+    names = {_name_confirmations(each): count for each, count in confirmed.items()}
+    states: dict[str, Confirmations] = load_rules(connection, crawl_id, CrawlRuleKind.CONFIRMED, names)
+    stored = [
+        StoredRule(
+            make_rule_key(CrawlRuleKind.CONFIRMED, name),
+            CrawlRuleKind.CONFIRMED,
+            name,
+            is_active=False,
+            state=Confirmations(before.pages + count),
+        )
+        for name, count in names.items()
+        if not (before := states.get(name, Confirmations())).is_enough
+    ]
+    save_rules(connection, crawl_id, stored)
+
+
+def _name_confirmations(of: RuleAndKind) -> str:
+    return f"{of.rule_key} {of.page_kind}"
 
 
 def make_learned_key(name: str) -> str:

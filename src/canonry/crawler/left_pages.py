@@ -1,6 +1,4 @@
-"""The pages that a crawl left out because of what it learned: repeats under session identifiers or learned
-rules, and traps.
-"""
+"""The pages that a crawl left out by a rule: repeats under session identifiers, repeats under learned rules, traps."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from canonry.crawler.decide import is_unusable, limit_retry_after
 from canonry.crawler.reasons import CrawlFailure, CrawlFailureKind
 from canonry.crawler.results import Outage, PageUrl
 from canonry.errors import FailureKind, FetchFailed
-from canonry.net.engine import Opened, PageFailure
+from canonry.net.engine import OpenedPage, PageFailure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -44,7 +44,7 @@ _NO_ANSWER = frozenset(
 )
 
 
-def may_be_outage(opened: Opened, *, errors_in_a_row: int) -> bool:
+def may_be_outage(opened: OpenedPage, *, errors_in_a_row: int) -> bool:
     """Return whether a result may mean that the site is down, so that it is worth a request to find out."""
     if opened.status:
         is_error = opened.status >= 500 and errors_in_a_row >= _ERRORS_IN_A_ROW
@@ -52,7 +52,7 @@ def may_be_outage(opened: Opened, *, errors_in_a_row: int) -> bool:
     return opened.failure is not None and opened.failure.kind in _NO_ANSWER
 
 
-def count_pause_seconds(opened: Opened, *, down_seconds: float, backoff: float) -> float:
+def count_pause_seconds(opened: OpenedPage, *, down_seconds: float, backoff: float) -> float:
     """Return how long to wait before the next request to a site that has been down for `down_seconds`."""
     return limit_retry_after(opened, min(max(backoff, down_seconds / 2), _MAX_PAUSE_SECONDS))
 
@@ -78,7 +78,7 @@ class _Site:
 
 
 class SiteWatch:
-    """Knows whether the site of a crawl answers, and since when not."""
+    """Finds out whether the site of a crawl answers, and stores since when it does not."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class SiteWatch:
         crawl_id: int,
         *,
         options: CrawlOptions,
-        open_page: Callable[[PageUrl], Awaitable[Opened]],
+        open_page: Callable[[PageUrl], Awaitable[OpenedPage]],
         clock: Callable[[], datetime],
         outage: Outage | None = None,
     ) -> None:
@@ -111,7 +111,7 @@ class SiteWatch:
         if version == self.version:
             self.outage = outage
 
-    async def find_outage(self, page: PageUrl, opened: Opened, *, sent_at: float) -> Outage | None:
+    async def find_outage(self, page: PageUrl, opened: OpenedPage, *, sent_at: float) -> Outage | None:
         """Return the outage because of which a request, sent at this time of the event loop, got no usable answer."""
         site = self._get_site(page)
         if not is_unusable(opened.status):
@@ -146,14 +146,15 @@ class SiteWatch:
             try:
                 response = await fetch(url, origin=origin)
                 if not is_unusable(response.status) or not await self._outlasts(
-                    page, Opened(url, status=response.status), sent_at
+                    page, OpenedPage(url, status=response.status), sent_at
                 ):
                     return response
             except FetchFailed as error:
-                if not await self._outlasts(page, Opened(url, failure=PageFailure(error.kind, error.reason)), sent_at):
+                failed = OpenedPage(url, failure=PageFailure(error.kind, error.reason))
+                if not await self._outlasts(page, failed, sent_at):
                     raise
 
-    async def _outlasts(self, page: PageUrl, opened: Opened, sent_at: float) -> bool:
+    async def _outlasts(self, page: PageUrl, opened: OpenedPage, sent_at: float) -> bool:
         """Return whether a request failed because of an outage that is over now."""
         outage = await self.find_outage(page, opened, sent_at=sent_at)
         if outage is None:

@@ -14,10 +14,11 @@ from canonry.crawler.crawl_rules import (
     queue_pages_skipped_for,
     save_rules,
 )
-from canonry.crawler.learned_rule_store import make_forms
-from canonry.crawler.learned_rules import LearnedFolds
+from canonry.crawler.learned_rule_store import load_confirmed, make_forms
+from canonry.crawler.learned_rules import LearnedSkips
 from canonry.crawler.reasons import SkipReason
-from canonry.crawler.session_rules import SessionFolds, Skip
+from canonry.crawler.results import Skip, Wait
+from canonry.crawler.session_rules import SessionSkips
 from canonry.crawler.trap_rules import find_trap_key
 from canonry.crawler.traps import PatternState
 
@@ -59,9 +60,12 @@ def choose_pages(
 
     Learned rules are used with `learn_policy`, the policy of the crawl.
     """
-    folds = SessionFolds(connection, crawl_id, pages, rules)
+    sessions = SessionSkips(connection, crawl_id, pages, rules)
     forms = make_forms(rules, learn_policy)
-    learned_folds = None if forms is None else LearnedFolds(connection, crawl_id, pages, forms)
+    learned = None
+    if forms is not None:
+        confirmed = load_confirmed(connection, crawl_id, pages, forms)
+        learned = LearnedSkips(connection, crawl_id, pages, forms, confirmed)
     leased: list[LeasedPage] = []
     skipped: list[Skip] = []
     seen: list[int] = []
@@ -69,27 +73,25 @@ def choose_pages(
         if len(leased) >= count:
             break
         trap = find_trap_key(page.url)
+        decision: Skip | Wait | None
         if page.depth and trap is not None and trap in rules:
-            skipped.append(Skip(page.id, SkipReason.TRAP, trap))
-            continue
-        fold = folds.find(page)
-        if isinstance(fold, Skip):
-            skipped.append(fold)
-            continue
-        learned_fold = None if fold is not None or learned_folds is None else learned_folds.find(page)
-        if learned_fold is not None and not learned_fold.is_waiting:
-            reason = SkipReason.LEARNED_RULE
-            skipped.append(Skip(page.id, reason, learned_fold.rule_key, learned_fold.target_url))
+            decision = Skip(page.id, SkipReason.TRAP, trap)
+        else:
+            decision = sessions.decide(page)
+            if decision is None and learned is not None:
+                decision = learned.decide(page)
+        if isinstance(decision, Skip):
+            skipped.append(decision)
             continue
         seen.append(page.id)
-        if fold is None and learned_fold is None:
+        if decision is None:
             leased.append(page)
     if skipped:
         connection.execute(_SKIP_PAGE, [asdict(skip) for skip in skipped])
-    folds.save()
-    rules |= folds.rules
-    if learned_folds is not None:
-        learned_folds.save_keys(connection, leased)
+    sessions.save()
+    rules |= sessions.rules
+    if learned is not None:
+        learned.save_keys(connection, leased)
     return Choice(tuple(leased), tuple(skipped), tuple(seen))
 
 
@@ -110,6 +112,7 @@ def change_rules(
         queue_pages_skipped_for(connection, crawl_id, SkipReason.LEARNED_RULE)
         delete_rules_of_kind(connection, crawl_id, CrawlRuleKind.LEARNED)
         delete_rules_of_kind(connection, crawl_id, CrawlRuleKind.LEARNING)
+        delete_rules_of_kind(connection, crawl_id, CrawlRuleKind.CONFIRMED)
     if not is_trap_change:
         return
     for rule in load_all_rules(connection, crawl_id):

@@ -20,6 +20,8 @@ class PathPatterns:
 
     def find_obstacle(self, url: str) -> str | None:
         """Return the option that leaves out a URL, with its pattern; None if the URL is crawled."""
+        if not (self.exclude or self.include):
+            return None
         parts = urlsplit(url)
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         for pattern in self.exclude:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from canonry.core.url import parse, read_url
+from canonry.core.url import join, parse, read_url
+from canonry.errors import InvalidUrl
 from canonry.net.robots import Robots, fetch_robots
 from canonry.net.sitemap import NamedUrl
 
@@ -78,8 +80,13 @@ class Politeness:
     async def find_sitemaps(self, url: str, named_by: Origin) -> tuple[NamedUrl, ...]:
         """Return the sitemaps that robots.txt names, or else the usual one."""
         rules = await self.get_rules(url, named_by)
-        usual = NamedUrl(f"{parse(url).get_origin()}/sitemap.xml", named_by)
-        return tuple(NamedUrl(each, rules.origin) for each in rules.sitemaps) or (usual,)
+        site = parse(url).get_origin()
+        usual = NamedUrl(f"{site}/sitemap.xml", named_by)
+        named: list[NamedUrl] = []
+        for each in rules.sitemaps:
+            with suppress(InvalidUrl):
+                named.append(NamedUrl(join(f"{site}/robots.txt", each), rules.origin))
+        return tuple(named) or (usual,)
 
     def add_credentials(self, url: str) -> str:
         """Return the URL with user and password of the seed, if it is of the seed's origin."""

@@ -18,10 +18,9 @@ from canonry.core.scope import Verdict
 from canonry.crawler.known_pages import make_page_key
 from canonry.crawler.pages import PageLink
 from canonry.crawler.reasons import SkipReason
-from canonry.crawler.results import PageChange, PageOutcome, PageResult, PageState, judge_outcome
+from canonry.crawler.results import PageChange, PageOutcome, PageResult, PageState, judge_outcome, read_fingerprint
 from canonry.errors import FailureKind
-from canonry.evidence.fingerprint import EMPTY_TEXT, Fingerprint
-from canonry.net.engine import Opened, PageFailure
+from canonry.net.engine import OpenedPage, PageFailure
 from canonry.net.page_facts import NO_FACTS, PageFacts, parse_facts
 from canonry.net.response import REDIRECTS
 
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
     from canonry.crawler.crawl_store import Crawl
     from canonry.crawler.judge import Judge
+    from canonry.evidence.fingerprint import Fingerprint
     from canonry.net.response import Validators
     from canonry.store.database import Database
 
@@ -160,11 +160,11 @@ class StoredReading:
     def validators(self) -> Validators:
         return self.facts.validators
 
-    def is_meant_by(self, opened: Opened) -> bool:
+    def is_meant_by(self, opened: OpenedPage) -> bool:
         """Return whether the answer 304 is about this page, and not about another one with the same validators."""
         return opened.final_url == self.final_url
 
-    def restore(self, opened: Opened) -> Opened:
+    def restore(self, opened: OpenedPage) -> OpenedPage:
         """Return an answer 304 as the page that it stands for, without its links."""
         facts = self.facts
         return replace(
@@ -226,5 +226,5 @@ def _load_stored(connection: Connection, keys: Mapping[str, object]) -> StoredRe
         return None
     failure = PageFailure(FailureKind(row.failure), row.error) if row.failure else None
     links = tuple(PageLink.from_row(*values) for values in json.loads(row.links))
-    fingerprint = Fingerprint(row.text_hash, int(row.simhash, 16), row.words) if row.text_hash else EMPTY_TEXT
+    fingerprint = read_fingerprint(row.text_hash, row.simhash, row.words)
     return StoredReading(row.status, row.final_url, row.title, links, parse_facts(row.facts), failure, fingerprint)

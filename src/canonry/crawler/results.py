@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from canonry.crawler.control_fetches import ControlledPage
     from canonry.crawler.pages import PageLink
-    from canonry.crawler.traps import TextSign
+    from canonry.crawler.traps import TextDigest
     from canonry.evidence.facts import PageFact
     from canonry.net.engine import PageFailure
 
@@ -59,6 +59,11 @@ _REFUSED_FAILURES = frozenset({FailureKind.ROBOTS, FailureKind.REFUSED})
 REFUSED_REASONS = frozenset({SkipReason.ROBOTS_DISALLOWED, SkipReason.REDIRECT_DISALLOWED})
 
 
+def read_fingerprint(text_hash: str, simhash: str, words: int) -> Fingerprint:
+    """Return the fingerprint that a page has in the database; of a page without text, that of an empty one."""
+    return Fingerprint(text_hash, int(simhash, 16), words) if text_hash else EMPTY_TEXT
+
+
 def judge_outcome(state: PageState, status: int, *, failure: str | None, skip_reason: str | None = None) -> PageOutcome:
     """Return what became of a page that is done, failed or skipped."""
     if failure in _REFUSED_FAILURES or skip_reason in REFUSED_REASONS or status in _REFUSED_STATUSES:
@@ -93,6 +98,21 @@ class LeasedPage:
 
 
 @dataclass(frozen=True, slots=True)
+class Skip:
+    """A page that is not read, the rule that says so, and the page read in its place, if there is one."""
+
+    page_id: int
+    reason: SkipReason
+    rule_key: str
+    target_url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A page is not read yet: another URL of the same page is open, or is read first."""
+
+
+@dataclass(frozen=True, slots=True)
 class PageResult:
     """The result of opening a page. The state QUEUED asks for another attempt at `retry_at`.
 
@@ -124,7 +144,7 @@ class PageResult:
     origin: Origin = Origin.UNKNOWN
     facts: PageFacts = NO_FACTS
     fingerprint: Fingerprint = EMPTY_TEXT
-    sign: TextSign | None = None  # the text as the pattern of the URL compares it
+    digest: TextDigest | None = None  # the text as the pattern of the URL compares it
     skipped_by: str = ""  # the key of the rule that skips the page
     repeats_url: str = ""  # the page with the same path, title and text that was read before
     fact: PageFact | None = None  # for the table that bookmarks share
@@ -166,7 +186,7 @@ class FrontierBatch:
     """The pages recorded and leased by one transaction; without leases, `wait` is the delay in seconds before the next.
 
     `outage` is set while the site does not answer. `taken_to_learn` is the number of pages taken, when rules
-    are to be learned.
+    are to be learned. `sitemaps_of` is the start page when this process is to read the sitemaps of its site.
     """
 
     recorded: tuple[RecordedPage, ...] = ()
@@ -176,3 +196,4 @@ class FrontierBatch:
     host: str = ""
     outage: Outage | None = None
     taken_to_learn: int | None = None
+    sitemaps_of: PageUrl | None = None

@@ -11,7 +11,12 @@ import itertools
 import re
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from canonry.evidence.same_page import MIN_WORDS, is_similar_text
+
+if TYPE_CHECKING:
+    from canonry.evidence.fingerprint import Fingerprint
 
 _NAMES = re.compile(
     r"(?:php|j|asp(?:\.net_)?|cf|my|web|user|os|zen|x)?_?-?"
@@ -29,12 +34,9 @@ _ASP_SEGMENT = re.compile(r"/\(S\(([0-9a-z]{24})\)\)", re.IGNORECASE)  # ASP.NET
 _SCRIPT = re.compile(r"\.(?:php\d?|phtml|pl|cgi|fcgi|aspx?|jspx?|do|action|cfm|py|rb|dll|exe)$", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
 
-MIN_WORDS = 30  # shorter texts are equal by chance: "Loading"
-_MAX_DISTANCE = 3  # bits of two simhashes
-_MAX_WORDS_SHARE = 0.1
 _ENOUGH_GROUPS = 3
 # Controls get rarer: the links of a page that is read have a new session each, so that a fixed share would never end.
-_CONTROL_FOLDS = frozenset(4**power for power in range(16))
+_CONTROL_NUMBERS = frozenset(4**power for power in range(16))
 
 
 class SessionId(NamedTuple):
@@ -109,9 +111,7 @@ def _is_usual_name(name: str) -> bool:
 class TextOfPage:
     """The parts of a page that are compared between two readings; `targets` are the pages that it links to."""
 
-    text_hash: str
-    simhash: int
-    words: int
+    fingerprint: Fingerprint
     title: str
     targets: frozenset[str] = frozenset()
 
@@ -127,18 +127,14 @@ class PairVerdict(Enum):
 
 def compare_pair(first: TextOfPage, second: TextOfPage) -> PairVerdict:
     """Compare what two URLs showed; a short text proves something only together with equal links."""
-    if not first.words or not second.words:
+    one, other = first.fingerprint, second.fingerprint
+    if not one.words or not other.words:
         return PairVerdict.UNCLEAR
-    is_long = min(first.words, second.words) >= MIN_WORDS
-    if first.text_hash == second.text_hash and first.title == second.title:
+    is_long = min(one.words, other.words) >= MIN_WORDS  # shorter texts are equal by chance: "Loading"
+    if one.text_hash == other.text_hash and first.title == second.title:
         has_equal_links = bool(first.targets) and first.targets == second.targets
         return PairVerdict.SAME if is_long or has_equal_links else PairVerdict.UNCLEAR
-    is_near = (
-        is_long
-        and first.title == second.title
-        and (first.simhash ^ second.simhash).bit_count() <= _MAX_DISTANCE
-        and abs(first.words - second.words) <= _MAX_WORDS_SHARE * max(first.words, second.words)
-    )
+    is_near = is_long and first.title == second.title and is_similar_text(one, other)
     return PairVerdict.NEAR if is_near else PairVerdict.DIFFERENT
 
 
@@ -146,7 +142,7 @@ def compare_pair(first: TextOfPage, second: TextOfPage) -> PairVerdict:
 class SessionRule:
     """The evidence about the values of one name in one scope.
 
-    `groups` are keys of pages that showed one text under two values, `folds` counts URLs that were to be folded.
+    `groups` are keys of pages that showed one text under two values, `folds` counts the URLs that the rule covered.
     """
 
     is_named: bool = True
@@ -182,9 +178,9 @@ def _is_proven_without(rule: SessionRule, group: str) -> bool:
     return len(set(rule.groups) - {group}) >= _ENOUGH_GROUPS
 
 
-def is_control(folds: int) -> bool:
-    """Return whether this fold of a rule, counted from 1, is read nevertheless, to find counter-examples."""
-    return folds in _CONTROL_FOLDS
+def is_control(number: int) -> bool:
+    """Return whether the URL with this number, of those that a rule covers, is read to find counter-examples."""
+    return number in _CONTROL_NUMBERS
 
 
 def find_selectors(urls: list[str]) -> set[str]:

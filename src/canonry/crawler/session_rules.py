@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, text
@@ -19,7 +19,7 @@ from canonry.crawler.crawl_rules import (
 )
 from canonry.crawler.known_pages import make_group_key, make_page_key
 from canonry.crawler.reasons import SkipReason
-from canonry.crawler.results import PageResult, PageState
+from canonry.crawler.results import PageResult, PageState, Skip, Wait, read_fingerprint
 from canonry.crawler.session_ids import (
     SessionId,
     SessionRule,
@@ -45,22 +45,8 @@ _SELECT_GROUP = text(
 ).bindparams(bindparam("groups", expanding=True))
 
 
-@dataclass(frozen=True, slots=True)
-class Skip:
-    """A page that is not read, the rule that says so, and the page read in its place, if there is one."""
-
-    page_id: int
-    reason: SkipReason
-    rule_key: str
-    target_url: str = ""
-
-
-class _Wait(NamedTuple):
-    """A page has to wait, because another spelling of it is open."""
-
-
-class SessionFolds:
-    """Finds pages that were read under another session identifier."""
+class SessionSkips:
+    """Decides which pages are skipped, because they were read under another session identifier."""
 
     def __init__(
         self, connection: Connection, crawl_id: int, pages: Sequence[LeasedPage], rules: dict[str, StoredRule]
@@ -78,7 +64,7 @@ class SessionFolds:
                 if row.group_key:
                     self._members.setdefault(row.key, [])
 
-    def find(self, page: LeasedPage) -> Skip | _Wait | None:
+    def decide(self, page: LeasedPage) -> Skip | Wait | None:
         """Return by which rule a page is skipped, or that it waits; None if it is to be read."""
         if not self.rules or not page.depth:
             return None
@@ -94,7 +80,7 @@ class SessionFolds:
         if not read:
             is_open = bool(members) or group in self._opened
             self._opened.add(group)
-            return _Wait() if is_open else None
+            return Wait() if is_open else None
         rule = self.rules[key]
         assert isinstance(rule.state, SessionRule)
         state = replace(rule.state, folds=rule.state.folds + 1)
@@ -186,15 +172,13 @@ class _Member(NamedTuple):
 def _make_member(row: Any) -> _Member:
     links: list[list[str]] = json.loads(row.links)
     targets = _strip_targets(url for _, url, _, verdict, *_ in links if verdict == Verdict.CRAWL)
-    simhash = int(row.simhash or "0", 16)
-    found = TextOfPage(row.text_hash, simhash, row.words, row.title, targets)
+    found = TextOfPage(read_fingerprint(row.text_hash, row.simhash, row.words), row.title, targets)
     return _Member(row.id, row.url, find_session_id(row.url), found)
 
 
 def _make_member_of(result: PageResult) -> _Member:
     targets = _strip_targets(link.url or "" for link in result.links if link.verdict is Verdict.CRAWL)
-    print_ = result.fingerprint
-    found = TextOfPage(print_.text_hash, print_.simhash, print_.words, result.title, targets)
+    found = TextOfPage(result.fingerprint, result.title, targets)
     return _Member(result.page.id, result.url, find_session_id(result.url), found)
 
 

@@ -44,27 +44,27 @@ def learn_traps(
     trap_pages: int,
 ) -> None:
     """Count pages that were read for their patterns; `new_pages` are those that each of them led to."""
-    signed = [(each, each.sign, find_page_pattern(each.url)) for each in results]
-    counted = [(each, sign, pattern) for each, sign, pattern in signed if sign is not None and pattern is not None]
+    found = [(each, each.digest, find_page_pattern(each.url)) for each in results]
+    counted = [(each, shown, pattern) for each, shown, pattern in found if shown is not None and pattern is not None]
     if not counted:
         return
-    digests = [sign.digest for _, sign, _ in counted]
+    digests = [shown.value for _, shown, _ in counted]
     known = set(connection.execute(_SELECT_TEXTS, {"crawl_id": crawl_id, "digests": digests}).scalars())
     if new := set(digests) - known:
         connection.execute(_INSERT_TEXT, [{"crawl_id": crawl_id, "digest": digest} for digest in new])
     names = {_name_pattern(pattern) for _, _, pattern in counted}
     states = load_rules(connection, crawl_id, CrawlRuleKind.TRAP, names)
-    for each, sign, pattern in counted:
+    for each, shown, pattern in counted:
         name = _name_pattern(pattern)
         leads = any(leads_on(pattern, find_page_pattern(page.url)) for page in new_pages.get(each.page.id, ()))
         states[name] = count_page(
             states.get(name, PatternState()),
-            is_fresh=leads or not (sign.is_known or sign.digest in known),
-            is_short=sign.is_short,
+            is_fresh=leads or not (shown.is_known or shown.value in known),
+            is_short=shown.is_short,
             depth=depths[each.page.id],
             trap_pages=trap_pages,
         )
-        known.add(sign.digest)
+        known.add(shown.value)
     stored = [
         StoredRule(make_rule_key(CrawlRuleKind.TRAP, name), CrawlRuleKind.TRAP, name, state.is_stopped, state)
         for name, state in states.items()

@@ -30,13 +30,13 @@ _DOUBTFUL_KINDS = frozenset({UrlKind.CALENDAR, UrlKind.GROWING_PATH, UrlKind.FAC
 
 
 @dataclass(frozen=True, slots=True)
-class TextSign:
-    """The text of a page as its pattern compares it; equal texts have equal digests.
+class TextDigest:
+    """The text of a page as its pattern compares it; equal texts have equal values.
 
     `is_known` says that all of it was seen before. A short text counts only on pages that lie deeper and deeper.
     """
 
-    digest: str
+    value: str
     is_known: bool = False
     is_short: bool = False
 
@@ -58,20 +58,20 @@ class Phrases:
         return is_new
 
 
-def sign_text(text: str, *, title: str, url: str, pattern: UrlPattern, phrases: Phrases) -> TextSign | None:
+def digest_text(text: str, *, title: str, url: str, pattern: UrlPattern, phrases: Phrases) -> TextDigest | None:
     """Return what a page shows, as its pattern compares it; None for a page without text."""
     words = [match[0] for match in _WORD.finditer(text.lower())][:_MAX_WORDS]
     if not words:
         return None
     if pattern.kind is UrlKind.NUMBERED:
         digest = _make_digest(pattern.kind, [title, *text.split()])
-        return TextSign(digest, is_short=len(words) < _MIN_WORDS)
+        return TextDigest(digest, is_short=len(words) < _MIN_WORDS)
     echoed = _find_echoes(url)
     kept = [word for word in words if word not in echoed]
     if pattern.kind is UrlKind.CALENDAR and set(words) >= _GRID_DAYS:
         kept = [word for word in kept if word not in _DAYS]
     is_known = pattern.kind is UrlKind.FACETS and not phrases.add(kept)
-    return TextSign(_make_digest(pattern.kind, sorted(set(kept))), is_known)
+    return TextDigest(_make_digest(pattern.kind, sorted(set(kept))), is_known)
 
 
 def _find_echoes(url: str) -> set[str]:

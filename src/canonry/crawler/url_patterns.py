@@ -1,4 +1,4 @@
-"""Patterns of URLs that a site can produce without end: calendars, paths that grow, filters, numbered pages. No I/O."""
+"""Patterns of URLs that a site can produce without end (calendars, filters, growing paths), and kinds of pages."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 _NUMBER = re.compile(r"\d+")
 _RANDOM = re.compile(r"(?=[^/]*\d)[0-9A-Fa-f]{16,}|(?=[^/]*\d)[0-9A-Za-z]{24,}")
+_SLUG = re.compile(r".*[-_+%].*")
 _MAX_SEGMENTS = 8  # of a path that does not count as growing
 _MAX_REPEATS = 3
 _YEAR, _MONTH, _DAY = r"(?:19|2[01])\d\d", r"(?:0?[1-9]|1[0-2])", r"(?:0?[1-9]|[12]\d|3[01])"
@@ -54,6 +55,23 @@ def find_pattern(url: str) -> UrlPattern | None:
     if len(values) > 1:
         return UrlPattern(UrlKind.FACETS, text)
     return UrlPattern(UrlKind.NUMBERED, text) if names or shape != segments else None
+
+
+def name_page_kind(url: str, *, form: str) -> str:
+    """Return the kind of page that a normalized URL names: its path without ids, and the names of its parameters.
+
+    `form` is the URL without what is known not to change the page. If that has parameters, they tell the pages of a
+    path apart, and words with hyphens in the path are not ids.
+
+    https://a.example/news/red-shoes-3?visit=7 (form …/news/red-shoes-3) → /news/*?visit
+    https://a.example/news-list/3?id=4&visit=7 (form …/news-list/3?id=4) → /news-list/N?id&visit
+    """
+    head, _, query = url.partition("#")[0].partition("?")
+    segments = head.partition("://")[2].split("/")[1:]
+    has_slugs = "?" not in form
+    shape = ["*" if has_slugs and _SLUG.fullmatch(segment) else _generalize(segment) for segment in segments]
+    names = sorted({_NUMBER.sub("N", pair.partition("=")[0]) for pair in query.split("&") if pair})
+    return "/" + "/".join(shape) + (f"?{'&'.join(names)}" if names else "")
 
 
 def _read_values(query: str) -> dict[str, str]:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from canonry.net.http_exchange import Exchange
 
-WARC_SUFFIX = ".warc.gz"
 _CHUNK_BYTES = 2**20
 _NOT_MODIFIED = 304
 _NOT_MODIFIED_PROFILE = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"

@@ -21,7 +21,7 @@ from canonry.feeds.feed_store import FeedStore
 from canonry.feeds.feed_values import FeedStatus
 from canonry.feeds.item_links import READ_LINKS_JOB
 from canonry.feeds.polling import poll_feed
-from canonry.feeds.webhooks import WebhookStore
+from canonry.feeds.webhook_store import WebhookStore
 from canonry.feeds.websub_store import WebSubStore
 from canonry.jobs.queues import POLL_JOB, REKEY_JOB, JobKind
 from canonry.jobs.schedules import ENDED_JOBS_RETENTION, Schedule

@@ -13,7 +13,7 @@ import os
 import sqlite3
 import time
 import uuid
-from collections import Counter, defaultdict
+from collections import defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -146,11 +146,6 @@ class Jobs:
         except (dbos_error.DBOSQueueDeduplicatedError, dbos_error.DBOSWorkflowIDInUseError):
             return False
         return True
-
-    async def count_by_status(self, kind: str | None = None) -> Counter[str]:
-        """Count jobs by DBOS status: ENQUEUED waits, PENDING runs, the others have ended and are not deleted yet."""
-        found = await asyncio.to_thread(self._list, queue_name=kind)
-        return Counter(job.status for job in found)
 
     async def measure_queues(self) -> list[QueueLength]:
         """Return how many jobs wait and run in each queue that has any."""

@@ -6,7 +6,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from canonry.errors import WebhookNotFound
-from canonry.feeds.webhooks import Deliveries, WebhookStore
+from canonry.feeds.webhook_store import WebhookStore
+from canonry.feeds.webhooks import Deliveries
 from canonry.jobs.queues import JobKind
 from canonry.jobs.schedules import Schedule
 

@@ -1,4 +1,4 @@
-"""The job that subscribes feeds at their hubs and renews subscriptions; what a poll means for them (contract I11)."""
+"""The job that subscribes feeds at their hubs and renews subscriptions; what polls say about them (contract I11)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,10 @@ def make_websub_schedules(public_url: str, *, interval: float = _INTERVAL_SECOND
 async def note_poll(
     store: WebSubStore, feed: FeedState, outcome: FeedOutcome, *, started: datetime, now: datetime
 ) -> None:
-    """Poll a feed less often while its pushes arrive; `feed` is the feed as it was before the poll."""
+    """Record what a poll says about the pushes of a feed, and choose when the feed is polled next.
+
+    `feed` is the feed as it was before the poll.
+    """
     subscription = await store.find(feed.id) if feed.hubs else None
     if subscription is None:
         return
