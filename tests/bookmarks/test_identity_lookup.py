@@ -33,6 +33,8 @@ CASES = [
     ("alias", "https://a.com/older", MatchKind.ALIAS, Evidence.DECLARED),
     ("alias of an alias, with tracking", "http://a.com/old?utm_source=x", MatchKind.ALIAS, Evidence.DECLARED),
     ("alias of one that was saved as given", "https://m.a.com/exact", MatchKind.ALIAS, Evidence.SAME_TEXT),
+    ("a part of a page", "https://a.com/older#part", MatchKind.ALIAS, Evidence.DECLARED),
+    ("a route of a page is another page", "https://a.com/older#/part", None, None),
     ("unknown", "https://a.com/other", None, None),
 ]
 
@@ -67,6 +69,11 @@ async def test_every_way_to_find_a_bookmark(tmp_path: Path) -> None:
         assert await find_ids(owner=2) == {}
         await store.trash(1, exact.id, NOW)
         assert await find_ids() == {url: each for url, each in found_ids.items() if each == saved.id}
+        await database.write(
+            partial(refuse_pair, owner=1, one="https://a.com/older#part", other=SAVED, now="2026-02-01")
+        )
+        assert await find("https://a.com/older#part") is None
+        assert await find("https://a.com/older")
         await database.write(partial(refuse_pair, owner=1, one="https://a.com/older", other=SAVED, now="2026-02-01"))
         assert await find("https://a.com/older") is None
         assert await find("http://a.com/old") is None

@@ -21,6 +21,7 @@ from canonry.bookmarks.bookmark import BookmarkSearch, BookmarkUrl, ExpansionSta
 from canonry.bookmarks.bookmark_store import BookmarkStore, change_bookmark
 from canonry.bookmarks.draft import Draft
 from canonry.bookmarks.duplicates import DuplicateStore, MergeReason, merge_bookmarks
+from canonry.bookmarks.expand import Expansion, ExpansionOutcome
 from canonry.bookmarks.save import Bookmarks
 from canonry.bookmarks.statistics import Statistics
 from canonry.bookmarks.twin_hints import find_hinted_ids
@@ -590,6 +591,88 @@ def test_bookmarks_are_rekeyed_and_merged(database: Database) -> None:
         assert (await bookmarks.put(1, Draft("https://www.a.com/x/"))).bookmark.id == first
         merges = await DuplicateStore(database).list_merges(1)
         assert [merge.why for merge in merges] == [MergeReason.POLICY]
+
+    run(story())
+
+
+def test_no_url_is_saved_under_the_policy_before_a_rekey(database: Database) -> None:
+    """A process reads the policy every two seconds, so it may not have noticed the rekey of another one."""
+
+    async def expand(_: str) -> Expansion:
+        return Expansion("https://www.target.example/", ExpansionOutcome.EXPANDED)
+
+    async def enqueue(*_: object) -> None:
+        return None
+
+    here = Bookmarks(database, expand, enqueue=enqueue, clock=lambda: NOW)
+    rekeys = BookmarkRekeys(bookmarks_without_network(database))
+
+    def keep_policy() -> None:
+        """Do as if the policy had just been read, however slow this machine is."""
+        here.pipeline._policy, here.pipeline._policy_expires = "bookmark@2", float("inf")
+
+    async def import_url(url: str) -> None:
+        await here.imports.finish((await here.imports.start(1, f"url\n{url}\n".encode())).id)
+
+    async def story() -> None:
+        edited = (await here.put(1, Draft("https://www.b.com/x"))).bookmark
+        await import_url("https://bit.ly/x")
+        [short] = await here.store.list_pending_expansions(NOW + timedelta(days=1))
+        await rekeys.finish((await rekeys.start("feed-aggressive@1")).id)  # it strips `www.`
+        keep_policy()
+        assert (await here.put(1, Draft("https://www.a.com/x"))).bookmark.url == "https://a.com/x"
+        keep_policy()
+        assert (await here.edit(1, edited.id, {}, url="https://www.b.com/y")).url == "https://b.com/y"
+        keep_policy()
+        await import_url("https://www.c.com/x")
+        keep_policy()
+        await here.expansions.finish(short)
+        found = (await here.store.search(1, BookmarkSearch())).bookmarks
+        urls = {"https://a.com/x", "https://b.com/y", "https://c.com/x", "https://target.example/"}
+        assert {(each.url, each.policy) for each in found} == {(url, "feed-aggressive@1") for url in urls}
+
+    run(story())
+
+
+def test_undoing_a_merge_after_a_rekey_moves_what_it_restores(database: Database) -> None:
+    bookmarks = bookmarks_without_network(database)
+    rekeys = BookmarkRekeys(bookmarks)
+
+    async def story() -> None:
+        kept = (await bookmarks.put(1, Draft("https://www.a.com/x"))).bookmark
+        other = (await bookmarks.put(1, Draft("https://www.b.com/x"))).bookmark
+        exact = (await bookmarks.put(1, Draft("https://www.c.com/x"), exact_url=True)).bookmark
+        database.write_now(
+            lambda connection: merge_bookmarks(
+                connection, 1, kept.id, [other.id, exact.id], now=stamp(NOW), why=MergeReason.REVIEW, group_id="g"
+            )
+        )
+        await rekeys.finish((await rekeys.start("feed-aggressive@1")).id)  # it strips `www.`
+        restored = await rekeys.undo_merge(1, "g")
+        assert [(each.id, each.url, each.policy) for each in restored] == [
+            (kept.id, "https://a.com/x", "feed-aggressive@1"),
+            (other.id, "https://b.com/x", "feed-aggressive@1"),
+            (exact.id, "https://www.c.com/x", "exact@1"),
+        ]
+        assert (await bookmarks.put(1, Draft("https://www.b.com/x"))).bookmark == restored[1]
+        await bookmarks.put(1, Draft("https://www.c.com/x"))
+        [group] = await DuplicateStore(database).list_groups(1)  # the exact one is found under the new policy
+        assert exact.id in {each.id for each in group.bookmarks}
+
+    run(story())
+
+
+def test_undoing_the_merge_of_a_rekey_gives_the_urls_back(database: Database) -> None:
+    """Under the new policy both would have one URL: the links that its rule has merged must not be lost."""
+    bookmarks = bookmarks_without_network(database)
+    rekeys = BookmarkRekeys(bookmarks)
+
+    async def story() -> None:
+        urls = ["https://www.a.com/x", "https://a.com/x"]
+        saved = [(await bookmarks.put(1, Draft(url))).bookmark for url in urls]
+        await rekeys.finish((await rekeys.start("feed-aggressive@1")).id)
+        [merge] = await DuplicateStore(database).list_merges(1)
+        assert await rekeys.undo_merge(1, merge.id) == saved
 
     run(story())
 

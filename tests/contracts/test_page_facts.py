@@ -18,7 +18,7 @@ from loopback import Listener, LoopbackWeb, in_a_loop, make_http_response, read_
 if TYPE_CHECKING:
     import asyncio
 
-    from canonry.net.engine import Engine, Opened
+    from canonry.net.engine import Engine, OpenedPage
 
 SITE = "http://site.example"
 ENGINES = [pytest.param("http"), pytest.param("chrome", marks=needs_chrome)]
@@ -45,7 +45,7 @@ CASES: dict[str, tuple[str, dict[str, str], Declared]] = {
 # fmt: on
 
 
-def describe(opened: Opened) -> Declared:
+def describe(opened: OpenedPage) -> Declared:
     languages = tuple((language, url.removeprefix(SITE)) for language, url in opened.hreflangs)
     return Declared(opened.canonical_url.removeprefix(SITE), opened.robots_directives, languages)
 

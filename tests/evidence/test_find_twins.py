@@ -89,7 +89,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("why", "facts", "wanted"), CASES, ids=[case[0] for case in CASES])
-def test_twins(why: str, facts: list[PageFact], wanted: list[tuple[Evidence, bool]]) -> None:
+def test_which_pages_are_twins_and_which_are_proven(
+    why: str, facts: list[PageFact], wanted: list[tuple[Evidence, bool]]
+) -> None:
     clues = [PageClue(number, each.url) for number, each in enumerate(facts)]
     found = find_twins(clues, {each.url: each for each in facts}, set())
     assert [(twin.evidence, twin.is_proven) for twin in found] == wanted

@@ -27,7 +27,7 @@ def read_vectors() -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("row", read_vectors(), ids=lambda row: row["why"])
-def test_vector(row: dict[str, Any]) -> None:
+def test_a_text_of_the_documentation_has_its_fingerprint(row: dict[str, Any]) -> None:
     body = row["html"].encode()
     found = fingerprint(body, HTML)
     assert fold_text(read_visible_text(body, HTML)) == row["text"]

@@ -59,7 +59,9 @@ SAME = [
 
 
 @pytest.mark.parametrize(("why", "one", "other", "wanted"), SAME, ids=[row[0] for row in SAME])
-def test_same_page(why: str, one: PageView, other: PageView, wanted: Evidence | None) -> None:
+def test_what_proves_that_two_pages_are_the_same(
+    why: str, one: PageView, other: PageView, wanted: Evidence | None
+) -> None:
     assert find_evidence(one, other) is find_evidence(other, one) is wanted
 
 
@@ -80,7 +82,7 @@ FORMS = [
 
 
 @pytest.mark.parametrize(("url", "wanted"), FORMS, ids=[row[0] for row in FORMS])
-def test_forms(url: str, wanted: list[str]) -> None:
+def test_which_cleaner_forms_of_a_url_are_tested(url: str, wanted: list[str]) -> None:
     assert [make(url) for _, make in list_form_makers(view(url), policy("bookmark"))] == wanted
 
 
@@ -100,7 +102,7 @@ DECLARED_URLS = [
 
 
 @pytest.mark.parametrize(("declared", "wanted"), DECLARED_URLS)
-def test_is_declared_url(declared: str, wanted: bool) -> None:
+def test_which_url_counts_as_the_declared_one(declared: str, wanted: bool) -> None:
     assert is_declared_url(f"{E}/a/", view(head=canonical(declared)), policy("bookmark")) is wanted
     several = view(head=canonical(declared) + canonical(f"{E}/b"))
     assert not is_declared_url(f"{E}/a/", several, policy("bookmark")) and not is_declared_url(
@@ -151,13 +153,13 @@ NO_VARY_SEARCH = [
 
 
 @pytest.mark.parametrize(("header", "wanted"), NO_VARY_SEARCH)
-def test_no_vary_search(header: str, wanted: str | None) -> None:
+def test_which_parameters_a_no_vary_search_header_drops(header: str, wanted: str | None) -> None:
     parsed = parse_no_vary_search(header)
     assert (parsed.apply(f"{E}/a?a=1&b=2&c=3") if parsed else None) == wanted
     assert parsed is None or parsed.apply(f"{E}/a") == f"{E}/a"
 
 
-def test_no_vary_search_without_order() -> None:
+def test_a_no_vary_search_header_can_sort_the_parameters() -> None:
     parsed = parse_no_vary_search('key-order, params=("%62")')
     assert parsed is not None
     assert parsed.apply(f"{E}/a?c=3&b=2&a=1&c=1") == f"{E}/a?a=1&c=3&c=1"
@@ -178,7 +180,9 @@ DECLARED = [
 
 
 @pytest.mark.parametrize(("why", "page", "wanted"), DECLARED, ids=[row[0] for row in DECLARED])
-def test_declared(why: str, page: PageView, wanted: PageDoubt | None) -> None:
+def test_which_declared_urls_are_refused_before_they_are_fetched(
+    why: str, page: PageView, wanted: PageDoubt | None
+) -> None:
     url = find_declared_url(page)
     assert url
     assert doubt_declared_url(url, page) is wanted
@@ -206,7 +210,7 @@ JUDGED = [
 
 
 @pytest.mark.parametrize(("why", "source", "page", "verdict", "doubt"), JUDGED, ids=[row[0] for row in JUDGED])
-def test_judge_page(
+def test_what_a_candidate_proves(
     why: str, source: PageSource, page: PageView, verdict: PageVerdict, doubt: PageDoubt | None
 ) -> None:
     judgement = judge_page(PageTrial(f"{E}/b", source), page, FIRST, FIRST.url)
@@ -250,7 +254,9 @@ CONTROLS = [
 
 
 @pytest.mark.parametrize(("why", "control", "wanted"), CONTROLS, ids=[row[0] for row in CONTROLS])
-def test_judge_control(why: str, control: PageView | FetchFailed | UnsafeUrl, wanted: PageDoubt | None) -> None:
+def test_when_a_made_up_url_shows_that_the_text_proves_nothing(
+    why: str, control: PageView | FetchFailed | UnsafeUrl, wanted: PageDoubt | None
+) -> None:
     assert judge_control(control, view(), f"{E}/a", final_url=f"{E}/a", own_url=f"{E}/a") is wanted
 
 
@@ -278,7 +284,7 @@ SKIPS = [
 
 
 @pytest.mark.parametrize(("why", "url", "left", "controlled", "wanted"), SKIPS, ids=[row[0] for row in SKIPS])
-def test_skip(why: str, url: str, left: int, controlled: bool, wanted: PageDoubt | None) -> None:
+def test_which_urls_are_not_fetched(why: str, url: str, left: int, controlled: bool, wanted: PageDoubt | None) -> None:
     assert find_skip_doubt(url, view(), requests_left=left, is_controlled=controlled) is wanted
 
 
@@ -287,7 +293,7 @@ def test_a_temporary_target_is_never_tested() -> None:
     assert find_skip_doubt(f"{E}/login", page, requests_left=3, is_controlled=True) is PageDoubt.TEMPORARY_TARGET
 
 
-def test_routes() -> None:
+def test_which_fragments_select_what_a_page_shows() -> None:
     assert [selects_route(each) for each in ("!x", "/x", "x", "", None)] == [True, True, False, False, False]
 
 
@@ -324,6 +330,6 @@ CONTROL_URLS = [
 
 
 @pytest.mark.parametrize(("why", "url", "candidate", "wanted"), CONTROL_URLS, ids=[row[0] for row in CONTROL_URLS])
-def test_made_up_urls(why: str, url: str, candidate: str, wanted: str) -> None:
+def test_the_made_up_url_beside_a_page(why: str, url: str, candidate: str, wanted: str) -> None:
     found = make_control_url(f"{E}{url}", f"{E}{candidate}" if candidate else "")
     assert re.sub("canonry-check-[0-9a-f]{12}", "*", found) == f"{E}{wanted}"

@@ -38,7 +38,7 @@ def test_there_are_at_least_60_scenarios() -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
 @in_a_loop
-async def test_scenario(case: dict[str, Any]) -> None:
+async def test_a_scenario_gives_the_expected_url(case: dict[str, Any]) -> None:
     wanted = case["want"]
     if kind := wanted.get("error"):
         with pytest.raises(canonry.FetchFailed) as caught:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypedDict
 
+from canonry.evidence.same_page import Evidence  # noqa: TC001 (pydantic resolves the annotations of responses)
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -102,10 +104,15 @@ class OwnedBookmark:
 
 @dataclass(frozen=True, slots=True)
 class PutResult:
-    """The bookmark after a put, and what the put changed."""
+    """The bookmark after a put, and what the put changed.
+
+    If the page was saved under another URL, `alias` is the URL that was put, and `evidence` proves that both show it.
+    """
 
     bookmark: Bookmark
     outcome: PutOutcome
+    alias: str | None = None
+    evidence: Evidence | None = None
 
 
 class BookmarkSort(StrEnum):

@@ -97,7 +97,9 @@ class BookmarkStore:
     ) -> Bookmark:
         """Change a bookmark; AlreadySaved if another has the new URL, EtagMismatch if the ETag is outdated."""
         return await self.database.write(
-            partial(_edit, owner=owner, bookmark_id=bookmark_id, fields=fields, now=stamp(now), url=url, etag=etag)
+            partial(
+                edit_bookmark, owner=owner, bookmark_id=bookmark_id, fields=fields, now=stamp(now), url=url, etag=etag
+            )
         )
 
     async def get(self, owner: int, bookmark_id: int) -> Bookmark:
@@ -248,19 +250,41 @@ def put_bookmark(
     found = find_bookmarks(connection, owner, url.url)
     if not found:
         raise RetryTransaction  # the bookmark was deleted between the two statements
-    [saved] = found
+    return put_again(connection, owner, found[0], fields, now, on_duplicate)
+
+
+def put_again(
+    connection: Connection, owner: int, found: Bookmark, fields: BookmarkFields, now: str, on_duplicate: OnDuplicate
+) -> PutResult:
+    """Do what `on_duplicate` says with the bookmark that was found in the place of a new one."""
     if on_duplicate is OnDuplicate.ERROR:
-        raise AlreadySaved(saved.id)
-    if on_duplicate is OnDuplicate.UPDATE and fields:
-        try:
-            saved = lock_bookmark(connection, owner, saved.id)
-        except BookmarkNotFound:
-            raise RetryTransaction from None  # the bookmark was merged with another
-        if saved.url != url.url or saved.deleted_at is not None:
-            raise RetryTransaction
-        changed = change_bookmark(connection, owner, saved, now=now, fields=fields)
-        return PutResult(changed, PutOutcome.NO_CHANGE if changed == saved else PutOutcome.UPDATED)
-    return PutResult(saved, PutOutcome.NO_CHANGE)
+        raise AlreadySaved(found.id)
+    if on_duplicate is not OnDuplicate.UPDATE or not fields:
+        return PutResult(found, PutOutcome.NO_CHANGE)
+    try:
+        saved = lock_bookmark(connection, owner, found.id)
+    except BookmarkNotFound:
+        raise RetryTransaction from None  # the bookmark was merged with another
+    if saved.url != found.url or saved.deleted_at is not None:
+        raise RetryTransaction
+    changed = change_bookmark(connection, owner, saved, now=now, fields=fields)
+    return PutResult(changed, PutOutcome.NO_CHANGE if changed == saved else PutOutcome.UPDATED)
+
+
+def edit_bookmark(
+    connection: Connection,
+    owner: int,
+    bookmark_id: int,
+    fields: BookmarkFields,
+    now: str,
+    url: BookmarkUrl | None,
+    etag: str | None,
+) -> Bookmark:
+    """Change a bookmark; AlreadySaved if another has the new URL, EtagMismatch if the ETag is outdated."""
+    saved = _lock_unchanged(connection, owner, bookmark_id, etag)
+    if url is not None:
+        require_unused_url(connection, owner, bookmark_id, url.url)
+    return change_bookmark(connection, owner, saved, now=now, fields=fields, url=url)
 
 
 def change_bookmark(
@@ -319,21 +343,6 @@ def _make_update(columns: tuple[str, ...]) -> Prepared:
             .returning(*bookmark_columns)
         )
     )
-
-
-def _edit(
-    connection: Connection,
-    owner: int,
-    bookmark_id: int,
-    fields: BookmarkFields,
-    now: str,
-    url: BookmarkUrl | None,
-    etag: str | None,
-) -> Bookmark:
-    saved = _lock_unchanged(connection, owner, bookmark_id, etag)
-    if url is not None:
-        require_unused_url(connection, owner, bookmark_id, url.url)
-    return change_bookmark(connection, owner, saved, now=now, fields=fields, url=url)
 
 
 def find_bookmarks(connection: Connection, owner: int, url: str) -> list[Bookmark]:

@@ -212,7 +212,9 @@ def _read_csv(data: bytes) -> Iterator[_FileRow]:
         header = ()
     if not set(URL_NAMES).intersection(header):
         raise BadBookmarkFile(
-            FileProblem.NO_URL_COLUMN, f"The CSV file has no column for the URL, called one of: {', '.join(URL_NAMES)}."
+            FileProblem.NO_URL_COLUMN,
+            f"Read as CSV, the file has no column for the URL: one of {', '.join(URL_NAMES)}."
+            " A bookmark file is HTML, JSON or CSV.",
         )
     return _parse_csv_rows(rows, header)
 

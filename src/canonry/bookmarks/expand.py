@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import re
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,11 +16,11 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from canonry.core.tables import SHORTENERS
-from canonry.core.url import join, parse
+from canonry.core.url import parse
 from canonry.errors import FailureKind, FetchFailed, InvalidUrl, UnsafeUrl, mask_credentials
 from canonry.net.html import find_meta_refresh, is_html, parse_refresh
 from canonry.net.origin import Origin
-from canonry.net.response import REDIRECTS, Hop, Response
+from canonry.net.response import REDIRECTS, Hop, Response, join_location
 
 if TYPE_CHECKING:
     from canonry.core.url import Parts
@@ -179,12 +178,9 @@ def _find_reference(response: Response) -> str:
 
 def _check_target(url: str, reference: str, guard: Guard) -> Parts:
     """Return the URL that a reference names, without user and password; FetchFailed or UnsafeUrl if it is bad."""
-    if re.search(r"[\x00-\x1f\x7f]", reference):
-        raise FetchFailed(url, "redirects to a URL with control characters", kind=FailureKind.BAD_REDIRECT)
+    target = join_location(url, reference)
     try:
-        parts = guard.check_url(join(url, reference))
-    except InvalidUrl:
-        raise FetchFailed(url, "redirects to an invalid URL", kind=FailureKind.BAD_REDIRECT) from None
+        parts = guard.check_url(target)
     except UnsafeUrl as error:
         raise UnsafeUrl(error.target, f"redirects to a refused URL: {error.reason}", kind=error.kind) from None
     parts.userinfo = None

@@ -13,19 +13,27 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, select
 
-from canonry.bookmarks.bookmark import Bookmark  # noqa: TC001 (pydantic resolves the annotations of responses)
+from canonry.bookmarks.bookmark import Bookmark, ExpansionState
 from canonry.bookmarks.bookmark_rows import bookmark_columns, make_key, parse_row
 from canonry.bookmarks.bookmark_store import find_bookmarks
+from canonry.bookmarks.twins import has_route, make_pair_key
 from canonry.bookmarks.url_pipeline import read_http_url
 from canonry.core.native import normalize
 from canonry.errors import InvalidUrl
-from canonry.evidence.fact_store import find_alias_urls, find_urls_with_aliases
+from canonry.evidence.fact_store import (
+    find_alias_urls,
+    find_urls_with_aliases,
+    has_aliases,
+    load_refused_pairs,
+)
 from canonry.evidence.same_page import Evidence
 from canonry.net.search_fetcher import strip_fragment
 from canonry.store.schema import bookmarks
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+    from canonry.bookmarks.bookmark import BookmarkUrl
 
 _MAX_SPELLINGS = 400
 
@@ -59,15 +67,42 @@ def find_by_identity(
     if found := find_by_normal_form(connection, owner, normalized, finds_exact=finds_exact):
         return found
     aliases: dict[str, str] = {}
-    for given in dict.fromkeys((normalized, strip_fragment(url), strip_fragment(normalized))):
+    for given in _list_pages(url, normalized):
         aliases = find_alias_urls(connection, given, owner) | aliases
     spellings: dict[str, str] = {}
     for alias, evidence in aliases.items():
         for spelling in _list_spellings(alias, policy):
             spellings.setdefault(spelling, evidence)
+    refused: set[tuple[str, str]] = load_refused_pairs(connection, owner) if spellings else set()
     for spelling, evidence in list(spellings.items())[:_MAX_SPELLINGS]:
-        if found := find_by_normal_form(connection, owner, spelling, finds_exact=finds_exact):
+        found = find_by_normal_form(connection, owner, spelling, finds_exact=finds_exact)
+        if found and make_pair_key(normalized, found.bookmark.url) not in refused:
             return BookmarkMatch(found.bookmark, MatchKind.ALIAS, Evidence(evidence))
+    return None
+
+
+def find_saved_alias(connection: Connection, owner: int, url: BookmarkUrl) -> BookmarkMatch | None:
+    """Return the bookmark to open instead of saving a URL that is not saved: one of a proven alias of it.
+
+    Stricter than `find_by_identity`, because a wrong answer loses what somebody wants to save: an exact URL has no
+    alias, a fragment may be what is saved, and doubtful evidence does not count. Reads the database only.
+    """
+    if url.exact_url or "#" in url.url:
+        return None
+    given = [url.url]
+    if url.original_url is not None and url.expansion is not ExpansionState.EXPANDED:
+        with suppress(InvalidUrl):  # a file that is imported may say anything
+            given.append(strip_fragment(read_http_url(url.original_url)))
+    if not has_aliases(connection, given) or find_bookmarks(connection, owner, url.url):
+        return None
+    refused = load_refused_pairs(connection, owner)
+    for one in given:
+        for alias, evidence in find_alias_urls(connection, one, owner, skips_doubtful=True).items():
+            for spelling in _list_spellings(alias, url.policy):
+                for bookmark in find_bookmarks(connection, owner, spelling):
+                    is_refused = any(make_pair_key(each, bookmark.url) in refused for each in given)
+                    if not is_refused and "#" not in bookmark.url:
+                        return BookmarkMatch(bookmark, MatchKind.ALIAS, Evidence(evidence))
     return None
 
 
@@ -89,13 +124,9 @@ def find_ids_by_identity(connection: Connection, owner: int, urls: Collection[st
     for key, bookmark_id in connection.execute(query):
         by_key.setdefault(key, bookmark_id)
     found = {url: by_key[key] for url, form in normal_forms.items() if (key := make_key(form)) in by_key}
-    spellings = {
-        spelling: url
-        for url, form in normal_forms.items()
-        if url not in found
-        for spelling in (form, strip_fragment(read_http_url(url)), strip_fragment(form))
-    }
-    for url in {spellings[spelling] for spelling in find_urls_with_aliases(connection, spellings)}:
+    pages = {url: _list_pages(read_http_url(url), form) for url, form in normal_forms.items() if url not in found}
+    with_aliases = find_urls_with_aliases(connection, {page for each in pages.values() for page in each})
+    for url in (url for url, each in pages.items() if not with_aliases.isdisjoint(each)):
         match = find_by_identity(connection, owner, read_http_url(url), policy=policy)
         if match is not None:
             found[url] = match.bookmark.id
@@ -116,6 +147,13 @@ def find_by_normal_form(
     for row in connection.execute(query):
         return BookmarkMatch(parse_row(row), MatchKind.IDENTITY)
     return None
+
+
+def _list_pages(url: str, normalized: str) -> list[str]:
+    """List the URLs whose aliases show what a URL shows: without its fragment, unless that selects what is shown."""
+    if has_route(normalized):
+        return [normalized]
+    return list(dict.fromkeys((normalized, strip_fragment(url), strip_fragment(normalized))))
 
 
 def _list_spellings(url: str, policy: str) -> list[str]:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from canonry.bookmarks.bookmark import BookmarkFields, OnDuplicate, PutOutcome
-from canonry.bookmarks.bookmark_store import put_bookmark
 from canonry.bookmarks.import_problems import RefusedRow, RowProblem
+from canonry.bookmarks.put_page import put_page
 from canonry.errors import ImportNotFound
+from canonry.store.pinned_policies import BOOKMARK, require_pinned
 from canonry.store.schema import bookmarks, import_rows, imports, stamp
 
 if TYPE_CHECKING:
@@ -139,7 +140,10 @@ class ImportStore:
     async def save_rows(
         self, import_id: int, owner: int, begin: int, rows: Sequence[ImportRow], now: datetime
     ) -> Counter[PutOutcome]:
-        """Save the rows after the first `begin` unless that was done before; return the outcomes of the saved ones."""
+        """Save the rows after the first `begin` unless that was done before; return the outcomes of the saved ones.
+
+        PolicyRepinned, and nothing is saved, if a rekey has begun since the URLs were made.
+        """
         return await self.database.write(
             partial(_save_rows, import_id=import_id, owner=owner, begin=begin, rows=rows, now=stamp(now))
         )
@@ -224,6 +228,8 @@ def _save_rows(
     outcomes = Counter[PutOutcome]()
     if connection.execute(lock).scalar() != begin:
         return outcomes  # another run of the same job has saved them
+    for policy in {row.url.policy for row in rows}:
+        require_pinned(connection, BOOKMARK, policy)
     records: list[dict[str, object]] = []
     for row in rows:
         put = _save_row(connection, owner, row, now)
@@ -245,11 +251,11 @@ def _save_rows(
 
 
 def _save_row(connection: Connection, owner: int, row: ImportRow, now: str) -> PutResult:
-    put = put_bookmark(connection, owner, row.url, row.fields, now, OnDuplicate.RETURN, created_at=row.created_at)
+    put = put_page(connection, owner, row.url, row.fields, now, OnDuplicate.RETURN, created_at=row.created_at)
     if put.outcome is PutOutcome.CREATED:
         return put
     added = find_missing_fields(put.bookmark, row.fields)
-    return put_bookmark(connection, owner, row.url, added, now, OnDuplicate.UPDATE) if added else put
+    return put_page(connection, owner, row.url, added, now, OnDuplicate.UPDATE) if added else put
 
 
 def find_missing_fields(saved: Bookmark, given: BookmarkFields) -> BookmarkFields:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from canonry.bookmarks.import_problems import BadBookmarkFile
 from canonry.bookmarks.import_store import ImportRow, ImportStore
 from canonry.bookmarks.page_reading import READ_PAGES_JOB
-from canonry.errors import mask_credentials
+from canonry.errors import PolicyRepinned, mask_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +91,11 @@ class Imports:
                 await self._make_row(parsed.numbers[each], parsed.drafts[each], exact_url=pending.progress.exact_url)
                 for each in range(done, end)
             ]
-            outcomes = await self.store.save_rows(import_id, pending.owner, done, rows, self._clock())
+            try:
+                outcomes = await self.store.save_rows(import_id, pending.owner, done, rows, self._clock())
+            except PolicyRepinned:  # the same rows again, under the new policy
+                self._pipeline.forget_policy()
+                continue
             for outcome, times in outcomes.items():
                 self._statistics.count(f"put:{outcome}", self._clock(), times)
             done = end

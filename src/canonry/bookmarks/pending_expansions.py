@@ -52,11 +52,11 @@ class PendingExpansions:
         if found is None or found.bookmark.expansion is not ExpansionState.PENDING:
             return
         short_link = found.bookmark.original_url or found.bookmark.url
-        url = await self._pipeline.run(short_link, exact_url=False, wait=None)
-        await self._store.database.write(partial(_save_target, found=found, url=url, now=stamp(self._clock())))
+        work = partial(_save_target, found=found, now=stamp(self._clock()))
+        await self._pipeline.save(short_link, work, exact_url=False, wait=None)
 
 
-def _save_target(connection: Connection, found: OwnedBookmark, url: BookmarkUrl, now: str) -> None:
+def _save_target(connection: Connection, url: BookmarkUrl, found: OwnedBookmark, now: str) -> None:
     """Change the URL of the bookmark, or merge it with the bookmark that has this URL.
 
     `found` is the bookmark before the request: if it was changed, deleted or expanded since, nothing is written.

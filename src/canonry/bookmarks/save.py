@@ -19,23 +19,27 @@ from canonry.bookmarks.bookmark import (
     OnDuplicate,
     PutOutcome,
 )
-from canonry.bookmarks.bookmark_store import BookmarkStore
+from canonry.bookmarks.bookmark_store import BookmarkStore, edit_bookmark, put_bookmark
 from canonry.bookmarks.bulk_edits import BulkEditStore
 from canonry.bookmarks.draft import Draft, clean_tags
 from canonry.bookmarks.identity_lookup import find_by_identity, find_ids_by_identity
 from canonry.bookmarks.imports import Imports
 from canonry.bookmarks.page_reading import PAUSE_SECONDS, READ_PAGES_JOB, PageReading
 from canonry.bookmarks.pending_expansions import EXPAND_JOB, PendingExpansions
+from canonry.bookmarks.put_page import put_page
 from canonry.bookmarks.site_icons import SiteIcons
 from canonry.bookmarks.statistics import Statistics
 from canonry.bookmarks.url_pipeline import UrlPipeline, read_http_url
 from canonry.errors import InvalidFields, InvalidUrl
 from canonry.evidence.fact_store import FactStore
+from canonry.store.schema import stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from canonry.bookmarks.bookmark import Bookmark, PutResult
+    from sqlalchemy import Connection
+
+    from canonry.bookmarks.bookmark import Bookmark, BookmarkUrl, PutResult
     from canonry.bookmarks.identity_lookup import BookmarkMatch
     from canonry.bookmarks.pending_expansions import Enqueue
     from canonry.bookmarks.url_pipeline import Expand
@@ -105,15 +109,23 @@ class Bookmarks:
         exact_url: bool = False,
         on_duplicate: OnDuplicate = OnDuplicate.RETURN,
         fields: BookmarkFields | None = None,
+        by_alias: bool = True,
     ) -> PutResult:
-        """Save a bookmark; `fields` are those that an update changes, all fields of the draft if None."""
+        """Save a bookmark; `fields` are those that an update changes, all fields of the draft if None.
+
+        A bookmark of another URL that is proven to show the same page counts as saved already, unless `by_alias` is
+        false or the URL is exact.
+        """
         fields = await self._check_fields(
             draft.get_fields() if fields is None else fields, draft.url, exact_url=exact_url
         )
-        url = await self.pipeline.run(draft.url, exact_url=exact_url, wait=self.expansion_wait)
-        put = await self.store.put(
-            owner, url, fields, self.clock(), on_duplicate=on_duplicate, created_at=draft.created_at
-        )
+        save = put_page if by_alias else put_bookmark
+        now, created_at = stamp(self.clock()), draft.created_at
+
+        def work(connection: Connection, url: BookmarkUrl) -> PutResult:
+            return save(connection, owner, url, fields, now, on_duplicate, created_at)
+
+        put = await self.pipeline.save(draft.url, work, exact_url=exact_url, wait=self.expansion_wait)
         self.statistics.count(f"put:{put.outcome}", self.clock())
         if put.outcome is PutOutcome.CREATED:
             await self._enqueue_unfinished_parts(put.bookmark)
@@ -140,9 +152,15 @@ class Bookmarks:
         """Change a bookmark: its URL if one is given, and the fields that are given."""
         await self.store.get(owner, bookmark_id)  # no request is sent for a bookmark that does not exist
         fields = await self._check_fields(fields, url, exact_url=exact_url)
-        new_url = None if url is None else await self.pipeline.run(url, exact_url=exact_url, wait=self.expansion_wait)
-        edited = await self.store.edit(owner, bookmark_id, fields, self.clock(), url=new_url, etag=etag)
-        if new_url is not None and edited.expansion is ExpansionState.PENDING:
+        if url is None:
+            return await self.store.edit(owner, bookmark_id, fields, self.clock(), etag=etag)
+        now = stamp(self.clock())
+
+        def work(connection: Connection, new_url: BookmarkUrl) -> Bookmark:
+            return edit_bookmark(connection, owner, bookmark_id, fields, now, new_url, etag)
+
+        edited = await self.pipeline.save(url, work, exact_url=exact_url, wait=self.expansion_wait)
+        if edited.expansion is ExpansionState.PENDING:
             await self.enqueue(EXPAND_JOB, str(bookmark_id))
         return edited
 

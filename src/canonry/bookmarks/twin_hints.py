@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, func, or_, select
 
 from canonry.bookmarks.bookmark_rows import make_key
-from canonry.bookmarks.twins import selects_route
+from canonry.bookmarks.twins import has_route
 from canonry.evidence.fact_store import load_refused_pairs
-from canonry.evidence.facts import make_url_key
+from canonry.evidence.facts import hash_url
 from canonry.net.search_fetcher import strip_fragment
 from canonry.store.schema import bookmarks, page_aliases
 
@@ -44,8 +44,8 @@ def _find_same_keys(connection: Connection, owner: int, shown: Sequence[Bookmark
 def _find_aliases(connection: Connection, owner: int, shown: Sequence[Bookmark]) -> frozenset[int]:
     shown_by_page: dict[str, list[Bookmark]] = {}  # bookmarks with different fragments may have one page
     for each in shown:
-        if not selects_route(each.url):
-            shown_by_page.setdefault(make_url_key(strip_fragment(each.url)), []).append(each)
+        if not has_route(each.url):
+            shown_by_page.setdefault(hash_url(strip_fragment(each.url)), []).append(each)
     table = page_aliases.c
     query = select(table.url_key, table.url, table.target_key, table.target_url)
     pages = list(shown_by_page)
@@ -67,5 +67,5 @@ def _find_aliases(connection: Connection, owner: int, shown: Sequence[Bookmark])
         for other_id, key in connection.execute(saved)
         for each in candidates[key]
         # The URL with a fragment is an alias of its page: without this, its bookmark would be its own duplicate.
-        if each.id != other_id and tuple(sorted((make_url_key(each.url), key))) not in refused
+        if each.id != other_id and tuple(sorted((hash_url(each.url), key))) not in refused
     )

@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from canonry.core.rules import strip_www
 from canonry.core.url import parse
-from canonry.evidence import resolve_decisions
 from canonry.evidence.facts import (
     ControlResult,
     declares,
-    differ_only_in_form,
     find_alias,
+    find_landings,
+    hash_url,
     make_form_key,
-    make_url_key,
 )
+from canonry.evidence.resolve_decisions import selects_route
 from canonry.evidence.same_page import MIN_WORDS, Evidence
 from canonry.net.search_fetcher import strip_fragment
 
@@ -107,7 +106,8 @@ def find_twins(clues: Sequence[PageClue], facts: Mapping[str, PageFact], refused
         shown[clue.bookmark_id] = fact
         for mark in _list_marks(outline_page(clue, fact)):
             buckets[mark].append(clue)
-    landings = _find_landings(facts)
+    redirects = [(fact.url, fact.permanent_url) for fact in facts.values() if fact.permanent_url]
+    landings = find_landings(redirects)
     found: dict[tuple[int, int], Twin] = {}
     for mark, members in buckets.items():
         if len(members) == 1:
@@ -136,14 +136,14 @@ def _list_marks(outline: PageOutline) -> list[str]:
 
 def make_pair_key(one: str, other: str) -> tuple[str, str]:
     """Return the keys of two URLs, the smaller first."""
-    first, second = sorted((make_url_key(one), make_url_key(other)))
+    first, second = sorted((hash_url(one), hash_url(other)))
     return first, second
 
 
 def _compare(
     one: PageClue, other: PageClue, shown: Mapping[int, PageFact], landings: set[str], *, may_guess: bool
 ) -> Twin | None:
-    if selects_route(one.url) or selects_route(other.url):
+    if has_route(one.url) or has_route(other.url):
         return None  # without a browser every route of the page shows the same
     first, second = shown[one.bookmark_id], shown[other.bookmark_id]
     if first.url == second.url:
@@ -160,26 +160,6 @@ def _compare(
     return None
 
 
-def _find_landings(facts: Mapping[str, PageFact]) -> set[str]:
-    """Return the URLs that several different pages redirect to: sites send what they removed to one such page.
-
-    Two are enough on one host, where two products may end at their category; two short links may mean one article.
-    """
-    forms: dict[str, set[str]] = defaultdict(set)
-    forms_on_host: dict[str, set[str]] = defaultdict(set)
-    for fact in facts.values():
-        if fact.permanent_url and not differ_only_in_form(fact.url, fact.permanent_url):
-            forms[fact.permanent_url].add(make_form_key(fact.url))
-            if _get_site(fact.url) == _get_site(fact.permanent_url):
-                forms_on_host[fact.permanent_url].add(make_form_key(fact.url))
-    many = {url for url, each in forms.items() if len(each) > _MAX_FORMS_OF_A_TEXT}
-    return many | {url for url, each in forms_on_host.items() if len(each) > 1}
-
-
-def _get_site(url: str) -> str:
-    return strip_www(parse(url).host)
-
-
 def _is_rare(members: Iterable[PageClue]) -> bool:
     """Return whether a text is not one that a host shows for many URLs."""
     forms: dict[str, set[str]] = defaultdict(set)
@@ -194,6 +174,6 @@ def _list_pairs(members: Sequence[PageClue]) -> list[tuple[PageClue, PageClue]]:
     return [*((first, other) for other in others), *pairwise(others)]
 
 
-def selects_route(url: str) -> bool:
-    """Return whether the fragment of a URL selects what the page shows."""
-    return "#" in url and resolve_decisions.selects_route(parse(url).fragment)
+def has_route(url: str) -> bool:
+    """Return whether the fragment of a URL selects what the page shows: `https://a.com/#/inbox`."""
+    return "#" in url and selects_route(parse(url).fragment)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from canonry.bookmarks.bookmark import BookmarkUrl, ExpansionState
 from canonry.bookmarks.bookmark_rows import EXACT_POLICY
@@ -15,12 +17,14 @@ from canonry.core.explain import explain
 from canonry.core.keys import replace_unstorable
 from canonry.core.native import normalize
 from canonry.core.url import read_url
-from canonry.errors import InvalidUrl
-from canonry.store.pinned_policies import BOOKMARK, find_pinned, pin_policy
+from canonry.errors import InvalidUrl, PolicyRepinned, RekeyUnfinished
+from canonry.store.pinned_policies import BOOKMARK, find_pinned, pin_policy, require_pinned
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from datetime import datetime
+
+    from sqlalchemy import Connection
 
     from canonry.bookmarks.expand import Expansion
     from canonry.bookmarks.statistics import Statistics
@@ -29,7 +33,10 @@ if TYPE_CHECKING:
 
     Expand = Callable[[str], Awaitable[Expansion]]
 
+T = TypeVar("T")
+
 MAX_URL_CHARS = 65_536
+_MAX_ATTEMPTS = 3
 _POLICY_CACHE_SECONDS = 2.0
 
 
@@ -96,6 +103,21 @@ class UrlPipeline:
             expansion_reason=target.reason,
         )
 
+    async def save(
+        self, text: str, work: Callable[[Connection, BookmarkUrl], T], *, exact_url: bool, wait: float | None
+    ) -> T:
+        """Make the URL of a text as `run` does and call `work` with it in a transaction.
+
+        The URL is made again if another process has begun a rekey meanwhile: a URL under the policy before would stay
+        there until the next rekey.
+        """
+        for _ in range(_MAX_ATTEMPTS):
+            url = await self.run(text, exact_url=exact_url, wait=wait)
+            with suppress(PolicyRepinned):
+                return await self._database.write(partial(_work_under_pinned, url=url, work=work))
+            self.forget_policy()
+        raise RekeyUnfinished("A rekey of the bookmarks has just begun. Try again.")
+
     async def normalize(self, text: str, *, exact_url: bool = False) -> str:
         """Return the normalized URL without sending a request; a short link is not expanded."""
         given = read_http_url(text)
@@ -146,6 +168,11 @@ class UrlPipeline:
         self._count(f"latency:{find_latency_bucket(seconds)}")
         for rule in {step.rule for step in explanation.steps}:
             self._count(f"rule:{rule}")
+
+
+def _work_under_pinned(connection: Connection, url: BookmarkUrl, work: Callable[[Connection, BookmarkUrl], T]) -> T:
+    require_pinned(connection, BOOKMARK, url.policy)
+    return work(connection, url)
 
 
 def read_http_url(text: str) -> str:

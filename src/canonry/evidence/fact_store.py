@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from sqlalchemy import Connection, bindparam, delete, or_, select
+from sqlalchemy import Connection, bindparam, or_, select
 from sqlalchemy.dialects import postgresql
 
 from canonry.evidence.facts import (
     ControlResult,
+    PageAlias,
     PageFact,
     declares,
     differ_only_in_form,
+    find_landings,
     has_unproven_redirect,
+    hash_url,
+    is_still_proven,
     list_aliases_of,
     make_form_key,
-    make_url_key,
 )
 from canonry.evidence.fingerprint import Fingerprint
+from canonry.evidence.same_page import Evidence
 from canonry.net.response import NO_VALIDATORS, Validators
 from canonry.store.schema import page_aliases, page_facts, refused_aliases
 from canonry.store.statements import Prepared
@@ -30,13 +34,22 @@ if TYPE_CHECKING:
 
     from sqlalchemy.dialects.postgresql import Insert
 
-    from canonry.evidence.facts import PageAlias
     from canonry.store.database import Database
 
 _CHUNK = 500  # keys in one query
 _MAX_RELATED_FACTS = 50
 _MAX_CONTROLS = 3  # for one page
 _MAX_ALIAS_STEPS, _MAX_ALIASES = 3, 200
+
+
+class _AliasRow(NamedTuple):
+    """A row of `page_aliases`."""
+
+    url_key: str
+    url: str
+    target_key: str
+    target_url: str
+    evidence: str
 
 
 class FactStore:
@@ -101,9 +114,9 @@ def save_aliases(connection: Connection, aliases: Iterable[PageAlias], now: str)
     """Save proven aliases; one that is known stays as it is."""
     rows = [
         {
-            "url_key": make_url_key(alias.url),
+            "url_key": hash_url(alias.url),
             "url": alias.url,
-            "target_key": make_url_key(alias.target_url),
+            "target_key": hash_url(alias.target_url),
             "target_url": alias.target_url,
             "evidence": alias.evidence.value,
             "found_at": now,
@@ -117,27 +130,32 @@ def save_aliases(connection: Connection, aliases: Iterable[PageAlias], now: str)
 def load_facts(connection: Connection, urls: Collection[str]) -> dict[str, PageFact]:
     """Return the facts about these URLs, by URL."""
     found: dict[str, PageFact] = {}
-    for keys in _chunk([make_url_key(url) for url in urls]):
+    for keys in _chunk([hash_url(url) for url in urls]):
         for row in _SELECT_FACTS.fetch_all(connection, keys=tuple(keys)):
             fact = _parse_fact(row)
             found[fact.url] = fact
     return found
 
 
-def find_alias_urls(connection: Connection, url: str, owner: int | None = None) -> dict[str, str]:
+def find_alias_urls(
+    connection: Connection, url: str, owner: int | None = None, *, skips_doubtful: bool = False
+) -> dict[str, str]:
     """Return the URLs that are proven to show the same page as `url`, with the evidence of each.
 
-    Aliases of aliases count. Pairs that the owner refused do not.
+    Aliases of aliases count. Pairs that the owner refused do not. `skips_doubtful` leaves out aliases that newer facts
+    no longer prove, and redirects to a URL that several pages redirect to.
     """
     refused = set[tuple[str, str]]() if owner is None else load_refused_pairs(connection, owner)
     found: dict[str, str] = {}
-    seen, frontier = {make_url_key(url)}, [make_url_key(url)]
+    seen, frontier = {hash_url(url)}, [hash_url(url)]
     for _ in range(_MAX_ALIAS_STEPS):
         table = page_aliases.c
         query = select(table.url_key, table.url, table.target_key, table.target_url, table.evidence)
         keys = frontier[:_CHUNK]
         frontier = list[str]()
-        for row in connection.execute(query.where(or_(table.url_key.in_(keys), table.target_key.in_(keys)))):
+        found_rows = connection.execute(query.where(or_(table.url_key.in_(keys), table.target_key.in_(keys))))
+        rows = [_AliasRow(*row) for row in found_rows]
+        for row in _drop_doubtful(connection, rows) if skips_doubtful else rows:
             if tuple(sorted((row.url_key, row.target_key))) in refused:
                 continue
             for key, other in ((row.url_key, row.url), (row.target_key, row.target_url)):
@@ -150,13 +168,43 @@ def find_alias_urls(connection: Connection, url: str, owner: int | None = None) 
     return {
         other: evidence
         for other, evidence in found.items()
-        if tuple(sorted((make_url_key(url), make_url_key(other)))) not in refused
+        if tuple(sorted((hash_url(url), hash_url(other)))) not in refused
     }
+
+
+def _drop_doubtful(connection: Connection, rows: Sequence[_AliasRow]) -> list[_AliasRow]:
+    """Return the rows of `page_aliases` that a merge without a person may rely on."""
+    facts = load_facts(connection, list({url for row in rows for url in (row.url, row.target_url)}))
+    ends: dict[int, str] = {}  # where the redirect ends, by the position of the row
+    for position, row in enumerate(rows):
+        if row.evidence == Evidence.REDIRECT:
+            fact = facts.get(row.url)
+            ends[position] = row.target_url if fact is None else fact.permanent_url
+    table = page_aliases.c
+    redirects: set[tuple[str, str]] = set()
+    for keys in _chunk([hash_url(url) for url in set(ends.values())]):
+        query = select(table.url, table.target_url)
+        is_redirect = (table.evidence == Evidence.REDIRECT.value) & table.target_key.in_(keys)
+        redirects |= {(url, target) for url, target in connection.execute(query.where(is_redirect))}
+    landings = find_landings(redirects)
+    return [
+        row
+        for position, row in enumerate(rows)
+        if ends.get(position) not in landings
+        and is_still_proven(
+            PageAlias(row.url, row.target_url, Evidence(row.evidence)), facts.get(row.url), facts.get(row.target_url)
+        )
+    ]
+
+
+def has_aliases(connection: Connection, urls: Collection[str]) -> bool:
+    """Return whether `find_alias_urls` may return something for one of the URLs; one query."""
+    return bool(_HAS_ALIASES.fetch_all(connection, keys=tuple(hash_url(url) for url in urls)))
 
 
 def find_urls_with_aliases(connection: Connection, urls: Collection[str]) -> set[str]:
     """Return those of the URLs for which `find_alias_urls` may return something."""
-    by_key = {make_url_key(url): url for url in urls}
+    by_key = {hash_url(url): url for url in urls}
     found: set[str] = set()
     table = page_aliases.c
     for keys in _chunk(list(by_key)):
@@ -174,7 +222,7 @@ def load_refused_pairs(connection: Connection, owner: int) -> set[tuple[str, str
 
 def refuse_pair(connection: Connection, owner: int, one: str, other: str, now: str) -> None:
     """Remember that two URLs are not the same for an owner, whatever the evidence."""
-    (first_key, first_url), (second_key, second_url) = sorted((make_url_key(url), url) for url in (one, other))
+    (first_key, first_url), (second_key, second_url) = sorted((hash_url(url), url) for url in (one, other))
     row = {
         "owner_id": owner,
         "first_key": first_key,
@@ -184,14 +232,6 @@ def refuse_pair(connection: Connection, owner: int, one: str, other: str, now: s
         "refused_at": now,
     }
     connection.execute(postgresql.insert(refused_aliases).values(row).on_conflict_do_nothing())
-
-
-def accept_pair(connection: Connection, owner: int, one: str, other: str) -> None:
-    """Forget that two URLs are not the same."""
-    first_key, second_key = sorted((make_url_key(one), make_url_key(other)))
-    table = refused_aliases.c
-    is_pair = (table.owner_id == owner) & (table.first_key == first_key) & (table.second_key == second_key)
-    connection.execute(delete(refused_aliases).where(is_pair))
 
 
 class _RelatedFacts:
@@ -206,8 +246,8 @@ class _RelatedFacts:
             named = {url for fact in part for url in (fact.url, fact.permanent_url, fact.canonical_url) if url}
             values = {
                 "forms": sorted({make_form_key(fact.url) for fact in part}),
-                "urls": sorted(map(make_url_key, named)),
-                "canonicals": sorted(make_url_key(fact.url) for fact in part),
+                "urls": sorted(map(hash_url, named)),
+                "canonicals": sorted(hash_url(fact.url) for fact in part),
                 "count": _MAX_RELATED_FACTS * len(part),
             }
             self.add(_parse_fact(row) for row in connection.execute(_SELECT_RELATED, values))
@@ -246,6 +286,13 @@ _FACT_COLUMNS = [
     )
 ]
 _SELECT_FACTS = Prepared(lambda in_list: select(*_FACT_COLUMNS).where(in_list(page_facts.c.url_key, "keys")))
+_HAS_ALIASES = Prepared(
+    lambda in_list: (
+        select(page_aliases.c.id)
+        .where(or_(in_list(page_aliases.c.url_key, "keys"), in_list(page_aliases.c.target_key, "keys")))
+        .limit(1)
+    )
+)
 _SELECT_RELATED = (
     select(*_FACT_COLUMNS)
     .where(
@@ -262,12 +309,12 @@ _SELECT_RELATED = (
 
 def _dump_fact(fact: PageFact) -> dict[str, Any]:
     return {
-        "url_key": make_url_key(fact.url),
+        "url_key": hash_url(fact.url),
         "url": fact.url,
         "form_key": make_form_key(fact.url),
         "permanent_url": fact.permanent_url,
         "canonical_url": fact.canonical_url,
-        "canonical_key": make_url_key(fact.canonical_url) if fact.canonical_url else "",
+        "canonical_key": hash_url(fact.canonical_url) if fact.canonical_url else "",
         "status": fact.status,
         "title": fact.title,
         "text_hash": fact.fingerprint.text_hash,

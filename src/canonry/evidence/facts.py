@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import defaultdict
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from canonry.core.rules import strip_www
 from canonry.core.url import parse
 from canonry.evidence.page_view import is_root
 from canonry.evidence.resolve_decisions import (
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from canonry.evidence.fingerprint import Fingerprint
     from canonry.evidence.page_view import PageView
 
+_MAX_REDIRECTED_PAGES = 2  # of other hosts, to one page
 _SURROGATES = re.compile("[\ud800-\udfff\x00]")
 
 
@@ -86,8 +89,8 @@ def make_fact(url: str, page: PageView, fetched_at: str) -> PageFact:
     )
 
 
-def make_url_key(url: str) -> str:
-    """Return the key of a URL: the SHA-256 digest of its text."""
+def hash_url(url: str) -> str:
+    """Return the SHA-256 digest of a URL, by which facts and aliases are found."""
     return hashlib.sha256(url.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -99,7 +102,7 @@ def make_form_key(url: str) -> str:
     """
     fragment = (parse(url).fragment or "") if "#" in url else ""
     route = f"#{fragment}" if selects_route(fragment) else ""
-    return make_url_key(strip_cosmetics(strip_index(url)) + route)
+    return hash_url(strip_cosmetics(strip_index(url)) + route)
 
 
 def find_alias(one: PageFact, other: PageFact) -> PageAlias | None:
@@ -152,6 +155,27 @@ def has_unproven_redirect(fact: PageFact) -> bool:
     return is_moved and not _is_lost(fact) and fact.control is ControlResult.NONE
 
 
+def find_landings(redirects: Iterable[tuple[str, str]]) -> set[str]:
+    """Return the targets of several different pages, given pairs of a URL and the URL that it redirects to.
+
+    Sites send what they removed to one such page. Two are enough on one host, where two products may end at their
+    category; two short links may mean one article.
+    """
+    forms: dict[str, set[str]] = defaultdict(set)
+    forms_on_host: dict[str, set[str]] = defaultdict(set)
+    for url, target in redirects:
+        if not differ_only_in_form(url, target):
+            forms[target].add(make_form_key(url))
+            if _get_site(url) == _get_site(target):
+                forms_on_host[target].add(make_form_key(url))
+    many = {url for url, each in forms.items() if len(each) > _MAX_REDIRECTED_PAGES}
+    return many | {url for url, each in forms_on_host.items() if len(each) > 1}
+
+
+def _get_site(url: str) -> str:
+    return strip_www(parse(url).host)
+
+
 def _is_redirect_proven(fact: PageFact) -> bool:
     """Return whether the permanent redirect of a page proves that its target shows the page."""
     if differ_only_in_form(fact.url, fact.permanent_url):
@@ -169,6 +193,21 @@ def find_redirect_alias(fact: PageFact) -> PageAlias | None:
     if not fact.permanent_url or not _is_redirect_proven(fact):
         return None
     return PageAlias(fact.url, fact.permanent_url, Evidence.REDIRECT)
+
+
+def is_still_proven(alias: PageAlias, one: PageFact | None, other: PageFact | None) -> bool:
+    """Return whether the latest facts about the two URLs of a stored alias, if there are any, still prove it."""
+    if one is None:
+        return True
+    if (
+        alias.evidence is Evidence.REDIRECT
+        and (found := find_redirect_alias(one))
+        and found.target_url == alias.target_url
+    ):
+        return True
+    if other is None:
+        return alias.evidence is not Evidence.REDIRECT
+    return find_alias(one, other) is not None
 
 
 def list_aliases_of(fact: PageFact, others: Iterable[PageFact]) -> list[PageAlias]:

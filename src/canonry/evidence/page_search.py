@@ -170,8 +170,8 @@ class PageSearch:
                 judgement = PageJudgement(PageVerdict.REFUSED, judgement.evidence, doubt)
         self._record(trial, judgement)
         if page is not None and judgement.proven is not None:
-            is_best = judgement.verdict is PageVerdict.CONFIRMS  # only another URL of the page, not a better one
-            proven = self.best[0] if is_best else judgement.proven
+            is_confirmed = judgement.verdict is PageVerdict.CONFIRMS  # another URL of the page, and not a better one
+            proven = self.best[0] if is_confirmed else judgement.proven
             self._adopt(proven, decisions.choose_reason(trial.source), page.response)
             await self.fetcher.emit(EventKind.MATCHED, trial.url, judgement.describe(trial))
 

@@ -13,8 +13,9 @@ from canonry.core.url import join, parse
 from canonry.errors import InvalidUrl
 from canonry.evidence.fingerprint import Fingerprint, fingerprint, fingerprint_text
 from canonry.net.charset import detect_charset
+from canonry.net.deep_nesting import cut_deep_nesting
 from canonry.net.html import is_html
-from canonry.net.links import cut_deep_nesting, find_base, read_title, resolve
+from canonry.net.links import find_base, read_title, resolve_href
 from canonry.net.moved_urls import find_adoptable_url
 from canonry.net.page_facts import MAX_HEAD_ELEMENTS, parse_link_header
 from canonry.net.search_fetcher import strip_fragment
@@ -78,14 +79,14 @@ def read_page_view(response: Response) -> PageView:
         if not href or "alternate" in relations:
             continue
         if "canonical" in relations:
-            canonicals.append(resolve(base, href, charset))
+            canonicals.append(resolve_href(base, href, charset))
         elif "amphtml" in relations:
-            found.setdefault("amphtml", resolve(base, href, charset))
+            found.setdefault("amphtml", resolve_href(base, href, charset))
     for meta in page.css("head meta[content]")[:MAX_HEAD_ELEMENTS]:
         attributes = meta.attributes
         name = (attributes.get("property") or attributes.get("name") or "").strip().lower()
         found.setdefault(name, (attributes.get("content") or "").strip())
-    og_url = resolve(base, found["og:url"], charset) if found.get("og:url") else ""
+    og_url = resolve_href(base, found["og:url"], charset) if found.get("og:url") else ""
     declared = Declared(
         _clean(canonicals),
         og_url=next(iter(_clean([og_url])), ""),

@@ -1,6 +1,6 @@
 """The decisions of resolve, as pure functions (contract E1, E2).
 
-Nothing here fetches, waits or reads a clock: `resolve.py` does what these functions decide.
+Nothing here fetches, waits or reads a clock: `page_search.py` does what these functions decide.
 """
 
 from __future__ import annotations

@@ -26,6 +26,20 @@ class Evidence(StrEnum):
     SIMILAR_TEXT = "similar_text"
     SAME_BYTES = "same_bytes"
 
+    @property
+    def sentence(self) -> str:
+        """The sentence that says what was observed."""
+        return _SENTENCES[self]
+
+
+_SENTENCES = {
+    Evidence.REDIRECT: "One redirects to the other.",
+    Evidence.DECLARED: "One page declares the other as its canonical URL.",
+    Evidence.SAME_TEXT: "Both show the same text.",
+    Evidence.SIMILAR_TEXT: "Both show nearly the same text.",
+    Evidence.SAME_BYTES: "Both have the same content.",
+}
+
 
 class PageLike(Protocol):
     """The parts of a page that a comparison needs."""
@@ -46,10 +60,13 @@ def find_evidence(one: PageLike, other: PageLike) -> Evidence | None:
         return Evidence.SAME_BYTES if one.body_hash == other.body_hash and not is_empty else None
     if first.text_hash == second.text_hash:
         return Evidence.SAME_TEXT
-    is_close = count_different_bits(first.simhash, second.simhash) <= MAX_DIFFERENT_BITS
-    difference = abs(first.words - second.words)
-    is_as_long = difference <= _MAX_WORD_DIFFERENCE * max(first.words, second.words)
-    return Evidence.SIMILAR_TEXT if is_close and is_as_long and one.title == other.title else None
+    return Evidence.SIMILAR_TEXT if is_similar_text(first, second) and one.title == other.title else None
+
+
+def is_similar_text(one: Fingerprint, other: Fingerprint) -> bool:
+    """Return whether two texts are nearly equal: a few bits of the simhash differ, and a tenth of the words at most."""
+    is_as_long = abs(one.words - other.words) <= _MAX_WORD_DIFFERENCE * max(one.words, other.words)
+    return is_as_long and count_different_bits(one.simhash, other.simhash) <= MAX_DIFFERENT_BITS
 
 
 def looks_alike(one: PageLike, other: PageLike) -> bool:
