@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from canonry.cli.group import canonry as command
 from canonry.store.database import Database
+from http_server import serve_http
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -115,6 +115,18 @@ def test_what_is_missing_for_a_rule_is_said(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("columns", ["url,canonical_url", "url,canonical_url,content_hash"])
+def test_declared_canonical_urls_alone_prove_nothing(tmp_path: Path, columns: str) -> None:
+    path = tmp_path / "rows.csv"
+    rows = [f"https://s.example/{n}?v={v},https://s.example/{n}" for n in range(40) for v in range(3)]
+    end = "," if columns.endswith("content_hash") else ""
+    path.write_text("\n".join([columns, *(row + end for row in rows)]))
+    done = learn(str(path))
+    assert not done.stdout
+    assert "Add the column content_hash" in done.stderr
+    assert "a rule needs" not in done.stderr
+
+
 def test_verify_says_why_pages_were_not_fetched(tmp_path: Path) -> None:
     done = learn(write_csv(tmp_path / "rows.csv", host="http://127.0.0.1:8080"), "--verify", "1")
     assert json.loads(done.stdout)["reason"] == "not_confirmed"
@@ -137,14 +149,8 @@ def serve_items(*, with_zog: bool) -> Generator[str]:
         def log_message(self, *_: object) -> None:
             """Print nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    with serve_http(Handler) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 @pytest.mark.parametrize("with_zog", [False, True])

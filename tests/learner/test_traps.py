@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import zlib
 
 import pytest
 
@@ -58,6 +59,53 @@ def test_a_parameter_that_was_found_later_is_no_edit() -> None:
     assert learn_names(rows) == []
 
 
+LISTS: Rows = [
+    {"url": f"https://shop.example/list/{number}{tail}", "canonical_url": f"https://shop.example/list/{number}"}
+    for number in range(60)
+    for tail in ("", "?page=2", "?page=3", "?page=4")
+]
+OTHERS: Rows = [
+    {"url": f"https://shop.example/post/{number}{tail}", "canonical_url": f"https://shop.example/post/{number}"}
+    for number in range(60)
+    for tail in ("", f"?zog={number}", f"?zog={number + 1}")
+]
+AGREEING = [dict(row, content_hash=row["canonical_url"]) for row in OTHERS]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        LISTS,
+        LISTS + AGREEING,
+        [dict(row, content_hash=row["url"]) for row in LISTS],
+        [dict(row, content_hash=row["url"] if number % 2 else None) for number, row in enumerate(LISTS)],
+        [dict(row, content_hash=f"{row['url']} {fetch}") for row in LISTS for fetch in range(2)],
+        [dict(row, simhash=zlib.crc32(str(row["url"]).encode()) << 16) for row in LISTS],
+        [dict(row, content_hash="busy" if number % 4 else row["url"]) for number, row in enumerate(LISTS)],
+    ],
+)
+def test_pages_that_name_the_first_page_of_their_list_stay_apart(rows: Rows) -> None:
+    assert not [name for name in learn_names(rows) if "page" in name]
+
+
+def test_declared_canonicals_add_to_what_contents_prove() -> None:
+    known = {f"https://shop.example/post/{number}" for number in range(0, 60, 6)}
+    rows = [dict(row, content_hash=row["canonical_url"] if row["canonical_url"] in known else None) for row in OTHERS]
+    learned = canonry.learn(rows)
+    assert [(rule.name, rule.support) for rule in learned.rules] == [("param:zog", 60)]
+    assert canonry.learn(OTHERS).rules == (), "nothing confirms what the pages declare"
+    half = [dict(row, content_hash=row["canonical_url"] if number % 2 else None) for number, row in enumerate(OTHERS)]
+    assert learn_names(half) == ["param:zog"]
+
+
+def test_an_index_file_says_nothing_about_a_slash() -> None:
+    tails = ("", "index.html")
+    index: Rows = [{"url": f"{HOST}/d{n}/{tail}", "content_hash": str(n)} for n in range(60) for tail in tails]
+    assert learn_names(index) == ["seg:last:index.html"], "whether /d1 is /d1/ is not known"
+    slash: Rows = [{"url": f"{HOST}/e{n}{tail}", "content_hash": f"e{n}"} for n in range(20) for tail in ("", "/")]
+    assert learn_names(index + slash) == ["seg:last:index.html", "slash"]
+
+
 def test_variants_with_nearly_equal_texts_are_kept_apart() -> None:
     """The bytes change at every fetch, but by less than the sizes of one product differ."""
     rng = random.Random(5)
@@ -77,7 +125,17 @@ def test_copies_of_many_owners_below_one_domain_are_not_one_site() -> None:
     assert learn_names(rows) == []
 
 
-@pytest.mark.parametrize("other", ["", "www."])
-def test_a_host_is_an_alias_of_the_domain_or_its_www(other: str) -> None:
+@pytest.mark.parametrize(("other", "alias"), [("", "m."), ("www.", "www.")])
+def test_a_host_is_an_alias_of_the_domain_or_its_www(other: str, alias: str) -> None:
     rows = [(f"https://{host}shop.example/p/{n}", f"page {n}") for host in (other, "m.") for n in range(60)]
-    assert learn_names(rows) == ["host:m.shop.example"] or learn_names(rows) == ["host:www.shop.example"]
+    assert learn_names(rows) == [f"host:{alias}shop.example"]
+
+
+def test_a_path_parameter_that_selects_content_is_no_part_of_a_slug() -> None:
+    rows = [(f"{HOST}/{n}-{words}", f"page {n}") for n in range(100, 140) for words in ("some-title", "other-words")]
+    rows += [(f"{HOST}/{n}-some-title;page={part}", f"page {n}, {part}") for n in range(100, 140) for part in (2, 3)]
+    learned = canonry.learn(rows)
+    assert [rule.name for rule in learned.rules] == ["id-start:/"]
+    policy = canonry.Policy("plain", 1).with_overrides(learned.overrides())
+    forms = {canonry.normalize(f"{HOST}/100-some-title{end}", policy) for end in ("", ";page=2", ";page=3")}
+    assert len(forms) == 3

@@ -99,6 +99,7 @@ _TITLE = "seg:first:news case:first seg:last:a-title-12.html shape:last:a-title-
         ("http://h.example/", "scheme"),
         ("http://h.example/a/B7/?q=1&p", f"{_PARAMS} {_SEGMENTS} scheme order"),
         ("http://h.example/news/a-title-12.html;s=1", f"sem:s {_TITLE} id-end:/news scheme"),
+        ("http://h.example/.a.html", "seg:last:.a.html case:last ext:html scheme"),
     ],
 )
 def test_the_parts_of_a_url(url: str, names: str) -> None:

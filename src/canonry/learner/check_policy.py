@@ -9,6 +9,7 @@ import duckdb
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 
 from canonry.bulk import arrow
+from canonry.learner.group_urls import JUNK_GROUPS
 from canonry.learner.values import Learned, Pair
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 pa: Any = pyarrow  # pyarrow has no type stubs
 _EXAMPLES = 20
-# A content under this many normal forms is a soft 404 or a login wall, as in the learner.
-_JUNK_FORMS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ def check_policy(batches: Iterable[Any], learned: Learned, policy: Policy) -> Po
         connection.execute(f"""
             CREATE TABLE pages AS SELECT DISTINCT * FROM rows WHERE content IS NOT NULL AND content NOT IN (
                 SELECT content FROM rows WHERE content IS NOT NULL GROUP BY content
-                HAVING count(DISTINCT learned) >= {_JUNK_FORMS});
+                HAVING count(DISTINCT learned) >= {JUNK_GROUPS});
             -- One URL with several contents was edited: only forms with two URLs that never agree are wrong.
             CREATE TABLE wrong AS
             SELECT form, min(url) AS one, max(url) AS other FROM pages GROUP BY form

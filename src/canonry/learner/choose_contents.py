@@ -2,8 +2,8 @@
 
 `content_hash`, if repeated fetches of one URL mostly agree on that site. Otherwise clusters of `simhash` values, with
 a distance that is learned for each site: half of the smallest distance between random pages, and at most the largest
-one between two fetches of one URL. Otherwise the declared canonical URL, if the declarations of the site can be
-believed. Otherwise there is no evidence.
+one between two fetches of one URL. Otherwise the declared canonical URL, if contents confirm the declarations of the
+site. Otherwise there is no evidence.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ _PROPAGATIONS = 6
 # A canonical URL that more than this part of the pages name is a mistake of the template.
 _MAX_TARGET_SHARE = 0.1
 _MIN_PAGES = 20
+_COMMON_TARGETS = 6  # a content under so many targets is a login form or an error, and confirms none of them
+_MIN_AGREEING = 5
+_MAX_DIFFERING_SHARE = 0.02
 
 _AGREEMENT = f"""
 CREATE OR REPLACE TABLE refetched AS
@@ -44,46 +47,70 @@ repeated AS (
     SELECT site, uid, count(DISTINCT content) = 1 AS agrees FROM refetched ANTI JOIN common USING (site, content)
     WHERE content IS NOT NULL AND NOT is_decision
     GROUP BY site, uid HAVING sum(fetches) > 1),
-counts AS (SELECT site, avg(agrees::INT) AS agreement FROM repeated GROUP BY site)
-SELECT s.site, coalesce(c.agreement, 1) >= {_MIN_AGREEMENT} AS by_hash FROM all_sites s LEFT JOIN counts c USING (site)
+counts AS (SELECT site, avg(agrees::INT) AS agreement FROM repeated GROUP BY site),
+hashed AS (SELECT DISTINCT site FROM observed WHERE content IS NOT NULL AND NOT is_decision)
+SELECT s.site, h.site IS NOT NULL AND coalesce(c.agreement, 1) >= {_MIN_AGREEMENT} AS by_hash
+FROM all_sites s LEFT JOIN counts c USING (site) LEFT JOIN hashed h USING (site)
 """
 
-# The numbers keep clusters and canonical URLs apart from hashes of contents.
-_CONTENTS = """
-CREATE OR REPLACE TABLE seen AS
-SELECT o.uid, o.site, CASE WHEN (t.by_hash OR o.is_decision) AND o.content IS NOT NULL THEN o.content
-        WHEN NOT t.by_hash AND c.cluster IS NOT NULL THEN xor(c.cluster, 6148914691236517205)
-        WHEN k.site IS NOT NULL AND o.canonical IS NOT NULL THEN xor(o.canonical, 3689348814741910323) END AS cid,
+# What is known of the contents: hashes and clusters, which the number keeps apart from hashes.
+_COMPARE = """
+CREATE OR REPLACE TABLE compared AS
+SELECT o.uid, o.site, o.canonical, CASE WHEN (t.by_hash OR o.is_decision) AND o.content IS NOT NULL THEN o.content
+        WHEN NOT t.by_hash AND c.cluster IS NOT NULL THEN xor(c.cluster, 6148914691236517205) END AS cid,
     min(o.first_at) AS first_at, max(o.last_at) AS last_at, sum(o.fetches)::UBIGINT AS fetches
 FROM observed o JOIN trust t USING (site)
 LEFT JOIN clusters c ON c.site = o.site AND c.simhash = o.simhash
-LEFT JOIN believed k ON k.site = o.site
-WHERE cid IS NOT NULL
+WHERE o.canonical IS NOT NULL OR cid IS NOT NULL
 GROUP BY ALL
 """
 
-# Sites whose canonical URLs can be believed: no target that many pages name, and one content for each target.
+# Sites whose canonical URLs can be believed: no target that many pages name, and URLs with one target have one content
+# wherever both are known. Lists that declare their first page look like any other declaration otherwise.
 _BELIEVED = f"""
+CREATE OR REPLACE TABLE named AS SELECT DISTINCT site, canonical, uid, cid FROM compared WHERE canonical IS NOT NULL;
+CREATE OR REPLACE TABLE known AS
+SELECT * FROM named ANTI JOIN (
+    SELECT site, cid FROM named WHERE cid IS NOT NULL
+    GROUP BY site, cid HAVING count(DISTINCT canonical) >= {_COMMON_TARGETS}) USING (site, cid)
+WHERE cid IS NOT NULL;
 CREATE OR REPLACE TABLE believed AS
-WITH pages AS (
-    SELECT site, uid, min(canonical) AS canonical, min(content) AS content, max(content) AS other,
-        bool_and(by_hash) AS by_hash
-    FROM observed JOIN trust USING (site) WHERE canonical IS NOT NULL GROUP BY site, uid),
-targets AS (
-    SELECT site, canonical, count(*) AS pages,
-        bool_and(by_hash AND content IS NOT NULL) AND min(content) <> max(other) AS disagrees
-    FROM pages GROUP BY site, canonical)
-SELECT site FROM targets GROUP BY site
+WITH shares AS (
+    SELECT site, canonical, cid, count(*) AS urls FROM known GROUP BY ALL),
+checked AS (
+    SELECT k.site, k.canonical, max(s.urls) = any_value(k.urls) AS agrees
+    FROM (SELECT site, canonical, count(DISTINCT uid) AS urls FROM known GROUP BY ALL HAVING urls > 1) k
+    JOIN shares s USING (site, canonical) GROUP BY ALL),
+targets AS (SELECT site, canonical, count(DISTINCT uid) AS pages FROM named GROUP BY ALL)
+SELECT t.site FROM targets t LEFT JOIN checked c USING (site, canonical) GROUP BY t.site
 HAVING sum(pages) >= {_MIN_PAGES} AND max(pages) <= {_MAX_TARGET_SHARE} * sum(pages)
-    AND avg(coalesce(disagrees, false)::INT) < 0.02
+    AND count(*) FILTER (agrees) >= {_MIN_AGREEING}
+    AND count(*) FILTER (NOT agrees) <= {_MAX_DIFFERING_SHARE} * count(agrees)
+"""
+
+# A declaration counts for URLs of which no content is known, and only if no other URL with the target has one.
+# `declared` has these contents, which add to what others prove (`find_proofs.py`).
+_CONTENTS = """
+CREATE OR REPLACE TABLE seen AS
+SELECT uid, site, cid, min(first_at) AS first_at, max(last_at) AS last_at, sum(fetches)::UBIGINT AS fetches
+FROM compared WHERE cid IS NOT NULL GROUP BY ALL;
+CREATE OR REPLACE TABLE declared AS
+SELECT uid, site, xor(canonical, 3689348814741910323) AS cid, min(first_at) AS first_at, max(last_at) AS last_at,
+    sum(fetches)::UBIGINT AS fetches
+FROM compared SEMI JOIN believed USING (site)
+ANTI JOIN (SELECT site, canonical FROM named WHERE cid IS NOT NULL) USING (site, canonical)
+ANTI JOIN (SELECT uid FROM compared WHERE cid IS NOT NULL) USING (uid)
+WHERE canonical IS NOT NULL GROUP BY ALL;
+INSERT INTO seen FROM declared;
 """
 
 
 def choose_contents(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make the table `seen` (uid, site, cid, first_at, last_at) from `observed`."""
+    """Make the table `seen` (uid, site, cid, first_at, last_at) from `observed`, and `declared`, a part of it."""
     connection.execute(_AGREEMENT)
-    connection.execute(_BELIEVED)
     _make_clusters(connection)
+    connection.execute(_COMPARE)
+    connection.execute(_BELIEVED)
     connection.execute(_CONTENTS)
 
 

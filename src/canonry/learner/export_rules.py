@@ -19,9 +19,12 @@ _SLUGS = {
 }  # fmt: skip
 
 
-def make_entries(fid: str, hosts: tuple[str, ...], target: str, *, has_ports: bool) -> tuple[Entry, ...]:
-    """Return what a rule adds to the overrides of its hosts; `target` is the host that an alias is written as."""
-    kind, _, rest = fid.partition(":")
+def make_entries(feature: str, hosts: tuple[str, ...], target: str, *, has_ports: bool) -> tuple[Entry, ...]:
+    """Return what the rule that drops a feature, given by its name, adds to the overrides of its hosts.
+
+    `target` is the host that an alias is written as.
+    """
+    kind, _, rest = feature.partition(":")
     if kind == "host":
         if not has_ports:
             return tuple(

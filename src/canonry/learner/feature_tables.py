@@ -141,6 +141,7 @@ def _read_groups(connection: duckdb.DuckDBPyConnection, query: str) -> Iterator[
 
 
 def insert_rows(connection: duckdb.DuckDBPyConnection, table: str, rows: Any) -> None:
+    """Append the rows of an Arrow table to a table of the database."""
     connection.register("made", rows)
     connection.execute(f"INSERT INTO {table} SELECT * FROM made")
     connection.unregister("made")

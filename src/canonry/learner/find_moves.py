@@ -30,7 +30,9 @@ CREATE OR REPLACE TABLE plain AS
 SELECT site, cid, root, split_part(path, '/', -1) AS v, path[:-(length(split_part(path, '/', -1)) + 2)] AS start
 FROM forms WHERE query = '' AND NOT contains(path, ';') AND path[-1:] <> '/' AND strpos(path[2:], '/') > 0;
 CREATE OR REPLACE TABLE ways AS
-SELECT a.site, a.path, a.name, p.start FROM asked a JOIN plain p ON a.site = p.site AND a.cid = p.cid AND a.v = p.v
+SELECT a.site, a.path, a.name, p.start
+FROM (SELECT * FROM asked ANTI JOIN declared USING (site, cid)) a
+JOIN plain p ON a.site = p.site AND a.cid = p.cid AND a.v = p.v
 GROUP BY ALL HAVING count(DISTINCT a.cid) >= {least};
 -- A move is proven by pages of which both forms were seen.
 CREATE OR REPLACE TABLE moves AS

@@ -16,10 +16,10 @@ from canonry.learner.blame_features import READ_CONFLICTING, blame_features
 from canonry.learner.feature_tables import list_active, write_pieces
 from canonry.learner.find_candidates import MIN_CONTENTS, add_retries, find_candidates
 from canonry.learner.find_moves import find_moves
+from canonry.learner.find_proofs import MAKE_PROOFS, drop_unconfirmed, find_proofs
 from canonry.learner.find_sites import make_pages
 from canonry.learner.group_urls import MAKE_TABLES, group_urls
 from canonry.learner.redundant_features import remove_redundant
-from canonry.learner.support import MAKE_PROOFS, make_support
 from canonry.learner.url_features import FOLDERS, FeatureKind
 
 if TYPE_CHECKING:
@@ -53,10 +53,11 @@ def find_rules(connection: duckdb.DuckDBPyConnection, min_confidence: float) -> 
         """)
         _settle(connection, blame=_IS_RETRY)
     connection.execute("CREATE OR REPLACE TABLE all_sites AS SELECT DISTINCT site FROM active")
-    make_support(connection, "all_sites")
+    find_proofs(connection, "all_sites")
     if remove_redundant(connection):
         group_urls(connection, "changed_sites")
-        make_support(connection, "changed_sites")
+        find_proofs(connection, "changed_sites")
+    drop_unconfirmed(connection, MIN_CONTENTS)
 
 
 def _settle(connection: duckdb.DuckDBPyConnection, *, blame: str) -> None:

@@ -10,7 +10,7 @@ from canonry.learner.url_features import FeatureKind
 if TYPE_CHECKING:
     import duckdb
 
-_JUNK_GROUPS = 6
+JUNK_GROUPS = 6  # a content in so many groups is a soft 404 or a login wall
 _MAX_URLS_OF_CONFLICT = 60
 
 # keyed: what remains of URLs, in groups of several.
@@ -30,8 +30,8 @@ _MAKE_GROUPS = f"""
 CREATE OR REPLACE TABLE junk AS
 SELECT site, cid FROM (
     SELECT DISTINCT site, cid, key FROM keys SEMI JOIN (
-        SELECT site, cid FROM keys GROUP BY site, cid HAVING count(*) >= {_JUNK_GROUPS}) USING (site, cid))
-GROUP BY site, cid HAVING count(*) >= {_JUNK_GROUPS};
+        SELECT site, cid FROM keys GROUP BY site, cid HAVING count(*) >= {JUNK_GROUPS}) USING (site, cid))
+GROUP BY site, cid HAVING count(*) >= {JUNK_GROUPS};
 CREATE OR REPLACE TABLE several AS
 SELECT site, key, min(cid) <> max(cid) AS is_mixed FROM keys ANTI JOIN junk USING (site, cid)
 GROUP BY site, key HAVING min(uid) <> max(uid);

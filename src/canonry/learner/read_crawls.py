@@ -28,10 +28,8 @@ def read_crawl_rows(database: Database, crawl_id: int | None, *, normalized: boo
 
     Their URLs are those that were requested, or with `normalized` those of the pages under the policy of the crawl.
     """
-    if "text_hash" not in crawl_pages.c:
-        raise LearnError("Crawls of this version of canonry keep no text hash, so nothing can be learned from them.")
     if crawl_id is not None and not database.read_now(lambda connection: _has_crawl(connection, crawl_id)):
-        raise LearnError(f"There is no crawl {crawl_id}. List them with `canonry crawls`.")
+        raise LearnError(f"There is no crawl {crawl_id}. List them with `canonry crawls list`.")
     position = 0
     while True:
         read = partial(_read_page, crawl_id=crawl_id, position=position, normalized=normalized)

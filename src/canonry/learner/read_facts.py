@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 from sqlalchemy import Connection, select
 
+from canonry.bookmarks.duplicates import MergeReason
 from canonry.learner.choose_contents import DECISION_PREFIX
 from canonry.learner.duckdb_engine import SCHEMA
 from canonry.learner.values import Pair
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 pa: Any = pyarrow  # pyarrow has no type stubs
 _BATCH_ROWS = 10_000
 _SUCCESS = 200
-_BY_A_PERSON = "review"  # the reason of a merge on the page of duplicates
 
 
 def read_fact_rows(database: Database) -> Iterator[Any]:
@@ -77,7 +77,7 @@ def _read_merges(connection: Connection, after: int) -> list[Any]:
     columns = bookmark_merges.c
     query = (
         select(columns.id, columns.rows)
-        .where(columns.id > after, columns.undone_at.is_(None), columns.why == _BY_A_PERSON)
+        .where(columns.id > after, columns.undone_at.is_(None), columns.why == MergeReason.REVIEW)
         .order_by(columns.id)
         .limit(_BATCH_ROWS)
     )

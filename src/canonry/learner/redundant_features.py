@@ -35,7 +35,7 @@ _PARAM_KINDS = frozenset({FeatureKind.VALUE, *_SCOPED})
 _TRIAL_ORDER: tuple[tuple[FeatureKind, ...], ...] = (
     (FeatureKind.SLUG_HEAD,), (FeatureKind.ID_START,), (FeatureKind.ID_END,), (FeatureKind.SLUG,),
     (FeatureKind.SHAPE,), (FeatureKind.SEG,), (FeatureKind.EXT,), (FeatureKind.HOST,), (FeatureKind.VALUE,), _SCOPED,
-    (FeatureKind.SEM,), (FeatureKind.CASE,),
+    (FeatureKind.SEM,), (FeatureKind.CASE,), (FeatureKind.SLASH,),
 )  # fmt: skip
 _NEEDS_PROOF = (
     FeatureKind.SLUG, FeatureKind.SLUG_HEAD, FeatureKind.ID_END, FeatureKind.ID_START, FeatureKind.SHAPE,

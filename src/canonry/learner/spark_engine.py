@@ -57,10 +57,7 @@ def _write(batches: Iterable[Any], file: str) -> int:
         for batch in batches:
             urls = normalize_many(batch.column("url").to_pylist(), PARSE_ONLY)
             families = [None if url is None else _get_family(url) for url in urls]
-            # Spark has no unsigned numbers: the bits of a simhash go into a signed one.
-            at = batch.schema.get_field_index("simhash")
-            table = batch.append_column("family", pa.array(families, pa.string()))
-            writer.write_table(table.set_column(at, "simhash", table.column("simhash").cast(pa.uint64())))
+            writer.write_table(batch.append_column("family", pa.array(families, pa.string())))
             rows += len(urls)
     return rows
 
@@ -81,7 +78,7 @@ def _make_task(min_confidence: float, memory: int) -> Callable[[Iterator[Any]], 
 
 
 def _restore(table: Any) -> Any:
-    """Undo what Spark did to the types of the columns."""
+    """Return the columns with the types that they had: Spark has no unsigned numbers, and reads them as decimals."""
     return table.select(SCHEMA.names).cast(SCHEMA)
 
 

@@ -18,18 +18,14 @@ import re
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from canonry.core import override_rules
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 MAX_PARTS = 64  # a URL with more parameters or segments has no features
 MAX_VALUE = 60  # a longer parameter is no default value
 MASK = (1 << 64) - 1
-_RUN = re.compile(rb"[A-Za-z0-9]+")
-_DIGIT = re.compile(rb"[0-9]")
-_LETTER = re.compile(rb"[A-Za-z]")
-_EXT = re.compile(rb".*[^.]\.([A-Za-z][A-Za-z0-9]{0,5})", re.DOTALL)
-_ID_END = re.compile(rb"(.*[A-Za-z].*[-_,.])[A-Za-z]?[0-9]+(?:\.[A-Za-z][A-Za-z0-9]*)?", re.DOTALL)
-_ID_START = re.compile(rb"[0-9]+([-_,][^.]*[A-Za-z][^.]*)(?:\.[A-Za-z][A-Za-z0-9]*)?", re.DOTALL)
 
 
 class FeatureKind(IntEnum):
@@ -96,6 +92,7 @@ def hash_text(text: bytes) -> int:
 
 
 def mix(value: int) -> int:
+    """Return 64 bits that all depend on all bits of a number: the mixer of MurmurHash3."""
     value = ((value ^ (value >> 33)) * 0xFF51AFD7ED558CCD) & MASK
     value = ((value ^ (value >> 33)) * 0xC4CEB9FE1A85EC53) & MASK
     return value ^ (value >> 33)
@@ -126,52 +123,48 @@ def cut_host(url: bytes) -> bytes:
 
 def get_name(part: bytes) -> bytes:
     """Return the name of `name=value`, in lower case."""
+    # Not that of the override rules: `bytes.lower` changes only ASCII letters, as the C code does.
     return part.partition(b"=")[0].lower()
 
 
 def has_digit(segment: bytes) -> bool:
     """Return whether a text has a digit."""
-    return _DIGIT.search(segment) is not None
+    return override_rules.has_digit(segment.decode("latin-1"))
 
 
 def get_shape(segment: bytes) -> bytes:
     """Return a text with `#` for runs of letters and digits, `0` for runs of digits: `s-8f3ab2` → `s-#`."""
-
-    def replace(match: re.Match[bytes]) -> bytes:
-        run = match.group()
-        if not has_digit(run):
-            return run
-        return b"#" if _LETTER.search(run) else b"0"
-
-    return _RUN.sub(replace, segment)
+    return _apply(override_rules.make_shape, segment)
 
 
 def get_extension(segment: bytes) -> bytes:
     """Return the file extension of a segment, or nothing."""
-    match = _EXT.fullmatch(segment) if segment.find(b".") > 0 else None
-    return match.group(1) if match else b""
+    return _apply(override_rules.get_extension, segment) if b"." in segment else b""
 
 
 def get_text_before_id(segment: bytes) -> bytes:
     """`a-title-123.html` → `a-title-`."""
-    match = _ID_END.fullmatch(segment)
-    return match.group(1) if match else b""
+    return _apply(override_rules.get_text_before_id, segment)
 
 
 def get_text_after_id(segment: bytes) -> bytes:
     """`123-a-title.html` → `-a-title`."""
-    match = _ID_START.fullmatch(segment)
-    return match.group(1) if match else b""
+    return _apply(override_rules.get_text_after_id, segment)
+
+
+def _apply(function: Callable[[str], str], segment: bytes) -> bytes:
+    """Apply a function of the override rules: what the learner drops must be what a learned rule drops."""
+    return function(segment.decode("latin-1")).encode("latin-1")
 
 
 def make_template(segments: list[bytes]) -> bytes:
     """`/q/123/a-title`: words stay, segments with a digit become `#`."""
-    return b"/" + b"/".join(b"#" if has_digit(segment) else segment for segment in segments)
+    return override_rules.make_template([segment.decode("latin-1") for segment in segments]).encode("latin-1")
 
 
 def get_place(index: int, count: int) -> bytes:
     """Return where a segment is; the only one is the last."""
-    return b"last" if index == count - 1 else b"first" if index == 0 else b"mid"
+    return override_rules.get_place(index, count).encode()
 
 
 def list_scopes(path: bytes) -> list[tuple[FeatureKind, bytes]]:

@@ -86,7 +86,7 @@ class Learned:
     invalid: int
 
     def overrides(self) -> str:
-        """Return the rules as the text of an overrides file: in the format of 003 if it can say them all."""
+        """Return the rules as the text of an overrides file; its format is `overrides.v1` only if a rule needs that."""
         from canonry.learner.export_rules import make_overrides
 
         return make_overrides(rule.overrides for rule in self.rules)
@@ -102,14 +102,14 @@ _KINDS = {
 _PLACES = {"first": "at the start of the path", "mid": "inside the path", "last": "at the end of the path"}
 
 
-def get_kind(fid: str) -> RuleKind:
-    """Return the kind of rule of a feature."""
-    return _KINDS[fid.partition(":")[0]]
+def get_kind(feature: str) -> RuleKind:
+    """Return the kind of the rule that drops a feature, given by its name."""
+    return _KINDS[feature.partition(":")[0]]
 
 
-def describe(fid: str, host: str) -> str:
-    """Return the sentence that explains a rule."""
-    kind, _, rest = fid.partition(":")
+def describe(feature: str, host: str) -> str:
+    """Return the sentence that explains the rule that drops a feature, given by its name."""
+    kind, _, rest = feature.partition(":")
     place, _, text = rest.partition(":")
     folder, _, name = rest.partition("|")
     where = "below" if folder.endswith("/") and folder != "/" else "at"

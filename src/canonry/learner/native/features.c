@@ -259,7 +259,7 @@ static struct text get_extension(struct text segment)
 {
     struct text none = {segment.start, 0};
     size_t dot = find_last_dot(segment);
-    if (dot == segment.length || dot == 0 || segment.start[0] == '.' || segment.start[dot - 1] == '.')
+    if (dot == segment.length || dot == 0 || segment.start[dot - 1] == '.')
         return none;
     struct text extension = slice(segment, dot + 1, segment.length);
     return extension.length <= 6 && is_suffix(extension) ? extension : none;

@@ -1,4 +1,4 @@
-"""Proofs: in which groups without a conflict a dropped feature varies (contract L2)."""
+"""Find proofs: the groups without a conflict in which a dropped feature varies (contract L2)."""
 
 from __future__ import annotations
 
@@ -42,11 +42,23 @@ FROM in_clean m JOIN clean c USING (g) JOIN pages p ON p.uid = m.uid AND p.cid =
 JOIN active a ON a.site = p.site AND a.fid = p.label AND a.kind = {FeatureKind.HOST}
 GROUP BY c.site, c.g, a.kind, a.fid HAVING count(*) < least(any_value(c.n), {MAX_URLS})
 """
+_DROP_UNCONFIRMED = """
+DELETE FROM proofs USING (
+    SELECT site, kind, fid FROM proofs p LEFT JOIN (SELECT DISTINCT site, cid FROM declared) d USING (site, cid)
+    GROUP BY ALL HAVING count(DISTINCT p.cid) FILTER (d.cid IS NULL) < {least}) f
+WHERE proofs.site = f.site AND proofs.kind = f.kind AND proofs.fid = f.fid
+    AND (proofs.site, proofs.cid) IN (SELECT site, cid FROM declared)
+"""
 
 
-def make_support(connection: duckdb.DuckDBPyConnection, sites: str) -> None:
+def find_proofs(connection: duckdb.DuckDBPyConnection, sites: str) -> None:
     """Update the table `proofs` (site, kind, fid, key, cid) for the sites of a table."""
     connection.execute(_MAKE_CLEAN.replace("{sites}", sites))
     active = list_active(connection, f"site IN (SELECT site FROM {sites})")
     write_varying(connection, _READ_CLEAN, Wanted(ALL_KINDS, FeatureChoice.LISTED, *active), is_strict=False)
     connection.execute(_SAVE_PROOFS.replace("{sites}", sites))
+
+
+def drop_unconfirmed(connection: duckdb.DuckDBPyConnection, min_contents: int) -> None:
+    """Delete the proofs that are only declared, of features that too few contents prove (contract L3)."""
+    connection.execute(_DROP_UNCONFIRMED.replace("{least}", str(min_contents)))
