@@ -15,7 +15,7 @@ from canonry.core.keys import (
     KeyType,
     loosen_place,
     make_first_fallback_hash,
-    make_url_key,
+    make_link_key,
     strip_scheme_and_www,
 )
 from canonry.feeds.key_lookup import split_into_chunks
@@ -80,13 +80,13 @@ def _find_shared(connection: Connection, policy: str, *, since: str = "") -> dic
         .subquery()
     )
     is_shared = and_(s.feed_id == shared.c.feed_id, s.place == shared.c.place, s.document == shared.c.document)
-    last_seen: dict[tuple[int, int, str], list[str]] = {}
+    first_seen: dict[tuple[int, int, str], list[str]] = {}
     query = select(s.feed_id, s.document, s.place, s.url, s.first_seen_at).join(shared, is_shared)
     for feed_id, document, place, url, first_seen_at in connection.execute(query):
         exact_place = _make_exact_place(url, place, policy)
-        last_seen.setdefault((feed_id, document, exact_place), []).append(first_seen_at)
+        first_seen.setdefault((feed_id, document, exact_place), []).append(first_seen_at)
     found: dict[int, set[str]] = {}
-    for (feed_id, _, exact_place), times in last_seen.items():
+    for (feed_id, _, exact_place), times in first_seen.items():
         if len(times) > 1 and max(times) >= since:
             found.setdefault(feed_id, set()).add(exact_place)
     return found
@@ -94,7 +94,7 @@ def _find_shared(connection: Connection, policy: str, *, since: str = "") -> dic
 
 def _make_exact_place(url: str, place: str, policy: str) -> str:
     """Return the exact place of a link; of a link that is not known, the place."""
-    address = strip_scheme_and_www(make_url_key(url, policy=policy))
+    address = strip_scheme_and_www(make_link_key(url, policy=policy))
     fragment = url.partition("#")[2].strip()
     return (f"{address}#{fragment}" if fragment else address) or place
 

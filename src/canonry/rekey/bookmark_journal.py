@@ -78,22 +78,22 @@ def restore_bookmarks(connection: Connection, rekey_id: int, size: int, *, now: 
 def _restore_change(connection: Connection, bookmark_id: int, before: dict[str, Any]) -> None:
     """Give a bookmark the URL that it had, unless a user gave it another one since; its other fields stay."""
     found = connection.execute(select(bookmarks).where(bookmarks.c.id == bookmark_id).with_for_update())
-    for now in found.mappings():
-        if now["url"] == before["new_url"]:
-            _set_url(connection, now, before)
+    for current in found.mappings():
+        if current["url"] == before["new_url"]:
+            _set_url(connection, current, before)
 
 
-def _set_url(connection: Connection, now: RowMapping, before: Mapping[str, Any]) -> None:
+def _set_url(connection: Connection, current: RowMapping, before: Mapping[str, Any]) -> None:
     values = {name: before[name] for name in URL_COLUMNS}
-    values["key"] = _find_free_key(connection, now["owner_id"], now["id"], before)
-    values |= make_search_columns({**now, **values})
+    values["key"] = _find_free_key(connection, current["owner_id"], current["id"], before)
+    values |= make_search_columns({**current, **values})
     if "moved_at" in before:
-        is_unchanged = now["updated_at"] in {before["moved_at"], before["updated_at"]}
+        is_unchanged = current["updated_at"] in {before["moved_at"], before["updated_at"]}
     else:  # the journal of an earlier release
         is_unchanged = values["haystack"] == before["haystack"]
     if is_unchanged:
         values["updated_at"] = before["updated_at"]
-    connection.execute(update(bookmarks).where(bookmarks.c.id == now["id"]).values(values))
+    connection.execute(update(bookmarks).where(bookmarks.c.id == current["id"]).values(values))
 
 
 def _restore_merge(connection: Connection, merge_id: int, now: str) -> None:

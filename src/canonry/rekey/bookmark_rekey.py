@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from canonry.bookmarks.bookmark import BookmarkUrl
+from canonry.bookmarks.duplicates import DuplicateStore
 from canonry.bookmarks.url_pipeline import get_original_if_different, read_http_url
 from canonry.core.native import normalize
 from canonry.errors import InvalidUrl
@@ -61,6 +62,15 @@ class BookmarkRekeys:
         self._bookmarks.pipeline.forget_policy()
         await self._enqueue(rekey_id)
         return started
+
+    async def undo_merge(self, owner: int, group_id: str) -> list[Bookmark]:
+        """Undo the last merge of a group; return its bookmarks, under the policy of the store where that is possible.
+
+        A rekey since the merge did not move the bookmarks that were merged. Those that it would merge again stay.
+        """
+        now = self._bookmarks.clock()
+        restored = await DuplicateStore(self.store.database).undo(owner, group_id, now)
+        return await self.store.move_restored(owner, [each.id for each in restored], rekey_url, now)
 
     async def plan(self, to_policy: str) -> RekeySummary:
         """Return what a rekey would change, with ten examples of each kind; nothing is changed."""

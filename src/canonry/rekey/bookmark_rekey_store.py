@@ -5,6 +5,7 @@ The table is called `renormalizations`, the word that rekeying bookmarks had bef
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +17,7 @@ from canonry.bookmarks.bookmark import BookmarkUrl, ExpansionState
 from canonry.bookmarks.bookmark_rows import bookmark_columns, parse_row
 from canonry.bookmarks.bookmark_store import (
     change_bookmark,
+    load_bookmark,
     lock_bookmark,
     move_exact_bookmark,
     require_unused_url,
@@ -28,14 +30,15 @@ from canonry.store.pinned_policies import (
     BOOKMARK,
     check_pinnable,
     get_policy,
-    load_overrides,
     lock_policy,
+    remember_stored_overrides,
     repin_policy,
+    require_pinned,
 )
 from canonry.store.schema import bookmarks, renormalizations, stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
     from canonry.bookmarks.bookmark import Bookmark
@@ -110,6 +113,16 @@ class BookmarkRekeyStore:
         work = partial(_move_batch, rekey_id=rekey_id, rekey_url=rekey_url, now=stamp(now), size=size)
         return await self.database.write(work)
 
+    async def move_restored(
+        self, owner: int, ids: Sequence[int], rekey_url: Callable[[Bookmark, str], BookmarkUrl | None], now: datetime
+    ) -> list[Bookmark]:
+        """Move bookmarks, which the undo of a merge has restored, to the policy of the store; return them.
+
+        Where another bookmark has the new URL, or would get it, a bookmark stays as it is: nothing is merged.
+        """
+        work = partial(_move_restored, owner=owner, ids=ids, rekey_url=rekey_url, now=stamp(now))
+        return await self.database.write(work)
+
     async def start_undo(self, rekey_id: int, now: datetime) -> BookmarkRekey:
         """Pin new bookmarks to the policy before a rekey, and begin to undo it; the same call again changes nothing."""
         return await self.database.write(partial(_start_undo, rekey_id=rekey_id, now=stamp(now)))
@@ -125,7 +138,7 @@ class BookmarkRekeyStore:
 
     async def load_overrides(self, policy_id: str) -> None:
         """Make the overrides that the store has for a policy known to this process."""
-        await self.database.read(lambda connection: load_overrides(connection, policy_id))
+        await self.database.read(lambda connection: remember_stored_overrides(connection, policy_id))
 
     async def plan_page(self, counts: RekeyCounts, position: int, normalize_again: NormalizeAgain) -> int:
         """Count what a rekey would change in the next bookmarks; return the id of the last, 0 after the end."""
@@ -233,7 +246,7 @@ def _select_rekeys(connection: Connection, rekey_id: int | None = None) -> list[
     found = [BookmarkRekey(**row) for row in connection.execute(query).mappings()]
     for each in found:
         if not each.is_over:
-            load_overrides(connection, each.from_policy, each.to_policy)
+            remember_stored_overrides(connection, each.from_policy, each.to_policy)
     return found
 
 
@@ -280,6 +293,31 @@ def _move_rows(connection: Connection, batch: _Batch, rekey_url: RekeyUrl, size:
             bookmark = lock_bookmark(connection, owner, bookmark_id)
             batch.move(owner, bookmark, rekey_url(bookmark))
     return [bookmark_id for _, bookmark_id in rows]
+
+
+def _move_restored(
+    connection: Connection,
+    owner: int,
+    ids: Sequence[int],
+    rekey_url: Callable[[Bookmark, str], BookmarkUrl | None],
+    now: str,
+) -> list[Bookmark]:
+    pinned = get_policy(connection, BOOKMARK)
+    require_pinned(connection, BOOKMARK, pinned)  # on PostgreSQL a rekey waits until these are moved
+    found = [lock_bookmark(connection, owner, each) for each in ids]
+    urls = {each.id: url for each in found if (url := rekey_url(each, pinned)) is not None}
+    counts = Counter(url.url for url in urls.values())
+    for bookmark in found:
+        url = urls.get(bookmark.id)
+        if url is None or (counts[url.url] > 1 and not url.exact_url):
+            continue
+        if url.exact_url:
+            move_exact_bookmark(connection, owner, bookmark.id, url)
+        elif bookmark.policy != pinned:
+            with suppress(AlreadySaved):
+                require_unused_url(connection, owner, bookmark.id, url.url)
+                change_bookmark(connection, owner, bookmark, now=now, url=url)
+    return [load_bookmark(connection, owner, each) for each in ids]
 
 
 def _restore_batch(connection: Connection, rekey_id: int, rekey_url: RekeyUrl, now: str, size: int) -> bool:

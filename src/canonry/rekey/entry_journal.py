@@ -11,7 +11,7 @@ from sqlalchemy import Connection, delete, insert, select
 from canonry.core.keys import loosen_place
 from canonry.feeds.key_lookup import split_into_chunks
 from canonry.rekey.entry_keys import KeyedEntry, UrlKeys
-from canonry.store.pinned_policies import FORGOTTEN
+from canonry.store.pinned_policies import RekeyStatus
 from canonry.store.schema import rekeyed_rows, rekeys
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def delete_entries(connection: Connection, rekey_id: int, journal_ids: Sequence[
 def delete_forgotten(connection: Connection, size: int) -> int:
     """Delete rows of rekeys that cannot be undone; return how many."""
     c = rekeyed_rows.c
-    forgotten = select(rekeys.c.id).where(rekeys.c.status == FORGOTTEN)
+    forgotten = select(rekeys.c.id).where(rekeys.c.status == RekeyStatus.FORGOTTEN)
     ids = connection.execute(select(c.id).where(c.rekey_id.in_(forgotten)).order_by(c.id).limit(size)).scalars().all()
     for chunk in split_into_chunks(ids):
         connection.execute(delete(rekeyed_rows).where(c.id.in_(chunk)))

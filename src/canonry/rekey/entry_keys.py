@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from canonry.core.keys import make_place, make_url_key, normalize_link, shorten_key, strip_scheme_and_www
+from canonry.core.keys import make_link_key, make_place, normalize_link, shorten_key, strip_scheme_and_www
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +38,7 @@ def rekey_link(url: str, key: str, before: str, after: str) -> str:
 
     The new key is made from the link if the old key was; otherwise from the old key, because the link is not known.
     """
-    return make_url_key(url, policy=after) if make_url_key(url, policy=before) == key else _rekey_key(key, after)
+    return make_link_key(url, policy=after) if make_link_key(url, policy=before) == key else _rekey_key(key, after)
 
 
 def rekey_place(place: str, after: str) -> str:
@@ -105,7 +105,7 @@ def undo_entry(entry: KeyedEntry, journaled: KeyedEntry | None, before: str, aft
 
 def _rekey_key(key: str, after: str) -> str:
     """Return a key under another policy, made from the key itself; a digest stays as it is."""
-    return make_url_key(key, policy=after) if key.startswith("http") else key
+    return make_link_key(key, policy=after) if key.startswith("http") else key
 
 
 def _rekey_dedupe_key(entry: KeyedEntry, new: str, before: str, after: str) -> str:

@@ -21,16 +21,14 @@ from canonry.rekey.entry_journal import delete_entries, delete_forgotten, read_e
 from canonry.rekey.entry_key_rows import IdRange, UrlClaim, load_keys, publish_staged_keys, write_keys
 from canonry.rekey.entry_keys import UrlKeys, rekey_entry, rekey_link, undo_entry
 from canonry.store.pinned_policies import (
-    DONE,
+    BOOKMARK,
     ENTRY,
-    FORGOTTEN,
-    RUNNING,
-    UNDOING,
-    UNDONE,
+    RekeyStatus,
+    find_pinned,
     find_unfinished_rekey,
     get_policy,
-    load_overrides,
     lock_policy,
+    remember_stored_overrides,
     repin_policy,
     store_overrides,
 )
@@ -40,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import datetime
 
-    from sqlalchemy import ColumnElement
+    from sqlalchemy import ColumnElement, Row
 
     from canonry.rekey.key_counts import RekeyCounts
     from canonry.store.database import Database
@@ -68,14 +66,14 @@ class EntryRekey:
     """A rekey of feed entries; `done` of `total` entries are moved, or moved back."""
 
     id: int
-    status: str
+    status: RekeyStatus
     done: int
     total: int
 
     @property
     def is_over(self) -> bool:
         """Whether nothing is left to move."""
-        return self.status in {DONE, UNDONE, FORGOTTEN}
+        return self.status in {RekeyStatus.DONE, RekeyStatus.UNDONE, RekeyStatus.FORGOTTEN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +91,7 @@ class _RekeyRow:
     id: int
     from_policy: str
     to_policy: str
-    status: str
+    status: RekeyStatus
     position: int  # the id of the last entry that was moved
     finished_at: str | None
 
@@ -163,70 +161,73 @@ def stream_entry_urls(connection: Connection, page_rows: int = 1000) -> Iterator
 
 def _begin(connection: Connection, before: str, after: str, now: str) -> EntryRekey:
     pinned = lock_policy(connection, ENTRY)
-    _refuse_another(connection, before, after, RUNNING)
+    _refuse_another(connection, before, after, RekeyStatus.RUNNING)
     store_overrides(connection, before, after)
-    last = _find_last(connection, rekeys.c.status != UNDONE)
+    last = _find_last(connection, rekeys.c.status != RekeyStatus.UNDONE)
     if last is None or last.policies != (before, after):
-        _require_pin(pinned, before)
-        values = {"from_policy": before, "to_policy": after, "status": RUNNING, "started_at": now}
+        _require_pin(connection, pinned, before)
+        values = {"from_policy": before, "to_policy": after, "status": RekeyStatus.RUNNING, "started_at": now}
         inserted = connection.execute(insert(rekeys).values(values).returning(*_ROW_COLUMNS)).one()
-        last = _RekeyRow(*inserted)
+        last = _make_row(inserted)
     return _load_progress(connection, last)
 
 
 def _begin_undo(connection: Connection, before: str, after: str) -> EntryRekey:
     lock_policy(connection, ENTRY)
-    _refuse_another(connection, before, after, RUNNING, UNDOING)
-    load_overrides(connection, before, after)
-    last, newest = _find_last(connection, rekeys.c.status != UNDONE), _find_last(connection)
+    _refuse_another(connection, before, after, RekeyStatus.RUNNING, RekeyStatus.UNDOING)
+    remember_stored_overrides(connection, before, after)
+    last, newest = _find_last(connection, rekeys.c.status != RekeyStatus.UNDONE), _find_last(connection)
     if last is not None and last.policies == (before, after):
-        if last.status == FORGOTTEN:
+        if last.status is RekeyStatus.FORGOTTEN:
             raise RekeyRefused(
                 RekeyProblem.FORGOTTEN,
                 f"The rekey from {before} to {after} cannot be undone: `--forget` deleted what an undo needs."
                 f" Rekey from {after} to {before} instead.",
             )
-        if last.status != UNDOING:
-            connection.execute(update(rekeys).where(rekeys.c.id == last.id).values(status=UNDOING, position=0))
+        if last.status is not RekeyStatus.UNDOING:
+            connection.execute(
+                update(rekeys).where(rekeys.c.id == last.id).values(status=RekeyStatus.UNDOING, position=0)
+            )
         return _load_progress(connection, _lock_rekey(connection, last.id))
     if newest is not None and newest.policies == (before, after):
         return _load_progress(connection, newest)
-    raise _make_unknown(before, after, last)
+    raise _make_not_last_error(before, after, last)
 
 
 def _begin_forgetting(connection: Connection, before: str, after: str) -> None:
     lock_policy(connection, ENTRY)
     _refuse_another(connection, before, after)
-    last = _find_last(connection, rekeys.c.status != UNDONE)
+    last = _find_last(connection, rekeys.c.status != RekeyStatus.UNDONE)
     if last is None or last.policies != (before, after):
-        raise _make_unknown(before, after, last)
-    connection.execute(update(rekeys).where(rekeys.c.status == DONE).values(status=FORGOTTEN))
+        raise _make_not_last_error(before, after, last)
+    connection.execute(update(rekeys).where(rekeys.c.status == RekeyStatus.DONE).values(status=RekeyStatus.FORGOTTEN))
 
 
-def _make_unknown(before: str, after: str, last: _RekeyRow | None) -> RekeyRefused:
-    known = (
-        "This store has no rekey."
-        if last is None
-        else f"The last rekey is from {last.from_policy} to {last.to_policy}."
-    )
-    return RekeyRefused(RekeyProblem.NOTHING_TO_UNDO, f"There is no rekey from {before} to {after} to undo. {known}")
+def _make_not_last_error(before: str, after: str, last: _RekeyRow | None) -> RekeyRefused:
+    """Return the error for a rekey that is not the last one, and so cannot be undone or forgotten."""
+    if last is None:
+        message = f"The store has no rekey from {before} to {after}, or it was undone."
+    else:
+        known = f"from {last.from_policy} to {last.to_policy}"
+        message = f"The last rekey of the store is {known}, not from {before} to {after}."
+    return RekeyRefused(RekeyProblem.NOTHING_TO_UNDO, message)
 
 
 def _begin_plan(connection: Connection, before: str, after: str) -> int:
     _refuse_another(connection, before, after)
-    load_overrides(connection, before, after)
-    _require_pin(get_policy(connection, ENTRY), before)
+    remember_stored_overrides(connection, before, after)
+    _require_pin(connection, get_policy(connection, ENTRY), before)
     return _count_entries(connection)
 
 
 def _move_batch(connection: Connection, rekey_id: int, size: int, now: str) -> MovedBatch:
     rekey = _lock_rekey(connection, rekey_id)
-    if rekey.status != RUNNING:
-        return _check_ended(rekey, DONE)
+    if rekey.status is not RekeyStatus.RUNNING:
+        return _check_ended(rekey, RekeyStatus.DONE)
     rows = connection.execute(_select_entries(rekey.position).limit(size).with_for_update()).all()
     if not rows:
         move_places(connection, rekey_id, rekey.to_policy)
-        _finish(connection, rekey, DONE, now)
+        _finish(connection, rekey, RekeyStatus.DONE, now)
         return MovedBatch(0, is_last=True)
     ids = IdRange(rekey.position, rows[-1].id)
     found = load_keys(connection, rows, ids)
@@ -241,15 +242,15 @@ def _move_batch(connection: Connection, rekey_id: int, size: int, now: str) -> M
 
 def _restore_batch(connection: Connection, rekey_id: int, size: int, now: str) -> MovedBatch:
     rekey = _lock_rekey(connection, rekey_id)
-    if rekey.status != UNDOING:
-        return _check_ended(rekey, UNDONE)
+    if rekey.status is not RekeyStatus.UNDOING:
+        return _check_ended(rekey, RekeyStatus.UNDONE)
     journal = read_entries(connection, rekey_id, size)
     rows = connection.execute(_select_entries(rekey.position).limit(size).with_for_update()).all()
     was_finished = rekey.finished_at is not None
     if not journal and not (rows and was_finished):
         if rekey.finished_at is not None:
             restore_places(connection, rekey_id, rekey.from_policy, since=rekey.finished_at)
-        _finish(connection, rekey, UNDONE, now)
+        _finish(connection, rekey, RekeyStatus.UNDONE, now)
         return MovedBatch(0, is_last=True)
     # The batch ends where both the journal and the entries reach. Entries after the end of the journal are newer than
     # the rekey, or were never moved.
@@ -297,10 +298,10 @@ def _count_moved(connection: Connection, counts: RekeyCounts, rekey_id: int, pos
     return max((each.journal_id for each in journal.values()), default=0)
 
 
-def _finish(connection: Connection, rekey: _RekeyRow, status: str, now: str) -> None:
+def _finish(connection: Connection, rekey: _RekeyRow, status: RekeyStatus, now: str) -> None:
     publish_staged_keys(connection)
     lock_policy(connection, ENTRY)
-    policy = rekey.to_policy if status == DONE else rekey.from_policy
+    policy = rekey.to_policy if status is RekeyStatus.DONE else rekey.from_policy
     repin_policy(connection, ENTRY, policy)
     connection.execute(update(rekeys).where(rekeys.c.id == rekey.id).values(status=status, finished_at=now))
 
@@ -309,7 +310,7 @@ def _save_position(connection: Connection, rekey_id: int, position: int) -> None
     connection.execute(update(rekeys).where(rekeys.c.id == rekey_id).values(position=position))
 
 
-def _refuse_another(connection: Connection, before: str, after: str, *resumable: str) -> None:
+def _refuse_another(connection: Connection, before: str, after: str, *resumable: RekeyStatus) -> None:
     """Raise RekeyUnfinished if another rekey is under way, or one that is not in a `resumable` status."""
     running = find_unfinished_rekey(connection)
     if running is None:
@@ -319,17 +320,20 @@ def _refuse_another(connection: Connection, before: str, after: str, *resumable:
         raise RekeyUnfinished(str(running))
 
 
-def _require_pin(pinned: str, before: str) -> None:
+def _require_pin(connection: Connection, pinned: str, before: str) -> None:
     if pinned != before:
+        bookmarks = find_pinned(connection, BOOKMARK)
+        others = f", its bookmarks under {bookmarks}" if bookmarks else ""
         raise RekeyRefused(
             RekeyProblem.OTHER_POLICY,
-            f"The keys of this store are under {pinned}, not {before}. Rekey from {pinned} instead.",
+            f"Nothing in this store is under {before}: its feed entries are under {pinned}{others}."
+            " Name the policy to move from.",
         )
 
 
-def _check_ended(rekey: _RekeyRow, status: str) -> MovedBatch:
+def _check_ended(rekey: _RekeyRow, status: RekeyStatus) -> MovedBatch:
     """Return an empty last batch if another process has finished the work; RekeyRefused if it did the opposite."""
-    if rekey.status != status:
+    if rekey.status is not status:
         raise RekeyRefused(
             RekeyProblem.ENDED_ELSEWHERE, f"Another process has set this rekey to {rekey.status}. This process stops."
         )
@@ -343,14 +347,19 @@ def _select_entries(after_id: int) -> Any:
 def _find_last(connection: Connection, *conditions: ColumnElement[bool]) -> _RekeyRow | None:
     query = select(*_ROW_COLUMNS).where(*conditions).order_by(rekeys.c.id.desc()).limit(1)
     row = connection.execute(query).first()
-    return None if row is None else _RekeyRow(*row)
+    return None if row is None else _make_row(row)
 
 
 def _lock_rekey(connection: Connection, rekey_id: int) -> _RekeyRow:
     query = select(*_ROW_COLUMNS).where(rekeys.c.id == rekey_id).with_for_update()
-    rekey = _RekeyRow(*connection.execute(query).one())
-    load_overrides(connection, *rekey.policies)
+    rekey = _make_row(connection.execute(query).one())
+    remember_stored_overrides(connection, *rekey.policies)
     return rekey
+
+
+def _make_row(row: Row[Any]) -> _RekeyRow:
+    status = RekeyStatus(row.status)
+    return _RekeyRow(row.id, row.from_policy, row.to_policy, status, row.position, row.finished_at)
 
 
 def _load_progress(connection: Connection, rekey: _RekeyRow) -> EntryRekey:
