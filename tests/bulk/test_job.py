@@ -8,24 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import canonry
-from canonry import bulk
 from canonry.bulk import job
+from canonry.sizes import parse_size
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-@pytest.mark.parametrize(
-    ("text", "size"), [("1GB", 10**9), ("512MiB", 512 << 20), ("2g", 2 * 10**9), ("1.5 GB", 15 * 10**8), ("7", 7)]
-)
-def test_sizes_with_decimal_and_binary_units(text: str, size: int) -> None:
-    assert job.parse_size(text) == job.parse_size(size) == size
-
-
-@pytest.mark.parametrize("text", ["", "GB", "1XB", "-1GB", "1.2.3GB"])
-def test_a_wrong_size_is_refused(text: str) -> None:
-    with pytest.raises(bulk.BulkError, match="is not a size"):
-        job.parse_size(text)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +34,7 @@ def test_a_bucket_of_runs_fits_into_memory(
     file = tmp_path / "urls.txt"
     with file.open("wb") as sparse:
         sparse.truncate(megabytes * 1000**2)
-    assert job.choose_bucket_bits([str(file)], job.parse_size(memory), partitions) == bits
+    assert job.choose_bucket_bits([str(file)], parse_size(memory), partitions) == bits
 
 
 def test_work_folder_and_side_file_are_beside_the_output() -> None:

@@ -159,3 +159,33 @@ def test_file_systems_of_fsspec_and_file_addresses(tmp_path: Path) -> None:
     [row] = pq.read_table(tmp_path / "out.parquet").to_pylist()
     assert (report.files, row["count"]) == (2, 2)
     assert row["first_file"] == str(tmp_path / "b c.txt")
+
+
+@pytest.mark.parametrize("name", ["http://[", "http://[a]*", "http://*/x.txt", "memory://[", "s3://*/x.txt", "s3:///x"])
+def test_a_pattern_or_nothing_instead_of_a_host_or_bucket_is_refused(name: str, tmp_path: Path, s3: Any) -> None:
+    pytest.importorskip("fsspec")
+    del s3
+    with pytest.raises(bulk.BulkError):
+        bulk.run([name], tmp_path / "out.parquet")
+
+
+def test_storage_that_can_only_be_read_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    pytest.importorskip("fsspec")
+    (tmp_path / "in.txt").write_text("https://a.com/\n")
+    for partitions in (None, 2):
+        with pytest.raises(bulk.BulkError, match="http://127.0.0.1:1 can only be read"):
+            bulk.run(
+                [tmp_path / "in.txt"],
+                "http://127.0.0.1:1/out.parquet",
+                partitions=partitions,
+                work_folder=tmp_path,
+                on_progress=lambda _: pytest.fail("nothing is read"),
+            )
+    assert [each.name for each in tmp_path.iterdir()] == ["in.txt"]
+
+
+def test_the_check_of_the_output_leaves_no_file_behind(tmp_path: Path) -> None:
+    fsspec: Any = pytest.importorskip("fsspec")
+    (tmp_path / "in.txt").write_text("https://a.com/\n")
+    bulk.run([tmp_path / "in.txt"], "memory://checked/out.parquet")
+    assert fsspec.filesystem("memory").ls("/checked", detail=False) == ["/checked/out.parquet"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from canonry.atomic_files import is_stream
 from canonry.bulk.job import MAX_PARTITIONS, MIN_MEMORY_BYTES, Mode
 from canonry.bulk.known_keys import make_dedupe_schema
-from canonry.bulk.storage import STDIN, is_file, is_folder, is_remote, is_same_file, split_path
+from canonry.bulk.storage import STDIN, check_writable, is_file, is_folder, is_remote, is_same_file, split_path
 from canonry.bulk.write_output import is_output_folder
 from canonry.errors import BulkError
 
@@ -53,6 +53,7 @@ def _check_output(job: BulkJob, *, overwrite: bool) -> None:
     out, folder = job.out, split_path(job.out)[0]
     if not is_remote(out) and folder and not os.path.isdir(folder):
         raise BulkError(f"{folder}: no such folder")
+    check_writable(out)
     for file in (out, job.invalid_file):
         if any(is_same_file(file, each) for each in job.inputs):
             raise BulkError(f"{file} is an input. Write to another file.")

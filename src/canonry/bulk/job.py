@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
-import re
 import tempfile
 from dataclasses import dataclass
 from enum import StrEnum
@@ -45,7 +44,6 @@ BUCKET_BITS = (8, 10, 12)  # to choose from
 _RUN_BYTES_PER_INPUT_BYTE = 2.5
 _COMPRESSED_SUFFIXES = (".gz", ".zst", ".bz2", ".parquet", ".pq")
 _COMPRESSION_FACTOR = 6
-_UNIT_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
 class Mode(StrEnum):
@@ -269,16 +267,3 @@ def choose_work_folder(out: str, engine: str, given: str | None) -> str:
     if given is not None:
         return join_path(make_absolute(make_local(given), os.getcwd()), f"canonry-bulk-{unique}.work")
     return os.path.join(tempfile.gettempdir(), f"canonry-bulk-{os.getuid()}-{unique}.work")
-
-
-def parse_size(text: str | int) -> int:
-    """Return the bytes of a size such as `1GB` or `512MiB`; a number is a number of bytes."""
-    if isinstance(text, int):
-        return text
-    match = re.fullmatch(r"([0-9.]+)\s*([KMGT]?)(I?)B?", text.strip().upper())
-    try:
-        if match is not None:
-            return int(float(match[1]) * (1024 if match[3] else 1000) ** _UNIT_POWERS[match[2]])
-    except (ValueError, OverflowError):
-        pass
-    raise BulkError(f"{text!r} is not a size. Write it like 1GB or 512MiB.")

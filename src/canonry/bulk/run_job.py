@@ -22,7 +22,6 @@ from canonry.bulk.job import (
     choose_work_folder,
     find_inputs,
     measure_file,
-    parse_size,
 )
 from canonry.bulk.known_keys import load_known_keys
 from canonry.bulk.storage import follow_symlink, make_absolute, make_local
@@ -30,6 +29,7 @@ from canonry.bulk.work_folder import continue_buckets, load_finished_part, lock_
 from canonry.bulk.write_output import write_output
 from canonry.core.normalize import resolve_policy
 from canonry.errors import BadInputFile, BulkError
+from canonry.sizes import parse_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -95,6 +95,8 @@ def _locate(path: str) -> _RemotePath:
     match = _REMOTE_PATH.match(path)
     assert match is not None
     scheme, host, rest = match[1].lower(), match[2], match[3]
+    if not host and scheme in _ARROW_SCHEMES - _ROOT_PATH_SCHEMES:
+        raise BulkError(f"{path}: the bucket is missing. Write {scheme}://BUCKET/NAME.")
     files = _connect(scheme, host)
     if scheme in _ROOT_PATH_SCHEMES:
         return _RemotePath(files, f"/{rest}")
@@ -208,6 +210,8 @@ def find_files(pattern: str) -> list[str]:
         return sorted(match for match in glob.glob(pattern, recursive=True) if os.path.isfile(match))
     fixed = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
     folder = fixed.rpartition("/")[0]
+    if not is_remote(folder):  # a wildcard in the host or bucket, which cannot be listed
+        raise BulkError(f"{pattern}: no such file. *, ? and [ are wildcards only after the host or bucket.")
     matches = re.compile(_translate_pattern(pattern)).fullmatch
     return [path for path in _list_remote(folder, is_recursive=True) if matches(path)]
 
@@ -289,7 +293,10 @@ class NewFile:
         self._temporary: str | None = None
         if is_remote(path):
             place = _locate(path)
-            self.stream = place.files.open_output_stream(place.path)
+            try:
+                self.stream = place.files.open_output_stream(place.path)
+            except NotImplementedError:  # of fsspec, for http:// and others
+                raise BulkError(f"{split_path(path)[0]} can only be read. Choose another OUT.") from None
         else:
             folder, name = os.path.split(path)
             stem = f"{NEW_FILE_PREFIX}{name}.{os.getpid()}.{os.urandom(4).hex()}"
@@ -311,6 +318,18 @@ class NewFile:
             self.stream.close()
         with suppress(OSError, pa.ArrowException):
             delete_file(self._temporary or self.path)
+
+
+def check_writable(path: str) -> None:
+    """Raise BulkError if the storage of a path can only be read.
+
+    On storage that fsspec reaches, a file is made and deleted; all that pyarrow reaches by itself can be written.
+    """
+    if not is_remote(path) or not isinstance(_locate(path).files, pa_fs.PyFileSystem):
+        return
+    folder, name = split_path(path)
+    with suppress(OSError, ValueError):  # reported when the output is written: its folder may be made until then
+        NewFile(join_path(folder, f"{NEW_FILE_PREFIX}{name}.{os.urandom(4).hex()}")).discard()
 
 
 @contextmanager
